@@ -1,4 +1,4 @@
-"""`layover bench recall FILE`: how well, and how fast, the product finds what answers a question.
+"""`layover bench recall FILE`: how well, and how fast, the product finds the evidence for questions.
 
 The file is loaded through the product's own stores into a Postgres of its own: one thread a
 conversation, each message after the one before, indexed and asked for as a turn does it. Format:

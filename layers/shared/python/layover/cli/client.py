@@ -18,8 +18,8 @@ TIMEOUT_S = 40.0
 """A long poll takes 25 s at most, API Gateway gives up after 30."""
 _STREAM = "text/event-stream"
 REFUSED, USAGE, NO_ANSWER = 1, 2, 3
-"""Exit codes: the API said no, and will again; what was typed cannot work; it did not answer, or
-failed: try again."""
+"""Exit codes: the API refused, and will again; the command line is wrong; the API did not answer, or failed:
+try again."""
 
 
 class ApiError(Exception):
@@ -33,8 +33,8 @@ class ApiError(Exception):
 
 
 class Api:
-    """One user of the API at `url`, or a backend that acts for `owner`. Every call raises ApiError for
-    what is no 2xx."""
+    """One user of the API at `url`, or a backend that acts for `owner`. Every call raises ApiError for an
+    answer that is no 2xx."""
 
     def __init__(
         self, url: str, token: str, timeout_s: float = TIMEOUT_S, *, owner: str = ""
@@ -63,7 +63,7 @@ class Api:
         return self._send("POST", path, json.dumps(body).encode())
 
     def delete(self, path: str) -> None:
-        """A DELETE; what it answers says nothing."""
+        """Send a DELETE; its answer has no content of interest."""
         self._send("DELETE", path, None)
 
     def follow(self, path: str, **query: object) -> Iterator[dict[str, Any]]:
@@ -93,7 +93,8 @@ class Api:
             raise ApiError("the file could not be sent", NO_ANSWER) from error
 
     def _followed(self, path: str) -> Any:
-        """The answer of where streams are. Where they are nowhere, or do not begin, the API's own: a page."""
+        """Return the answer of the streams' URL. If there is none, or they do not begin, the API's own: a
+        page."""
         if self._streams is None:
             self._streams = stream_base(self._url, self.get(DISCOVERY).get("stream_url"))
         headers = {**self._headers, "Accept": f"{_STREAM}, application/json;q=0.5"}
@@ -103,7 +104,7 @@ class Api:
                 with self._errors():
                     return self._open(request, timeout=self._timeout_s)
             except ApiError:
-                # A network that lets only the API through. What is wrong with the request, the API says, too.
+                # A network that lets only the API through. The API, too, reports errors of the request.
                 self._streams = self._url
         request = urllib.request.Request(self._url + path, None, headers)
         return self._open(request, timeout=self._timeout_s)
@@ -133,8 +134,8 @@ class Api:
 
 
 def stream_base(url: str, stream_url: str | None) -> str:
-    """The base URL of streams, as the API at `url` says. A token that came with TLS goes nowhere without it:
-    then, and where nothing is said, at `url`."""
+    """Return the base URL of streams, as the API at `url` names it. A token that came with TLS is never sent
+    without it: in that case, and without a name, it is `url`."""
     if not stream_url or (urlsplit(url).scheme, urlsplit(stream_url).scheme) == ("https", "http"):
         return url
     return stream_url.rstrip("/")
@@ -160,8 +161,8 @@ def _wrong_field(error: dict[str, Any]) -> str:
 
 
 def redrive(who: Callable[[], tuple[str, str]], run_id: str, owner: str = "") -> int:
-    """Drive a run on in a fresh execution, as `who` (URL and token), for its owner where the token is not
-    theirs; says how it is. The exit code."""
+    """Drive a run on in a fresh execution, as `who` (URL and token), for its owner if the token is another
+    user's; print the result. Return the exit code."""
     try:
         run = Api(*who(), owner=owner).post(f"/runs/{quote(run_id, safe='')}/redrive")
     except ApiError as error:

@@ -39,7 +39,7 @@ _APPROVED_RUN = ("Turn", "AwaitDecision", "TurnWithAnswer", "Extract")
 
 
 class StepFailed(Exception):
-    """A step did not do what it is there to show; the text says which and how."""
+    """A step did not show what it has to; the text says which and how."""
 
 
 def main() -> int:
@@ -55,7 +55,8 @@ async def _demo(console: Console) -> int:
     is_over = threading.Event()
 
     def interrupt() -> None:
-        """Once, and not what follows the talk: a cleanup that is cut short leaves processes behind."""
+        """Interrupt once, and not the work after the talk: a clean-up that is cut short leaves processes
+        behind."""
         if not (is_over.is_set() or task.cancelling()):
             task.cancel()
 
@@ -114,7 +115,7 @@ class Conversation:
         self._last_seqs: dict[str, int] = {}
 
     def hold(self) -> None:
-        """Raises StepFailed at the first step that does not hold."""
+        """Raise StepFailed at the first step that does not hold."""
         first = self._new_thread("A tool call")
         self._tool_call(first)
         self._heading("A refund above 50 euros: the run suspends until a person approves it")
@@ -219,7 +220,7 @@ class Conversation:
         return dict(waiting)
 
     def _follow(self, run: str) -> Json:
-        """Print the run's events until it is over or waits; answers the run."""
+        """Print the run's events until it is over or waits; return the run."""
         deadline = time.monotonic() + _PATIENCE_S
         while time.monotonic() < deadline:
             after = self._last_seqs.get(run, 0)

@@ -1,4 +1,4 @@
-"""`layover doctor`: a deployment from end to end, a line for each thing that has to work."""
+"""`layover doctor`: a deployment from end to end, a line for each part that has to work."""
 
 import json
 import sys
@@ -13,9 +13,9 @@ from layover.cli.tokens import TokenFile, caller
 from layover.local.http.doors import LOOPBACK
 
 WAKING_S = 120.0
-"""A database that was asleep has to answer by then."""
+"""The time in which a sleeping database has to answer."""
 RUN_S = 180.0
-"""A run with one model call has to be over by then, a cold start and a waking database included."""
+"""The time in which a run with one model call has to be over, a cold start and a waking database included."""
 SOCKET_S = 15.0
 """A socket has to open within so many seconds (a cold start), and then to answer within as many."""
 _AGAIN_S = 5.0
@@ -56,7 +56,8 @@ class Doctor:
     ping: Callable[[str], None] = ping
 
     def examine(self, agent: str | None, *, run: bool) -> int:
-        """Print a line for each check. 0 if all is well. What fails first ends it: the rest depends on it."""
+        """Print a line for each check, and return 0 if all is well. The first failure ends it: later checks
+        depend on earlier ones."""
         checks: list[tuple[str, Callable[[], str]]] = [
             ("health", self._health),
             ("strangers", self._strangers),
@@ -115,7 +116,7 @@ class Doctor:
         return "pong from " + url.split("?")[0]
 
     def _run(self, agent: str | None) -> str:
-        """One question; the thread is deleted whatever comes of it."""
+        """Ask one question; the thread is deleted in any case."""
         names = self._names()
         if not names:
             raise ApiError("no agent can be asked", 1)

@@ -98,7 +98,7 @@ class Callback:
 
 
 class _Server(HTTPServer):
-    """Keeps what came to /callback."""
+    """Keeps the requests to /callback."""
 
     def __init__(self, *args: Any) -> None:
         self._came: list[dict[str, str]] = []

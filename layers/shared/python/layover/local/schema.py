@@ -1,7 +1,7 @@
-"""The migrations that a data folder's database has: noted in its folder, and gone with it.
+"""The migrations that a data folder's database has: recorded in its folder, and deleted with it.
 
-A start with the same ones needs no function to learn that there is nothing to do: a process less before
-`ready`. Whatever else is noted, or nothing, has the function look."""
+A start with the same migrations needs no function to find that there is nothing to do: one process less
+before `ready`. With any other record, or none, the function looks."""
 
 import hashlib
 from contextlib import suppress
@@ -31,6 +31,6 @@ def is_applied(database: Path, digest: str) -> bool:
 
 
 def note(database: Path, digest: str) -> None:
-    """Keep that these migrations were applied. A folder that takes no note is looked at each time."""
+    """Record that these migrations were applied. A folder that takes no record is checked each time."""
     with suppress(OSError):
         (database / _NOTE).write_text(digest)

@@ -1,4 +1,4 @@
-"""`layover dev`: a runner, from its start to a signal, with what it says meanwhile."""
+"""`layover dev`: a runner, from its start to a signal, and its output."""
 
 import asyncio
 import os
@@ -35,7 +35,7 @@ async def serve(settings: Settings, *, opens: bool = False) -> int:
     starting: asyncio.Task[object] | None = None
 
     def stop() -> None:
-        # Once: another cancel would cut short what the first one set going.
+        # Once: a second cancel would cut the first one's clean-up short.
         if is_stopping.is_set():
             return
         end = threading.Timer(_STOP_LIMIT_S, _end_at_once)
@@ -98,7 +98,7 @@ def _load_agents(
 
 
 def _end_at_once() -> None:
-    """With all that was started: the kernel takes environments and Postgres along, but no initdb."""
+    """End at once, with all processes: the kernel ends environments and Postgres, but no initdb."""
     try:
         import psutil
 

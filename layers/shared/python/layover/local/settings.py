@@ -26,7 +26,7 @@ _NOT_PASSED_ON = ("AWS_", "MOTO_", "PYTHON", "LAYOVER_DATABASE_", "LAYOVER_PROVI
 
 @dataclass(frozen=True)
 class Settings:
-    """All that can be said to a runner. Port 0 takes a free one."""
+    """All settings of a runner. Port 0 takes a free one."""
 
     port: int = 8787
     agents: str | None = None

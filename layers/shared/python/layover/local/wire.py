@@ -1,8 +1,7 @@
 """HTTP/1.1 on loopback for clients that are programs: kept connections, whole requests, answers in one write.
 
 For the Lambda Runtime API and for AWS's services, which answer some hundred requests a run. People and
-browsers are served by `local/http/server.py`.
-"""
+browsers are served by `local/http/server.py`."""
 
 import asyncio
 import base64

@@ -36,14 +36,14 @@ class Answer:
         return None
 
     def _sub_agent(self, kind: str, event: Json) -> None:
-        """A sub-agent's text is for the top agent: here it is a note, once it is complete."""
+        """Show a sub-agent's text as a note, once it is complete: it is meant for the top agent."""
         parts = (event.get("message") or {}).get("content", []) if kind == "turn_end" else []
         text = "".join(p["text"] for p in parts if p["type"] == "text")
         if text:
             self._terminal.note(f"{_path(event)}{text[:MAX_SHOWN]}")
 
     def _turn_start(self, event: Json) -> None:
-        """The same step again: its model call broke, and what came of it does not count."""
+        """The same step again: its model call broke, and its output is void."""
         step = _step(event)
         if step in self._streamed:
             self._streamed.discard(step)

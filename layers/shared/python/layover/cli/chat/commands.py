@@ -75,7 +75,7 @@ class Talk:
 
 
 class Commands:
-    """Does what a line that begins with a slash says. Every command raises ApiError."""
+    """Carries out a line that begins with a slash. Every command raises ApiError."""
 
     def __init__(self, api: Client, terminal: Terminal, talk: Talk) -> None:
         self._api = api

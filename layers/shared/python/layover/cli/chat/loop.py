@@ -41,7 +41,7 @@ class Chat:
         self.ended_badly = False
 
     def hold(self) -> None:
-        """Until `/exit` or the end of input. Raises ApiError if nothing can go on."""
+        """Talk until `/exit` or the end of input. Raises ApiError if nothing can go on."""
         self._greet()
         if self._talk.thread_id is not None and not self._go_on(self._talk.thread_id):
             return
@@ -66,7 +66,7 @@ class Chat:
                 self._terminal.note("/exit ends")
 
     def _try(self, act: Callable[[], object]) -> bool:
-        """False if the API refused, which it says; an API that does not answer ends a pipe."""
+        """Return False if the API refused, with a message; an API that does not answer ends a pipe."""
         try:
             act()
         except ApiError as error:
@@ -78,7 +78,7 @@ class Chat:
         return True
 
     def _ask(self, text: str) -> bool:
-        """False: the run waits for a person, and none is here."""
+        """Return False if the run waits for a person, and none is here."""
         run: Json = {}
 
         def start() -> None:
@@ -90,14 +90,14 @@ class Chat:
         return self._follow(run["id"])
 
     def _go_on(self, thread_id: str) -> bool:
-        """With what a thread is at, where it is at something."""
+        """Go on with a run that the thread has under way."""
         active = self._api.get(f"/threads/{quote(thread_id, safe='')}").get("active_run")
         return self._follow(active["id"]) if active else True
 
     def _follow(self, run_id: str) -> bool:
         answer = Answer(self._terminal)
         others_calls: set[tuple[str, int]] = set()
-        """Calls and attempts that are others' to decide."""
+        """Calls and attempts that other people decide."""
         cancelled = False
         pages = self._pages(run_id)
         while True:
@@ -120,7 +120,7 @@ class Chat:
         return True
 
     def _decide_waiting(self, answer: Answer, others_calls: set[tuple[str, int]]) -> bool:
-        """Ask about what waits. False: there is no person to ask."""
+        """Ask about waiting calls. Return False if there is no person to ask."""
         for pending in list(answer.waiting.values()):
             key = (pending["tool_call_id"], pending["attempt"])
             if key in others_calls:
@@ -145,7 +145,7 @@ class Chat:
         return Pages(self._api, run_id, 0, self._wait)
 
     def _wait(self, error: ApiError, tries: int) -> None:
-        """Before a lost connection is tried again. Raises ApiError when that is enough."""
+        """Wait before a lost connection is tried again. Raises ApiError after too many tries."""
         if error.exit_code != NO_ANSWER or tries > _RETRIES:
             raise error
         if tries == 1:

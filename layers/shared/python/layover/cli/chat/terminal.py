@@ -1,4 +1,4 @@
-"""Lines that a person types, and what is shown of an answer: Markdown on a screen, plain text in a pipe."""
+"""Lines that a person types, and the display of answers: Markdown on a screen, plain text in a pipe."""
 
 import contextlib
 import sys

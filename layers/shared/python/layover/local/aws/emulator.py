@@ -71,11 +71,11 @@ class Watch(Protocol):
     """An observer of the services."""
 
     def on_item(self, old: dict[str, Any] | None, new: dict[str, Any] | None) -> None:
-        """DynamoDB has another item now."""
+        """Called when DynamoDB has another item."""
         ...
 
     def on_event(self, event: Mapping[str, Any]) -> None:
-        """EventBridge took an event."""
+        """Called when EventBridge took an event."""
         ...
 
 
@@ -110,8 +110,8 @@ class Services:
         return self._objects(environ, start_response)
 
     def answer_at_once(self, request: Request) -> Reply | None:
-        """The answer of what takes no time; None for the application's requests. Hosts that are not this
-        machine's names are refused here, for all."""
+        """Return the answer of a request that takes no time; None for the application's requests. Hosts other
+        than this machine's names are refused here, for all."""
         if not is_loopback([request.headers.get("host", "")]):
             text = "this system answers its own machine alone"
             return _error(421, "MisdirectedRequest", text).reply()
@@ -211,7 +211,7 @@ class AwsServer:
         data: Path | None = None,
         watch: Watch | None = None,
     ) -> None:
-        """`data`: the file that keeps everything; without one, nothing outlives this object."""
+        """`data`: the file that keeps everything; without one, the state ends with this object."""
         self._functions = functions
         self._storage = Storage(data)
         self._services = Services(functions, sockets, self._storage, watch)
@@ -236,14 +236,15 @@ class AwsServer:
         self._server.start()
 
     def expire_items(self) -> None:
-        """Delete what has outlived its time to live by the system's clock; looks once a minute of it."""
+        """Delete items that have outlived their time to live by the system's clock; looks once a minute of
+        it."""
         now = self._clock.now()
         if self._expired_at is None or abs(now - self._expired_at) >= _EXPIRE_EVERY:
             self._expired_at = now
             self._services.dynamodb.expire_items(TABLE_NAME, now)
 
     def waiting_runs(self) -> dict[str, str]:
-        """Runs of which a call waits for a person: id -> owner."""
+        """Return runs of which a call waits for a person: id -> owner."""
         database, owners = self._services.dynamodb, {}
         for partition in watch_partitions():
             query = {
@@ -260,7 +261,7 @@ class AwsServer:
         return owners
 
     def resume_executions(self) -> None:
-        """Let what an earlier runner left open go on where it was."""
+        """Let executions that an earlier runner left open go on."""
 
         async def resume() -> None:
             self._services.states.resume()
@@ -268,13 +269,13 @@ class AwsServer:
         self._server.run(resume())
 
     def stop_executions(self) -> list[str]:
-        """Stop every execution where it is, start no more; answers the runs that are open, by id. An
-        execution may outlive its run, which then has ended: only what memory learns of it is missing."""
+        """Stop every execution where it is, and start no more; return the open runs, by id. An execution may
+        outlive its run, which then has ended: only its memory work is missing."""
         inputs = self._server.run(self._services.states.suspend())
         return sorted({run for each in inputs if (run := self._open_run(each)) is not None})
 
     def _open_run(self, text: str) -> str | None:
-        """The run's id, None if it is over; the execution's input where it drives none."""
+        """Return the run's id, None if it is over; the execution's input if it drives no run."""
         payload = json.loads(text)
         if not isinstance(payload, dict) or not {"owner", "run_id"} <= payload.keys():
             return text

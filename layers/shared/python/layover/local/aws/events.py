@@ -18,7 +18,7 @@ EventListener = Callable[[dict[str, Any]], object]
 
 
 class Events:
-    """PutEvents, and what it has taken. `on_event` hears of each."""
+    """PutEvents, and the events that it has taken. `on_event` is called for each."""
 
     def __init__(self, storage: Storage, on_event: EventListener | None = None) -> None:
         self._storage = storage

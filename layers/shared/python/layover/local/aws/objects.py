@@ -1,5 +1,5 @@
-"""S3 by moto, which keeps objects in memory: what a request has changed is in the store before it is
-answered, and is back in moto before the first one."""
+"""S3 by moto, which keeps objects in memory: a request's changes are in the store before it is answered, and
+are back in moto before the first request."""
 
 import json
 import threading
@@ -30,7 +30,7 @@ class Objects:
         self._storage = storage
         self._bucket = bucket
         self._app: App | None = None
-        # moto's PutObject looks and then writes: one change at a time gives conditions a meaning.
+        # moto's PutObject looks and then writes: conditions need one change at a time.
         self._changes = threading.RLock()
         storage.create(_SCHEMA)
 
@@ -79,7 +79,7 @@ class Objects:
             self._keep(self._bucket, "")
 
     def _keep(self, bucket: str, key: str) -> None:
-        """The store as moto is now: this object, or without a key what is still in the bucket."""
+        """Store moto's present state: this object, or without a key all of the bucket."""
         backend = _backend()
         moto_bucket = backend.buckets.get(bucket)
         with self._storage.transaction() as connection:
@@ -113,7 +113,7 @@ def _backend() -> Any:
 
 
 def _install_clock() -> None:
-    """Objects are as old as the system's clock says: moto gives them the machine's own time."""
+    """Date objects by the system's clock: moto gives them the machine's own time."""
     import moto.s3.models
 
     models: Any = moto.s3.models

@@ -11,7 +11,8 @@ _KEY = "local"
 
 
 def is_as_signed(environ: dict[str, Any]) -> bool:
-    """False for a PUT that is presigned by a function and comes with other headers."""
+    """Return whether a request has the headers that were signed: False for a PUT that a function presigned
+    with others."""
     query = environ.get("QUERY_STRING", "")
     parameters = {name: values[0] for name, values in parse_qs(query).items()}
     signature = parameters.get("X-Amz-Signature")

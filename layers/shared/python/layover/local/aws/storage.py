@@ -59,7 +59,8 @@ class Storage:
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """All of the block's writes, or none if it raises. Nobody else reads or writes meanwhile."""
+        """Commit all of the block's writes, or none if it raises. No other thread reads or writes
+        meanwhile."""
         with self._lock:
             self._connection.execute("BEGIN IMMEDIATE")
             try:

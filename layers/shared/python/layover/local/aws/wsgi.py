@@ -1,8 +1,8 @@
-"""A server for a WSGI application, a thread a request, and for what answers some requests at once.
+"""A server for a WSGI application, with a thread for each request, and a shortcut for requests that are
+answered at once.
 
 Werkzeug's own closes every connection and writes head and body apart, which costs a TCP handshake
-and, with Nagle and delayed ACK, up to 40 ms a request.
-"""
+and, with Nagle and delayed ACK, up to 40 ms a request."""
 
 import asyncio
 import io
@@ -34,8 +34,8 @@ _PRESERVED_NAMES = "moto.preserved_header_names"
 
 
 class WsgiServer:
-    """Serves `app` on a free loopback port until `stop`, in a loop of its own. `shortcut` is asked first,
-    in that loop: it answers what takes no time, and None for what the application is to answer."""
+    """Serves `app` on a free loopback port until `stop`, in a loop of its own. `shortcut` is called first, in
+    that loop: it answers requests that take no time, and returns None for those of the application."""
 
     def __init__(self, app: App, shortcut: Shortcut | None = None) -> None:
         self._app = app
@@ -121,7 +121,7 @@ def _call(app: App, request: Request) -> Reply:
 
 
 def _environ(request: Request) -> Environ:
-    """PEP 3333, with what moto wants to know of names of headers."""
+    """Return the environment of PEP 3333, with the header names that moto reads."""
     path, _, query = request.path.partition("?")
     host, _, port = request.headers.get("host", "127.0.0.1:80").partition(":")
     environ: Environ = {

@@ -22,7 +22,7 @@ class ClockFile:
 
     @classmethod
     def create(cls, path: Path) -> "ClockFile":
-        """A clock that runs with the machine's, whatever an earlier runner left."""
+        """Return a clock that runs with the machine's, whatever an earlier runner left."""
         path.write_bytes(_FORMAT.pack(0.0))
         return cls(path)
 
@@ -32,10 +32,8 @@ class ClockFile:
         return timedelta(seconds=seconds)
 
     def advance(self, seconds: float) -> timedelta:
-        """Move the clock (back, if negative) and answer the new offset.
-
-        Raises ValueError if the offset would not be a number within a hundred years.
-        """
+        """Move the clock (back, if negative) and return the new offset. Raises ValueError if the offset would
+        not be a number within a hundred years."""
         ahead = self.offset().total_seconds() + seconds
         if not math.isfinite(ahead) or abs(ahead) > _LIMIT:
             raise ValueError("the clock moves within a hundred years of now")

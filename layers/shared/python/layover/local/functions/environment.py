@@ -41,7 +41,7 @@ def main(arguments: list[str]) -> None:
     if preload := os.environ.get("LAYOVER_LOCAL_PRELOAD"):
         importlib.import_module(preload).install()
     if os.environ.get("AWS_LAMBDA_EXEC_WRAPPER"):
-        # What the wrapper starts on Lambda in the place of AWS's client.
+        # Lambda's wrapper starts this client in the place of AWS's.
         from layover.runtime_client import main as stream
 
         stream()

@@ -81,7 +81,7 @@ class Queue(Protocol):
 
 
 class ExecutionEnvironment:
-    """A process running AWS's runtime client. Nothing is ever sent to it but events."""
+    """A process running AWS's runtime client. It receives nothing but events."""
 
     def __init__(self, spec: FunctionSpec, queue: Queue) -> None:
         self.spec = spec
@@ -97,11 +97,11 @@ class ExecutionEnvironment:
         self._timer: asyncio.TimerHandle | None = None
 
     async def run(self) -> None:
-        """Start the process and stay until it is gone."""
+        """Start the process, and return when it is gone."""
         try:
             process = await self._launch()
             reason = _exit_reason(await process.wait())
-        except Exception as error:  # Whatever it was: an unnoticed end holds events up.
+        except Exception as error:  # Any error: an unnoticed end would hold events up.
             reason = f"the process could not be started: {error}"
         self._end(reason)
 
@@ -205,10 +205,8 @@ class ExecutionEnvironment:
         self._give_up_after(self.spec.timeout, self._expire)
 
     def _give_up_after(self, limit: timedelta, give_up: Callable[[], None]) -> None:
-        """Call `give_up` after `limit`, but not before what the process sent in time is read.
-
-        A runner that was stopped (Ctrl-Z, a paused machine) finds both at once.
-        """
+        """Call `give_up` after `limit`, but not before everything that the process sent in time is read. A
+        runner that was stopped (Ctrl-Z, a paused machine) finds both at once."""
         loop = asyncio.get_running_loop()
 
         def once_more() -> None:
@@ -265,7 +263,7 @@ class ExecutionEnvironment:
                 logger.warning("%s: %s, see %s", self.spec.name, reason, self.spec.log)
             self._release(self._invocation.crashed(reason))
         self._queue.forget(self, reason)
-        self.kill()  # The process is gone; what a tool started from it may not be.
+        self.kill()  # The process is gone; processes that a tool started may not be.
 
 
 def _answer(body: bytes) -> InvokeResult:

@@ -14,7 +14,7 @@ RESPONSE_LIMIT = 6 * 1024 * 1024
 
 
 class LambdaError(Exception):
-    """An answer of the Invoke API that is no function's: `code` is the AWS error name."""
+    """An answer of the Invoke API that is not the function's: `code` is the AWS error name."""
 
     status = 500
     code = "ServiceException"
@@ -110,7 +110,7 @@ class Invocation:
     )
 
     def resolve(self, result: InvokeResult) -> None:
-        """Answer the caller; what comes later (a result after the time-out) is dropped."""
+        """Answer the caller. A later result (after the time-out) is dropped."""
         if not self.result.done():
             self.result.set_result(result)
             if self.stream is not None:

@@ -40,9 +40,8 @@ _LOOK_EVERY_S = 0.5
 def result_in(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, T]) -> T:
     """Run `work` in `loop` and return its result; for a thread that is not the loop's.
 
-    Raises LambdaError if the loop has ended, or ends before `work` does: between any look at a loop
-    and what is done with it a thread may be paused for as long as the loop lives.
-    """
+    Raises LambdaError if the loop has ended, or ends before `work` does: between a look at a loop and its
+    use, a thread may be paused for as long as the loop lives."""
     try:
         future = asyncio.run_coroutine_threadsafe(work, loop)
     except RuntimeError:
@@ -112,13 +111,14 @@ class FunctionPool:
             await asyncio.wait(self._lives, timeout=5)
 
     def next_invocation(self) -> Invocation | None:
-        """The event that waits longest, or None. Whoever asks has started: the next one may start."""
+        """Return the event that waits longest, or None. The environment that asks has started: the next one
+        may start."""
         invocation = self._waiting.popleft() if self._waiting else None
         self._scale()
         return invocation
 
     def init_failed(self, environment: ExecutionEnvironment, error: InvokeResult) -> None:
-        """One waiting event pays for one failed start: that bounds how often it is tried."""
+        """Fail one waiting event for each failed start: that bounds the attempts."""
         logger.warning(
             "%s: %s while it was loaded, see %s",
             *(self.spec.name, error.error_type, self.spec.log),
@@ -211,7 +211,7 @@ class LambdaService:
 
     async def stream(self, name: str, payload: bytes) -> Invocation:
         """Invoke (InvokeWithResponseStream): the pieces come in `stream` as the function writes them, and
-        `result` says how it ended. Raises LambdaError before the function is reached."""
+        `result` tells its end. Raises LambdaError before the function is reached."""
         self.check(name, payload)
         invocation = Invocation(payload, ResponseStream())
         self._spawn(self._drive(self._pools[name], invocation))

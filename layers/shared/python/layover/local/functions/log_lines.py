@@ -11,7 +11,7 @@ from typing import Any
 
 LOOK_EVERY = timedelta(milliseconds=250)
 _MAX_BYTES = 1_000_000
-"""Bytes read at one look: of a function that logs more, the rest comes at the next."""
+"""Bytes read at one look; the rest of a long log comes at the next."""
 _LEVELS = frozenset({"WARNING", "ERROR", "CRITICAL"})
 _FIELDS = ("error", "says", "cause", "run_id", "request_id")
 
@@ -30,7 +30,7 @@ class LogWatch:
             self.look()
 
     def look(self) -> None:
-        """Say what was logged since the last look."""
+        """Print the lines logged since the last look."""
         for log in self._read:
             for line in self._new(log):
                 if text := format_entry(log.stem, line):
@@ -50,7 +50,7 @@ class LogWatch:
 
 
 def format_entry(function: str, line: bytes) -> str | None:
-    """The lines for the terminal; None if the line is no warning of ours."""
+    """Return the lines for the terminal; None if the line is no warning of ours."""
     try:
         entry: Any = json.loads(line)
     except ValueError:

@@ -1,11 +1,10 @@
-"""Guards the one-machine system: programs of this machine may call it, and no web page that a browser of it
-has open."""
+"""Guards the one-machine system: programs of this machine may call it, web pages in its browsers may not."""
 
 import re
 from collections.abc import Iterable
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
-"""Hosts of this machine: what goes there crosses no network."""
+"""Hosts of this machine: requests to them cross no network."""
 
 LOCAL_HEADER = "X-Layover-Local"
 """Header that `/_local/*` requires, with the value `1`. A page of another origin cannot send it unasked."""
@@ -29,7 +28,7 @@ def is_local(values: Iterable[str]) -> bool:
 
 
 def is_json(content_types: Iterable[str]) -> bool:
-    """True if a body is said to be JSON. A page may send another site any text without asking it first,
-    JSON not."""
+    """Return whether a body is declared as JSON. A page may send another site any text without a preflight,
+    but not JSON."""
     types = list(content_types)
     return len(types) == 1 and _JSON.match(types[0]) is not None

@@ -1,4 +1,4 @@
-"""The HTTP front: what API Gateway and its JWT authorizer are on AWS, as an ASGI application."""
+"""The HTTP front: API Gateway and its JWT authorizer, as an ASGI application."""
 
 import json
 import re
@@ -57,12 +57,11 @@ class _ClientLeft(Exception):
 
 
 class Front:
-    """Every HTTP request becomes an event for the function `api`; `/_local/*` is answered here. Hosts
-    other than this machine's names are refused on every path.
+    """The front: every HTTP request becomes an event for the function `api`; `/_local/*` is answered here.
 
-    `local` maps (method, path) to what answers it with the request's body; `websocket` serves the
-    connections of that kind; `streaming` the requests that ask for a stream.
-    """
+    Hosts other than this machine's names are refused on every path. `local` maps (method, path) to a function
+    that answers with the request's body; `websocket` serves the connections of that kind; `streaming` the
+    requests that ask for a stream."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""The WebSocket front: what an API Gateway WebSocket API is on AWS, and its `@connections`."""
+"""The WebSocket front: an API Gateway WebSocket API, and its `@connections`."""
 
 import asyncio
 import base64
@@ -75,7 +75,7 @@ class _Socket:
         return True
 
     def touch(self) -> None:
-        """Something was said, by whichever side."""
+        """Note activity of either side."""
         self.active_at = time.time()
         self._last_activity = time.monotonic()
 
@@ -121,7 +121,7 @@ class WebSocketFront:
             return await refuse(send, status)
         self._sockets[socket.id] = socket
         try:
-            # A client that died meanwhile is told to the function as well, which has it written down.
+            # The function learns of a client that died meanwhile, too: it has it recorded.
             await send({"type": "websocket.accept"})
             await self._open(socket, scope, receive)
         finally:
@@ -219,7 +219,7 @@ class WebSocketFront:
         return None
 
     async def _message(self, socket: _Socket, event: dict[str, Any]) -> None:
-        """A function that fails is told to the client, as API Gateway tells it."""
+        """Send a message to the function. If it fails, the client is told as API Gateway does."""
         result = await self._invoke(event)
         if result is not None and result.function_error is None:
             return

@@ -1,4 +1,4 @@
-"""Streamed responses: what API Gateway makes of a function's prelude and pieces."""
+"""Streamed responses: a function's prelude and pieces, as API Gateway passes them on."""
 
 import asyncio
 import json
@@ -68,8 +68,8 @@ async def streamed_answer(invocation: Invocation) -> StreamedAnswer | None:
 
 
 async def send_stream(answer: StreamedAnswer, receive: Receive, send: Send) -> None:
-    """Send what comes, until it ends or the client leaves. What breaks off in the middle breaks off for the
-    client, too: it would take a regular end for the whole."""
+    """Send the pieces until the stream ends or the client leaves. A stream that breaks off breaks off for the
+    client, too: a regular end would look complete."""
     head = {"type": "http.response.start", "status": answer.head.status}
     await send({**head, "headers": answer.head.headers})
     leaving = asyncio.create_task(_wait_for_disconnect(receive))

@@ -1,5 +1,5 @@
-"""The stand-in model's extraction from a turn: sentences of the user's that tell of a fault, word for
-word. It has no judgement, so it keeps what it cannot get wrong."""
+"""The stand-in model's extraction from a turn: the user's sentences that report a fault, word for word. It
+has no judgement, so it keeps only what it cannot get wrong."""
 
 import json
 import re

@@ -1,6 +1,5 @@
-"""The stand-in model's answers: plain rules, the same answer every time.
-
-It calls a tool whose name occurs in the user's words, says what came back, and is open about what it is."""
+"""The stand-in model's answers: plain rules, the same answer every time. It calls a tool whose name occurs in
+the user's words, repeats the result, and says openly what it is."""
 
 import json
 import re
@@ -88,7 +87,7 @@ def think(body: Json, task: str, today: date) -> Thought:
 
 
 class _Scene:
-    """A conversation as it stands: what the user wants, and what was done about it."""
+    """A conversation as it stands: the user's wish, and the calls made for it."""
 
     def __init__(self, messages: Sequence[Json], tools: Sequence[Json]) -> None:
         question_at = max(

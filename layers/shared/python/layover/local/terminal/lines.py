@@ -1,6 +1,5 @@
-"""Lines of the terminal: one for each run that is over, and for each call that waits with what decides it.
-
-They are read off what the services take, so the functions need not know of the terminal."""
+"""Lines of the terminal: one for each run that is over, and for each waiting call with the command that
+decides it. They are read from the services' data, so the functions need not know of the terminal."""
 
 import json
 import shlex
@@ -21,7 +20,7 @@ Say = Callable[[str, str], object]
 
 
 class RunLines:
-    """Says what becomes of runs. `url`: the HTTP API's, as soon as there is something to say."""
+    """Prints the progress of runs. `url`: the HTTP API's, as soon as there is something to print."""
 
     def __init__(self, url: Callable[[], str], say: Say) -> None:
         self._url = url

@@ -1,4 +1,4 @@
-"""A look at the model provider: a wrong address, key or name is said before the first run fails."""
+"""A check of the model provider: a wrong address, key or name is reported before the first run fails."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -9,8 +9,8 @@ _KEY_ERRORS = (401, 403)
 
 
 async def problem_of(variables: Mapping[str, str], models: Sequence[str]) -> str | None:
-    """Return the problem with OPENAI_BASE_URL, OPENAI_API_KEY or one of `models`; None without one, or
-    where the provider does not list its models."""
+    """Return the problem with OPENAI_BASE_URL, OPENAI_API_KEY or one of `models`; None if there is none, or
+    if the provider does not list its models."""
     import httpx2
 
     url = (variables.get("OPENAI_BASE_URL") or _STANDARD_URL).rstrip("/")

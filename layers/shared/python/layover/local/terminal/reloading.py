@@ -1,4 +1,4 @@
-"""Agents are reloaded as they are saved: the next event is served by what the file says now."""
+"""Agents are reloaded as they are saved: the file's new content serves the next event."""
 
 import asyncio
 import logging
@@ -43,7 +43,7 @@ class Reloader:
                 logger.exception("the agents' files could not be looked at; the next look comes")
 
     async def reload(self) -> None:
-        """Take what was saved, if it can be loaded; else stay with what could be loaded last."""
+        """Take the saved files if they can be loaded; else keep the last ones that could."""
         report = await self._load()
         if report.problem is not None:
             # Environments that start meanwhile import the copy: it comes first on their path.

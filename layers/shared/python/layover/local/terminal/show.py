@@ -32,7 +32,8 @@ class RunWatch:
         self._owners: dict[str, str] = {}
 
     def resume(self, owners: Mapping[str, str], events: Iterable[Mapping[str, Any]]) -> None:
-        """Say what waits since before the start: runs (id -> owner), and all that was published."""
+        """Print the calls that have waited since before the start: runs (id -> owner), and all that was
+        published."""
         self._owners |= owners
         requests = {}
         for event in events:

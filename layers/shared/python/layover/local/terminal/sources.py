@@ -1,4 +1,4 @@
-"""The agents' files as their author saves them: what changed, and a copy of the last ones that loaded."""
+"""The agents' files as their author saves them: changes, and a copy of the last ones that loaded."""
 
 import os
 import shutil
@@ -29,7 +29,7 @@ class Sources:
         return now != before
 
     def keep(self) -> None:
-        """Copy what is there now: it could be loaded."""
+        """Copy the present files: they could be loaded."""
         shutil.rmtree(self._copy, ignore_errors=True)
         self._copy.mkdir(parents=True)
         if self._source is None or len(self._state) > _MAX_FILES:

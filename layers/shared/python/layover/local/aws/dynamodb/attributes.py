@@ -19,7 +19,7 @@ MAX_ITEM = 400 * 1024
 MAX_DEPTH = 32
 """Levels of lists and maps."""
 SET_ORDER: dict[str, Callable[[str], Any]] = {"SS": str, "NS": Decimal, "BS": base64.b64decode}
-"""Kind of set -> what its elements are in order of."""
+"""Kind of set -> the key that its elements are sorted by."""
 _CONTEXT = Context(prec=38, traps=[Inexact, Rounded])
 _LARGEST, _SMALLEST = Decimal("9.9999999999999999999999999999999999999E+125"), Decimal("1E-130")
 
@@ -189,5 +189,5 @@ _SIZES: dict[str, Callable[[Any], int]] = {
 
 
 def dump(item: Item) -> str:
-    """As it is stored."""
+    """Return the item as it is stored."""
     return json.dumps(item, ensure_ascii=False, separators=(",", ":"))

@@ -1,4 +1,4 @@
-"""GetItem, and what reads or writes many items without a transaction's promises."""
+"""GetItem, and reads and writes of many items without a transaction's promises."""
 
 import sqlite3
 from collections.abc import Mapping
@@ -35,7 +35,7 @@ def get(connection: sqlite3.Connection, table: Table, request: Mapping[str, Any]
 
 
 def read_units(size: int, request: Mapping[str, Any]) -> float:
-    """Of bytes that were read together; half where the read need not be consistent."""
+    """Return the units of bytes that were read together; half if the read need not be consistent."""
     return max(1, -(-size // 4096)) * (1.0 if request.get("ConsistentRead") else 0.5)
 
 

@@ -38,7 +38,7 @@ class Names:
         return cls(request.get("ExpressionAttributeNames") or {}, read)
 
     def use(self, expression: Expression, kind: str) -> Any:
-        """The tree, once all that it names is there."""
+        """Return the tree, once all of its names and values are given."""
         for name in sorted(expression.names - self.names.keys()):
             raise ValidationError(
                 f"Invalid {kind}: An expression attribute name used in the document path is not "
@@ -53,7 +53,7 @@ class Names:
         return expression.tree
 
     def refuse_unused(self) -> None:
-        """DynamoDB takes no name or value that no expression uses."""
+        """Raise ValidationError for a name or value that no expression uses, as DynamoDB does."""
         for kind, placeholders in (("Names", self.names), ("Values", self.values)):
             if unused := placeholders.keys() - self.uses:
                 keys = ", ".join(sorted(unused))
@@ -131,7 +131,7 @@ def _size(value: Value | None) -> Value | None:
 
 def _compare(sign: str, left: Value | None, right: Value | None) -> bool:
     if sign == "<>":
-        # What is not there differs from everything.
+        # A missing attribute differs from everything.
         return left is None or right is None or left != right
     if left is None or right is None:
         return False

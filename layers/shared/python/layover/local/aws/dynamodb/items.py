@@ -35,7 +35,7 @@ class Range:
 
 
 def key_of(table: Table, item: Item, *, whole: bool = False) -> Key:
-    """Of an item, or of a `Key` (`whole`: nothing but the key). Raises ValidationError."""
+    """Return the key of an item, or of a `Key` (`whole`: nothing but the key). Raises ValidationError."""
     names = table.keys.names
     columns = None if whole and len(item) != len(names) else table.key_of(item)
     if columns is None:
@@ -64,7 +64,7 @@ def read(connection: sqlite3.Connection, table: Table, key: Key) -> Item | None:
 
 
 def write(connection: sqlite3.Connection, table: Table, key: Key, item: Item | None) -> int:
-    """Put an item there, or with None nothing; answers its size in bytes. Raises ValidationError."""
+    """Put an item there, or with None remove it; return its size in bytes. Raises ValidationError."""
     if item is None:
         query = "DELETE FROM ddb_items WHERE name = ? AND hash = ? AND range = ?"
         connection.execute(query, (table.name, key.hash, key.range))
@@ -86,7 +86,7 @@ def write(connection: sqlite3.Connection, table: Table, key: Key, item: Item | N
 
 
 def _refuse_wrong_keys(table: Table, item: Item) -> None:
-    """An index takes no item whose key is of another type."""
+    """Raise ValidationError for an item whose key is of another type than its index's."""
     for index, definition in table.indexes.items():
         for name in definition.keys.names:
             if name in item and table.types[name] not in item[name]:
@@ -211,7 +211,7 @@ def place(table: Table, index: Keys | None, item: Item, *, scan: bool) -> Place:
 
 
 def expire(connection: sqlite3.Connection, table: Table, now: float) -> int:
-    """Delete what has outlived its time to live (epoch seconds); how many items."""
+    """Delete items that have outlived their time to live (epoch seconds); return how many."""
     query = "SELECT hash, range FROM ddb_items WHERE name = ? AND expires <= ?"
     old = connection.execute(query, (table.name, now)).fetchall()
     for key in old:

@@ -1,8 +1,7 @@
 """DynamoDB's expressions as trees: conditions, keys, updates and projections.
 
-A tree is made of tuples whose first element says what it is; names and values are still placeholders, so one
-text is read once.
-"""
+A tree is made of tuples whose first element is the kind; names and values are still placeholders, so one text
+is parsed once."""
 
 import re
 from collections.abc import Callable

@@ -29,8 +29,8 @@ TARGET = "DynamoDB_20120810."
 
 
 class DynamoDB:
-    """All tables. Every operation is one transaction; threads may share it. `on_change` hears of each item
-    that was written, once it is in the store: as it was, and as it is."""
+    """All tables. Every operation is one transaction; threads may share it. `on_change` is called for each
+    item that was written, once it is in the store: with the old and the new item."""
 
     def __init__(self, storage: Storage, on_change: ItemListener | None = None) -> None:
         self._storage = storage
@@ -82,7 +82,8 @@ class DynamoDB:
             return error.status, _encode(error.document())
 
     def expire_items(self, name: str, now: datetime) -> int:
-        """Delete what has outlived its time to live, as AWS does within some days; how many items."""
+        """Delete items that have outlived their time to live, as AWS does within some days; return how
+        many."""
         with self._storage.transaction() as connection:
             return items.expire(connection, self._tables.get(connection, name), now.timestamp())
 
@@ -129,7 +130,7 @@ class DynamoDB:
         for each in done:
             try:
                 self._on_change(each.old, each.new)
-            except Exception:  # What was written is written, whatever the listener makes of it.
+            except Exception:  # The write stands, whatever the listener does with it.
                 logger.exception("a change of an item could not be shown")
 
     def _transact_get(self, request: Document) -> Document:

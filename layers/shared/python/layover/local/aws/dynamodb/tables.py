@@ -1,4 +1,4 @@
-"""Tables: what they are described by, and how their keys are ordered."""
+"""Tables: their descriptions, and the order of their keys."""
 
 import json
 import sqlite3

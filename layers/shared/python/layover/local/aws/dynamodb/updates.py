@@ -17,7 +17,7 @@ _BAD_PATH = "The document path provided in the update expression is invalid for 
 def update(
     item: Item, clauses: dict[str, list[Tree]], names: Names, keys: tuple[str, ...]
 ) -> tuple[Item, list[Path]]:
-    """The new item, and the paths that were named. Every operand is read from the item as it was."""
+    """Return the new item, and the paths that were named. Every operand is read from the item as it was."""
     paths = [names.path(action[0]) for actions in clauses.values() for action in actions]
     _refuse_overlap(paths, keys)
     new = copy.deepcopy(item)
@@ -27,7 +27,7 @@ def update(
         _add(new, names.path(target), names.values[operand[1]])
     for target, operand in clauses.get("DELETE", ()):
         _take_out(new, names.path(target), names.values[operand[1]])
-    # From the end of a list to its beginning: an index means what it meant before.
+    # From the end of a list to its beginning: removals leave earlier indexes as they were.
     for (target,) in sorted(
         clauses.get("REMOVE", ()), key=lambda a: _last(names.path(a[0])), reverse=True
     ):

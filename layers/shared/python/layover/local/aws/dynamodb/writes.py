@@ -35,7 +35,7 @@ class Done:
 
 @dataclass(frozen=True)
 class Write:
-    """A checked request: nothing of it can be wrong any more but its condition, and its operands' types."""
+    """A checked request: only its condition, and its operands' types, can still fail."""
 
     kind: str
     table: Table
@@ -94,7 +94,7 @@ class Write:
 
 
 def refuse_legacy(request: Mapping[str, Any]) -> None:
-    """Conditions without expressions, of before 2014: nothing here sends them."""
+    """Refuse conditions without expressions, of before 2014: the system sends none."""
     if legacy := sorted(_LEGACY & request.keys()):
         raise ValidationError(f"{legacy[0]} is not served on one machine: use an expression")
 

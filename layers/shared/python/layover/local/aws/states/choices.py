@@ -1,4 +1,4 @@
-"""Choice: which rule is the first that holds."""
+"""Choice: the first rule that holds."""
 
 import fnmatch
 from collections.abc import Callable, Mapping

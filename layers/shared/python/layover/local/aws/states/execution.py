@@ -1,4 +1,4 @@
-"""One execution: it walks from state to state, and notes where it is before it does anything there."""
+"""One execution: it walks from state to state, and records each state before it does anything there."""
 
 import asyncio
 import json
@@ -36,7 +36,7 @@ class Execution:
         self._answers: dict[str, asyncio.Event] = {}
 
     async def run(self) -> None:
-        """Until its end, which it writes down."""
+        """Run until the end, and record it."""
         limit = self._program.get("TimeoutSeconds")
         rest = None if limit is None else self.record.started + limit - time.time()
         try:
@@ -53,7 +53,7 @@ class Execution:
             self._close("SUCCEEDED", "ExecutionSucceeded", {"output": json.dumps(output)})
 
     def wake(self, token: str) -> None:
-        """The answer to this token is there."""
+        """Take the answer to this token."""
         if token in self._answers:
             self._answers[token].set()
 
@@ -63,7 +63,7 @@ class Execution:
         self._records.close(self.record.arn, status, [{"type": kind, details: fields}], **fields)
 
     async def _walk(self, program: Program, path: str, data: Any, item: Mapping[str, Any]) -> Any:
-        """The output of a program or a branch. `item`: what a Map tells it of its item."""
+        """Return the output of a program or a branch. `item`: the context that a Map gives its branch."""
         frame = self._frames.get(path)
         if frame is None:
             frame = Frame(path, program["StartAt"], data, entered=time.time())
@@ -92,7 +92,7 @@ class Execution:
     async def _carry_out(
         self, frame: Frame, state: State, item: Mapping[str, Any]
     ) -> tuple[str | None, Any]:
-        """The next state (None: none) and its input."""
+        """Return the next state (None: none) and its input."""
         while True:
             try:
                 following, output = await self._once(frame, state, item)
@@ -218,7 +218,7 @@ class Execution:
                 return await self._answer(frame.token)
         except TimeoutError:
             self._records.retire(frame.token)
-            # Who answered before it was retired is heard.
+            # An answer that came before the token was retired counts.
             if self._records.outcome(frame.token) is not None:
                 return await self._answer(frame.token)
             raise StateFailed("States.Timeout") from None

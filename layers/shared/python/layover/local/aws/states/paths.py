@@ -1,4 +1,4 @@
-"""Paths, payload templates and intrinsic functions: how a state takes from its input and adds to it."""
+"""Paths, payload templates and intrinsic functions: a state's view of its input, and its additions."""
 
 import base64
 import copy
@@ -58,7 +58,7 @@ def evaluate(expression: str, data: Any, context: Any) -> Any:
 
 
 def fill_template(template: Any, data: Any, context: Any) -> Any:
-    """A payload template with each `"name.$"` replaced by what its path leads to."""
+    """Return a payload template with each `"name.$"` replaced by the value at its path."""
     if isinstance(template, list):
         return [fill_template(each, data, context) for each in template]
     if not isinstance(template, dict):
@@ -89,7 +89,7 @@ def place_result(path: str | None, data: Any, result: Any) -> Any:
 
 
 def _call_function(text: str, at: int, data: Any, context: Any) -> tuple[Any, int]:
-    """The value of a function's call at `at`, and where it ends."""
+    """Return the value of a function's call at `at`, and the place where it ends."""
     match = _CALL.match(text, at)
     if match is None or match[1] not in _FUNCTIONS:
         raise StateFailed("States.IntrinsicFailure", f"{text} is not understood")

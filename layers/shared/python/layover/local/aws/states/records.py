@@ -1,4 +1,4 @@
-"""Executions in the store: what they were started with, where they are, and what has happened to them."""
+"""Executions in the store: their inputs, their positions, and their histories."""
 
 import json
 import time
@@ -77,7 +77,7 @@ class Record:
 
 
 class Records:
-    """All executions. What a method does, it does in one transaction."""
+    """All executions. Every method is one transaction."""
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
@@ -97,7 +97,7 @@ class Records:
             return [dict(zip(names, row, strict=True)) for row in connection.execute(query)]
 
     def save_machine(self, arn: str, name: str, definition: str, role: str) -> float:
-        """A new one, or a new definition of one; answers when it was made."""
+        """Save a new machine, or a new definition of one; return the time at which it was made."""
         query = (
             "INSERT INTO sfn_machines VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET "
             "definition = excluded.definition, role = excluded.role RETURNING created"
@@ -108,12 +108,13 @@ class Records:
             return float(created_at)
 
     def delete_machine(self, arn: str) -> None:
-        """Its executions stay."""
+        """Delete a machine. Its executions stay."""
         with self._storage.transaction() as connection:
             connection.execute("DELETE FROM sfn_machines WHERE arn = ?", (arn,))
 
     def start(self, machine: dict[str, Any], arn: str, name: str, text: str) -> tuple[Record, bool]:
-        """A new execution, or the open one of this name and input; whether it is new. Raises StatesError."""
+        """Return a new execution, or the open one of this name and input, and whether it is new. Raises
+        StatesError."""
         with self._storage.transaction() as connection:
             query = f"SELECT {_COLUMNS} FROM sfn_executions WHERE arn = ?"
             if row := connection.execute(query, (arn,)).fetchone():
@@ -210,7 +211,7 @@ class Records:
             _append(connection, arn, events)
 
     def retire(self, token: str) -> None:
-        """The task that waited for it is over: its token takes no answer any more."""
+        """End the token of a task that is over: it takes no answer any more."""
         with self._storage.transaction() as connection:
             connection.execute("UPDATE sfn_tokens SET over = 1 WHERE token = ?", (token,))
 

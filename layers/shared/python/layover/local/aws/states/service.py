@@ -63,7 +63,7 @@ class StepFunctions:
             self._run(record)
 
     async def suspend(self) -> list[str]:
-        """Stop where everything is, for `resume` of a later process; answers the inputs of what is open.
+        """Stop everything where it is, for `resume` of a later process; return the inputs of open executions.
         No execution starts after this."""
         self._is_stopping = True
         running = [task for _, task in self._running.values()]
@@ -81,7 +81,7 @@ class StepFunctions:
         arn = execution.record.arn
         try:
             await execution.run()
-        except Exception as error:  # Nobody waits for it: what is wrong has to be said here.
+        except Exception as error:  # No caller awaits it: its error has to be reported here.
             logger.exception("the execution %s cannot go on", execution.record.name)
             event = {
                 "type": "ExecutionFailed",
