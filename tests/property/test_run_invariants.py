@@ -6,7 +6,7 @@ from itertools import pairwise
 
 from hypothesis import given
 
-from layover.values.message import Message, Role
+from layover.values.message import DataPart, Message, Role
 from layover.values.runs.event import Event
 from layover.values.runs.run import Run, Status
 from support.examples import examples
@@ -49,10 +49,25 @@ def _check_children(run: Run) -> None:
         own = [child.input, *child.messages]
         assert all(b.parent_id == a.id for a, b in pairwise(own)), "one chain of parents"
         assert all(a.created_at < b.created_at for a, b in pairwise(own)), "times only grow"
-        if run.status is Status.SUCCESS:
+        if run.status is Status.SUCCESS and not _is_refused(child):
             assert (child.status, child.text) == (Status.SUCCESS, "that was it")
     spent = sum(item["total_tokens"] for item in run.usage.sub_agents)
     assert spent == sum(child.usage.total_tokens for child in run.children)
+
+
+def _is_refused(child: Run) -> bool:
+    """More worked in the background than may."""
+    return child.error is not None and child.error.type == "LimitReached"
+
+
+def _check_notices(run: Run) -> None:
+    """A run is told once of each end in the background, and before its own."""
+    parts = [m.content[0] for m in run.messages if m.role is Role.CUSTOM]
+    noticed = [part.data["run_id"] for part in parts if isinstance(part, DataPart)]
+    assert len(noticed) == len(set(noticed)), "an end is told once"
+    if run.status is Status.SUCCESS:
+        beside = {c.id for c in run.children if c.agent == "aide" and not _is_refused(c)}
+        assert set(noticed) == beside, "no end is left untold"
 
 
 def _check_messages(run: Run, stored: list[Message]) -> None:
@@ -80,6 +95,7 @@ async def _play(script: Script) -> None:
     _check_events(run, events)
     _check_hooks(events, driver.effects.ran)
     _check_children(run)
+    _check_notices(run)
     head = await bench.head()
     assert (head.active_run, head.leaf_id) == (None, [run.input, *run.messages][-1].id)
     if not head.unsaved:

@@ -15,9 +15,12 @@ from layover.testing import ScriptedModel, call, calls, say
 from layover.values.message import Role
 from layover.values.prompt import Prompt
 from layover.values.runs.run import Run
-from support.worlds.runs import ANN, Bench, Crash, Power, answers
+from support.worlds.runs import ANN, Bench, Crash, Power
 
-KINDS = ("plain", "once", "raises", "approve", "offer", "unknown", "invalid", "desk", "refuse")
+SIMPLE = ("plain", "once", "raises", "approve", "offer", "unknown", "invalid")
+KINDS = (*SIMPLE, "desk", "aide", "refuse")
+BRIEFED = ("desk", "aide")
+"""Sub-agents; the second works in the background."""
 VERDICTS = ("yes", "no", "edited")
 NEVER_TWICE = ("once", "approve")
 BELOW = ("plain", "approve", "once")
@@ -105,16 +108,23 @@ class SideEffects:
             return f"chose {ctx.resume.slot}"
 
         hooks = [Numbering()]
-        desk = Agent(
-            "desk",
-            instructions="desk",
-            tools=[plain, once, approve],
-            tool_concurrency=concurrency,
-            hooks=hooks,
+        desk, aide = (
+            Agent(
+                name,
+                instructions=name,
+                tools=[plain, once, approve],
+                tool_concurrency=concurrency,
+                hooks=hooks,
+            )
+            for name in BRIEFED
         )
+        briefed = [
+            desk.as_tool("Does it for you."),
+            aide.as_tool("Does it for you.", background=True),
+        ]
         return Agent(
             "agent",
-            tools=[plain, once, raises, approve, offer, refuse, desk.as_tool("Does it for you.")],
+            tools=[plain, once, raises, approve, offer, refuse, *briefed],
             tool_concurrency=concurrency,
             hooks=hooks,
             max_iterations=20,
@@ -141,7 +151,7 @@ def _replies(script: Script) -> list[Any]:
     for n, kinds in enumerate(script.steps):
         step = []
         for i, kind in enumerate(kinds):
-            named = "input" if kind == "desk" else "key"
+            named = "input" if kind in BRIEFED else "key"
             args: dict[str, Any] = {"nonsense": 1} if kind == "invalid" else {named: f"{n}.{i}"}
             name = "plain" if kind == "invalid" else kind
             step.append(call(name, tool_call_id=f"c{n}_{i}", **args))
@@ -150,16 +160,16 @@ def _replies(script: Script) -> list[Any]:
 
 
 def _model(script: Script) -> Any:
-    """The script's replies; a sub-agent's are made of its briefing."""
-    top = answers(*_replies(script))
+    """The script's replies, the last again and again; a sub-agent's are made of its briefing."""
+    replies = _replies(script)
 
-    async def reply(prompt: Prompt) -> Any:
-        if prompt.system != "desk":
-            return await top.complete(prompt, lambda delta: None)
+    def reply(prompt: Prompt) -> Any:
+        step = sum(m.role is Role.ASSISTANT for m in prompt.messages)
+        if prompt.system not in BRIEFED:
+            return replies[min(step, len(replies) - 1)]
         key = prompt.messages[0].text
         wanted = (call(kind, tool_call_id=f"{kind} {key}", key=f"{key} below") for kind in BELOW)
-        steps = [m for m in prompt.messages if m.role is Role.ASSISTANT]
-        return [calls(*wanted), say("that was it")][len(steps)]
+        return [calls(*wanted), say("that was it")][step]
 
     return ScriptedModel(reply)
 

@@ -44,6 +44,7 @@ def build_prompt(
     `budget`: tokens that the messages may have, by estimate. `model_settings`: None are the agent's own.
     Raises `fit.TooLong`."""
     history, response = drop_compacted(history, run.input, response, memory.through)
+    history, response = shown_notices(history), shown_notices(response)
     own = _with_corrections(response, steps)
     system = _system(agent, memory)
     input_message = render_input(run.input, memory.volatile, agent.memory.query_template)
@@ -175,6 +176,17 @@ def files_first(message: Message) -> Message:
         return message
     content = sorted(message.content, key=lambda p: not isinstance(p, FilePart))
     return message.model_copy(update={"content": tuple(content)})
+
+
+def shown_notices(messages: Sequence[Message]) -> list[Message]:
+    """Return the messages with the text of each custom one as a user's: it says itself that no user wrote it.
+    Data of custom messages is sent to no model."""
+    return [_shown_notice(m) if m.role is Role.CUSTOM and m.text else m for m in messages]
+
+
+def _shown_notice(message: Message) -> Message:
+    texts = tuple(part for part in message.content if isinstance(part, TextPart))
+    return message.model_copy(update={"role": Role.USER, "content": texts})
 
 
 def _with_corrections(response: Sequence[Message], steps: Sequence[StepRecord]) -> list[Message]:

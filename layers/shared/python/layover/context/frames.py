@@ -5,7 +5,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from layover import keys
-from layover.values.runs.run import CallRecord, StepRecord
+from layover.ids import derived
+from layover.values.runs.child import ChildRun
+from layover.values.runs.run import CallRecord, CallState, RunSnapshot, StepRecord
 from layover.values.runs.usage import Usage
 
 
@@ -37,3 +39,40 @@ def usage_at(steps: Iterable[StepRecord], calls: Mapping[str, CallRecord], path:
         items.append({**facts, **fields})
         usages.append(usage)
     return Usage.total(usages).model_copy(update={"sub_agents": tuple(items)})
+
+
+def notice_id(child: ChildRun) -> str:
+    """Return the id of the message that tells a run of the end of a sub-agent in the background."""
+    return derived("msg", child.id, "notice")
+
+
+def unnoticed(steps: Iterable[StepRecord], calls: Iterable[CallRecord]) -> list[CallRecord]:
+    """Return the calls whose sub-agents are done in the background, and which no step was asked with a notice
+    of, in the order of their ends."""
+    noticed = {notice.id for step in steps for notice in step.notices}
+    ended = [
+        (call.child.ended_at, call.key, call)
+        for call in calls
+        if call.child is not None and call.child.answer is not None and call.child.ended_at
+        if notice_id(call.child) not in noticed
+    ]
+    return [call for _, _, call in sorted(ended, key=lambda each: each[:2])]
+
+
+def is_at_work(snapshot: RunSnapshot) -> bool:
+    """Return whether a process makes one of the run's calls, or goes on with it while sub-agents wait in the
+    background; True also if it died while it did."""
+    if any(call.state is CallState.OPEN for call in snapshot.calls):
+        return True
+    beside = [c for c in snapshot.calls if c.child is not None and c.child.background]
+    own = steps_at(snapshot.steps, "")
+    if not beside or not own or snapshot.meta.status.over:
+        return False
+    waiting = [call.key for call in snapshot.calls if call.undecided]
+    paths = {c.key: keys.child_path(c.key) for c in beside if c.child and c.child.answer is None}
+    if any(not any(key.startswith(path) for key in waiting) for path in paths.values()):
+        return True
+    if any(not key.startswith(tuple(paths.values())) for key in waiting):
+        return False
+    newest = own[-1]
+    return bool(newest.slots or newest.correction or unnoticed(own, beside))

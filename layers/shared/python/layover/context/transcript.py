@@ -14,10 +14,10 @@ from layover.values.runs.run import CallRecord, CallState, RunSnapshot, StepReco
 
 
 def response_messages(snapshot: RunSnapshot) -> tuple[Message, ...]:
-    """Return the response of a run (never its input): for each of its own steps the assistant message, the
-    tool message of each settled call in call order, then the `to_message` messages. The messages form one
-    chain of parents even if a call in the middle is not settled (yet), since a missing ancestor would end the
-    branch there. Sub-agents' steps are left out."""
+    """Return the response of a run (never its input): for each of its own steps the notices that it was asked
+    with, the assistant message, the tool message of each settled call in call order, then the `to_message`
+    messages. The messages form one chain of parents even if a call in the middle is not settled (yet), since
+    a missing ancestor would end the branch there. Sub-agents' steps are left out."""
     calls = {call.key: call for call in snapshot.calls}
     return tuple(m for step in own_steps(snapshot) for m in step_messages(step, calls))
 
@@ -29,7 +29,7 @@ def own_steps(snapshot: RunSnapshot) -> tuple[StepRecord, ...]:
 
 def step_messages(step: StepRecord, calls: Mapping[str, CallRecord]) -> list[Message]:
     """Return one step's messages as in `response_messages`; `calls` are the run's calls by key."""
-    messages = [step.message]
+    messages = [*step.notices, step.message]
     customs: list[Message] = []
     for slot in step.slots:
         call = calls.get(keys.call_key(step.key, slot.tool_call_id))

@@ -251,15 +251,20 @@ class Agent(Driven[Output], Generic[Deps, Output]):
         assert self._output_type is not None
         return self._output_type.partial(text)
 
-    def as_tool(self, description: str, *, memory: bool = False) -> AnyTool:
+    def as_tool(
+        self, description: str, *, memory: bool = False, background: bool = False
+    ) -> AnyTool:
         """Return this agent as a tool of another, named after it: `{input, context?}` in, `{result}` out.
 
         It runs inside the call, in the journal of the run that made the call: its approvals are pending
         calls of that run, its usage counts in it. It sees its briefing alone, and none of its own
         `Memory` settings apply unless `memory=True`. Called directly it runs in this process.
 
+        `background=True`: the call is answered as soon as it has begun, with `{started}`, and the run goes
+        on. Its model is told the result before a later step, and before the run ends.
+
         Raises DefinitionError."""
-        return delegate_tool(self, description, memory=memory)
+        return delegate_tool(self, description, memory=memory, background=background)
 
     def _new_driver(self) -> Driver:
         driver: Driver = _wiring().in_process(self)

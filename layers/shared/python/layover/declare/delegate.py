@@ -66,12 +66,13 @@ def runner(generate: Callable[[str], Awaitable[Result]]) -> Any:
     return delegate
 
 
-def delegate_tool(agent: Any, description: str, *, memory: bool) -> AnyTool:
+def delegate_tool(agent: Any, description: str, *, memory: bool, background: bool) -> AnyTool:
     """Return the tool that `Agent.as_tool` makes of an agent."""
     what = f"as_tool of agent {agent.name!r}: "
     if not isinstance(description, str) or not description.strip():
         raise checks.fail(f"{what}description", "a text that is not empty", description)
     checks.flag(f"{what}memory", memory)
+    checks.flag(f"{what}background", background)
     fn, name = runner(agent.generate), delegate_name(agent.name)
     return Tool(
         fn,
@@ -79,7 +80,7 @@ def delegate_tool(agent: Any, description: str, *, memory: bool) -> AnyTool:
         description=description,
         signature=read(fn, name, {}),
         # Never in doubt: a sub-agent goes on from its own journal.
-        options=Options(idempotent=True, delegate=Delegate(agent, memory)),
+        options=Options(idempotent=True, delegate=Delegate(agent, memory, background)),
     )
 
 

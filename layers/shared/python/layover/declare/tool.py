@@ -64,11 +64,13 @@ ToMessage = Callable[..., Any]
 
 @dataclass(frozen=True)
 class Delegate:
-    """The agent that a tool stands for. `memory`: its own Memory settings apply to it."""
+    """The agent that a tool stands for. `memory`: its own Memory settings apply to it; `background`: its
+    caller does not wait for it."""
 
     agent: Any
     """An `Agent`; its module imports this one."""
     memory: bool = False
+    background: bool = False
 
 
 @dataclass(frozen=True)

@@ -69,7 +69,7 @@ class Prompter:
                 state.meta,
                 self.shown,
                 self.history,
-                state.response(),
+                [*state.response(), *state.notices],
                 state.steps,
                 self._tools(state),
                 self._corrected(state),

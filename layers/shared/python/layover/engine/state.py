@@ -74,6 +74,8 @@ class RunState:
         self.asked_through = self.steps[-1].asked_through if self.steps else None
         """Id of the last message that is, or was to be, observed ahead: no observation up to it is requested
         again."""
+        self.notices: tuple[Message, ...] = ()
+        """What the next step is asked with, behind all that came before."""
         self._rendered: list[list[Message]] = []
 
     def child(self, call: CallRecord) -> "RunState":
@@ -118,6 +120,7 @@ class RunState:
 
     def add(self, step: StepRecord) -> None:
         """Add a step that was journaled."""
+        self.notices = ()
         self.steps.append(step)
         self._journaled.steps.append(step)
         self._journaled.call_ids.update(s.tool_call_id for s in step.slots)
@@ -156,6 +159,16 @@ class RunState:
         """Return the undecided calls, sub-agents' among them: of the newest step, or for a larger budget."""
         return tuple(c for c in self.below() if c.undecided)
 
+    def in_background(self) -> list[CallRecord]:
+        """Return the calls of this frame whose sub-agents work, or worked, beside it."""
+        mine = (c for c in self.calls.values() if path_of(c.key) == self.path)
+        return [c for c in mine if c.child is not None and c.child.background]
+
+    def blocking(self) -> tuple[CallRecord, ...]:
+        """Return the undecided calls that keep this frame itself from going on."""
+        beside = tuple(child_path(c.key) for c in self.in_background())
+        return tuple(c for c in self.waiting() if not c.key.startswith(beside))
+
     def below(self) -> Iterator[CallRecord]:
         """Yield the calls that have a record, at every depth."""
         return (c for c in self.calls.values() if c.key.startswith(self.path))
@@ -169,6 +182,13 @@ class RunState:
         return RunSnapshot(
             meta=self.meta, steps=tuple(self._journaled.steps), calls=tuple(self.calls.values())
         )
+
+    def newest(self) -> Message:
+        """Return the message that the next one stands behind."""
+        if self.notices:
+            return self.notices[-1]
+        response = self.response()
+        return response[-1] if response else self.meta.input
 
     def response(self) -> list[Message]:
         """Return the messages that the run has produced. Settled steps are rendered once."""
@@ -210,6 +230,8 @@ class RunState:
         if self.steps:
             step = self.steps[-1]
             last = step.message.created_at + 2 * len(step.slots) * MICROSECOND
+        if self.notices:
+            last = self.notices[-1].created_at
         return after(last, hint)
 
     def usage(self) -> Usage:

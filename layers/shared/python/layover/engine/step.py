@@ -135,7 +135,8 @@ class ModelStep:
 
     async def _journal(self, step: StepRecord, before: Sequence[Event]) -> None:
         now = self._runtime.clock.now()
-        events: list[Event] = [*before, MessageEvent(at=now, message=step.message)]
+        said = (*step.notices, step.message)
+        events: list[Event] = [*before, *(MessageEvent(at=now, message=m) for m in said)]
         ended = not step.slots
         if ended:
             events.append(TurnEnd(at=now, step=step.index, message=step.message, tool_results=()))
@@ -161,12 +162,11 @@ class ModelStep:
             )
             for at, call in enumerate(reply.calls)
         ]
-        response = state.response()
         message = Message(
             id=ids.new("msg"),
             thread_id=state.meta.thread_id,
             run_id=state.run_id,
-            parent_id=response[-1].id if response else state.meta.input.id,
+            parent_id=state.newest().id,
             role=Role.ASSISTANT,
             content=_content(reply, calls),
             created_at=created_at,
@@ -189,6 +189,7 @@ class ModelStep:
             model=reply.model,
             finish_reason=reply.finish_reason,
             slots=slots,
+            notices=state.notices,
             estimated_tokens=size,
             base=self._prompter.base if self._prompter.base != state.base else None,
             correction=None if slots else self._correction(reply),

@@ -24,6 +24,11 @@ class TimeLeft:
         self._deadline = deadline
         self._limit = deadline.remaining()
         self._fresh = True
+        self._closed = False
+
+    def close(self) -> None:
+        """Nothing more is begun: the invocation is about to answer."""
+        self._closed = True
 
     def for_model(self) -> bool:
         """Return whether there is time for a model call."""
@@ -39,6 +44,8 @@ class TimeLeft:
         return max(0.0, (self._deadline.remaining() - RESERVE).total_seconds())
 
     def _for(self, need: timedelta) -> bool:
+        if self._closed:
+            return False
         enough = self._fresh or self._deadline.remaining() >= need + RESERVE
         self._fresh = False
         return enough

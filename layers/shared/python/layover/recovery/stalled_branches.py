@@ -3,6 +3,7 @@ looks at the call when the last branch has ended, which may take a year. So the 
 
 from datetime import datetime, timedelta
 
+from layover.context.frames import is_at_work
 from layover.ports import Runtime
 from layover.runs.finish import wake
 from layover.values.metrics import Metric
@@ -30,7 +31,7 @@ async def check_branches(runtime: Runtime, run: RunMeta) -> datetime | None:
 async def is_busy(runtime: Runtime, run: RunMeta) -> bool:
     """Return whether one of the run's calls is being made, or the operator has stopped everything."""
     snapshot = await runtime.journal.snapshot(run.owner, run.id)
-    at_work = snapshot is not None and snapshot.at_work
+    at_work = snapshot is not None and is_at_work(snapshot)
     return at_work or await runtime.allowance.stopped()
 
 

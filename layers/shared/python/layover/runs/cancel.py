@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 
+from layover.context.frames import is_at_work
 from layover.declare.agent import Agent
 from layover.engine.hooks.at_end import (
     CANCELLED_HOOKS_HAVE,
@@ -89,7 +90,7 @@ async def _is_worked_on(runtime: Runtime, run: RunMeta) -> bool:
     if run.shown_status is not Status.SUSPENDED:
         return run.status is Status.RUNNING
     snapshot = await runtime.journal.snapshot(run.owner, run.id)
-    return snapshot is not None and snapshot.at_work
+    return snapshot is not None and is_at_work(snapshot)
 
 
 async def _drop(runtime: Runtime, run: RunMeta) -> bool:

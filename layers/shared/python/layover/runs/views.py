@@ -67,11 +67,13 @@ def _child(
     messages = tuple(m for step in steps for m in step_messages(step, calls))
     waits = tuple(p for p in pending_calls(snapshot) if _is_below(calls, p.tool_call_id, path))
     running = Status.SUSPENDED if waits else child.status
+    is_over = snapshot.meta.status.over or child.answer is not None
+    at_work = not is_over if child.background else call.state is not CallState.SETTLED
     return Run(
         id=child.id,
         thread_id=snapshot.meta.thread_id,
         agent=child.agent,
-        status=running if call.state is not CallState.SETTLED else _ended(child),
+        status=running if at_work else _ended(child),
         finish_reason=child.finish_reason,
         text=last_text(messages),
         output=child.output,

@@ -61,6 +61,7 @@ def _tool(tool: Any) -> dict[str, Any]:
         "resume": tool.resume_schema if tool.suspends else None,
         "expires_after": waits.total_seconds() if waits else None,
         "agent": _facts(tool.delegate.agent) if tool.delegate else None,
+        **({"background": True} if tool.delegate and tool.delegate.background else {}),
     }
 
 

@@ -17,6 +17,7 @@ from layover.engine.attachments import Attachments
 from layover.engine.budget import Budget
 from layover.engine.compaction import Compaction
 from layover.engine.dependencies import with_deps
+from layover.engine.frames.background import Background
 from layover.engine.frames.definition import definition_of
 from layover.engine.frames.instructions import with_instructions
 from layover.engine.frames.log import NestedLog
@@ -33,6 +34,7 @@ from layover.engine.prompter import Prompter
 from layover.engine.state import RunState
 from layover.engine.step import ModelStep
 from layover.engine.time_left import TimeLeft
+from layover.engine.tools.background import window_beside
 from layover.engine.tools.calls import Calls
 from layover.engine.tools.first_window import FirstWindow
 from layover.engine.tools.hooks import Stopping
@@ -102,6 +104,8 @@ class Frame:
         base = state.base or given.base
         hooks = Asking(log, state, agent, runtime.clock, belongings, base.metadata)
         self._end = AtEnd(hooks)
+        nested = NestedRuns(runtime, state, self._enter)
+        self._background = Background(log, state, self._time, nested)
         self._calls = Calls(
             log,
             state,
@@ -111,15 +115,15 @@ class Frame:
             built_in,
             runtime.memory,
             belongings,
-            NestedRuns(runtime, state, self._enter),
+            nested,
             invocation.running,
-            width,
+            window_beside(agent.tools, state, width),
+            # A sub-agent answers its caller: it has nothing in the background.
+            self._background.begin if above is None else None,
         )
         prompter = _prompter(runtime, state, agent, given, built_in, self._settings)
-        compaction = given.compaction
-        self._compaction = (
-            Compaction(runtime, log, state, prompter, compaction) if compaction else None
-        )
+        known = given.compaction
+        self._compaction = Compaction(runtime, log, state, prompter, known) if known else None
         attachments = Attachments(belongings.files)
         self._steps = ModelStep(
             runtime,
@@ -176,8 +180,29 @@ class Frame:
         return await self._end.over(progress) if isinstance(progress, Over) else progress
 
     async def _advance(self) -> Progress:
-        runtime, stopping = self._invocation.runtime, self._invocation.stopping
+        """Go on until this frame stops, and all that works beside it: nothing may outlive the answer."""
         await self._budget.settle_decided()
+        async with self._background as background:
+            background.go_on(self._calls)
+            while True:
+                progress = await self._work()
+                if isinstance(progress, Yielded):
+                    background.hurry()
+                in_time = await background.settle()
+                self._check_hooks(self._state.in_background())
+                if not in_time:
+                    return progress if isinstance(progress, Yielded) else Yielded()
+                if not isinstance(progress, Over):
+                    return progress
+                if not background.is_done():
+                    return Suspended(self._state.waiting())
+                if progress.finish_reason is FinishReason.MAX_ITERATIONS:
+                    return progress
+                if not background.has_news():
+                    return progress
+
+    async def _work(self) -> Progress:
+        runtime, stopping = self._invocation.runtime, self._invocation.stopping
         while True:
             step = self._state.step
             if step is not None:
@@ -185,6 +210,7 @@ class Frame:
                 if progress is not None:
                     return progress
             await stopping.check()
+            self._background.check()
             if not await self._allowed():
                 return Suspended(self._state.waiting())
             if not self._time.for_model() or await runtime.allowance.stopped():
@@ -192,21 +218,25 @@ class Frame:
                 return Yielded()
             if self._compaction is not None and not await self._compaction.allows():
                 return Yielded(context=True)
+            self._background.notify()
             await self._steps.make()
 
     async def _finish_step(self, step: StepRecord) -> Progress | None:
         """Settle the newest step. Return None if it is complete and the model comes next."""
         if step.slots:
             if not await self._calls.advance(step, self._gate, self._time.for_tools):
-                self._check_hooks(step)
-                waiting = self._state.waiting()
-                return Suspended(waiting) if waiting or self._held else Yielded()
-            self._check_hooks(step)
+                self._check_hooks(self._state.calls_of(step))
+                waits = self._state.blocking() or self._held
+                return Suspended(self._state.waiting()) if waits else Yielded()
+            self._check_hooks(self._state.calls_of(step))
             if self._state.step_ended < step.index:
                 await self._log.end_step(step, self._calls.turn_end(step))
                 self._state.step_ended = step.index
-            if await self._handed_over(step):
-                return Yielded()
+            to = self._asked_to_hand_over(step)
+            if to is not None:
+                return await self._hand_over(to)
+        elif step.correction is None and self._background.has_news():
+            pass  # It was given before its model was told of all.
         elif step.correction is None or gives_up(self._state.steps):
             return self._answered(step)
         limit = self._state.meta.max_iterations or self._agent.max_iterations
@@ -214,28 +244,33 @@ class Frame:
             return Over(Status.SUCCESS, FinishReason.MAX_ITERATIONS)
         return None
 
-    def _check_hooks(self, step: StepRecord) -> None:
-        """Raise RunFailed if a hook raised about a call of the step that had run."""
-        for call in self._state.calls_of(step):
+    def _check_hooks(self, calls: Sequence[CallRecord]) -> None:
+        """Raise RunFailed if a hook raised about one of the calls, which had run."""
+        for call in calls:
             if call.hooked and call.hooked.failure:
                 failure = call.hooked.failure
                 raise RunFailed(failure.message, type=failure.type, run_id=self._state.meta.id)
 
-    async def _handed_over(self, step: StepRecord) -> bool:
-        """Hand the conversation over if this agent's newest step asked for it. That agent goes on in a fresh
-        turn, which reads its memory."""
+    def _asked_to_hand_over(self, step: StepRecord) -> Agent | None:
+        """Return the agent that gets the conversation, if this agent's newest step asked for that."""
         if step.agent != self._agent.name:
-            return False
+            return None
         calls = self._state.calls_of(step)
         wanted = (self._agent.tool(c.tool_name) for c in calls if _took_effect(c))
         name = next((t.handoff for t in wanted if t and t.handoff), None)
-        to = next((a for a in self._agent.handoffs if a.name == name), None)
-        if to is None:
-            return False
+        return next((a for a in self._agent.handoffs if a.name == name), None)
+
+    async def _hand_over(self, to: Agent) -> Progress:
+        """Hand the conversation over, once nothing works for this agent any more. The other agent goes on in
+        a fresh turn, which reads its memory."""
+        if not await self._background.settle():
+            return Yielded()
+        if not self._background.is_done():
+            return Suspended(self._state.waiting())
         now = self._invocation.runtime.clock.now()
         event = Handoff(at=now, giver=self._agent.name, to=to.name)
         await self._log.hand_over(to.name, definition_of(to), event)
-        return True
+        return Yielded()
 
     def _first_window(self, step: StepRecord) -> FirstWindow:
         """Return the calls that may be opened with their step: none if a budget has to be asked for before

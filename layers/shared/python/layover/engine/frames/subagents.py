@@ -60,7 +60,7 @@ class NestedRuns:
         try:
             progress = await self._enter(delegate, state, width)
         except RunFailed as failure:
-            return await self._failed(call, call.child, failure)
+            return await self.failed(call, failure)
         if isinstance(progress, Suspended):
             return None
         if not isinstance(progress, Over):
@@ -85,7 +85,10 @@ class NestedRuns:
             child=child.model_copy(update=ended),
         )
 
-    async def _failed(self, call: CallRecord, child: ChildRun, failure: RunFailed) -> Settled:
+    async def failed(self, call: CallRecord, failure: RunFailed) -> Settled:
+        """Return the tool error of a call whose child failed, and add a line to the iteration log."""
+        assert call.child is not None
+        child = call.child
         told = f"{failure.type}: {failure.message}"
         await self._note(call, child, told)
         ended = {

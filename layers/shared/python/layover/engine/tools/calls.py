@@ -5,7 +5,6 @@ Every call is journaled before it runs (`open_calls`) and when it is settled (`c
 (`suspend_calls`); the tool runs between the two, and nowhere else."""
 
 import asyncio
-import json
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -22,6 +21,7 @@ from layover.engine.hooks.around_tools import AroundTools, Asked
 from layover.engine.hooks.asking import Asking
 from layover.engine.progress import OutOfTime
 from layover.engine.state import RunState
+from layover.engine.tools.background import started
 from layover.engine.tools.call_limits import with_retries_counted, within_limit
 from layover.engine.tools.events import CallEvents
 from layover.engine.tools.execute import (
@@ -35,10 +35,12 @@ from layover.engine.tools.execute import (
     prepare,
     raised,
     run_tool,
+    with_change,
 )
 from layover.engine.tools.first_window import FirstWindow, ready_at_once
 from layover.engine.tools.hooks import Hooks, Stopping
 from layover.engine.tools.run_files import RunFiles
+from layover.engine.tools.waits import suspended, waiting_now
 from layover.ids import derived
 from layover.ports import Clock, MemoryStore, RunLog
 from layover.values.runs.hooked import with_failure
@@ -52,13 +54,14 @@ from layover.values.runs.run import (
     Suspension,
 )
 
-SHOWN_CHANGE = 4_000
-"""Characters of a person's changed arguments that the model is shown."""
-
 Gate = Callable[[StepRecord, list[timedelta | None]], Awaitable[bool]]
 """Returns whether a window of calls with these time-outs may begin: is there time, and budget?"""
 HasTime = Callable[[list[timedelta | None]], bool]
 """Returns whether there is time to run a call that has begun already (decided, or left open)."""
+
+
+Launch = Callable[[CallRecord, Ready], None]
+"""Has a sub-agent work beside the frame, whose call is settled."""
 
 
 class SubAgents(Protocol):
@@ -101,6 +104,7 @@ class Calls:
         sub_agents: SubAgents | None = None,
         running: dict[str, AnyTool] | None = None,
         width: int = MAX_WINDOW,
+        launch: Launch | None = None,
     ) -> None:
         self._log = log
         self._state = state
@@ -115,6 +119,7 @@ class Calls:
         # The tool of every call that runs or whose outcome is being journaled, by the call's key.
         self._running: dict[str, AnyTool] = {} if running is None else running
         self._sub_agents = sub_agents
+        self._launch = launch
         # The calls that may wait at once in the whole run: sub-agents side by side share them.
         self._width = width
         self._size = min(agent.tool_concurrency, width)
@@ -174,7 +179,7 @@ class Calls:
         for at in range(0, len(calls), size):
             window = calls[at : at + size]
             planned = [c for c in window if c.state is CallState.PLANNED]
-            if planned and (len(planned) < len(window) or not self._state.waiting()):
+            if planned and (len(planned) < len(window) or not self._state.blocking()):
                 return planned
         return []
 
@@ -207,7 +212,7 @@ class Calls:
         sub-agent."""
         if call.state is not CallState.OPEN or call.child is None:
             return None
-        ready = self._prepare(call, call.proposed)
+        ready = self.ready(call)
         if isinstance(ready, Settled) or ready.tool.delegate is None:
             return None
         return _Job(call, ready, self._context(call, None))
@@ -233,6 +238,10 @@ class Calls:
             await self._close(step, call, failed(format_error(error)))
             return None
         return _Job(call, ready, self._context(call, resumed), self._changed(call, ready))
+
+    def ready(self, call: CallRecord) -> Ready | Settled:
+        """Return what a begun call needs to go on, or the error that settles it."""
+        return self._prepare(call, call.proposed)
 
     def _prepare(self, call: CallRecord, args: Any) -> Ready | Settled:
         return within_limit(prepare(self._tools, call.tool_name, args), self._state, call)
@@ -304,11 +313,23 @@ class Calls:
         """Go on with a sub-agent. Its call stays open while it waits: its work is journaled under it."""
         if self._sub_agents is None:
             return
+        delegate = job.ready.tool.delegate
+        if self._launch is not None and delegate is not None and delegate.background:
+            async with self._closing:  # its siblings count it
+                begun = with_change(job.changed, started(job.call, self._state))
+                await self._record(step, job.call, begun)
+            if not begun.is_error:
+                self._launch(self._state.calls[job.call.key], job.ready)
+            return
         outcome = await self._sub_agents.advance(job.call, job.ready, self._share(step, job.call))
         if outcome is not None:
-            outcome = await self._hooks.after(job.call, job.ready, outcome)
-            outcome = await limited(outcome, job.call, self._belongings)
-            await self._close(step, job.call, _with_change(job.changed, outcome))
+            outcome = await self.shown(job.call, job.ready, outcome)
+            await self._close(step, job.call, with_change(job.changed, outcome))
+
+    async def shown(self, call: CallRecord, ready: Ready, outcome: Settled) -> Settled:
+        """Return the outcome of a call as hooks leave it, short enough for the model."""
+        outcome = await self._hooks.after(call, ready, outcome)
+        return await limited(outcome, call, self._belongings)
 
     def _share(self, step: StepRecord, call: CallRecord) -> int:
         """Return how many calls may wait at once inside this call of the window: the same in every
@@ -331,9 +352,8 @@ class Calls:
             outcome = await run_tool(job.ready, job.ctx, call, self._clock)
             if isinstance(outcome, Suspension):
                 return await self._suspend([(call, outcome)])
-            outcome = await self._hooks.after(call, job.ready, outcome)
-            outcome = await limited(outcome, call, self._belongings)
-            return await self._close(step, call, _with_change(job.changed, outcome))
+            outcome = await self.shown(call, job.ready, outcome)
+            return await self._close(step, call, with_change(job.changed, outcome))
         finally:
             del self._running[call.key]
             self._stopping.tools -= 1
@@ -364,6 +384,7 @@ class Calls:
         before = self._state.calls.get(call.key)
         self._state.update(done)
         complete = self._state.settled(step) and self._state.step_ended < step.index
+        self._state.update(done.model_copy(update={"ends_step": complete}))
         try:
             events = self._events.ended(step, call, done)
             events += [self.turn_end(step)] if complete else []
@@ -380,10 +401,10 @@ class Calls:
 
     async def _suspend(self, waiting: Sequence[tuple[CallRecord, Suspension]]) -> None:
         """Journal waiting calls together: a reader that sees one of them waiting sees all of them."""
-        suspended = [_suspended(call, suspension) for call, suspension in waiting]
-        await self._log.suspend_calls(suspended, *self._events.suspended(suspended))
-        for call in suspended:
-            self._state.update(_waiting_now(call))
+        records = [suspended(call, suspension) for call, suspension in waiting]
+        await self._log.suspend_calls(records, *self._events.suspended(records))
+        for call in records:
+            self._state.update(waiting_now(call))
 
     def _resumed(self, tool: AnyTool, call: CallRecord) -> Any:
         if call.decision is None or call.decision.kind is not DecisionKind.RESUMED:
@@ -418,29 +439,3 @@ async def _all(work: Iterable[Coroutine[Any, Any, None]]) -> None:
     for ended in await asyncio.gather(*tasks, return_exceptions=True):
         if isinstance(ended, BaseException):
             raise ended
-
-
-def _waiting_now(call: CallRecord) -> CallRecord:
-    """Return a call that was journaled with its suspension, as it is from then on."""
-    fresh = {"opener": None, "token": None, "decision": None, "votes": (), "voted": 0}
-    waits = {"state": CallState.WAITING, "attempt": call.attempt + 1}
-    return call.model_copy(update={**waits, **fresh})
-
-
-def _with_change(changed: dict[str, Any] | None, outcome: Settled) -> Settled:
-    """Return the handler's outcome, an error or not, with the arguments that it got
-    (docs/behaviour.md#edited-arguments)."""
-    if changed is None:
-        return outcome
-    shown = json.dumps(changed, ensure_ascii=False)[:SHOWN_CHANGE]
-    told = f"A person changed the arguments to {shown}. Result: {outcome.model_output}"
-    return replace(outcome, model_output=told)
-
-
-def _suspended(call: CallRecord, suspension: Suspension) -> CallRecord:
-    """Return the call with what it waits for; an earlier attempt's decision is kept for audit."""
-    past = call.past
-    if call.decision is not None:
-        past = (*past, {"attempt": call.attempt, **call.decision.model_dump(mode="json")})
-    fresh = {"suspension": suspension, "past": past, "votes": (), "voted": 0}
-    return call.model_copy(update=fresh)

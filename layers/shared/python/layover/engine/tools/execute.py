@@ -28,6 +28,8 @@ MODEL_OUTPUT_TOKENS = 50_000
 _CHARACTERS = MODEL_OUTPUT_TOKENS * 4
 _SHOWN = 2_000
 """Characters of head and of tail."""
+SHOWN_CHANGE = 4_000
+"""Characters of a person's changed arguments that the model is shown."""
 
 
 @dataclass(frozen=True)
@@ -195,3 +197,13 @@ async def limited(settled: Settled, call: CallRecord, belongings: RunFiles | Non
         "url": path if is_kept else None,
     }
     return replace(settled, model_output=json.dumps(told, ensure_ascii=False))
+
+
+def with_change(changed: dict[str, Any] | None, outcome: Settled) -> Settled:
+    """Return the handler's outcome, an error or not, with the arguments that it got
+    (docs/behaviour.md#edited-arguments)."""
+    if changed is None:
+        return outcome
+    shown = json.dumps(changed, ensure_ascii=False)[:SHOWN_CHANGE]
+    told = f"A person changed the arguments to {shown}. Result: {outcome.model_output}"
+    return replace(outcome, model_output=told)

@@ -1,8 +1,18 @@
 """A sub-agent's run inside a call of the run that asked for it (docs/sub-agents.md)."""
 
+from pydantic import Field
+
 from layover.values.base import Json, Time, Value
 from layover.values.message import Message
 from layover.values.runs.status import ErrorInfo, FinishReason, Status
+
+
+class ChildAnswer(Value):
+    """What a sub-agent that worked in the background came to, as its caller is told."""
+
+    result: Json
+    model_output: str
+    is_error: bool = False
 
 
 class ChildRun(Value):
@@ -20,3 +30,7 @@ class ChildRun(Value):
     output: Json = None
     error: ErrorInfo | None = None
     ended_at: Time | None = None
+    background: bool = Field(default=False, exclude_if=lambda value: not value)
+    """Its call was settled when it began."""
+    answer: ChildAnswer | None = Field(default=None, exclude_if=lambda value: value is None)
+    """Of one that works in the background; None: it is not done."""

@@ -220,6 +220,8 @@ class StepRecord(Value):
     """The agent that made it: a hand-off changes the agent within a run."""
     definition: str = ""
     """Hash of the definition that the run began with; set in its first step alone."""
+    notices: tuple[Message, ...] = Field(default=(), exclude_if=lambda value: not value)
+    """What its prompt ended with: the ends of sub-agents in the background."""
     ended: bool = False
     """For a sub-agent's step: its `turn-end` is in the event log (META has the same for the run's own)."""
 
@@ -311,11 +313,6 @@ class RunSnapshot(Value):
     meta: RunMeta
     steps: tuple[StepRecord, ...] = ()
     calls: tuple[CallRecord, ...] = ()
-
-    @property
-    def at_work(self) -> bool:
-        """True if a process makes one of its calls, or died while making it."""
-        return any(call.state is CallState.OPEN for call in self.calls)
 
     def call(self, key: str) -> CallRecord | None:
         """Return the record of a call; None if it was only planned."""

@@ -29,6 +29,7 @@ class CallItems:
                 "decision": await self._decision(call, len(calls)),
                 "votes": await self._votes(call, len(calls)),
                 "voted": call.voted or None,
+                "ends": call.ends_step or None,
             }
             for call, body in zip(calls, bodies, strict=True)
         ]

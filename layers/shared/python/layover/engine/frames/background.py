@@ -1,0 +1,161 @@
+"""Sub-agents that work beside the run that began them (docs/sub-agents.md#background): in the process that
+drives the run, and for as long as it does."""
+
+import asyncio
+import re
+from types import TracebackType
+
+from layover.context.frames import notice_id, unnoticed
+from layover.engine.frames.subagents import NestedRuns
+from layover.engine.progress import OutOfTime
+from layover.engine.state import RunState
+from layover.engine.time_left import TimeLeft
+from layover.engine.tools.background import WIDTH, unfinished
+from layover.engine.tools.calls import Calls
+from layover.engine.tools.execute import Ready, Settled
+from layover.errors import RunFailed
+from layover.ports import RunLog
+from layover.values.message import DataPart, Message, Role, TextPart
+from layover.values.runs.child import ChildAnswer
+from layover.values.runs.hooked import with_failure
+from layover.values.runs.run import CallRecord
+
+NOTICE = "background-result"
+"""Name of a notice's data part, and the tag around the text that the model reads."""
+_CLOSING = re.compile(rf"<(?=\s*/?\s*{NOTICE})", re.IGNORECASE)
+
+
+class Background:
+    """The sub-agents beside one frame. Leaving it as a context manager ends what still works."""
+
+    def __init__(self, log: RunLog, state: RunState, time: TimeLeft, nested: NestedRuns) -> None:
+        self._log = log
+        self._state = state
+        self._time = time
+        self._nested = nested
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._calls: Calls | None = None
+
+    async def __aenter__(self) -> "Background":
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            if error is not None and not isinstance(error, asyncio.CancelledError):
+                # What goes wrong in the run cuts no tool and no model call of theirs.
+                self.hurry()
+                await self._come_to_a_stop()
+        finally:
+            for task in self._tasks.values():
+                task.cancel()
+            await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+
+    def go_on(self, calls: Calls) -> None:
+        """Enter each that is not done. `calls`: those of the frame."""
+        self._calls = calls
+        for call in unfinished(self._state):
+            self._begin(call, calls.ready(call))
+
+    def begin(self, call: CallRecord, ready: Ready) -> None:
+        """Enter one whose call has just been answered (`engine.tools.calls.Launch`)."""
+        self._begin(call, ready)
+
+    def hurry(self) -> None:
+        """Have each come to a stop behind the tools or the model call that it is in."""
+        if self._tasks:
+            self._time.close()
+
+    async def settle(self) -> bool:
+        """Wait until none works any more: each is done, waits, or is out of time (False). Raises what one of
+        them raised."""
+        await self._come_to_a_stop()
+        return self.check()
+
+    def check(self) -> bool:
+        """Return the same as `settle`, about those that have come to a stop by now."""
+        errors = [task.exception() for task in self._tasks.values() if task.done()]
+        for error in errors:
+            if error is not None and not isinstance(error, OutOfTime):
+                raise error
+        return not any(errors)
+
+    def is_done(self) -> bool:
+        """Return whether none has anything to do any more."""
+        return not unfinished(self._state)
+
+    def has_news(self) -> bool:
+        """Return whether one is done that no step was asked with a notice of."""
+        return bool(unnoticed(self._state.steps, self._state.in_background()))
+
+    def notify(self) -> None:
+        """Have the next step asked with notices of those that are done since the step before."""
+        state = self._state
+        state.notices = ()
+        for call in unnoticed(state.steps, state.in_background()):
+            state.notices = (*state.notices, _notice(call, state))
+
+    async def _come_to_a_stop(self) -> None:
+        if self._tasks:
+            await asyncio.wait(self._tasks.values())
+
+    def _begin(self, call: CallRecord, ready: Ready | Settled) -> None:
+        self._tasks[call.key] = asyncio.create_task(self._work(call, ready))
+
+    async def _work(self, call: CallRecord, ready: Ready | Settled) -> None:
+        assert self._calls is not None
+        if isinstance(ready, Settled):
+            gone = RunFailed(ready.model_output, type="ToolNotFound", run_id=self._state.meta.id)
+            return await self._end(call, await self._nested.failed(call, gone))
+        outcome = await self._nested.advance(call, ready, WIDTH)
+        if outcome is None:
+            return None
+        return await self._end(call, await self._calls.shown(call, ready, outcome))
+
+    async def _end(self, call: CallRecord, outcome: Settled) -> None:
+        """Journal how one ended, in the record of its call."""
+        child = outcome.child or call.child
+        assert child is not None
+        answer = ChildAnswer(
+            result=outcome.result, model_output=outcome.model_output, is_error=outcome.is_error
+        )
+        ended = {
+            "child": child.model_copy(update={"answer": answer}),
+            "hooked": with_failure(call.hooked, outcome.failure),
+        }
+        record = call.model_copy(update=ended)
+        await self._log.close_call(record)
+        self._state.update(record)
+
+
+def _notice(call: CallRecord, state: RunState) -> Message:
+    """Return the message that tells the run's model how one ended: the same, whichever attempt makes it."""
+    child = call.child
+    assert child is not None
+    assert child.answer is not None
+    assert child.ended_at is not None
+    answer, facts = child.answer, {"agent": child.agent, "run_id": child.id, "status": child.status}
+    data = {
+        "tool_call_id": call.tool_call_id,
+        **facts,
+        "is_error": answer.is_error,
+        "result": answer.result,
+    }
+    shown = _CLOSING.sub("&lt;", answer.model_output)
+    told = (
+        f"The work that you started with {call.tool_name} has ended. No user wrote this.\n"
+        f'<{NOTICE} id="{child.id}" status="{child.status}">\n{shown}\n</{NOTICE}>'
+    )
+    return Message(
+        id=notice_id(child),
+        thread_id=state.meta.thread_id,
+        run_id=state.run_id,
+        parent_id=state.newest().id,
+        role=Role.CUSTOM,
+        content=(DataPart(name=NOTICE, data=data), TextPart(text=told)),
+        created_at=state.next_time(child.ended_at),
+    )

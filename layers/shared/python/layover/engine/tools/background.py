@@ -1,0 +1,48 @@
+"""Sub-agents that work in the background of a run (docs/sub-agents.md#background): how many there may be, and
+what their calls are answered with."""
+
+import json
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+from layover.engine.state import RunState
+from layover.engine.tools.execute import Settled, failed
+from layover.values.runs.run import MAX_WINDOW, CallRecord, ErrorInfo, FinishReason, Status
+
+MAX_BACKGROUND = 10
+"""Sub-agents of a run that work in the background at a time."""
+WIDTH = 2
+"""Calls that may wait at once in each of them."""
+_NOTE = "It works in the background. You will be told its result before you are done."
+
+
+def window_beside(tools: Iterable[Any], state: RunState, width: int) -> int:
+    """Return how many calls may wait at once in the frame itself: the rest is for its sub-agents in the
+    background."""
+    named = any(t.delegate is not None and t.delegate.background for t in tools)
+    if state.path or not (named or state.in_background()):
+        return width
+    return min(width, MAX_WINDOW - MAX_BACKGROUND * WIDTH)
+
+
+def unfinished(state: RunState) -> list[CallRecord]:
+    """Return the calls whose sub-agents are not done, in the order of their keys."""
+    calls = (c for c in state.in_background() if c.child is not None and c.child.answer is None)
+    return sorted(calls, key=lambda call: call.key)
+
+
+def started(call: CallRecord, state: RunState) -> Settled:
+    """Return the answer to a call whose sub-agent begins to work in the background; too many are an error."""
+    assert call.child is not None
+    if len(unfinished(state)) >= MAX_BACKGROUND:
+        told = f"{MAX_BACKGROUND} tasks work in the background already: wait for one to end"
+        error = ErrorInfo(type="LimitReached", message=told)
+        ended = {"status": Status.FAILED, "finish_reason": FinishReason.ERROR, "error": error}
+        return replace(failed(told), child=call.child.model_copy(update=ended))
+    shown = {"started": call.child.id, "note": _NOTE}
+    return Settled(
+        result={"started": call.child.id},
+        model_output=json.dumps(shown, ensure_ascii=False),
+        child=call.child.model_copy(update={"background": True}),
+    )
