@@ -1,4 +1,4 @@
-"""Checks, before a deployment, that a stage can take back what an earlier stack left."""
+"""Checks, before a deployment, that a stage can adopt the resources that an earlier stack left."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -8,18 +8,18 @@ from infra.settings import Settings
 from layover.adapters.journal.items.schema import TABLE, TTL_ATTRIBUTE
 
 Client = Callable[..., Any]
-"""As a boto3 Session's `client`."""
+"""A function like a boto3 Session's `client`."""
 NEVER_WHOLE = ("ROLLBACK_COMPLETE", "ROLLBACK_FAILED", "REVIEW_IN_PROGRESS", "DELETE_COMPLETE")
 """States of a stack that was never whole: the CDK deletes it and begins again."""
 
 
 def is_new(settings: Settings, client: Client) -> bool:
-    """True if the next deployment is the stage's first. Raises botocore's errors."""
+    """Return whether the next deployment is the stage's first. Raises botocore's errors."""
     return _stack(settings, client) is None
 
 
 def problems(settings: Settings, client: Client) -> Iterator[str]:
-    """Lists what would lose data or fail, each with what to do. Raises botocore's errors."""
+    """Yield problems that would lose data or fail, each with what to do. Raises botocore's errors."""
     if settings.adopt_table is not None:
         yield from _table(settings.adopt_table, client("dynamodb"))
     if settings.adopt_bucket is not None:
@@ -68,7 +68,7 @@ def _user_pool(pool: str, cognito: Any) -> Iterator[str]:
 
 
 def _stack(settings: Settings, client: Client) -> dict[str, Any] | None:
-    """The template that is deployed; None if there is none, or it never came to be."""
+    """Return the deployed template; None if there is none, or its stack was never whole."""
     from botocore.exceptions import ClientError
 
     cloudformation = client("cloudformation")
@@ -87,7 +87,7 @@ def _stack(settings: Settings, client: Client) -> dict[str, Any] | None:
 
 
 def _left_behind(settings: Settings, template: dict[str, Any]) -> Iterator[str]:
-    """Lists what the stage would lose although no setting says so."""
+    """Yield the resources that the stage would lose although no setting asks for it."""
     kinds = {each["Type"]: each.get("Properties", {}) for each in template["Resources"].values()}
     snapshot = kinds.get("AWS::RDS::DBCluster", {}).get("SnapshotIdentifier")
     if snapshot != settings.restore_snapshot:
@@ -98,7 +98,7 @@ def _left_behind(settings: Settings, template: dict[str, Any]) -> Iterator[str]:
         )
     outputs = template.get("Outputs", {})
     for output, setting in (("TableName", "adopt_table"), ("BucketName", "adopt_bucket")):
-        # Of a resource of its own it is a reference, of an adopted one the name.
+        # The output of a resource of its own is a reference, of an adopted one the name.
         name = outputs.get(output, {}).get("Value")
         if isinstance(name, str) and getattr(settings, setting) is None:
             yield f"{settings.prefix} uses {name}: without {setting}={name} it would begin with an empty one"

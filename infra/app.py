@@ -15,13 +15,13 @@ from infra.stack import LayoverStack
 
 
 def main() -> None:
-    """Synthesize where the CDK's command line wants it."""
+    """Synthesize into the folder that the CDK's command line names."""
     define(App(analytics_reporting=False)).synth()
 
 
 def define(app: App) -> App:
-    """Put one stack of the stage that the context names into the app; every finding of the rules is an
-    error. Ends the process where the settings are wrong."""
+    """Put one stack of the stage that the context names into the app; every finding of the rules is an error.
+    Ends the process if the settings are wrong."""
     settings = _read_settings(app)
     stack = LayoverStack(app, settings)
     Tags.of(stack).add("layover:stage", stack.settings.stage)
@@ -30,12 +30,12 @@ def define(app: App) -> App:
 
 
 def _read_settings(app: App) -> Settings:
-    """The settings; ends the process with what is wrong with them, or with where they are to go."""
+    """Return the settings. Ends the process, with a message, if they are wrong or do not fit the region."""
     try:
         settings = Settings.from_context(app.node.try_get_context)
     except ValueError as error:
         sys.exit(f"layover: {error}")
-    # The CDK's command line says where the credentials lead.
+    # The CDK's command line knows the region of the credentials.
     region = os.environ.get("CDK_DEFAULT_REGION")
     wrong = unfit(region, settings) or _untrusted(settings, region)
     if wrong is not None:
@@ -44,7 +44,7 @@ def _read_settings(app: App) -> Settings:
 
 
 def _untrusted(settings: Settings, region: str | None) -> str | None:
-    """Why functions of this layer would not trust the database there. A layer without any certificates
+    """Return why functions of this layer would not trust the database there. A layer without any certificates
     is refused wherever it goes (`infra.constructs.layer`)."""
     bundle = Path(settings.layer) / "certificates" / "rds.pem"
     if region is None or not bundle.is_file():

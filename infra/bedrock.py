@@ -17,21 +17,21 @@ def ids(names: Iterable[str | None], *, every: bool) -> tuple[str, ...]:
 
 
 def check(setting: str, names: Iterable[str]) -> None:
-    """Raises ValueError for a name that is no id."""
+    """Raise ValueError for a name that is no id."""
     for name in names:
         if not ID.fullmatch(name):
             raise ValueError(f"Bedrock wants {setting} by id, not {name!r}")
 
 
 def check_embedders(found: tuple[str, ...]) -> None:
-    """Raises ValueError for a name that is no id, or that there is no adapter for."""
+    """Raise ValueError for a name that is no id, or that has no adapter."""
     check("an embedder_model", found)
     if not all(name.startswith(TITAN) for name in found):
         raise ValueError(f"Bedrock has embedder_model=bedrock/{TITAN}v2:0 and no other")
 
 
 def check_alone(model: str | None, *, has_key: bool) -> None:
-    """Raises ValueError for what a deployment without another provider cannot be."""
+    """Raise ValueError for settings that are impossible without another provider."""
     if not model:
         raise ValueError("provider=bedrock needs a model: no role allows all of them")
     if has_key:

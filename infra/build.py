@@ -32,9 +32,10 @@ CERTIFICATES = BUILD / "rds-global-bundle.pem"
 
 PYTHON = "3.13"
 LIMIT_MB = 70.0
-"""Unzipped. Lambda takes 250 MiB with the functions; each is time in a cold start."""
+"""Megabytes of the unzipped layer. Lambda takes 250 MiB with the functions; each megabyte is time in a cold
+start."""
 LEFT_OUT = ("local", "cli")
-"""Of layover: what runs on one machine only."""
+"""Folders of layover that only the one-machine system needs."""
 RUBBISH = ("bin", "*.dist-info/RECORD", "*.dist-info/INSTALLER", "*.dist-info/REQUESTED")
 """Files that name pip's path and interpreter: the only ones that differ from machine to machine."""
 UNUSED = (
@@ -48,7 +49,7 @@ PLATFORMS = {
 
 
 class BuildFailed(Exception):
-    """The message says what to do."""
+    """The build failed. The message says what to do."""
 
 
 @dataclass(frozen=True)
@@ -61,12 +62,12 @@ class Target:
 
     @property
     def layer(self) -> Path:
-        """Becomes /opt."""
+        """The folder that becomes /opt."""
         return self.folder / "layer"
 
     @property
     def functions(self) -> Path:
-        """Becomes /var/task."""
+        """The folder that becomes /var/task."""
         return self.folder / "functions"
 
 
@@ -109,7 +110,7 @@ def _build_functions(target: Target, in_layer: Path) -> None:
 
 
 def _check_certificates(bundle: Path) -> None:
-    """For which region is not known yet. Raises BuildFailed."""
+    """Check the bundle; the region is not known yet. Raises BuildFailed."""
     wrong = certificates.problem(bundle.read_text(errors="replace"), datetime.now(UTC))
     if wrong is not None:
         raise BuildFailed(f"{bundle.name} {wrong}: delete it, and deploy again")
@@ -129,11 +130,11 @@ def _empty(folder: Path) -> None:
 
 
 def _libraries(target: Target, requirements: Path, *, beside: Path | None = None) -> Path:
-    """The unpacked wheels of a lock: from the last time, if nothing of it has changed.
+    """Return the unpacked wheels of a lock: from the last time, if nothing of it has changed.
 
-    `beside`: the layer's, next to which these go with all that they need. Lambda looks into the asset
-    first, so what the layer has is wanted in no other version, and left out. What such requirements do
-    not pin stays as it was first found, until they or the lock change, or `make clean`."""
+    `beside`: the layer's wheels, next to which these go with all that they need. Lambda looks into the asset
+    first, so a distribution of the layer is wanted in no other version, and left out. Distributions that such
+    requirements do not pin stay as they were first found, until they or the lock change, or `make clean`."""
     which = f"{target.architecture} {target.python} {beside is not None}"
     key = which.encode() + requirements.read_bytes() + Path(__file__).read_bytes()
     if beside is not None:
@@ -170,7 +171,7 @@ def _install(target: Target, requirements: Path, folder: Path, *, deps: bool) ->
 
 
 def _constraints(folder: Path) -> Path:
-    """The lock's versions alone: a single hash among what pip reads makes it want one for everything."""
+    """Return the lock's versions alone: a single hash in pip's input makes it want one for everything."""
     pinned = [line.rstrip(" \\") for line in LOCK.read_text().splitlines() if line[:1].strip()]
     plain = folder.with_name(f"{folder.name}.constraints")
     plain.write_text("\n".join(pinned))
@@ -220,8 +221,8 @@ json.dump(sorted(sys.modules), sys.stdout)
 
 
 def _loaded_by_cold_starts() -> set[str]:
-    """Names of modules that any function loads before its first answer; asked of this Python, whose
-    libraries are of the same lock."""
+    """Return the names of modules that any function loads before its first answer; found with this Python,
+    whose libraries are of the same lock."""
     handlers = [f"{path.parent.name}.handler" for path in sorted(FUNCTIONS.glob("*/handler.py"))]
     adapters = [
         ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts)
@@ -249,7 +250,7 @@ def _compile(target: Target, folder: Path, modules: set[str] | None) -> None:
         print(f"no Python {target.python} here: no bytecode, and cold starts take a second longer")
         return
     sources = sorted(p for p in folder.rglob("*.py") if modules is None or _hot(folder, p, modules))
-    # In one process and in one order: what is written depends on nothing else.
+    # In one process and in one order: the output depends on nothing else.
     code = (
         "import sys, py_compile as c\n"
         "mode = c.PycInvalidationMode.UNCHECKED_HASH\n"
@@ -267,14 +268,15 @@ def _hot(folder: Path, path: Path, modules: set[str]) -> bool:
 
 
 def interpreter(version: str) -> str | None:
-    """A Python of this version: this one, one on the path, or pyenv's."""
+    """Return a Python of this version: this one, one on the path, or pyenv's."""
     pyenv = sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/python"))
     candidates = (sys.executable, shutil.which(f"python{version}"), *map(str, reversed(pyenv)))
     return next((path for path in candidates if path and _version(path) == version), None)
 
 
 def _version(python: str) -> str:
-    """Return the version that it says itself: a name on the path may be a shim that leads nowhere."""
+    """Return the version that the Python itself reports: a name on the path may be a shim that leads
+    nowhere."""
     code = "import sys; print('%d.%d' % sys.version_info[:2])"
     run = subprocess.run([python, "-c", code], capture_output=True, text=True, check=False)
     return run.stdout.strip()
@@ -284,17 +286,17 @@ def _version(python: str) -> str:
 
 
 def files_of(folder: Path) -> Iterator[Path]:
-    """Every file below, in one order."""
+    """Yield every file below, in one order."""
     yield from sorted(path for path in folder.rglob("*") if path.is_file())
 
 
 def size_mb(folder: Path) -> float:
-    """Unzipped."""
+    """Return the unzipped size."""
     return sum(path.stat().st_size for path in files_of(folder)) / 1e6
 
 
 def content_hash(folder: Path) -> str:
-    """Of names and contents: what decides whether it is uploaded again."""
+    """Return a hash of names and contents: a changed one is uploaded again."""
     digest = hashlib.sha256()
     for path in files_of(folder):
         inner = hashlib.sha256(path.read_bytes()).hexdigest()
@@ -303,7 +305,7 @@ def content_hash(folder: Path) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command line; answers the exit code."""
+    """Run the command line, and return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m infra.build", description=__doc__)
     parser.add_argument("--architecture", choices=sorted(PLATFORMS), default="arm64")
     parser.add_argument("--folder", type=Path, default=BUILD)

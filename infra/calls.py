@@ -18,20 +18,20 @@ LOOK = ("DescribeExecution",)
 
 @dataclass(frozen=True)
 class Calls:
-    """Actions by what they are on."""
+    """Actions by the resource that they are on."""
 
     journal: tuple[str, ...] = ()
     index: bool = False
-    """It queries an index of the table."""
+    """True if it queries an index of the table."""
     blobs: tuple[str, ...] = ()
     machine: tuple[str, ...] = ()
     executions: tuple[str, ...] = ()
     publishes: bool = False
-    """It publishes events that ask people for decisions."""
+    """True if it publishes events that ask people for decisions."""
     condenses: bool = False
-    """It has `compact` work ahead, by an event that it does not wait for."""
+    """True if it lets `compact` work ahead, by an event that it does not wait for."""
     pushes: bool = False
-    """It writes events, and so sends them to sockets; `sockets` sends the rest."""
+    """True if it writes events, and so sends them to sockets; `sockets` sends the rest."""
 
     @property
     def actions(self) -> frozenset[str]:
@@ -59,7 +59,7 @@ CALLS: Mapping[str, Calls] = {
         executions=STOP,
         pushes=True,
     ),
-    # Whoever writes events forgets the sockets that are gone.
+    # A function that writes events forgets the sockets that are gone.
     "turn": Calls(
         journal=JOURNAL + ERASE,
         blobs=BLOBS + BLOBS_ERASE,
@@ -81,12 +81,12 @@ CALLS: Mapping[str, Calls] = {
         index=True,
         blobs=BLOBS + BLOBS_ERASE,
         machine=RUN + WAKE,
-        # Of a deleted thread it cancels what runs.
+        # It cancels the runs of a deleted thread.
         executions=LOOK + STOP,
         pushes=True,
     ),
     "extract": Calls(journal=("GetItem", "Query", "UpdateItem"), blobs=("GetObject",)),
-    # Of the journal both write nothing but what a user has spent today.
+    # Both write nothing to the journal except the day's usage of a user.
     "compact": Calls(journal=("GetItem", "Query", "UpdateItem"), blobs=("GetObject",)),
     # Tickets and connections; events that were missed.
     "sockets": Calls(journal=JOURNAL + ERASE, blobs=("GetObject",), pushes=True),

@@ -1,4 +1,4 @@
-"""Amazon's roots of RDS certificates: whether a bundle of them is one that a deployment can trust."""
+"""Amazon's roots of RDS certificates, and the check whether a deployment can trust a bundle of them."""
 
 import re
 import ssl
@@ -11,10 +11,10 @@ MIN_LIFETIME = timedelta(days=90)
 
 
 def problem(bundle: str, now: datetime, region: str | None = None) -> str | None:
-    """Why a PEM bundle is not to be deployed (to this region, if it is known); None: it is fine.
+    """Return why a PEM bundle is not to be deployed (to this region, if it is known); None: it is fine.
 
-    Which certificates it holds is AWS's to say, as new regions bring new ones: so no hash is pinned. It
-    comes over TLS from AWS itself."""
+    AWS decides which certificates it holds, as new regions bring new ones: so no hash is pinned. It comes
+    over TLS from AWS itself."""
     ends = _ends(bundle)
     if ends is None:
         return "is no list of certificates"
@@ -29,7 +29,7 @@ def problem(bundle: str, now: datetime, region: str | None = None) -> str | None
 
 
 def _ends(bundle: str) -> dict[str, datetime] | None:
-    """Return the end of the last root of each region; None for what is not whole."""
+    """Return the end of the last root of each region; None for a bundle that is not whole."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     try:
         context.load_verify_locations(cadata=bundle)

@@ -1,4 +1,4 @@
-"""The Lambda functions: memory, time, and what each one reaches."""
+"""The Lambda functions: memory, time, and the services that each one reaches."""
 
 from collections.abc import Mapping
 from datetime import timedelta
@@ -15,11 +15,11 @@ class FunctionSettings(BaseModel):
     """CPU comes with it: 1,769 MiB are one core."""
     timeout: timedelta
     postgres: bool = True
-    """It connects to Postgres, from the private subnets."""
+    """True if it connects to Postgres, from the private subnets."""
     model: bool = False
-    """It asks chat models."""
+    """True if it calls chat models."""
     tools: bool = False
-    """It runs the tools of the agents."""
+    """True if it runs the tools of the agents."""
 
 
 FUNCTIONS: Mapping[str, FunctionSettings] = {

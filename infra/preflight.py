@@ -1,4 +1,5 @@
-"""Checks, before a deployment, what would fail it after a quarter of an hour: `python -m infra.preflight`."""
+"""Checks that find, before a deployment, what would make it fail after a quarter of an hour: `python -m
+infra.preflight`."""
 
 import sys
 from collections.abc import Iterator, Sequence
@@ -11,23 +12,23 @@ from infra.settings import Settings
 
 NEW = "--new"
 MIN_UNRESERVED = 100
-"""Concurrency that Lambda wants unreserved, in an account of the ordinary size."""
+"""Concurrency that Lambda leaves unreserved, in an account of the ordinary size."""
 
 
 def context(arguments: Sequence[str]) -> dict[str, str]:
-    """`-c name=value` and `--context name=value` of the CDK's command line."""
+    """Return `-c name=value` and `--context name=value` of the CDK's command line."""
     pairs = (value.split("=", 1) for value in _values(arguments, "-c", "--context"))
     return {pair[0]: pair[1] for pair in pairs if len(pair) == 2}
 
 
 def account(arguments: Sequence[str]) -> dict[str, Any]:
-    """Whose account and which region the command line means, as boto3's Session wants them."""
+    """Return the account and the region of the command line, as boto3's Session takes them."""
     names = {"--profile": "profile_name", "--region": "region_name"}
     return {keyword: value for flag, keyword in names.items() for value in _values(arguments, flag)}
 
 
 def _values(arguments: Sequence[str], *flags: str) -> Iterator[str]:
-    """`--flag value` and `--flag=value`, in order."""
+    """Yield the values of `--flag value` and `--flag=value`, in order."""
     for flag, value in pairwise((*arguments, "")):
         name, equals, same = flag.partition("=")
         if flag in flags:
@@ -37,7 +38,8 @@ def _values(arguments: Sequence[str], *flags: str) -> Iterator[str]:
 
 
 def too_much(settings: Settings, limit: int) -> str | None:
-    """Why an account with this concurrency cannot set aside what the settings want; None: it can."""
+    """Return why an account with this concurrency cannot set aside what the settings ask for; None: it
+    can."""
     reservation = settings.api_concurrency
     if not reservation or limit - reservation >= MIN_UNRESERVED:
         return None
@@ -55,13 +57,15 @@ def describe(settings: Settings) -> str:
 
 
 def concurrency(client: Any) -> int:
-    """Of the account in this region."""
+    """Return the concurrency of the account in this region."""
     return int(client.get_account_settings()["AccountLimit"]["ConcurrentExecutions"])
 
 
 def main(arguments: Sequence[str]) -> int:
-    """The exit code. Whoever may not look into the account is not held up. `--new`: answers by its exit code
-    whether this would be a protected stage's first deployment, which is made without protection first."""
+    """Run the checks, and return the exit code. A caller that may not look into the account is not held up.
+
+    `--new`: the exit code tells whether this would be a protected stage's first deployment, which is made
+    without protection first."""
     import boto3
     from botocore.exceptions import BotoCoreError, ClientError
 

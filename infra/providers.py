@@ -10,7 +10,7 @@ from layover.values.deployment.providers import ProviderAddress, ProviderAddress
 
 
 def _decode(value: Any) -> Any:
-    """On the command line they are JSON."""
+    """Decode the JSON of the command line."""
     return json.loads(value) if isinstance(value, str) else value
 
 

@@ -1,4 +1,4 @@
-"""The regions of a deployment: checked before anything is made."""
+"""The regions of a deployment, checked before anything is made."""
 
 from infra.settings import Settings
 
@@ -8,9 +8,8 @@ services differ, and nothing here was written or checked for them."""
 
 
 def unfit(region: str | None, settings: Settings) -> str | None:
-    """Why a stage cannot be in this region, for a person; None: it can, or the region is unknown.
-
-    Asks botocore's own tables, so it needs no network."""
+    """Return why a stage cannot be in this region, for a person; None: it can, or the region is unknown.
+    Reads botocore's own tables, so it needs no network."""
     if not region:
         return None
     from botocore.exceptions import UnknownRegionError
@@ -30,7 +29,7 @@ def unfit(region: str | None, settings: Settings) -> str | None:
 
 
 def _required_services(settings: Settings) -> dict[str, str]:
-    """Services that not every region has had from its first day: botocore's name, and a person's."""
+    """Return services that not every region has had from its first day: botocore's name, and a person's."""
     services = {"rds": "Aurora", "lambda": "Lambda", "apigateway": "API Gateway"}
     if settings.issuer is None:
         services["cognito-idp"] = "Cognito user pools"

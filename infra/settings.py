@@ -1,4 +1,4 @@
-"""Every number of a deployment, with its unit, and what a deployer may choose."""
+"""Every number of a deployment, with its unit, and the deployer's choices."""
 
 import json
 import re
@@ -27,8 +27,8 @@ class Statement(BaseModel):
     resources: tuple[str, ...]
 
 
-# What your tools need, beside the packages in functions/user_agents/requirements.txt. It goes to the
-# functions that run tools (turn and resume), and to no other.
+# Your tools' needs, beside the packages in functions/user_agents/requirements.txt. They go to the functions
+# that run tools (turn and resume), and to no other.
 TOOL_ENV: Mapping[str, str] = {}
 """Environment variables, in plain sight: nothing secret."""
 TOOL_SECRETS: Mapping[str, str] = {}
@@ -51,9 +51,9 @@ class Mfa(StrEnum):
     """The rule of a second factor (TOTP) for the stack's own users."""
 
     REQUIRED = "required"
-    """Everybody: Cognito's pages ask for it at the first sign-in."""
+    """For every user: Cognito's pages ask for it at the first sign-in."""
     OPTIONAL = "optional"
-    """Users who have enrolled by `layover mfa`."""
+    """For users who have enrolled by `layover mfa`."""
     OFF = "off"
 
 
@@ -69,7 +69,7 @@ class Nat(StrEnum):
 
 
 DEV = "dev"
-"""The stage where none is named."""
+"""The stage if none is named."""
 STAGES = "infra/stages"
 """Folder of a deployer's settings for each stage."""
 USE, ACT_AS = "layover/use", "layover/act-as"
@@ -83,7 +83,7 @@ WAITS_OF_A_NEW_ACCOUNT = 5
 
 
 def _names(value: object) -> object:
-    """The command line gives `a,b`."""
+    """Split the command line's `a,b`."""
     return [v.strip() for v in value.split(",") if v.strip()] if isinstance(value, str) else value
 
 
@@ -101,7 +101,7 @@ TUNED: Mapping[str, str] = {
         *("audit_scope", "groups_claim", "audit_days", "max_user_waits", "docs", "runs_per_minute"),
     )
 }
-"""Settings that functions are given as they are: field -> variable."""
+"""Settings that functions get as they are: field -> variable."""
 
 
 class Settings(BaseModel):
@@ -113,28 +113,27 @@ class Settings(BaseModel):
     stage: str = Field(default=DEV, pattern=r"^[a-z][a-z0-9]{0,15}$")
     """Part of every name, so that an account can hold several."""
     database: Literal["vpc"] = "vpc"
-    """Aurora Serverless v2 in private subnets: the one form there is."""
+    """Aurora Serverless v2 in private subnets: the only form."""
     retain: bool = True
     """Data outlives the stack: the table and the bucket stay, the cluster leaves a snapshot.
     `false` leaves nothing."""
     protection: bool = True
-    """Protect the stack, and all that `retain` keeps, against deletion. A new stack is made without
-    (`make deploy` does), so that a first deployment that fails can be taken back; and a stack is taken down
-    without."""
+    """Protect the stack, and all that `retain` keeps, against deletion. A new stack is made without (`make
+    deploy` does), so that a first deployment that fails can be removed; and a stack is taken down without."""
     adopt_table: str | None = Field(default=None, pattern=r"^[A-Za-z0-9_.-]{3,255}$")
-    """A table that is there already, of an earlier stack or restored, by its name. What is adopted is used
-    and never changed or deleted; what it was made with (indexes, TTL, CORS, MFA) stays as it is. Without the
-    setting the next deployment would begin with an empty one, so it stays in the stage's file."""
+    """An existing table, of an earlier stack or restored, by its name. An adopted resource is used and never
+    changed or deleted; its properties (indexes, TTL, CORS, MFA) stay as they are. Without the setting the
+    next deployment would begin with an empty one, so it stays in the stage's file."""
     adopt_bucket: str | None = Field(default=None, pattern=r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$")
     adopt_user_pool: str | None = Field(default=None, pattern=r"^[a-z0-9-]+_[A-Za-z0-9]+$")
-    """By its id. Clients, scopes and the sign-in pages' host are made in it."""
+    """A user pool by its id. Clients, scopes and the sign-in pages' host are made in it."""
     restore_snapshot: str | None = Field(default=None, pattern=r"^[A-Za-z][A-Za-z0-9:_-]*$")
-    """The cluster begins as this snapshot of a cluster was: an identifier or an ARN. It stays in the stage's
-    file, too: CloudFormation replaces a cluster whose snapshot changes."""
+    """The snapshot that the cluster begins as: an identifier or an ARN. It stays in the stage's file, too:
+    CloudFormation replaces a cluster whose snapshot changes."""
     issuer: str | None = None
     """An OIDC provider of your own instead of Cognito."""
     audience: Names = ()
-    """Audiences of which a token of `issuer` names one."""
+    """Audiences, one of which a token of `issuer` has to name."""
     client_id: str | None = None
     """The public client at `issuer` with which `layover login` signs people in."""
     scope: str = USE
@@ -148,16 +147,16 @@ class Settings(BaseModel):
     groups_claim: str | None = None
     """LAYOVER_GROUPS_CLAIM: the claim of a token that names the caller's groups."""
     sign_up: bool = False
-    """Strangers may sign up to the user pool."""
+    """Open the user pool for sign-up to everyone."""
     machine_client: bool = False
     """Give the user pool a client for a backend of yours (Cognito bills those by the month)."""
     origins: Names = ()
     """Web origins that may call the API and put files into the bucket."""
     alarms_email: str | None = None
     budget_usd: float | None = Field(default=None, gt=0)
-    """Of the whole account and month; mails at 80 % spent and at 100 % forecast."""
+    """US dollars of the whole account in a month; mails at 80 % spent and at 100 % forecast."""
     daily_tokens: int | None = Field(default=None, ge=1)
-    """Of each user and day (UTC): no step of their runs begins after that."""
+    """Tokens of each user and day (UTC): no step of their runs begins after that."""
     daily_cost_usd: Decimal | None = Field(default=None, gt=0)
     runs_per_minute: int | None = Field(default=None, ge=1)
     api_concurrency: int = Field(default=100, ge=0)
@@ -166,17 +165,17 @@ class Settings(BaseModel):
     mfa: Mfa = Mfa.OPTIONAL
     nat: Nat = Nat.INSTANCE
     vpc_id: str | None = Field(default=None, pattern="^vpc-[0-9a-f]+$")
-    """A VPC that is there already, instead of one of the stack's own; with `nat=none`."""
+    """An existing VPC, instead of one of the stack's own; with `nat=none`."""
     function_subnets: Names = ()
     """Ids of subnets in it from which functions reach the model provider and AWS."""
     database_subnets: Names = ()
-    """Ids of subnets in it, in two zones at least."""
+    """Ids of subnets in it, in at least two zones."""
     docs: bool = False
-    """Serve `/docs` to everybody."""
+    """Serve `/docs`, without a token."""
     max_user_waits: int | None = Field(default=None, ge=0)
     """Requests of one user that wait at once; more are answered at once."""
     max_waits: int | None = Field(default=None, ge=0)
-    """The same of all users. Without it, 60 % of `api_concurrency`, or 5 where nothing is set aside."""
+    """The same for all users. Without it, 60 % of `api_concurrency`, or 5 if nothing is set aside."""
     nat_ami: str | None = None
     """Image of the NAT instance (`ami-...`); without it, the newest Amazon Linux 2023 when it is made."""
 
@@ -185,7 +184,7 @@ class Settings(BaseModel):
     model: str | None = None
     """LAYOVER_MODEL; `layover.values.deployment.environment` describes this and the others of `TUNED`."""
     models: Names = ()
-    """The other models that agents name for themselves. Roles may ask those of Bedrock among these and all
+    """The other models that agents name for themselves. Roles may call those of Bedrock among these and all
     below, and no other."""
     embedder_model: str | None = None
     title_model: str | None = None
@@ -209,7 +208,7 @@ class Settings(BaseModel):
     """LAYOVER_PROVIDERS: the keys are in SSM SecureString parameters, made by hand."""
 
     stages: str = STAGES
-    """Folder of the files that keep what was chosen for each stage."""
+    """Folder of the files with the choices for each stage."""
     layer: str = "build/layer"
     """Folder that `infra/build.py` made for the layer."""
     code: str = "build/functions"
@@ -225,7 +224,7 @@ class Settings(BaseModel):
     """Aurora capacity units; 0 lets the cluster pause."""
     database_max_acu: float = 4
     database_pause: timedelta = timedelta(seconds=300)
-    """Without a connection, until it pauses; Aurora's least."""
+    """The time without a connection until it pauses; Aurora's least."""
     database_backup: timedelta = timedelta(days=7)
     turn_waits_for_database: timedelta = timedelta(seconds=90)
     """A paused cluster takes 15 to 30 s; history is never skipped."""
@@ -250,7 +249,7 @@ class Settings(BaseModel):
     access_token: timedelta = timedelta(hours=1)
     refresh_token: timedelta = timedelta(days=30)
     approval_alarm: timedelta = timedelta(days=3)
-    """A call that has waited longer for a person."""
+    """The age at which a call that waits for a person raises an alarm."""
     alarm_errors: int = 5
     """Errors of all functions in five minutes: a single one is retried."""
     dashboard_shows: timedelta = timedelta(hours=24)
@@ -347,8 +346,8 @@ class Settings(BaseModel):
 
     @property
     def bedrock_models(self) -> tuple[str, ...]:
-        """Ids of Bedrock's models that runs and memory ask, each once: all that are named, or beside
-        another provider those that begin with `bedrock/`."""
+        """Ids of Bedrock's models that runs and memory call, each once: all that are named, or beside another
+        provider those that begin with `bedrock/`."""
         tasks = (self.title_model, self.observer_model, self.extractor_model)
         return bedrock.ids((self.model, *self.models, *tasks), every=self._on_bedrock)
 
@@ -387,10 +386,9 @@ class Settings(BaseModel):
 
     @classmethod
     def from_context(cls, look_up: Any) -> Self:
-        """`look_up(name)` answers the context's value or None, as `app.node.try_get_context` does. What it
-        has no answer for is as the stage's file says.
-
-        Raises ValueError (pydantic's ValidationError is one) for what makes no sense."""
+        """Return the settings. `look_up(name)` returns the context's value or None, as
+        `app.node.try_get_context` does; fields without one are those of the stage's file. Raises ValueError
+        (pydantic's ValidationError is one) for settings that make no sense."""
         simple = set(cls.model_fields) - {"functions", "tool_env", "tool_secrets", "tool_policies"}
         answers = {name: look_up(name) for name in sorted(simple)}
         values = {k: v for k, v in answers.items() if v is not None and v != ""}

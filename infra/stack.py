@@ -22,14 +22,14 @@ from infra.settings import Provider, Settings
 
 
 class LayoverStack(Stack):
-    """All of a stage. The account and the region are the deployer's."""
+    """All resources of a stage. The account and the region are the deployer's."""
 
     def __init__(self, scope: Construct, settings: Settings) -> None:
         super().__init__(
             scope,
             settings.prefix,
             description="Layover: durable runs of LLM agents",
-            # CloudFormation would take down what it can before it meets what is protected.
+            # CloudFormation would delete all it can before it reaches a protected resource.
             termination_protection=settings.protects,
         )
         self.settings = settings
@@ -60,7 +60,8 @@ class LayoverStack(Stack):
 
     @property
     def _origins(self) -> list[str]:
-        """Whose pages may read streams and files: the API's own, and those of the settings."""
+        """Return the origins of pages that may read streams and files: the API's own, and those of the
+        settings."""
         return [self.api.url, *self.settings.origins]
 
     def _world(self) -> Deployment:
@@ -97,7 +98,7 @@ class LayoverStack(Stack):
         Observability(self, "Observability", self.settings, resources)
 
     def _migrate(self) -> None:
-        """No function runs on a schema older than itself."""
+        """Migrate first: no function runs on a schema older than itself."""
         migrate = self.functions[MIGRATE]
         migration = Migration(
             self, "Migration", self.settings, migrate, self.database, self.network

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 
 ALL = ("LAYOVER_SERVICE", "LAYOVER_LOG_LEVEL")
 STATE = ("LAYOVER_TABLE", "LAYOVER_BUCKET", "LAYOVER_AUDIT_DAYS")
-"""The journal, and how long it keeps what was decided."""
+"""The journal, and the time that it keeps decisions."""
 DATABASE = ("LAYOVER_DATABASE_URL", "LAYOVER_DATABASE_AUTH")
 MACHINE = ("LAYOVER_STATE_MACHINE_ARN", "LAYOVER_EVENT_BUS")
 SOCKETS = ("LAYOVER_SOCKET_URL", "LAYOVER_SOCKET_ENDPOINT", "LAYOVER_SOCKET_FUNCTION")
 ORIGINS = "LAYOVER_ORIGINS"
-"""Whose pages may read streams: of the other answers API Gateway says so itself."""
+"""Origins of pages that may read streams: for all other answers API Gateway sets the headers."""
 KEY = "LAYOVER_API_KEY_PARAMETER"
 PROVIDERS = "LAYOVER_PROVIDERS"
 ASKS = ("LAYOVER_PROVIDER", PROVIDERS, KEY, "OPENAI_BASE_URL")
@@ -32,7 +32,7 @@ READS: Mapping[str, tuple[str, ...]] = {
         "LAYOVER_RUNS_PER_MINUTE",
         "LAYOVER_RUN_RETENTION_DAYS",
         "LAYOVER_THREAD_RETENTION_DAYS",
-        # People search what an agent knows of them.
+        # People search an agent's memory of them.
         *ASKS,
         EMBEDS,
         "LAYOVER_MODEL",
@@ -130,4 +130,4 @@ READS: Mapping[str, tuple[str, ...]] = {
         "LAYOVER_DATABASE_AUTH",
     ),
 }
-"""By the name of the folder in `functions/`. Of these, a deployment gives what it has a value for."""
+"""Variables by the name of the folder in `functions/`. A deployment sets those that it has a value for."""

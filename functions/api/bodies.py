@@ -92,7 +92,7 @@ class ThreadPatch(Body):
     metadata: dict[str, Any] | None = None
 
     def changes(self) -> dict[str, Any]:
-        """Return the named fields, as `services.threads.edit` takes them."""
+        """Return the named fields, as `layover.threads.threads.edit` takes them."""
         changes: dict[str, Any] = {}
         if "title" in self.model_fields_set:
             changes["title"] = self.title or ""

@@ -1,1 +1,1 @@
-"""One construct a file; `infra/stack.py` puts them together."""
+"""One construct in each file; `infra/stack.py` puts them together."""

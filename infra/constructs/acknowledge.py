@@ -1,4 +1,4 @@
-"""A finding of the rules that is as it should be, with its reason, next to what it is about."""
+"""Acknowledgement of findings that are intended, with the reason, next to the resource."""
 
 from typing import Any
 
@@ -7,13 +7,13 @@ from constructs import IConstruct
 
 
 def acknowledge(construct: IConstruct, *rules: tuple[str, str]) -> None:
-    """`(rule, reason)` each, for the construct and all below it."""
+    """Acknowledge `(rule, reason)` each, for the construct and all below it."""
     for rule, reason in rules:
         Validations.of(construct).acknowledge(Acknowledgment(id=rule, reason=reason))
 
 
 def spelled(scope: IConstruct, text: str) -> str:
-    """A string with tokens as findings spell it: `<Bucket.Arn>/u/*`."""
+    """Return a string with tokens as findings spell it: `<Bucket.Arn>/u/*`."""
     return _flat(Stack.of(scope).resolve(text))
 
 

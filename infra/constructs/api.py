@@ -36,7 +36,8 @@ LOGGED = {
 
 
 class HttpApi(Construct):
-    """Made before the functions and the user pool, which are told its URL; `serve` connects them."""
+    """The HTTP API. It is made before the functions and the user pool, which get its URL; `serve` connects
+    them."""
 
     def __init__(self, scope: Construct, id: str, settings: Settings) -> None:
         super().__init__(scope, id)
@@ -54,7 +55,7 @@ class HttpApi(Construct):
         self.stage = self._stage()
 
     def serve(self, function: lambda_.IFunction, identity: Identity) -> None:
-        """Open paths are open; everything else needs a token with the scope."""
+        """Add the routes. Open paths are open; every other path needs a token with the scope."""
         integration = HttpLambdaIntegration("Function", function)
         paths = OPEN_PATHS if self._settings.docs else OPEN_PATHS - {DOCS}
         for path in sorted(paths | {CONSOLE_FILES}):
@@ -80,7 +81,7 @@ class HttpApi(Construct):
         )
 
     def _slow(self, path: str, routes: Sequence[gateway.HttpRoute]) -> None:
-        """An open path has a rate of its own. A stage knows the routes that are there before it."""
+        """Give an open path a rate of its own. A stage knows only the routes that were made before it."""
         raw = self.stage.node.default_child
         assert isinstance(raw, gateway.CfnStage)
         self._rates[f"GET {path}"] = {

@@ -1,4 +1,4 @@
-"""The bucket: attachments, node memory, what is too large for the journal."""
+"""The bucket: attachments, node memory, and bodies that are too large for the journal."""
 
 from aws_cdk import RemovalPolicy
 from aws_cdk import aws_s3 as s3
@@ -10,7 +10,8 @@ from infra.settings import Settings
 
 
 class Bucket(Construct):
-    """Private, encrypted, TLS only. Browsers of the named origins may put what a presigned URL allows."""
+    """The bucket: private, encrypted, TLS only. Browsers of the named origins may put files by presigned
+    URLs."""
 
     def __init__(self, scope: Construct, id: str, settings: Settings, origins: list[str]) -> None:
         super().__init__(scope, id)
@@ -30,21 +31,22 @@ class Bucket(Construct):
             block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
             object_ownership=s3.ObjectOwnership.BUCKET_OWNER_ENFORCED,
             cors=[self._rule()],
-            # Nothing that is whole ends by its age: a message may refer to a file long after its upload, a
-            # run to what it put here a year ago. The sweeper deletes what is of no use (services/due.py).
+            # No whole object expires by its age: a message may refer to a file long after its upload, a run
+            # to an object of a year ago. The sweeper deletes objects that are of no use (layover/retention/expire.py).
             lifecycle_rules=[
                 s3.LifecycleRule(
                     abort_incomplete_multipart_upload_after=duration(settings.unfinished_uploads)
                 )
             ],
-            # A first deployment that fails takes it with it.
+            # A first deployment that fails removes it.
             removal_policy=RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE
             if settings.retain
             else RemovalPolicy.DESTROY,
             auto_delete_objects=not settings.retain,
         )
         if settings.retain and bucket.policy is not None:
-            # TLS only, also for what is left: nothing deletes it, so a stack that adopts it finds it so.
+            # TLS only, also for a bucket that stays: it is never deleted, so a stack that adopts it finds it
+            # so.
             bucket.policy.apply_removal_policy(RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE)
         acknowledge(
             bucket,
@@ -53,7 +55,7 @@ class Bucket(Construct):
         return bucket
 
     def _rule(self) -> s3.CorsRule:
-        """Pages put files here, and the console reads what its API sends it to."""
+        """Return the rule: pages put files here, and the console reads the URLs that its API gives it."""
         return s3.CorsRule(
             allowed_methods=[s3.HttpMethods.PUT, s3.HttpMethods.GET],
             allowed_origins=self._origins,

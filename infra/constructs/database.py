@@ -32,21 +32,21 @@ class Address:
     host: str
     name: str
     resource_id: str
-    """`cluster-...`: what IAM knows the cluster by."""
+    """`cluster-...`: the id by which IAM knows the cluster."""
     admin: str
     """The role that owns the tables."""
     admin_secret: secretsmanager.ISecret
-    """Its password."""
+    """The secret with its password."""
     needs: tuple[IDependable, ...]
     """Resources that have to exist before the first connection."""
 
     def url(self, role: str) -> str:
-        """A libpq URL without a password: TLS, with the server's certificate and name checked."""
+        """Return a libpq URL without a password: TLS, with the server's certificate and name checked."""
         tls = f"sslmode=verify-full&sslrootcert={RDS_ROOTS}"
         return f"postgresql://{role}@{self.host}:{PORT}/{self.name}?{tls}"
 
     def sign_in(self, scope: Construct, role: str) -> iam.PolicyStatement:
-        """The permission to connect as a role, and as no other."""
+        """Return the permission to connect as a role, and as no other."""
         arn = Stack.of(scope).format_arn(
             service="rds-db",
             resource="dbuser",

@@ -11,8 +11,8 @@ from infra.settings import Settings
 
 
 class Bus(Construct):
-    """A bus of its own: an event carries its task token, and a rule on the account's default bus would
-    hand it to listeners there."""
+    """A bus of its own: an event carries its task token, and on the account's default bus it would reach
+    listeners there."""
 
     def __init__(self, scope: Construct, id: str, settings: Settings) -> None:
         super().__init__(scope, id)
@@ -20,7 +20,7 @@ class Bus(Construct):
 
 
 class Sweeper(Construct):
-    """Invokes the sweep; the next one does what a failed one left."""
+    """Invokes the sweep. The next sweep does the work that a failed one left."""
 
     def __init__(
         self, scope: Construct, id: str, settings: Settings, sweep: lambda_.IFunction

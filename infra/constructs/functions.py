@@ -27,7 +27,7 @@ from infra.variables import EMBEDS, KEY, ORIGINS, PROVIDERS, READS
 MIGRATE = "migrate"
 STREAMS = "streams"
 WRAPPER = "AWS_LAMBDA_EXEC_WRAPPER"
-"""Variable that names the program in place of Lambda's own runtime client, which cannot stream."""
+"""The variable with the program that takes the place of Lambda's own runtime client, which cannot stream."""
 VPC_ACTIONS = (
     "ec2:CreateNetworkInterface",
     "ec2:DescribeNetworkInterfaces",
@@ -36,11 +36,12 @@ VPC_ACTIONS = (
     "ec2:AssignPrivateIpAddresses",
     "ec2:UnassignPrivateIpAddresses",
 )
-"""Permissions of a function's role that Lambda needs to place it in a subnet."""
+"""Permissions that Lambda needs in a function's role to place it in a subnet."""
 
 
 def function_name(settings: Settings, name: str) -> str:
-    """Known before the function is made, so that what it invokes may invoke it."""
+    """Return the name, known before the function is made, so that the functions that it invokes may invoke
+    it."""
     return f"{settings.prefix}-{name}"
 
 
@@ -101,7 +102,7 @@ class Functions(Construct):
 
     @property
     def others(self) -> list[lambda_.Function]:
-        """All but the one that makes the schema, which they wait for."""
+        """All functions but the one that makes the schema, which they wait for."""
         return [function for name, function in self.by_name.items() if name != MIGRATE]
 
     def _function(self, name: str, each: FunctionSettings) -> lambda_.Function:
@@ -137,7 +138,7 @@ class Functions(Construct):
         )
 
     def _place(self, each: FunctionSettings) -> dict[str, Any]:
-        """In a subnet, if it needs to be."""
+        """Place the function in a subnet, if it needs one."""
         network = self._world.network
         if not each.postgres:
             return {}
@@ -158,7 +159,7 @@ class Functions(Construct):
         return {key: str(value) for key, value in variables.items() if value is not None}
 
     def _values(self, name: str) -> dict[str, object]:
-        """Every variable that there is a value for."""
+        """Return every variable that has a value."""
         settings, world = self._settings, self._world
         if not self._on_bedrock:
             of_provider: dict[str, object] = {
@@ -250,7 +251,8 @@ class Functions(Construct):
             )
 
     def _secrets(self, name: str, each: FunctionSettings) -> Iterator[iam.PolicyStatement]:
-        """Parameters; the key that encrypts them is AWS's own and open to readers of the parameters."""
+        """Yield the permissions for parameters. The key that encrypts them is AWS's own and open to readers
+        of the parameters."""
         reads = KEY in READS[name] and not self._on_bedrock
         names = [self._settings.key_parameter] if reads else []
         if PROVIDERS in READS[name]:

@@ -21,7 +21,8 @@ _SCOPES = {
 
 @dataclass(frozen=True)
 class Identity:
-    """Whose tokens are taken: by whom, for whom, and the public client that people sign in with."""
+    """The issuer of the tokens, their audiences and scopes, and the public client that people sign in
+    with."""
 
     issuer: str
     audience: list[str]
@@ -30,14 +31,14 @@ class Identity:
 
 
 def own_provider(settings: Settings) -> Identity:
-    """The provider that the settings name."""
+    """Return the provider that the settings name."""
     assert settings.issuer is not None
     return Identity(settings.issuer, list(settings.audience), settings.client_id)
 
 
 class UserPool(Construct):
-    """Users are made by an operator, unless `sign_up` opens the pool. `web`: where browsers come back to
-    after signing in."""
+    """A Cognito user pool. An operator makes the users, unless `sign_up` opens the pool. `web`: the URLs that
+    browsers come back to after signing in."""
 
     def __init__(self, scope: Construct, id: str, settings: Settings, web: list[str]) -> None:
         super().__init__(scope, id)
@@ -83,7 +84,7 @@ class UserPool(Construct):
                 require_symbols=True,
             ),
             deletion_protection=settings.protects,
-            # A first deployment that fails takes it with it.
+            # A first deployment that fails removes it.
             removal_policy=RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE
             if settings.retain
             else RemovalPolicy.DESTROY,
@@ -97,7 +98,7 @@ class UserPool(Construct):
         return pool
 
     def _domain(self) -> None:
-        """The sign-in pages' host: its name has to be nobody else's in the region, so it has a part of
+        """Make the host of the sign-in pages. Its name has to be unique in the region, so it has a part of
         the stack's id."""
         unique = Fn.select(0, Fn.split("-", Fn.select(2, Fn.split("/", Aws.STACK_ID))))
         prefix = f"{self._settings.prefix}-{unique}"
@@ -106,7 +107,7 @@ class UserPool(Construct):
         )
 
     def _resource_server(self) -> dict[str, cognito.OAuthScope]:
-        """OAuth scopes by their second part: `layover/use` and those of backends and operators."""
+        """Return OAuth scopes by their second part: `layover/use` and those of backends and operators."""
         scopes = {
             name: cognito.ResourceServerScope(scope_name=name, scope_description=description)
             for name, description in _SCOPES.items()
@@ -120,11 +121,10 @@ class UserPool(Construct):
         }
 
     def _people(self, web: list[str]) -> cognito.UserPoolClient:
-        """Public: no secret, so the authorization code comes with PKCE.
-
-        Passwords are typed into Cognito's own pages and nowhere else, so no flow that takes them over the
-        API is open. The scope of Cognito's own is asked for by `layover mfa` alone: whoever enrolls a second
-        factor that is not required has no page of Cognito's for it."""
+        """Make the public client: it has no secret, so the authorization code comes with PKCE. Passwords are
+        typed into Cognito's own pages and nowhere else, so no flow that takes them over the API is open. Only
+        `layover mfa` asks for Cognito's own scope: a user who enrolls an optional second factor has no page
+        of Cognito's for it."""
         settings = self._settings
         return self._pool.add_client(
             "People",
@@ -132,7 +132,7 @@ class UserPool(Construct):
             generate_secret=False,
             prevent_user_existence_errors=True,
             enable_token_revocation=True,
-            # Said, because nothing said means SRP; refreshing is always allowed.
+            # Explicit, because the default is SRP; refreshing is always allowed.
             auth_flows=cognito.AuthFlow(user_srp=False),
             supported_identity_providers=[cognito.UserPoolClientIdentityProvider.COGNITO],
             access_token_validity=duration(settings.access_token),
@@ -151,7 +151,7 @@ class UserPool(Construct):
         return [] if self._settings.mfa is Mfa.OFF else [cognito.OAuthScope.COGNITO_ADMIN]
 
     def _machine(self) -> cognito.UserPoolClient:
-        """A backend's: its secret is read with the AWS command line, it is in no template."""
+        """Make a backend's client. Its secret is read with the AWS command line, and is in no template."""
         return self._pool.add_client(
             "Machine",
             user_pool_client_name=f"{self._settings.prefix}-machine",

@@ -11,7 +11,8 @@ from layover.adapters.journal.items.schema import TABLE, TTL_ATTRIBUTE
 
 
 class Journal(Construct):
-    """An on-demand table of the shape that adapter and one-machine runner share, or an adopted one."""
+    """An on-demand table of the shape that the adapter and the one-machine runner share, or an adopted
+    one."""
 
     def __init__(self, scope: Construct, id: str, settings: Settings) -> None:
         super().__init__(scope, id)
@@ -31,7 +32,7 @@ class Journal(Construct):
                 point_in_time_recovery_enabled=True
             ),
             deletion_protection=settings.protects,
-            # A first deployment that fails takes it with it.
+            # A first deployment that fails removes it.
             removal_policy=RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE
             if settings.retain
             else RemovalPolicy.DESTROY,
@@ -48,7 +49,7 @@ class Journal(Construct):
 
 
 def _keys(schema: list[dict[str, str]]) -> dict[str, Any]:
-    """A key schema in the CDK's words."""
+    """Return a key schema in the CDK's words."""
     types = {a["AttributeName"]: a["AttributeType"] for a in TABLE["AttributeDefinitions"]}
     words = {"HASH": "partition_key", "RANGE": "sort_key"}
     kinds = {"S": dynamodb.AttributeType.STRING, "N": dynamodb.AttributeType.NUMBER}

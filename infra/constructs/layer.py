@@ -31,7 +31,7 @@ class Layer(Construct):
 
 
 def _trusting(folder: str) -> lambda_.Code:
-    """A layer with Amazon's roots: without them no function trusts the database, and each fails."""
+    """Return a layer with Amazon's roots: without them no function trusts the database, and each fails."""
     code = _asset(folder)
     if not (Path(folder) / "certificates" / "rds.pem").is_file():
         raise FileNotFoundError(

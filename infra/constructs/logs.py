@@ -18,7 +18,8 @@ _DAYS = {
 
 
 def log_group(scope: Construct, id: str, settings: Settings, name: str) -> logs.LogGroup:
-    """Encrypted by CloudWatch, kept for `settings.log_retention`, gone with the stack."""
+    """Return a log group: encrypted by CloudWatch, kept for `settings.log_retention`, deleted with the
+    stack."""
     return logs.LogGroup(
         scope,
         id,

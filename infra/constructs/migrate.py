@@ -1,4 +1,4 @@
-"""The schema, on every deploy that brings another one."""
+"""The schema, migrated by every deployment that brings another one."""
 
 import hashlib
 
@@ -14,16 +14,15 @@ from layover.adapters.store.postgres.migrate import shipped_migrations
 
 
 def schema_hash() -> str:
-    """Changes with any migration, and with nothing else."""
+    """Return a hash that changes with any migration, and with nothing else."""
     lines = [f"{m.name} {m.checksum}" for m in shipped_migrations()]
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 
 class Migration(Construct):
-    """A custom resource that the `migrate` function answers by itself, under one constant physical id.
-
-    It is invoked again when the migrations change. Deletion connects to nothing: what happens to the
-    data is the cluster's own removal policy."""
+    """A custom resource that the `migrate` function answers by itself, under one constant physical id. It is
+    invoked again when the migrations change. Deletion connects to nothing: the cluster's own removal policy
+    decides about the data."""
 
     def __init__(
         self,

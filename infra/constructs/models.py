@@ -1,4 +1,4 @@
-"""Permission to ask models on Bedrock: of the named ones, and no other."""
+"""Permission to call models on Bedrock: the named ones, and no other."""
 
 import re
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ def model_statements(
 
 
 def anywhere(settings: Settings) -> list[str]:
-    """ARNs with a wildcard for the region, one for each inference profile."""
+    """Return ARNs with a wildcard for the region, one for each inference profile."""
     names = (*settings.bedrock_models, *settings.bedrock_embedders)
     return [_underneath(name) for name in names if PROFILE.match(name)]
 
@@ -45,7 +45,7 @@ def _statements(
             service="bedrock", resource="inference-profile", resource_name=name
         )
         yield iam.PolicyStatement(actions=list(actions), resources=[profile])
-        # The regions of a profile are AWS's to change; the model is asked through the profile alone.
+        # AWS may change the regions of a profile; the model is called through the profile alone.
         yield iam.PolicyStatement(
             actions=list(actions),
             resources=[_underneath(name)],
@@ -54,7 +54,7 @@ def _statements(
 
 
 def _underneath(profile: str) -> str:
-    """The model that a profile asks, in any region."""
+    """Return the model that a profile calls, in any region."""
     return _model("*", PROFILE.sub("", profile, count=1))
 
 

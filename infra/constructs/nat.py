@@ -1,4 +1,4 @@
-"""The NAT instance: what the functions ask outside goes through it, port 443 only."""
+"""The NAT instance: the functions' requests to the internet go through it, port 443 only."""
 
 from pathlib import Path
 
@@ -48,7 +48,7 @@ class NatInstance:
                 ec2.InstanceClass.BURSTABLE4_GRAVITON, ec2.InstanceSize.NANO
             ),
             machine_image=PinnedImage(settings.nat_ami or IMAGE),
-            # Nothing by default: what may pass is said below.
+            # Nothing by default: the rules below say what may pass.
             default_allowed_traffic=ec2.NatTrafficDirection.NONE,
             credit_specification=ec2.CpuCredits.STANDARD,
             associate_public_ip_address=True,
@@ -56,7 +56,7 @@ class NatInstance:
         )
 
     def finish(self, scope: Construct) -> None:
-        """Adds its rules, its set-up, and its restart."""
+        """Add its rules, its set-up, and its restart."""
         connections = self.provider.connections
         vpc = ec2.Peer.ipv4(self._settings.vpc_cidr)
         connections.allow_from(vpc, ec2.Port.tcp(HTTPS), "From the VPC")
@@ -66,7 +66,7 @@ class NatInstance:
         self._recover(scope)
 
     def _harden(self) -> None:
-        """Sets what the provider cannot: an encrypted disk, and metadata for sessions alone (IMDSv2)."""
+        """Set what the provider cannot: an encrypted disk, and metadata for sessions alone (IMDSv2)."""
         resource = self._resource()
         disk = ec2.CfnInstance.EbsProperty(
             encrypted=True, volume_type="gp3", delete_on_termination=True
@@ -74,7 +74,7 @@ class NatInstance:
         resource.block_device_mappings = [
             ec2.CfnInstance.BlockDeviceMappingProperty(device_name="/dev/xvda", ebs=disk)
         ]
-        # IMDSv2, and from the instance itself: what it forwards is a hop further away.
+        # IMDSv2, and from the instance itself: traffic that it forwards is a hop further away.
         resource.metadata_options = ec2.CfnInstance.MetadataOptionsProperty(
             http_tokens="required", http_put_response_hop_limit=1
         )
@@ -86,17 +86,18 @@ class NatInstance:
         )
 
     def _set_up(self) -> None:
-        """The CDK's own commands fail at times without a word. These say how they ended: without
-        a way out the deployment ends here, and not with a migration that never answers."""
+        """Set the instance up. The CDK's own commands fail at times without a word; these report how they
+        ended. Without a way out the deployment ends here, and not with a migration that never answers."""
         self._first_boot.add_commands(f"VPC_CIDR={self._settings.vpc_cidr}", SCRIPT.read_text())
-        # It proves by the instance's own identity who it is, so it needs no permission.
+        # The signal is signed by the instance's own identity, so it needs no permission.
         self._first_boot.add_signal_on_exit_command(self._instance())
         self._resource().cfn_options.creation_policy = CfnCreationPolicy(
             resource_signal=CfnResourceSignal(count=1, timeout=SIGNAL)
         )
 
     def _recover(self, scope: Construct) -> None:
-        """A lost host: the instance starts on another one. A hung system: it is restarted."""
+        """Recover from a lost host (the instance starts on another one) and from a hung system (it is
+        restarted)."""
         checks = {
             "StatusCheckFailed_System": actions.Ec2InstanceAction.RECOVER,
             "StatusCheckFailed_Instance": actions.Ec2InstanceAction.REBOOT,
@@ -119,7 +120,7 @@ class NatInstance:
             alarm.add_alarm_action(actions.Ec2Action(action))
 
     def _instance(self) -> ec2.Instance:
-        """One, as the VPC is told: who signals is named in the commands."""
+        """Return the instance. There is one, as the VPC is told: the commands name the signalling one."""
         (instance,) = self.provider.gateway_instances
         return instance
 

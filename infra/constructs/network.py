@@ -1,4 +1,4 @@
-"""Private subnets for the database and for the functions that ask it."""
+"""Private subnets for the database and for the functions that connect to it."""
 
 from collections.abc import Iterator
 
@@ -12,7 +12,7 @@ from infra.constructs.nat import NatInstance
 from infra.settings import Nat, Settings
 
 ANSWERS = "cloudformation-custom-resource-response-*"
-"""AWS's own buckets, one a region, into which the migration puts its answer by a presigned URL."""
+"""AWS's own buckets, one for each region, into which the migration puts its answer by a presigned URL."""
 OURS = {"aws:PrincipalAccount": Aws.ACCOUNT_ID, "aws:ResourceAccount": Aws.ACCOUNT_ID}
 
 
@@ -30,7 +30,7 @@ class Network(Construct):
             self.database_subnets = ec2.SubnetSelection(subnet_group_name="database")
             """Subnets of the cluster: in a VPC of the stack's own, without a way out."""
         else:
-            # Nothing is looked up: what is used of it are the ids.
+            # Nothing is looked up: only its ids are used.
             self.vpc = ec2.Vpc.from_vpc_attributes(
                 self, "Vpc", vpc_id=settings.vpc_id, availability_zones=["unknown"]
             )
@@ -43,7 +43,7 @@ class Network(Construct):
             ec2.Subnet.from_subnet_id(self, f"{name}{number}", id) for number, id in enumerate(ids)
         ]
         for subnet in subnets:
-            # Nothing here asks for it: routes are the deployer's.
+            # Not needed here: routes are the deployer's.
             Annotations.of(subnet).acknowledge_warning("@aws-cdk/aws-ec2:noSubnetRouteTableId")
         return ec2.SubnetSelection(subnets=subnets)
 
@@ -81,7 +81,8 @@ class Network(Construct):
         return vpc
 
     def _endpoints(self, vpc: ec2.Vpc) -> None:
-        """For functions alone: the NAT instance takes its updates from buckets of Amazon's."""
+        """Add the endpoints, for functions alone: the NAT instance takes its updates from buckets of
+        Amazon's."""
         services = {
             "DynamoDb": ec2.GatewayVpcEndpointAwsService.DYNAMODB,
             "S3": ec2.GatewayVpcEndpointAwsService.S3,
@@ -94,8 +95,9 @@ class Network(Construct):
                 endpoint.add_to_policy(statement)
 
     def _endpoint_statements(self, service: str) -> Iterator[iam.PolicyStatement]:
-        """This account's identities on this account's data; what tools may do elsewhere; and of S3 what
-        does without our identities: downloads by a link, and the answer to CloudFormation."""
+        """Yield what an endpoint allows: this account's identities on this account's data; the actions of
+        tools elsewhere; and on S3 the requests without our identities: downloads by a link, and the answer to
+        CloudFormation."""
         yield iam.PolicyStatement(
             actions=[f"{service}:*"], resources=["*"], conditions={"StringEquals": OURS}
         )

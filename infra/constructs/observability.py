@@ -1,4 +1,4 @@
-"""One dashboard, alarms on what needs a person, and a budget where one is set."""
+"""One dashboard, alarms on problems that need a person, and a budget if one is set."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -27,11 +27,11 @@ ABOVE = cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD
 BELOW = cloudwatch.ComparisonOperator.LESS_THAN_THRESHOLD
 QUIET = cloudwatch.TreatMissingData.NOT_BREACHING
 WATCHED_ELSEWHERE = ("migrate",)
-"""CloudFormation says how it went."""
+"""CloudFormation reports their failures."""
 BUSIEST = ("api", "turn")
 """Functions that first show a lack of concurrency: `api` has a share of its own, the others the rest."""
 UNFORESEEN = "unforeseen"
-"""Our metric of what `api` and `sockets` answer with `internal-error`, made of their logs."""
+"""Our metric of the answers of `api` and `sockets` that are `internal-error`, made from their logs."""
 COMPACTION = (Metric.COMPACTION_WAITS, Metric.COMPACTION_FAILED, Metric.RECALL_SCOPE_CUT)
 
 
@@ -82,7 +82,7 @@ class Observability(Construct):
         self._alarm("ExecutionsFailed", self._failed(), 0, "A run failed in a way of its own")
         self._alarm("Errors", self._errors(), settings.alarm_errors, "Functions fail")
         self._alarm("Throttles", self._throttles(), 0, "The account has too little concurrency")
-        # Not HTTP 5xx: that a database wakes up or that all is stopped is an ordinary answer (503).
+        # Not HTTP 5xx: a waking database, or a stopped system, is an ordinary answer (503).
         self._alarm("ApiErrors", self._unforeseen(), 0, "Requests fail for no reason foreseen")
         self._alarm("TableThrottles", self._table_throttles(), 0, "DynamoDB refuses requests")
         age = settings.approval_alarm.total_seconds()
@@ -103,10 +103,9 @@ class Observability(Construct):
         self._act_on(alarm)
 
     def _alarm_without_sweeps(self) -> None:
-        """Watches the sweeper: without it a run whose execution died stays where it is.
-
-        Silence is its other state, INSUFFICIENT_DATA, in which a new alarm begins: one that took missing
-        data for a breach would be red until the first sweep of a new stack."""
+        """Watch the sweeper: without it a run whose execution died stays where it is. The alarm's other state
+        is INSUFFICIENT_DATA, in which a new alarm begins: an alarm that took missing data for a breach would
+        be red until the first sweep of a new stack."""
         alarm = cloudwatch.Alarm(
             self,
             "NoSweeps",
@@ -127,7 +126,7 @@ class Observability(Construct):
 
     @property
     def _name(self) -> str:
-        """Dashboards and budgets are the account's, in all its regions."""
+        """Return a name. Dashboards and budgets belong to the account, in all its regions."""
         return f"{self._settings.prefix}-{Aws.REGION}"
 
     # Metrics
@@ -165,7 +164,7 @@ class Observability(Construct):
         )
 
     def _count_unforeseen(self) -> None:
-        """Lines of level ERROR; both functions write one when they answer `internal-error`."""
+        """Count lines of level ERROR; both functions write one when they answer `internal-error`."""
         for name in ("api", "sockets"):
             logs.MetricFilter(
                 self,
@@ -179,7 +178,8 @@ class Observability(Construct):
             )
 
     def _table_throttles(self) -> cloudwatch.IMetric:
-        """The table's own. Its indexes would be four metrics more to pay for, and grow as it does."""
+        """Return the table's own throttles. Its indexes would be four metrics more to pay for, and grow as it
+        does."""
         names = {"reads": "ReadThrottleEvents", "writes": "WriteThrottleEvents"}
         using = {
             key: self._resources.table.metric(name, period=FIVE_MINUTES, statistic="Sum")
@@ -192,7 +192,7 @@ class Observability(Construct):
         return self._own_metric(Metric.APPROVAL_AGE, "Maximum", Duration.hours(2))
 
     def _own_metric(self, name: Metric, statistic: str, period: Duration) -> cloudwatch.Metric:
-        """One of our own, over all its dimensions."""
+        """Return one of our own metrics, over all its dimensions."""
         return cloudwatch.Metric(
             namespace=NAMESPACE,
             metric_name=name.value,
@@ -239,7 +239,8 @@ class Observability(Construct):
     # Money
 
     def _budget(self, usd: float) -> None:
-        """Of the whole account: a budget knows stages only by tags that were activated for billing."""
+        """Set a budget for the whole account: it knows stages only by tags that were activated for
+        billing."""
         email = self._settings.alarms_email
         subscriber = budgets.CfnBudget.SubscriberProperty(
             subscription_type="EMAIL", address=email or ""
@@ -261,7 +262,7 @@ class Observability(Construct):
 
 
 def _sum_of(label: str, using: dict[str, cloudwatch.Metric]) -> cloudwatch.MathExpression:
-    """The sum of metrics; one without a count yet is nothing."""
+    """Return the sum of metrics; one without a count yet is zero."""
     return cloudwatch.MathExpression(
         label=label,
         expression=" + ".join(f"FILL({name}, 0)" for name in using),

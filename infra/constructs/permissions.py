@@ -14,7 +14,7 @@ OWNERS = "u/*"
 
 @dataclass(frozen=True)
 class Resources:
-    """ARNs of what the calls are on; strings may be CloudFormation tokens."""
+    """ARNs of the resources of calls; strings may be CloudFormation tokens."""
 
     table: str
     bucket: str
@@ -27,20 +27,21 @@ class Resources:
 
 
 def service(name: str) -> iam.IPrincipal:
-    """A service of AWS that works for this account, and not for another one that names our role."""
+    """Return a service of AWS that works for this account, and not for another account that names our
+    role."""
     return iam.ServicePrincipal(
         name, conditions={"StringEquals": {"aws:SourceAccount": Aws.ACCOUNT_ID}}
     )
 
 
 def statements(calls: Calls, on: Resources) -> list[iam.PolicyStatement]:
-    """The calls as policy statements."""
+    """Return the calls as policy statements."""
     objects = f"{on.bucket}/{OWNERS}"
     rules: list[tuple[str, Iterable[str], list[str]]] = [
         ("dynamodb", calls.journal, [on.table]),
         ("dynamodb", ("Query",) if calls.index else (), [f"{on.table}/index/*"]),
         ("s3", calls.blobs, [objects]),
-        # Without it, what is not there looks like what is forbidden.
+        # Without it, a missing object looks like a forbidden one.
         ("s3", ("ListBucket",) if calls.blobs else (), [on.bucket]),
         ("states", calls.machine, [on.machine]),
         ("states", calls.executions, [on.executions]),

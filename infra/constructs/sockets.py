@@ -13,7 +13,8 @@ STAGE = "live"
 
 
 class SocketApi(Construct):
-    """Made before the functions, which are told its URLs; `serve` connects the one that answers."""
+    """The WebSocket API. It is made before the functions, which get its URLs; `serve` connects the one that
+    answers."""
 
     def __init__(self, scope: Construct, id: str, settings: Settings) -> None:
         super().__init__(scope, id)
@@ -39,7 +40,7 @@ class SocketApi(Construct):
         )
 
     def serve(self, function: lambda_.IFunction) -> None:
-        """All three routes. `$connect` redeems a ticket by itself: there is no authorizer."""
+        """Add all three routes. `$connect` redeems a ticket by itself: there is no authorizer."""
         for route in ("$connect", "$disconnect", "$default"):
             name = f"{route.removeprefix('$').capitalize()}Function"
             self.api.add_route(route, integration=WebSocketLambdaIntegration(name, function))

@@ -26,7 +26,8 @@ STREAM_HEADERS = (*ASKED_HEADERS, "last-event-id")
 
 
 class StreamApi(Construct):
-    """Made before the functions, which are told its URL; `serve` connects the one that answers."""
+    """The REST API. It is made before the functions, which get its URL; `serve` connects the one that
+    answers."""
 
     def __init__(self, scope: Construct, id: str, settings: Settings) -> None:
         super().__init__(scope, id)
@@ -53,8 +54,9 @@ class StreamApi(Construct):
         self._acknowledge()
 
     def serve(self, function: lambda_.IFunction, identity: Identity, origins: list[str]) -> None:
-        """Routes that stream need a token of the user pool with the scope, which API Gateway verifies; one
-        needs a ticket instead, which the function verifies. `origins`: of pages that may read them."""
+        """Add the routes. Routes that stream need a token of the user pool with the scope, which API Gateway
+        verifies; one needs a ticket instead, which the function verifies. `origins`: origins of pages that
+        may read them."""
         integration = gateway.LambdaIntegration(
             function,
             response_transfer_mode=gateway.ResponseTransferMode.STREAM,
@@ -87,7 +89,7 @@ class StreamApi(Construct):
         return resources[path]
 
     def _open(self, resource: gateway.IResource, integration: gateway.Integration) -> None:
-        """Open a method to requests with a ticket; others do not reach the function."""
+        """Open a method to requests with a ticket; other requests do not reach the function."""
         method = resource.add_method(
             "GET",
             integration,

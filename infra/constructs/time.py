@@ -6,5 +6,5 @@ from aws_cdk import Duration
 
 
 def duration(time: timedelta) -> Duration:
-    """Whole seconds."""
+    """Return the time in whole seconds."""
     return Duration.seconds(int(time.total_seconds()))

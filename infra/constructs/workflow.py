@@ -20,17 +20,17 @@ DRIVEN = ("turn", "resume", "extract", "compact", "settle")
 
 
 def machine_name(settings: Settings) -> str:
-    """Known before the machine is made: the functions that it invokes may start it."""
+    """Return the name, known before the machine is made: the functions that it invokes may start it."""
     return f"{settings.prefix}-run"
 
 
 def machine_arn(scope: Construct, settings: Settings) -> str:
-    """The machine's ARN, without a reference to it (that would be a circle)."""
+    """Return the machine's ARN, without a reference to it (that would be a circle)."""
     return _states_arn(scope, "stateMachine", machine_name(settings))
 
 
 def execution_arn(scope: Construct, settings: Settings) -> str:
-    """All executions of the machine."""
+    """Return the ARN of all executions of the machine."""
     return _states_arn(scope, "execution", f"{machine_name(settings)}:*")
 
 
@@ -44,7 +44,7 @@ def _states_arn(scope: Construct, resource: str, name: str) -> str:
 
 
 class Workflow(Construct):
-    """Standard executions: traced, logged without what they carry."""
+    """The state machine of standard executions: traced, and logged without their data."""
 
     def __init__(
         self,

@@ -85,7 +85,7 @@ class JournalBench:
         return head
 
     def new_run(self, head: ThreadHead, text: str = "hello", **fields: Any) -> RunMeta:
-        """A run as `services.start_run` makes it; not accepted yet."""
+        """A run as `runs.accept.start_run` makes it; not accepted yet."""
         now, run_id = self.clock.now(), f"run_{next(_numbers)}"
         message = Message(
             id=f"in_{run_id}",

@@ -47,7 +47,7 @@ def bench(hook: Ends, *script: Any, power: Power | None = None, **options: Any) 
 
 
 async def journaled(world: Bench, run_id: str) -> list[Any]:
-    """What the journal has of the end's hooks."""
+    """Return the journal's records of the hooks at the end."""
     snapshot = await world.plain.journal.snapshot(ANN, run_id)
     assert snapshot is not None
     return [c.result for c in snapshot.calls if c.args == {"point": "at_end"}]

@@ -1,6 +1,6 @@
 """Lifetimes of threads and entries, if a deployment sets them: the checks to schedule, and their times.
 Checks are at the end of a day (UTC): a paused database is woken for them once a day at most, and never on a
-day on which nothing expires. (`services.due` looks.)"""
+day on which nothing expires. (`retention.expire` looks.)"""
 
 from datetime import UTC, datetime, time, timedelta
 

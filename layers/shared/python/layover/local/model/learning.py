@@ -18,7 +18,7 @@ _MAX_ENTRIES = 3
 
 
 def entries(messages: Sequence[Mapping[str, Any]]) -> str:
-    """The answer to an extractor's request (`memory.entries.request`), as JSON."""
+    """The answer to an extractor's request (`memory.episodic.rules.request`), as JSON."""
     request = _read(messages)
     texts = [t.get("text", "") for t in request.get("turn", []) if t.get("role") == "user"]
     known_entries = set(request.get("known", []))

@@ -1,6 +1,6 @@
 """The built-in stand-in for a model provider: OpenAI-compatible, without a key or a network.
 
-It drives the example agents (`standin_mind`), and says that it is one."""
+It drives the example agents (`layover.local.model.mind`), and says that it is one."""
 
 import asyncio
 import base64

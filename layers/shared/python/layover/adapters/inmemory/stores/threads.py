@@ -28,7 +28,7 @@ class InMemoryThreads(Tables):
     """`ports.ThreadStore`."""
 
     async def owners(self, after: str, limit: int) -> tuple[str, ...]:
-        """`ports.entries.Owners`."""
+        """`ports.memory.entries.Owners`."""
         return tuple(sorted({o for o, _ in self._threads if o > after})[:limit])
 
     async def open_turn(self, query: TurnQuery) -> TurnContext:

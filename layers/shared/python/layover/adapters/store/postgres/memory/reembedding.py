@@ -17,7 +17,7 @@ _STALE: TypeAdapter[tuple[StaleEntry, ...]] = TypeAdapter(
 
 
 class PostgresReembedding:
-    """`ports.entries.ReembeddingStore`; every pipeline may run twice."""
+    """`ports.memory.entries.ReembeddingStore`; every pipeline may run twice."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -63,7 +63,7 @@ class PostgresReembedding:
 
 
 class PostgresOwners:
-    """`ports.entries.Owners`, in the name of the role that owns the tables."""
+    """`ports.memory.entries.Owners`, in the name of the role that owns the tables."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
