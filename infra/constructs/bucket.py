@@ -32,7 +32,7 @@ class Bucket(Construct):
             object_ownership=s3.ObjectOwnership.BUCKET_OWNER_ENFORCED,
             cors=[self._rule()],
             # No whole object expires by its age: a message may refer to a file long after its upload, a run
-            # to an object of a year ago. The sweeper deletes objects that are of no use (layover/retention/expire.py).
+            # to an object of a year ago. The sweeper deletes unused objects (layover/retention/expire.py).
             lifecycle_rules=[
                 s3.LifecycleRule(
                     abort_incomplete_multipart_upload_after=duration(settings.unfinished_uploads)
