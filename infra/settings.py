@@ -298,7 +298,7 @@ class Settings(BaseModel):
                 "without a limit"
             )
         if self.budget_usd and not self.alarms_email:
-            raise ValueError("budget_usd needs alarms_email: somebody has to be told")
+            raise ValueError("budget_usd needs alarms_email: its warnings go there")
         return self
 
     @field_validator("stage")

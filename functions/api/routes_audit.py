@@ -15,7 +15,7 @@ router = new_router()
     "/audit/decisions",
     tags=["audit"],
     summary="Votes and decisions over all users, the oldest first",
-    description="For whoever holds a scope for it (`layover/audit`). Rows outlive runs, threads and users.",
+    description="Needs a scope of its own (`layover/audit`). Rows outlive runs, threads and users.",
     operation_id="list_decisions",
     responses=answers(200, Page[AuditRow], "A page of decisions"),
 )

@@ -109,7 +109,7 @@ class Observability(Construct):
         alarm = cloudwatch.Alarm(
             self,
             "NoSweeps",
-            alarm_description=f"{self._settings.prefix}: nobody looks after runs",
+            alarm_description=f"{self._settings.prefix}: the sweeper does not run",
             metric=self._resources.functions["sweep"].metric_invocations(period=FIVE_MINUTES),
             threshold=1,
             comparison_operator=BELOW,

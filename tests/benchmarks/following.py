@@ -35,7 +35,7 @@ RUNS = 40
 ROUNDS = 5
 WORDS, PAUSE_S = 300, 0.01
 THINKS_S = 0.5
-"""Before the first chunk: by then everybody follows."""
+"""Seconds before the first chunk: all followers are there by then."""
 SOCKETS = 500
 OPEN_AT_ONCE = 8
 

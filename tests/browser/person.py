@@ -1,4 +1,4 @@
-"""Somebody at the console: what they do, and what went wrong in their pages."""
+"""A person at the console: their actions, and the errors in their pages."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -26,7 +26,7 @@ def provider() -> Iterator[Deployment]:
 
 
 def at_the_door(enter: Enter, provider: Deployment, *refusals: int) -> Person:
-    """Somebody who is not signed in yet."""
+    """Return a person who is not signed in yet."""
     access = {"issuer": provider.issuer, "client_id": "people", "scope": "layover/use"}
     return enter(access={**access, "stream_url": None}, refusals=refusals)
 

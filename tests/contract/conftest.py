@@ -68,7 +68,7 @@ def table(journal_stores: tuple[Table, Blobs]) -> Table:
 
 @pytest.fixture
 def pk(owner: str) -> str:
-    """A partition that nobody else has."""
+    """A partition of this test alone."""
     return f"U#{owner}"
 
 

@@ -1,4 +1,4 @@
-"""Several who compact one thread at the same time, and what each has spent; in memory and on Postgres."""
+"""Several compactions of one thread at the same time, and the usage of each; in memory and on Postgres."""
 
 import asyncio
 from collections.abc import AsyncIterator

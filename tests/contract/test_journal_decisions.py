@@ -279,7 +279,7 @@ async def test_a_cancel_leaves_a_call_that_was_settled_meanwhile_as_it_is(
     with pytest.raises(Fenced):
         await forced.cancel_calls(cancelled([ran, runs]))
     assert (await world.call(ran)).result == "kept"
-    # Whoever looks again ends the rest.
+    # A writer that looks again ends the rest.
     await forced.cancel_calls(cancelled([runs]))
     assert (await world.call(runs)).result == "Cancelled"
 

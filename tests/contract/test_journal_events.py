@@ -1,4 +1,4 @@
-"""One gapless sequence of events, whoever writes."""
+"""One gapless sequence of events, whichever process writes."""
 
 import asyncio
 

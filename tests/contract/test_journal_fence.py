@@ -1,4 +1,4 @@
-"""The fence: who may still write of a run when others have taken it."""
+"""The fence: the writes that a writer may still make when another one has taken the run."""
 
 from collections.abc import Awaitable, Callable
 

@@ -18,7 +18,7 @@ WRITERS = 8
 
 
 async def race(world: JournalBench, one: Callable[[JournalBench, int], Awaitable[T]]) -> list[T]:
-    """Each writer with a journal of its own, all let go at once: DynamoDB decides who comes first."""
+    """Let writers with a journal each go at once: DynamoDB decides which one comes first."""
 
     async def alone(n: int) -> T:
         return await one(JournalBench(world.table, world.blobs, world.owner, world.clock), n)

@@ -252,7 +252,7 @@ async def test_forty_calls_open_in_one_transaction(world: JournalBench) -> None:
 
 
 async def test_opener_closes_its_call_after_the_epoch_moved(world: JournalBench) -> None:
-    """It ran, and nobody else may close it: the result is kept."""
+    """It ran, and no other writer may close it: the result is kept."""
     log = await world.taken()
     first, second = await world.opened(log, "c1", "c2")
     await world.take(first.run_id)

@@ -36,7 +36,7 @@ def piped(system: System, lines: list[str], *options: str) -> subprocess.Complet
 
 
 class Typist:
-    """Somebody at a terminal, and all that it showed."""
+    """A person at a terminal, and all that it showed."""
 
     def __init__(self, process: subprocess.Popen[bytes], terminal: int) -> None:
         self.process = process

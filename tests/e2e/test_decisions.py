@@ -1,4 +1,4 @@
-"""Decisions: who comes first, what the model learns, and the callback beside the API."""
+"""Decisions: the first one wins, the model learns of it, and the callback works beside the API."""
 
 import contextlib
 import json

@@ -52,7 +52,7 @@ def stopped(
 
 
 def wait_for_ever(system: System, run_id: str) -> None:
-    """A caller who is still there when it stops; a stopping system answers 502, or not at all."""
+    """Wait as a caller that is still there when the system stops; it answers 502 then, or not at all."""
     caller = Caller(system.url, "ann", None)
     with contextlib.suppress(httpx2.HTTPError):
         caller.call("GET", f"/runs/{run_id}?wait=20")

@@ -27,7 +27,7 @@ def always(answer: Answer) -> Callable[[Any], Answer]:
 
 @pytest.fixture(autouse=True)
 def learner(brain: Brain) -> Iterator[None]:
-    """A model that takes every turn to be about Bern: only who said so may be believed."""
+    """A model that takes every turn to be about Bern: only evidence decides what is believed."""
     for task, facts in FACTS.items():
         answer = say(json.dumps({"facts": facts}))
         brain.provider.respond_with(always(answer), task=task)

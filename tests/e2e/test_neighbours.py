@@ -1,4 +1,5 @@
-"""A user who holds every connection that one may have gets no more of them, and takes none from another."""
+"""A user who holds every connection that one user may have gets no more of them, and takes none from
+another."""
 
 from itertools import takewhile
 

@@ -55,7 +55,7 @@ def test_user_whose_day_is_used_up_waits_for_tomorrow(limited: System, brain: Br
     assert refused.status == 429
     assert 0 < int(refused.headers["retry-after"]) <= 86_400
     assert ann.get(f"/threads/{thread}")["id"] == thread
-    # Nobody else pays for it.
+    # No other user pays for it.
     assert bob.ask(bob.thread(), brain.plan(say("one")))["status"] == "success"
 
 

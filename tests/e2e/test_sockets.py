@@ -1,4 +1,5 @@
-"""Runs followed by WebSocket: what comes is what HTTP answers, exactly, whoever dies meanwhile."""
+"""Runs followed by WebSocket: the frames are exactly the events that HTTP answers, whichever process dies
+meanwhile."""
 
 import json
 import re
@@ -246,7 +247,7 @@ def test_an_unsubscribed_run_is_silent(ann: Caller, brain: Brain, system: System
 
 
 def _followers_of(run_id: str, user: Caller, system: System) -> list[str]:
-    """Connections that whoever writes the run's events tells of them."""
+    """Return the connections that the writer of the run's events notifies."""
     key = {"pk": {"S": Keys(user.name).run(run_id)}, "sk": {"S": META}}
     table = system.services["table"]
     item = system.aws("dynamodb").get_item(TableName=table, Key=key, ConsistentRead=True)["Item"]
@@ -267,7 +268,7 @@ def test_an_event_that_no_frame_holds_is_announced(ann: Caller, brain: Brain) ->
         assert frame in (event, announced)
 
 
-# Who dies
+# Processes that die
 
 
 def test_a_client_that_dies_and_comes_back_misses_nothing(ann: Caller, brain: Brain) -> None:

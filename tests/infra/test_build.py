@@ -193,7 +193,7 @@ def test_packages_that_agents_want_are_in_the_asset(own_requirements: Path, tmp_
 def test_what_the_layer_has_is_in_the_asset_in_no_other_version(
     own_requirements: Path, tmp_path: Path
 ) -> None:
-    """Lambda looks into the asset first: an unlocked pydantic would be everybody's."""
+    """Lambda looks into the asset first: all functions would get an unlocked pydantic."""
     # It needs pydantic and all that pydantic needs, and a package that the layer does not have.
     (own_requirements / "user_agents" / "requirements.txt").write_text(
         "pydantic-settings==2.11.0\n"

@@ -53,7 +53,7 @@ BY_SERVICE = {
     "execute-api": "connections",
 }
 NOT_SEEN = {
-    # An object that is not there is a 404 with this permission and a 403 without it: nobody lists.
+    # A missing object is a 404 with this permission and a 403 without it: no function lists.
     "s3:ListBucket bucket": {
         *("turn", "resume", "settle", "sockets", "extract", "compact", "streams")
     },
@@ -64,14 +64,15 @@ NOT_SEEN = {
     # A decision that comes between the suspension and its token (tests/unit/approvals/test_task_tokens.py),
     # and a run that is given up while one of its calls waits.
     "states:SendTaskSuccess machine": {"resume", "settle"},
-    # Who first finds a socket gone, or sends it a run's last event, forgets the line. Often that is API
-    # Gateway's own word, and on a busy machine `sockets`, which is left what takes longer than a second.
+    # The process that first finds a socket gone, or sends it a run's last event, forgets the line. Often it
+    # learns that from API Gateway, and on a busy machine it is `sockets`, which gets the work that takes
+    # longer than a second.
     "dynamodb:DeleteItem table": {"resume", "settle", "streams"},
     "dynamodb:ConditionCheckItem table": {"api", "settle", "streams"},
     # What a run leaves is too long for an item: seldom what a run leaves that never got on.
     "s3:PutObject bucket/u/*": {"settle"},
 }
-"""Allowed and not recorded: who may, and why."""
+"""Actions that are allowed and not recorded: the functions, and the reason."""
 NOT_DEPLOYED = {
     "LAYOVER_AGENTS": "functions/user_agents is what is packed",
     "LAYOVER_LOG_FILE": "for the one-machine system: Lambda logs to CloudWatch",
@@ -80,7 +81,7 @@ NOT_DEPLOYED = {
 }
 """Variables that no function is given, and why."""
 ONLY = {
-    # Without it nobody waits: the default of all but Turn, and of requests that a person waits for.
+    # Without it no request waits: the default of all but Turn, and of requests that a person waits for.
     "LAYOVER_DATABASE_WAKING_S": {"api", "streams", "turn"},
 }
 """Variables that all with a database look at, and only these are given."""

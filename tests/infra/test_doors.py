@@ -1,4 +1,4 @@
-"""The ways in: the HTTP API, the WebSocket API, and who may pass."""
+"""The ways in: the HTTP API, the WebSocket API, and the requests that may pass."""
 
 import json
 from typing import Any

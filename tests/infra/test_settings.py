@@ -194,7 +194,7 @@ def test_every_function_has_its_permissions() -> None:
 
 
 def test_command_line_of_the_cdk_is_pinned_and_its_lock_names_no_host() -> None:
-    """3.0.0 is an accidental release; a lock that names a registry works for whoever has that one."""
+    """3.0.0 is an accidental release; a lock that names a registry works only where that registry does."""
     package = json.loads((ROOT / "package.json").read_text())
     assert package["devDependencies"]["aws-cdk"] == "2.1148.1"
     assert all(version[0].isdigit() for version in package["devDependencies"].values())

@@ -1,4 +1,4 @@
-"""The way in to streams: who is let through to the function, and how its response comes back."""
+"""The way in to streams: the requests that reach the function, and the form of its response."""
 
 import json
 from typing import Any

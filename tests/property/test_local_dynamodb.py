@@ -1,5 +1,5 @@
 """The DynamoDB of one machine does what moto's does, one request after the other: on random conditions and
-updates, which nobody wrote with either in mind."""
+updates, written with neither in mind."""
 
 import uuid
 from collections.abc import Iterator

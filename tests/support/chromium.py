@@ -15,8 +15,8 @@ INSTALL_S = 300
 
 @contextmanager
 def launch() -> Iterator[Browser]:
-    """A browser; one at a time in a process, and no event loop of anybody else's meanwhile: a fixture of it
-    ends with its module. Skips the test where there is none, and none can be installed."""
+    """Yield a browser. There is one at a time in a process, and no other event loop meanwhile: a fixture of
+    it ends with its module. Skips the test if there is none, and none can be installed."""
     if _path() is None:
         _install()
     path = _path()
@@ -33,7 +33,7 @@ def _path() -> str | None:
 
 
 def _install() -> None:
-    """Debian's package, where that is possible without asking anybody."""
+    """Install Debian's package, if that is possible without a prompt."""
     if os.geteuid() != 0 or shutil.which("apt-get") is None:
         return
     command = ["apt-get", "install", "-y", "--no-install-recommends", "chromium"]

@@ -245,7 +245,8 @@ def test_an_attempt_that_wakes_up_late_in_a_tool_is_fenced(system: Torture) -> N
 
 @contextmanager
 def _frozen(system: Torture, owner: str, zombie: int) -> Iterator[None]:
-    """The process stands still. Not with the trace's lock in its hands: nobody would get past it."""
+    """Freeze the process, but never with the trace's lock in its hands: no other process would get past
+    it."""
     try:
         with system.file(owner, "trace").open() as trace:
             fcntl.flock(trace, fcntl.LOCK_EX)

@@ -139,7 +139,8 @@ class Api:
         scope: str = USE,
         claims: Mapping[str, Any] | None = None,
     ) -> Answer:
-        """One request; `body` goes as JSON, `text` as it is; `claims`: more than who asks and the scope."""
+        """Send one request; `body` goes as JSON, `text` as it is; `claims`: more than the caller and the
+        scope."""
         sent = text if text is not None else None if body is None else json.dumps(body)
         given = {"Content-Type": "application/json", **(headers or {})}
         event = http_event(method, url, sent, given, sub, is_base64, scope, claims)

@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class UsedUp(NoAllowance):
-    """Everybody has spent 10 tokens."""
+    """An allowance in which every user has spent 10 tokens."""
 
     async def used(self, owner: str) -> DayUse:
         return DayUse(10)

@@ -1,4 +1,4 @@
-"""Streams over HTTP: who may read one, where it begins, and what is in it."""
+"""Streams over HTTP: the callers that may read one, its beginning, and its content."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Ids that a caller was never given: made up, or somebody else's. Nobody learns which."""
+"""Ids that a caller was never given: made up, or another user's. The answers do not tell which."""
 
 import base64
 import json

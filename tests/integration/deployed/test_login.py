@@ -1,4 +1,4 @@
-"""`layover login`: codes with PKCE over loopback, and tokens that nobody else can read."""
+"""`layover login`: codes with PKCE over loopback, and tokens that no other user can read."""
 
 import json
 import stat

@@ -264,8 +264,8 @@ async def test_socket_folder_of_somebody_else_is_refused(
 async def test_server_that_did_not_end_well_has_nobody_left_once_it_is_stopped(
     folder: Path, monkeypatch: pytest.MonkeyPatch, dies: bool
 ) -> None:
-    """Hung, all of them: those of a dead server notice nothing, and who removes the folder races
-    nobody."""
+    """All of its processes hang: those of a dead server notice nothing, and removing the folder must race
+    none of them."""
     monkeypatch.setattr(postgres, "STOP_LIMIT_S", 0.5)
     async with running(folder / "postgres"):
         server = process_of(folder / "postgres")

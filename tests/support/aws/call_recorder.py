@@ -84,7 +84,7 @@ def _watch(kind: Any, variables: dict[str, str | None]) -> None:
             by, above = reader.f_code.co_name, reader.f_back and reader.f_back.f_code.co_name
             looks = {(by, None), (by, name)} & ASSEMBLE or above in ASSEMBLE_ALL
             if not looks:
-                # Who writes it out as JSON reads all of it.
+                # A process that writes it out as JSON reads all of it.
                 for each in fields if name == "__dict__" else (name,):
                     _note_variable(variables.get(COPIED.get(each, each)))
         return read(self, name)

@@ -1,4 +1,4 @@
-"""The errors that AWS names when a state machine's Lambda task fails and nobody meant it to."""
+"""The errors that AWS names when a state machine's Lambda task fails by accident."""
 
 STEP_FUNCTIONS = (
     "Lambda.AWSLambdaException",

@@ -92,7 +92,7 @@ def everything(system: Recorded) -> None:
 
 
 def _told(system: Recorded, scenario: Scenario) -> Callable[[], None]:
-    """A scenario of the torture tests, with much in its calls, and somebody who follows its run."""
+    """Return a scenario of the torture tests, with long texts in its calls, and a follower of its run."""
 
     def tell() -> None:
         with system.client() as client, ExitStack() as sockets:
@@ -108,12 +108,12 @@ def _told(system: Recorded, scenario: Scenario) -> Callable[[], None]:
 
 @contextmanager
 def _accompanied(user: Caller, run_id: str) -> Iterator[None]:
-    """Somebody follows the run all the time: a late post ends the connection, as it should, and functions
-    post to nobody but those who are there."""
+    """Follow the run all the time. A late post ends the connection, as it should, and functions post only to
+    connections that exist."""
     over = threading.Event()
     with _following(user, run_id) as socket, ThreadPoolExecutor(1) as pool:
-        # A subscription that is only sent may come after the end; and all that was said before a process
-        # dies is through, so that whoever writes next finds nobody sending.
+        # A subscription that is only sent may come after the end. Once a frame has come, all that was said
+        # before a process dies is through, so that the next writer finds no other one sending.
         socket.wait(asked, LIMIT_S)
         there = pool.submit(socket.wait, lambda f: over.is_set() or ended(f), DEADLINE_S)
         try:
@@ -169,7 +169,7 @@ def streamed(system: Recorded, brain: Brain) -> None:
         lines = [line.removeprefix("data: ") for line in asked.splitlines()]
         request = next(json.loads(x) for x in lines if "tool-approval-request" in x)
         (waiting,) = ann.get("/approvals")["items"]
-        # Before its token is there, nobody would be woken by it.
+        # The token has to exist first: without it, the decision would wake no branch.
         eventually(lambda: system.published(waiting["run_id"]), within=LIMIT_S)
         approval = {"id": request["approvalId"], "approved": True}
         part = {"type": "tool-refund", "state": "approval-responded", "approval": approval}
@@ -180,8 +180,8 @@ def streamed(system: Recorded, brain: Brain) -> None:
 
 
 def interrupted(system: Recorded, brain: Brain) -> None:
-    """A run that waits for a large call, and that somebody follows, makes way for a streamed one. That goes
-    on behind an older message."""
+    """Let a followed run that waits for a large call make way for a streamed one, which goes on behind an
+    older message."""
     ann = system.caller()
     thread = ann.thread()
     ann.ask(thread, brain.plan(say("hello")))
@@ -202,9 +202,8 @@ def _streaming(system: Recorded, user: Caller) -> httpx2.Client:
 
 
 def cancelled(system: Recorded, brain: Brain) -> None:
-    """A run that waits is cancelled, while somebody follows it.
-
-    Again, until `api` posted the cancel: a `sockets` that still sends the run's events sends it, too."""
+    """Cancel a followed run that waits. Again, until `api` posted the cancel: a `sockets` that still sends
+    the run's events sends it, too."""
     ann = system.caller()
     for _ in range(MAX_CANCELS):
         run = ann.ask(ann.thread(), brain.plan(call("refund", order_id="o2", amount=1)))
@@ -272,7 +271,7 @@ def observed(system: Recorded, brain: Brain) -> None:
 
 
 def learned(system: Recorded, brain: Brain) -> None:
-    """A turn that teaches something, and who searches for it."""
+    """Let a turn teach something, and search for it."""
     ann = system.caller()
     thread = ann.thread("learner")
     assert ann.ask(thread, brain.plan(say("your code is K-1")))["status"] == "success"
@@ -338,7 +337,7 @@ def let_go(system: Recorded, brain: Brain) -> None:
         decide(ann, run)
         eventually(lambda: decided(socket.frames) or socket.dropped, within=LIMIT_S)
         if socket.dropped:
-            # A late post, or a request that failed: nobody would be there to be lost.
+            # A late post, or a request that failed: there would be no follower to lose.
             socket = sockets.enter_context(Follower.of(ann))
             socket.subscribe(run["id"])
             socket.wait(decided, LIMIT_S)

@@ -35,7 +35,7 @@ def judge(story: Story, baseline: Story) -> None:
 
 
 def interrupted_in(story: Story) -> set[str]:
-    """Calls of which the model was told that nobody knows."""
+    """Return the calls that the model was told may or may not have taken effect."""
     told = "Interrupted: {} may or may not have taken effect"
     found = story.results.items()
     return {c for c, (r, is_error) in found if is_error and r == told.format(story.tools[c])}
@@ -94,7 +94,8 @@ def _shown(message: Json, interrupted: set[str]) -> tuple[str, list[Json]]:
 
 
 def _part(part: Json, interrupted: set[str]) -> Json:
-    """Without who decided, and when: each run is another user's. A call in doubt was not decided."""
+    """Return the part without the decider and the time: each run is another user's. A call in doubt was not
+    decided."""
     if part["type"] == "tool_result" and part["tool_call_id"] in interrupted:
         return {**part, "result": None, "is_error": None, "decision": None}
     if "decision" in part:

@@ -72,7 +72,7 @@ def _wrap(owner: type, name: str, describe: Describe) -> None:
         global _last_owner
         found, about = describe(*args)
         _last_owner = found or _last_owner
-        # What a process writes once, whoever it works for, is part of no run's story.
+        # A write that a process makes once, for whichever user, is part of no run's story.
         if not _last_owner or _request.startswith("GET ") or about.startswith("MARK#"):
             return await work(self, *args, **more)
         trace = _Trace(_last_owner)
@@ -165,7 +165,7 @@ class _Trace:
             here = order["function"] == _function() and order["when"] == when
             if not (here and fnmatchcase(point, order["point"])):
                 continue
-            # Counted here, not by who gives the order: that would come late on a busy machine.
+            # Counted here, not by the process that gives the order: that would come late on a busy machine.
             if 0 <= k - order["k"] < order["times"]:
                 self.note("x" if when == "before" else "X", point, k)
                 _die()

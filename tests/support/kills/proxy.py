@@ -242,7 +242,7 @@ class PostgresProxy:
             server.close()
             return _reset(client)
         with self._lock:
-            # Who came just before it went down is cut as well.
+            # A connection that came just before it went down is cut as well.
             up = self.up
             if up:
                 self._open |= {client, server}

@@ -52,11 +52,11 @@ NESTED = Scenario(
         "nested_two": (_ask(("book", "n5"), ("charge", "n6")), say("the second is through")),
     },
 )
-"""Two sub-agents at once, each of which waits for somebody; one call behind them."""
+"""Two sub-agents at once, each of which waits for a person; one call behind them."""
 
 
 def _follow(client: Client, thread: str, run_id: str) -> None:
-    """Somebody follows by socket: whoever dies, they miss nothing and get nothing twice."""
+    """Follow by socket: whichever process dies, the follower misses nothing and gets nothing twice."""
     with Returning(client) as follower:
         follower.subscribe(run_id)
         frames = follower.wait(is_over, DEADLINE_S)
@@ -73,7 +73,7 @@ FOLLOWED = replace(
 
 
 def _stream(client: Client, thread: str, run_id: str) -> None:
-    """Somebody follows by server-sent events, and comes back whenever the connection breaks."""
+    """Follow by server-sent events, and reconnect whenever the connection breaks."""
     assert client.follow(run_id) == client.caller.events(run_id)
 
 
@@ -88,7 +88,7 @@ STREAMED_OUT = replace(
 
 
 def _approve_together(client: Client, thread: str, run_id: str) -> None:
-    """Two who do not own the run; each asks again until they are answered."""
+    """Approve as two who do not own the run; each asks again until they are answered."""
     [waiting] = client.suspended(run_id, 1)["pending"]
     for name in ("bob", "carol"):
         with client.system.client(f"{client.name}-{name};groups=finance") as approver:
@@ -106,7 +106,7 @@ QUORUM = Scenario(
 """One call waits, which two others have to approve: a vote is given once, whatever dies, and the turn
 that follows settles the call."""
 
-# Runs that nobody but the sweeper, or Settle, brings to their end
+# Runs that only the sweeper, or Settle, brings to their end
 
 _WAITS = (_ask(("charge", "w1"), ("refund", "w2")), say("paid back"))
 _WAITS_TEXT = "please charge it and pay it back"
@@ -124,7 +124,7 @@ def _lose_execution(client: Client, thread: str, run_id: str) -> None:
 
 
 def _never_send(client: Client, thread: str, run_id: str) -> None:
-    """A decision, whose `api` dies before it sends the token; nobody asks again."""
+    """Decide once; `api` dies before it sends the token, and the request is not repeated."""
     client.suspended(run_id, 1)
     path = f"/runs/{run_id}/tool-calls/w2/approve"
     assert client.caller.call("POST", path, {}).status == 502
@@ -164,7 +164,7 @@ def _delete(client: Client, thread: str, run_id: str) -> None:
 
 
 def _delete_once(client: Client, thread: str, run_id: str) -> None:
-    """The `api` dies as soon as the thread is marked; nobody asks again."""
+    """Delete once; `api` dies as soon as the thread is marked, and the request is not repeated."""
     client.suspended(run_id, 1)
     assert client.caller.call("DELETE", f"/threads/{thread}").status == 502
 
@@ -175,7 +175,7 @@ def _forget(client: Client, thread: str, run_id: str) -> None:
 
 
 def _forget_once(client: Client, thread: str, run_id: str) -> None:
-    """The `api` dies as soon as the user is noted; nobody asks again."""
+    """Forget once; `api` dies as soon as the user is noted, and the request is not repeated."""
     client.suspended(run_id, 1)
     assert client.caller.call("DELETE", "/me").status == 502
 

@@ -141,7 +141,7 @@ class Torture(System):
 
     @contextmanager
     def without_database(self) -> Iterator[None]:
-        """Cut the functions off the database until the last who asked for it is through."""
+        """Cut the functions off the database until the last test that asked for it is done."""
         assert self.postgres is not None, "this system has no proxy before its database"
         with self._lock:
             self._away += 1
@@ -199,8 +199,8 @@ class Torture(System):
 
     @contextmanager
     def client(self, owner: str = "") -> Iterator["Client"]:
-        """A patient user of the API. What was ordered for it ends with it: a process that did something for
-        it last must not die while it works for somebody else."""
+        """Yield a patient user of the API. Orders for it end with it: a process that did something for it
+        last must not die while it works for another user."""
         caller = Caller(self.url, owner or unique("user"), None)
         try:
             yield Client(self, caller)

@@ -107,8 +107,8 @@ def _start(server: Any, data: Path) -> None:
 
 
 def migrated(cluster: TestPostgres, name: str) -> TestPostgres:
-    """A database with Layover's tables. Tests of plans have one of their own: how others fill theirs, and
-    who of them comes first, changes what the planner knows."""
+    """Return a database with Layover's tables. Tests of plans have one of their own: other tests' rows, and
+    their order, would change what the planner knows."""
     database = cluster.new_database(name)
     asyncio.run(PostgresMigrations(database.admin).apply())
     return database

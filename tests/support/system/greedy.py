@@ -63,7 +63,7 @@ class Greedy:
 
     @property
     def waiting(self) -> int:
-        """Environments that a request keeps from others, whoever sent it."""
+        """The number of environments that requests keep from others, whichever user sent them."""
         return sum(each["busy"] for each in self._system.environments("api", "streams"))
 
     def _poll(self) -> None:

@@ -24,8 +24,7 @@ LIMIT_S = 10.0
 
 @dataclass
 class Clock:
-    """Stands for `time` in the front. Passes when it is told to; `step` is what somebody did to the
-    machine's date."""
+    """Stands for `time` in the front. Passes when it is told to; `step` is a change of the machine's date."""
 
     now: float = 1000.0
     step: float = 0.0
@@ -43,7 +42,7 @@ class Clock:
         return self.now + self.step
 
     async def complete(self) -> None:
-        """Once somebody asked, did not leave on the answer, and asked again."""
+        """Return once a client has asked, has stayed after the answer, and has asked again."""
         wanted = self.looks + 2
         async with asyncio.timeout(LIMIT_S):
             while self.looks < wanted:

@@ -46,7 +46,7 @@ def noise(size: int) -> str:
 
 @dataclass
 class JournalBench:
-    """A journal, and an owner that nobody else has."""
+    """A journal, and an owner of this test alone."""
 
     table: Table
     blobs: Blobs

@@ -1,4 +1,4 @@
-"""A loop whose time is skipped where nobody has anything to do: what takes seconds is tested at once."""
+"""A loop that skips time while no task has anything to do: tests of seconds take none."""
 
 import asyncio
 import functools
@@ -12,7 +12,7 @@ _P = ParamSpec("_P")
 
 
 class Skipping(asyncio.SelectorEventLoop):
-    """A loop that waits for nothing: where nobody has anything to do, it is later at once."""
+    """A loop that waits for nothing: if no task has anything to do, it is later at once."""
 
     def __init__(self) -> None:
         self._skipped = 0.0
@@ -22,7 +22,7 @@ class Skipping(asyncio.SelectorEventLoop):
         selector.select = self._skip
 
     def time(self) -> float:
-        """Only what was skipped counts: a busy machine makes nobody late."""
+        """Only skipped time counts: on a busy machine, no task is late."""
         return _BEGINNING + self._skipped
 
     def _skip(self, timeout: float | None = None) -> Any:

@@ -272,7 +272,7 @@ class Bench:
         return next(c for c in snapshot.calls if c.tool_call_id == call_id)
 
     async def decide(self, run_id: str, call_id: str, verdict: str, **given: Any) -> Run:
-        """The decision alone: nobody settles the call yet."""
+        """Make the decision alone: no process settles the call yet."""
         request = approvals.DecisionRequest(approvals.Verdict(verdict), **given)
         answer = await approvals.decide(self.runtime, Actor(sub=ANN), run_id, call_id, request)
         assert isinstance(answer.run, Run)

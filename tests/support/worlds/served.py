@@ -152,7 +152,7 @@ class Served:
         return result
 
     def _witness(self, event: Json, result: Json) -> None:
-        """Ids belong to whom they were shown first; nobody else may see them or use them, but auditors."""
+        """Check that ids are shown to, and used by, only the user who first saw them; auditors excepted."""
         http = event["requestContext"]["http"]
         if http["path"] == "/audit/decisions":
             return

@@ -59,7 +59,7 @@ async def inbox(world: ServiceBench, who: Actor, size: int = 20) -> list[str]:
             return found
 
 
-# Who may not
+# Callers that may not decide
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,7 @@ async def test_a_reason_that_is_required_is_asked_for(
     await decide(world, run, BOB, DecisionRequest(verdict, reason="because"))
 
 
-# Who may
+# Callers that may decide
 
 
 async def test_a_member_decides_and_sees_nothing_but_the_status(world: ServiceBench) -> None:
@@ -278,7 +278,8 @@ async def test_approvals_of_other_arguments_are_no_approval_of_these(world: Serv
     same = DecisionRequest(Verdict.APPROVE, args={"order_id": "o1", "amount": 80})
     await decide(world, run, BOB, less)
     assert (await decide(world, run, CAROL)).run.status == "suspended"
-    # Whoever writes the model's own arguments approves what it asked for; who changes their mind does so.
+    # A voter who sends the model's own arguments approves its request; a voter who changes their mind does
+    # so.
     await decide(world, run, BOB, same)
     assert (await told(world, run))[-1] == ("tool-call-decided", "bob")
 

@@ -1,4 +1,4 @@
-"""The same decision again: whoever lost the answer asks once more, and is told what they were told."""
+"""The same decision again: a caller that lost the answer asks once more, and gets the same answer."""
 
 import asyncio
 

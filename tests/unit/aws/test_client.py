@@ -156,7 +156,7 @@ async def test_cancelled_request_takes_its_connection_along() -> None:
         lost.cancel()
         with pytest.raises(asyncio.CancelledError):
             await lost
-        it.served.open[0].write(mine)  # The answer that nobody waits for any more.
+        it.served.open[0].write(mine)  # The answer to a request that was given up.
         assert await it.ask() == FOUND
         assert [r.connection for r in it.served.requests] == [1, 2]
 

@@ -1,4 +1,4 @@
-"""Agents: what is refused, what they ask the model for, and who runs them."""
+"""Agents: refused definitions, their requests to the model, and their runs in this process."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""`Approval`: who may let a call run."""
+"""`Approval`: people who may let a call run."""
 
 from typing import Any
 

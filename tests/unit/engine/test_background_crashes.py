@@ -74,7 +74,7 @@ class World:
 
 
 def reply(prompt: Prompt) -> Any:
-    """The top agent's depends on what it was told, which comes at another step when somebody dies."""
+    """Answer as the top agent by what it was told, which comes at another step when a process dies."""
     name = prompt.system or ""
     step = sum(m.role is Role.ASSISTANT for m in prompt.messages)
     if name != "top":

@@ -1,4 +1,5 @@
-"""`at_end` of runs that are cancelled: asked once, by whoever ends the run, and never in the way of it."""
+"""`at_end` of runs that are cancelled: asked once, by whichever process ends the run, and never in the way of
+the end."""
 
 import asyncio
 import logging

@@ -137,7 +137,7 @@ async def tell(power: Power) -> tuple[World, Bench, Run]:
 
 async def check(where: str, world: World, bench: Bench, run: Run) -> None:
     assert run.status is Status.SUCCESS, where
-    # One request for a step, whoever sent it.
+    # One request for a step, whichever process sent it.
     assert {len(seeds) for seeds in world.seeds.values()} == {1}, where
     events = await bench.events(run.id)
     said = [e for e in events if e.type == "hook-decision"]

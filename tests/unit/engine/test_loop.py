@@ -43,7 +43,7 @@ def agent(*tools: Any, **options: Any) -> Agent:
 
 
 def fault(prompt: Prompt) -> Reply:
-    """A step of a script: something that is nobody's fault goes wrong."""
+    """Fail in passing, as a step of a script."""
     raise RetryableError("boom")
 
 
@@ -389,7 +389,7 @@ async def test_a_tool_that_will_not_end_is_left_behind_within_two_seconds() -> N
 
     @tool
     async def stubborn() -> str:
-        """Ignore whoever cancels."""
+        """Ignore cancellations."""
         running.set()
         while not release.is_set():
             try:

@@ -1,4 +1,4 @@
-"""State that a provider wants back: it survives whatever a run survives, and nobody else sees it."""
+"""State that a provider wants back: it survives whatever a run survives, and no other party sees it."""
 
 import json
 from dataclasses import replace

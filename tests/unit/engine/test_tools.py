@@ -122,7 +122,7 @@ async def test_the_log_says_where_a_tool_failed_and_nothing_of_what_it_was_given
 async def test_a_tool_that_awaits_something_cancelled_is_a_tool_error() -> None:
     @tool
     async def waits() -> str:
-        """Wait for a task that somebody cancelled."""
+        """Wait for a cancelled task."""
         task = asyncio.ensure_future(asyncio.sleep(60))
         asyncio.get_running_loop().call_soon(task.cancel)
         await task

@@ -1,4 +1,4 @@
-"""Any interleaving of writers gives one gapless sequence in which nobody's events change places."""
+"""Any interleaving of writers gives one gapless sequence in which each writer's events keep their order."""
 
 import asyncio
 import itertools

@@ -24,7 +24,7 @@ from support.worlds.runs import ANN, Bench
 
 
 class Slow(MemoryBlobs):
-    """Lets everybody else go first: who read before is late."""
+    """Lets all other writers go first: a writer that read before is late."""
 
     async def put_if(self, key: str, data: bytes, content_type: str, tag: str | None) -> bool:
         await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""The watch over runs: what somebody began and did not live to finish is finished."""
+"""The watch over runs: work whose process died is finished."""
 
 import asyncio
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""A user is forgotten: nothing of before is left, whoever dies; what comes later stays."""
+"""A user is forgotten: no earlier data is left, whichever process dies; later data stays."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -71,7 +71,7 @@ async def left(made: Bench) -> list[Any]:
 
 
 class Asleep(InMemoryMemory):
-    """A database that wakes up, where somebody is to be forgotten."""
+    """A database that wakes up while a user is to be forgotten."""
 
     async def forget(self, *_: Any) -> None:
         raise DatabaseWaking("the database is waking up")

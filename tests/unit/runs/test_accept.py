@@ -52,7 +52,7 @@ class Crowded(TableJournal):
 
 
 class NeverStill(TableJournal):
-    """Somebody is always faster."""
+    """A journal in which another writer is always faster."""
 
     async def accept(self, *_: Any) -> Accepted:
         raise StaleHead

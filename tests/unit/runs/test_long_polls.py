@@ -1,4 +1,4 @@
-"""A user who holds all the waiting requests that one may have takes nothing from another."""
+"""A user who holds all the waiting requests that one user may have takes nothing from another."""
 
 import asyncio
 from collections.abc import AsyncIterator

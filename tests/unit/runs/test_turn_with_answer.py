@@ -132,7 +132,7 @@ async def test_several_calls_that_wait_are_all_asked_for(ledger: Ledger) -> None
 async def test_a_process_that_dies_anywhere_behind_the_answer_settles_the_call_once(
     after: bool,
 ) -> None:
-    """The answer is a decision that nobody else has: it is given to every attempt."""
+    """The answer holds a decision that is nowhere else: every attempt gets it."""
     deaths = 0
     for cut_at in range(1, 200):
         ledger = Ledger()

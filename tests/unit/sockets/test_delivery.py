@@ -1,4 +1,4 @@
-"""Events to sockets: in order, no gap, no double, whoever writes and whoever dies."""
+"""Events to sockets: in order, no gap, no double, whichever process writes and whichever dies."""
 
 import asyncio
 import json
@@ -42,7 +42,7 @@ def world() -> SocketBench:
 
 @pytest.fixture
 async def log(world: SocketBench) -> RunLog:
-    """A run's writer; the connections c1 and c2 are open, nobody follows yet."""
+    """A run's writer; the connections c1 and c2 are open, and follow nothing yet."""
     await world.connect("c1")
     await world.connect("c2")
     return await world.running()
@@ -237,7 +237,7 @@ async def test_a_slow_socket_holds_up_neither_writer_nor_others() -> None:
     assert world.seqs("c1") == [1, 2, 3, 4, 5]
 
 
-# Who writes
+# Processes that write
 
 
 async def test_two_that_send_at_once_send_everything_once(world: SocketBench, log: RunLog) -> None:

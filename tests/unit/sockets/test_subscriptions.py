@@ -163,7 +163,7 @@ async def test_a_run_has_a_limit_of_followers(world: SocketBench) -> None:
     await world.connect()
     await happens(world, "$default", {"action": "subscribe", "run_id": run.id})
     assert world.sent()[0]["error"]["status"] == 429
-    # Who follows already may begin anew.
+    # A connection that follows already may begin anew.
     world.sockets.open.add("many0")
     await happens(
         world, "$default", {"action": "subscribe", "run_id": run.id}, connection_id="many0"

@@ -126,7 +126,7 @@ def _own(sockets: Path, user: str | None) -> None:
     ours = {os.geteuid()} if user is None else {os.geteuid(), pwd.getpwnam(user).pw_uid}
     if not stat.S_ISDIR(status.st_mode) or status.st_uid not in ours:
         raise PostgresFailed(
-            f"{sockets} is somebody else's: remove it, or give a folder with a shorter path (--data)"
+            f"{sockets} belongs to another user: remove it, or give a folder with a shorter path (--data)"
         )
     sockets.chmod(0o700)
     if user is not None:

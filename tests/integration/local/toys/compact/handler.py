@@ -1,4 +1,4 @@
-"""Writes down that it was called; waits, if it is told to, until somebody opens a gate."""
+"""Records that it was called; waits, if it is told to, until a test opens a gate."""
 
 import os
 import time
