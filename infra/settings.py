@@ -406,5 +406,5 @@ def _stage_file(folder: Path, stage: str) -> dict[str, Any]:
     except ValueError as error:
         raise ValueError(f"{file} is no JSON: {error}") from error
     if not isinstance(values, dict) or values.get("stage", stage) != stage:
-        raise ValueError(f"{file} is to be an object of settings of the stage {stage}")
+        raise ValueError(f"{file} has to be a JSON object with the settings of the stage {stage}")
     return {"stage": stage, **values}

@@ -171,7 +171,9 @@ _KINDS: dict[type[LayoverError], Kind] = {
         {"Retry-After": "1"},
     ),
 }
-_INTERNAL = Kind(HTTPStatus.INTERNAL_SERVER_ERROR, "internal-error", "Something failed in here")
+_INTERNAL = Kind(
+    HTTPStatus.INTERNAL_SERVER_ERROR, "internal-error", "Something failed in the service"
+)
 
 
 def is_known(error: LayoverError) -> bool:

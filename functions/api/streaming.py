@@ -128,5 +128,5 @@ def ticketed(event: Mapping[str, Any], path: str, host: Host) -> Ticket | None:
 
     ticket = host.run(check())
     if ticket is None:
-        raise Unauthenticated("the ticket is no good, or no longer: make another one")
+        raise Unauthenticated("the ticket is not valid (any more): make another one")
     return ticket

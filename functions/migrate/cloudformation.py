@@ -49,7 +49,7 @@ def _tell(event: Mapping[str, Any], outcome: Mapping[str, Any], send: Send) -> N
             logger.warning(
                 "CloudFormation was not told: %s, attempt %d", type(error).__name__, attempt
             )
-    raise ConnectionError("CloudFormation could not be told; it gives up by itself")
+    raise ConnectionError("CloudFormation did not get the answer; it gives up by itself")
 
 
 def put(url: str, body: bytes) -> None:

@@ -340,7 +340,7 @@ async def test_a_copy_that_cannot_be_fails_the_run() -> None:
     _, world = bench([Wrong()], say("ok"))
     run = await world.go()
     assert run.error is not None
-    assert run.error.message.endswith("it returned a ModelResponse that cannot be: text")
+    assert run.error.message.endswith("it returned a ModelResponse with invalid fields: text")
 
 
 # The end

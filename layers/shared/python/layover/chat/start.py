@@ -84,7 +84,7 @@ async def _run_of(runtime: Runtime, owner: str, head: ThreadHead, run_id: str | 
     if run_id is None:
         page = await runtime.journal.runs(owner, head.id, 1, None)
         if not page.items:
-            raise NotFound("nothing was said in this chat", thread_id=head.id)
+            raise NotFound("this chat has no messages", thread_id=head.id)
         run_id = page.items[0]
     meta = await meta_of(runtime, owner, run_id)
     if meta.thread_id != head.id:

@@ -119,7 +119,7 @@ class Doctor:
         """Ask one question; the thread is deleted in any case."""
         names = self._names()
         if not names:
-            raise ApiError("no agent can be asked", 1)
+            raise ApiError("there is no agent to ask", 1)
         agent_name = agent or names[0]
         thread = self.api.post("/threads", agent=agent_name, title="layover doctor")["id"]
         try:

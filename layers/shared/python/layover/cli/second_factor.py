@@ -56,7 +56,7 @@ def add_factor(cognito: Any, access: str, ask: Callable[[str], str]) -> None:
         message = error.response.get("Error", {}).get("Message", "no reason given")
         raise ApiError(f"the user pool refused: {message}", REFUSED) from error
     except BotoCoreError as error:
-        raise ApiError(f"the user pool was not asked: {error}", REFUSED) from error
+        raise ApiError(f"the user pool did not answer: {error}", REFUSED) from error
 
 
 def _verify(cognito: Any, access: str, ask: Callable[[str], str]) -> None:

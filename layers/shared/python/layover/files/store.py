@@ -76,7 +76,7 @@ class Files:
             new_facts = facts.model_copy(update={"thread_ids": (*facts.thread_ids, thread_id)})
             if await self._change(new_facts, tag):
                 return new_facts
-        raise RetryableError("others keep changing the same file")
+        raise RetryableError("other requests keep changing the same file; try again")
 
     async def keep(self, facts: FileFacts, data: bytes) -> None:
         """Store a file that a thread has from the start. Raises RetryableError."""
@@ -94,7 +94,7 @@ class Files:
             facts = facts.model_copy(
                 update={"thread_ids": tuple(dict.fromkeys((*thread_ids, thread_id)))}
             )
-        raise RetryableError("others keep changing the same file")
+        raise RetryableError("other requests keep changing the same file; try again")
 
     async def data(self, file_id: str) -> bytes | None:
         """Return the bytes of a file that a thread has."""
@@ -155,7 +155,7 @@ class Files:
             new_facts = facts.model_copy(update={"thread_ids": other_ids, "going": not other_ids})
             if await self._change(new_facts, tag):
                 return not other_ids
-        raise RetryableError("others keep changing the same file")
+        raise RetryableError("other requests keep changing the same file; try again")
 
     async def _change(self, facts: FileFacts, tag: str | None) -> bool:
         """Write the facts over those of this tag. Return False if another writer got ahead."""

@@ -255,7 +255,7 @@ class InProcess:
             answer = await approvals.decide(self._runtime, actor, run_id, tool_call_id, request)
             if answer.again:
                 # The first caller gets the result of the run: nothing is left to do here.
-                raise DecisionAlreadyMade("the same was decided before", run_id=run_id)
+                raise DecisionAlreadyMade("the same decision was made before", run_id=run_id)
         except DecisionAlreadyMade as error:
             if not await self._expire(owner, run_id):
                 raise

@@ -108,7 +108,7 @@ class _Notes:
         self._known_note = present
         return WorkingMemoryChanged(
             "it was changed meanwhile and nothing was stored. It now says:\n"
-            f"{_as_text(present.value)}\nCall update_working_memory again with all that is to be kept."
+            f"{_as_text(present.value)}\nCall update_working_memory again with the whole text to keep."
         )
 
     def _require_thread(self, is_stored: bool) -> None:

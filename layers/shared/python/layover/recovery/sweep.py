@@ -48,7 +48,7 @@ async def sweep(runtime: Runtime, erase_until: timedelta = ERASE_UNTIL) -> dict[
         except LayoverError as error:
             counts["trouble"] += 1
             logger.warning(
-                "the sweeper could not help",
+                "the sweeper failed with a due item",
                 extra={**asdict(due), "owner": None, "cause": type(error).__name__},
             )
     counts.update(await expire(runtime, swept_at, end))

@@ -36,7 +36,7 @@ async def expire(runtime: Runtime, seen: datetime, end: float) -> dict[str, int]
         except LayoverError as error:
             done["trouble"] += 1
             about = {"kind": due.kind, "cause": type(error).__name__}
-            logger.warning("what is due stays for now", extra=about)
+            logger.warning("a due item stays for now", extra=about)
             again = runtime.clock.now() + runtime.settings.sweep_patience
             await runtime.journal.reschedule(due, again)
             continue
@@ -56,7 +56,7 @@ def _outcome(due: Due, again: datetime | None) -> str:
 
 async def _unknown(runtime: Runtime, due: Due) -> datetime | None:
     """Leave a due of a kind that this release does not know to the newer release, which does."""
-    logger.warning("a newer release has to look at what is due", extra={"kind": due.kind})
+    logger.warning("a newer release has to look at a due item", extra={"kind": due.kind})
     return runtime.clock.now() + UNKNOWN_AGAIN
 
 

@@ -232,7 +232,7 @@ def _ticket_text(owner: str) -> str:
 
 def _ports(runtime: Runtime) -> SocketPorts:
     if runtime.sockets is None:
-        raise NotFound("nothing serves WebSockets here")
+        raise NotFound("this deployment has no WebSockets")
     return runtime.sockets
 
 

@@ -90,7 +90,7 @@ class Connection(asyncio.Protocol):
         try:
             answer = self._read()
         except (ValueError, IndexError, KeyError):
-            self._fail(ConnectionBroken("what came is no HTTP"))
+            self._fail(ConnectionBroken("the answer is no HTTP"))
             return
         if answer is not None:
             self._settle(answer)

@@ -30,4 +30,4 @@ class LambdaEvents:
             await invoke_later(self._client, self._compact, json.dumps(event).encode())
         except Exception as error:
             extra = {"run_id": run_id, "cause": type(error).__name__}
-            logger.warning("a slice was not asked for", extra=extra)
+            logger.warning("a slice was not requested", extra=extra)

@@ -79,4 +79,4 @@ def taken(answer: Any, before: V) -> V:
         return kind.model_validate(dict(answer))
     except ValidationError as error:
         names = ", ".join(str(e["loc"][0]) for e in error.errors(include_url=False) if e["loc"])
-        raise TypeError(f"it returned a {kind.__name__} that cannot be: {names}") from error
+        raise TypeError(f"it returned a {kind.__name__} with invalid fields: {names}") from error

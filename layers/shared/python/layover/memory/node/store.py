@@ -100,7 +100,7 @@ class NodeLog:
             if await blobs.put_if(self.key, data, content_type, tag):
                 return
             await asyncio.sleep(_pause(attempt))
-        raise RetryableError("others keep writing to the same node memory")
+        raise RetryableError("other runs keep writing to the same node memory")
 
     async def clear(self) -> None:
         """Forget the whole history, including added messages."""

@@ -56,7 +56,7 @@ class FrameParser:
         if crc32(self._buffer[:8]) != checksum:
             raise Damaged("the checksum of a frame's beginning does not match")
         if not _PRELUDE.size + headers + _CRC.size <= size <= MAX_FRAME:
-            raise Damaged("a frame's lengths cannot be")
+            raise Damaged("a frame has impossible lengths")
         return int(size)
 
 

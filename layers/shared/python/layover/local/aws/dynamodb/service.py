@@ -131,7 +131,7 @@ class DynamoDB:
             try:
                 self._on_change(each.old, each.new)
             except Exception:  # The write stands, whatever the listener does with it.
-                logger.exception("a change of an item could not be shown")
+                logger.exception("the listener of an item's change failed")
 
     def _transact_get(self, request: Document) -> Document:
         with self._storage.reading() as connection:
