@@ -10,6 +10,7 @@ import pytest
 from support.kills.matrix import Outcome, baselines, check, matrix
 from support.kills.proxy import PostgresProxy
 from support.kills.scenarios import (
+    BESIDE,
     DELETED,
     DOOMED,
     FOLLOWED,
@@ -33,6 +34,8 @@ from support.system.system import Brain
 BUSY, IDLE, WAITING = 5, 6, 20
 """Runs at once: of those that compute, of those that kill the one sweeper that all wait for, and of those
 that kill nothing while they wait until a deleted thread is emptied once more."""
+DRIVEN = (WINDING, STREAMED, FOLLOWED, STREAMED_OUT, QUORUM, NESTED, BESIDE)
+"""Those whose runs are brought to their end by their own execution."""
 SAMPLE = {
     "winding": 8,
     "streamed": 4,
@@ -40,6 +43,7 @@ SAMPLE = {
     "streamed out": 4,
     "quorum": 3,
     "nested": 5,
+    "beside": 4,
     "lost": 2,
     "doomed": 2,
     "half deleted": 2,
@@ -77,9 +81,7 @@ def kill_here_and_there(system: Torture, scenario: Scenario, at_once: int) -> li
 
 
 @pytest.mark.torture
-@pytest.mark.parametrize(
-    "scenario", [WINDING, STREAMED, FOLLOWED, STREAMED_OUT, QUORUM, NESTED], ids=lambda s: s.name
-)
+@pytest.mark.parametrize("scenario", DRIVEN, ids=lambda s: s.name)
 def test_a_run_survives_a_kill_at_every_point(system: Torture, scenario: Scenario) -> None:
     kill_everywhere(system, scenario, BUSY)
 
@@ -100,7 +102,7 @@ def test_settle_and_sweep_survive_kills_while_the_database_is_away(cut: Torture)
 def test_a_run_survives_a_kill_at_points_all_over_it(system: Torture) -> None:
     began = time.monotonic()
     outcomes: list[Outcome] = []
-    for scenario in (WINDING, STREAMED, FOLLOWED, STREAMED_OUT, QUORUM, NESTED):
+    for scenario in DRIVEN:
         outcomes += kill_here_and_there(system, scenario, BUSY)
     check(outcomes, time.monotonic() - began)
 

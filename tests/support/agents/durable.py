@@ -89,20 +89,27 @@ class Watches(Hook):
         return None
 
 
-deputy = Agent(
-    name="deputy",
-    model="openai/fake-1",
-    instructions="You are deterministic.",
-    tools=TOOLS,
-    tool_concurrency=2,
-    hooks=[Watches()],
+deputy, aide = (
+    Agent(
+        name=name,
+        model="openai/fake-1",
+        instructions="You are deterministic.",
+        tools=TOOLS,
+        tool_concurrency=2,
+        hooks=[Watches()],
+    )
+    for name in ("deputy", "aide")
 )
 
 torture = Agent(
     name="torture",
     model="openai/fake-1",
     instructions="You are deterministic.",
-    tools=[*TOOLS, deputy.as_tool("Does it in its own name.")],
+    tools=[
+        *TOOLS,
+        deputy.as_tool("Does it in its own name."),
+        aide.as_tool("Does it beside.", background=True),
+    ],
     tool_concurrency=2,
 )
 

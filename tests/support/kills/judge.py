@@ -1,5 +1,7 @@
 """Everything that has to hold for a run when it is over, whatever happened to it."""
 
+import json
+import re
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -8,8 +10,10 @@ from support.kills.story import Story, in_doubt
 from support.system.system import Json
 
 IDEMPOTENT = frozenset({"look_up"})
-DELEGATES = frozenset({"deputy"})
+DELEGATES = frozenset({"deputy", "aide"})
 """Sub-agents: they go on from the journal, so their calls are never in doubt, and do nothing themselves."""
+_RUN_ID = re.compile(r"\brun_\w+")
+"""Of a sub-agent in the background: results and notices have it."""
 VOTE = "tool-call-approval"
 GONE = ("erased", "forgotten")
 """Ends of runs whose records are deleted."""
@@ -96,6 +100,7 @@ def _shown(message: Json, interrupted: set[str]) -> tuple[str, list[Json]]:
 def _part(part: Json, interrupted: set[str]) -> Json:
     """Return the part without the decider and the time: each run is another user's. A call in doubt was not
     decided."""
+    part = json.loads(_RUN_ID.sub("run", json.dumps(part)))
     if part["type"] == "tool_result" and part["tool_call_id"] in interrupted:
         return {**part, "result": None, "is_error": None, "decision": None}
     if "decision" in part:

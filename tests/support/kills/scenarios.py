@@ -55,6 +55,35 @@ NESTED = Scenario(
 """Two sub-agents at once, each of which waits for a person; one call behind them."""
 
 
+def _wait_beside(client: Client, thread: str, run_id: str) -> None:
+    """Nobody decides before the run said what it can say without that: what follows is always the same."""
+    client.suspended(run_id, 1)
+
+
+BESIDE = Scenario(
+    "beside",
+    (
+        calls(
+            ("aide", {"input": "[[beside_one]] do your part"}, "b1"),
+            ("charge", {"order": "of b2"}, "b2"),
+        ),
+        _ask(("look_up", "b3")),
+        say("so far so good"),
+        say("all of it is through"),
+    ),
+    "please let another do that while you go on",
+    act=_wait_beside,
+    briefs={
+        "beside_one": (
+            _ask(("charge", "b4"), ("refund", "b5")),
+            _ask(("charge", "b6")),
+            say("the part is through"),
+        ),
+    },
+)
+"""A sub-agent in the background, which waits for somebody while its run goes on; then it is told."""
+
+
 def _follow(client: Client, thread: str, run_id: str) -> None:
     """Follow by socket: whichever process dies, the follower misses nothing and gets nothing twice."""
     with Returning(client) as follower:

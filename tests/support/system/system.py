@@ -160,8 +160,10 @@ class Brain:
 def _position(body: Any) -> tuple[str, int]:
     """Plan and step (from 0) that a request is at."""
     messages = body["messages"]
-    newest = max(i for i, m in enumerate(messages) if m["role"] == "user")
-    marks = _MARK.findall(json.dumps(messages[newest]["content"]))
+    said = {i: json.dumps(m["content"]) for i, m in enumerate(messages) if m["role"] == "user"}
+    # What ended in the background is told as a user's message, and begins no plan.
+    newest = max(i for i, text in said.items() if "<background-result" not in text)
+    marks = _MARK.findall(said[newest])
     return (marks[-1] if marks else ""), sum(m["role"] == "assistant" for m in messages[newest:])
 
 
