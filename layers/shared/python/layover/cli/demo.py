@@ -212,7 +212,7 @@ class Conversation:
         return str(self._api.post(f"/threads/{thread}/runs", input=text)["id"])
 
     def _suspended(self, run: str, tool: str) -> Json:
-        """The run's one waiting call, after what happened until it waited."""
+        """Return the run's one waiting call, after the events until it waited."""
         state = self._follow(run)
         _check(state["status"] == "suspended", f"the run is {state['status']}, not suspended")
         (waiting,) = state["pending"]

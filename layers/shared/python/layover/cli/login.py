@@ -47,7 +47,7 @@ def sign_in(
     patience_s: float,
     scope: str | None = None,
 ) -> Tokens:
-    """The tokens of the user who signs in, for this scope or for what the API wants. Raises ApiError."""
+    """Return the tokens of the user who signs in, for this scope or the API's. Raises ApiError."""
     access = Api(over_tls(url), "").get(DISCOVERY)
     issuer, client_id = access["issuer"], access["client_id"]
     if issuer is None:

@@ -88,7 +88,7 @@ def _tokens(provider: Provider, form: dict[str, str]) -> dict[str, Any]:
 
 
 def over_tls(url: object) -> str:
-    """The URL, if what is sent there goes over TLS or stays on this machine. Raises ApiError."""
+    """Return the URL, if data sent there goes over TLS or stays on this machine. Raises ApiError."""
     parts = urlsplit(str(url))
     if parts.scheme != "https" and parts.hostname not in LOOPBACK:
         raise ApiError(f"tokens would be sent in the clear, to {url}", REFUSED)

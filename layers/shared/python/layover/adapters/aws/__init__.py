@@ -1,1 +1,1 @@
-"""AWS: a small client for what every turn needs, boto3 (`sdk`) for the rest."""
+"""AWS: a small client for the requests of every turn, boto3 (`sdk`) for the rest."""

@@ -54,7 +54,7 @@ class Pool:
             return answer
 
     def close(self) -> None:
-        """Close what is idle."""
+        """Close idle connections."""
         while self._idle:
             self._idle.pop().abort()
 

@@ -80,7 +80,7 @@ class AwsServices:
         return signed
 
     def region(self) -> str:
-        """AWS_REGION, else what a profile says. Raises ConfigurationError if there is none."""
+        """AWS_REGION, else the profile's. Raises ConfigurationError if there is none."""
         get = self._variables.get
         region = get("AWS_REGION") or get("AWS_DEFAULT_REGION")
         if not region:

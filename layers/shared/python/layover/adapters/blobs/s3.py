@@ -25,12 +25,12 @@ class S3Blobs:
         self._bucket = bucket
 
     async def get(self, key: str) -> bytes | None:
-        """The bytes, or None."""
+        """Return the bytes, or None."""
         tagged = await self.get_tagged(key)
         return None if tagged is None else tagged[0]
 
     async def put(self, key: str, data: bytes, content_type: str) -> None:
-        """Write, replacing what is there."""
+        """Write an object, or replace it."""
 
         def write() -> Any:
             return self._client().put_object(
@@ -40,7 +40,7 @@ class S3Blobs:
         await asyncio.to_thread(_send, write)
 
     async def delete(self, key: str) -> None:
-        """Delete this one; none is fine."""
+        """Delete an object; a missing one is no error."""
 
         def delete() -> Any:
             return self._client().delete_object(Bucket=self._bucket, Key=key)
@@ -48,7 +48,7 @@ class S3Blobs:
         await asyncio.to_thread(_send, delete)
 
     async def put_file(self, key: str, file: IO[bytes], content_type: str) -> None:
-        """Write what a file holds, in parts where it is large."""
+        """Write the content of a file, in parts if it is large."""
         from boto3.s3.transfer import TransferConfig
 
         def write() -> None:
@@ -103,7 +103,7 @@ class S3Blobs:
         return result if isinstance(result, tuple) else None
 
     async def put_if(self, key: str, data: bytes, content_type: str, tag: str | None) -> bool:
-        """Write if what is there has this tag (None: if nothing is there)."""
+        """Write if the object has this tag (None: if it does not exist)."""
         condition: Any = {"IfNoneMatch": "*"} if tag is None else {"IfMatch": tag}
 
         def write() -> bool:
@@ -112,11 +112,11 @@ class S3Blobs:
             )
             return True
 
-        # A condition on what was deleted meanwhile is answered with 404.
+        # A condition on an object that was deleted meanwhile is answered with 404.
         return await asyncio.to_thread(_send, write, ABSENT | CHANGED) is True
 
     async def copy_if(self, source: str, target: str, tag: str) -> bool:
-        """Copy what still has this tag."""
+        """Copy the object if it still has this tag."""
 
         def copy() -> bool:
             # Looked at first, as not every S3 knows conditions on copies (moto does not).
@@ -133,7 +133,7 @@ class S3Blobs:
         return await asyncio.to_thread(_send, copy, ABSENT | CHANGED) is True
 
     async def keys(self, prefix: str) -> list[str]:
-        """All keys that begin with this, in order."""
+        """Return all keys that begin with this, in order."""
 
         def read() -> list[str]:
             pages = self._client().get_paginator("list_objects_v2")

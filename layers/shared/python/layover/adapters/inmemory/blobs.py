@@ -23,12 +23,12 @@ class MemoryBlobs:
         self._clock = clock or SystemClock()
 
     async def get(self, key: str) -> bytes | None:
-        """The bytes, or None."""
+        """Return the bytes, or None."""
         blob = self._blobs.get(key)
         return None if blob is None else blob.data
 
     async def put(self, key: str, data: bytes, content_type: str) -> None:
-        """Write, replacing what is there."""
+        """Write an object, or replace it."""
         tag = hashlib.sha256(data).hexdigest()
         facts = BlobFacts(len(data), content_type, tag, self._clock.now())
         self._blobs[key] = _Blob(data, facts)
@@ -38,7 +38,7 @@ class MemoryBlobs:
         self._blobs.pop(key, None)
 
     async def put_file(self, key: str, file: IO[bytes], content_type: str) -> None:
-        """Write what a file holds."""
+        """Write the content of a file."""
         file.seek(0)
         await self.put(key, file.read(), content_type)
 
@@ -60,14 +60,14 @@ class MemoryBlobs:
         return None if blob is None else (blob.data, blob.facts)
 
     async def put_if(self, key: str, data: bytes, content_type: str, tag: str | None) -> bool:
-        """Write if what is there has this tag."""
+        """Write if the object has this tag."""
         if self._tag(key) != tag:
             return False
         await self.put(key, data, content_type)
         return True
 
     async def copy_if(self, source: str, target: str, tag: str) -> bool:
-        """Copy what still has this tag."""
+        """Copy the object if it still has this tag."""
         if self._tag(source) != tag:
             return False
         blob = self._blobs[source]
@@ -75,7 +75,7 @@ class MemoryBlobs:
         return True
 
     async def keys(self, prefix: str) -> list[str]:
-        """All keys that begin with this, in order."""
+        """Return all keys that begin with this, in order."""
         return sorted(key for key in self._blobs if key.startswith(prefix))
 
     async def upload_url(self, key: str, content_type: str, size: int, lifetime: timedelta) -> str:

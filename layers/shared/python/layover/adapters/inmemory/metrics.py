@@ -28,7 +28,7 @@ class MemoryMetrics:
         self.counted.append(Counted(name, value, unit, dimensions))
 
     def total(self, name: Metric, **dimensions: str) -> float:
-        """The sum of what was counted by (at least) these dimensions."""
+        """Return the sum of the values counted by (at least) these dimensions."""
         return sum(
             c.value
             for c in self.counted

@@ -47,7 +47,7 @@ class Assembly(Protocol):
         """True once nothing that matters can follow."""
 
     def add(self, chunk: object) -> list[Delta]:
-        """Take a chunk and say what is new. Raises ProviderFault for an error inside it."""
+        """Take a chunk and return what is new. Raises ProviderFault for an error inside it."""
 
     def reply(self) -> Reply:
         """Return the whole reply. Raises ProviderFault for an empty one."""

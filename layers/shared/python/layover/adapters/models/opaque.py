@@ -32,7 +32,7 @@ class Opaque:
         self._extra: dict[str, Any] = {}
 
     def add(self, piece: Json) -> None:
-        """Take what of it is in a message, a call, or a piece of one."""
+        """Take the opaque fields of a message, a call, or a piece of one."""
         if isinstance(text := piece.get(TEXT), str):
             self._text += text
         blocks = piece.get(BLOCKS)

@@ -72,7 +72,7 @@ class Assembly:
         return self._finish is not None
 
     def add(self, chunk: object) -> list[Delta]:
-        """Take a chunk and say what is new. Raises ProviderFault for an error inside it."""
+        """Take a chunk and return what is new. Raises ProviderFault for an error inside it."""
         if not isinstance(chunk, Mapping):
             raise invalid("The model's provider sent a chunk that is no JSON object")
         if chunk.get("error"):
@@ -246,7 +246,7 @@ def _thought(block: object) -> str:
 
 
 def usage_of(usage: Json) -> Usage:
-    """Token counts; what is missing or senseless counts 0."""
+    """Return token counts; a missing or senseless one counts 0."""
     prompt, output = usage.get("prompt_tokens_details"), usage.get("completion_tokens_details")
     cached = _count(prompt, "cached_tokens") or _count(usage, "prompt_cache_hit_tokens")
     written = _count(prompt, "cache_write_tokens") or _count(prompt, "cache_creation_tokens")

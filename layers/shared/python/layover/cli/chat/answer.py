@@ -123,7 +123,7 @@ def signature(call: Mapping[str, Any]) -> str:
 
 
 def usage_line(usage: Mapping[str, Any]) -> str:
-    """Tokens, and what they cost where the price is known."""
+    """Return the tokens, and their cost if the price is known."""
     cost = usage.get("cost_usd")
     price = "price unknown" if cost is None else f"${float(cost):.6f}"
     return f"{usage['total_tokens']:,} tokens, {price}"

@@ -79,7 +79,7 @@ class SubAgents(Protocol):
 
 @dataclass(frozen=True)
 class _Job:
-    """A call with what it needs to run."""
+    """A call with all that it needs to run."""
 
     call: CallRecord
     ready: Ready

@@ -46,7 +46,7 @@ class InMemoryCompaction:
     async def span(
         self, owner: str, thread_id: str, after_id: str | None, through_id: str
     ) -> Span | None:
-        """The messages of the path to `through_id` that come after `after_id`."""
+        """Return the messages of the path to `through_id` that come after `after_id`."""
         thread = self._tables.find(owner, thread_id)
         return None if thread is None else _span(thread, after_id, through_id)
 
@@ -58,7 +58,7 @@ class InMemoryCompaction:
         run_id: str,
         usage: Sequence[StepUsage] = (),
     ) -> Generation | None:
-        """Keep observations that were made ahead, not active."""
+        """Store observations that were made ahead, not active."""
         thread = self._tables.find(owner, thread_id)
         span = _span(thread, slice.after_message_id, slice.through_message_id) if thread else None
         if thread is None or span is None or not span.messages:
@@ -119,14 +119,14 @@ class InMemoryCompaction:
     async def spend(
         self, owner: str, thread_id: str, run_id: str, usage: Sequence[StepUsage]
     ) -> None:
-        """Keep what background work cost that stored nothing."""
+        """Store the usage of background work that stored nothing else."""
         if self._tables.find(owner, thread_id) is not None:
             self._tables.spend(owner, run_id, usage, "background")
 
     async def observations(
         self, owner: str, thread_id: str, leaf_id: str
     ) -> tuple[tuple[Generation, bool], ...]:
-        """All generations of the path, oldest first, each with whether a prompt shows it."""
+        """Return all generations of the path, oldest first, each with whether a prompt shows it."""
         thread = self._tables.find(owner, thread_id)
         if thread is None or leaf_id not in thread.messages:
             return ()

@@ -32,7 +32,7 @@ class InMemoryEntries:
         self._tables = threads
 
     async def find_entries(self, owner: str, query: EntryQuery) -> FoundEntries:
-        """The best ones by words and by vector; one with neither signal is not there."""
+        """Return the best entries by words and by vector; one with neither signal is left out."""
         return found_entries(self._tables, owner, query)
 
     async def similar_entries(
@@ -43,7 +43,7 @@ class InMemoryEntries:
         model: str,
         least: float,
     ) -> SimilarEntries:
-        """For each vector the stored entries with at least this cosine, nearest first."""
+        """Return, for each vector, the stored entries with at least this cosine, nearest first."""
         scope = _newest(self._tables, owner, agent)[: ranking.MAX_ROWS]
         near = [
             SimilarEntry(
@@ -60,7 +60,7 @@ class InMemoryEntries:
     async def list_entries(
         self, owner: str, agent: str, limit: int, after: EntryPlace | None
     ) -> tuple[FoundEntry, ...]:
-        """Newest first, from behind that place."""
+        """Return entries newest first, from behind that place."""
         entries = [s.entry for s in _newest(self._tables, owner, agent)]
         if after is not None:
             entries = [e for e in entries if (e.created_at, e.id) < (after.created_at, after.id)]
@@ -107,7 +107,7 @@ class InMemoryEntries:
         after_id: str,
         limit: int,
     ) -> tuple[StaleEntry, ...]:
-        """Entries of an agent without a vector of this model, by id."""
+        """Return entries of an agent without a vector of this model, by id."""
         stale = [
             StaleEntry(id=s.entry.id, content=s.entry.content)
             for s in _newest(self._tables, owner, agent)
@@ -118,7 +118,7 @@ class InMemoryEntries:
     async def put_entry_vectors(
         self, owner: str, model: str, vectors: Sequence[tuple[str, tuple[float, ...]]]
     ) -> None:
-        """Keep these vectors, each with an entry's id."""
+        """Store these vectors, each with an entry's id."""
         vectors_by_id = dict(vectors)
         for id, entry in _all(self._tables.of(owner)):
             if id in vectors_by_id:
@@ -134,7 +134,7 @@ class InMemoryEntries:
         after_id: str,
         limit: int,
     ) -> tuple[Message, ...]:
-        """Messages that recall searches without a vector of this model, by id."""
+        """Return messages that recall searches without a vector of this model, by id."""
         stale = [
             thread.messages[id]
             for thread in self._tables.of(owner)

@@ -70,7 +70,7 @@ class NoteTable:
         self._entries[owner, agent] += 1
 
     def state(self, owner: str, thread_id: str) -> ThreadState:
-        """Session, plan and the newest attempts."""
+        """Return session, plan and the newest attempts."""
         state = self._states.get((owner, thread_id), ThreadState())
         return state.model_copy(update={"attempts": self.attempts(owner, thread_id)})
 
@@ -128,7 +128,7 @@ class InMemoryNotes:
         raise NotImplementedError
 
     async def read_notes(self, owner: str, keys: Sequence[NoteKey]) -> tuple[Note, ...]:
-        """A note for each key, in order; version 0 where there is none."""
+        """Return a note for each key, in order; version 0 if there is none."""
         return tuple(self._shelf.note(owner, key) for key in keys)
 
     async def merge_note(
@@ -155,7 +155,7 @@ class InMemoryNotes:
         run_id: str | None = None,
         expected_version: int | None = None,
     ) -> NoteWrite:
-        """Put another value there if the note has this version (None: whatever it has)."""
+        """Replace the value if the note has this version (None: whatever version it has)."""
         note = self._shelf.note(owner, key)
         if self._is_gone(owner, key):
             return NoteWrite(note=note, stored=False)
@@ -167,17 +167,17 @@ class InMemoryNotes:
         return NoteWrite(note=self._shelf.put(owner, note, value, at, run_id), stored=True)
 
     async def delete_note(self, owner: str, key: NoteKey, at: datetime) -> None:
-        """Forget a note; none is fine."""
+        """Forget a note; a missing one is no error."""
         if key.kind == PROFILE:
             self._shelf.set_profile(owner, key, at)
         self._shelf.forget(owner, key)
 
     async def read_state(self, owner: str, thread_id: str) -> ThreadState:
-        """Session, plan and the newest attempts."""
+        """Return session, plan and the newest attempts."""
         return self._shelf.state(owner, thread_id)
 
     async def write_plan(self, owner: str, thread_id: str, plan: Any, at: datetime) -> bool:
-        """Replace the plan. False: the thread is gone."""
+        """Replace the plan. Return False if the thread is gone."""
         if not self._alive(owner, thread_id):
             return False
         self._shelf.write_state(owner, thread_id, plan=plan)
@@ -186,7 +186,7 @@ class InMemoryNotes:
     async def log_attempt(
         self, owner: str, thread_id: str, attempt: LoggedAttempt, id: str
     ) -> int | None:
-        """Append; the attempt's number within its task, None if the thread is gone."""
+        """Append, and return the attempt's number within its task; None if the thread is gone."""
         if not self._alive(owner, thread_id):
             return None
         return self._shelf.log(owner, thread_id, attempt, id)
@@ -194,7 +194,7 @@ class InMemoryNotes:
     async def attempts(
         self, owner: str, thread_id: str, task: str | None = None, limit: int = NEWEST_ATTEMPTS
     ) -> tuple[LoggedAttempt, ...]:
-        """The newest attempts (of one task), oldest first."""
+        """Return the newest attempts (of one task), oldest first."""
         return self._shelf.attempts(owner, thread_id, task, limit)
 
     def _is_gone(self, owner: str, key: NoteKey) -> bool:

@@ -38,7 +38,7 @@ class InMemoryPersonal:
         limit: int,
         thread_id: str | None = None,
     ) -> Page[dict[str, Any]]:
-        """A page of what is stored; the cursor counts."""
+        """Return a page of stored data; the cursor counts."""
         rows = list(self._rows(owner, kind, thread_id))
         start = int(cursor or 0)
         more = str(start + limit) if len(rows) - start >= limit else None
@@ -63,7 +63,7 @@ class InMemoryPersonal:
         return [_day_usage(key, sums[key]) for key in sorted(sums) if key > behind][:limit]
 
     async def forget(self, owner: str, until: datetime, late: datetime) -> None:
-        """From now on nothing reads what was made until then."""
+        """Hide all that was made until then."""
         for thread in self._all.of(owner):
             if thread.head.created_at <= until:
                 await self._all.erase(owner, thread.head.id)
@@ -84,7 +84,7 @@ class InMemoryPersonal:
         return False
 
     async def expire_entries(self, owner: str, before: datetime) -> datetime | None:
-        """Delete what is older. Answers the time of the oldest that is left."""
+        """Delete older entries. Return the time of the oldest one left."""
         for thread in self._all.of(owner):
             old = {id: s for id, s in thread.entries.items() if s.entry.created_at < before}
             thread.entries = {i: s for i, s in thread.entries.items() if i not in old}

@@ -47,7 +47,7 @@ class InMemoryRecall:
         run_id: str = "",
         usage: Sequence[StepUsage] = (),
     ) -> None:
-        """Keep texts for recall, with their vectors where they have one, and what these cost."""
+        """Store texts for recall, with their vectors if they have one, and the usage of these."""
         if rows and self._tables.find(owner, rows[0].thread_id) is not None:
             self._tables.spend(owner, run_id, usage, "background")
         for row in rows:
@@ -63,14 +63,14 @@ class InMemoryRecall:
     async def common_words(
         self, owner: str, agent: str, thread_id: str | None, words: Sequence[str]
     ) -> frozenset[str]:
-        """Those that more than a quarter of the texts of the scope have."""
+        """Return those that more than a quarter of the texts of the scope have."""
         threads = _threads(self._tables, owner, agent, thread_id)
         texts = [row.words for thread in threads for row in thread.texts.values()]
         counts = {word: sum(word in text for text in texts) for word in words}
         return frozenset(w for w, n in counts.items() if n > 5 and n * 4 > len(texts))
 
     async def recall(self, owner: str, query: RecallQuery) -> tuple[Recalled, ...]:
-        """The best matches with their neighbours, in the order of the conversation."""
+        """Return the best matches with their neighbours, in the order of the conversation."""
         return recall_in(self._tables, owner, query)
 
 
@@ -125,7 +125,7 @@ def _threads(threads: Tables, owner: str, agent: str, thread_id: str | None) -> 
 
 
 def _groups(scope: list[list[_Row]], query: RecallQuery) -> Iterator[list[Recalled]]:
-    """The matches and what stands beside them, thread by thread."""
+    """Yield the matches and their neighbours, thread by thread."""
     rows = [row for thread in scope for row in thread]
     matches = {m.place: m for m in _matches(scope, rows, query)}
     start = 0

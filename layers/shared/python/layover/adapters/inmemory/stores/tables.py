@@ -46,8 +46,8 @@ class GenerationRow:
 
 @dataclass
 class StoredThread:
-    """A thread and what hangs on it. `parents`: message id -> the message that it was stored behind
-    (None: it begins a root)."""
+    """A thread and the data that belongs to it. `parents`: message id -> the message that it was stored
+    behind (None: it begins a root)."""
 
     head: ThreadHead
     messages: dict[str, Message] = field(default_factory=dict)
@@ -58,7 +58,7 @@ class StoredThread:
     windows: dict[int, int] = field(default_factory=dict)
     """Branch -> depth at which the window of its newest turn begins."""
     texts: dict[str, IndexedRow] = field(default_factory=dict)
-    """Message id -> what recall finds."""
+    """Message id -> the text that recall finds."""
     entries: dict[str, StoredEntry] = field(default_factory=dict)
     """Entries that the thread taught, by id."""
     stages: dict[int, GenerationRow] = field(default_factory=dict)
@@ -74,7 +74,7 @@ class StoredThread:
         return path[::-1]
 
     def add(self, chain: tuple[Message, ...]) -> None:
-        """Each behind the one before; what is there stays. A missing parent begins a root."""
+        """Add each message behind the one before; existing ones stay. A missing parent begins a root."""
         before = chain[0].parent_id
         for message in chain:
             if message.id not in self.messages:
@@ -102,7 +102,7 @@ class StoredThread:
         return start
 
     def place_window(self, input_id: str, compacted: Compacted) -> int:
-        """The window before this input begins behind what is compacted."""
+        """Let the window before this input begin behind the compacted messages."""
         generation = compacted.generation
         start = self.windows[self.branches[input_id]] = (
             generation.through_depth + 1 if generation else 0
@@ -134,7 +134,7 @@ class Tables:
         return [t for (o, _), t in self._threads.items() if o == owner and not t.head.deleted]
 
     def spend(self, owner: str, run_id: str, usage: Sequence[StepUsage], kind: str) -> None:
-        """Keep what was spent, each row once."""
+        """Store usage, each row once."""
         for row in usage:
             self.usage_rows.setdefault((owner, run_id, row.step), (kind, row))
 

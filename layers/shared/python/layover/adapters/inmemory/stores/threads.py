@@ -94,12 +94,12 @@ class InMemoryThreads(Tables):
         )
 
     async def message(self, owner: str, thread_id: str, message_id: str) -> Message | None:
-        """One message of this thread."""
+        """Return one message of this thread."""
         thread = self.find(owner, thread_id)
         return thread.messages.get(message_id) if thread else None
 
     async def past_run(self, owner: str, run_id: str) -> PastRun | None:
-        """The tree of a run that is over, with its messages."""
+        """Return the tree of a run that is over, with its messages."""
         thread = next((t for t in self.of(owner) if run_id in t.snapshots), None)
         if thread is None:
             return None
@@ -109,7 +109,7 @@ class InMemoryThreads(Tables):
         return PastRun(thread_id=thread.head.id, tree=tree, messages=messages)
 
     async def head(self, owner: str, thread_id: str) -> ThreadHead | None:
-        """The thread's head, `deleted` where it was erased."""
+        """Return the thread's head; `deleted` is set if it was erased."""
         thread = self._threads.get((owner, thread_id))
         if thread is None:
             return None
@@ -125,7 +125,7 @@ class InMemoryThreads(Tables):
         )
 
     async def heads(self, owner: str) -> tuple[ThreadHead, ...]:
-        """All heads of an owner, newest first."""
+        """Return all heads of an owner, newest first."""
         heads_or_none = [await self.head(o, id) for o, id in list(self._threads) if o == owner]
         heads = [h for h in heads_or_none if h is not None and not h.deleted]
         return tuple(sorted(heads, key=lambda h: h.updated_at, reverse=True))

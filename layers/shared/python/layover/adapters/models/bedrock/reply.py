@@ -53,7 +53,7 @@ class ConverseReply:
         return self._stop is not None
 
     def add(self, chunk: object) -> list[Delta]:
-        """Take a chunk and say what is new. Raises ProviderFault if it is none of Converse's."""
+        """Take a chunk and return what is new. Raises ProviderFault if it is none of Converse's."""
         if not isinstance(chunk, Mapping):
             raise invalid("Bedrock sent something that is no JSON object")
         deltas: list[Delta] = []

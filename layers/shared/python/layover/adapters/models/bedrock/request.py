@@ -40,7 +40,7 @@ _TO_ANSWER = "When you have your answer, call the tool {name} with it instead of
 
 
 def body(prompt: Prompt, left_out: frozenset[str], provider: str) -> Body:
-    """The request, without what this model has refused."""
+    """Return the request, without the fields that this model has refused."""
     taken = _without(left_out)
     family = family_of(prompt.model)
     wants_cache = prompt.cache_key is not None and prompt.settings.cache == "auto"

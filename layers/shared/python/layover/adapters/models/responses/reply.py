@@ -48,7 +48,7 @@ class ResponsesReply:
         return bool(self._response)
 
     def add(self, chunk: object) -> list[Delta]:
-        """Take an event, or a plain response, and say what is new. Raises ProviderFault for an error."""
+        """Take an event, or a plain response, and return what is new. Raises ProviderFault for an error."""
         if not isinstance(chunk, Mapping):
             raise invalid("The model's provider sent an event that is no JSON object")
         kind = chunk.get("type")
@@ -204,7 +204,7 @@ def _thought(item: Json) -> str:
 
 
 def usage_of(usage: Json) -> Usage:
-    """Token counts; what is missing or senseless counts 0."""
+    """Return token counts; a missing or senseless one counts 0."""
     read = object_at(usage, "input_tokens_details")
     return Usage(
         input_tokens=tokens_said(usage.get("input_tokens")),

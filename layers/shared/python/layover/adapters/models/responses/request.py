@@ -26,8 +26,8 @@ _REMOVABLE = frozenset(
 
 
 def body(prompt: Prompt, left_out: frozenset[str], provider: str) -> Body:
-    """The request, without what this model has refused. `provider`: the host that is asked, which gets its
-    own items back."""
+    """Return the request, without the fields that this model has refused. `provider`: the host that is
+    called, which gets its own items back."""
     asked = wire.model(prompt)
     request: Body = {
         "model": asked,

@@ -220,7 +220,7 @@ class _Session:
     def _note(
         self, expected_results: list[tuple[str, bool]], results: "list[PGresult]"
     ) -> Exception | None:
-        """Remember what is prepared now. Returns why a statement was refused, if one was."""
+        """Remember the prepared statements. Return why a statement was refused, if one was."""
         from psycopg.errors import error_from_result
         from psycopg.pq import ExecStatus
 

@@ -93,14 +93,14 @@ class PostgresThreads:
         )
 
     async def message(self, owner: str, thread_id: str, message_id: str) -> Message | None:
-        """One message of this thread."""
+        """Return one message of this thread."""
         (rows,) = await self._database.run(
             owner, _query("one_message")(thread_id=thread_id, message_id=message_id)
         )
         return load_message(rows[0][0]) if rows else None
 
     async def past_run(self, owner: str, run_id: str) -> PastRun | None:
-        """The tree of a run that is over, with its messages."""
+        """Return the tree of a run that is over, with its messages."""
         (rows,) = await self._database.run(owner, _query("run_tree")(run_id=run_id))
         if not rows:
             return None
@@ -112,12 +112,12 @@ class PostgresThreads:
         )
 
     async def head(self, owner: str, thread_id: str) -> ThreadHead | None:
-        """The thread's head, `deleted` where it was erased."""
+        """Return the thread's head; `deleted` is set if it was erased."""
         (rows,) = await self._database.run(owner, _query("thread_head")(thread_id=thread_id))
         return ThreadHead.model_validate_json(rows[0][0] or b"{}") if rows else None
 
     async def heads(self, owner: str) -> tuple[ThreadHead, ...]:
-        """All heads of an owner, newest first: what makes the journal's heads again after its loss."""
+        """Return all heads of an owner, newest first: they restore the journal's heads after its loss."""
         (ids,) = await self._database.run(owner, _query("thread_ids")())
         head = _query("thread_head")
         results = await self._database.run(owner, *(head(thread_id=id) for (id,) in ids))

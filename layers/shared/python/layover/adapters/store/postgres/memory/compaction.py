@@ -31,7 +31,7 @@ _OBSERVATIONS: TypeAdapter[tuple[Observation, ...]] = TypeAdapter(
 
 
 def place_window(query: TurnQuery) -> Statement:
-    """Let the turn's window begin behind what its prompt shows as compacted."""
+    """Let the turn's window begin behind the messages that its prompt shows as compacted."""
     return _query("place_window")(**_place_values(query))
 
 
@@ -89,7 +89,7 @@ class PostgresCompaction:
     async def span(
         self, owner: str, thread_id: str, after_id: str | None, through_id: str
     ) -> Span | None:
-        """The messages of the path to `through_id` that come after `after_id`."""
+        """Return the messages of the path to `through_id` that come after `after_id`."""
         query = _query("span")(thread_id=thread_id, after_id=after_id, through_id=through_id)
         (rows,) = await self._database.run(owner, query)
         if not rows:
@@ -109,7 +109,7 @@ class PostgresCompaction:
         run_id: str,
         usage: Sequence[StepUsage] = (),
     ) -> Generation | None:
-        """Keep observations that were made ahead, not active."""
+        """Store observations that were made ahead, not active."""
         values = _generation_values(thread_id, slice, run_id, usage)
         return await self._store(owner, _query("add_slice")(**values, mode="observations"), values)
 
@@ -145,14 +145,14 @@ class PostgresCompaction:
     async def spend(
         self, owner: str, thread_id: str, run_id: str, usage: Sequence[StepUsage]
     ) -> None:
-        """Keep what background work cost that stored nothing."""
+        """Store the usage of background work that stored nothing else."""
         if statements := insert_usage(thread_id, run_id, usage, "background"):
             await self._database.run(owner, *statements)
 
     async def observations(
         self, owner: str, thread_id: str, leaf_id: str
     ) -> tuple[tuple[Generation, bool], ...]:
-        """All generations of the path, oldest first, each with whether a prompt shows it."""
+        """Return all generations of the path, oldest first, each with whether a prompt shows it."""
         query = _query("generations")(thread_id=thread_id, leaf_id=leaf_id)
         (rows,) = await self._database.run(owner, query)
         return tuple(

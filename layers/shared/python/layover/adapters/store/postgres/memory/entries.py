@@ -66,7 +66,7 @@ class PostgresEntries:
         self._database = database
 
     async def find_entries(self, owner: str, query: EntryQuery) -> FoundEntries:
-        """The best ones by words and by vector; one with neither signal is not there."""
+        """Return the best entries by words and by vector; one with neither signal is left out."""
         (rows,) = await self._database.run(owner, find_entries(query))
         return entries_of(rows)
 
@@ -78,7 +78,7 @@ class PostgresEntries:
         model: str,
         least: float,
     ) -> SimilarEntries:
-        """For each vector the stored entries with at least this cosine, nearest first."""
+        """Return, for each vector, the stored entries with at least this cosine, nearest first."""
         query = _query("similar_entries")(
             agent=agent,
             vectors=dump_json(
@@ -95,7 +95,7 @@ class PostgresEntries:
     async def list_entries(
         self, owner: str, agent: str, limit: int, after: EntryPlace | None
     ) -> tuple[FoundEntry, ...]:
-        """Newest first, from behind that place."""
+        """Return entries newest first, from behind that place."""
         query = _query("list_entries")(
             agent=agent,
             limit=limit,

@@ -56,7 +56,7 @@ class PostgresNotes:
         self._database = database
 
     async def read_notes(self, owner: str, keys: Sequence[NoteKey]) -> tuple[Note, ...]:
-        """A note for each key, in order; version 0 where there is none."""
+        """Return a note for each key, in order; version 0 if there is none."""
         (rows,) = await self._database.run(owner, read_notes(keys))
         return notes_of(rows)
 
@@ -84,7 +84,7 @@ class PostgresNotes:
         run_id: str | None = None,
         expected_version: int | None = None,
     ) -> NoteWrite:
-        """Put another value there if the note has this version (None: whatever it has)."""
+        """Replace the value if the note has this version (None: whatever version it has)."""
         write = _query("replace_note")(
             **_place(key),
             value=dump_json(value),
@@ -98,18 +98,18 @@ class PostgresNotes:
         return NoteWrite(note=note, stored=note.version > 0 and note.value == value)
 
     async def delete_note(self, owner: str, key: NoteKey, at: datetime) -> None:
-        """Forget a note; none is fine."""
+        """Forget a note; a missing one is no error."""
         place = {"kind": key.kind, "scope": key.scope, "key": key.key}
         before = [lock_scope(key.key), _set_profile(key, at)] if key.kind == PROFILE else []
         await self._database.run(owner, *before, _query("delete_note")(**place))
 
     async def read_state(self, owner: str, thread_id: str) -> ThreadState:
-        """Session, plan and the newest attempts."""
+        """Return session, plan and the newest attempts."""
         (rows,) = await self._database.run(owner, read_state(thread_id))
         return state_of(rows)
 
     async def write_plan(self, owner: str, thread_id: str, plan: Any, at: datetime) -> bool:
-        """Replace the plan. False: the thread is gone."""
+        """Replace the plan. Return False if the thread is gone."""
         _, rows = await self._database.run(
             owner,
             lock_thread(thread_id),
@@ -120,7 +120,7 @@ class PostgresNotes:
     async def log_attempt(
         self, owner: str, thread_id: str, attempt: LoggedAttempt, id: str
     ) -> int | None:
-        """Append; the attempt's number within its task, None if the thread is gone."""
+        """Append, and return the attempt's number within its task; None if the thread is gone."""
         fields = attempt.model_dump(mode="json", exclude={"attempt"})
         *_, rows = await self._database.run(
             owner,
@@ -133,13 +133,13 @@ class PostgresNotes:
     async def attempts(
         self, owner: str, thread_id: str, task: str | None = None, limit: int = NEWEST_ATTEMPTS
     ) -> tuple[LoggedAttempt, ...]:
-        """The newest attempts (of one task), oldest first."""
+        """Return the newest attempts (of one task), oldest first."""
         query = _query("attempts")(thread_id=thread_id, task=task, limit=limit)
         (rows,) = await self._database.run(owner, query)
         return _ATTEMPTS.validate_json(rows[0][0] or b"[]")
 
     async def _write(self, owner: str, key: NoteKey, *writes: Statement) -> Note:
-        """Write, and read what is there then, in one transaction."""
+        """Write, and read the result, in one transaction."""
         lock = [lock_thread(key.key)] if key.scope == "thread" else []
         lock += [lock_scope(key.key)] if key.kind == PROFILE else []
         *_, rows = await self._database.run(owner, *lock, *writes, read_notes([key]))

@@ -42,7 +42,7 @@ class PostgresPersonal:
         limit: int,
         thread_id: str | None = None,
     ) -> Page[dict[str, Any]]:
-        """A page of what is stored, in the order of its keys."""
+        """Return a page of stored data, in the order of its keys."""
         values: dict[str, Any] = {"after": cursor or _BEFORE[kind], "limit": limit}
         query = _query(f"stored_{kind}")
         if "thread_id" in query.parameters:
@@ -71,7 +71,7 @@ class PostgresPersonal:
         return [DayUsage.model_validate_json(row[0] or b"{}") for row in rows]
 
     async def forget(self, owner: str, until: datetime, late: datetime) -> None:
-        """From now on nothing reads what was made until then."""
+        """Hide all that was made until then."""
         times = {"until": until.isoformat(), "late": late.isoformat()}
         names = ("threads", "entries", "notes", "scopes", "usage")
         queries = [_query(f"forget_{name}") for name in names]
@@ -89,7 +89,7 @@ class PostgresPersonal:
         return len(rows) == _THREADS
 
     async def expire_entries(self, owner: str, before: datetime) -> datetime | None:
-        """Delete what is older. Answers the time of the oldest that is left."""
+        """Delete older entries. Return the time of the oldest one left."""
         query = _query("expire_entries")(before=before.isoformat(), limit=_ENTRIES)
         count = _ENTRIES
         while count == _ENTRIES:

@@ -92,7 +92,7 @@ class PostgresRecall:
         run_id: str = "",
         usage: Sequence[StepUsage] = (),
     ) -> None:
-        """Keep texts for recall, with their vectors where they have one, and what these cost."""
+        """Store texts for recall, with their vectors if they have one, and the usage of these."""
         if rows:
             usage_rows = insert_usage(rows[0].thread_id, run_id, usage, "background")
             await self._database.run(owner, index_messages(rows), *usage_rows)
@@ -100,12 +100,12 @@ class PostgresRecall:
     async def common_words(
         self, owner: str, agent: str, thread_id: str | None, words: Sequence[str]
     ) -> frozenset[str]:
-        """Those that more than a quarter of the newest texts of the scope have."""
+        """Return those that more than a quarter of the newest texts of the scope have."""
         (rows,) = await self._database.run(owner, common_words(agent, thread_id, words))
         return frozenset(word.decode() for (word,) in rows if word)
 
     async def recall(self, owner: str, query: RecallQuery) -> tuple[Recalled, ...]:
-        """The best matches with their neighbours, in the order of the conversation."""
+        """Return the best matches with their neighbours, in the order of the conversation."""
         (rows,) = await self._database.run(owner, recall(query))
         return recalled_of(rows)
 

@@ -31,7 +31,7 @@ class PostgresReembedding:
         after_id: str,
         limit: int,
     ) -> tuple[StaleEntry, ...]:
-        """Entries of an agent without a vector of this model, by id."""
+        """Return entries of an agent without a vector of this model, by id."""
         query = _query("stale_entries")(
             agent=agent, model=model, dimensions=dimensions, after_id=after_id, limit=limit
         )
@@ -41,7 +41,7 @@ class PostgresReembedding:
     async def put_entry_vectors(
         self, owner: str, model: str, vectors: Sequence[tuple[str, tuple[float, ...]]]
     ) -> None:
-        """Keep these vectors, each with an entry's id."""
+        """Store these vectors, each with an entry's id."""
         rows = dump_json([{"id": id, "embedding": halfvec(v)} for id, v in vectors])
         await self._database.run(owner, _query("put_entry_vectors")(model=model, vectors=rows))
 
@@ -54,7 +54,7 @@ class PostgresReembedding:
         after_id: str,
         limit: int,
     ) -> tuple[Message, ...]:
-        """Messages that recall searches without a vector of this model, by id."""
+        """Return messages that recall searches without a vector of this model, by id."""
         query = _query("stale_messages")(
             agent=agent, model=model, dimensions=dimensions, after_id=after_id, limit=limit
         )
