@@ -1,6 +1,7 @@
 """The rules of the house, held by machine."""
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -30,6 +31,9 @@ AT_HOME = {
 KINDS = (
     *(ast.FunctionDef, ast.AsyncFunctionDef, ast.Import, ast.ImportFrom, ast.alias),
     *(ast.Attribute, ast.Call, ast.Constant),
+)
+QUESTION = re.compile(
+    r'^ *"""(?:How|Nobody|Somebody|That|What|When|Where|Whether|Which|Who|Whoever|Whose)\b', re.M
 )
 HEAVY = ("openai", "numpy", "psycopg", "boto3", "moto", "layover.local", "layover.cli")
 
@@ -114,6 +118,11 @@ def test_environment_is_read_in_one_place() -> None:
     entries = {PACKAGE / "wiring.py", PACKAGE / "runtime_client.py", ROOT / "infra" / "app.py"}
     allowed = entries | _left_out()
     assert [name_of(p) for p in sources() if reads_environment(p) and p not in allowed] == []
+
+
+def test_docstrings_open_with_the_verb_or_the_thing() -> None:
+    opened = {name_of(p): n for p in sources() if (n := len(QUESTION.findall(p.read_text())))}
+    assert opened == {}, "docstrings that open with a question word, by file"
 
 
 def test_no_file_is_too_long() -> None:

@@ -56,7 +56,8 @@ NESTED = Scenario(
 
 
 def _wait_beside(client: Client, thread: str, run_id: str) -> None:
-    """Nobody decides before the run said what it can say without that: what follows is always the same."""
+    """Let the run say all that it can say without a decision: its events then always come in the same
+    order."""
     client.suspended(run_id, 1)
 
 

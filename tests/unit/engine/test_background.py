@@ -61,7 +61,7 @@ class World:
         self.bench = Bench(self.top, Gates(script, after or {}).model(), **options)
 
     def prompts(self, name: str) -> list[Prompt]:
-        """What the model of this agent was asked, in order."""
+        """Return the prompts of this agent's model, in order."""
         return [p for p in self.bench.model.prompts if (p.system or "").split()[0] == name]
 
 

@@ -27,13 +27,13 @@ BELOW: dict[str, list[Any]] = {
 
 
 class Offer(BaseModel):
-    """What a person is shown."""
+    """The offer that a person is shown."""
 
     slots: list[str]
 
 
 class Choice(BaseModel):
-    """What a person says."""
+    """The choice that a person makes."""
 
     slot: str
 
@@ -126,7 +126,8 @@ async def check(where: str, world: World, bench: Bench, run: Run) -> None:
 
 
 def check_effects(where: str, world: World, messages: list[Message]) -> None:
-    """What was journaled ran once, what is in doubt at most once, what is idempotent under one key."""
+    """Check the effects: a journaled call ran once, one in doubt at most once, an idempotent one under one
+    key."""
     results = [str(said) for role, said in told(messages) if role == "tool"]
     doubts = sum(INTERRUPTED in said for said in results)
     once = Counter(done for done in world.done if done[0] != "put")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 MAX_MODELS = 256
-"""Whose place in the catalogue is kept: finding one takes longer than to calculate its price."""
+"""Models whose place in the catalogue is kept: finding one takes longer than calculating its price."""
 
 
 def cost(model: str, usage: Usage) -> Decimal | None:

@@ -75,7 +75,7 @@ class RunState:
         """Id of the last message that is, or was to be, observed ahead: no observation up to it is requested
         again."""
         self.notices: tuple[Message, ...] = ()
-        """What the next step is asked with, behind all that came before."""
+        """Notices that end the next step's prompt, behind all earlier messages."""
         self._rendered: list[list[Message]] = []
 
     def child(self, call: CallRecord) -> "RunState":

@@ -8,7 +8,7 @@ from layover.values.runs.status import ErrorInfo, FinishReason, Status
 
 
 class ChildAnswer(Value):
-    """What a sub-agent that worked in the background came to, as its caller is told."""
+    """The outcome of a sub-agent that worked in the background, as its caller reads it."""
 
     result: Json
     model_output: str

@@ -221,7 +221,7 @@ class StepRecord(Value):
     definition: str = ""
     """Hash of the definition that the run began with; set in its first step alone."""
     notices: tuple[Message, ...] = Field(default=(), exclude_if=lambda value: not value)
-    """What its prompt ended with: the ends of sub-agents in the background."""
+    """Notices that ended its prompt: the ends of sub-agents in the background."""
     ended: bool = False
     """For a sub-agent's step: its `turn-end` is in the event log (META has the same for the run's own)."""
 
