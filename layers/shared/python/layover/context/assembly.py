@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from layover.context.fit import fit
+from layover.context.rendering import shown_notices
 from layover.context.repair import without_orphans
-from layover.context.tokens import estimate, message_tokens
+from layover.context.tokens import estimate, total_tokens
 from layover.declare.agent import Agent
 from layover.values.deployment.settings import Settings
 from layover.values.message import FilePart, Message, Part, Role, TextPart
@@ -34,23 +35,20 @@ def build_prompt(
     run: RunMeta,
     memory: RenderedMemory,
     history: Sequence[Message],
-    response: Sequence[Message],
+    own: Sequence[Message],
     steps: Sequence[StepRecord],
     tools: Sequence[ToolSpec],
     budget: int,
     model_settings: ModelSettings | None = None,
 ) -> Prompt:
     """Return the request of a run's next step: one system message, history, the run's input, its own steps.
-    `budget`: tokens that the messages may have, by estimate. `model_settings`: None are the agent's own.
-    Raises `fit.TooLong`."""
-    history, response = drop_compacted(history, run.input, response, memory.through)
-    history, response = shown_notices(history), shown_notices(response)
-    own = _with_corrections(response, steps)
+    `history` and `own` are without what is compacted; `own` is sendable. `budget`: tokens that the messages
+    may have, by estimate. `model_settings`: None are the agent's own. Raises `fit.TooLong`."""
     system = _system(agent, memory)
     input_message = render_input(run.input, memory.volatile, agent.memory.query_template)
     room = messages_room(agent, memory, tools, budget)
-    before = [files_first(m) for m in without_orphans(history)]
-    messages = _with_lead(fit(before, input_message, without_orphans(own), room), memory.block)
+    before = [files_first(m) for m in without_orphans(shown_notices(history))]
+    messages = _with_lead(fit(before, input_message, own, room), memory.block)
     return Prompt(
         model=model_of(agent, settings, run),
         system=system or None,
@@ -117,6 +115,8 @@ def drop_compacted(
 ) -> tuple[Sequence[Message], Sequence[Message]]:
     """Return those of a run's history and own messages that are not part of its compaction, which ends with
     the message `through`. The run's input stays in its prompts in any case."""
+    if through is None:
+        return history, response
     own = _after(response, through)
     if stands_for_input(input_message, response, through):
         return (), own
@@ -142,16 +142,18 @@ def _with_lead(messages: list[Message], block: str) -> list[Message]:
         return messages
     first, lead = messages[0], TextPart(text=block)
     if first.role is Role.USER:
-        with_lead = first.model_copy(update={"content": (lead, *first.content)})
+        content = (lead, *first.content)
+        with_lead = first.model_copy(update={"content": content, "token_count": None})
         return [with_lead, *messages[1:]]
-    update = {"role": Role.USER, "content": (lead,), "id": f"{first.id}.o", "model_output": None}
-    return [first.model_copy(update=update), *messages]
+    content = (lead,)
+    update = {"role": Role.USER, "content": content, "id": f"{first.id}.o", "model_output": None}
+    return [first.model_copy(update={**update, "token_count": None}), *messages]
 
 
 def estimated_tokens(prompt: Prompt) -> int:
     """Return the prompt's size by estimate; the provider's own count of it corrects the next one."""
     tools = sum(estimate(str(t.parameters)) + estimate(t.description) for t in prompt.tools)
-    return estimate(prompt.system or "") + tools + sum(map(message_tokens, prompt.messages))
+    return estimate(prompt.system or "") + tools + total_tokens(prompt.messages)
 
 
 def cache_key(thread_id: str) -> str:
@@ -176,28 +178,3 @@ def files_first(message: Message) -> Message:
         return message
     content = sorted(message.content, key=lambda p: not isinstance(p, FilePart))
     return message.model_copy(update={"content": tuple(content)})
-
-
-def shown_notices(messages: Sequence[Message]) -> list[Message]:
-    """Return the messages with the text of each custom one as a user's: it says itself that no user wrote it.
-    Data of custom messages is sent to no model."""
-    return [_shown_notice(m) if m.role is Role.CUSTOM and m.text else m for m in messages]
-
-
-def _shown_notice(message: Message) -> Message:
-    texts = tuple(part for part in message.content if isinstance(part, TextPart))
-    return message.model_copy(update={"role": Role.USER, "content": texts})
-
-
-def _with_corrections(response: Sequence[Message], steps: Sequence[StepRecord]) -> list[Message]:
-    """Return the messages with corrections: a step whose answer fitted no schema is followed by the message
-    about it, which only the model sees and which is no part of the thread."""
-    corrections = {s.message.id: s.correction for s in steps if s.correction}
-    result: list[Message] = []
-    for message in response:
-        result.append(message)
-        text = corrections.get(message.id)
-        if text is not None:
-            update = {"role": Role.USER, "content": (TextPart(text=text),), "id": f"{message.id}.c"}
-            result.append(message.model_copy(update=update))
-    return result

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from layover.context.assembly import tool_tokens
 from layover.context.fit import DEFAULT_WINDOW, room
-from layover.context.tokens import counted_tokens, estimate
+from layover.context.tokens import estimate, total_tokens
 from layover.declare.agent import Agent
 from layover.declare.memory import ObservationalMemory, RollingSummary
 from layover.values.deployment.settings import Settings
@@ -75,7 +75,7 @@ def _room_beside(agent: Agent, window: int | None) -> int:
 
 def total(messages: Sequence[Message]) -> int:
     """Return the tokens of these messages."""
-    return sum(map(counted_tokens, messages))
+    return total_tokens(messages)
 
 
 def ends(messages: Sequence[Message]) -> list[int]:

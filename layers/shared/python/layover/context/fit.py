@@ -1,8 +1,8 @@
 """Making a prompt fit the model's window (docs/behaviour.md#prompt-fit), always by the same fixed rules."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
-from layover.context.tokens import counted_tokens
+from layover.context.tokens import counted_tokens, total_tokens
 from layover.values.message import Message, Role, TextPart
 
 DEFAULT_WINDOW = 128_000
@@ -14,8 +14,6 @@ _HEAD, _TAIL = 600, 200
 LONG_INPUT = 20_000
 """Characters of an earlier input above which it may be shortened."""
 _SHORTENED = "\n… shortened …\n"
-
-Count = Callable[[Message], int]
 
 
 def room(window: int | None) -> int:
@@ -51,20 +49,19 @@ def fit(
     input_message: Message,
     own: Sequence[Message],
     budget: int,
-    count: Count = counted_tokens,
 ) -> list[Message]:
     """Return history, input and the run's own messages within `budget` tokens. The oldest tool results and
     very long inputs are shortened first; then the oldest turns of the history go, then the oldest steps of
     the run, but never its input and its last step. If these alone are too long, the last step's oldest
     results are shortened. Raises TooLong."""
     messages = [*history, input_message, *own]
-    excess = sum(map(count, messages)) - budget
+    excess = total_tokens(messages) - budget
     if excess <= 0:
         return messages
     last_step = _last_step(own)
     # The run's own input stays whole.
     older = [i for i in range(len(messages) - last_step) if i != len(history)]
-    excess = _shorten(messages, older, excess, count)
+    excess = _shorten(messages, older, excess)
     turns = _turns(messages[: len(history)])
     steps = _steps(messages[len(history) + 1 : len(messages) - last_step])
     for group in [*turns, *steps]:
@@ -72,20 +69,20 @@ def fit(
             break
         group_ids = {m.id for m in group}
         messages = [m for m in messages if m.id not in group_ids]
-        excess -= sum(map(count, group))
+        excess -= total_tokens(group)
     newest = range(len(messages) - last_step, len(messages))
-    if _shorten(messages, newest, excess, count) > 0:
+    if _shorten(messages, newest, excess) > 0:
         raise TooLong
     return messages
 
 
-def _shorten(messages: list[Message], places: Iterable[int], excess: int, count: Count) -> int:
+def _shorten(messages: list[Message], places: Iterable[int], excess: int) -> int:
     """Shorten the messages at these places, in order, until nothing is in excess. Return the excess left."""
     for place in places:
         if excess <= 0:
             break
         short = shorten(messages[place])
-        excess -= count(messages[place]) - count(short)
+        excess -= counted_tokens(messages[place]) - counted_tokens(short)
         messages[place] = short
     return excess
 

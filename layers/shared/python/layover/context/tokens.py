@@ -1,5 +1,7 @@
 """Estimated tokens of messages."""
 
+from collections.abc import Iterable
+
 from layover.values.message import FilePart, Message, ReasoningPart, TextPart, ToolCallPart
 from layover.values.tokens import CHARACTERS_A_TOKEN as CHARACTERS_A_TOKEN
 from layover.values.tokens import FILE_TOKENS, OVERHEAD
@@ -10,6 +12,11 @@ def counted_tokens(message: Message) -> int:
     """Return the tokens as counted when the message was stored: a turn never recounts a thread
     (docs/behaviour.md#token-estimates)."""
     return message_tokens(message) if message.token_count is None else message.token_count
+
+
+def total_tokens(messages: Iterable[Message]) -> int:
+    """Return the tokens of these messages. A long run asks for them at every step."""
+    return sum([m.token_count or counted_tokens(m) for m in messages])
 
 
 def with_token_count(message: Message) -> Message:

@@ -6,7 +6,7 @@ a turn begins."""
 from collections.abc import Sequence
 
 from layover.context.fit import shorten
-from layover.context.tokens import counted_tokens
+from layover.context.tokens import total_tokens
 from layover.declare.memory import TokenBuffer
 from layover.values.message import Message, Role
 
@@ -26,7 +26,7 @@ def fit_buffer(history: Sequence[Message], buffer: TokenBuffer) -> list[Message]
     result: list[Message] = []
     tokens = 0
     for turn in reversed(_turns(history)):
-        size = sum(map(counted_tokens, turn))
+        size = total_tokens(turn)
         fits = tokens + size <= buffer.max_tokens and len(result) + len(turn) <= buffer.max_messages
         if not fits and result:
             break

@@ -40,7 +40,7 @@ class Attachments:
 
     async def loaded(self, prompt: Prompt) -> Prompt:
         """Return the prompt with bytes in the place of references. The same files give the same bytes."""
-        if not any(_references(m) for m in prompt.messages):
+        if not any(_references(m) for m in prompt.messages if m.role is Role.USER):
             return prompt
         messages = list(prompt.messages)
         room = MAX_PROMPT_BYTES

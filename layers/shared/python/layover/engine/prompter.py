@@ -2,8 +2,15 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 
-from layover.context.assembly import RenderedMemory, build_prompt, estimated_tokens, messages_room
+from layover.context.assembly import (
+    RenderedMemory,
+    build_prompt,
+    drop_compacted,
+    estimated_tokens,
+    messages_room,
+)
 from layover.context.fit import TooLong, room
+from layover.context.rendering import sendable
 from layover.context.tokens import estimate
 from layover.declare.agent import Agent
 from layover.engine.state import RunState
@@ -68,8 +75,7 @@ class Prompter:
                 self._settings,
                 state.meta,
                 self.shown,
-                self.history,
-                [*state.response(), *state.notices],
+                *self._messages(state),
                 state.steps,
                 self._tools(state),
                 self._corrected(state),
@@ -78,6 +84,15 @@ class Prompter:
         except TooLong:
             problem = "the run's input and its last step do not fit into the model's window"
             raise RunFailed(problem, type="ContextLengthExceeded", run_id=state.meta.id) from None
+
+    def _messages(self, state: RunState) -> tuple[Sequence[Message], Sequence[Message]]:
+        """Return the history and the run's own messages for a model, without what is compacted."""
+        through = self.shown.through
+        if through is None:
+            return self.history, state.sendable()
+        response = [*state.response(), *state.notices]
+        history, own = drop_compacted(self.history, state.meta.input, response, through)
+        return history, sendable(own, state.steps)
 
     async def asked(self, state: RunState, ask: Ask) -> tuple[Reply, int]:
         """Return the model's reply and the prompt's estimated size. A prompt that the provider finds too long

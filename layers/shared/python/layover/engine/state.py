@@ -6,6 +6,7 @@ from datetime import datetime
 
 from layover.clock import MICROSECOND
 from layover.context.frames import steps_at, usage_at
+from layover.context.rendering import Rendering, shown_notices
 from layover.context.transcript import step_messages
 from layover.keys import call_key, child_path, path_of, step_key
 from layover.values.message import Message, Role
@@ -76,7 +77,8 @@ class RunState:
         again."""
         self.notices: tuple[Message, ...] = ()
         """Notices that end the next step's prompt, behind all earlier messages."""
-        self._rendered: list[list[Message]] = []
+        self._rendering = Rendering(self.calls)
+        self._pinning = [s for s in self.steps if s.base is not None]
 
     def child(self, call: CallRecord) -> "RunState":
         """Return the state of the sub-agent that runs in this call. Parent and child share what either
@@ -111,7 +113,7 @@ class RunState:
     @property
     def base(self) -> PromptSnapshot | None:
         """The snapshot that the run pinned: at its first step, or when a compaction switched in since."""
-        return pinned_of(self.steps, self.meta.agent)
+        return pinned_of(self._pinning, self.meta.agent)
 
     @property
     def step(self) -> StepRecord | None:
@@ -122,6 +124,8 @@ class RunState:
         """Add a step that was journaled."""
         self.notices = ()
         self.steps.append(step)
+        if step.base is not None:
+            self._pinning.append(step)
         self._journaled.steps.append(step)
         self._journaled.call_ids.update(s.tool_call_id for s in step.slots)
 
@@ -191,11 +195,12 @@ class RunState:
         return response[-1] if response else self.meta.input
 
     def response(self) -> list[Message]:
-        """Return the messages that the run has produced. Settled steps are rendered once."""
-        while len(self._rendered) < len(self.steps) - 1:
-            self._rendered.append(step_messages(self.steps[len(self._rendered)], self.calls))
-        done = [m for messages in self._rendered for m in messages]
-        return done + (step_messages(self.steps[-1], self.calls) if self.steps else [])
+        """Return the messages that the run has produced."""
+        return self._rendering.messages(self.steps)
+
+    def sendable(self) -> list[Message]:
+        """Return the messages that the next step may send to a model, with corrections and notices."""
+        return [*self._rendering.sendable(self.steps), *shown_notices(self.notices)]
 
     def tool_messages(self, step: StepRecord) -> tuple[Message, ...]:
         """Return the tool messages of one step, for the calls that are settled."""

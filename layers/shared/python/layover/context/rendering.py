@@ -1,0 +1,83 @@
+"""A run's own messages, as its thread and its prompts have them. Each settled step is rendered once, and its
+tokens are counted once: a step of a long run costs what the first one costs."""
+
+from collections.abc import Mapping, Sequence
+
+from layover.context.repair import without_orphans
+from layover.context.tokens import with_token_count
+from layover.context.transcript import step_messages
+from layover.values.message import Message, Role, TextPart
+from layover.values.runs.run import CallRecord, StepRecord
+
+
+class Rendering:
+    """The messages of steps that are only ever added. `calls`: the run's calls by key, kept up to date."""
+
+    def __init__(self, calls: Mapping[str, CallRecord]) -> None:
+        self._calls = calls
+        self._rendered = 0
+        self._messages: list[Message] = []
+        self._sendable: list[Message] = []
+
+    def messages(self, steps: Sequence[StepRecord]) -> list[Message]:
+        """Return all messages."""
+        self._render(steps)
+        return [*self._messages, *self._newest(steps)]
+
+    def sendable(self, steps: Sequence[StepRecord]) -> list[Message]:
+        """Return the messages that a model may be sent, with its corrections."""
+        self._render(steps)
+        return [
+            *self._sendable,
+            *sendable(self._newest(steps), steps[-1:]),
+        ]
+
+    def _render(self, steps: Sequence[StepRecord]) -> None:
+        for step in steps[self._rendered : -1]:
+            messages = [with_token_count(m) for m in step_messages(step, self._calls)]
+            self._messages += messages
+            self._sendable += sendable(messages, [step])
+            self._rendered += 1
+
+    def _newest(self, steps: Sequence[StepRecord]) -> list[Message]:
+        return step_messages(steps[-1], self._calls) if steps else []
+
+
+def sendable(messages: Sequence[Message], steps: Sequence[StepRecord]) -> list[Message]:
+    """Return the messages of these steps that a model may be sent, with corrections."""
+    return without_orphans(shown_notices(_with_corrections(messages, steps)))
+
+
+def shown_notices(messages: Sequence[Message]) -> list[Message]:
+    """Return the messages with the text of each custom one as a user's: it says itself that no user wrote it.
+    Data of custom messages is sent to no model."""
+    return [_shown_notice(m) if m.role is Role.CUSTOM and m.text else m for m in messages]
+
+
+def _shown_notice(message: Message) -> Message:
+    texts = tuple(part for part in message.content if isinstance(part, TextPart))
+    return message.model_copy(update={"role": Role.USER, "content": texts, "token_count": None})
+
+
+def _with_corrections(
+    messages: Sequence[Message], steps: Sequence[StepRecord]
+) -> Sequence[Message]:
+    """Return the messages with corrections: a step whose answer fitted no schema is followed by the message
+    about it, which only the model sees and which is no part of the thread."""
+    corrections = {s.message.id: s.correction for s in steps if s.correction}
+    if not corrections:
+        return messages
+    result: list[Message] = []
+    for message in messages:
+        result.append(message)
+        text = corrections.get(message.id)
+        if text is not None:
+            content = (TextPart(text=text),)
+            update = {
+                "role": Role.USER,
+                "content": content,
+                "id": f"{message.id}.c",
+                "token_count": None,
+            }
+            result.append(message.model_copy(update=update))
+    return result
