@@ -1,5 +1,5 @@
-"""Sub-agents that work beside the run that began them (docs/sub-agents.md#background): in the process that
-drives the run, and for as long as it does."""
+"""Sub-agents in the background (docs/sub-agents.md#background): they work beside the run that began them, in
+the process that drives the run, and for as long as it does."""
 
 import asyncio
 import re
@@ -26,7 +26,8 @@ _CLOSING = re.compile(rf"<(?=\s*/?\s*{NOTICE})", re.IGNORECASE)
 
 
 class Background:
-    """The sub-agents beside one frame. Leaving it as a context manager ends what still works."""
+    """The background sub-agents of one frame. Leaving it as a context manager cancels those that still
+    work."""
 
     def __init__(self, log: RunLog, state: RunState, time: TimeLeft, nested: NestedRuns) -> None:
         self._log = log
@@ -47,7 +48,7 @@ class Background:
     ) -> None:
         try:
             if error is not None and not isinstance(error, asyncio.CancelledError):
-                # What goes wrong in the run cuts no tool and no model call of theirs.
+                # An error of the run cuts off none of their tools and model calls.
                 self.hurry()
                 await self._come_to_a_stop()
         finally:
@@ -56,28 +57,28 @@ class Background:
             await asyncio.gather(*self._tasks.values(), return_exceptions=True)
 
     def go_on(self, calls: Calls) -> None:
-        """Enter each that is not done. `calls`: those of the frame."""
+        """Enter each sub-agent that is not done. `calls`: those of the frame."""
         self._calls = calls
         for call in unfinished(self._state):
             self._begin(call, calls.ready(call))
 
     def begin(self, call: CallRecord, ready: Ready) -> None:
-        """Enter one whose call has just been answered (`engine.tools.calls.Launch`)."""
+        """Enter a sub-agent whose call has just been answered (`engine.tools.calls.Launch`)."""
         self._begin(call, ready)
 
     def hurry(self) -> None:
-        """Have each come to a stop behind the tools or the model call that it is in."""
+        """Let each sub-agent stop after its present tools or model call."""
         if self._tasks:
             self._time.close()
 
     async def settle(self) -> bool:
-        """Wait until none works any more: each is done, waits, or is out of time (False). Raises what one of
-        them raised."""
+        """Wait until no sub-agent works any more. Return False if one is out of time; the others are done or
+        wait. Raises the error of one of them."""
         await self._come_to_a_stop()
         return self.check()
 
     def check(self) -> bool:
-        """Return the same as `settle`, about those that have come to a stop by now."""
+        """Return the same as `settle`, for the sub-agents that have stopped by now."""
         errors = [task.exception() for task in self._tasks.values() if task.done()]
         for error in errors:
             if error is not None and not isinstance(error, OutOfTime):
@@ -85,15 +86,15 @@ class Background:
         return not any(errors)
 
     def is_done(self) -> bool:
-        """Return whether none has anything to do any more."""
+        """Return whether all sub-agents are done."""
         return not unfinished(self._state)
 
     def has_news(self) -> bool:
-        """Return whether one is done that no step was asked with a notice of."""
+        """Return whether a sub-agent is done and no step's prompt has had its notice yet."""
         return bool(unnoticed(self._state.steps, self._state.in_background()))
 
     def notify(self) -> None:
-        """Have the next step asked with notices of those that are done since the step before."""
+        """End the next step's prompt with notices of the sub-agents that are done since the step before."""
         state = self._state
         state.notices = ()
         for call in unnoticed(state.steps, state.in_background()):
@@ -117,7 +118,7 @@ class Background:
         return await self._end(call, await self._calls.shown(call, ready, outcome))
 
     async def _end(self, call: CallRecord, outcome: Settled) -> None:
-        """Journal how one ended, in the record of its call."""
+        """Journal a sub-agent's end, in the record of its call."""
         child = outcome.child or call.child
         assert child is not None
         answer = ChildAnswer(
@@ -133,7 +134,7 @@ class Background:
 
 
 def _notice(call: CallRecord, state: RunState) -> Message:
-    """Return the message that tells the run's model how one ended: the same, whichever attempt makes it."""
+    """Return the message that tells the run's model of a sub-agent's end: the same in every attempt."""
     child = call.child
     assert child is not None
     assert child.answer is not None

@@ -236,7 +236,7 @@ class Frame:
             if to is not None:
                 return await self._hand_over(to)
         elif step.correction is None and self._background.has_news():
-            pass  # It was given before its model was told of all.
+            pass  # The answer came before its model had read all notices.
         elif step.correction is None or gives_up(self._state.steps):
             return self._answered(step)
         limit = self._state.meta.max_iterations or self._agent.max_iterations

@@ -1,5 +1,5 @@
-"""Sub-agents that work in the background of a run (docs/sub-agents.md#background): how many there may be, and
-what their calls are answered with."""
+"""Calls of sub-agents that work in the background of a run (docs/sub-agents.md#background): their limits, and
+the answers to the calls."""
 
 import json
 from collections.abc import Iterable
