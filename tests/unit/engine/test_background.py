@@ -115,6 +115,10 @@ async def test_a_cancel_reaches_down_while_the_run_goes_on() -> None:
         "Cancelled: pay was not run"
     ]
     assert world.ledger.done == [("look", 9)]
+    past = await world.bench.threads.past_run(ANN, run_id)
+    assert past is not None
+    [child] = past.tree["run"]["children"]
+    assert (child["status"], child["pending"]) == ("cancelled", [])
 
 
 async def test_a_run_that_fails_takes_its_children_with_it() -> None:

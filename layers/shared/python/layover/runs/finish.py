@@ -209,7 +209,9 @@ def _run_over(state: RunState, outcome: Outcome) -> Run:
     """Return the run as it will be read when it is over."""
     told = ("status", "finish_reason", "output", "error", "usage", "model")
     ended = {name: getattr(outcome, name) for name in told}
-    return run_view(state.snapshot()).model_copy(update={**ended, "pending": (), "unexecuted": ()})
+    snapshot = state.snapshot()
+    meta = snapshot.meta.model_copy(update={"status": outcome.status})
+    return run_view(snapshot.model_copy(update={"meta": meta})).model_copy(update=ended)
 
 
 def turn_record(
