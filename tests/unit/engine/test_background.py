@@ -6,7 +6,17 @@ from typing import Any
 
 import pytest
 
-from layover import Agent, DefinitionError, Hook, Limits, ModelError, ToolCall, ToolResult, tool
+from layover import (
+    Agent,
+    DefinitionError,
+    Hook,
+    Limits,
+    ModelError,
+    Suspend,
+    ToolCall,
+    ToolResult,
+    tool,
+)
 from layover.context.frames import is_at_work
 from layover.engine.tools.background import MAX_BACKGROUND
 from layover.recovery.stalled_branches import is_busy
@@ -14,7 +24,7 @@ from layover.runs.cancel import cancel
 from layover.testing import ScriptedModel, call, calls, fail, say
 from layover.values.message import DataPart, Role
 from layover.values.prompt import Prompt
-from layover.values.runs.run import Run, Status
+from layover.values.runs.run import MAX_WINDOW, Run, Status
 from support.worlds.runs import ANN, Bench, Ledger, told, types, with_tools
 
 Script = dict[str, list[Any]]
@@ -375,6 +385,49 @@ async def test_a_call_of_the_run_and_one_of_its_child_wait_side_by_side() -> Non
     assert [p.tool_call_id for p in (await bench.run(run.id)).pending] == ["p1"]
     assert await bench.answer(run.id, "p1", "approve") == "over"
     assert (ledger.done, (await bench.run(run.id)).text) == ([1, 3], "all done")
+
+
+@pytest.mark.parametrize("many", [1, 2])
+async def test_a_call_that_waited_itself_begins_in_the_background(many: int) -> None:
+    class Looks(Hook):
+        def before_tool(self, ctx: Any, call: ToolCall) -> Suspend | None:
+            return Suspend("look") if call.tool_name == "desk" else None
+
+    script: Script = {
+        "top": [calls(*(begun(n) for n in range(many))), say("so far"), say("all done")],
+        "desk": [say("ready")],
+    }
+    world = World(script, top={"hooks": [Looks()], "tool_concurrency": 2})
+    run = await world.bench.go()
+    assert [p.tool_call_id for p in run.pending] == [f"d{n}" for n in range(many)]
+    for n in range(many):
+        edited = {"input": f"other {n}"}
+        status = await world.bench.answer(run.id, f"d{n}", "approve", args=edited)
+        assert status == ("over" if n == many - 1 else "suspended")
+    run = await world.bench.run(run.id)
+    assert (run.status, len(notices(run))) == (Status.SUCCESS, many)
+    assert [c.input.text for c in run.children] == [f"other {n}" for n in range(many)]
+    asked = world.prompts("top")[1].messages
+    assert all("changed the arguments" in (m.model_output or "") for m in asked[2 : 2 + many])
+
+
+async def test_no_more_calls_wait_at_once_than_a_run_may_have() -> None:
+    script: Script = {
+        "top": [
+            calls(*(begun(n) for n in range(MAX_BACKGROUND))),
+            calls(*(call("pay", amount=n) for n in range(25))),
+        ],
+        "desk": [calls(*(call("pay", amount=n) for n in range(5)))],
+    }
+    ledger = Ledger()
+    wide: dict[str, Any] = {"tool_concurrency": MAX_WINDOW}
+    desk = Agent("desk", instructions="desk", tools=[ledger.pay], **wide)
+    tools = [desk.as_tool("Pays.", background=True), ledger.pay]
+    top = Agent("top", instructions="top", tools=tools, **wide)
+    bench = Bench(top, Gates(script, {}).model())
+    run = await bench.go()
+    below = [p for p in run.pending if p.agent_path == ("top", "desk")]
+    assert (len(run.pending), len(below)) == (MAX_WINDOW, 20)
 
 
 async def test_a_run_that_goes_on_beside_a_waiting_child_counts_as_at_work() -> None:

@@ -165,8 +165,8 @@ class RunState:
 
     def in_background(self) -> list[CallRecord]:
         """Return the calls of this frame whose sub-agents work, or worked, beside it."""
-        mine = (c for c in self.calls.values() if path_of(c.key) == self.path)
-        return [c for c in mine if c.child is not None and c.child.background]
+        beside = (c for c in self.calls.values() if c.child is not None and c.child.background)
+        return [call for call in beside if path_of(call.key) == self.path]
 
     def blocking(self) -> tuple[CallRecord, ...]:
         """Return the undecided calls that keep this frame itself from going on."""

@@ -215,7 +215,7 @@ class Calls:
         ready = self.ready(call)
         if isinstance(ready, Settled) or ready.tool.delegate is None:
             return None
-        return _Job(call, ready, self._context(call, None))
+        return _Job(call, ready, self._context(call, None), self._changed(call, ready))
 
     async def _job(self, step: StepRecord, call: CallRecord) -> _Job | None:
         """Return the job that is left of a begun call; None if the call is settled and no tool has to run."""
@@ -224,8 +224,7 @@ class Calls:
             told = declined(call.tool_name, call.decision.reason, expired=expired)
             await self._close(step, call, told)
             return None
-        edited = call.decision.args if call.decision else None
-        ready = self._prepare(call, call.proposed if edited is None else edited)
+        ready = self.ready(call)
         if isinstance(ready, Settled):
             await self._close(step, call, ready)
             return None
@@ -241,7 +240,8 @@ class Calls:
 
     def ready(self, call: CallRecord) -> Ready | Settled:
         """Return what a begun call needs to go on, or the error that settles it."""
-        return self._prepare(call, call.proposed)
+        edited = call.decision.args if call.decision else None
+        return self._prepare(call, call.proposed if edited is None else edited)
 
     def _prepare(self, call: CallRecord, args: Any) -> Ready | Settled:
         return within_limit(prepare(self._tools, call.tool_name, args), self._state, call)
