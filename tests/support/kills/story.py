@@ -205,6 +205,8 @@ SWITCH = "DynamoTable.get STOP"
 """A look at the operator's switch."""
 DELETING = ("DELETE /threads ", "DELETE /me ")
 """Requests with which `api` deletes a thread, or all of a user."""
+NEXT_PAGE = ("DynamoTable.query EVENT", "DynamoTable.query STEP")
+"""What `extract` does to retire a run of more records than a page has."""
 WAITING_CALL = re.compile(r"DynamoTable\.get STEP#\d+#CALL#\S+")
 """The sweeper's look at a call that waits."""
 
@@ -222,6 +224,8 @@ def by_the_clock(point: Point, stories: Sequence[Story]) -> bool:
         return True  # an environment remembers it for some seconds, for all runs
     if point.function == "sweep" and WAITING_CALL.fullmatch(point.point):
         return True  # how long it has waited is counted by whichever sweep finds the run waiting
+    if point.function == "extract" and point.point.startswith(NEXT_PAGE):
+        return True  # where a page of the run's records ends depends on its batches of events
     if point.function == "api" and point.point.startswith(DELETING):
         return True  # a request erases for two seconds, and the sweeper what is left
     key = (point.function, point.point, point.k)
