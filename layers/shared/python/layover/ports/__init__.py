@@ -12,12 +12,9 @@ from layover.ports.dues import Due, DueKind, Dues
 from layover.ports.journal import (
     Accepted,
     Asked,
-    CancelAsked,
     Decided,
-    Ended,
     Journal,
     RequestKey,
-    RunLog,
     StaleHead,
     StaleVotes,
     Watched,
@@ -40,6 +37,7 @@ from layover.ports.platform import (
     OnDelta,
     send_deltas,
 )
+from layover.ports.runlog import CancelAsked, Ended, RunLog
 from layover.ports.sockets import (
     Connections,
     EventSink,

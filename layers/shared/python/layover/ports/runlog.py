@@ -1,0 +1,130 @@
+"""The log of a run, as its writer sees it (docs/journal.md)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Protocol
+
+from layover.values.runs.event import Event
+from layover.values.runs.run import (
+    CallRecord,
+    Outcome,
+    RunSnapshot,
+    StepRecord,
+)
+from layover.values.thread import ThreadHead
+
+
+@dataclass(frozen=True)
+class CancelAsked:
+    """A request to cancel a run. `age`: the time since the request; running tools may go on until it is
+    `tools_have`."""
+
+    age: timedelta
+    tools_have: timedelta
+
+
+@dataclass(frozen=True)
+class Ended:
+    """The end of a run. `next_run`: the run that holds the thread now and whose execution has to be started;
+    `at`: the time of the end; `sockets`: the connections that followed it then; `retired`: its records expire
+    by themselves, and nothing looks at the run again."""
+
+    at: datetime
+    next_run: str | None = None
+    sockets: frozenset[str] = frozenset()
+    retired: bool = False
+
+
+class RunLog(Protocol):
+    """The journal of one run for one writer, under the epoch that the writer took.
+
+    Every fact is one transaction with its events; events that were emitted before go with it. A writer whose
+    epoch is gone gets `Fenced` and must stop."""
+
+    @property
+    def snapshot(self) -> RunSnapshot:
+        """The run as it was journaled when this writer took it. The writer's own writes are not added."""
+        ...
+
+    @property
+    def opener(self) -> str:
+        """This writer's name on the calls that it opens."""
+        ...
+
+    def emit(self, *events: Event) -> None:
+        """Add events to the run's sequence. They become durable with the next fact or `flush`."""
+        ...
+
+    async def flush(self) -> None:
+        """Write the events emitted so far."""
+        ...
+
+    async def has_begun(self) -> bool:
+        """Return whether the run has any event already (`agent-start` is never repeated)."""
+        ...
+
+    async def put_step(
+        self,
+        step: StepRecord,
+        *events: Event,
+        ended: bool = False,
+        opened: Sequence[CallRecord] = (),
+    ) -> None:
+        """Journal a model call. The count of the run's attempts starts again. `ended`: the step is complete,
+        `turn-end` is among the events. `opened`: calls of it, planned so far, that begin at once."""
+        ...
+
+    async def end_step(self, step: StepRecord, *events: Event) -> None:
+        """Record that a step whose calls were settled by other writers is complete, with its `turn-end`."""
+        ...
+
+    async def hand_over(self, agent: str, definition: str, *events: Event) -> None:
+        """Give the run and its thread to another agent, of this definition."""
+        ...
+
+    async def redefine(self, definition: str, *events: Event) -> None:
+        """Record the definition that the run goes on under: it differs from the one before."""
+        ...
+
+    async def wait_for_compaction(self, index: int) -> None:
+        """Record that the run yields for its compaction before step `index`, with the events emitted so far.
+        It waits once for a step, whatever comes of it."""
+        ...
+
+    async def open_calls(self, calls: Sequence[CallRecord], *events: Event) -> None:
+        """Open calls, given as they are journaled (planned, decided, or open by a writer that is
+        gone), in one transaction, before they run."""
+        ...
+
+    async def close_call(
+        self, call: CallRecord, *events: Event, ended_step: StepRecord | None = None
+    ) -> None:
+        """Record a settled call. `call.state` is what is journaled: OPEN by this writer needs no
+        epoch (no other writer can close it), any other state does. Raises `Fenced`."""
+        ...
+
+    async def suspend_calls(self, calls: Sequence[CallRecord], *events: Event) -> None:
+        """Record that calls wait, in one transaction: new attempt, no token, no decision.
+        `call.state` as above."""
+        ...
+
+    async def cancel_calls(self, calls: Sequence[CallRecord], *events: Event) -> None:
+        """Settle calls as they are given, in whatever state they were: the run is about to end. Raises
+        `Fenced` if one was decided or settled meanwhile."""
+        ...
+
+    async def cancel_requested(self) -> CancelAsked | None:
+        """The request to cancel this run; None without one. Raises `Fenced` if the epoch has changed."""
+        ...
+
+    async def end(
+        self,
+        outcome: Outcome,
+        *events: Event,
+        head: ThreadHead | None = None,
+        retention: timedelta | None = None,
+    ) -> "Ended":
+        """Write the end in one transaction: run over, thread handed on, last events. `retention`: no work is
+        left for the run, and its records may expire after this time."""
+        ...
