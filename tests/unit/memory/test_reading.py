@@ -18,7 +18,7 @@ from layover.memory.compaction.reading import (
     render_value,
     transcript,
 )
-from layover.values.message import DataPart, FilePart, ReasoningPart, Role, TextPart
+from layover.values.message import NOTICE, DataPart, FilePart, ReasoningPart, Role, TextPart
 from support.worlds.observations import EVIL, TEN, answered, called, message, said
 
 
@@ -195,3 +195,8 @@ def test_a_request_is_one_user_message_below_its_prompt() -> None:
     assert (made.task, made.model, made.stream) == ("observer", "m", False)
     assert [(m.role, m.text) for m in made.messages] == [(Role.USER, "text")]
     assert "CRITICAL" in (made.system or "")
+
+
+def test_the_end_of_a_sub_agent_in_the_background_is_read() -> None:
+    parts = (DataPart(name=NOTICE, data={}), TextPart(text="it has ended"))
+    assert len(transcript([message(*parts, role=Role.CUSTOM)])) == 1

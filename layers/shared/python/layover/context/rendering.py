@@ -49,9 +49,8 @@ def sendable(messages: Sequence[Message], steps: Sequence[StepRecord]) -> list[M
 
 
 def shown_notices(messages: Sequence[Message]) -> list[Message]:
-    """Return the messages with the text of each custom one as a user's: it says itself that no user wrote it.
-    Data of custom messages is sent to no model."""
-    return [_shown_notice(m) if m.role is Role.CUSTOM and m.text else m for m in messages]
+    """Return the messages with the text of each notice as a user's: it says itself that no user wrote it."""
+    return [_shown_notice(m) if m.is_notice else m for m in messages]
 
 
 def _shown_notice(message: Message) -> Message:

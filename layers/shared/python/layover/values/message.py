@@ -118,6 +118,10 @@ class ProviderState(Value):
     """State of its calls, by `tool_call_id`."""
 
 
+NOTICE = "background-result"
+"""Name of a notice's data part: a sub-agent in the background has ended (docs/sub-agents.md#background)."""
+
+
 class Message(Value):
     """One message of a thread. Stored order is (created_at, id)."""
 
@@ -139,6 +143,13 @@ class Message(Value):
     def text(self) -> str:
         """All text parts, as a model reads them: a paragraph each."""
         return "\n\n".join(p.text for p in self.content if isinstance(p, TextPart) and p.text)
+
+    @property
+    def is_notice(self) -> bool:
+        """True if it tells a model of the end of a sub-agent in the background: its text is sent, unlike any
+        other custom message's."""
+        named = any(isinstance(p, DataPart) and p.name == NOTICE for p in self.content)
+        return named and self.role is Role.CUSTOM and bool(self.text)
 
     @property
     def tool_calls(self) -> tuple[ToolCallPart, ...]:

@@ -15,13 +15,11 @@ from layover.engine.tools.calls import Calls
 from layover.engine.tools.execute import Ready, Settled
 from layover.errors import RunFailed
 from layover.ports import RunLog
-from layover.values.message import DataPart, Message, Role, TextPart
+from layover.values.message import NOTICE, DataPart, Message, Role, TextPart
 from layover.values.runs.child import ChildAnswer
 from layover.values.runs.hooked import with_failure
 from layover.values.runs.run import CallRecord
 
-NOTICE = "background-result"
-"""Name of a notice's data part, and the tag around the text that the model reads."""
 _CLOSING = re.compile(rf"<(?=\s*/?\s*{NOTICE})", re.IGNORECASE)
 
 

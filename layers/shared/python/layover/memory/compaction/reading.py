@@ -62,7 +62,7 @@ def transcript(messages: Iterable[Message], names: Mapping[str, str] | None = No
     return [
         f"[{_minute(m)}] {escape(line)}"
         for m in messages
-        if m.role is not Role.CUSTOM or m.text
+        if m.role is not Role.CUSTOM or m.is_notice
         for p in m.content
         if (line := _part_line(m, p, names or {}))
     ]
