@@ -127,8 +127,10 @@ async def test_a_remembered_approval_is_a_hooks_from_then_on() -> None:
     bench = hooked(RememberDecisions())
     run = await bench.go()
     await bench.answer(run.id, "call_1", "approve", reason="always")
-    assert [r.decided_by for r in await rows(bench)] == [ANN, *["hook:RememberDecisions"] * 2]
-    assert (await rows(bench))[1].reason == "approved for this thread: always"
+    # All at the same time, so in the order of their calls.
+    found = sorted(await rows(bench), key=lambda row: row.tool_call_id)
+    assert [r.decided_by for r in found] == [ANN, *["hook:RememberDecisions"] * 2]
+    assert found[1].reason == "approved for this thread: always"
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
