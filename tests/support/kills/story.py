@@ -206,7 +206,7 @@ SWITCH = "DynamoTable.get STOP"
 DELETING = ("DELETE /threads ", "DELETE /me ")
 """Requests with which `api` deletes a thread, or all of a user."""
 NEXT_PAGE = ("DynamoTable.query EVENT", "DynamoTable.query STEP")
-"""What `extract` does to retire a run of more records than a page has."""
+"""Queries by which `extract` retires a run of more records than a page has."""
 WAITING_CALL = re.compile(r"DynamoTable\.get STEP#\d+#CALL#\S+")
 """The sweeper's look at a call that waits."""
 
