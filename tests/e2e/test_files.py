@@ -25,7 +25,7 @@ def uploaded(user: Caller, name: str, mime_type: str, data: bytes) -> str:
     """A file, as a browser sends it; its id."""
     file = announced(user, name, mime_type, data)
     headers = {"content-type": mime_type, "origin": "http://127.0.0.1:8787"}
-    with httpx2.Client(timeout=40, trust_env=False) as browser:
+    with httpx2.Client(timeout=40, trust_env=False, verify=False) as browser:
         answer = browser.put(file["upload_url"], content=data, headers=headers)
     assert answer.status_code == 200, answer.text
     assert answer.headers["access-control-allow-origin"] in ("*", headers["origin"])
@@ -42,7 +42,7 @@ def downloaded(user: Caller, path: str) -> httpx2.Response:
     answer = user.call("GET", path)
     assert answer.status == 302
     assert answer.headers["x-content-type-options"] == "nosniff"
-    with httpx2.Client(timeout=40, trust_env=False) as browser:
+    with httpx2.Client(timeout=40, trust_env=False, verify=False) as browser:
         return browser.get(answer.headers["location"])
 
 
@@ -66,7 +66,7 @@ def test_a_browser_may_upload_from_another_origin(ann: Caller) -> None:
         "access-control-request-method": "PUT",
         "access-control-request-headers": "content-type",
     }
-    with httpx2.Client(timeout=40, trust_env=False) as browser:
+    with httpx2.Client(timeout=40, trust_env=False, verify=False) as browser:
         answer = browser.request("OPTIONS", file["upload_url"], headers=asks)
     assert answer.status_code == 200
     assert "PUT" in answer.headers["access-control-allow-methods"]
@@ -162,7 +162,7 @@ def test_ten_calls_at_once_lose_nothing_of_a_node(
 def test_bytes_of_another_length_are_not_the_file(ann: Caller, size: int) -> None:
     body = {"name": "a.png", "mime_type": "image/png", "size": size}
     file = ann.want(201, "POST", "/files", body)
-    with httpx2.Client(timeout=40, trust_env=False) as browser:
+    with httpx2.Client(timeout=40, trust_env=False, verify=False) as browser:
         browser.put(file["upload_url"], content=PNG, headers={"content-type": "image/png"})
     body = {"input": content("look", file["id"])}
     ann.want(422, "POST", f"/threads/{ann.thread()}/runs", body)

@@ -28,7 +28,7 @@ async def ended(client: ClientConnection) -> int | None:
 
 
 async def call(method: str, url: str, **more: Any) -> int:
-    async with httpx2.AsyncClient(timeout=LIMIT_S, trust_env=False) as http:
+    async with httpx2.AsyncClient(timeout=LIMIT_S, trust_env=False, verify=False) as http:
         return (await http.request(method, url, **more)).status_code
 
 

@@ -22,6 +22,8 @@ from support.system.documented import Answer
 from support.system.follower import is_over
 from support.system.system import Brain, Caller, Json, System, eventually, unique
 
+PAUSE_S = 0.2
+"""Between two looks: many clients look at once."""
 DEADLINE_S = 240.0
 """For a whole run, with whatever happens to it and to the others, on a machine that is busy."""
 STOP_S = 60.0
@@ -228,7 +230,7 @@ class Client:
         """The first answer that is no server error."""
         while (answer := self.caller.call(method, path, body, **headers)).status in _SERVER_ERRORS:
             assert time.monotonic() < self._until, f"{method} {path}: {answer}"
-            time.sleep(0.05)
+            time.sleep(PAUSE_S)
         return answer
 
     def want(self, status: int, method: str, path: str, body: Any = None, **headers: str) -> Any:
@@ -265,7 +267,7 @@ class Client:
                 self.decide(run_id, pending)
                 done.add((pending["tool_call_id"], pending["attempt"]))
             if not fresh:
-                time.sleep(0.05)
+                time.sleep(PAUSE_S)
 
     def decide(self, run_id: str, pending: Json) -> None:
         """Approve; of a booking's slots, take `other` first."""
@@ -281,18 +283,20 @@ class Client:
 
     def suspended(self, run_id: str, calls: int) -> Json:
         """The run once so many calls wait, each with a token that was published."""
-        self.until(lambda: len(self.system.published(run_id)) >= calls)
+        # The list of events has those of all runs: it is asked for once this one waits.
+        self.until(lambda: len(self.run(run_id)["pending"]) == calls, PAUSE_S)
+        self.until(lambda: len(self.system.published(run_id)) >= calls, PAUSE_S)
         return eventually(lambda: self.run(run_id), lambda r: len(r["pending"]) == calls)
 
-    def until(self, done: Callable[[], object]) -> None:
+    def until(self, done: Callable[[], object], every: float = 0.02) -> None:
         """Wait for it as long as this client waits for anything."""
-        eventually(done, within=self._until - time.monotonic())
+        eventually(done, within=self._until - time.monotonic(), every=every)
 
     def over(self, run_id: str) -> Json:
         """The run once it is over, without deciding anything."""
         while (run := self.run(run_id))["status"] not in OVER:
             assert time.monotonic() < self._until, f"not over in time: {run}"
-            time.sleep(0.05)
+            time.sleep(PAUSE_S)
         return run
 
     def over_without_database(self, run_id: str) -> None:
@@ -307,7 +311,9 @@ class Client:
         source = EventSource()
         headers = {"authorization": f"Bearer dev:{self.name}", "accept": "text/event-stream"}
         url = f"{self.system.url}/runs/{run_id}/events"
-        with httpx2.Client(headers=headers, timeout=STREAM_S, trust_env=False) as client:
+        with httpx2.Client(
+            headers=headers, timeout=STREAM_S, trust_env=False, verify=False
+        ) as client:
             while not is_over(source.seen):
                 assert time.monotonic() < self._until, f"no end of the stream: {source.seen}"
                 back = {"last-event-id": source.last_event_id} if source.last_event_id else {}
@@ -351,13 +357,13 @@ class Client:
         """Wait until no execution of the run is open."""
         while self.system.at_work(run_id):
             assert time.monotonic() < self._until, "an execution does not end"
-            time.sleep(0.05)
+            time.sleep(PAUSE_S)
 
     def let_alone(self, pk: str, sk: str) -> None:
         """Wait until the sweeper has nothing more to do about it."""
         while self.system.watched(pk, sk):
             assert time.monotonic() < self._until, "the sweeper comes to no end"
-            time.sleep(0.05)
+            time.sleep(PAUSE_S)
 
     def look(self, story: Story, thread: str, run_id: str) -> Story:
         """Everything that can be seen of the run by now."""

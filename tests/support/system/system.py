@@ -176,7 +176,9 @@ class Caller:
         self.patient = False
         self._documented = documented
         headers = {"authorization": f"Bearer dev:{name}"} if name else {}
-        self._client = httpx2.Client(base_url=url, headers=headers, timeout=90.0, trust_env=False)
+        self._client = httpx2.Client(
+            base_url=url, headers=headers, timeout=90.0, trust_env=False, verify=False
+        )
 
     def close(self) -> None:
         """Give the connections back."""
@@ -464,7 +466,13 @@ class System:
     def _local(self, method: str, path: str, body: Any = None) -> Any:
         headers = {"X-Layover-Local": "1"}
         response = httpx2.request(
-            method, self.url + path, json=body, headers=headers, timeout=40, trust_env=False
+            method,
+            self.url + path,
+            json=body,
+            headers=headers,
+            timeout=40,
+            trust_env=False,
+            verify=False,
         )
         assert response.status_code == 200, response.text
         return response.json()
