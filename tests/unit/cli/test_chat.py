@@ -34,8 +34,10 @@ class Server:
     """Pages of events in order; an error in their place is raised. `posts`: what was sent."""
 
     pages: list[list[Json] | ApiError | type[KeyboardInterrupt]]
-    refusals: dict[str, list[ApiError]] = field(default_factory=dict)
+    refusals: dict[str, list[ApiError | type[KeyboardInterrupt]]] = field(default_factory=dict)
     """The end of a path -> what is answered there first."""
+    keys: list[str] = field(default_factory=list)
+    """`Idempotency-Key` of each request that has one, in order."""
     posts: list[tuple[str, Json]] = field(default_factory=list)
     seq: int = 0
     over: bool = False
@@ -69,8 +71,10 @@ class Server:
             self.seq = 0
         return {"items": items, "last_seq": items[-1]["seq"] if items else self.seq, "done": done}
 
-    def post(self, path: str, **body: Any) -> Any:
+    def post(self, path: str, *, idempotency_key: str = "", **body: Any) -> Any:
         """As `Api.post`."""
+        if idempotency_key:
+            self.keys.append(idempotency_key)
         for end, errors in self.refusals.items():
             if path.endswith(end) and errors:
                 raise errors.pop(0)
@@ -296,6 +300,32 @@ def test_ctrl_c_cancels_the_run_and_follows_it_to_its_end() -> None:
     assert ("/runs/run_1/cancel", {}) in server.posts
     assert "cancelled: cancelled" in lines.shown
     assert "1 answers, 12 tokens, $0.000400" in lines.shown
+
+
+def test_ctrl_c_while_a_run_is_asked_for_cancels_that_run() -> None:
+    over = {"type": "finish", "status": "cancelled", "finish_reason": "cancelled", "usage": USAGE}
+    server = Server([[over], said("hello")], {"/runs": [KeyboardInterrupt]})
+    lines = Lines(["hi", "hi again"])
+    hold(server, lines)
+    first, same, second = server.keys
+    assert first == same != second
+    assert ("/runs/run_1/cancel", {}) in server.posts
+    assert "cancelled: cancelled" in lines.shown
+    assert "hello" in lines.shown
+
+
+def test_second_ctrl_c_while_a_run_is_asked_for_ends_nothing() -> None:
+    interrupts: list[ApiError | type[KeyboardInterrupt]] = [KeyboardInterrupt, KeyboardInterrupt]
+    lines = Lines(["hi", "hi again"])
+    hold(Server([said("hello")], {"/runs": interrupts}), lines)
+    assert "/exit ends" in lines.shown
+    assert "hello" in lines.shown
+
+
+def test_ctrl_c_ends_a_pipe() -> None:
+    lines = Lines(["hi"], interactive=False)
+    with pytest.raises(KeyboardInterrupt):
+        hold(Server([], {"/threads": [KeyboardInterrupt]}), lines)
 
 
 def test_second_ctrl_c_leaves_the_run() -> None:

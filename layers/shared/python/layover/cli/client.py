@@ -5,7 +5,7 @@ import json
 import sys
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from http import HTTPStatus
 from typing import Any
@@ -58,9 +58,10 @@ class Api:
         """The JSON that a GET answers."""
         return self._send("GET", path + (f"?{urlencode(query)}" if query else ""), None)
 
-    def post(self, path: str, **body: object) -> Any:
-        """The JSON that a POST answers."""
-        return self._send("POST", path, json.dumps(body).encode())
+    def post(self, path: str, *, idempotency_key: str = "", **body: object) -> Any:
+        """The JSON that a POST answers. The same key and body again: the answer of the first one."""
+        more = {"Idempotency-Key": idempotency_key} if idempotency_key else {}
+        return self._send("POST", path, json.dumps(body).encode(), more)
 
     def delete(self, path: str) -> None:
         """Send a DELETE; its answer has no content of interest."""
@@ -109,8 +110,10 @@ class Api:
         request = urllib.request.Request(self._url + path, None, headers)
         return self._open(request, timeout=self._timeout_s)
 
-    def _send(self, method: str, path: str, body: bytes | None) -> Any:
-        headers = dict(self._headers)
+    def _send(
+        self, method: str, path: str, body: bytes | None, more: Mapping[str, str] | None = None
+    ) -> Any:
+        headers = {**self._headers, **(more or {})}
         if path.startswith("/_local/"):
             headers[LOCAL_HEADER] = "1"
         request = urllib.request.Request(self._url + path, body, headers, method=method)

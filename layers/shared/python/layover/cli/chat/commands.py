@@ -28,8 +28,9 @@ class Client(Protocol):
         """The JSON that a GET answers. Raises ApiError."""
         ...
 
-    def post(self, path: str, **body: object) -> Any:
-        """The JSON that a POST answers. Raises ApiError."""
+    def post(self, path: str, *, idempotency_key: str = "", **body: object) -> Any:
+        """The JSON that a POST answers. The same key and body again: the answer of the first one. Raises
+        ApiError."""
         ...
 
     def follow(self, path: str, **query: object) -> Iterator[Json]:

@@ -1,10 +1,11 @@
 """Questions about calls that wait: approve, deny, change the arguments, or fill in a form."""
 
 import json
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import quote
 
 from layover.cli.chat.answer import signature
+from layover.cli.chat.commands import Client
 from layover.cli.chat.terminal import Terminal
 from layover.cli.client import ApiError
 
@@ -13,15 +14,7 @@ _YES = ("y", "yes")
 _NO = ("", "n", "no")
 
 
-class Poster(Protocol):
-    """The part of `layover.cli.client.Api` that decides."""
-
-    def post(self, path: str, **body: object) -> Any:
-        """The JSON that a POST answers. Raises ApiError."""
-        ...
-
-
-def decide(api: Poster, terminal: Terminal, pending: Json) -> bool:
+def decide(api: Client, terminal: Terminal, pending: Json) -> bool:
     """Ask about one call until an answer counts. False: the call goes on waiting, because the input ended
     or others decide. Raises ApiError and KeyboardInterrupt."""
     ask = _ask_form if pending["kind"] == "input" else _ask_approval

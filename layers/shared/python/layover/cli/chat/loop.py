@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 from urllib.parse import quote, urlsplit
+from uuid import uuid4
 
 from layover.cli.chat.answer import Answer, usage_line
 from layover.cli.chat.commands import Client, Commands, Talk
@@ -18,6 +19,8 @@ from layover.local.http.doors import LOOPBACK
 Json = dict[str, Any]
 LOCAL_USER = "cli"
 LONG_POLL_S = 20
+INTERRUPTED = 130
+"""Exit code of a program that Ctrl-C ended, as shells know it."""
 _RETRIES = 30
 _RETRY_S = 2.0
 """A lost connection is tried again for a minute."""
@@ -47,11 +50,7 @@ class Chat:
             return
         while (line := self._next_line()) is not None:
             text = line.strip()
-            if text in ("/exit", "/quit"):
-                break
-            if text.startswith("/"):
-                self._try(partial(self._commands.do, text))
-            elif text and not self._ask(text):
+            if text in ("/exit", "/quit") or not self._do(text):
                 break
 
     def _greet(self) -> None:
@@ -64,6 +63,19 @@ class Chat:
                 return self._terminal.read("> ")
             except KeyboardInterrupt:
                 self._terminal.note("/exit ends")
+
+    def _do(self, text: str) -> bool:
+        """Return False if the conversation ends with this line. Ctrl-C ends the line alone."""
+        try:
+            if text.startswith("/"):
+                self._try(partial(self._commands.do, text))
+                return True
+            return not text or self._ask(text)
+        except KeyboardInterrupt:
+            if not self._terminal.interactive:
+                raise
+            self._terminal.note("/exit ends")
+            return True
 
     def _try(self, act: Callable[[], object]) -> bool:
         """Return False if the API refused, with a message; an API that does not answer ends a pipe."""
@@ -79,29 +91,47 @@ class Chat:
 
     def _ask(self, text: str) -> bool:
         """Return False if the run waits for a person, and none is here."""
-        run: Json = {}
-
-        def start() -> None:
-            path = f"/threads/{quote(self._talk.thread(self._api), safe='')}/runs"
-            run.update(self._api.post(path, input=self._talk.input(text), stream=True))
-
-        if not self._try(start):
+        started: list[tuple[str, bool]] = []
+        if not self._try(lambda: started.append(self._start(text))):
             return True
-        return self._follow(run["id"])
+        run_id, cancels = started[0]
+        return self._follow(run_id, cancels=cancels)
+
+    def _start(self, text: str) -> tuple[str, bool]:
+        """Return the new run's id, and True if the person has cancelled it: Ctrl-C cannot tell whether the
+        run has begun, and the same key asks for its id again."""
+        path = f"/threads/{quote(self._talk.thread(self._api), safe='')}/runs"
+        post = partial(
+            self._api.post,
+            path,
+            idempotency_key=str(uuid4()),
+            input=self._talk.input(text),
+            stream=True,
+        )
+        try:
+            return post()["id"], False
+        except KeyboardInterrupt:
+            return post()["id"], True
 
     def _go_on(self, thread_id: str) -> bool:
         """Go on with a run that the thread has under way."""
         active = self._api.get(f"/threads/{quote(thread_id, safe='')}").get("active_run")
         return self._follow(active["id"]) if active else True
 
-    def _follow(self, run_id: str) -> bool:
+    def _follow(self, run_id: str, *, cancels: bool = False) -> bool:
+        """Show the run to its end. Ctrl-C cancels it, a second one leaves it. `cancels`: it was pressed
+        already. Return False if the run waits for a person, and none is here."""
         answer = Answer(self._terminal)
         others_calls: set[tuple[str, int]] = set()
         """Calls and attempts that other people decide."""
-        cancelled = False
+        presses = int(cancels)
         pages = self._pages(run_id)
         while True:
             try:
+                if cancels:
+                    cancels = False
+                    self._terminal.note("cancelling ... (again to leave it)")
+                    pages = self._cancelled(run_id, pages)
                 if (page := next(pages, None)) is None:
                     break
                 for event in page:
@@ -109,11 +139,10 @@ class Chat:
                 if not self._decide_waiting(answer, others_calls):
                     return self._leave(run_id)
             except KeyboardInterrupt:
-                if cancelled:
+                presses += 1
+                if presses > 1:
                     return self._leave(run_id)
-                cancelled = True
-                self._terminal.note("cancelling ... (again to leave it)")
-                pages = self._cancelled(run_id, pages)
+                cancels = True
         self.ended_badly = answer.status == "failed"
         if answer.usage is not None:
             self._talk.count(answer.usage)
@@ -227,6 +256,8 @@ def main(api: Client, terminal: Terminal, agent: str | None, thread_id: str | No
     except ApiError as error:
         print(f"layover: {error}", file=sys.stderr)
         return error.exit_code
+    except KeyboardInterrupt:
+        return INTERRUPTED
     if talk.runs > 1:
         terminal.note(f"in all {usage_line(talk.usage)}")
     return REFUSED if chat.ended_badly else 0
