@@ -14,8 +14,8 @@ from layover.context.compaction import (
     limits,
     ready_slices,
     slices,
-    total,
 )
+from layover.context.tokens import total_tokens
 from layover.values.deployment.settings import Settings
 from layover.values.memory.compaction import Generation
 from layover.values.message import Message, Role, TextPart
@@ -159,5 +159,5 @@ def test_cuts_stand_before_users_and_assistants_only(shape: str, tokens: int, ta
     for cut in cuts:
         assert cut in (0, len(messages)) or messages[cut].role in (Role.USER, Role.ASSISTANT)
     pieces = list(slices(messages, tokens))
-    assert all(total(messages[a:b]) >= tokens for a, b in pieces)
+    assert all(total_tokens(messages[a:b]) >= tokens for a, b in pieces)
     assert [a for a, _ in pieces[1:]] == [b for _, b in pieces[:-1]], "a chain without gaps"

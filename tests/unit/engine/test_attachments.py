@@ -10,6 +10,8 @@ from layover import Agent, tool
 from layover.adapters.inmemory.blobs import MemoryBlobs
 from layover.adapters.inmemory.model import call, say
 from layover.clock import SystemClock
+from layover.context.assembly import estimated_tokens
+from layover.context.tokens import with_token_count
 from layover.engine.attachments import (
     MAX_LONG_TEXT_BYTES,
     MAX_PROMPT_BYTES,
@@ -128,6 +130,14 @@ async def test_a_long_text_and_what_is_no_text_are_notes(data: bytes) -> None:
     blobs = MemoryBlobs()
     part = await file(blobs, "f", "text/plain", data)
     assert await shown(blobs, part) == (TextPart(text="[file: f.x, text/plain]"),)
+
+
+async def test_the_text_of_a_file_of_an_earlier_message_is_counted() -> None:
+    blobs = MemoryBlobs()
+    part = await file(blobs, "f", "text/plain", b"word " * 1_000)
+    stored = with_token_count(message(part))
+    loaded = await Attachments(Files(blobs, ANN)).loaded(Prompt(model="m", messages=(stored,)))
+    assert estimated_tokens(loaded) >= 1_000
 
 
 async def test_an_image_is_a_data_url_and_read_once() -> None:

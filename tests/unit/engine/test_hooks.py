@@ -332,6 +332,30 @@ async def test_a_hook_that_raises_elsewhere_fails_the_run(point: str) -> None:
     assert run.error.message == f"{point} of the hook 'Breaks' failed: gone"
 
 
+class Unprintable(Exception):
+    def __str__(self) -> str:
+        raise ValueError("no text")
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [(LookupError("half \ud83d, \0"), "half \ufffd, \ufffd"), (Unprintable(), "(no message)")],
+)
+@pytest.mark.parametrize("point", ["before_model", "after_model", "after_tool", "at_end"])
+async def test_an_error_that_cannot_be_stored_as_it_is_still_fails_the_run(
+    point: str, error: Exception, text: str
+) -> None:
+    def breaks(self: Any, *given: Any) -> None:
+        raise error
+
+    hook = type("Breaks", (), {point: breaks})()
+    _, world = bench([hook], call("pay", amount=3), say("ok"))
+    run = await world.go()
+    assert run.status is Status.FAILED
+    assert run.error is not None
+    assert run.error.message == f"{point} of the hook 'Breaks' failed: {text}"
+
+
 async def test_a_copy_that_cannot_be_fails_the_run() -> None:
     class Wrong(Hook):
         def after_model(self, ctx: Any, response: ModelResponse) -> ModelResponse:

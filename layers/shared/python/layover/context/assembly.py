@@ -142,12 +142,9 @@ def _with_lead(messages: list[Message], block: str) -> list[Message]:
         return messages
     first, lead = messages[0], TextPart(text=block)
     if first.role is Role.USER:
-        content = (lead, *first.content)
-        with_lead = first.model_copy(update={"content": content, "token_count": None})
-        return [with_lead, *messages[1:]]
-    content = (lead,)
-    update = {"role": Role.USER, "content": content, "id": f"{first.id}.o", "model_output": None}
-    return [first.model_copy(update={**update, "token_count": None}), *messages]
+        return [first.with_content((lead, *first.content)), *messages[1:]]
+    alone = first.with_content((lead,), role=Role.USER, id=f"{first.id}.o", model_output=None)
+    return [alone, *messages]
 
 
 def estimated_tokens(prompt: Prompt) -> int:
@@ -169,7 +166,7 @@ def render_input(message: Message, volatile: str, template: str | None) -> Messa
     content: list[Part] = [TextPart(text=volatile)] if volatile else []
     content += [p for p in message.content if isinstance(p, FilePart)]
     content += texts
-    return message.model_copy(update={"content": tuple(content), "token_count": None})
+    return message.with_content(tuple(content))
 
 
 def files_first(message: Message) -> Message:

@@ -73,11 +73,6 @@ def _room_beside(agent: Agent, window: int | None) -> int:
     return max(room(window) - overhead, room(window) // 4)
 
 
-def total(messages: Sequence[Message]) -> int:
-    """Return the tokens of these messages."""
-    return total_tokens(messages)
-
-
 def ends(messages: Sequence[Message]) -> list[int]:
     """Return the possible cuts of the path as counts of the messages before each, the whole included."""
     starts = [i for i, m in enumerate(messages) if i and m.role in (Role.USER, Role.ASSISTANT)]
@@ -89,12 +84,12 @@ def count_leaving(messages: Sequence[Message], tail: int, start: int) -> int:
     reaches `start` tokens, at the least to the newest unit."""
     cuts = [0, *ends(messages)[:-1]]
     best = max((c for c in cuts if len(messages) - c >= tail), default=0)
-    remaining_tokens = total(messages[best:])
+    remaining_tokens = total_tokens(messages[best:])
     for cut in cuts:
         if remaining_tokens < start:
             break
         if cut > best:
-            remaining_tokens -= total(messages[best:cut])
+            remaining_tokens -= total_tokens(messages[best:cut])
             best = cut
     return best
 
@@ -103,7 +98,7 @@ def count_within(messages: Sequence[Message], tokens: int) -> int:
     """Count the messages, from the first on, that have no more tokens; one unit at the least."""
     weight, best = 0, 0
     for cut in ends(messages):
-        weight += total(messages[best:cut])
+        weight += total_tokens(messages[best:cut])
         if weight > tokens and best:
             break
         best = cut
@@ -114,7 +109,7 @@ def slices(messages: Sequence[Message], tokens: int) -> Iterator[tuple[int, int]
     """Yield pieces (from, to) of at least this many tokens each, whole units; the rest is in none."""
     begin, weight, last = 0, 0, 0
     for cut in ends(messages):
-        weight += total(messages[last:cut])
+        weight += total_tokens(messages[last:cut])
         last = cut
         if weight >= tokens:
             yield begin, cut
@@ -134,7 +129,7 @@ def ready_slices(
         if place is None or place > last:
             break
         position = places[result[-1].through_message_id] if result else 0
-        if len(messages) - place < tail and total(messages[position:]) < start:
+        if len(messages) - place < tail and total_tokens(messages[position:]) < start:
             break
         result.append(generation)
     return result

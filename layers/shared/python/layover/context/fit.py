@@ -36,7 +36,7 @@ def shorten(message: Message) -> Message:
     if message.role is Role.USER and len(message.text) > LONG_INPUT:
         files = [p for p in message.content if not isinstance(p, TextPart)]
         content = (*files, TextPart(text=_ends(message.text, LONG_INPUT)))
-        return message.model_copy(update={"content": content, "token_count": None})
+        return message.with_content(content)
     return message
 
 

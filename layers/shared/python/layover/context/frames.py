@@ -49,14 +49,16 @@ def notice_id(child: ChildRun) -> str:
 def unnoticed(steps: Iterable[StepRecord], calls: Iterable[CallRecord]) -> list[CallRecord]:
     """Return the calls whose sub-agents are done in the background, and which no step was asked with a notice
     of, in the order of their ends."""
-    noticed = {notice.id for step in steps for notice in step.notices}
     ended = [
-        (call.child.ended_at, call.key, call)
+        (call.child.ended_at, call.key, notice_id(call.child), call)
         for call in calls
         if call.child is not None and call.child.answer is not None and call.child.ended_at
-        if notice_id(call.child) not in noticed
     ]
-    return [call for _, _, call in sorted(ended, key=lambda each: each[:2])]
+    if not ended:
+        return []
+    noticed = {notice.id for step in steps for notice in step.notices}
+    left = [end for end in ended if end[2] not in noticed]
+    return [end[3] for end in sorted(left, key=lambda end: end[:2])]
 
 
 def is_at_work(snapshot: RunSnapshot) -> bool:

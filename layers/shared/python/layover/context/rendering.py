@@ -27,10 +27,7 @@ class Rendering:
     def sendable(self, steps: Sequence[StepRecord]) -> list[Message]:
         """Return the messages that a model may be sent, with its corrections."""
         self._render(steps)
-        return [
-            *self._sendable,
-            *sendable(self._newest(steps), steps[-1:]),
-        ]
+        return [*self._sendable, *sendable(self._newest(steps), steps[-1:])]
 
     def _render(self, steps: Sequence[StepRecord]) -> None:
         for step in steps[self._rendered : -1]:
@@ -55,7 +52,7 @@ def shown_notices(messages: Sequence[Message]) -> list[Message]:
 
 def _shown_notice(message: Message) -> Message:
     texts = tuple(part for part in message.content if isinstance(part, TextPart))
-    return message.model_copy(update={"role": Role.USER, "content": texts, "token_count": None})
+    return message.with_content(texts, role=Role.USER)
 
 
 def _with_corrections(
@@ -72,11 +69,5 @@ def _with_corrections(
         text = corrections.get(message.id)
         if text is not None:
             content = (TextPart(text=text),)
-            update = {
-                "role": Role.USER,
-                "content": content,
-                "id": f"{message.id}.c",
-                "token_count": None,
-            }
-            result.append(message.model_copy(update=update))
+            result.append(message.with_content(content, role=Role.USER, id=f"{message.id}.c"))
     return result

@@ -48,7 +48,7 @@ class Attachments:
             if _references(messages[at]):
                 inputs = prompt.settings.inputs
                 content, room = await self._content(messages[at].content, room, inputs)
-                messages[at] = messages[at].model_copy(update={"content": content})
+                messages[at] = messages[at].with_content(content)
         return prompt.model_copy(update={"messages": tuple(messages)})
 
     async def _content(

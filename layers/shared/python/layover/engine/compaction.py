@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from layover.context import compaction
 from layover.context.assembly import drop_compacted, stands_for_input
 from layover.context.compaction import Limits, with_slices
-from layover.context.tokens import counted_tokens, estimate, with_token_count
+from layover.context.tokens import counted_tokens, estimate, total_tokens, with_token_count
 from layover.engine.prompter import Prompter
 from layover.engine.state import RunState
 from layover.memory.compaction import reflector
@@ -95,7 +95,7 @@ class Compaction:
         shown, given = self._prompter.shown, self._state.meta.input
         path = self._path(shown.through)
         stays = 0 if any(m.id == given.id for m in path) else counted_tokens(given)
-        return _Sizes(compaction.total(path), stays, estimate(shown.block))
+        return _Sizes(total_tokens(path), stays, estimate(shown.block))
 
     def _reached(self) -> bool:
         sizes = self._sizes()
@@ -115,7 +115,7 @@ class Compaction:
         case."""
         limits, path = self._limits, self._path(self._prompter.shown.through)
         leaving = path[: compaction.count_leaving(path, limits.tail, limits.start)]
-        gone = compaction.total([m for m in leaving if m.id != self._state.meta.input.id])
+        gone = total_tokens([m for m in leaving if m.id != self._state.meta.input.id])
         least = compaction.MIN_NEW if limits.kind == "summary" else 1
         return gone >= least or reflector.is_due(self._known, limits.block)
 
@@ -128,7 +128,7 @@ class Compaction:
         path = self._path(self._prompter.shown.through)
         first = steps[index - 1].message.id
         before = next((i for i, m in enumerate(path) if m.id == first), 0)
-        since = compaction.total(path[before:])
+        since = total_tokens(path[before:])
         sizes = self._sizes()
         was = replace(sizes, messages=sizes.messages - since)
         return self._late(was) and since < self._limits.start

@@ -86,5 +86,4 @@ class Loop:
 
 def failed(failure: RunFailed) -> Over:
     """Return the end of a run that cannot go on."""
-    error = ErrorInfo(type=failure.type, message=failure.message)
-    return Over(Status.FAILED, FinishReason.ERROR, error=error)
+    return Over(Status.FAILED, FinishReason.ERROR, error=ErrorInfo.of(failure))

@@ -45,7 +45,7 @@ def source(messages: Iterable[Message]) -> Message | None:
 def title_prompt(model: str, message: Message) -> Prompt:
     """Return the request for a title."""
     text = message.text.strip()[:_MAX_READ]
-    user_message = message.model_copy(update={"content": (TextPart(text=text),)})
+    user_message = message.with_content((TextPart(text=text),))
     system = files("layover.memory").joinpath("prompts/title.md").read_text()
     return Prompt(model=model, system=system, messages=(user_message,), task="title")
 

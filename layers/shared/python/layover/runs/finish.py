@@ -85,9 +85,7 @@ async def end_even_unsaved(
         try:
             async with asyncio.timeout(within.total_seconds() if within else None):
                 await runtime.threads.save_turn(record)
-        except (
-            Exception
-        ) as error:  # whatever it is: the process that saves the run later meets it as well
+        except Exception as error:  # the process that saves the run later meets it as well
             logger.warning(
                 "the run is saved later",
                 extra={"run_id": state.meta.id, "cause": type(error).__name__},

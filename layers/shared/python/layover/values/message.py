@@ -139,6 +139,10 @@ class Message(Value):
     """Kept for the provider alone (docs/behaviour.md#provider-state)."""
     token_count: int | None = Field(default=None, exclude=True, repr=False)
 
+    def with_content(self, content: tuple[Part, ...], **more: Any) -> "Message":
+        """Return a copy with this content, to be counted anew. `more`: other fields that change."""
+        return self.model_copy(update={"content": content, "token_count": None, **more})
+
     @property
     def text(self) -> str:
         """All text parts, as a model reads them: a paragraph each."""

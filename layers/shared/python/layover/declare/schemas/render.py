@@ -58,10 +58,11 @@ def json_text(value: Any) -> str:
 def format_error(error: BaseException) -> str:
     """Return `{ErrorName}: {message}`, as a model reads the failure of a tool
     (docs/behaviour.md#tool-errors)."""
-    return f"{type(error).__name__}: {_message(error)}"
+    return f"{type(error).__name__}: {message_of(error)}"
 
 
-def _message(error: BaseException) -> str:
+def message_of(error: BaseException) -> str:
+    """Return an error's message, safe to store; a ValidationError's without the values that were given."""
     if isinstance(error, ValidationError):
         return describe(error)
     try:

@@ -89,12 +89,13 @@ class NestedRuns:
         """Return the tool error of a call whose child failed, and add a line to the iteration log."""
         assert call.child is not None
         child = call.child
-        told = f"{failure.type}: {failure.message}"
+        error = ErrorInfo.of(failure)
+        told = f"{error.type}: {error.message}"
         await self._note(call, child, told)
         ended = {
             "status": Status.FAILED,
             "finish_reason": FinishReason.ERROR,
-            "error": ErrorInfo(type=failure.type, message=failure.message),
+            "error": error,
             "ended_at": self._runtime.clock.now(),
         }
         return Settled(

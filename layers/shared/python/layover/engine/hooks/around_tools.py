@@ -100,8 +100,7 @@ class AroundTools:
             except Exception as error:
                 failure = self._asking.failed(hook, "after_tool", error)
                 told = failed(f"HookFailed: {call.tool_name} ran, and its result is withheld")
-                info = ErrorInfo(type=failure.type, message=failure.message)
-                return replace(told, failure=info, child=outcome.child)
+                return replace(told, failure=ErrorInfo.of(failure), child=outcome.child)
         return outcome
 
     def _seen(self, call: CallRecord, ready: Ready) -> ToolCall:

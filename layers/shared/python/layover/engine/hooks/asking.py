@@ -7,6 +7,7 @@ from pydantic import ValidationError
 from layover.declare.agent import Agent
 from layover.declare.blocking import called
 from layover.declare.hooks.base import HookContext, defines, name_of
+from layover.declare.schemas.render import message_of
 from layover.engine.state import RunState
 from layover.engine.tools.isolation import apart
 from layover.engine.tools.run_files import RunFiles
@@ -57,7 +58,7 @@ class Asking:
 
     def failed(self, hook: Any, point: str, error: Exception) -> RunFailed:
         """Return the failure of a run whose hook raised."""
-        told = f"{point} of the hook {name_of(hook)!r} failed: {error}"
+        told = f"{point} of the hook {name_of(hook)!r} failed: {message_of(error)}"
         return RunFailed(told, type=type(error).__name__, run_id=self.state.run_id)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from layover.declare.agent import Agent
 from layover.declare.hooks.base import defines
 from layover.declare.result import Result
-from layover.declare.schemas.render import jsonable
+from layover.declare.schemas.render import jsonable, message_of
 from layover.engine.dependencies import with_deps
 from layover.engine.hooks.asking import Asking, ask, taken
 from layover.engine.hooks.records import answers_of, put_answers
@@ -56,12 +56,13 @@ async def _within(answers: Coroutine[Any, Any, dict[str, Any]], limit: timedelta
     try:
         return await apart(answers, limit)
     except TimedOut as late:
-        told = {"type": "TimeoutError", "message": f"the hooks took longer than {late.limit:g} s"}
+        told = f"the hooks took longer than {late.limit:g} s"
+        failure = ErrorInfo(type="TimeoutError", message=told)
     except RunFailed as failed:
-        told = {"type": failed.type, "message": failed.message}
+        failure = ErrorInfo.of(failed)
     except Exception as error:
-        told = {"type": type(error).__name__, "message": str(error)}
-    return {"output": None, "error": None, "failure": told}
+        failure = ErrorInfo(type=type(error).__name__, message=message_of(error))
+    return {"output": None, "error": None, "failure": failure.model_dump()}
 
 
 class AtEnd:
@@ -92,9 +93,9 @@ class AtEnd:
 
     async def failed(self, failure: RunFailed) -> None:
         """Tell the hooks of a frame that ends with this failure, which stays what it is."""
-        info = ErrorInfo(type=failure.type, message=failure.message)
+        over = Over(Status.FAILED, FinishReason.ERROR, error=ErrorInfo.of(failure))
         try:
-            await self.over(Over(Status.FAILED, FinishReason.ERROR, error=info))
+            await self.over(over)
         except RunFailed as second:
             ids = {"run_id": self._asking.state.run_id, "cause": second.type}
             logger.warning("a hook failed at the end of a failed run", extra=ids)
@@ -111,7 +112,7 @@ class AtEnd:
                 raise
             except Exception as error:
                 failure = self._asking.failed(hook, "at_end", error)
-                raised = {"type": failure.type, "message": failure.message}
+                raised = ErrorInfo.of(failure).model_dump()
                 return {"output": None, "error": ended_with, "failure": raised}
         output = over.output if result is first else jsonable(result.output)
         return {"output": output, "error": ended_with}

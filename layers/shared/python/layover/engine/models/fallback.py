@@ -47,7 +47,7 @@ class Fallback:
                         step=self._index,
                         from_=name,
                         to=self._models[self._at],
-                        error=ErrorInfo(type=error.type, message=error.message),
+                        error=ErrorInfo.of(error),
                     )
                 )
 

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from layover.context import compaction
 from layover.context.compaction import with_slices
-from layover.context.tokens import estimate
+from layover.context.tokens import estimate, total_tokens
 from layover.memory.compaction import observer, reflector
 from layover.memory.compaction.job import CompactionJob
 from layover.values.memory.compaction import Compacted, Generation, NewGeneration, Observation
@@ -50,7 +50,7 @@ async def condense(job: CompactionJob, *, waits: bool) -> str:
     path = await job.messages(current.through)
     current = await _await_slices(job, current, path, waits=waits)
     has_changed = await _observe_rest(job, current, path, waits=waits)
-    if waits or compaction.total(path) >= job.limits.start:
+    if waits or total_tokens(path) >= job.limits.start:
         current = await job.read_compacted()
         path = await job.messages(current.through)
         has_changed = await _activate(job, current, path) or has_changed
@@ -69,7 +69,7 @@ async def _await_slices(
     until = clock.now() + (WAIT if waits else WAIT_AFTER_RUN)
     while job.is_under_way(path[_count_covered(path, current.slices) :]):
         ready = compaction.ready_slices(path, current.slices, job.limits.tail, job.limits.start)
-        enough = compaction.total(path[_count_covered(path, ready) :]) < job.limits.start
+        enough = total_tokens(path[_count_covered(path, ready) :]) < job.limits.start
         if (waits and ready and enough) or clock.now() > until:
             break
         await clock.sleep(LOOK_EVERY)

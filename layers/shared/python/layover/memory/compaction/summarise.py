@@ -1,7 +1,7 @@
 """One rolling summary of a branch (docs/behaviour.md#rolling-summary)."""
 
 from layover.context import compaction
-from layover.context.tokens import estimate
+from layover.context.tokens import estimate, total_tokens
 from layover.memory.compaction import summary
 from layover.memory.compaction.job import CompactionJob
 from layover.values.memory.compaction import NewGeneration
@@ -20,10 +20,10 @@ async def condense(job: CompactionJob, *, waits: bool) -> str:
 async def _step(job: CompactionJob, *, due: bool) -> str:
     current = await job.read_compacted()
     path = await job.messages(current.through)
-    if not due and compaction.total(path) < job.limits.start:
+    if not due and total_tokens(path) < job.limits.start:
         return "nothing"
     old = path[: compaction.count_leaving(path, job.limits.tail, job.limits.start)]
-    if compaction.total(old) < compaction.MIN_NEW:
+    if total_tokens(old) < compaction.MIN_NEW:
         return "nothing"
     old = old[: compaction.count_within(old, job.readable)]
     request = summary.request(job.model, old, current.summary, job.names)

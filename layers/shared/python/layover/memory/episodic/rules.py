@@ -144,7 +144,7 @@ def request(
     ]
     payload = redact_value({"profile": profile, "known": list(similar), "turn": turn})
     text = TextPart(text=json.dumps(payload, ensure_ascii=False))
-    user_message = dialogue[0].model_copy(update={"content": (text,), "role": Role.USER})
+    user_message = dialogue[0].with_content((text,), role=Role.USER)
     system = _prompt_file("extractor")
     if instructions:
         system = f"{system.rstrip()}\n\n{instructions.strip()}\n"

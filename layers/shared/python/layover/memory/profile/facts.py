@@ -66,7 +66,7 @@ def request(task: str, model: str, turn: Turn, current: Any, message: Message) -
     lines = [{"role": "user", "text": plain(t, _MAX_READ)} for t in turn.user]
     lines += [{"role": "assistant", "text": plain(t, _MAX_READ)} for t in turn.assistant]
     text = json.dumps({"known": current, "turn": lines}, ensure_ascii=False)
-    user_message = message.model_copy(update={"content": (TextPart(text=text),), "role": Role.USER})
+    user_message = message.with_content((TextPart(text=text),), role=Role.USER)
     system = files("layover.memory").joinpath(f"prompts/{task}.md").read_text("utf-8")
     return Prompt(model=model, system=system, messages=(user_message,), task=task)
 

@@ -2,7 +2,9 @@
 
 from enum import StrEnum
 
+from layover.errors import RunFailed
 from layover.values.base import Value
+from layover.values.text import sanitise
 
 
 class Status(StrEnum):
@@ -37,3 +39,8 @@ class ErrorInfo(Value):
 
     type: str
     message: str
+
+    @classmethod
+    def of(cls, failure: RunFailed) -> "ErrorInfo":
+        """Return what is stored of a failure: its message may quote an author's or a provider's text."""
+        return cls(type=failure.type, message=sanitise(failure.message))
