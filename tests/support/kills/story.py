@@ -19,8 +19,9 @@ BY_THE_CLOCK = ("sweep ", "migrate ")
 """Functions whose work is part of a run's story only if its scenario says so."""
 CLOCKED = frozenset({"DynamoTable.write EVENT", "DynamoTable.get META"})
 """Work that is repeated at intervals."""
-CALM = ("(running)", "(running, waiting)", "(queued)")
-"""States of runs that need nothing of the sweeper: whether it looks at one is a matter of time."""
+CALM = ("(running)", "(running, waiting)", "(queued)", "(running, decided, tired)")
+"""States of runs that need nothing of the sweeper: whether it looks at one is a matter of time. Settle is
+about to end a run whose attempts are used up."""
 FOLLOWING = re.compile(r".*(\bSUB\b|ApiGatewaySockets).*")
 """Work for followers by socket: how much is sent at once, and which process sends it, is a matter of
 chance."""
@@ -209,6 +210,10 @@ NEXT_PAGE = ("DynamoTable.query EVENT", "DynamoTable.query STEP")
 """Queries by which `extract` retires a run of more records than a page has."""
 WAITING_CALL = re.compile(r"DynamoTable\.get STEP#\d+#CALL#\S+")
 """The sweeper's look at a call that waits."""
+TOKEN = re.compile(r"DynamoTable\.transact META STEP#\d+#CALL#[^\s=]+")
+"""The write of a call's task token, which fails if the decision was there first."""
+SAVED_TOKEN = re.compile(r"DynamoTable\.get STEP#\d+#CALL#[^\s=]+")
+"""The look at the call that follows such a write."""
 
 
 def by_the_clock(point: Point, stories: Sequence[Story]) -> bool:
@@ -224,12 +229,21 @@ def by_the_clock(point: Point, stories: Sequence[Story]) -> bool:
         return True  # an environment remembers it for some seconds, for all runs
     if point.function == "sweep" and WAITING_CALL.fullmatch(point.point):
         return True  # how long it has waited is counted by whichever sweep finds the run waiting
+    if point.function == "resume" and _is_of_token(point):
+        return True  # whether a decision or its token comes first is chance
     if point.function == "extract" and point.point.startswith(NEXT_PAGE):
         return True  # where a page of the run's records ends depends on its batches of events
     if point.function == "api" and point.point.startswith(DELETING):
         return True  # a request erases for two seconds, and the sweeper what is left
     key = (point.function, point.point, point.k)
-    return not all(key in _passed(story) for story in stories)
+    marks = "<X" if point.when == "after" else ">"
+    return not all(key in _passed(story, marks) for story in stories)
+
+
+def _is_of_token(point: Point) -> bool:
+    if SAVED_TOKEN.fullmatch(point.point):
+        return True
+    return point.when == "after" and TOKEN.fullmatch(point.point) is not None
 
 
 def is_calm(point: Point) -> bool:
