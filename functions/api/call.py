@@ -18,7 +18,7 @@ from layover.values.cursor import MAX_CURSOR
 from layover.values.deployment.access import Access, Actor
 from layover.values.page import Page
 from layover.values.runs.event import EventPage
-from layover.values.runs.run import Run, RunGlimpse
+from layover.values.runs.views import Run, RunGlimpse
 
 _ENVELOPE = 10_000
 """Bytes of a page around its runs, including a cursor."""

@@ -10,7 +10,7 @@ from api.call import Cursor, Limit, answer_page, answer_run, call_of, new_router
 from api.documented import also, answers
 from layover.approvals import decide as approvals
 from layover.values.page import Page
-from layover.values.runs.run import ApproverItem, OpenApproval, Run, RunGlimpse
+from layover.values.runs.views import ApproverItem, OpenApproval, Run, RunGlimpse
 
 router = new_router()
 _TAGS = ["approvals"]

@@ -29,7 +29,7 @@ from layover.runs import read as runs
 from layover.runs.accept import StartRun, keyed, start_run
 from layover.values.page import Page
 from layover.values.runs.event import EventPage
-from layover.values.runs.run import Run
+from layover.values.runs.views import Run
 
 router = new_router()
 _TAGS = ["runs"]

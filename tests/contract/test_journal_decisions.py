@@ -8,7 +8,8 @@ import pytest
 
 from layover.errors import DecisionAlreadyMade, Fenced
 from layover.ports import CancelAsked
-from layover.values.runs.run import CallRecord, CallState, DecisionKind, OpenApproval, Status
+from layover.values.runs.run import CallRecord, CallState, DecisionKind, Status
+from layover.values.runs.views import OpenApproval
 from support.worlds.journal import JournalBench, cancelled, open_by, planned, settled
 
 EMPTY: list[str] = []

@@ -8,7 +8,8 @@ from hypothesis import given
 
 from layover.values.message import DataPart, Message, Role
 from layover.values.runs.event import Event
-from layover.values.runs.run import Run, Status
+from layover.values.runs.run import Status
+from layover.values.runs.views import Run
 from support.examples import examples
 from support.worlds.random_runs import NEVER_TWICE, Driver, Script, scripts
 from support.worlds.runs import ANN, Power

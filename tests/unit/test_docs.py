@@ -311,8 +311,8 @@ def test_objects_have_the_fields_of_the_code() -> None:
     from layover.threads.memory_view import ThreadMemory
     from layover.values.message import Message
     from layover.values.runs.audit import AuditRow
-    from layover.values.runs.run import Pending, Run
     from layover.values.runs.usage import Usage
+    from layover.values.runs.views import Pending, Run
     from layover.values.thread import Thread
 
     text = " ".join(section("reference/http-api.md", "Objects").split())

@@ -8,7 +8,7 @@ import pytest
 
 from integration.api.kit import Api
 from layover.values.runs.decision import ApprovalRule
-from layover.values.runs.run import Run
+from layover.values.runs.views import Run
 from support.worlds.services import ANN, BOB
 
 RULE = ApprovalRule(by=("finance",), quorum=2)

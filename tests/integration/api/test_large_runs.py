@@ -17,7 +17,8 @@ from layover import keys
 from layover.context.transcript import response_messages
 from layover.values.message import Message, Role, TextPart
 from layover.values.runs.event import AgentEnd
-from layover.values.runs.run import CallRecord, Run, Status
+from layover.values.runs.run import CallRecord, Status
+from layover.values.runs.views import Run
 
 GZIP = {"Accept-Encoding": "gzip, br"}
 LAMBDA = 6 * 1024 * 1024

@@ -15,8 +15,9 @@ from layover.testing import MemoryMetrics, ScriptedModel, call, say
 from layover.values.metrics import Metric
 from layover.values.prompt import Prompt, Reply
 from layover.values.runs.payload import CompactPayload
-from layover.values.runs.run import Run, RunSnapshot, Status
+from layover.values.runs.run import RunSnapshot, Status
 from layover.values.runs.usage import Usage
+from layover.values.runs.views import Run
 from support.worlds.runs import ANN, Bench
 
 A_TOKEN = "word"

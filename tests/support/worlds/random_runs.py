@@ -14,7 +14,7 @@ from layover.runs.cancel import cancel
 from layover.testing import ScriptedModel, call, calls, say
 from layover.values.message import Role
 from layover.values.prompt import Prompt
-from layover.values.runs.run import Run
+from layover.values.runs.views import Run
 from support.worlds.runs import ANN, Bench, Crash, Power
 
 SIMPLE = ("plain", "once", "raises", "approve", "offer", "unknown", "invalid")

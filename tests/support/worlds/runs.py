@@ -41,7 +41,8 @@ from layover.values.runs.payload import (
     TurnPayload,
     WaitingCall,
 )
-from layover.values.runs.run import Run, RunMeta, Status
+from layover.values.runs.run import RunMeta, Status
+from layover.values.runs.views import Run
 from layover.values.thread import ThreadHead
 from support.worlds.builder import build_runtime
 

@@ -28,7 +28,6 @@ from layover.values.runs.run import (
     CallState,
     FinishReason,
     Outcome,
-    Run,
     Status,
     StepRecord,
     Suspension,
@@ -36,6 +35,7 @@ from layover.values.runs.run import (
     ToolMessageSlot,
 )
 from layover.values.runs.usage import Usage
+from layover.values.runs.views import Run
 from layover.values.thread import Thread, ThreadHead
 from support.worlds.builder import build_runtime
 

@@ -12,7 +12,8 @@ from layover.errors import DecisionAlreadyMade, DecisionInvalid, NotFound
 from layover.runs import read as runs
 from layover.threads import threads
 from layover.values.deployment.access import Actor
-from layover.values.runs.run import DecisionKind, Run, Status, SuspensionKind
+from layover.values.runs.run import DecisionKind, Status, SuspensionKind
+from layover.values.runs.views import Run
 from support.worlds.services import ANN, BOB, ServiceBench
 
 ME = Actor(sub=ANN)

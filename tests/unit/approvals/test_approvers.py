@@ -17,7 +17,8 @@ from layover.runs.cancel import cancel
 from layover.threads import threads
 from layover.values.deployment.access import Actor
 from layover.values.runs.decision import ApprovalRule
-from layover.values.runs.run import CallState, Run, RunGlimpse, SuspensionKind
+from layover.values.runs.run import CallState, SuspensionKind
+from layover.values.runs.views import Run, RunGlimpse
 from support.worlds.services import ANN, ServiceBench
 
 APPROVE, DENY = DecisionRequest(Verdict.APPROVE), DecisionRequest(Verdict.DENY)

@@ -21,7 +21,7 @@ from layover.approvals.audit import list_decisions
 from layover.runs.cancel import cancel
 from layover.values.runs.audit import AuditRow
 from layover.values.runs.decision import DecisionNote
-from layover.values.runs.run import Run
+from layover.values.runs.views import Run
 from support.worlds.runs import ANN, Bench, Ledger, Power, answers, suspended
 
 

@@ -10,7 +10,8 @@ from layover.errors import DecisionAlreadyMade
 from layover.runs import read as runs
 from layover.runs.cancel import cancel
 from layover.values.deployment.access import Actor
-from layover.values.runs.run import CallRecord, CallState, Run, SuspensionKind
+from layover.values.runs.run import CallRecord, CallState, SuspensionKind
+from layover.values.runs.views import Run
 from support.worlds.services import ANN, ServiceBench
 
 ME = Actor(sub=ANN)

@@ -24,7 +24,8 @@ from layover.runs.cancel import cancel
 from layover.testing import ScriptedModel, call, calls, fail, say
 from layover.values.message import DataPart, Role
 from layover.values.prompt import Prompt
-from layover.values.runs.run import MAX_WINDOW, Run, Status
+from layover.values.runs.run import MAX_WINDOW, Status
+from layover.values.runs.views import Run
 from support.worlds.runs import ANN, Bench, Ledger, told, types, with_tools
 
 Script = dict[str, list[Any]]

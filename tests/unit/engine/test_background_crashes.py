@@ -15,7 +15,8 @@ from layover.testing import ScriptedModel, call, calls, say
 from layover.values.message import DataPart, Message, Role
 from layover.values.prompt import Prompt
 from layover.values.runs.event import Event
-from layover.values.runs.run import Run, Status
+from layover.values.runs.run import Status
+from layover.values.runs.views import Run
 from support.worlds.runs import ANN, Bench, Power, told
 
 INTERRUPTED = "may or may not have taken effect"

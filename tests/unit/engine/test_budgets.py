@@ -8,8 +8,9 @@ import pytest
 from layover import Agent, Limits, tool
 from layover.adapters.inmemory.model import call, calls, say
 from layover.values.prompt import Reply
-from layover.values.runs.run import Run, Status
+from layover.values.runs.run import Status
 from layover.values.runs.usage import Usage
+from layover.values.runs.views import Run
 from support.worlds.runs import Bench, suspended
 
 

@@ -12,8 +12,9 @@ from pydantic import BaseModel
 from layover import Agent, ToolContext, tool
 from layover.adapters.inmemory.model import call, calls, say
 from layover.values.runs.event import Event
-from layover.values.runs.run import Run, Status
+from layover.values.runs.run import Status
 from layover.values.runs.usage import Usage
+from layover.values.runs.views import Run
 from support.examples import share
 from support.worlds.runs import Bench, Power, answers, answers_of, told, types
 

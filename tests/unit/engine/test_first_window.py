@@ -10,7 +10,8 @@ from layover import Agent, Hook, Limits, ToolCall, tool
 from layover.adapters.inmemory.model import call, calls, say
 from layover.adapters.journal.items.table import Action, Put
 from layover.values.deployment.settings import Settings
-from layover.values.runs.run import CallState, Run
+from layover.values.runs.run import CallState
+from layover.values.runs.views import Run
 from support.worlds.runs import Bench, Ledger, answers, told
 
 

@@ -10,7 +10,8 @@ import pytest
 from layover import Agent, tool
 from layover.adapters.inmemory.model import call, calls, say
 from layover.runs.cancel import cancel
-from layover.values.runs.run import OnBusy, Run, Status
+from layover.values.runs.run import OnBusy, Status
+from layover.values.runs.views import Run
 from support.worlds.loops import LoopClock, played
 from support.worlds.runs import ANN, Bench, told
 

@@ -7,7 +7,8 @@ import pytest
 from layover import Agent, tool
 from layover.adapters.inmemory.model import ScriptedModel, call, calls, say
 from layover.errors import DefinitionError
-from layover.values.runs.run import Run, Status
+from layover.values.runs.run import Status
+from layover.values.runs.views import Run
 from support.worlds.runs import Bench, Power, answers_of, types
 
 SCRIPT: dict[str, list[Any]] = {

@@ -22,7 +22,8 @@ from layover import (
 )
 from layover.testing import call, calls, say
 from layover.values.prompt import Prompt
-from layover.values.runs.run import Run, Status
+from layover.values.runs.run import Status
+from layover.values.runs.views import Run
 from support.worlds.runs import ANN, Bench, Power, answers_of, told
 
 SCRIPT = {

@@ -28,7 +28,8 @@ from layover.ports import ChatModel
 from layover.testing import ScriptedModel, call, calls, say
 from layover.values.message import Role
 from layover.values.runs.event import Event
-from layover.values.runs.run import Run, Status
+from layover.values.runs.run import Status
+from layover.values.runs.views import Run
 from support.worlds.runs import Bench, Crash, told, types
 
 

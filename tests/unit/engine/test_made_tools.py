@@ -7,7 +7,8 @@ import pytest
 from layover import Agent, DefinitionError, RunContext, tool
 from layover.engine.tools.search import found
 from layover.testing import call, say
-from layover.values.runs.run import Run, Status
+from layover.values.runs.run import Status
+from layover.values.runs.views import Run
 from support.worlds.runs import ANN, Bench
 
 

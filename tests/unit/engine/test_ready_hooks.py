@@ -26,7 +26,8 @@ from layover import (
 from layover.clock import ManualClock
 from layover.testing import call, say
 from layover.values.message import Role
-from layover.values.runs.run import Run, Status
+from layover.values.runs.run import Status
+from layover.values.runs.views import Run
 from support.worlds.runs import Bench, told
 
 NOW = ManualClock().now()

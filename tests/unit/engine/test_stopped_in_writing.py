@@ -14,7 +14,8 @@ from layover.adapters.inmemory.blobs import MemoryBlobs
 from layover.adapters.inmemory.model import call, calls, say
 from layover.adapters.journal.items.table import Action, Put
 from layover.values.runs.event import Finish
-from layover.values.runs.run import CallState, Run, Status
+from layover.values.runs.run import CallState, Status
+from layover.values.runs.views import Run
 from support.worlds.loops import LoopClock, LoopDeadline, played
 from support.worlds.runs import ANN, Bench, Ledger, answers, suspended, told, types
 

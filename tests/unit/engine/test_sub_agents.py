@@ -14,7 +14,8 @@ from layover.values.message import Message, ToolResultPart
 from layover.values.prompt import Prompt
 from layover.values.runs.event import Event
 from layover.values.runs.model_settings import RunChoice
-from layover.values.runs.run import Run, Status
+from layover.values.runs.run import Status
+from layover.values.runs.views import Run
 from support.worlds.runs import ANN, Bench, Ledger, answers_of, told, types
 
 Script = dict[str, list[Any]]

@@ -12,7 +12,8 @@ from pydantic import BaseModel, Json, field_validator
 from layover import Agent, ToolContext, tool
 from layover.adapters.inmemory.model import call, calls, say
 from layover.values.message import Role
-from layover.values.runs.run import Run, Status
+from layover.values.runs.run import Status
+from layover.values.runs.views import Run
 from support.worlds.runs import Bench, nested, seen, told, types
 
 

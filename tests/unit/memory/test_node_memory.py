@@ -18,7 +18,8 @@ from layover.memory.node.store import COMPRESS_ABOVE, NodeLog
 from layover.threads import threads
 from layover.values.deployment.settings import Settings
 from layover.values.message import FilePart, Message, Role, TextPart
-from layover.values.runs.run import Run, Status
+from layover.values.runs.run import Status
+from layover.values.runs.views import Run
 from layover.wiring import in_memory_runtime
 from support.worlds.runs import ANN, Bench
 

@@ -25,7 +25,8 @@ from layover.values.metrics import Metric
 from layover.values.page import Page
 from layover.values.runs.event import Event, TextDelta
 from layover.values.runs.payload import RunPayload
-from layover.values.runs.run import Decision, DecisionKind, OnBusy, Run, Status
+from layover.values.runs.run import Decision, DecisionKind, OnBusy, Status
+from layover.values.runs.views import Run
 from support.worlds.runs import ANN, Bench, Ledger, types
 
 PATIENCE = timedelta(seconds=60)

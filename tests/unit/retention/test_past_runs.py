@@ -11,7 +11,7 @@ from layover.clock import ManualClock
 from layover.errors import NewerFormat, NotFound
 from layover.ids import RandomIds, made_at
 from layover.runs import read as runs
-from layover.values.runs.run import Run
+from layover.values.runs.views import Run
 from support.worlds.runs import ANN, Bench, answers_of
 
 SCRIPT = {

@@ -28,7 +28,8 @@ from layover.runs.accept import PATIENCE_S, StartRun, keyed, start_run
 from layover.runs.read import Pace
 from layover.threads import threads
 from layover.values.message import DataPart, FilePart, InputPart, TextPart
-from layover.values.runs.run import OnBusy, Run, RunMeta, Status
+from layover.values.runs.run import OnBusy, RunMeta, Status
+from layover.values.runs.views import Run
 from support.worlds.services import ANN, BOB, ManualPace, ServiceBench
 
 

@@ -16,7 +16,7 @@ from layover.runs.read import Pace
 from layover.threads import threads
 from layover.values.lease import LeaseKind
 from layover.values.page import Page
-from layover.values.runs.run import Run
+from layover.values.runs.views import Run
 from layover.values.thread import Thread
 from support.worlds.services import ANN, BOB, ManualPace, ServiceBench
 

@@ -70,8 +70,9 @@ if TYPE_CHECKING:
     from layover.values.prompt import Embedded
     from layover.values.runs.event import Event
     from layover.values.runs.model_settings import ModelSettings
-    from layover.values.runs.run import ErrorInfo, FinishReason, Pending, Run, Status
+    from layover.values.runs.run import ErrorInfo, FinishReason, Status
     from layover.values.runs.usage import Usage
+    from layover.values.runs.views import Pending, Run
     from layover.values.thread import Thread
 
 _HOME = {
@@ -143,7 +144,8 @@ _HOME = {
         "ToolResultPart",
     ),
     "values.prompt": ("Embedded",),
-    "values.runs.run": ("ErrorInfo", "FinishReason", "Pending", "Run", "Status"),
+    "values.runs.run": ("ErrorInfo", "FinishReason", "Status"),
+    "values.runs.views": ("Pending", "Run"),
     "values.thread": ("Thread",),
     "values.runs.usage": ("Usage",),
 }

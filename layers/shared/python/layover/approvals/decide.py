@@ -37,18 +37,15 @@ from layover.values.page import Page
 from layover.values.runs.event import ToolCallApproval, ToolCallDecided
 from layover.values.runs.run import (
     HOOKS_TOOL,
-    ApproverItem,
     CallRecord,
     CallState,
     Decision,
     DecisionKind,
-    OpenApproval,
-    Run,
-    RunGlimpse,
     RunSnapshot,
     Suspension,
     SuspensionKind,
 )
+from layover.values.runs.views import ApproverItem, OpenApproval, Run, RunGlimpse
 from layover.values.text import json_size, sanitise
 
 MAX_DECISION = 1024 * 1024

@@ -8,8 +8,9 @@ from pydantic import Field
 from layover.declare.agents.generics import Output
 from layover.values.base import Value
 from layover.values.message import InputPart, Message
-from layover.values.runs.run import ErrorInfo, FinishReason, Pending, Status
+from layover.values.runs.run import ErrorInfo, FinishReason, Status
 from layover.values.runs.usage import Usage
+from layover.values.runs.views import Pending
 
 Input = str | Sequence[InputPart | dict[str, Any]]
 """A text, or parts (objects, or dicts of the shapes in docs/reference/http-api.md#objects)."""

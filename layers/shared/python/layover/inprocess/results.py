@@ -7,7 +7,8 @@ from pydantic_core import to_json
 from layover.declare.agent import Agent
 from layover.declare.hooks.base import defines
 from layover.declare.result import Result
-from layover.values.runs.run import Run, Status
+from layover.values.runs.run import Status
+from layover.values.runs.views import Run
 
 
 def result_of(run: Run, agent: Agent) -> Result:

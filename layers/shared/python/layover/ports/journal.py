@@ -16,11 +16,11 @@ from layover.values.runs.run import (
     CallRecord,
     Decision,
     OnBusy,
-    OpenApproval,
     Outcome,
     RunMeta,
     RunSnapshot,
 )
+from layover.values.runs.views import OpenApproval
 from layover.values.thread import ThreadHead
 
 

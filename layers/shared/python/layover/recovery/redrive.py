@@ -7,7 +7,8 @@ from layover.ports import Runtime
 from layover.runs.finish import start_execution
 from layover.runs.read import snapshot_of
 from layover.runs.views import run_view
-from layover.values.runs.run import Run, RunMeta, Status
+from layover.values.runs.run import RunMeta, Status
+from layover.values.runs.views import Run
 
 PAUSE = timedelta(minutes=1)
 """The least time between two redrives of a run: each asks people anew for the decisions that it waits for."""

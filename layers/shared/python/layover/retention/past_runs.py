@@ -8,7 +8,7 @@ from layover.ids import made_at
 from layover.ports import Runtime
 from layover.runs.views import last_text
 from layover.values.memory.context import PastRun
-from layover.values.runs.run import Run
+from layover.values.runs.views import Run
 
 VERSION = 2
 """The version of a tree. Before 2 it had the run's ids and text, and each field that has its default."""

@@ -36,11 +36,11 @@ from layover.values.runs.run import (
     INTERRUPTED_TOOLS_HAVE,
     RECORDS_SLACK,
     OnBusy,
-    Run,
     RunMeta,
     RunSnapshot,
     Status,
 )
+from layover.values.runs.views import Run
 from layover.values.text import json_size, sanitise
 from layover.values.thread import ThreadHead
 

@@ -34,10 +34,10 @@ from layover.values.runs.run import (
     DecisionKind,
     FinishReason,
     Outcome,
-    Run,
     Status,
     Via,
 )
+from layover.values.runs.views import Run
 from layover.values.thread import ThreadHead
 
 logger = logging.getLogger("layover")

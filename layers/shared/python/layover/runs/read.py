@@ -17,7 +17,8 @@ from layover.threads.threads import head_of
 from layover.values.cursor import decode_cursor_field, encode_cursor
 from layover.values.page import Page
 from layover.values.runs.event import EventPage
-from layover.values.runs.run import Run, RunMeta, RunSnapshot, Status
+from layover.values.runs.run import RunMeta, RunSnapshot, Status
+from layover.values.runs.views import Run
 
 MAX_WAIT = 25.0
 """Seconds: API Gateway gives up after 30."""

@@ -7,17 +7,8 @@ from layover.context.frames import calls_at, steps_at, usage_at
 from layover.context.transcript import own_steps, response_messages, step_messages
 from layover.values.message import Message, Role, ToolCallPart
 from layover.values.runs.child import ChildRun
-from layover.values.runs.run import (
-    CallRecord,
-    CallState,
-    Pending,
-    Run,
-    RunMeta,
-    RunSnapshot,
-    Status,
-    StepRecord,
-    UnexecutedCall,
-)
+from layover.values.runs.run import CallRecord, CallState, RunMeta, RunSnapshot, Status, StepRecord
+from layover.values.runs.views import Pending, Run, UnexecutedCall
 from layover.values.thread import ActiveRun, Thread, ThreadHead
 
 

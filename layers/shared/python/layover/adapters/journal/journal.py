@@ -64,12 +64,12 @@ from layover.values.runs.run import (
     CallRecord,
     Decision,
     OnBusy,
-    OpenApproval,
     Outcome,
     RunMeta,
     RunSnapshot,
     Status,
 )
+from layover.values.runs.views import OpenApproval
 from layover.values.thread import ThreadHead
 
 _STEPS_END = STEP_PREFIX + "~"

@@ -15,11 +15,11 @@ from layover.values.runs.run import (
     DecisionKind,
     ErrorInfo,
     FinishReason,
-    Pending,
     Status,
     Via,
 )
 from layover.values.runs.usage import Usage
+from layover.values.runs.views import Pending
 
 
 class BaseEvent(Value):

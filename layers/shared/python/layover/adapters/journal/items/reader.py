@@ -5,7 +5,8 @@ from layover.adapters.journal.items.records import call_from, is_call, run_from,
 from layover.adapters.journal.items.table import Item, Table
 from layover.errors import LayoverError
 from layover.keys import INPUT
-from layover.values.runs.run import CallRecord, OpenApproval, RunMeta, RunSnapshot, StepRecord
+from layover.values.runs.run import CallRecord, RunMeta, RunSnapshot, StepRecord
+from layover.values.runs.views import OpenApproval
 
 _INPUTS_KEPT = 16
 """Items that a process remembers, the newest ones: compressed, most have a few KB."""
