@@ -169,6 +169,24 @@ def test_markup_in_an_answer_is_text(enter: Enter, brain: Brain) -> None:
     assert ann.page.locator(".answer .prose a").count() == 0
 
 
+def test_decision_of_a_hook_and_a_growing_output_are_shown(enter: Enter, brain: Brain) -> None:
+    ann = enter().sign_in()
+    hold = threading.Event()
+    report = '{"order": "A-1", "verdict": "' + LONG + '"}'
+    refund = call("refund", order_id="A-1", amount=600)
+    ann.begin(brain.plan(refund, say(report, hold=hold)), "inspector")
+    ann.sees("Refusal refused the call: more than 100 euros")
+    output = ann.page.locator("details", has_text="Output")
+    output.get_by_text("word20").wait_for()
+    assert "word40" not in (output.text_content() or "")
+    ann.picture("output")
+    hold.set()
+    ann.answered()
+    output.get_by_text("word40").wait_for()
+    ann.button("Timeline").click()
+    ann.sees("refund: Refusal refused the call: more than 100 euros")
+
+
 def test_file_goes_with_a_message_and_comes_back(enter: Enter, brain: Brain) -> None:
     ann = enter().sign_in()
     file: FilePayload = {"name": "notes.txt", "mimeType": "text/plain", "buffer": b"hello"}

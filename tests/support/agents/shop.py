@@ -9,12 +9,16 @@ from pydantic import BaseModel
 from layover import (
     Agent,
     EpisodicMemory,
+    Hook,
+    HookContext,
     Memory,
     NodeMemory,
     ObservationalMemory,
+    Refuse,
     RollingSummary,
     SemanticRecall,
     TokenBuffer,
+    ToolCall,
     ToolContext,
     WorkingMemory,
     tool,
@@ -149,6 +153,26 @@ clerk = Agent(
     memory=Memory(history=NodeMemory("desk")),
 )
 plain = Agent(name="plain", model="openai/fake-1", instructions="You chat.")
+
+
+class Refusal(Hook):
+    """Refuses large refunds."""
+
+    def before_tool(self, ctx: HookContext, call: ToolCall) -> Refuse | None:
+        too_large = call.tool_name == "refund" and call.args["amount"] > 100
+        return Refuse("more than 100 euros") if too_large else None
+
+
+class Report(BaseModel):
+    """The output of an inspector."""
+
+    order: str
+    verdict: str
+
+
+inspector = Agent(
+    name="inspector", model="openai/fake-1", tools=TOOLS, hooks=[Refusal()], output=Report
+)
 
 
 class Notes(BaseModel):

@@ -54,6 +54,7 @@ function Call({ call, onDecided, openFile }) {
       ${call.data.length > 0 && html`<p class="label">${S.call.progress}</p><pre tabindex="0"><code>${call.data.map(shown).join("\n")}</code></pre>`}
       ${call.hasResult && html`<p class="label">${S.call.result}</p><pre tabindex="0"><code>${shown(call.result)}</code></pre>`}
     </details>
+    ${call.hooks.map((each, n) => html`<p key=${n} class="quiet small note">${S.call.hook(each)}</p>`)}
     ${decision?.decision && html`<p class="quiet small note">${S.decide.by(S.decide.decided[decision.decision] || decision.decision, decision.decided_by || "")}${decision.reason ? `: ${decision.reason}` : ""}</p>`}
     ${call.blocks.length > 0 && html`<section class="nested" aria-label=${`${S.call.agent} ${call.name}`}><${Blocks} blocks=${call.blocks} onDecided=${onDecided} openFile=${openFile} /></section>`}
     ${call.pending && html`<${Decision} key=${`${call.id}-${call.pending.attempt}`} pending=${call.pending} onDecided=${onDecided} />`}

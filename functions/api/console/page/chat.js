@@ -98,6 +98,7 @@ function Live({ view, openFile, changed }) {
   const waits = view.waiting.size > 0;
   const quiet = view.status === "running" && !waits;
   return html`<${Blocks} blocks=${view.blocks} openFile=${openFile} onDecided=${changed} />
+    ${view.output !== undefined && html`<${Output} value=${view.output} />`}
     ${quiet && html`<p class="typing" role="status"><span class="hidden">${S.nav.running}</span><i></i><i></i><i></i></p>`}
     ${view.error && html`<p class="trouble">${view.error.type}: ${view.error.message}</p>`}`;
 }
@@ -105,8 +106,10 @@ function Live({ view, openFile, changed }) {
 function Outcome({ run }) {
   const reason = run.finish_reason && run.finish_reason !== "stop" ? S.chat.stopped[run.finish_reason] : null;
   return html`${run.error ? html`<div class="trouble" role="alert"><p>${run.error.type}: ${run.error.message}</p></div>` : reason && html`<p class="quiet small">${reason}</p>`}
-    ${run.output !== null && run.output !== undefined && html`<details class="reasoning" open><summary>${S.chat.output}</summary><pre tabindex="0"><code>${JSON.stringify(run.output, null, 2)}</code></pre></details>`}`;
+    ${run.output !== null && run.output !== undefined && html`<${Output} value=${run.output} />`}`;
 }
+
+const Output = ({ value }) => html`<details class="reasoning" open><summary>${S.chat.output}</summary><pre tabindex="0"><code>${JSON.stringify(value, null, 2)}</code></pre></details>`;
 
 /** Where messages are written. `onSend(input)` answers whether it was taken. */
 export function Composer({ agent, text = "", busy, sending, onSend, onStop, autofocus = true }) {

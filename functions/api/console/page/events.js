@@ -56,7 +56,7 @@ function append(blocks, kind, key, text) {
 function callIn(view, blocks, id, name, args) {
   let call = view.calls.get(id);
   if (!call) {
-    call = { kind: "call", id, name, args, status: "planned", blocks: [], data: [] };
+    call = { kind: "call", id, name, args, status: "planned", blocks: [], data: [], hooks: [] };
     view.calls.set(id, call);
     blocks.push(call);
   }
@@ -109,6 +109,8 @@ const HANDLERS = {
       else if (part.type === "data") blocks.push({ kind: "data", name: part.name, data: part.data });
     }
   },
+  "output-delta": (view, event, blocks, path) => { if (!path) view.output = event.output; },
+  "hook-decision": (view, event, blocks) => callIn(view, blocks, event.tool_call_id, event.tool_name, event.args || {}).hooks.push(event),
   "tool-execution-start": (view, event, blocks) => {
     const call = callIn(view, blocks, event.tool_call_id, event.tool_name, event.args);
     Object.assign(call, { status: "running", args: event.args ?? call.args, pending: null });

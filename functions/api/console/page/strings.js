@@ -110,6 +110,8 @@ export const S = {
     denied: "denied",
     progress: "Progress",
     agent: "sub-agent",
+    hooked: { allow: "allowed the call", answer: "answered in its place", refuse: "refused the call", suspend: "asks a person", change: "changed the arguments" },
+    hook: ({ hook, decision, reason }) => `${hook} ${S.call.hooked[decision] || decision}${reason ? `: ${reason}` : ""}`,
   },
   decide: {
     asks: (name) => `Allow ${name}?`,

@@ -5,7 +5,7 @@ import { S } from "./strings.js";
 const WAIT_SHARE = 0.12;
 /** Of the drawn width, at most, is one wait. */
 
-/** Spans of a run: model, tools and waits, with their beginnings and ends in milliseconds. */
+/** Spans of a run: model, tools, waits and hooks' decisions, with their beginnings and ends in milliseconds. */
 export function spansOf(events) {
   const spans = [], open = new Map();
   let at = 0;
@@ -30,6 +30,7 @@ export function spansOf(events) {
       case "tool-execution-end": end(`tool ${event.tool_call_id}`, { failed: event.is_error }); break;
       case "tool-call-suspended": start(`wait ${event.tool_call_id}`, { kind: "wait", name: event.tool_name }); break;
       case "tool-call-decided": end(`wait ${event.tool_call_id}`, { decision: event.decision }); break;
+      case "hook-decision": spans.push({ kind: "hook", name: `${event.tool_name}: ${S.call.hook(event)}`, from: at, to: at }); break;
       case "finish": if (!path) for (const key of [...open.keys()]) end(key, { failed: event.status === "failed" }); break;
       default:
     }
