@@ -12,13 +12,10 @@ import pytest
 from pydantic import BaseModel, ValidationError
 
 from layover import ConfigurationError, ToolContext, tool
+from layover.declare.approval import APPROVAL_SCHEMA
 from layover.declare.context import SuspendRequest
-from layover.declare.tool import (
-    APPROVAL_SCHEMA,
-    Tool,
-    invalid_input,
-    invalid_suspend_payload,
-)
+from layover.declare.schemas.render import invalid_input, invalid_suspend_payload
+from layover.declare.tool import Tool
 
 
 class Kind(Enum):

@@ -16,6 +16,18 @@ MAX_QUORUM = 20
 GROUP = re.compile(r"[^\s,;\[\]\"]{1,128}")
 """Names of groups without blanks: a gateway passes a token's groups on as one text, separated by blanks."""
 
+APPROVAL_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "approved": {"type": "boolean"},
+        "args": {"type": ["object", "null"]},
+        "reason": {"type": ["string", "null"]},
+    },
+    "required": ["approved"],
+    "additionalProperties": False,
+}
+"""The JSON that resumes a call waiting for an approval (docs/behaviour.md#approvals)."""
+
 Predicate = Callable[[dict[str, Any], ToolContext], bool | Awaitable[bool]]
 
 

@@ -9,7 +9,8 @@ from pydantic import Field
 from layover.declare.result import Result
 from layover.declare.schemas import checks
 from layover.declare.schemas.signature import read
-from layover.declare.tool import AnyTool, Delegate, Options, Tool
+from layover.declare.tool import AnyTool, Tool
+from layover.declare.tools.options import Delegate, Options
 from layover.errors import DefinitionError
 
 MAX_DEPTH = 5

@@ -2,7 +2,6 @@
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import timedelta
 from functools import cached_property, update_wrapper
 from typing import Any, Generic, overload
@@ -17,79 +16,15 @@ from layover.declare.context import ToolContext
 from layover.declare.schemas import checks
 from layover.declare.schemas import json_schema as schema
 from layover.declare.schemas.given_schema import given_signature
-from layover.declare.schemas.render import (
-    as_text,
-    format_error,
-    invalid_input,
-    invalid_suspend_payload,
-    json_text,
-    jsonable,
-)
-from layover.declare.schemas.signature import InvalidArgs, Signature, ToolArgs, caller_scope, read
+from layover.declare.schemas.render import as_text, json_text, jsonable
+from layover.declare.schemas.signature import Signature, ToolArgs, caller_scope, read
+from layover.declare.tools.options import Delegate, Options, ToMessage, options_of, takes
 from layover.errors import ConfigurationError, DefinitionError
 from layover.values.prompt import ToolSpec
 from layover.values.runs.decision import ApprovalRule
 
-__all__ = [
-    "APPROVAL_SCHEMA",
-    "InvalidArgs",
-    "Tool",
-    "ToolArgs",
-    "format_error",
-    "invalid_input",
-    "invalid_suspend_payload",
-    "tool",
-]
-
 P = ParamSpec("P", default=...)
 R = TypeVar("R", default=Any)
-
-APPROVAL_SCHEMA: dict[str, Any] = {
-    "type": "object",
-    "properties": {
-        "approved": {"type": "boolean"},
-        "args": {"type": ["object", "null"]},
-        "reason": {"type": ["string", "null"]},
-    },
-    "required": ["approved"],
-    "additionalProperties": False,
-}
-"""The JSON that resumes a call waiting for an approval (docs/behaviour.md#approvals)."""
-
-_LONGEST_WAIT = timedelta(days=365)
-"""A Step Functions execution lives for a year at most."""
-
-ToMessage = Callable[..., Any]
-
-
-@dataclass(frozen=True)
-class Delegate:
-    """The agent that a tool stands for. `memory`: its own Memory settings apply to it; `background`: its
-    caller does not wait for it."""
-
-    agent: Any
-    """An `Agent`; its module imports this one."""
-    memory: bool = False
-    background: bool = False
-
-
-@dataclass(frozen=True)
-class Options:
-    """The options given to `@tool(...)`."""
-
-    needs_approval: bool | Predicate | Approval = False
-    suspend: Any = None
-    resume: Any = None
-    expires_after: timedelta | None = None
-    idempotent: bool = False
-    trusted: bool = False
-    to_model_output: Callable[..., Any] | None = None
-    to_message: ToMessage | None = None
-    timeout: timedelta | None = None
-    retries: int | None = None
-    max_calls: int | None = None
-    delegate: Delegate | None = None
-    handoff: str | None = None
 
 
 class Tool(Generic[P, R]):
@@ -252,7 +187,7 @@ class Tool(Generic[P, R]):
     def _seen(self, args: ToolArgs, result: Any) -> tuple[Any, ...]:
         """Return the arguments of `to_message`: the result, or the arguments (a dict) and the result."""
         assert self.options.to_message is not None
-        takes_both = _takes(self.options.to_message, 2)
+        takes_both = takes(self.options.to_message, 2)
         return (args.for_predicate(), result) if takes_both else (result,)
 
     def _need(self, adapter: TypeAdapter[Any] | None) -> TypeAdapter[Any]:
@@ -351,7 +286,7 @@ def tool_from_schema(
         name=name,
         description=description,
         signature=signature,
-        options=_options(name, signature, dict(options)),
+        options=options_of(name, signature, dict(options)),
     )
 
 
@@ -370,63 +305,5 @@ def _make(fn: Callable[P, R], scope: Mapping[str, Any], given: dict[str, Any]) -
         name=name,
         description=inspect.cleandoc(fn.__doc__ or "") if description is None else description,
         signature=signature,
-        options=_options(name, signature, given),
+        options=options_of(name, signature, given),
     )
-
-
-def _options(name: str, signature: Signature, given: dict[str, Any]) -> Options:
-    what = f"tool {name!r}: "
-    given["timeout"] = checks.duration(f"{what}timeout", given.get("timeout"))
-    given["expires_after"] = checks.duration(
-        f"{what}expires_after", given.get("expires_after"), most=_LONGEST_WAIT
-    )
-    options = Options(**given)
-    checks.whole_or_none(f"{what}retries", options.retries, least=0)
-    checks.whole_or_none(f"{what}max_calls", options.max_calls)
-    checks.flag(f"{what}idempotent", options.idempotent)
-    checks.flag(f"{what}trusted", options.trusted)
-    _check_waits(what, signature, options)
-    _check_callables(what, options)
-    return options
-
-
-def _check_waits(what: str, signature: Signature, options: Options) -> None:
-    if options.suspend is not None and options.resume is None:
-        raise DefinitionError(f"{what}suspend= needs resume=, what the call is resumed with")
-    if options.resume is not None and options.suspend is None:
-        raise DefinitionError(f"{what}resume= needs suspend=, what a person is shown")
-    if options.suspend is not None and options.needs_approval is not False:
-        raise DefinitionError(f"{what}needs_approval= and suspend= exclude each other")
-    if options.suspend is not None and signature.context is None:
-        raise DefinitionError(f"{what}a tool that suspends needs a ToolContext parameter")
-    if options.expires_after and options.suspend is None and options.needs_approval is False:
-        raise DefinitionError(f"{what}expires_after= on a tool that never waits")
-
-
-def _check_callables(what: str, options: Options) -> None:
-    needs = options.needs_approval
-    predicate = needs.when if isinstance(needs, Approval) else needs
-    is_one = callable(predicate) and _takes(predicate, 2)
-    if not (isinstance(needs, bool) or is_one or (predicate is None and needs is not None)):
-        expected = "a bool, a function of (args, ctx) or an Approval"
-        raise checks.fail(f"{what}needs_approval", expected, predicate)
-    shape = options.to_model_output
-    if shape is not None:
-        if not callable(shape) or not _takes(shape, 1):
-            raise checks.fail(f"{what}to_model_output", "a function of (result)", shape)
-        if inspect.iscoroutinefunction(shape):
-            raise DefinitionError(f"{what}to_model_output must be a plain function")
-    send = options.to_message
-    if send is not None and not (callable(send) and (_takes(send, 1) or _takes(send, 2))):
-        raise checks.fail(f"{what}to_message", "a function of (result) or (args, result)", send)
-
-
-def _takes(fn: Callable[..., Any], count: int) -> bool:
-    """Return whether the function can be called with this many positional arguments."""
-    try:
-        inspect.signature(fn).bind(*range(count))
-    except TypeError:
-        return False
-    except ValueError:  # a builtin without a signature
-        return True
-    return True

@@ -12,7 +12,8 @@ from layover.context.assembly import model_of
 from layover.declare.agent import Agent
 from layover.declare.delegate import MAX_DEPTH
 from layover.declare.schemas.render import LONGEST_PROBLEM, describe, jsonable
-from layover.declare.tool import AnyTool, Delegate
+from layover.declare.tool import AnyTool
+from layover.declare.tools.options import Delegate
 from layover.engine.attachments import Attachments
 from layover.engine.budget import Budget
 from layover.engine.compaction import Compaction

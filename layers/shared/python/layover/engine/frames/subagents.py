@@ -5,7 +5,7 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from layover.declare.agent import Agent
-from layover.declare.tool import Delegate
+from layover.declare.tools.options import Delegate
 from layover.engine.frames.briefing import briefing
 from layover.engine.progress import OutOfTime, Over, Progress, Suspended
 from layover.engine.state import RunState

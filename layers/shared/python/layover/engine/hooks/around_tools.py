@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
+from layover.declare.approval import APPROVAL_SCHEMA
 from layover.declare.hooks.base import (
     Allow,
     Answer,
@@ -16,7 +17,6 @@ from layover.declare.hooks.base import (
     name_of,
 )
 from layover.declare.schemas.render import as_text, jsonable
-from layover.declare.tool import APPROVAL_SCHEMA
 from layover.engine.hooks.asking import Asking, ask, taken
 from layover.engine.tools.execute import Ready, Settled, declined, failed, raised
 from layover.values.base import Json

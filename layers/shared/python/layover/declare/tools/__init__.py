@@ -1,0 +1,1 @@
+"""The parts of `@tool`: its options and their checks."""

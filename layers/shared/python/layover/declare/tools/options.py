@@ -1,0 +1,106 @@
+"""The options of `@tool`, and their checks."""
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from layover.declare.approval import Approval, Predicate
+from layover.declare.schemas import checks
+from layover.declare.schemas.signature import Signature
+from layover.errors import DefinitionError
+
+_LONGEST_WAIT = timedelta(days=365)
+"""A Step Functions execution lives for a year at most."""
+
+ToMessage = Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class Delegate:
+    """The agent that a tool stands for. `memory`: its own Memory settings apply to it; `background`: its
+    caller does not wait for it."""
+
+    agent: Any
+    """An `Agent`; its module imports this one."""
+    memory: bool = False
+    background: bool = False
+
+
+@dataclass(frozen=True)
+class Options:
+    """The options given to `@tool(...)`."""
+
+    needs_approval: bool | Predicate | Approval = False
+    suspend: Any = None
+    resume: Any = None
+    expires_after: timedelta | None = None
+    idempotent: bool = False
+    trusted: bool = False
+    to_model_output: Callable[..., Any] | None = None
+    to_message: ToMessage | None = None
+    timeout: timedelta | None = None
+    retries: int | None = None
+    max_calls: int | None = None
+    delegate: Delegate | None = None
+    handoff: str | None = None
+
+
+def options_of(name: str, signature: Signature, given: dict[str, Any]) -> Options:
+    """Return the options as they were given, once they are checked. Raises DefinitionError."""
+    what = f"tool {name!r}: "
+    given["timeout"] = checks.duration(f"{what}timeout", given.get("timeout"))
+    given["expires_after"] = checks.duration(
+        f"{what}expires_after", given.get("expires_after"), most=_LONGEST_WAIT
+    )
+    options = Options(**given)
+    checks.whole_or_none(f"{what}retries", options.retries, least=0)
+    checks.whole_or_none(f"{what}max_calls", options.max_calls)
+    checks.flag(f"{what}idempotent", options.idempotent)
+    checks.flag(f"{what}trusted", options.trusted)
+    _check_waits(what, signature, options)
+    _check_callables(what, options)
+    return options
+
+
+def _check_waits(what: str, signature: Signature, options: Options) -> None:
+    if options.suspend is not None and options.resume is None:
+        raise DefinitionError(f"{what}suspend= needs resume=, what the call is resumed with")
+    if options.resume is not None and options.suspend is None:
+        raise DefinitionError(f"{what}resume= needs suspend=, what a person is shown")
+    if options.suspend is not None and options.needs_approval is not False:
+        raise DefinitionError(f"{what}needs_approval= and suspend= exclude each other")
+    if options.suspend is not None and signature.context is None:
+        raise DefinitionError(f"{what}a tool that suspends needs a ToolContext parameter")
+    if options.expires_after and options.suspend is None and options.needs_approval is False:
+        raise DefinitionError(f"{what}expires_after= on a tool that never waits")
+
+
+def _check_callables(what: str, options: Options) -> None:
+    needs = options.needs_approval
+    predicate = needs.when if isinstance(needs, Approval) else needs
+    is_one = callable(predicate) and takes(predicate, 2)
+    if not (isinstance(needs, bool) or is_one or (predicate is None and needs is not None)):
+        expected = "a bool, a function of (args, ctx) or an Approval"
+        raise checks.fail(f"{what}needs_approval", expected, predicate)
+    shape = options.to_model_output
+    if shape is not None:
+        if not callable(shape) or not takes(shape, 1):
+            raise checks.fail(f"{what}to_model_output", "a function of (result)", shape)
+        if inspect.iscoroutinefunction(shape):
+            raise DefinitionError(f"{what}to_model_output must be a plain function")
+    send = options.to_message
+    if send is not None and not (callable(send) and (takes(send, 1) or takes(send, 2))):
+        raise checks.fail(f"{what}to_message", "a function of (result) or (args, result)", send)
+
+
+def takes(fn: Callable[..., Any], count: int) -> bool:
+    """Return whether the function can be called with this many positional arguments."""
+    try:
+        inspect.signature(fn).bind(*range(count))
+    except TypeError:
+        return False
+    except ValueError:  # a builtin without a signature
+        return True
+    return True
