@@ -2,7 +2,7 @@
 // A reload finds the messages of answers that were complete, as an app's own store would have them.
 import { useChat } from "@ai-sdk/react";
 import { DefaultChatTransport, lastAssistantMessageIsCompleteWithApprovalResponses } from "ai";
-import { useEffect, useState } from "react";
+import { Fragment, StrictMode, useEffect, useState } from "react";
 import { createRoot } from "react-dom/client";
 
 const query = new URLSearchParams(location.search);
@@ -17,6 +17,7 @@ function Page() {
     sendAutomaticallyWhen: lastAssistantMessageIsCompleteWithApprovalResponses,
   });
   const { messages, status, error } = chat;
+  useEffect(() => { document.body.dataset.mounts = Number(document.body.dataset.mounts ?? 0) + 1; }, []);
   useEffect(() => {
     const answering = messages.at(-1)?.role === "assistant" && status === "streaming";
     if (messages.length) localStorage.setItem(id, JSON.stringify(answering ? messages.slice(0, -1) : messages));
@@ -53,4 +54,6 @@ function Part({ part, chat }) {
   );
 }
 
-createRoot(document.getElementById("root")).render(<Page />);
+// React runs effects twice in strict mode, in its development build alone.
+const Mode = query.get("strict") ? StrictMode : Fragment;
+createRoot(document.getElementById("root")).render(<Mode><Page /></Mode>);

@@ -44,8 +44,9 @@ def app(packages: Path, system: System) -> Iterator[str]:
     (packages / "UseChat.tsx").write_text(example)
     (packages / "example.tsx").write_text(START)
     with folder("page") as served:
-        _bundle(packages, served, "page.jsx", "example.tsx")
-        for name in ("page", "example"):
+        _bundle(packages, "production", f"--outdir={served}", "page.jsx", "example.tsx")
+        _bundle(packages, "development", f"--outfile={served}/strict.js", "page.jsx")
+        for name in ("page", "example", "strict"):
             (served / f"{name}.html").write_text(HTML.format(name))
         with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(served))) as server:
             thread = threading.Thread(target=server.serve_forever)
@@ -55,11 +56,10 @@ def app(packages: Path, system: System) -> Iterator[str]:
             thread.join()
 
 
-def _bundle(packages: Path, served: Path, *sources: str) -> None:
+def _bundle(packages: Path, build: str, out: str, *sources: str) -> None:
     command = ["node_modules/.bin/esbuild", *sources, "--bundle", "--minify", "--jsx=automatic"]
-    options = [f"--outdir={served}", '--define:process.env.NODE_ENV="production"']
     made = subprocess.run(
-        [*command, *options],
+        [*command, out, f'--define:process.env.NODE_ENV="{build}"'],
         cwd=packages,
         capture_output=True,
         text=True,
@@ -92,6 +92,13 @@ def chat(app: str, system: System, browse: Open) -> Callable[[], Page]:
     """`chat()` opens one more tab of the test's chat."""
     asked = {"api": f"{system.url}/chat/support", "chat": unique("chat")}
     return lambda: browse(f"{app}/page.html?{urlencode(asked)}")
+
+
+@pytest.fixture
+def strict_chat(app: str, system: System, browse: Open) -> Callable[[], Page]:
+    """As `chat`, with React's development build in strict mode, as templates of apps have it."""
+    query = {"api": f"{system.url}/chat/support", "chat": unique("chat"), "strict": "yes"}
+    return lambda: browse(f"{app}/strict.html?{urlencode(query)}")
 
 
 def say_in(page: Page, text: str) -> None:
@@ -174,6 +181,22 @@ def test_reload_in_the_middle_misses_nothing(chat: Callable[[], Page], brain: Br
     page.reload()
     rests(page)
     assert words(page) == LONG.split()
+
+
+def test_reload_in_strict_mode_misses_nothing(
+    strict_chat: Callable[[], Page], brain: Brain
+) -> None:
+    page, hold = strict_chat(), threading.Event()
+    say_in(page, brain.plan(say(LONG, hold=hold)))
+    shows(page, "word20")
+    page.reload()
+    shows(page, "word20")
+    hold.set()
+    shows(page, "word40")
+    rests(page)
+    assert words(page) == LONG.split()
+    assert answer(page).count() == 1
+    assert page.locator("body").get_attribute("data-mounts") == "2"
 
 
 def test_abort_leaves_what_was_said_and_the_run_goes_on(

@@ -67,7 +67,8 @@ function settle(call, part) {
   call.result = part.result;
   call.failed = Boolean(part.is_error);
   call.hasResult = true;
-  call.status = part.is_error ? "failed" : "done";
+  const refused = call.hooks.some((each) => each.decision === "refuse");
+  call.status = part.is_error ? "failed" : refused ? "denied" : "done";
   if (part.decision) call.decision ||= part.decision;
 }
 
