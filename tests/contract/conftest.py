@@ -11,11 +11,11 @@ from layover.adapters.inmemory.stores.memory import InMemoryMemory
 from layover.adapters.inmemory.stores.threads import InMemoryThreads
 from layover.adapters.inmemory.table import MemoryTable
 from layover.adapters.journal.items.dynamodb import DynamoTable
-from layover.adapters.journal.items.table import Table
 from layover.adapters.store.postgres.database import Database
 from layover.adapters.store.postgres.memory.memory import PostgresMemory
 from layover.adapters.store.postgres.threads import PostgresThreads
 from layover.ports import Blobs
+from layover.ports.table import Table
 from support.aws.emulator import LocalAws, aws
 from support.worlds.compaction import A_TO_F, Branches
 from support.worlds.journal import JournalBench

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from layover.adapters.journal.allowance import HELD, SEEN_AFTER, TableAllowance
-from layover.adapters.journal.items.table import Delete, Item, Put, Table, Write
 from layover.clock import ManualClock
 from layover.errors import RetryableError
 from layover.keys import SPENT, SWITCH, Keys
 from layover.ports import DayLimits, DayUse, Reservation
+from layover.ports.table import Delete, Item, Put, Table, Write
 from layover.values.runs.usage import Usage
 
 EVENING = datetime(2026, 11, 21, 23, 59, 58, tzinfo=UTC)

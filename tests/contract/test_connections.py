@@ -7,9 +7,9 @@ from datetime import timedelta
 import pytest
 
 from layover.adapters.journal.followers.connections import TableConnections
-from layover.adapters.journal.items.table import Item
 from layover.errors import NotFound
 from layover.keys import CONNECTION, META, Keys, connection_key, subscription_key, ticket_key
+from layover.ports.table import Item
 from layover.values.socket import Claim, Connection, Held, Subscription, Ticket
 from support.worlds.journal import JournalBench
 

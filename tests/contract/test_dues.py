@@ -5,8 +5,8 @@ from datetime import timedelta
 
 import pytest
 
-from layover.adapters.journal.items.table import Delete
 from layover.ports import Due, RequestKey
+from layover.ports.table import Delete
 from support.worlds.journal import BIG, JournalBench, noise
 
 DAY = timedelta(days=1)

@@ -5,9 +5,9 @@ from datetime import timedelta
 
 import pytest
 
-from layover.adapters.journal.items.table import Delete
 from layover.keys import META, event_key
 from layover.ports import RunLog
+from layover.ports.table import Delete
 from layover.values.runs.run import RECORDS_KEPT_AFTER, RECORDS_SLACK, OnBusy
 from support.worlds.journal import BIG, JournalBench, noise, settled
 

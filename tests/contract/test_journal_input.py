@@ -2,9 +2,9 @@
 
 import pytest
 
-from layover.adapters.journal.items.table import Delete, Item, Update
 from layover.keys import INPUT, META
 from layover.ports import StaleHead
+from layover.ports.table import Delete, Item, Update
 from layover.values.runs.run import OnBusy
 from support.worlds.journal import JournalBench, noise
 

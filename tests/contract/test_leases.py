@@ -6,9 +6,9 @@ from uuid import uuid4
 
 import pytest
 
-from layover.adapters.journal.items.table import Table
 from layover.adapters.journal.leases import TableLeases
 from layover.clock import ManualClock
+from layover.ports.table import Table
 from layover.values.lease import Lease, LeaseKind
 
 MOST = 3

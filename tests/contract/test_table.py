@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from layover.adapters.journal.items.table import (
+from layover.errors import RetryableError
+from layover.ports.table import (
     Above,
     Action,
     Below,
@@ -28,7 +29,6 @@ from layover.adapters.journal.items.table import (
     any_of,
     same,
 )
-from layover.errors import RetryableError
 from support.worlds.table import ITEM, put
 
 pytestmark = pytest.mark.both_stores(in_every_tier=True)

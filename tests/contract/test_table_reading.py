@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from layover.adapters.journal.items.schema import LISTED
-from layover.adapters.journal.items.table import Delete, Put, Table, Update
+from layover.ports.table import Delete, Put, Table, Update
 from support.worlds.table import ITEM, put
 
 pytestmark = pytest.mark.both_stores(in_every_tier=True)

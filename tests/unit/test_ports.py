@@ -35,7 +35,6 @@ from layover.adapters.journal.allowance import TableAllowance
 from layover.adapters.journal.dues import TableDues
 from layover.adapters.journal.followers.connections import TableConnections
 from layover.adapters.journal.items.dynamodb import DynamoTable
-from layover.adapters.journal.items.table import Table
 from layover.adapters.journal.journal import TableJournal
 from layover.adapters.journal.leases import TableLeases
 from layover.adapters.journal.runlog import TableRunLog
@@ -97,6 +96,7 @@ from layover.ports import (
 from layover.ports.memory.compaction import CompactionStore
 from layover.ports.memory.entries import Owners, ReembeddingStore
 from layover.ports.memory.personal import PersonalStore
+from layover.ports.table import Table
 from layover.sockets.delivery import DeliveryQueue
 
 aborts: tuple[type[Aborts], ...] = (AbortsHere,)

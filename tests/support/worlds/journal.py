@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from layover.adapters.journal.items.table import Action, Item, Table, Write
 from layover.adapters.journal.journal import TableJournal
 from layover.clock import MICROSECOND, ManualClock
 from layover.keys import INPUT, Keys, call_key, step_key
 from layover.ports import Accepted, Blobs, Decided, RequestKey, RunLog
+from layover.ports.table import Action, Item, Table, Write
 from layover.values.message import Message, Role, TextPart, ToolCallPart
 from layover.values.runs.event import DataEvent, Event, Finish
 from layover.values.runs.run import (

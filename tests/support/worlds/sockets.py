@@ -9,10 +9,10 @@ from typing import Any, cast
 from layover.adapters.inmemory.blobs import MemoryBlobs
 from layover.adapters.inmemory.sockets import MemoryLater, MemorySockets, in_memory_sockets
 from layover.adapters.inmemory.table import MemoryTable
-from layover.adapters.journal.items.table import Table
 from layover.adapters.journal.journal import TableJournal
 from layover.adapters.journal.leases import TableLeases
 from layover.ports import EventSink, NoSink, RunLog
+from layover.ports.table import Table
 from layover.runs.finish import last_events
 from layover.sockets import subscriptions as sockets
 from layover.sockets.delivery import DeliveryQueue, SocketDelivery

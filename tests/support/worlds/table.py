@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from layover.adapters.journal.items.table import Put, Table
+from layover.ports.table import Put, Table
 
 ITEM: dict[str, Any] = {
     "text": "a",

@@ -6,7 +6,7 @@ from typing import Any
 
 from layover.adapters.inmemory.table import MemoryTable
 from layover.adapters.journal.items.schema import TABLE
-from layover.adapters.journal.items.table import Action, Check, Item, Write
+from layover.ports.table import Action, Check, Item, Write
 
 _KB = 1024
 _TABLE_KEYS = {"pk", "sk"}

@@ -7,10 +7,10 @@ from pydantic import ValidationError
 
 from layover import Agent, ModelSettings, tool
 from layover.adapters.inmemory.model import ScriptedModel, call, say
-from layover.adapters.journal.items.table import Exists, Update
 from layover.engine.frames.definition import definition_of
 from layover.errors import NewerFormat
 from layover.keys import META, Keys
+from layover.ports.table import Exists, Update
 from layover.values.runs.event import Event, dump_events, load_events
 from layover.values.runs.payload import RunPayload
 from support.worlds.runs import ANN, Bench, Crash, Ledger, Power, answers, suspended, with_tools

@@ -8,7 +8,7 @@ import pytest
 
 from layover import Agent, Hook, Limits, ToolCall, tool
 from layover.adapters.inmemory.model import call, calls, say
-from layover.adapters.journal.items.table import Action, Put
+from layover.ports.table import Action, Put
 from layover.values.deployment.settings import Settings
 from layover.values.runs.run import CallState
 from layover.values.runs.views import Run

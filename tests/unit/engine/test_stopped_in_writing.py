@@ -12,7 +12,7 @@ import pytest
 from layover import Agent, Limits, tool
 from layover.adapters.inmemory.blobs import MemoryBlobs
 from layover.adapters.inmemory.model import call, calls, say
-from layover.adapters.journal.items.table import Action, Put
+from layover.ports.table import Action, Put
 from layover.values.runs.event import Finish
 from layover.values.runs.run import CallState, Status
 from layover.values.runs.views import Run

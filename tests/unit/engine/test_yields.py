@@ -9,9 +9,9 @@ import pytest
 
 from layover import Agent, ToolContext, tool
 from layover.adapters.inmemory.model import call, calls, say
-from layover.adapters.journal.items.table import Update
 from layover.errors import AttemptsUsedUp
 from layover.keys import META, Keys
+from layover.ports.table import Update
 from layover.values.runs.run import Status
 from support.worlds.loops import LoopDeadline, played
 from support.worlds.runs import ANN, Bench, answers, suspended, told, types

@@ -7,8 +7,8 @@ import pytest
 
 from layover.adapters.aws.retries import NoAnswer, ServiceError
 from layover.adapters.journal.items.dynamodb import DynamoTable
-from layover.adapters.journal.items.table import Missing, Put, TransactionFailed, Update
 from layover.errors import RetryableError
+from layover.ports.table import Missing, Put, TransactionFailed, Update
 
 PUT = Put("P", "A", {"n": 1}, when=Missing("pk"))
 OLD = {"pk": {"S": "P"}, "sk": {"S": "A"}}

@@ -10,7 +10,6 @@ import pytest
 
 from layover.adapters.inmemory.blobs import MemoryBlobs
 from layover.adapters.inmemory.table import MemoryTable
-from layover.adapters.journal.items.table import Action, Item
 from layover.adapters.journal.journal import TableJournal
 from layover.errors import (
     Conflict,
@@ -23,6 +22,7 @@ from layover.errors import (
     TooLarge,
 )
 from layover.ports import Accepted, StaleHead
+from layover.ports.table import Action, Item
 from layover.runs import read as runs
 from layover.runs.accept import PATIENCE_S, StartRun, keyed, start_run
 from layover.runs.read import Pace

@@ -12,13 +12,13 @@ import pytest
 
 from layover.adapters.inmemory.sockets import MemorySockets
 from layover.adapters.inmemory.table import MemoryTable
-from layover.adapters.journal.items.table import Action, Delete
 from layover.errors import Fenced
 from layover.inprocess.deadlines import NoDeadline
 from layover.keys import CONNECTION, connection_key
 from layover.memory.extract import extract
 from layover.ports import NoSink, RunLog
 from layover.ports.sockets import MAX_FRAME, SocketUnsure
+from layover.ports.table import Action, Delete
 from layover.recovery.sweep import sweep
 from layover.runs.cancel import cancel
 from layover.runs.turn import turn

@@ -12,8 +12,8 @@ import pytest
 from layover.adapters.inmemory.sockets import MemorySockets
 from layover.adapters.inmemory.table import MemoryTable
 from layover.adapters.journal.followers.connections import TableConnections
-from layover.adapters.journal.items.table import Action
 from layover.errors import NotFound, RetryableError
+from layover.ports.table import Action
 from layover.runs.accept import StartRun, start_run
 from layover.sockets import subscriptions as sockets
 from layover.sockets.delivery import STALE

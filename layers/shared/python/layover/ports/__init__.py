@@ -47,6 +47,7 @@ from layover.ports.sockets import (
     Sockets,
 )
 from layover.ports.stores import MemoryStore, ThreadStore
+from layover.ports.table import Table
 from layover.values.deployment.settings import Settings
 from layover.values.runs.usage import Usage
 
@@ -98,6 +99,7 @@ __all__ = [
     "Sockets",
     "StaleHead",
     "StaleVotes",
+    "Table",
     "ThreadStore",
     "Watched",
     "send_deltas",

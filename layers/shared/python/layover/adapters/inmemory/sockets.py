@@ -4,10 +4,10 @@ from collections import defaultdict
 
 from layover.adapters.inmemory.table import MemoryTable
 from layover.adapters.journal.followers.connections import TableConnections
-from layover.adapters.journal.items.table import Table
 from layover.errors import RetryableError
 from layover.ports import SocketPorts
 from layover.ports.sockets import MAX_FRAME, SocketGone, SocketUnsure
+from layover.ports.table import Table
 from layover.values.socket import Subscription
 
 

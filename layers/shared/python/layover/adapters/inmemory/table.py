@@ -2,38 +2,19 @@
 
 import copy
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from layover.adapters.journal.items.schema import LISTED
-from layover.adapters.journal.items.table import (
-    Above,
+from layover.ports.table import (
     Action,
-    AllOf,
-    AnyOf,
-    Below,
-    Check,
-    Condition,
-    ConditionFailed,
     Delete,
-    Differs,
-    Equals,
-    Exists,
     Item,
-    Missing,
     Put,
-    Shorter,
-    TransactionFailed,
-    Update,
     Write,
-    elements,
+    apply,
+    apply_all,
 )
 
 _PROJECTED = {"pk", "sk", "gsi1pk", "gsi1sk", *LISTED}
-MAX_ACTIONS = 100
-MAX_TRANSACTION = 4 * 1024 * 1024
-"""DynamoDB's limits of a transaction: actions, and bytes of all its items."""
-MAX_ITEM = 400 * 1024
-"""DynamoDB's limit of an item, in bytes, with the attributes' names."""
 
 
 class MemoryTable:
@@ -97,36 +78,26 @@ class MemoryTable:
 
     async def write(self, action: Write) -> Item | None:
         """One conditional write."""
-        old = self._items.get((action.pk, action.sk))
-        if action.when is not None and not holds(action.when, old):
-            raise ConditionFailed(copy.deepcopy(old))
-        new = _after(old, action)
-        _refuse_too_large([new])
+        old = self._copy_of(action)
+        new = apply(action, old)
         self._store(action, new)
         self._on_change()
         if isinstance(action, Put):
             return None
-        return copy.deepcopy(old if isinstance(action, Delete) else new)
+        return old if isinstance(action, Delete) else copy.deepcopy(new)
 
     async def transact(self, actions: Sequence[Action], token: str) -> None:
         """Check all, then apply all."""
         if token in self._done:
             return
-        if len({(a.pk, a.sk) for a in actions}) < len(actions) or len(actions) > MAX_ACTIONS:
-            raise ValueError("a transaction takes 100 actions at most, one an item")
-        failed = {
-            index: copy.deepcopy(self._items.get((a.pk, a.sk)))
-            for index, a in enumerate(actions)
-            if a.when is not None and not holds(a.when, self._items.get((a.pk, a.sk)))
-        }
-        if failed:
-            raise TransactionFailed(failed)
-        new = [_after(self._items.get((a.pk, a.sk)), a) for a in actions]
-        _refuse_too_large(new)
-        for action, item in zip(actions, new, strict=True):
-            self._store(action, item)
+        news = apply_all(actions, [self._copy_of(a) for a in actions])
+        for action, new in zip(actions, news, strict=True):
+            self._store(action, new)
         self._done.add(token)
         self._on_change()
+
+    def _copy_of(self, action: Action) -> Item | None:
+        return copy.deepcopy(self._items.get((action.pk, action.sk)))
 
     def _store(self, action: Action, item: Item | None) -> None:
         if item is None:
@@ -138,106 +109,3 @@ class MemoryTable:
 def _projected(item: Item) -> Item:
     """Return the part of an item that the owner's index has."""
     return {name: value for name, value in item.items() if name in _PROJECTED}
-
-
-def _after(old: Item | None, action: Action) -> Item | None:
-    """The item once this is done."""
-    key = {"pk": action.pk, "sk": action.sk}
-    match action:
-        case Check():
-            return old
-        case Delete():
-            return None
-        case Put():
-            return key | {k: _copy(v) for k, v in action.item.items() if v is not None}
-        case Update():
-            _refuse_overlap(action)
-            return apply_update(key if old is None else old, action)
-
-
-def _copy(value: Any) -> Any:
-    """A copy, as DynamoDB would give it back. Raises TypeError and ValueError for what it has not."""
-    match value:
-        case bool() | str() | int() | bytes():
-            return value
-        case set() | frozenset():
-            if not value:
-                raise ValueError("a set without elements cannot be stored")
-            return set(value)
-        case list() | tuple():
-            return [_copy(v) for v in value]
-    raise TypeError(f"the journal does not store {type(value).__name__}")
-
-
-def _refuse_overlap(action: Update) -> None:
-    """DynamoDB takes each attribute once in an update, and never a key."""
-    clauses = (action.set, action.add, action.include, action.exclude, action.append)
-    names = ["pk", "sk", *(name for clause in clauses for name in clause)]
-    if len(set(names)) < len(names):
-        raise ValueError("an update changes each attribute once, and no key")
-
-
-def _refuse_too_large(items: Sequence[Item | None]) -> None:
-    sizes = [_size(item) for item in items if item is not None]
-    if any(size > MAX_ITEM for size in sizes) or sum(sizes) > MAX_TRANSACTION:
-        raise ValueError("an item takes 400 KB at most, the items of a transaction 4 MB")
-
-
-def _size(value: Any) -> int:
-    """Bytes, as DynamoDB counts them, but for the few that a list or a number takes besides."""
-    match value:
-        case bytes():
-            return len(value)
-        case dict():
-            return sum(len(name) + _size(part) for name, part in value.items())
-        case set() | frozenset() | list() | tuple():
-            return sum(_size(part) for part in value)
-        case bool():
-            return 1
-    return len(str(value).encode())
-
-
-def apply_update(old: Item, action: Update) -> Item:
-    """The item after the update."""
-    item = dict(old)
-    for name, value in action.set.items():
-        if value is None:
-            item.pop(name, None)
-        else:
-            item[name] = _copy(value)
-    for name, number in action.add.items():
-        item[name] = item.get(name, 0) + number
-    for name, last in action.append.items():
-        item[name] = [*item.get(name, ()), last]
-    for name, elements_to_add in action.include.items():
-        item[name] = item.get(name, set()) | _copy(elements(elements_to_add))
-    for name, element in action.exclude.items():
-        rest = item.get(name, set()) - {element}
-        item.pop(name, None)
-        if rest:
-            item[name] = rest
-    return item
-
-
-def holds(condition: Condition, item: Item | None) -> bool:
-    """Return whether DynamoDB would let a write with this condition pass."""
-    value: Any = None if item is None else item.get(getattr(condition, "name", ""))
-    match condition:
-        case AllOf(parts):
-            return all(holds(p, item) for p in parts)
-        case AnyOf(parts):
-            return any(holds(p, item) for p in parts)
-        case Missing():
-            return value is None
-        case Exists():
-            return value is not None
-        case Equals(_, expected):
-            return bool(value == expected)
-        case Differs(_, unwanted):
-            return bool(value != unwanted)
-        case Below(_, limit):
-            return value is not None and bool(value < limit)
-        case Above(_, limit):
-            return value is not None and bool(value > limit)
-        case Shorter(_, size):
-            return value is None or len(value) < size

@@ -8,7 +8,11 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from layover.adapters.journal.items.table import (
+from layover.errors import RetryableError
+from layover.keys import RATE, SPENT, SWITCH, Keys
+from layover.ports.allowance import DayLimits, DayUse, Reservation
+from layover.ports.platform import Clock
+from layover.ports.table import (
     Below,
     ConditionFailed,
     Item,
@@ -19,10 +23,6 @@ from layover.adapters.journal.items.table import (
     any_of,
     same,
 )
-from layover.errors import RetryableError
-from layover.keys import RATE, SPENT, SWITCH, Keys
-from layover.ports.allowance import DayLimits, DayUse, Reservation
-from layover.ports.platform import Clock
 from layover.values.runs.usage import Usage
 
 SEEN_AFTER = timedelta(seconds=5)

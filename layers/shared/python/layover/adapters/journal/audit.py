@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from datetime import date, timedelta
 
 from layover.adapters.journal.items.marks import Marks
-from layover.adapters.journal.items.table import Action, Put, Table
 from layover.clock import rfc3339
 from layover.keys import AUDIT, audit_key, audit_partition, audit_partitions
 from layover.ports import Clock
+from layover.ports.table import Action, Put, Table
 from layover.values.page import Page
 from layover.values.runs.audit import AuditRow, rows_of_hooks
 from layover.values.runs.run import CallRecord, RunMeta

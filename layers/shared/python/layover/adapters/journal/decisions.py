@@ -8,7 +8,11 @@ from layover.adapters.journal.audit import Audit
 from layover.adapters.journal.events import EventLog
 from layover.adapters.journal.items.codec import PayloadStore
 from layover.adapters.journal.items.records import votes_text
-from layover.adapters.journal.items.table import (
+from layover.clock import rfc3339
+from layover.errors import DecisionAlreadyMade
+from layover.keys import META, Keys
+from layover.ports import Clock, StaleVotes
+from layover.ports.table import (
     Action,
     AllOf,
     Condition,
@@ -20,10 +24,6 @@ from layover.adapters.journal.items.table import (
     all_of,
     same,
 )
-from layover.clock import rfc3339
-from layover.errors import DecisionAlreadyMade
-from layover.keys import META, Keys
-from layover.ports import Clock, StaleVotes
 from layover.values.runs.audit import AuditRow
 from layover.values.runs.decision import Vote
 from layover.values.runs.event import Event

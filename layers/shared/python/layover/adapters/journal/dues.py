@@ -9,7 +9,10 @@ them, works every minute, and goes by the same clock on AWS and on one machine."
 from contextlib import suppress
 from datetime import datetime
 
-from layover.adapters.journal.items.table import (
+from layover.clock import MICROSECOND, from_rfc3339, rfc3339
+from layover.keys import DUE, DUE_PREFIX, Keys, due_key
+from layover.ports import Clock, Due, DueKind
+from layover.ports.table import (
     Above,
     Below,
     ConditionFailed,
@@ -20,9 +23,6 @@ from layover.adapters.journal.items.table import (
     Update,
     any_of,
 )
-from layover.clock import MICROSECOND, from_rfc3339, rfc3339
-from layover.keys import DUE, DUE_PREFIX, Keys, due_key
-from layover.ports import Clock, Due, DueKind
 
 _PAGE = 100
 

@@ -8,7 +8,9 @@ import asyncio
 from contextlib import suppress
 
 from layover.adapters.journal.items.expiry import is_near, refers
-from layover.adapters.journal.items.table import (
+from layover.keys import ERASED_PREFIX, META, POINTER, REQUEST, Keys, erased_key, pointer_partition
+from layover.ports import Blobs
+from layover.ports.table import (
     ConditionFailed,
     Delete,
     Equals,
@@ -18,8 +20,6 @@ from layover.adapters.journal.items.table import (
     Table,
     Update,
 )
-from layover.keys import ERASED_PREFIX, META, POINTER, REQUEST, Keys, erased_key, pointer_partition
-from layover.ports import Blobs
 
 _PAGE = 25
 _LOWEST, _HIGHEST = " ", "~"

@@ -8,8 +8,8 @@ import secrets
 from typing import Any
 
 from layover.adapters.journal.items.codec import PayloadStore
-from layover.adapters.journal.items.table import Item, Missing, Put, Table
 from layover.keys import EVENT_PREFIX, Keys, event_key
+from layover.ports.table import Item, Missing, Put, Table
 from layover.values.runs.event import Event, EventPage, dump_events, load_events
 
 LONGEST_BATCH = 500

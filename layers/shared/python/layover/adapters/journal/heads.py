@@ -11,7 +11,10 @@ from layover.adapters.journal.items.records import (
     head_item,
     thread_index,
 )
-from layover.adapters.journal.items.table import (
+from layover.clock import rfc3339
+from layover.keys import HEAD, META, Keys
+from layover.ports import Clock
+from layover.ports.table import (
     Action,
     Condition,
     ConditionFailed,
@@ -26,9 +29,6 @@ from layover.adapters.journal.items.table import (
     all_of,
     same,
 )
-from layover.clock import rfc3339
-from layover.keys import HEAD, META, Keys
-from layover.ports import Clock
 from layover.values.page import Page
 from layover.values.runs.run import Outcome, RunMeta, Status
 from layover.values.thread import ThreadHead, after

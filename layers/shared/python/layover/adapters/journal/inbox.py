@@ -10,7 +10,6 @@ from datetime import timedelta
 from typing import Any
 
 from layover.adapters.journal.items.marks import Marks
-from layover.adapters.journal.items.table import Action, Item, Put, Table
 from layover.keys import (
     POINTER,
     approver_partition,
@@ -19,6 +18,7 @@ from layover.keys import (
     rule_name,
 )
 from layover.ports import Clock
+from layover.ports.table import Action, Item, Put, Table
 from layover.values.page import Page
 from layover.values.runs.run import CallRecord, RunMeta
 

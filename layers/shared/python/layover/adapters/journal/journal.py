@@ -16,16 +16,6 @@ from layover.adapters.journal.inbox import Inbox
 from layover.adapters.journal.items.codec import PayloadStore
 from layover.adapters.journal.items.expiry import keep_records
 from layover.adapters.journal.items.reader import InputGone, Reader
-from layover.adapters.journal.items.table import (
-    Below,
-    Condition,
-    ConditionFailed,
-    Differs,
-    Equals,
-    Table,
-    Update,
-    all_of,
-)
 from layover.adapters.journal.requests import RunCommands
 from layover.adapters.journal.runlog import TableRunLog
 from layover.clock import rfc3339
@@ -52,6 +42,16 @@ from layover.ports import (
     RequestKey,
     RunLog,
     Watched,
+)
+from layover.ports.table import (
+    Below,
+    Condition,
+    ConditionFailed,
+    Differs,
+    Equals,
+    Table,
+    Update,
+    all_of,
 )
 from layover.values.page import Page
 from layover.values.runs.audit import AuditRow

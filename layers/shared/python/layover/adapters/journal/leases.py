@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
-from layover.adapters.journal.items.table import ConditionFailed, Exists, Shorter, Table, Update
 from layover.keys import LEASES, Keys
+from layover.ports.table import ConditionFailed, Exists, Shorter, Table, Update
 from layover.values.lease import Lease, LeaseKind
 
 KEPT = timedelta(days=1)

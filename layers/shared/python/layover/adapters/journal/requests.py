@@ -17,7 +17,11 @@ from layover.adapters.journal.items.records import (
     outcome_text,
     run_item,
 )
-from layover.adapters.journal.items.table import (
+from layover.clock import MICROSECOND, rfc3339
+from layover.errors import Conflict, LimitReached, NotFound, ThreadBusy
+from layover.keys import HEAD, INPUT, META, REQUEST, Keys
+from layover.ports import Accepted, Clock, RequestKey, StaleHead
+from layover.ports.table import (
     Action,
     Below,
     Check,
@@ -35,10 +39,6 @@ from layover.adapters.journal.items.table import (
     any_of,
     same,
 )
-from layover.clock import MICROSECOND, rfc3339
-from layover.errors import Conflict, LimitReached, NotFound, ThreadBusy
-from layover.keys import HEAD, INPUT, META, REQUEST, Keys
-from layover.ports import Accepted, Clock, RequestKey, StaleHead
 from layover.values.runs.event import Event
 from layover.values.runs.run import (
     INTERRUPTED_TOOLS_HAVE,

@@ -16,7 +16,12 @@ from layover.adapters.journal.items.calls import CallItems
 from layover.adapters.journal.items.codec import PayloadStore
 from layover.adapters.journal.items.expiry import RecordExpiry, refers
 from layover.adapters.journal.items.records import outcome_text, step_body
-from layover.adapters.journal.items.table import (
+from layover.adapters.journal.items.whole import whole
+from layover.clock import from_rfc3339, rfc3339
+from layover.errors import Fenced
+from layover.keys import EVENT_PREFIX, HEAD, META, Keys, path_of
+from layover.ports import CancelAsked, Clock, Ended, EventSink
+from layover.ports.table import (
     Action,
     Check,
     Condition,
@@ -30,12 +35,7 @@ from layover.adapters.journal.items.table import (
     TransactionFailed,
     Update,
     all_of,
-    whole,
 )
-from layover.clock import from_rfc3339, rfc3339
-from layover.errors import Fenced
-from layover.keys import EVENT_PREFIX, HEAD, META, Keys, path_of
-from layover.ports import CancelAsked, Clock, Ended, EventSink
 from layover.values.runs.audit import AuditRow
 from layover.values.runs.event import Event
 from layover.values.runs.run import (

@@ -8,7 +8,11 @@ from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
-from layover.adapters.journal.items.table import (
+from layover.adapters.journal.leases import TableLeases
+from layover.clock import from_rfc3339, rfc3339
+from layover.errors import NotFound
+from layover.keys import CONNECTION, META, Keys, connection_key, subscription_key, ticket_key
+from layover.ports.table import (
     Above,
     Action,
     Check,
@@ -24,10 +28,6 @@ from layover.adapters.journal.items.table import (
     Update,
     all_of,
 )
-from layover.adapters.journal.leases import TableLeases
-from layover.clock import from_rfc3339, rfc3339
-from layover.errors import NotFound
-from layover.keys import CONNECTION, META, Keys, connection_key, subscription_key, ticket_key
 from layover.values.socket import Claim, Connection, Held, Subscription, Ticket
 
 _TICKET = "TICKET"

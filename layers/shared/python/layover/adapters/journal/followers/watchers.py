@@ -7,9 +7,9 @@ transactions, the writer's look at the cancel flag shows the number."""
 from collections.abc import Sequence
 from dataclasses import replace
 
-from layover.adapters.journal.items.table import Action, Item, TransactionFailed, all_of, same
 from layover.keys import META, Keys
 from layover.ports.sockets import EventSink
+from layover.ports.table import Action, Item, TransactionFailed, all_of, same
 from layover.values.runs.run import RunMeta
 
 

@@ -7,7 +7,8 @@ from random import SystemRandom
 from typing import Any, Protocol
 
 from layover.adapters.aws.retries import NoAnswer, ServiceError
-from layover.adapters.journal.items.table import (
+from layover.errors import RetryableError
+from layover.ports.table import (
     Above,
     Action,
     AllOf,
@@ -29,7 +30,6 @@ from layover.adapters.journal.items.table import (
     Write,
     elements,
 )
-from layover.errors import RetryableError
 
 _TARGET = "DynamoDB_20120810."
 _INDEX = "gsi1"

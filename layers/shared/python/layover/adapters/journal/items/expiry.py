@@ -9,7 +9,9 @@ from datetime import timedelta
 from typing import Any
 
 from layover.adapters.journal.items.records import epoch_seconds
-from layover.adapters.journal.items.table import (
+from layover.keys import EVENT_PREFIX, META, event_key
+from layover.ports import Clock
+from layover.ports.table import (
     Action,
     Check,
     ConditionFailed,
@@ -20,8 +22,6 @@ from layover.adapters.journal.items.table import (
     TransactionFailed,
     Update,
 )
-from layover.keys import EVENT_PREFIX, META, event_key
-from layover.ports import Clock
 from layover.values.runs.run import RECORDS_SLACK, RunMeta
 
 MAX_WRITER = timedelta(minutes=16)

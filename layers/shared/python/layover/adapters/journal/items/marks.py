@@ -2,9 +2,9 @@
 
 from datetime import datetime, timedelta
 
-from layover.adapters.journal.items.table import Put, Table
 from layover.keys import mark_key
 from layover.ports import Clock
+from layover.ports.table import Put, Table
 
 _AGAIN = timedelta(days=1)
 """A process that lives long writes its marks anew: they expire."""

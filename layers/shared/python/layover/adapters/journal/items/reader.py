@@ -2,9 +2,9 @@
 
 from layover.adapters.journal.items.codec import PayloadStore
 from layover.adapters.journal.items.records import call_from, is_call, run_from, step_from
-from layover.adapters.journal.items.table import Item, Table
 from layover.errors import LayoverError
 from layover.keys import INPUT
+from layover.ports.table import Item, Table
 from layover.values.runs.run import CallRecord, RunMeta, RunSnapshot, StepRecord
 from layover.values.runs.views import OpenApproval
 

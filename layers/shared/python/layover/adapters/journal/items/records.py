@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from layover.adapters.journal.items.table import Item
 from layover.clock import from_rfc3339, rfc3339
 from layover.errors import check_version
 from layover.keys import Keys
+from layover.ports.table import Item
 from layover.values.message import Message
 from layover.values.runs.decision import Vote
 from layover.values.runs.model_settings import RunChoice

@@ -1,12 +1,8 @@
-"""A table of items with conditional writes and transactions, as the journal needs it.
+"""Writes to a table of items, their conditions, and the errors of conditions that fail."""
 
-The journal's logic is written once, over this; DynamoDB and memory are two tables of the same contract.
-"""
-
-import asyncio
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 Item = dict[str, Any]
 """Attributes: str, int, bool, bytes, list[str], and set[str] with at least one element."""
@@ -166,56 +162,3 @@ class TransactionFailed(Exception):
     def __init__(self, failed: Mapping[int, Item | None]) -> None:
         super().__init__(f"the conditions of actions {sorted(failed)} did not hold")
         self.failed = failed
-
-
-class Table(Protocol):
-    """The port below the journal. All reads are consistent, except those of an index."""
-
-    async def get(self, pk: str, sk: str) -> Item | None:
-        """Return one item."""
-        ...
-
-    async def query(
-        self, pk: str, low: str, high: str, *, limit: int | None = None, forward: bool = True
-    ) -> list[Item]:
-        """Return items with low <= sk <= high, in order of sk (or backwards)."""
-        ...
-
-    async def query_index(
-        self, partition: str, prefix: str, *, limit: int, forward: bool, after: str | None
-    ) -> list[Item]:
-        """Return items of the owner's index whose sort key begins with `prefix`, strictly after `after` in
-        the direction of reading."""
-        ...
-
-    async def due(self, partition: str, until: str, limit: int) -> list[tuple[str, str]]:
-        """Return keys (pk, sk) in the watch index with a sort key <= `until`, the oldest first."""
-        ...
-
-    async def behind(self, partition: str, after: str, limit: int) -> list[tuple[str, str, str]]:
-        """Return places in a partition of the watch index behind `after`, in order: (sort key there, pk,
-        sk)."""
-        ...
-
-    async def write(self, action: Write) -> Item | None:
-        """Make one conditional write. Return the new item of an Update, the old one of a Delete. Raises
-        ConditionFailed."""
-        ...
-
-    async def transact(self, actions: Sequence[Action], token: str) -> None:
-        """Write all or nothing; repeating with the same token does nothing twice. Raises
-        TransactionFailed."""
-        ...
-
-
-async def whole(write: Coroutine[Any, Any, None]) -> None:
-    """Wait for a write that has begun, even in a task that is being cancelled: its request may have arrived,
-    and if it were not known to be done, its events would be written twice."""
-    task = asyncio.ensure_future(write)
-    try:
-        await asyncio.shield(task)
-    except asyncio.CancelledError:
-        await asyncio.wait([task])
-        if not task.cancelled():
-            task.exception()
-        raise
