@@ -3,18 +3,15 @@
 import asyncio
 import logging
 import os
-import sys
-import threading
 from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from layover import logs, ports
 from layover.clock import SystemClock
-from layover.errors import RetryableError
 from layover.ids import RandomIds
+from layover.invocation import InvocationLoop
 from layover.lazy import lazy
 from layover.values.deployment.environment import Environment
 from layover.values.deployment.providers import OFFLINE_PREFIX
@@ -35,9 +32,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 H = TypeVar("H", bound=Callable[..., Any])
-
-LEAVE_AFTER_S = 0.25
-"""Seconds for the runtime client to send an answer before an unclean process leaves."""
 
 
 @cache
@@ -298,45 +292,29 @@ def migrator() -> "Migrator":
     return PostgresMigrations(env.database_admin_url, password=_owner_password(env))
 
 
-@dataclass
-class _Loop:
-    """The event loop of an execution environment: one loop, kept between invocations."""
-
-    loop: asyncio.AbstractEventLoop | None = field(default=None)
-
-    def run(self, work: Coroutine[Any, Any, T]) -> T:
-        if self.loop is None:
-            self.loop = asyncio.new_event_loop()
-        return self.loop.run_until_complete(work)
-
-
-_loop = _Loop()
-
-
 def run(work: Coroutine[Any, Any, T]) -> T:
-    """Run on the environment's loop. A passing fault is raised as `RetryableError`: the state machine retries
-    errors of exactly that name."""
+    """Run on the environment's loop. Raises `RetryableError` for any passing fault."""
     _logging()
-    try:
-        return _loop.run(work)
-    except RetryableError as error:
-        if type(error) is RetryableError:
-            raise
-        raise RetryableError(f"{type(error).__name__}: {error}") from error
-    finally:
-        if _pusher.cache_info().currsize:
-            _loop.run(_pusher().finish())
-        _write_allowance()
-        _publish_metrics()
-        _leave_if_unclean()
+    return _loop.run(work)
 
 
-def _write_allowance() -> None:
+async def _finish() -> None:
+    """Send and record what an invocation has left in the clients that it used."""
+    if _pusher.cache_info().currsize:
+        await _pusher().finish()
+    await _write_allowance()
+    _publish_metrics()
+
+
+_loop = InvocationLoop(_finish)
+
+
+async def _write_allowance() -> None:
     """Record the spending. A failure does not cost an invocation its answer."""
     if not _allowance.cache_info().currsize:
         return
     try:
-        _loop.run(_allowance().flush())
+        await _allowance().flush()
     except Exception:
         logging.getLogger("layover").warning("a day's use was not written", exc_info=True)
 
@@ -347,17 +325,6 @@ def _publish_metrics() -> None:
         _metrics().flush()
     except Exception:
         logging.getLogger("layover").warning("metrics were not published", exc_info=True)
-
-
-def _leave_if_unclean() -> None:
-    """End a process that had to abandon a tool, once its answer is sent. It takes no other event: the tool
-    could go on in the middle of it."""
-    threads = sys.modules.get("layover.declare.blocking")
-    apart = sys.modules.get("layover.engine.tools.isolation")
-    if (threads and threads.abandoned()) or (apart and apart.left_behind()):
-        leave = threading.Timer(LEAVE_AFTER_S, os._exit, (1,))
-        leave.daemon = True
-        leave.start()
 
 
 def logged(handler: H) -> H:
