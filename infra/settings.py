@@ -5,13 +5,13 @@ import re
 from collections.abc import Mapping
 from datetime import timedelta
 from decimal import Decimal
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 from infra import bedrock
+from infra.choices import Mfa, Nat, Provider
 from infra.function_settings import FUNCTIONS, FunctionSettings
 from infra.providers import FurtherProviders, keys_of
 from layover.values.deployment.providers import HASHING_PREFIX, OFFLINE_PREFIX
@@ -36,37 +36,6 @@ TOOL_SECRETS: Mapping[str, str] = {}
 functions may read the parameter: `{"SHOP_KEY": "/shop/api-key"}`."""
 TOOL_POLICIES: tuple[Statement, ...] = ()
 """`Statement(actions=("ses:SendEmail",), resources=("arn:...",))`."""
-
-
-class Provider(StrEnum):
-    """The provider of the models."""
-
-    OPENAI = "openai"
-    """OpenAI, or any server that speaks its API: with a key."""
-    BEDROCK = "bedrock"
-    """Amazon Bedrock in the stack's region: with the functions' roles, on the named models alone."""
-
-
-class Mfa(StrEnum):
-    """The rule of a second factor (TOTP) for the stack's own users."""
-
-    REQUIRED = "required"
-    """For every user: Cognito's pages ask for it at the first sign-in."""
-    OPTIONAL = "optional"
-    """For users who have enrolled by `layover mfa`."""
-    OFF = "off"
-
-
-class Nat(StrEnum):
-    """The way of functions in private subnets to the internet."""
-
-    INSTANCE = "instance"
-    """One small instance of our own, which updates itself."""
-    GATEWAY = "gateway"
-    """AWS's NAT gateway: ten times the price, nothing to look after."""
-    NONE = "none"
-    """In a VPC of the deployer's, whose subnets have a way out already."""
-
 
 DEV = "dev"
 """The stage if none is named."""

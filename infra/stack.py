@@ -3,6 +3,7 @@
 from aws_cdk import CfnOutput, Stack
 from constructs import Construct
 
+from infra.choices import Provider
 from infra.constructs.api import HttpApi
 from infra.constructs.bucket import Bucket
 from infra.constructs.database import VpcDatabase
@@ -18,7 +19,7 @@ from infra.constructs.permissions import Resources
 from infra.constructs.sockets import SocketApi
 from infra.constructs.streams import StreamApi
 from infra.constructs.workflow import Workflow, execution_arn, machine_arn
-from infra.settings import Provider, Settings
+from infra.settings import Settings
 
 
 class LayoverStack(Stack):

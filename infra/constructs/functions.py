@@ -10,6 +10,7 @@ from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
 from infra.calls import CALLS, Calls
+from infra.choices import Provider
 from infra.constructs.acknowledge import acknowledge, spelled
 from infra.constructs.database import RUNTIME_ROLE, Address
 from infra.constructs.identity import Identity
@@ -21,7 +22,7 @@ from infra.constructs.permissions import OWNERS, Resources, service, statements
 from infra.constructs.time import duration
 from infra.function_settings import FunctionSettings
 from infra.providers import as_variable, keys_of
-from infra.settings import TUNED, Provider, Settings
+from infra.settings import TUNED, Settings
 from infra.variables import EMBEDS, KEY, ORIGINS, PROVIDERS, READS
 
 MIGRATE = "migrate"

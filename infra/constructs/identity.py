@@ -6,9 +6,10 @@ from aws_cdk import Aws, Fn, RemovalPolicy
 from aws_cdk import aws_cognito as cognito
 from constructs import Construct
 
+from infra.choices import Mfa
 from infra.constructs.acknowledge import acknowledge
 from infra.constructs.time import duration
-from infra.settings import Mfa, Settings
+from infra.settings import Settings
 
 _SCOPES = {
     "use": "Use agents as yourself",

@@ -7,9 +7,10 @@ from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
+from infra.choices import Nat
 from infra.constructs.acknowledge import acknowledge
 from infra.constructs.nat import NatInstance
-from infra.settings import Nat, Settings
+from infra.settings import Settings
 
 ANSWERS = "cloudformation-custom-resource-response-*"
 """AWS's own buckets, one for each region, into which the migration puts its answer by a presigned URL."""
