@@ -1,7 +1,7 @@
 """A sample of an author's code: `mypy --strict` reads it with the rest of the tests, and it runs. Each
 `ignore` is an error that a type checker has to find: mypy reports the one that is not needed."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any, assert_type
 
@@ -59,7 +59,7 @@ def plain(ctx: ToolContext, n: int) -> int:
 
 
 @asynccontextmanager
-async def make_shop(settings: object) -> AsyncIterator[Shop]:
+async def make_shop(settings: object) -> AsyncGenerator[Shop, None]:
     """The shop, while the process lives."""
     yield Shop()
 
