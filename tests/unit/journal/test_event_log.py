@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from layover.adapters.inmemory.blobs import MemoryBlobs
 from layover.adapters.inmemory.table import MemoryTable
-from layover.adapters.journal.events import LONGEST_BATCH
+from layover.adapters.journal.log.events import LONGEST_BATCH
 from layover.errors import Fenced, RetryableError
 from layover.ports import RunLog
 from support.examples import examples

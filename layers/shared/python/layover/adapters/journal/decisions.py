@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from layover.adapters.journal.audit import Audit
-from layover.adapters.journal.events import EventLog
 from layover.adapters.journal.items.codec import PayloadStore
 from layover.adapters.journal.items.records import votes_text
+from layover.adapters.journal.log.events import EventLog
 from layover.clock import rfc3339
 from layover.errors import DecisionAlreadyMade
 from layover.keys import META, Keys

@@ -10,12 +10,12 @@ from layover.adapters.journal.audit import Audit
 from layover.adapters.journal.decisions import Decisions
 from layover.adapters.journal.dues import TableDues
 from layover.adapters.journal.erasure import Erasure
-from layover.adapters.journal.events import EventLog
 from layover.adapters.journal.heads import QueueHandover, ThreadRecords
 from layover.adapters.journal.inbox import Inbox
 from layover.adapters.journal.items.codec import PayloadStore
 from layover.adapters.journal.items.expiry import keep_records
 from layover.adapters.journal.items.reader import InputGone, Reader
+from layover.adapters.journal.log.events import EventLog
 from layover.adapters.journal.requests import RunCommands
 from layover.adapters.journal.runlog import TableRunLog
 from layover.clock import rfc3339

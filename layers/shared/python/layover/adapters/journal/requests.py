@@ -9,7 +9,6 @@ from datetime import datetime, timedelta
 from itertools import count
 from typing import Any
 
-from layover.adapters.journal.events import EventLog
 from layover.adapters.journal.items.codec import PayloadStore
 from layover.adapters.journal.items.records import (
     INLINE_INPUT,
@@ -17,6 +16,7 @@ from layover.adapters.journal.items.records import (
     outcome_text,
     run_item,
 )
+from layover.adapters.journal.log.events import EventLog
 from layover.clock import MICROSECOND, rfc3339
 from layover.errors import Conflict, LimitReached, NotFound, ThreadBusy
 from layover.keys import HEAD, INPUT, META, REQUEST, Keys

@@ -1,14 +1,11 @@
 """One writer's access to a run's journal (`ports.RunLog`): every fact and its events in one transaction."""
 
-import asyncio
 import secrets
-from collections import deque
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
 from layover.adapters.journal.audit import Audit
-from layover.adapters.journal.events import LONGEST_BATCH, EventLog
 from layover.adapters.journal.followers.watchers import Watchers
 from layover.adapters.journal.heads import QueueHandover
 from layover.adapters.journal.inbox import Inbox
@@ -16,16 +13,16 @@ from layover.adapters.journal.items.calls import CallItems
 from layover.adapters.journal.items.codec import PayloadStore
 from layover.adapters.journal.items.expiry import RecordExpiry, refers
 from layover.adapters.journal.items.records import outcome_text, step_body
-from layover.adapters.journal.items.whole import whole
+from layover.adapters.journal.log.events import EventLog
+from layover.adapters.journal.log.writer import LogWriter, NotRetired
 from layover.clock import from_rfc3339, rfc3339
 from layover.errors import Fenced
-from layover.keys import EVENT_PREFIX, HEAD, META, Keys, path_of
+from layover.keys import HEAD, META, Keys, path_of
 from layover.ports import CancelAsked, Clock, Ended, EventSink
 from layover.ports.table import (
     Action,
     Check,
     Condition,
-    ConditionFailed,
     Differs,
     Equals,
     Exists,
@@ -49,10 +46,6 @@ from layover.values.runs.run import (
 from layover.values.thread import ThreadHead
 
 
-class _NotRetired(Exception):
-    """The run needs a look after its end: a socket follows it by now, or it has objects in S3."""
-
-
 class TableRunLog:
     """`RunLog` under the epoch of `snapshot.meta`."""
 
@@ -69,7 +62,6 @@ class TableRunLog:
         inbox: Inbox,
     ) -> None:
         meta = snapshot.meta
-        self._table = table
         self._bodies = bodies
         self._clock = clock
         self._handover = handover
@@ -80,16 +72,13 @@ class TableRunLog:
         self._pk = self._keys.run(meta.id)
         self._folder = self._keys.bodies(meta.thread_id, meta.id)
         self._expiry = RecordExpiry(meta, self._pk, clock)
-        self._log = EventLog(table, bodies, self._keys, meta.id, self._folder)
         self._opener = f"{meta.epoch}.{secrets.token_hex(6)}"
         self._items = CallItems(bodies, self._folder, self._opener)
-        self._next_seq = next_seq
         self._progressed = False  # A write has set the attempts back.
         self._done: dict[str, Any] = {}
-        self._emitted: deque[Event] = deque()
-        # Facts of parallel calls are written one after another, so that their events have one order.
-        self._writing = asyncio.Lock()
         self._watchers = Watchers(sink, meta)
+        log = EventLog(table, bodies, self._keys, meta.id, self._folder)
+        self._writer = LogWriter(table, log, meta, self._expiry, self._watchers, next_seq)
 
     @property
     def snapshot(self) -> RunSnapshot:
@@ -103,60 +92,15 @@ class TableRunLog:
 
     def emit(self, *events: Event) -> None:
         """Add events. They become durable with the next fact or `flush`."""
-        self._emitted.extend(events)
+        self._writer.emit(*events)
 
     async def flush(self) -> None:
         """Write the events emitted so far, if this writer still holds the run."""
-        if self._emitted or self._writing.locked():
-            await whole(self._flush())
-
-    async def _flush(self) -> None:
-        async with self._writing:
-            emitted = self._drain()
-            if not emitted:
-                return
-            try:
-                await self._shorten(emitted)
-                await self._put_batch(emitted)
-                self._watchers.wrote()
-            except BaseException:
-                self._emitted.extendleft(reversed(emitted))
-                raise
-
-    def _drain(self) -> list[Event]:
-        """Remove and return the events emitted so far, singly: tools emit from other threads meanwhile."""
-        return [self._emitted.popleft() for _ in range(len(self._emitted))]
-
-    async def _shorten(self, emitted: list[Event]) -> None:
-        """Put the oldest events as batches of their own, until the rest fits into one."""
-        while len(emitted) > LONGEST_BATCH:
-            await self._put_batch(emitted[:LONGEST_BATCH])
-            del emitted[:LONGEST_BATCH]
-
-    async def _put_batch(self, batch: list[Event]) -> None:
-        """Put a batch of deltas. Deltas state no fact: a plain put costs half as much as a transaction."""
-        body = await self._log.body(batch)
-        while True:
-            if self._next_seq is None:
-                await self.cancel_requested()
-                await self._find_tail()
-            assert self._next_seq is not None
-            try:
-                put = self._log.batch(body, self._next_seq)
-                await self._table.write(self._expiry.put(put))
-                self._next_seq += len(batch)
-                return
-            except ConditionFailed as failure:
-                if failure.old is not None and failure.old.get("id") == body["id"]:
-                    self._next_seq += len(batch)
-                    return
-                self._next_seq = None
+        await self._writer.flush()
 
     async def has_begun(self) -> bool:
         """Return whether the run has any event yet."""
-        if self._next_seq is None:
-            await self._find_tail()
-        return self._next_seq != 1
+        return await self._writer.has_begun()
 
     async def put_step(
         self,
@@ -173,13 +117,13 @@ class TableRunLog:
         # A writer that calls the model again has ended the steps before.
         done = {} if nested else {"step_ended": step.index - (not ended)}
         meta = self._meta({"attempts": 0, **done})
-        await self._write([put, meta, *await self._opening(opened)], events)
+        await self._writer.write([put, meta, *await self._opening(opened)], events)
         self._progressed = True
 
     async def end_step(self, step: StepRecord, *events: Event) -> None:
         """Journal that a step whose calls were settled by other writers is complete."""
         progress, marks = self._ended(step)
-        await self._write([self._meta(progress), *marks], events)
+        await self._writer.write([self._meta(progress), *marks], events)
 
     def _ended(self, step: StepRecord | None) -> tuple[dict[str, Any], list[Action]]:
         """META's changes and the writes that record a step's end. A sub-agent's step records its own."""
@@ -193,23 +137,23 @@ class TableRunLog:
         mine = Equals("active_run", meta.id)
         head = Update(self._keys.thread(meta.thread_id), HEAD, set={"agent": agent}, when=mine)
         facts = self._meta({"agent": agent, "definition": definition})
-        await self._write([facts, head], events)
+        await self._writer.write([facts, head], events)
 
     async def redefine(self, definition: str, *events: Event) -> None:
         """Journal that the run goes on under another definition."""
-        await self._write([self._meta({"definition": definition})], events)
+        await self._writer.write([self._meta({"definition": definition})], events)
 
     async def wait_for_compaction(self, index: int) -> None:
         """Journal that the run yields for its compaction before step `index`."""
         before = self._snapshot.meta.compacted_for
-        await self._write([self._meta({"compacted_for": index, "compacted_before": before})])
+        await self._writer.write([self._meta({"compacted_for": index, "compacted_before": before})])
 
     async def open_calls(self, calls: Sequence[CallRecord], *events: Event) -> None:
         """Open calls in one transaction, before they run. Each is given as it is journaled now."""
         # Only `settle` opens decided calls, one at a time.
         decided = next((c.key for c in calls if c.state is CallState.WAITING), None)
         held = self._meta({}, decided) if decided else Check(self._pk, META, self._held())
-        await self._write([held, *await self._opening(calls)], events)
+        await self._writer.write([held, *await self._opening(calls)], events)
 
     async def _opening(self, calls: Sequence[CallRecord]) -> list[Action]:
         items = await self._items.of(calls, CallState.OPEN)
@@ -234,15 +178,13 @@ class TableRunLog:
             decided = call.key if call.state is CallState.WAITING else None
             marks.append(self._meta({"attempts": 0, **ended}, decided))
         put = Put(self._pk, call.key, item, when=self._journaled(call))
-        await self._write([put, *marks], events)
+        await self._writer.write([put, *marks], events)
         self._progressed = True
 
     async def suspend_calls(self, calls: Sequence[CallRecord], *events: Event) -> None:
         """Journal that calls wait: attempt, payload and expiry are new, token and decision are gone. Before
         that, the records of the run lose their expiry."""
-        async with self._writing:
-            if not self._expiry.kept:
-                await self._expiry.keep(self._table)
+        await self._writer.keep_records()
         bodies = await self._items.bodies(calls)
         run = self._snapshot.meta
         places = [await self._inbox.place(run, call) for call in calls]
@@ -260,7 +202,7 @@ class TableRunLog:
             include={"waiting": frozenset(c.key for c in calls)},
             when=self._held(),
         )
-        await self._write([*puts, waits], events)
+        await self._writer.write([*puts, waits], events)
 
     def _waiting(self, call: CallRecord, body: dict[str, Any], place: dict[str, Any]) -> Put:
         meta = self._snapshot.meta
@@ -292,18 +234,11 @@ class TableRunLog:
             if undecided and call.decision is not None:
                 row = AuditRow.of(self._snapshot.meta, call, call.decision)
                 actions.append(await self._audit.put(row))
-        await self._write(actions, events)
+        await self._writer.write(actions, events)
 
     async def cancel_requested(self) -> CancelAsked | None:
         """The cancellation that was requested, if any. Raises Fenced if another writer took the run."""
-        item = await self._table.get(self._pk, META)
-        if (
-            item is None
-            or item["epoch"] != self._snapshot.meta.epoch
-            or item["status"] != "running"
-        ):
-            raise Fenced("another attempt holds the run", run_id=self._snapshot.meta.id)
-        self._watchers.saw(item)
+        item = await self._writer.look()
         if not item.get("cancel"):
             return None
         at = from_rfc3339(item["cancel_at"])
@@ -341,9 +276,9 @@ class TableRunLog:
                 leaves = {"gsi2sk": rfc3339(at)}
             try:
                 facts = [self._meta({**over, **leaves}), *handover]
-                await self._write(facts, events, last=True, retires=retires)
+                await self._writer.write(facts, events, last=True, retires=retires)
                 return Ended(at, next_run, self._watchers.connections, retired=retires)
-            except _NotRetired:
+            except NotRetired:
                 continue
             except TransactionFailed as failure:
                 # The head or the next run in the queue has changed since it was read; the run is still ours.
@@ -353,79 +288,6 @@ class TableRunLog:
     def _may_retire(self, expires: int) -> bool:
         """Return whether nothing is left to do: its records expire alone, and no socket waits for the end."""
         return self._expiry.covers(expires) and self._watchers.none_ever
-
-    async def _write(
-        self,
-        facts: list[Action],
-        events: Sequence[Event] = (),
-        *,
-        last: bool = False,
-        retires: bool = False,
-    ) -> None:
-        """Write facts and events. `retires`: the facts retire the run. Raises _NotRetired."""
-        await whole(self._write_now(facts, events, last, retires))
-
-    async def _write_now(
-        self, facts: list[Action], events: Sequence[Event], last: bool, retires: bool
-    ) -> None:
-        async with self._writing:
-            emitted = self._drain()
-            try:
-                await self._shorten(emitted)
-                await self._transact(facts, [*emitted, *events], last=last, retires=retires)
-                if emitted or events:
-                    self._watchers.wrote()
-            except BaseException:
-                self._emitted.extendleft(reversed(emitted))
-                raise
-
-    async def _transact(
-        self, facts: list[Action], batch: list[Event], *, last: bool, retires: bool
-    ) -> None:
-        if not batch and not last:
-            return await self._attempt(facts, retires)
-        body = await self._log.body(batch)
-        self._expiry.saw(body)
-        if retires and not self._expiry.alone:
-            raise _NotRetired
-        while True:
-            if self._next_seq is None:
-                await self._find_tail()
-            assert self._next_seq is not None
-            try:
-                told = self._log.batch(body, self._next_seq, last=last)
-                await self._attempt([*facts, told], retires)
-                # After the last event no seq is free: a writer that goes on finds the log closed.
-                self._next_seq = None if last else self._next_seq + len(batch)
-                return None
-            except TransactionFailed as failure:
-                if set(failure.failed) != {len(facts)}:
-                    raise
-                self._next_seq = None
-
-    async def _attempt(self, actions: list[Action], retires: bool) -> None:
-        try:
-            guarded = self._watchers.guarded(self._expiry.stamped(actions))
-            await self._table.transact(guarded, secrets.token_hex(16))
-        except TransactionFailed as failure:
-            if self._watchers.learned(actions, failure):
-                if retires:
-                    raise _NotRetired from failure
-                return await self._attempt(actions, retires)
-            if any(self._is_fence(actions[i]) for i in failure.failed):
-                raise Fenced(
-                    "another attempt holds the run", run_id=self._snapshot.meta.id
-                ) from failure
-            raise
-
-    async def _find_tail(self) -> None:
-        self._next_seq, closed = await self._log.tail()
-        if closed:
-            raise Fenced("the run is over", run_id=self._snapshot.meta.id)
-
-    def _is_fence(self, action: Action) -> bool:
-        """Return whether a failure of the action means that another writer holds the run or the call."""
-        return action.pk == self._pk and not action.sk.startswith(EVENT_PREFIX)
 
     def _held(self) -> Condition:
         return all_of(Equals("epoch", self._snapshot.meta.epoch), Equals("status", "running"))

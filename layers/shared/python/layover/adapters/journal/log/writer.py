@@ -1,0 +1,188 @@
+"""The writes of one writer of a run: every fact in one transaction with its events, one after another."""
+
+import asyncio
+import secrets
+from collections import deque
+from collections.abc import Sequence
+
+from layover.adapters.journal.followers.watchers import Watchers
+from layover.adapters.journal.items.expiry import RecordExpiry
+from layover.adapters.journal.items.whole import whole
+from layover.adapters.journal.log.events import LONGEST_BATCH, EventLog
+from layover.errors import Fenced
+from layover.keys import EVENT_PREFIX, META, Keys
+from layover.ports.table import Action, ConditionFailed, Item, Table, TransactionFailed
+from layover.values.runs.event import Event
+from layover.values.runs.run import RunMeta
+
+
+class NotRetired(Exception):
+    """The run needs a look after its end: a socket follows it by now, or it has objects in S3."""
+
+
+class LogWriter:
+    """Writes facts and events under the epoch of `meta`. `next_seq`: the next free seq, if it is known."""
+
+    def __init__(
+        self,
+        table: Table,
+        log: EventLog,
+        meta: RunMeta,
+        expiry: RecordExpiry,
+        watchers: Watchers,
+        next_seq: int | None,
+    ) -> None:
+        self._table = table
+        self._log = log
+        self._run_id, self._epoch = meta.id, meta.epoch
+        self._pk = Keys(meta.owner).run(meta.id)
+        self._expiry = expiry
+        self._watchers = watchers
+        self._next_seq = next_seq
+        self._emitted: deque[Event] = deque()
+        # Facts of parallel calls are written one after another, so that their events have one order.
+        self._writing = asyncio.Lock()
+
+    def emit(self, *events: Event) -> None:
+        """Add events. They become durable with the next fact or `flush`."""
+        self._emitted.extend(events)
+
+    async def look(self) -> Item:
+        """Return META as it is now. Raises Fenced if another writer took the run, or it is over."""
+        item = await self._table.get(self._pk, META)
+        if item is None or item["epoch"] != self._epoch or item["status"] != "running":
+            raise Fenced("another attempt holds the run", run_id=self._run_id)
+        self._watchers.saw(item)
+        return item
+
+    async def keep_records(self) -> None:
+        """Remove the expiry from the records of the run, if they have one."""
+        async with self._writing:
+            if not self._expiry.kept:
+                await self._expiry.keep(self._table)
+
+    async def has_begun(self) -> bool:
+        """Return whether the run has any event yet."""
+        if self._next_seq is None:
+            await self._find_tail()
+        return self._next_seq != 1
+
+    async def flush(self) -> None:
+        """Write the events emitted so far, if this writer still holds the run. Raises Fenced otherwise."""
+        if self._emitted or self._writing.locked():
+            await whole(self._flush())
+
+    async def _flush(self) -> None:
+        async with self._writing:
+            emitted = self._drain()
+            if not emitted:
+                return
+            try:
+                await self._shorten(emitted)
+                await self._put_batch(emitted)
+                self._watchers.wrote()
+            except BaseException:
+                self._emitted.extendleft(reversed(emitted))
+                raise
+
+    def _drain(self) -> list[Event]:
+        """Remove and return the events emitted so far, singly: tools emit from other threads meanwhile."""
+        return [self._emitted.popleft() for _ in range(len(self._emitted))]
+
+    async def _shorten(self, emitted: list[Event]) -> None:
+        """Put the oldest events as batches of their own, until the rest fits into one."""
+        while len(emitted) > LONGEST_BATCH:
+            await self._put_batch(emitted[:LONGEST_BATCH])
+            del emitted[:LONGEST_BATCH]
+
+    async def _put_batch(self, batch: list[Event]) -> None:
+        """Put a batch of deltas. Deltas state no fact: a plain put costs half as much as a transaction."""
+        body = await self._log.body(batch)
+        while True:
+            if self._next_seq is None:
+                await self.look()
+                await self._find_tail()
+            assert self._next_seq is not None
+            try:
+                put = self._log.batch(body, self._next_seq)
+                await self._table.write(self._expiry.put(put))
+                self._next_seq += len(batch)
+                return
+            except ConditionFailed as failure:
+                if failure.old is not None and failure.old.get("id") == body["id"]:
+                    self._next_seq += len(batch)
+                    return
+                self._next_seq = None
+
+    async def write(
+        self,
+        facts: list[Action],
+        events: Sequence[Event] = (),
+        *,
+        last: bool = False,
+        retires: bool = False,
+    ) -> None:
+        """Write facts, the events emitted before them and `events`, in this order. `last`: the log is closed
+        with them. `retires`: the facts retire the run. Raises Fenced, NotRetired, and TransactionFailed if a
+        condition of something else than the run fails."""
+        await whole(self._write_now(facts, events, last, retires))
+
+    async def _write_now(
+        self, facts: list[Action], events: Sequence[Event], last: bool, retires: bool
+    ) -> None:
+        async with self._writing:
+            emitted = self._drain()
+            try:
+                await self._shorten(emitted)
+                await self._transact(facts, [*emitted, *events], last=last, retires=retires)
+                if emitted or events:
+                    self._watchers.wrote()
+            except BaseException:
+                self._emitted.extendleft(reversed(emitted))
+                raise
+
+    async def _transact(
+        self, facts: list[Action], batch: list[Event], *, last: bool, retires: bool
+    ) -> None:
+        if not batch and not last:
+            return await self._attempt(facts, retires)
+        body = await self._log.body(batch)
+        self._expiry.saw(body)
+        if retires and not self._expiry.alone:
+            raise NotRetired
+        while True:
+            if self._next_seq is None:
+                await self._find_tail()
+            assert self._next_seq is not None
+            try:
+                put = self._log.batch(body, self._next_seq, last=last)
+                await self._attempt([*facts, put], retires)
+                # After the last event no seq is free: a writer that goes on finds the log closed.
+                self._next_seq = None if last else self._next_seq + len(batch)
+                return None
+            except TransactionFailed as failure:
+                if set(failure.failed) != {len(facts)}:
+                    raise
+                self._next_seq = None
+
+    async def _attempt(self, actions: list[Action], retires: bool) -> None:
+        try:
+            guarded = self._watchers.guarded(self._expiry.stamped(actions))
+            await self._table.transact(guarded, secrets.token_hex(16))
+        except TransactionFailed as failure:
+            if self._watchers.learned(actions, failure):
+                if retires:
+                    raise NotRetired from failure
+                return await self._attempt(actions, retires)
+            if any(self._is_fence(actions[i]) for i in failure.failed):
+                raise Fenced("another attempt holds the run", run_id=self._run_id) from failure
+            raise
+
+    async def _find_tail(self) -> None:
+        self._next_seq, closed = await self._log.tail()
+        if closed:
+            raise Fenced("the run is over", run_id=self._run_id)
+
+    def _is_fence(self, action: Action) -> bool:
+        """Return whether a failure of the action means that another writer holds the run or the call."""
+        return action.pk == self._pk and not action.sk.startswith(EVENT_PREFIX)
