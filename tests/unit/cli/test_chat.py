@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -79,6 +80,8 @@ class Server:
             if path.endswith(end) and errors:
                 raise errors.pop(0)
         self.posts.append((path, body))
+        if path == "/files":
+            return {"id": "file_1", "upload_url": "http://upload.test"}
         return {"id": "run_1" if path.endswith("/runs") else "thread_1"}
 
     def upload(self, url: str, data: bytes, mime_type: str) -> None:
@@ -171,6 +174,16 @@ def test_refused_message_is_told_and_the_next_one_is_asked() -> None:
     assert not hold(server, lines).ended_badly
     assert "the thread has an active run (409)" in lines.shown
     assert "fine" in lines.shown
+
+
+def test_files_of_a_refused_message_go_with_the_next_one(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("hello")
+    refused = ApiError("the thread has an active run (409)", 1, 409)
+    server = Server([said("fine"), said("again")], {"/runs": [refused]})
+    hold(server, Lines([f"/files {tmp_path / 'a.txt'}", "hi", "hi again", "and now?"]))
+    first, second = (body["input"] for path, body in server.posts if path.endswith("/runs"))
+    assert [part["type"] for part in first] == ["file", "text"]
+    assert second == "and now?"
 
 
 def test_failed_run_is_told_and_remembered_for_the_exit_code() -> None:

@@ -59,11 +59,8 @@ class Talk:
         return self.thread_id
 
     def input(self, text: str) -> str | list[Json]:
-        """A run's input: the text with the files that were named since the last one."""
-        if not self.files:
-            return text
-        parts, self.files = [*self.files, {"type": "text", "text": text}], []
-        return parts
+        """A run's input: the text with the files that were named since the last one that was accepted."""
+        return [*self.files, {"type": "text", "text": text}] if self.files else text
 
     def count(self, usage: Json) -> None:
         """A run that is over. A price that is unknown makes the sum's unknown."""

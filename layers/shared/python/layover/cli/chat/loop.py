@@ -108,10 +108,13 @@ class Chat:
             input=self._talk.input(text),
             stream=True,
         )
+        cancels = False
         try:
-            return post()["id"], False
+            run = post()
         except KeyboardInterrupt:
-            return post()["id"], True
+            run, cancels = post(), True
+        self._talk.files = []
+        return run["id"], cancels
 
     def _go_on(self, thread_id: str) -> bool:
         """Go on with a run that the thread has under way."""
