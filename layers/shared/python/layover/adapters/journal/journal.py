@@ -1,11 +1,11 @@
 """The journal (`ports.Journal`) over a table: reads, and the parts put together."""
 
-import secrets
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from datetime import date, datetime, timedelta
 from typing import Any
 
+from layover.adapters.journal.acquire import Acquisition
 from layover.adapters.journal.audit import Audit
 from layover.adapters.journal.decisions import Decisions
 from layover.adapters.journal.dues import TableDues
@@ -19,14 +19,13 @@ from layover.adapters.journal.log.events import EventLog
 from layover.adapters.journal.requests import RunCommands
 from layover.adapters.journal.runlog import TableRunLog
 from layover.clock import rfc3339
-from layover.errors import AttemptsUsedUp, InvalidRequest
+from layover.errors import InvalidRequest
 from layover.keys import (
     AUDIT,
     CONNECTION,
     INPUT,
     META,
     POINTER,
-    STEP_PREFIX,
     Keys,
     pointer_partition,
     watch_partitions,
@@ -43,36 +42,22 @@ from layover.ports import (
     RunLog,
     Watched,
 )
-from layover.ports.table import (
-    Below,
-    Condition,
-    ConditionFailed,
-    Differs,
-    Equals,
-    Table,
-    Update,
-    all_of,
-)
+from layover.ports.table import Table
 from layover.values.page import Page
 from layover.values.runs.audit import AuditRow
 from layover.values.runs.decision import Vote
 from layover.values.runs.event import Event, EventPage
 from layover.values.runs.run import (
     CANCELLED_TOOLS_HAVE,
-    MAX_ATTEMPTS,
-    TURN_EVENTS,
     CallRecord,
     Decision,
     OnBusy,
     Outcome,
     RunMeta,
     RunSnapshot,
-    Status,
 )
 from layover.values.runs.views import OpenApproval
 from layover.values.thread import ThreadHead
-
-_STEPS_END = STEP_PREFIX + "~"
 
 
 class TableJournal(TableDues):
@@ -100,6 +85,7 @@ class TableJournal(TableDues):
         self._inbox = Inbox(table, clock)
         self._decisions = Decisions(table, self._bodies, clock, self._audit)
         self._erasure = Erasure(table, blobs)
+        self._acquisition = Acquisition(table, clock, self._read, self._sink, self._log)
 
     async def put_thread(self, head: ThreadHead) -> None:
         """See `ports.Journal`."""
@@ -174,7 +160,7 @@ class TableJournal(TableDues):
 
     async def snapshot(self, owner: str, run_id: str) -> RunSnapshot | None:
         """See `ports.Journal`. One query: INPUT and META sort before the steps."""
-        items = await self._table.query(Keys(owner).run(run_id), INPUT, _STEPS_END)
+        items = await self._read.records(Keys(owner).run(run_id))
         given = items.pop(0) if items and items[0]["sk"] == INPUT else None
         if not items or items[0]["sk"] != META:
             return None
@@ -288,36 +274,18 @@ class TableJournal(TableDues):
 
     async def acquire(self, owner: str, run_id: str, execution: str) -> RunLog | None:
         """See `ports.Journal`."""
-        mine = all_of(Equals("execution", execution), Below("attempts", MAX_ATTEMPTS))
-        try:
-            return await self._take(owner, run_id, mine)
-        except ConditionFailed as failure:
-            old = failure.old
-            if old and old["status"] == "running" and old.get("execution") == execution:
-                raise AttemptsUsedUp(
-                    f"{MAX_ATTEMPTS} attempts made no step", run_id=run_id
-                ) from failure
-            if old and Status(old["status"]).over:
-                # The writer that ended the run may have died before it sent the end. A line that is gone by
-                # now, or has all of it, gets nothing.
-                self._sink.notify(owner, run_id, old.get("sockets", ()))
-            return None
+        return await self._acquisition.acquire(owner, run_id, execution)
 
     async def seize(self, owner: str, run_id: str) -> RunLog | None:
         """See `ports.Journal`."""
-        try:
-            return await self._take(owner, run_id, all_of())
-        except ConditionFailed:
-            return None
+        return await self._acquisition.seize(owner, run_id)
 
     async def attach(self, owner: str, run_id: str, execution: str) -> RunLog | None:
         """See `ports.Journal`."""
         snapshot = await self.snapshot(owner, run_id)
         if snapshot is None or snapshot.meta.execution != execution:
             return None
-        if snapshot.meta.status != "running":
-            return None
-        return self._log(snapshot, None)
+        return self._log(snapshot, None) if snapshot.meta.status == "running" else None
 
     async def end_queued(self, owner: str, run_id: str, outcome: Outcome, *events: Event) -> bool:
         """See `ports.Journal`."""
@@ -408,32 +376,6 @@ class TableJournal(TableDues):
         """See `ports.Journal`."""
         await self._requests.request_cancel(owner, run_id, tools_have)
         return await self.run(owner, run_id)
-
-    async def _take(self, owner: str, run_id: str, condition: Condition) -> RunLog:
-        pk = Keys(owner).run(run_id)
-        parts = (Equals("status", "running"), *getattr(condition, "parts", ()))
-        # boto3 may repeat a write whose answer was lost: if the item has this taker, it succeeded.
-        taker = secrets.token_hex(8)
-        changes = {"updated_at": rfc3339(self._clock.now()), "taker": taker}
-        counts = {"epoch": 1, "attempts": 1, "history": TURN_EVENTS}
-        new = all_of(*parts, Differs("taker", taker))
-        try:
-            taken = await self._table.write(Update(pk, META, set=changes, add=counts, when=new))
-        except ConditionFailed as failure:
-            taken = failure.old
-            if taken is None or taken.get("taker") != taker:
-                raise
-        assert taken is not None
-        # A run's first writer finds no step and no event: no writer came before it.
-        first = taken["epoch"] == 1
-        items = [] if first else await self._table.query(pk, INPUT, _STEPS_END)
-        given = next((item for item in items if item["sk"] == INPUT), None)
-        meta = await self._read.meta(owner, taken, given)
-        if meta.has_to_keep_records(self._clock.now()):
-            kept = await keep_records(self._table, pk)
-            meta = meta.model_copy(update={"records_kept": kept})
-        steps = [item for item in items if item["sk"] not in (INPUT, META)]
-        return self._log(await self._read.snapshot(meta, steps), 1 if first else None)
 
     def _log(self, snapshot: RunSnapshot, next_seq: int | None) -> RunLog:
         parts = (self._table, self._bodies, self._clock, self._handover)

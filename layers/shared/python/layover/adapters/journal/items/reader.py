@@ -3,13 +3,14 @@
 from layover.adapters.journal.items.codec import PayloadStore
 from layover.adapters.journal.items.records import call_from, is_call, run_from, step_from
 from layover.errors import LayoverError
-from layover.keys import INPUT
+from layover.keys import INPUT, STEP_PREFIX
 from layover.ports.table import Item, Table
 from layover.values.runs.run import CallRecord, RunMeta, RunSnapshot, StepRecord
 from layover.values.runs.views import OpenApproval
 
 _INPUTS_KEPT = 16
 """Items that a process remembers, the newest ones: compressed, most have a few KB."""
+_STEPS_END = STEP_PREFIX + "~"
 
 
 def has_input(meta: Item) -> bool:
@@ -29,6 +30,10 @@ class Reader:
         self._table = table
         self._bodies = bodies
         self._inputs: dict[str, Item] = {}
+
+    async def records(self, pk: str) -> list[Item]:
+        """Return the items of a run without its events: INPUT, META, then its steps and their calls."""
+        return await self._table.query(pk, INPUT, _STEPS_END)
 
     async def meta(self, owner: str, item: Item, given: Item | None = None) -> RunMeta:
         """Return the value of a run's META. `given`: its INPUT, if it was read with it."""
