@@ -2,7 +2,7 @@
 (docs/behaviour.md#tool-windows and what follows it).
 
 Every call is journaled before it runs (`open_calls`) and when it is settled (`close_call`) or waits
-(`suspend_calls`); the tool runs between the two, and nowhere else."""
+(`suspend_calls`): see `records`. The tool runs between the two, and nowhere else."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
@@ -11,7 +11,6 @@ from datetime import timedelta
 from itertools import chain
 from typing import Any, Protocol
 
-from layover.context.transcript import custom_message
 from layover.declare.agent import Agent
 from layover.declare.context import ToolContext
 from layover.declare.schemas.render import format_error
@@ -22,7 +21,7 @@ from layover.engine.hooks.asking import Asking
 from layover.engine.progress import OutOfTime
 from layover.engine.state import RunState
 from layover.engine.tools.background import started
-from layover.engine.tools.call_limits import with_retries_counted, within_limit
+from layover.engine.tools.call_limits import within_limit
 from layover.engine.tools.events import CallEvents
 from layover.engine.tools.execute import (
     Ready,
@@ -39,11 +38,10 @@ from layover.engine.tools.execute import (
 )
 from layover.engine.tools.first_window import FirstWindow, ready_at_once
 from layover.engine.tools.hooks import Hooks, Stopping
+from layover.engine.tools.records import CallRecords
 from layover.engine.tools.run_files import RunFiles
-from layover.engine.tools.waits import suspended, waiting_now
 from layover.ids import derived
 from layover.ports import Clock, MemoryStore, RunLog
-from layover.values.runs.hooked import with_failure
 from layover.values.runs.run import (
     BUDGET_TOOL,
     MAX_WINDOW,
@@ -113,9 +111,6 @@ class Calls:
         self._memory = memory
         self._belongings = belongings
         self._stopping = stopping or Stopping()
-        # Calls of a window are closed one after another: the call that completes the step says so in its own
-        # transaction, and has to be the last.
-        self._closing = asyncio.Lock()
         # The tool of every call that runs or whose outcome is being journaled, by the call's key.
         self._running: dict[str, AnyTool] = {} if running is None else running
         self._sub_agents = sub_agents
@@ -126,6 +121,7 @@ class Calls:
         self._tools: dict[str, AnyTool] = {t.name: t for t in (*agent.tools, *memory_tools)}
         self._at_once = FirstWindow()
         self._events = CallEvents(state, agent, clock)
+        self._records = CallRecords(log, state, clock, self._tools, self._events)
         self._hooks = AroundTools(Asking(log, state, agent, clock, belongings), self._prepare)
         self.turn_end = self._events.turn_end
 
@@ -222,19 +218,19 @@ class Calls:
         if call.decision and call.decision.kind in (DecisionKind.DENIED, DecisionKind.EXPIRED):
             expired = call.decision.kind is DecisionKind.EXPIRED
             told = declined(call.tool_name, call.decision.reason, expired=expired)
-            await self._close(step, call, told)
+            await self._records.close(step, call, told)
             return None
         ready = self.ready(call)
         if isinstance(ready, Settled):
-            await self._close(step, call, ready)
+            await self._records.close(step, call, ready)
             return None
         if call.state is CallState.OPEN and not ready.tool.idempotent:
-            await self._close(step, call, interrupted(call.tool_name))
+            await self._records.close(step, call, interrupted(call.tool_name))
             return None
         try:
             resumed = self._resumed(ready.tool, call)
         except Exception as error:  # new code may want other data, or none at all
-            await self._close(step, call, failed(format_error(error)))
+            await self._records.close(step, call, failed(format_error(error)))
             return None
         return _Job(call, ready, self._context(call, resumed), self._changed(call, ready))
 
@@ -268,13 +264,13 @@ class Calls:
             asked = await self._asked(call)
             match asked.outcome:
                 case Settled() as settled:
-                    await self._close(step, asked.call, settled)
+                    await self._records.close(step, asked.call, settled)
                 case Suspension() as suspension:
                     waiting.append((asked.call, suspension))
                 case Ready() as ready:
                     jobs.append(_Job(asked.call, ready, self._context(call, None)))
         if waiting:
-            await self._suspend(waiting)
+            await self._records.suspend(waiting)
         if jobs:
             await self._run(step, jobs)
 
@@ -297,11 +293,8 @@ class Calls:
         """Journal the calls, run them, and journal their outcomes."""
         jobs = [await self._briefed(job) for job in jobs]
         starts = [self._events.started(j.call, j.ready.args.as_dict()) for j in jobs]
-        await self._log.open_calls([j.call for j in jobs], *chain.from_iterable(starts))
-        opened = {"state": CallState.OPEN, "opener": self._log.opener}
-        jobs = [replace(job, call=job.call.model_copy(update=opened)) for job in jobs]
-        for job in jobs:
-            self._state.update(job.call)
+        calls = await self._records.open([j.call for j in jobs], *chain.from_iterable(starts))
+        jobs = [replace(job, call=call) for job, call in zip(jobs, calls, strict=True)]
         await _all(self._one(step, job) for job in jobs)
 
     async def _briefed(self, job: _Job) -> _Job:
@@ -315,16 +308,16 @@ class Calls:
             return
         delegate = job.ready.tool.delegate
         if self._launch is not None and delegate is not None and delegate.background:
-            async with self._closing:  # its siblings count it
-                begun = with_change(job.changed, started(job.call, self._state))
-                await self._record(step, job.call, begun)
+            begun = await self._records.close_as(
+                step, job.call, lambda: with_change(job.changed, started(job.call, self._state))
+            )
             if not begun.is_error:
                 self._launch(self._state.calls[job.call.key], job.ready)
             return
         outcome = await self._sub_agents.advance(job.call, job.ready, self._share(step, job.call))
         if outcome is not None:
             outcome = await self.shown(job.call, job.ready, outcome)
-            await self._close(step, job.call, with_change(job.changed, outcome))
+            await self._records.close(step, job.call, with_change(job.changed, outcome))
 
     async def shown(self, call: CallRecord, ready: Ready, outcome: Settled) -> Settled:
         """Return the outcome of a call as hooks leave it, short enough for the model."""
@@ -351,60 +344,12 @@ class Calls:
         try:
             outcome = await run_tool(job.ready, job.ctx, call, self._clock)
             if isinstance(outcome, Suspension):
-                return await self._suspend([(call, outcome)])
+                return await self._records.suspend([(call, outcome)])
             outcome = await self.shown(call, job.ready, outcome)
-            return await self._close(step, call, with_change(job.changed, outcome))
+            return await self._records.close(step, call, with_change(job.changed, outcome))
         finally:
             del self._running[call.key]
             self._stopping.tools -= 1
-
-    async def _close(self, step: StepRecord, call: CallRecord, outcome: Settled) -> None:
-        async with self._closing:
-            await self._record(step, call, outcome)
-
-    async def _record(self, step: StepRecord, call: CallRecord, outcome: Settled) -> None:
-        tool, slot = self._tools.get(call.tool_name), self._state.slot(step, call)
-        outcome = with_retries_counted(tool, self._state, call, outcome)
-        custom = outcome.custom
-        settled = call.model_copy(
-            update={
-                "result": outcome.result,
-                "model_output": outcome.model_output,
-                "is_error": outcome.is_error,
-                "retry": outcome.retry,
-                "settled_at": self._clock.now(),
-                "child": outcome.child or call.child,
-                "hooked": with_failure(call.hooked, outcome.failure),
-                "custom": custom_message(step, slot, custom["name"], custom["data"])
-                if custom
-                else None,
-            }
-        )
-        done = settled.model_copy(update={"state": CallState.SETTLED, "opener": self._log.opener})
-        before = self._state.calls.get(call.key)
-        self._state.update(done)
-        complete = self._state.settled(step) and self._state.step_ended < step.index
-        self._state.update(done.model_copy(update={"ends_step": complete}))
-        try:
-            events = self._events.ended(step, call, done)
-            events += [self.turn_end(step)] if complete else []
-            ended = step if complete else None
-            await self._log.close_call(settled, *events, ended_step=ended)
-        except BaseException:
-            if before is not None:
-                self._state.update(before)
-            else:
-                del self._state.calls[call.key]
-            raise
-        if complete:
-            self._state.step_ended = step.index
-
-    async def _suspend(self, waiting: Sequence[tuple[CallRecord, Suspension]]) -> None:
-        """Journal waiting calls together: a reader that sees one of them waiting sees all of them."""
-        records = [suspended(call, suspension) for call, suspension in waiting]
-        await self._log.suspend_calls(records, *self._events.suspended(records))
-        for call in records:
-            self._state.update(waiting_now(call))
 
     def _resumed(self, tool: AnyTool, call: CallRecord) -> Any:
         if call.decision is None or call.decision.kind is not DecisionKind.RESUMED:

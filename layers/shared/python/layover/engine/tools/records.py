@@ -1,0 +1,120 @@
+"""The records of a frame's calls: journaled before a call runs, when it waits, and when it is settled. The
+state of the run follows what is journaled."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+
+from layover.context.transcript import custom_message
+from layover.declare.tool import AnyTool
+from layover.engine.state import RunState
+from layover.engine.tools.call_limits import with_retries_counted
+from layover.engine.tools.events import CallEvents
+from layover.engine.tools.execute import Settled
+from layover.ports import Clock, RunLog
+from layover.values.runs.event import Event
+from layover.values.runs.hooked import with_failure
+from layover.values.runs.run import CallRecord, CallState, StepRecord, Suspension
+
+
+class CallRecords:
+    """Journals calls for one writer."""
+
+    def __init__(
+        self,
+        log: RunLog,
+        state: RunState,
+        clock: Clock,
+        tools: Mapping[str, AnyTool],
+        events: CallEvents,
+    ) -> None:
+        self._log = log
+        self._state = state
+        self._clock = clock
+        self._tools = tools
+        self._events = events
+        # Calls of a window are closed one after another: the call that completes the step says so in its own
+        # transaction, and has to be the last.
+        self._closing = asyncio.Lock()
+
+    async def open(self, calls: Sequence[CallRecord], *events: Event) -> list[CallRecord]:
+        """Journal that calls begin to run, together. Return them as they are then."""
+        await self._log.open_calls(calls, *events)
+        opened = {"state": CallState.OPEN, "opener": self._log.opener}
+        begun = [call.model_copy(update=opened) for call in calls]
+        for call in begun:
+            self._state.update(call)
+        return begun
+
+    async def suspend(self, waiting: Sequence[tuple[CallRecord, Suspension]]) -> None:
+        """Journal waiting calls together: a reader that sees one of them waiting sees all of them."""
+        records = [_with_suspension(call, suspension) for call, suspension in waiting]
+        await self._log.suspend_calls(records, *self._events.suspended(records))
+        for call in records:
+            self._state.update(_waiting_now(call))
+
+    async def close(self, step: StepRecord, call: CallRecord, outcome: Settled) -> None:
+        """Journal the outcome of a call."""
+        await self.close_as(step, call, lambda: outcome)
+
+    async def close_as(
+        self, step: StepRecord, call: CallRecord, outcome_of: Callable[[], Settled]
+    ) -> Settled:
+        """Journal and return the outcome that `outcome_of` returns once no sibling is being closed: it may
+        count them."""
+        async with self._closing:
+            outcome = outcome_of()
+            await self._record(step, call, outcome)
+            return outcome
+
+    async def _record(self, step: StepRecord, call: CallRecord, outcome: Settled) -> None:
+        tool, slot = self._tools.get(call.tool_name), self._state.slot(step, call)
+        outcome = with_retries_counted(tool, self._state, call, outcome)
+        custom = outcome.custom
+        settled = call.model_copy(
+            update={
+                "result": outcome.result,
+                "model_output": outcome.model_output,
+                "is_error": outcome.is_error,
+                "retry": outcome.retry,
+                "settled_at": self._clock.now(),
+                "child": outcome.child or call.child,
+                "hooked": with_failure(call.hooked, outcome.failure),
+                "custom": custom_message(step, slot, custom["name"], custom["data"])
+                if custom
+                else None,
+            }
+        )
+        done = settled.model_copy(update={"state": CallState.SETTLED, "opener": self._log.opener})
+        before = self._state.calls.get(call.key)
+        self._state.update(done)
+        complete = self._state.settled(step) and self._state.step_ended < step.index
+        self._state.update(done.model_copy(update={"ends_step": complete}))
+        try:
+            events = self._events.ended(step, call, done)
+            events += [self._events.turn_end(step)] if complete else []
+            ended = step if complete else None
+            await self._log.close_call(settled, *events, ended_step=ended)
+        except BaseException:
+            if before is not None:
+                self._state.update(before)
+            else:
+                del self._state.calls[call.key]
+            raise
+        if complete:
+            self._state.step_ended = step.index
+
+
+def _with_suspension(call: CallRecord, suspension: Suspension) -> CallRecord:
+    """Return the call with what it waits for; an earlier attempt's decision is kept for audit."""
+    past = call.past
+    if call.decision is not None:
+        past = (*past, {"attempt": call.attempt, **call.decision.model_dump(mode="json")})
+    fresh = {"suspension": suspension, "past": past, "votes": (), "voted": 0}
+    return call.model_copy(update=fresh)
+
+
+def _waiting_now(call: CallRecord) -> CallRecord:
+    """Return a call that was journaled with its suspension, as it is from then on."""
+    fresh = {"opener": None, "token": None, "decision": None, "votes": (), "voted": 0}
+    waits = {"state": CallState.WAITING, "attempt": call.attempt + 1}
+    return call.model_copy(update={**waits, **fresh})
