@@ -34,8 +34,8 @@ PYTHON = "3.13"
 LIMIT_MB = 70.0
 """Megabytes of the unzipped layer. Lambda takes 250 MiB with the functions; each megabyte is time in a cold
 start."""
-LEFT_OUT = ("local", "cli")
-"""Folders of layover that only the one-machine system needs."""
+LEFT_OUT = ("local", "cli", "testing/contracts")
+"""Folders of layover that only the one-machine system and tests need."""
 RUBBISH = ("bin", "*.dist-info/RECORD", "*.dist-info/INSTALLER", "*.dist-info/REQUESTED")
 """Files that name pip's path and interpreter: the only ones that differ from machine to machine."""
 UNUSED = (
@@ -118,7 +118,8 @@ def _check_certificates(bundle: Path) -> None:
 
 def _left_out(folder: str, names: list[str]) -> set[str]:
     rubbish = {n for n in names if n == "__pycache__" or n.endswith(".pyc")}
-    return rubbish | (set(LEFT_OUT) & set(names) if Path(folder) == PACKAGE else set())
+    inside = Path(folder).relative_to(PACKAGE)
+    return rubbish | {n for n in names if (inside / n).as_posix() in LEFT_OUT}
 
 
 def _empty(folder: Path) -> None:

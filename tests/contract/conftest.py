@@ -67,12 +67,6 @@ def table(journal_stores: tuple[Table, Blobs]) -> Table:
 
 
 @pytest.fixture
-def pk(owner: str) -> str:
-    """A partition of this test alone."""
-    return f"U#{owner}"
-
-
-@pytest.fixture
 def world(journal_stores: tuple[Table, Blobs], owner: str) -> JournalBench:
     return JournalBench(*journal_stores, owner)
 

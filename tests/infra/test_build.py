@@ -97,6 +97,8 @@ def test_what_runs_on_one_machine_only_stays_out(built: Target) -> None:
     assert (package / "wiring.py").is_file()
     assert not (package / "local").exists()
     assert not (package / "cli").exists()
+    assert (package / "testing").is_dir()
+    assert not (package / "testing" / "contracts").exists()
     libraries = {path.name for path in (built.layer / "python").iterdir()}
     assert libraries.isdisjoint({"moto", "openai", "pytest", "numpy", "typer", "starlette", "bin"})
 

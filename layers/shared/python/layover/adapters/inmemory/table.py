@@ -72,7 +72,7 @@ class MemoryTable:
         places = sorted(
             (str(i["gsi2sk"]), str(i["pk"]), str(i["sk"]))
             for i in self._items.values()
-            if i.get("gsi2pk") == partition and str(i["gsi2sk"]) > after
+            if i.get("gsi2pk") == partition and "gsi2sk" in i and str(i["gsi2sk"]) > after
         )
         return places[:limit]
 

@@ -77,6 +77,7 @@ class AnyOf:
 
 
 Condition = Missing | Exists | Equals | Differs | Below | Above | Shorter | AllOf | AnyOf
+"""A condition on an item as it is before the write."""
 
 
 def all_of(*parts: Condition) -> AllOf:
@@ -145,7 +146,9 @@ class Delete:
 
 
 Write = Put | Update | Delete
+"""An action that may be made alone."""
 Action = Put | Update | Check | Delete
+"""An action of a transaction. `when`: the condition; None: always."""
 
 
 class ConditionFailed(Exception):
