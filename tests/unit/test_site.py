@@ -7,6 +7,8 @@ import pytest
 
 import layover
 from layover import testing
+from layover.ports import table
+from layover.testing import contracts
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "layers" / "shared" / "python" / "layover"
@@ -29,7 +31,8 @@ def test_every_page_is_in_the_navigation_once() -> None:
 def test_every_public_name_is_on_the_page_of_the_python_api() -> None:
     shown = re.findall(r"^::: (\S+)$", API, re.MULTILINE)
     public = {f"layover.{name}" for name in layover.__all__}
-    public |= {f"layover.testing.{name}" for name in testing.__all__}
+    for module in (testing, contracts, table):
+        public |= {f"{module.__name__}.{name}" for name in module.__all__}
     assert public - set(shown) == set()
     assert len(shown) == len(set(shown))
 

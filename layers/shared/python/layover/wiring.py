@@ -357,10 +357,12 @@ def in_memory_runtime(
     ids: ports.Ids | None = None,
     on_change: Callable[[], None] | None = None,
     metrics: ports.Metrics | None = None,
+    table: ports.Table | None = None,
 ) -> ports.Runtime:
     """Return a runtime whose stores end with the process, for these agents and all that they may hand a
     conversation to. Without `model` (`layover.testing.ScriptedModel`) and `embedder` (`HashingEmbedder`), it
-    uses those of the environment. `metrics`: the counter, for example `MemoryMetrics`."""
+    uses those of the environment. `metrics`: the counter, for example `MemoryMetrics`. `table`: holds the
+    journal in place of one in memory, whose writes call `on_change`."""
     from layover.adapters.inmemory.blobs import MemoryBlobs
     from layover.adapters.inmemory.callbacks import MemoryCallbacks
     from layover.adapters.inmemory.journal import in_memory_journal
@@ -371,7 +373,7 @@ def in_memory_runtime(
     clock = clock or SystemClock()
     blobs, threads, all_agents = MemoryBlobs(clock), InMemoryThreads(), with_handoffs(agents)
     return ports.Runtime(
-        journal=in_memory_journal(clock, blobs, on_change),
+        journal=in_memory_journal(clock, blobs, on_change, table),
         threads=threads,
         memory=InMemoryMemory(threads),
         blobs=blobs,

@@ -5,11 +5,16 @@ from collections.abc import Callable
 from layover.adapters.inmemory.blobs import MemoryBlobs
 from layover.adapters.inmemory.table import MemoryTable
 from layover.adapters.journal.journal import TableJournal
-from layover.ports import Blobs, Clock
+from layover.ports import Blobs, Clock, Table
 
 
 def in_memory_journal(
-    clock: Clock, blobs: Blobs | None = None, on_change: Callable[[], None] | None = None
+    clock: Clock,
+    blobs: Blobs | None = None,
+    on_change: Callable[[], None] | None = None,
+    table: Table | None = None,
 ) -> TableJournal:
-    """Return a journal that ends with the process. `on_change` is called after every write."""
-    return TableJournal(MemoryTable(on_change), blobs or MemoryBlobs(), clock)
+    """Return a journal that ends with the process, or with `table`. `on_change` is called after every write
+    to the table in memory."""
+    table = MemoryTable(on_change) if table is None else table
+    return TableJournal(table, blobs or MemoryBlobs(), clock)
