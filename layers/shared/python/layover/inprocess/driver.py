@@ -2,9 +2,7 @@
 orchestrator. It calls the service behind each function that Step Functions would call."""
 
 import asyncio
-import json
 import logging
-from collections import defaultdict
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from dataclasses import replace
 from functools import partial
@@ -28,30 +26,21 @@ from layover.errors import (
     NotFound,
 )
 from layover.inprocess.aborts import AbortsHere
-from layover.inprocess.background_tasks import BackgroundTasks, InThisProcess, remember
-from layover.inprocess.deadlines import NoDeadline
+from layover.inprocess.background_tasks import InThisProcess
 from layover.inprocess.decisions import approve_request, deny_request, resume_request
+from layover.inprocess.drives import Drives
 from layover.inprocess.followers import Followers, Handler
 from layover.inprocess.results import result_of
-from layover.memory.compaction.compact import NOW, compact
 from layover.ports import Runtime
-from layover.recovery.give_up import give_up
 from layover.runs.accept import StartRun, start_run
 from layover.runs.cancel import cancel
 from layover.runs.read import snapshot_of
 from layover.runs.resume import resume
-from layover.runs.turn import turn
 from layover.runs.views import run_view
 from layover.values.deployment.access import Actor
 from layover.values.message import InputPart
 from layover.values.runs.event import Event
-from layover.values.runs.payload import (
-    CompactPayload,
-    ResumePayload,
-    RunPayload,
-    SettlePayload,
-    WaitingCall,
-)
+from layover.values.runs.payload import ResumePayload, WaitingCall
 from layover.values.runs.run import Status
 from layover.values.thread import ThreadHead
 
@@ -82,12 +71,8 @@ class InProcess:
         self._runtime = runtime
         self._agent = agent
         self._owners: dict[str, str] = {}
-        self._driving: dict[str, asyncio.Task[None]] = {}
-        self._next_drives: dict[str, asyncio.Task[None]] = {}
-        """Drives that have not begun: they wait for the drive before them and for `_settling`."""
-        self._settling: dict[str, set[asyncio.Task[Any]]] = defaultdict(set)
         self._aborting: set[asyncio.Task[Any]] = set()
-        self._remembering = BackgroundTasks()
+        self._drives = Drives(runtime, self._result, self._end_drive)
         self._newest: str | None = None
         self._state = AgentState()
 
@@ -151,8 +136,7 @@ class InProcess:
 
     def abort(self) -> None:
         """Cancel the runs under way. They end as cancelled; their `generate` returns then."""
-        settling = {run_id: next(iter(t)) for run_id, t in self._settling.items() if t}
-        for run_id, task in {**settling, **self._driving}.items():
+        for run_id, task in self._drives.at_work().items():
             self._abort(run_id, task)
 
     def _abort(self, run_id: str, task: asyncio.Task[Any]) -> None:
@@ -161,7 +145,7 @@ class InProcess:
         task.get_loop().call_soon_threadsafe(self._cancel_soon, run_id)
 
     def _abort_one(self, run_id: str) -> None:
-        task = self._driving.get(run_id) or next(iter(self._settling[run_id]), None)
+        task = self._drives.task_of(run_id)
         if task is not None:
             self._abort(run_id, task)
 
@@ -171,7 +155,7 @@ class InProcess:
 
     async def wait_for_memory(self) -> None:
         """Wait until memory has learned from the runs that are over."""
-        await self._remembering.wait_until_done()
+        await self._drives.wait_for_memory()
 
     async def _accept(
         self,
@@ -239,11 +223,7 @@ class InProcess:
     async def _settle_first(self, run_id: str, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Return the result of `work`, which settles calls. Handlers see the events from here on."""
         await self._followers.begin(self._owner(run_id), run_id)
-        # Registered before the decision: no turn may begin between a decision and its call.
-        settling = asyncio.create_task(work())
-        self._settling[run_id].add(settling)
-        settling.add_done_callback(self._settling[run_id].discard)
-        return await asyncio.shield(settling)
+        return await self._drives.settle_first(run_id, work)
 
     async def _settle(
         self, owner: str, run_id: str, tool_call_id: str, request: approvals.DecisionRequest
@@ -294,16 +274,16 @@ class InProcess:
         """Release the thread from a run that was aborted, or waits only for calls that have expired."""
         if self._owners.get(run_id) != owner:
             return
-        if self._aborts.stops(run_id) and run_id in self._driving:
-            await asyncio.wait({self._driving[run_id]})
-            return
-        if run_id in self._driving:
+        driving = self._drives.drive_of(run_id)
+        if driving is not None:
+            if self._aborts.stops(run_id):
+                await asyncio.wait({driving})
             return
         if await self._settle_first(run_id, partial(self._expire, owner, run_id)):
             await self._go_on(run_id)
 
     async def _go_on(self, run_id: str) -> Result:
-        driving = self._drive_in_background(run_id)
+        driving = self._drives.begin(self._owner(run_id), run_id)
         try:
             if self._followers.any_of():
                 await self._followers.tell(self._owner(run_id), run_id, driving)
@@ -342,27 +322,13 @@ class InProcess:
 
     async def _follow(self, run_id: str, after: int) -> AsyncGenerator[Event, None]:
         # A consumer that leaves early leaves the run alone: it goes on.
-        driving = self._drive_in_background(run_id)
+        driving = self._drives.begin(self._owner(run_id), run_id)
         async for event in self._followers.follow(self._owner(run_id), run_id, driving, after):
             yield event
         await asyncio.shield(driving)
 
-    def _drive_in_background(self, run_id: str) -> asyncio.Task[None]:
-        """Return the drive that does the work that there is now: one at a time for a run."""
-        next_drive = self._next_drives.get(run_id)
-        if next_drive is not None and not next_drive.done():
-            return next_drive
-        before = self._driving.get(run_id)
-        task = asyncio.create_task(self._drive(self._owner(run_id), run_id, before))
-        self._driving[run_id] = self._next_drives[run_id] = task
-        task.add_done_callback(lambda done: self._end_drive(run_id, done))
-        return task
-
-    def _end_drive(self, run_id: str, task: asyncio.Task[None]) -> None:
-        for tasks in (self._driving, self._next_drives):
-            if tasks.get(run_id) is task:
-                del tasks[run_id]
-        if run_id not in self._driving:
+    def _end_drive(self, run_id: str) -> None:
+        if self._drives.drive_of(run_id) is None:
             self._aborts.forget(run_id)
         self._followers.ring()
 
@@ -379,48 +345,6 @@ class InProcess:
     async def _cancel(self, run_id: str) -> None:
         await cancel(self._runtime, self._owners[run_id], run_id)
         await self._result(run_id)
-
-    async def _drive(self, owner: str, run_id: str, before: asyncio.Task[None] | None) -> None:
-        """Drive the run as the state machine does: Turn until the run is over or waits. Memory then learns in
-        the background."""
-        if before is not None and not before.done():
-            await asyncio.wait({before})
-        payload = RunPayload(owner=owner, run_id=run_id, execution=f"{run_id}-1")
-        while True:
-            if not await self._has_work(run_id):
-                break
-            try:
-                turn_result = await turn(self._runtime, payload, NoDeadline())
-            except Exception as error:
-                if await self._give_up(payload, error):
-                    break
-                continue
-            answer = turn_result["status"]
-            if answer == "over" and turn_result["next"] != "done":
-                # A user's runs in order: the newest run's lessons have to stay.
-                self._remembering.begin(partial(remember, self._runtime, payload), owner)
-            if answer == "compact":
-                request = CompactPayload(**{**payload.model_dump(), "op": NOW})
-                await compact(self._runtime, request)
-            elif answer != "yielded":
-                break
-        await self._result(run_id)
-
-    async def _has_work(self, run_id: str) -> bool:
-        """Return whether a turn has anything to do, once no decided call is being settled."""
-        while True:
-            while settling := self._settling[run_id]:
-                await asyncio.wait(set(settling))
-            run = await self._runtime.journal.run(self._owner(run_id), run_id)
-            if not self._settling[run_id]:
-                self._next_drives.pop(run_id, None)
-                return run is None or not run.waiting or bool(run.decided)
-
-    async def _give_up(self, payload: RunPayload, error: Exception) -> bool:
-        cause = json.dumps({"errorMessage": str(error)})
-        facts = {"Error": type(error).__name__, "Cause": cause}
-        failure = SettlePayload(**payload.model_dump(), error=facts)
-        return str((await give_up(self._runtime, failure))["status"]) != "again"
 
     async def _result(self, run_id: str) -> Result:
         run = run_view(await snapshot_of(self._runtime, self._owner(run_id), run_id))

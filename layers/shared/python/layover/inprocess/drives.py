@@ -1,0 +1,121 @@
+"""Drives of runs in this process: what the state machine does for a deployed run."""
+
+import asyncio
+import json
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial
+from typing import Any, TypeVar
+
+from layover.inprocess.background_tasks import BackgroundTasks, remember
+from layover.inprocess.deadlines import NoDeadline
+from layover.memory.compaction.compact import NOW, compact
+from layover.ports import Runtime
+from layover.recovery.give_up import give_up
+from layover.runs.turn import turn
+from layover.values.runs.payload import CompactPayload, RunPayload, SettlePayload
+
+T = TypeVar("T")
+
+
+class Drives:
+    """Drives runs, one drive at a time for each: Turn until the run is over or waits. `at_rest(run_id)` ends
+    each drive. `on_end(run_id)` is called once its task is done."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        at_rest: Callable[[str], Awaitable[object]],
+        on_end: Callable[[str], None],
+    ) -> None:
+        self._runtime = runtime
+        self._at_rest = at_rest
+        self._on_end = on_end
+        self._driving: dict[str, asyncio.Task[None]] = {}
+        self._next_drives: dict[str, asyncio.Task[None]] = {}
+        """Drives that have not begun: they wait for the drive before them and for `_settling`."""
+        self._settling: dict[str, set[asyncio.Task[Any]]] = defaultdict(set)
+        self._remembering = BackgroundTasks()
+
+    def drive_of(self, run_id: str) -> asyncio.Task[None] | None:
+        """Return the newest drive of the run, if one is under way."""
+        return self._driving.get(run_id)
+
+    def task_of(self, run_id: str) -> asyncio.Task[Any] | None:
+        """Return a task of the run: its drive, else one that settles a call; None: it is at rest."""
+        return self._driving.get(run_id) or next(iter(self._settling[run_id]), None)
+
+    def at_work(self) -> dict[str, asyncio.Task[Any]]:
+        """Return such a task of each run that is not at rest, by run."""
+        settling = {run_id: next(iter(t)) for run_id, t in self._settling.items() if t}
+        return {**settling, **self._driving}
+
+    async def wait_for_memory(self) -> None:
+        """Wait until memory has learned from the runs that are over."""
+        await self._remembering.wait_until_done()
+
+    async def settle_first(self, run_id: str, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Return the result of `work`, which settles calls. No drive of the run begins before it is done."""
+        # Registered before the decision: no turn may begin between a decision and its call.
+        settling = asyncio.create_task(work())
+        self._settling[run_id].add(settling)
+        settling.add_done_callback(self._settling[run_id].discard)
+        return await asyncio.shield(settling)
+
+    def begin(self, owner: str, run_id: str) -> asyncio.Task[None]:
+        """Return the drive that does the work that there is now: one that has not begun yet, or a new one."""
+        next_drive = self._next_drives.get(run_id)
+        if next_drive is not None and not next_drive.done():
+            return next_drive
+        before = self._driving.get(run_id)
+        task = asyncio.create_task(self._drive(owner, run_id, before))
+        self._driving[run_id] = self._next_drives[run_id] = task
+        task.add_done_callback(partial(self._end, run_id))
+        return task
+
+    def _end(self, run_id: str, task: asyncio.Task[None]) -> None:
+        for tasks in (self._driving, self._next_drives):
+            if tasks.get(run_id) is task:
+                del tasks[run_id]
+        self._on_end(run_id)
+
+    async def _drive(self, owner: str, run_id: str, before: asyncio.Task[None] | None) -> None:
+        """Drive the run as the state machine does. Memory then learns in the background."""
+        if before is not None and not before.done():
+            await asyncio.wait({before})
+        payload = RunPayload(owner=owner, run_id=run_id, execution=f"{run_id}-1")
+        while True:
+            if not await self._has_work(owner, run_id):
+                break
+            try:
+                turn_result = await turn(self._runtime, payload, NoDeadline())
+            except Exception as error:
+                if await self._give_up(payload, error):
+                    break
+                continue
+            answer = turn_result["status"]
+            if answer == "over" and turn_result["next"] != "done":
+                # A user's runs in order: the newest run's lessons have to stay.
+                self._remembering.begin(partial(remember, self._runtime, payload), owner)
+            if answer == "compact":
+                request = CompactPayload(**{**payload.model_dump(), "op": NOW})
+                await compact(self._runtime, request)
+            elif answer != "yielded":
+                break
+        await self._at_rest(run_id)
+
+    async def _has_work(self, owner: str, run_id: str) -> bool:
+        """Return whether a turn has anything to do, once no decided call is being settled."""
+        while True:
+            while settling := self._settling[run_id]:
+                await asyncio.wait(set(settling))
+            run = await self._runtime.journal.run(owner, run_id)
+            if not self._settling[run_id]:
+                self._next_drives.pop(run_id, None)
+                return run is None or not run.waiting or bool(run.decided)
+
+    async def _give_up(self, payload: RunPayload, error: Exception) -> bool:
+        cause = json.dumps({"errorMessage": str(error)})
+        facts = {"Error": type(error).__name__, "Cause": cause}
+        failure = SettlePayload(**payload.model_dump(), error=facts)
+        return str((await give_up(self._runtime, failure))["status"]) != "again"
