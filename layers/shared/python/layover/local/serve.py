@@ -29,30 +29,47 @@ def variables_of(folder: Path) -> Mapping[str, str]:
     }
 
 
-async def serve(settings: Settings, *, opens: bool = False) -> int:
-    """Run until SIGINT or SIGTERM; answers the exit code. `opens`: the console, in a browser."""
-    is_stopping = asyncio.Event()
-    starting: asyncio.Task[object] | None = None
+class _Stop:
+    """The end of the system, on a signal. An end that hangs is cut short after `_STOP_LIMIT_S`."""
 
-    def stop() -> None:
+    def __init__(self) -> None:
+        self._event = asyncio.Event()
+        self.starting: asyncio.Task[object] | None = None
+        """The start of the system, which a signal cancels."""
+
+    @property
+    def is_requested(self) -> bool:
+        """True from the first signal on."""
+        return self._event.is_set()
+
+    def request(self) -> None:
+        """Stop the system."""
         # Once: a second cancel would cut the first one's clean-up short.
-        if is_stopping.is_set():
+        if self.is_requested:
             return
         end = threading.Timer(_STOP_LIMIT_S, _end_at_once)
         end.daemon = True
         end.start()
-        is_stopping.set()
-        if starting is not None:
-            starting.cancel()
+        self._event.set()
+        if self.starting is not None:
+            self.starting.cancel()
 
+    async def wait(self) -> None:
+        """Return once a signal has come."""
+        await self._event.wait()
+
+
+async def serve(settings: Settings, *, opens: bool = False) -> int:
+    """Run until SIGINT or SIGTERM; answers the exit code. `opens`: the console, in a browser."""
+    stop = _Stop()
     # Before the first process is started: a signal ends it, too.
     for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, stop)
+        asyncio.get_running_loop().add_signal_handler(number, stop.request)
     inherited = variables_of(Path.cwd())
     loading = _load_agents(settings, inherited)
     # Its process has begun then, and imports the agents while this one imports the system.
     await asyncio.sleep(0)
-    if is_stopping.is_set():
+    if stop.is_requested:
         return 0
     from layover.errors import shown_names
     from layover.local.http.server import PortInUse
@@ -64,9 +81,9 @@ async def serve(settings: Settings, *, opens: bool = False) -> int:
 
     watch = RunWatch(RunLines(lambda: runner.url, say))
     runner = Runner(settings, inherited, watch, loading)
-    starting = asyncio.create_task(runner.__aenter__())
+    stop.starting = asyncio.create_task(runner.__aenter__())
     try:
-        await starting
+        await stop.starting
     except asyncio.CancelledError:
         return 0
     except (RunnerFailed, PortInUse, PostgresFailed) as error:
@@ -78,7 +95,7 @@ async def serve(settings: Settings, *, opens: bool = False) -> int:
     development.start()
     if opens:
         webbrowser.open(runner.url)
-    await is_stopping.wait()
+    await stop.wait()
     print("stopping", flush=True)
     development.stop()
     await runner.__aexit__(None, None, None)
