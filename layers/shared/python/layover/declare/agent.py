@@ -119,7 +119,6 @@ class Agent(Driven[Output], Generic[Deps, Output]):
         self.deps = factory_of(f"{self._what}deps", deps)
         self.made_deps: Any = None
         """The value that `deps` made in this process, on the copy that a run goes on with."""
-        checks.flag(f"{self._what}tool_search", tool_search)
         self.tool_search = tool_search
         self.runtime = runtime
         self._replaced: list[Any] = []
@@ -175,6 +174,7 @@ class Agent(Driven[Output], Generic[Deps, Output]):
 
     def _check(self) -> None:
         check_instructions(self._what, self.instructions)
+        checks.flag(f"{self._what}tool_search", self.tool_search)
         checks.whole(f"{self._what}max_iterations", self.max_iterations)
         if not isinstance(self.memory, Memory):
             raise checks.fail(f"{self._what}memory", "Memory(...)", self.memory)

@@ -107,21 +107,7 @@ class Frame:
         self._end = AtEnd(hooks)
         nested = NestedRuns(runtime, state, self._enter)
         self._background = Background(log, state, self._time, nested)
-        self._calls = Calls(
-            log,
-            state,
-            agent,
-            runtime.clock,
-            invocation.stopping,
-            built_in,
-            runtime.memory,
-            belongings,
-            nested,
-            invocation.running,
-            window_beside(agent.tools, state, width),
-            # A sub-agent answers its caller: it has nothing in the background.
-            self._background.begin if above is None else None,
-        )
+        self._calls = self._make_calls(built_in, belongings, nested, width)
         prompter = _prompter(runtime, state, agent, given, built_in, self._settings)
         known = given.compaction
         self._compaction = Compaction(runtime, log, state, prompter, known) if known else None
@@ -136,6 +122,26 @@ class Frame:
             invocation.stopping,
             hooks,
             self._first_window,
+        )
+
+    def _make_calls(
+        self, built_in: Sequence[AnyTool], belongings: RunFiles, nested: NestedRuns, width: int
+    ) -> Calls:
+        runtime = self._invocation.runtime
+        return Calls(
+            self._log,
+            self._state,
+            self._agent,
+            runtime.clock,
+            self._invocation.stopping,
+            built_in,
+            runtime.memory,
+            belongings,
+            nested,
+            self._invocation.running,
+            window_beside(self._agent.tools, self._state, width),
+            # A sub-agent answers its caller: it has nothing in the background.
+            self._background.begin if self._above is None else None,
         )
 
     async def _enter(self, delegate: Delegate, state: RunState, width: int) -> Progress:
