@@ -27,6 +27,9 @@ BUILD = ROOT / "build"
 PACKAGE = ROOT / "layers" / "shared" / "python" / "layover"
 FUNCTIONS = ROOT / "functions"
 LOCK = ROOT / "requirements" / "runtime.lock"
+HANDLERS = "functions"
+"""The package of the handlers in the asset. Users' packages, with names of their own, are beside it."""
+RESERVED = (HANDLERS, "user_agents")
 CERTIFICATES = BUILD / "rds-global-bundle.pem"
 """Amazon's roots of RDS certificates; `make synth` and `make deploy` fetch them."""
 
@@ -42,6 +45,7 @@ UNUSED = (
     *("*/tests", "botocore/data/*/*/examples-1.json*", "boto3/examples", "*.dist-info/sboms"),
     "**/*.pyi",
 )
+NOT_PACKED = shutil.ignore_patterns("__pycache__", "*.pyc", "test_*.py")
 PLATFORMS = {
     "arm64": ("manylinux2014_aarch64", "manylinux_2_28_aarch64"),
     "x86_64": ("manylinux2014_x86_64", "manylinux_2_28_x86_64"),
@@ -103,10 +107,35 @@ def _build_functions(target: Target, in_layer: Path) -> None:
     requirements = FUNCTIONS / "user_agents" / "requirements.txt"
     if requirements.exists():
         own = _libraries(target, requirements, beside=in_layer)
+        _check_names(own)
         shutil.copytree(own, target.functions, dirs_exist_ok=True)
-    ignored = shutil.ignore_patterns("__pycache__", "*.pyc", "test_*.py")
-    shutil.copytree(FUNCTIONS, target.functions, ignore=ignored, dirs_exist_ok=True)
+    shutil.copytree(FUNCTIONS, target.functions, ignore=_not_of_users, dirs_exist_ok=True)
+    handlers = target.functions / HANDLERS
+    handlers.mkdir()
+    # A regular package: none of this name that is later on Lambda's path hides it.
+    (handlers / "__init__.py").touch()
+    for name in _function_names():
+        shutil.copytree(FUNCTIONS / name, handlers / name, ignore=NOT_PACKED)
     _compile(target, target.functions, None)
+
+
+def _not_of_users(folder: str, names: list[str]) -> set[str]:
+    functions = _function_names() if Path(folder) == FUNCTIONS else []
+    return NOT_PACKED(folder, names) | set(functions)
+
+
+def _function_names() -> list[str]:
+    return sorted(path.parent.name for path in FUNCTIONS.glob("*/handler.py"))
+
+
+def _check_names(libraries: Path) -> None:
+    """Check what the agents' requirements install. Raises BuildFailed."""
+    names = {path.name.partition(".")[0] for path in libraries.iterdir()}
+    for name in names.intersection(RESERVED):
+        raise BuildFailed(
+            f"functions/user_agents/requirements.txt installs a package {name!r}, which is"
+            " Layover's name: leave it out"
+        )
 
 
 def _check_certificates(bundle: Path) -> None:
@@ -224,7 +253,7 @@ json.dump(sorted(sys.modules), sys.stdout)
 def _loaded_by_cold_starts() -> set[str]:
     """Return the names of modules that any function loads before its first answer; found with this Python,
     whose libraries are of the same lock."""
-    handlers = [f"{path.parent.name}.handler" for path in sorted(FUNCTIONS.glob("*/handler.py"))]
+    handlers = [f"{HANDLERS}.{name}.handler" for name in _function_names()]
     adapters = [
         ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts)
         for path in sorted((PACKAGE / "adapters").rglob("*.py"))
@@ -233,7 +262,7 @@ def _loaded_by_cold_starts() -> set[str]:
     code = COLD_START.format(names=[*handlers, *adapters])
     run = subprocess.run(
         [sys.executable, "-c", code],
-        env={"PYTHONPATH": f"{FUNCTIONS}:{PACKAGE.parent}", "HOME": "/nonexistent"},
+        env={"PYTHONPATH": f"{FUNCTIONS.parent}:{PACKAGE.parent}", "HOME": "/nonexistent"},
         capture_output=True,
         text=True,
         check=False,

@@ -11,7 +11,7 @@ from aws_lambda_powertools.event_handler.exceptions import NotFoundError
 from aws_lambda_powertools.event_handler.openapi.exceptions import RequestValidationError
 from aws_lambda_powertools.utilities.data_classes import APIGatewayProxyEventV2
 
-from api import (
+from functions.api import (
     routes_ag_ui,
     routes_approvals,
     routes_audit,
@@ -26,11 +26,18 @@ from api import (
     routes_threads,
     routes_usage,
 )
-from api.auth import caller
-from api.call import Call, Host
-from api.problems import LOG, MethodNotAllowed, answer_error, internal_error, is_known, wrong_fields
-from api.request import parse_json, prepare_event, takes_gzip
-from api.streaming import shared_with, ticketed
+from functions.api.auth import caller
+from functions.api.call import Call, Host
+from functions.api.problems import (
+    LOG,
+    MethodNotAllowed,
+    answer_error,
+    internal_error,
+    is_known,
+    wrong_fields,
+)
+from functions.api.request import parse_json, prepare_event, takes_gzip
+from functions.api.streaming import shared_with, ticketed
 from layover import logs
 from layover.errors import AgentsNotLoaded, LayoverError, NotFound, RetryableError
 from layover.values.deployment.access import Actor

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from api.problems import Forbidden, Unauthenticated
+from functions.api.problems import Forbidden, Unauthenticated
 from layover.errors import InvalidRequest
 from layover.values.deployment.access import RESOURCE_HEADER, Access, Actor, is_open
 

@@ -11,8 +11,8 @@ from aws_lambda_powertools.event_handler.api_gateway import Router
 from aws_lambda_powertools.event_handler.openapi.params import Query
 from pydantic import BaseModel, BeforeValidator, Field
 
-from api.fitting import MAX_ANSWER, answer_size, fits, fitting, is_large
-from api.problems import Forbidden
+from functions.api.fitting import MAX_ANSWER, answer_size, fits, fitting, is_large
+from functions.api.problems import Forbidden
 from layover.ports import Runtime
 from layover.values.cursor import MAX_CURSOR
 from layover.values.deployment.access import Access, Actor
@@ -132,7 +132,7 @@ class Call:
 
 
 def new_router() -> Router:
-    """Return a group of routes; `api.app` includes it."""
+    """Return a group of routes; `functions.api.app` includes it."""
     return Router()  # type: ignore[no-untyped-call]
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from aws_lambda_powertools.event_handler.openapi.types import OpenAPIResponse
 
-from api.problems import CONTENT_TYPE
+from functions.api.problems import CONTENT_TYPE
 from layover.protocols.sse import CONTENT_TYPE as STREAM
 
 _STREAM: Any = {STREAM: {"schema": {"type": "string"}}}

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from api.app import answer
+from functions.api.app import answer
 from layover import wiring
 
 wiring.import_ahead("api")

@@ -7,10 +7,10 @@ from typing import Any
 from aws_lambda_powertools.event_handler import ApiGatewayResolver
 from aws_lambda_powertools.event_handler.openapi.models import HTTPBearer, Server, Tag
 
-from api.corrections import correct
-from api.links import add_links
-from api.problems import Problem
-from api.reference import page
+from functions.api.corrections import correct
+from functions.api.links import add_links
+from functions.api.problems import Problem
+from functions.api.reference import page
 from layover.values.deployment.access import DISCOVERY, RESOURCE_HEADER
 
 _REFS = "#/components/schemas/{model}"

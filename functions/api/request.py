@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from api.auth import claims_of
-from api.problems import MalformedBody, Unauthenticated
+from functions.api.auth import claims_of
+from functions.api.problems import MalformedBody, Unauthenticated
 from layover.errors import InvalidRequest, NotFound, TooLarge
 from layover.values.base import strict_json
 

@@ -5,9 +5,9 @@ from typing import Annotated, Literal
 from aws_lambda_powertools.event_handler import Response
 from aws_lambda_powertools.event_handler.openapi.params import Body, Query
 
-from api.bodies import Approve, Deny, Resume
-from api.call import Cursor, Limit, answer_page, answer_run, call_of, new_router
-from api.documented import also, answers
+from functions.api.bodies import Approve, Deny, Resume
+from functions.api.call import Cursor, Limit, answer_page, answer_run, call_of, new_router
+from functions.api.documented import also, answers
 from layover.approvals import decide as approvals
 from layover.values.page import Page
 from layover.values.runs.views import ApproverItem, OpenApproval, Run, RunGlimpse

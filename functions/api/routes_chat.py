@@ -7,9 +7,9 @@ from typing import Annotated, Any, Literal
 from aws_lambda_powertools.event_handler import Response
 from pydantic import BaseModel, ConfigDict, Field, Strict
 
-from api.call import call_of, new_router
-from api.documented import streamed
-from api.streaming import chat_caller, stream_answer
+from functions.api.call import call_of, new_router
+from functions.api.documented import streamed
+from functions.api.streaming import chat_caller, stream_answer
 from layover.approvals.decide import DecisionRequest, Verdict
 from layover.chat.start import decide_all, file_part, regenerate, say
 from layover.chat.threads import chat_thread, find_thread

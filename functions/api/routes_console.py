@@ -2,9 +2,9 @@
 
 from aws_lambda_powertools.event_handler import Response
 
-from api.caching import cached
-from api.call import call_of, new_router
-from api.console import assets
+from functions.api.caching import cached
+from functions.api.call import call_of, new_router
+from functions.api.console import assets
 from layover.errors import NotFound
 
 router = new_router()

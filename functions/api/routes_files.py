@@ -5,9 +5,9 @@ from typing import Annotated, Any
 from aws_lambda_powertools.event_handler import Response
 from pydantic import Field, Strict
 
-from api.bodies import Body, Whole
-from api.call import answer_json, call_of, new_router
-from api.documented import answers
+from functions.api.bodies import Body, Whole
+from functions.api.call import answer_json, call_of, new_router
+from functions.api.documented import answers
 from layover.files import uploads as files
 from layover.values.file import MAX_FILE, MAX_NAME, MIME_TYPE, FileUpload
 

@@ -5,9 +5,9 @@ from typing import Any
 from aws_lambda_powertools.event_handler import Response
 from pydantic import BaseModel, Field
 
-from api.call import answer_json, call_of, new_router
-from api.documented import also, answers
-from api.fitting import MAX_ANSWER, answer_size, is_large
+from functions.api.call import answer_json, call_of, new_router
+from functions.api.documented import also, answers
+from functions.api.fitting import MAX_ANSWER, answer_size, is_large
 from layover.retention.export import export
 from layover.retention.forget import Forgetting, forget
 from layover.values.base import Time

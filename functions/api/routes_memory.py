@@ -6,9 +6,9 @@ from aws_lambda_powertools.event_handler import Response
 from aws_lambda_powertools.event_handler.openapi.params import Query
 from pydantic import Discriminator, Field, Tag
 
-from api.bodies import AGENT_NAME, Body
-from api.call import Cursor, Limit, answer_json, answer_page, call_of, new_router
-from api.documented import answers
+from functions.api.bodies import AGENT_NAME, Body
+from functions.api.call import Cursor, Limit, answer_json, answer_page, call_of, new_router
+from functions.api.documented import answers
 from layover.memory.episodic import entries
 from layover.memory.episodic.entries import Entry
 from layover.memory.profile import profiles as notes

@@ -5,9 +5,9 @@ from typing import Any, Literal
 from aws_lambda_powertools.event_handler import ApiGatewayResolver, Response
 from pydantic import BaseModel
 
-from api.caching import cached
-from api.call import Cursor, Limit, answer_json, call_of, new_router
-from api.documented import answers, open_answer
+from functions.api.caching import cached
+from functions.api.call import Cursor, Limit, answer_json, call_of, new_router
+from functions.api.documented import answers, open_answer
 from layover.errors import NotFound
 from layover.threads.agents import AgentInfo, list_agents
 from layover.values.cursor import decode_cursor_field, encode_cursor
@@ -53,7 +53,7 @@ def discovery() -> Response[str]:
 
 @router.get("/openapi.json", include_in_schema=False)
 def openapi() -> Response[str]:
-    from api.openapi import document
+    from functions.api.openapi import document
 
     return cached(router, "application/json", document(_app()))
 
@@ -62,7 +62,7 @@ def openapi() -> Response[str]:
 def docs() -> Response[str]:
     if not _has_docs():
         raise NotFound("there is no such path")
-    from api.openapi import docs_page
+    from functions.api.openapi import docs_page
 
     return cached(router, _HTML, docs_page(_app()))
 

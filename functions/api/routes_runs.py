@@ -6,8 +6,8 @@ from typing import Annotated
 from aws_lambda_powertools.event_handler import Response
 from aws_lambda_powertools.event_handler.openapi.params import Header, Query
 
-from api.bodies import NewRun
-from api.call import (
+from functions.api.bodies import NewRun
+from functions.api.call import (
     Call,
     Cursor,
     Limit,
@@ -19,9 +19,9 @@ from api.call import (
     call_of,
     new_router,
 )
-from api.documented import also, answers, or_stream
-from api.request import preferred_wait, prefers_remembered
-from api.streaming import stream_events, wants_stream
+from functions.api.documented import also, answers, or_stream
+from functions.api.request import preferred_wait, prefers_remembered
+from functions.api.streaming import stream_events, wants_stream
 from layover.ports import Runtime
 from layover.protocols.sse import last_seq, named_frame
 from layover.recovery.redrive import redrive

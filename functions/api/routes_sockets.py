@@ -5,11 +5,11 @@ from typing import Annotated
 from aws_lambda_powertools.event_handler import Response
 from aws_lambda_powertools.event_handler.openapi.params import Body
 
-from api.bodies import NewTicket
-from api.call import answer_json, call_of, new_router
-from api.documented import answers
-from api.request import token_expires_at
-from api.streaming import stream_base
+from functions.api.bodies import NewTicket
+from functions.api.call import answer_json, call_of, new_router
+from functions.api.documented import answers
+from functions.api.request import token_expires_at
+from functions.api.streaming import stream_base
 from layover.sockets import subscriptions as sockets
 from layover.values.socket import SocketTicket
 

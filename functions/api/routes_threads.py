@@ -5,9 +5,9 @@ from typing import Annotated
 from aws_lambda_powertools.event_handler import Response
 from aws_lambda_powertools.event_handler.openapi.params import Query
 
-from api.bodies import NewThread, ThreadPatch
-from api.call import Cursor, Limit, answer_json, answer_page, call_of, new_router
-from api.documented import answers
+from functions.api.bodies import NewThread, ThreadPatch
+from functions.api.call import Cursor, Limit, answer_json, answer_page, call_of, new_router
+from functions.api.documented import answers
 from layover.threads import threads
 from layover.threads.messages import list_messages
 from layover.values.message import Message

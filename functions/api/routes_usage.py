@@ -2,8 +2,8 @@
 
 from aws_lambda_powertools.event_handler import Response
 
-from api.call import Cursor, FirstDay, LastDay, Limit, answer_page, call_of, new_router
-from api.documented import answers
+from functions.api.call import Cursor, FirstDay, LastDay, Limit, answer_page, call_of, new_router
+from functions.api.documented import answers
 from layover.metering.usage import list_usage
 from layover.values.page import Page
 from layover.values.runs.usage import DayUsage

@@ -6,10 +6,10 @@ from typing import Any
 
 from aws_lambda_powertools.event_handler import Response
 
-from api.auth import claims_of
-from api.call import Call, Host
-from api.problems import NotAcceptable, Unauthenticated
-from api.request import token_expires_at
+from functions.api.auth import claims_of
+from functions.api.call import Call, Host
+from functions.api.problems import NotAcceptable, Unauthenticated
+from functions.api.request import token_expires_at
 from layover.chat.answers import Translation, answer
 from layover.ports import Runtime
 from layover.protocols import sse

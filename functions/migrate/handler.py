@@ -3,9 +3,9 @@
 import asyncio
 from typing import Any
 
+from functions.migrate.cloudformation import answer_cloudformation
 from layover import wiring
 from layover.migrate import migrate
-from migrate.cloudformation import answer_cloudformation
 
 
 @wiring.logged

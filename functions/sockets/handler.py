@@ -1,11 +1,11 @@
-"""Requests of WebSockets, and deliveries of events. (A folder `socket` would hide Python's own.)"""
+"""Requests of WebSockets, and deliveries of events."""
 
 from typing import Any
 
+from functions.sockets.routes import answer
 from layover import wiring
 from layover.sockets.subscriptions import push
 from layover.values.socket import Subscription
-from sockets.routes import answer
 
 
 @wiring.logged

@@ -8,8 +8,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from api.problems import answer_error, internal_error, is_known, wrong_fields
-from api.request import parse_json
+from functions.api.problems import answer_error, internal_error, is_known, wrong_fields
+from functions.api.request import parse_json
 from layover.errors import LayoverError, LimitReached
 from layover.ports import Runtime
 from layover.sockets import subscriptions as sockets

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from api.app import answer
+from functions.api.app import answer
+from functions.streams.rest_event import http_event
 from layover import wiring
-from streams.rest_event import http_event
 
 
 @wiring.logged

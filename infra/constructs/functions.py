@@ -25,6 +25,8 @@ from infra.providers import as_variable, keys_of
 from infra.settings import TUNED, Settings
 from infra.variables import EMBEDS, KEY, ORIGINS, PROVIDERS, READS
 
+PACKAGE = "functions"
+"""The package of the handlers, below /var/task: `infra/build.py` puts them there."""
 MIGRATE = "migrate"
 STREAMS = "streams"
 WRAPPER = "AWS_LAMBDA_EXEC_WRAPPER"
@@ -118,7 +120,7 @@ class Functions(Construct):
             description=f"Layover: {name}",
             runtime=RUNTIME,
             architecture=ARCHITECTURE,
-            handler=f"{name}.handler.handler",
+            handler=f"{PACKAGE}.{name}.handler.handler",
             code=self._layer.code,
             layers=[self._layer.version],
             memory_size=each.memory_mib,
@@ -154,7 +156,7 @@ class Functions(Construct):
         values = self._values(name)
         variables = {key: values.get(key) for key in READS[name]}
         if name == STREAMS:
-            variables[WRAPPER] = f"/var/task/{name}/bootstrap"
+            variables[WRAPPER] = f"/var/task/{PACKAGE}/{name}/bootstrap"
         if each.tools:
             variables |= {**self._settings.tool_env, **self._settings.tool_secrets}
         return {key: str(value) for key, value in variables.items() if value is not None}

@@ -17,7 +17,7 @@ _IMPORT = """
 import json, sys, time
 before = len(sys.modules)
 began = time.perf_counter()
-import {name}.handler
+import functions.{name}.handler
 took = time.perf_counter() - began
 print(json.dumps([took, len(sys.modules) - before, [m for m in {heavy!r} if m in sys.modules]]))
 """
@@ -25,7 +25,7 @@ print(json.dumps([took, len(sys.modules) - before, [m for m in {heavy!r} if m in
 
 def imported(name: str) -> tuple[float, int, list[str]]:
     """Seconds, modules, and the heavy ones among them."""
-    path = os.pathsep.join(str(ROOT / p) for p in ("layers/shared/python", "functions"))
+    path = os.pathsep.join(str(ROOT / p) for p in ("layers/shared/python", "."))
     found = subprocess.run(
         [sys.executable, "-c", _IMPORT.format(name=name, heavy=HEAVY)],
         env={**os.environ, "PYTHONPATH": path},

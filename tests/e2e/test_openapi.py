@@ -3,8 +3,8 @@
 
 import json
 
-from api.app import resolver
-from api.openapi import document
+from functions.api.app import resolver
+from functions.api.openapi import document
 from support.system.system import System
 
 

@@ -5,9 +5,11 @@ import json
 import os
 import platform
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 
@@ -64,7 +66,7 @@ def alone(target: Target, code: str, *, more: tuple[str, ...] = ()) -> str:
 def test_handler_is_imported_from_the_layer_and_the_asset_alone(built: Target, name: str) -> None:
     code = (
         "import time, resource, sys, json; start = time.perf_counter()\n"
-        f"import {name}.handler as h\n"
+        f"import functions.{name}.handler as h\n"
         "assert callable(h.handler)\n"
         "took = time.perf_counter() - start\n"
         "heavy = {'openai', 'numpy', 'psycopg', 'boto3', 'moto'} & sys.modules.keys()\n"
@@ -114,7 +116,8 @@ def test_layer_is_small_enough(built: Target) -> None:
 def test_cold_start_compiles_nothing_of_the_libraries(built: Target) -> None:
     """Else it would be done again in every cold start: Lambda's disk is read only."""
     code = (
-        "import sys, json, pathlib, api.handler, turn.handler, httpx2, psycopg, boto3\n"
+        "import sys, json, pathlib, functions.api.handler, functions.turn.handler\n"
+        "import httpx2, psycopg, boto3\n"
         "httpx2.AsyncClient()\n"
         "files = {m: getattr(x, '__file__', None) or '' for m, x in list(sys.modules.items())}\n"
         "here = {m: f for m, f in files.items() if f.startswith(sys.argv[1]) and f.endswith('.py')}\n"
@@ -190,6 +193,69 @@ def test_packages_that_agents_want_are_in_the_asset(own_requirements: Path, tmp_
     build._build_functions(target, build._libraries(target, build.LOCK))
     assert (target.functions / "iniconfig" / "__init__.py").is_file()
     assert (target.functions / "user_agents" / "__init__.py").is_file()
+
+
+def wheel_of(folder: Path, name: str, files: dict[str, str]) -> Path:
+    """A package index's file, of a distribution with these modules."""
+    info = f"{name}-1.dist-info"
+    contents = {
+        **files,
+        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: 1\n",
+        f"{info}/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+    }
+    record = "".join(f"{path},,\n" for path in (*contents, f"{info}/RECORD"))
+    wheel = folder / f"{name}-1-py3-none-any.whl"
+    with ZipFile(wheel, "w") as archive:
+        for path, text in {**contents, f"{info}/RECORD": record}.items():
+            archive.writestr(path, text)
+    return wheel
+
+
+def test_packages_of_users_may_have_the_names_of_functions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = {f"{path}.py": "OF = 'user'\n" for path in ("api/__init__", "api/app", "turn", "frame")}
+    wheel = wheel_of(tmp_path, "theirs", files)
+    functions = tmp_path / "both"
+    shutil.copytree(ROOT / "functions", functions)
+    (functions / "user_agents" / "resume").mkdir()
+    (functions / "user_agents" / "resume" / "rules.py").write_text("OF = 'user'\n")
+    (functions / "user_agents" / "requirements.txt").write_text(f"{wheel}\n")
+    monkeypatch.setattr(build, "FUNCTIONS", functions)
+    monkeypatch.setattr(build, "BUILD", tmp_path)
+    target = Target(ARCHITECTURES[platform.machine()], VERSION, tmp_path / "out")
+    build._build_functions(target, tmp_path / "no-layer")
+    code = (
+        "import importlib.util as i, api.app, turn, frame\n"
+        "print(api.OF, api.app.OF, turn.OF, frame.OF)\n"
+        "print([i.find_spec(n) is not None for n in\n"
+        "    ('functions.turn', 'functions.api.app', 'functions.resume.handler', 'sweep')])"
+    )
+    run = subprocess.run(
+        [sys.executable, "-s", "-S", "-B", "-c", code],
+        env={"PYTHONPATH": str(target.functions)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert run.stdout == "user user user user\n[True, True, True, False]\n", run.stderr
+    assert (target.functions / "user_agents" / "resume" / "rules.py").is_file()
+    assert (target.functions / "functions" / "streams" / "bootstrap").stat().st_mode & 0o111
+
+
+@pytest.mark.parametrize("name", ["functions", "user_agents"])
+def test_package_of_a_name_that_layover_needs_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    wheel = wheel_of(tmp_path, "theirs", {f"{name}/__init__.py": ""})
+    (tmp_path / "functions" / "user_agents").mkdir(parents=True)
+    (tmp_path / "functions" / "user_agents" / "requirements.txt").write_text(f"{wheel}\n")
+    monkeypatch.setattr(build, "FUNCTIONS", tmp_path / "functions")
+    monkeypatch.setattr(build, "BUILD", tmp_path)
+    target = Target(ARCHITECTURES[platform.machine()], VERSION, tmp_path / "out")
+    with pytest.raises(build.BuildFailed, match=f"installs a package '{name}', which is Layover's"):
+        build._build_functions(target, tmp_path / "no-layer")
 
 
 def test_what_the_layer_has_is_in_the_asset_in_no_other_version(

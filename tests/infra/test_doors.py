@@ -217,7 +217,7 @@ def test_sockets_have_their_three_routes(stack: Synthesized) -> None:
             name in uri
             for name, r in function.items()
             if r["Type"] == "AWS::Lambda::Function"
-            and r["Properties"]["Handler"] == "sockets.handler.handler"
+            and r["Properties"]["Handler"] == "functions.sockets.handler.handler"
         )
 
 

@@ -171,7 +171,7 @@ def test_no_function_runs_before_the_schema_is_there(stack: Synthesized) -> None
     (schema,) = stack.of_type("Custom::LayoverSchema")
     for resource in stack.of_type("AWS::Lambda::Function").values():
         handler = resource["Properties"]["Handler"]
-        if handler.endswith(".handler.handler") and not handler.startswith("migrate"):
+        if handler.startswith("functions.") and handler != "functions.migrate.handler.handler":
             assert schema in resource["DependsOn"]
 
 
@@ -186,7 +186,10 @@ def test_failed_migration_is_not_repeated_by_lambda(stack: Synthesized) -> None:
     ((name, config),) = found.items()
     handlers = stack.of_type("AWS::Lambda::Function")
     of = handlers[config["Properties"]["FunctionName"]["Ref"]]["Properties"]["Handler"]
-    assert (of, config["Properties"]["MaximumRetryAttempts"]) == ("migrate.handler.handler", 0)
+    assert (of, config["Properties"]["MaximumRetryAttempts"]) == (
+        "functions.migrate.handler.handler",
+        0,
+    )
     (schema,) = stack.of_type("Custom::LayoverSchema").values()
     assert name in schema["DependsOn"]
 
@@ -209,7 +212,7 @@ def test_machine_gets_all_it_asks_for(stack: Synthesized) -> None:
     for name, value in machine["DefinitionSubstitutions"].items():
         resource = stack.template["Resources"][value["Fn::GetAtt"][0]]
         folder = name.removesuffix("FunctionArn").lower()
-        assert resource["Properties"]["Handler"] == f"{folder}.handler.handler"
+        assert resource["Properties"]["Handler"] == f"functions.{folder}.handler.handler"
 
 
 def test_executions_are_logged_without_what_they_carry(stack: Synthesized) -> None:

@@ -89,7 +89,9 @@ def test_streams_are_throttled_and_need_no_setting_of_the_whole_account(
 
 def test_only_the_function_that_streams_starts_another_runtime_client(stack: Synthesized) -> None:
     found = {n: f["Environment"]["Variables"].get(WRAPPER) for n, f in stack.functions().items()}
-    assert {n: w for n, w in found.items() if w} == {"streams": "/var/task/streams/bootstrap"}
+    assert {n: w for n, w in found.items() if w} == {
+        "streams": "/var/task/functions/streams/bootstrap"
+    }
 
 
 def test_clients_learn_where_streams_are(stack: Synthesized) -> None:

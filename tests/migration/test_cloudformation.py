@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from functions.migrate.cloudformation import answer_cloudformation, put
 from layover.migrate import RESOURCE_ID
-from migrate.cloudformation import answer_cloudformation, put
 
 URL = "https://bucket.example/key?signature=secret"
 EVENT = {

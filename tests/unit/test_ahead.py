@@ -19,14 +19,14 @@ def hook(event, arguments):
     if event.startswith("socket.") and event != "socket.__new__":
         seen.add(event)
 sys.addaudithook(hook)
-import {function}.handler
+import functions.{function}.handler
 print(json.dumps([sorted(sys.modules), sorted(seen)]))
 """
 
 
 def loaded(function: str, **variables: str) -> tuple[set[str], list[str]]:
     """The modules that are there once the handler is, and what its import did on the network."""
-    paths = os.pathsep.join(str(ROOT / part) for part in ("layers/shared/python", "functions"))
+    paths = os.pathsep.join(str(ROOT / part) for part in ("layers/shared/python", "functions", "."))
     run = subprocess.run(
         [sys.executable, "-c", CODE.format(function=function)],
         env={"PYTHONPATH": paths, "AWS_REGION": "eu-west-1", **variables},

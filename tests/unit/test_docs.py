@@ -13,8 +13,8 @@ import typer.main
 from pydantic import BaseModel
 
 import layover
-from api.app import resolver
-from api.problems import _INTERNAL, _KINDS, PREFIX
+from functions.api.app import resolver
+from functions.api.problems import _INTERNAL, _KINDS, PREFIX
 from infra.settings import TUNED, Settings
 from layover import keys
 from layover.cli import main as cli

@@ -157,10 +157,10 @@ def test_importing_layover_costs_nothing() -> None:
 
 
 def test_settling_a_run_imports_no_code_of_the_users() -> None:
-    code = "import sys, settle.handler, sweep.handler; print(*sys.modules)"
+    code = "import sys, functions.settle.handler, functions.sweep.handler; print(*sys.modules)"
     run = subprocess.run(
         [sys.executable, "-c", code],
-        env={"PYTHONPATH": f"{FUNCTIONS}:{LAYER}"},
+        env={"PYTHONPATH": f"{FUNCTIONS}:{ROOT}:{LAYER}"},
         capture_output=True,
         text=True,
         timeout=60,

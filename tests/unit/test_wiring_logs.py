@@ -45,7 +45,7 @@ def printed(script: str, **variables: str) -> list[str]:
     run = subprocess.run(
         [sys.executable, "-c", script],
         env={
-            "PYTHONPATH": f"{ROOT / 'functions'}:{LAYER}",
+            "PYTHONPATH": f"{ROOT}:{LAYER}",
             "LAYOVER_SERVICE": "layover-dev",
             **variables,
         },
@@ -117,7 +117,7 @@ def test_what_is_known_first_stays() -> None:
 def test_every_function_starts_without_heavy_imports_and_writes_its_lines_so(name: str) -> None:
     """Heavy modules are imported where they are used: a cold start pays for nothing else."""
     code = (
-        f"import logging, sys, types, {name}.handler as h\n"
+        f"import logging, sys, types, functions.{name}.handler as h\n"
         "print(*sys.modules)\n"
         "try:\n"
         "    h.handler({'run_id': 7, 'RequestType': 'Delete'}, types.SimpleNamespace())\n"
@@ -132,7 +132,7 @@ def test_every_function_starts_without_heavy_imports_and_writes_its_lines_so(nam
 
 def test_request_to_the_api_that_fails_names_its_thread() -> None:
     code = (
-        "import types, api.handler as h\n"
+        "import types, functions.api.handler as h\n"
         "claims = {'sub': 'ann', 'scope': 'layover/use'}\n"
         "event = {'version': '2.0', 'rawPath': '/threads/thread_1', 'rawQueryString': '',\n"
         "    'headers': {}, 'requestContext': {'requestId': 'gateway-1', 'stage': '$default',\n"

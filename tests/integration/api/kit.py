@@ -10,7 +10,7 @@ from functools import cache
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl, unquote
 
-from api.app import answer
+from functions.api.app import answer
 from layover.ports import Runtime
 from support.system.documented import Answer as Judged
 from support.system.documented import Documented

@@ -212,7 +212,9 @@ def test_a_run_that_took_long_to_accept_is_waited_for_less_long(
     api.do(api.world.finish(run["id"], "there"))
     for took, waited in ((20.0, "wait=7"), (60.0, "wait=0")):
         times = iter((0.0, took))
-        monkeypatch.setattr("api.call.time", SimpleNamespace(monotonic=lambda t=times: next(t)))
+        monkeypatch.setattr(
+            "functions.api.call.time", SimpleNamespace(monotonic=lambda t=times: next(t))
+        )
         answer = api.post(url, {"input": "x"}, headers={**headers, "Prefer": "wait=25"})
         assert (answer.status, answer.headers["preference-applied"]) == (200, waited)
 
@@ -355,7 +357,7 @@ def test_a_large_answer_is_compressed_for_a_client_that_takes_it(api: Api) -> No
 
 
 def test_the_stage_of_a_deployment_is_no_part_of_the_path(api: Api) -> None:
-    from api.app import answer
+    from functions.api.app import answer
     from integration.api.kit import http_event
 
     event = http_event("GET", "/prod/healthz", None, {}, None)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from api.app import answer
+from functions.api.app import answer
 from integration.api.kit import Api, http_event
 from layover.chat.threads import thread_id_of
 from layover.files.store import Files

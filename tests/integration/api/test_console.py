@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from api.console.assets import FOLDER, LIBRARIES, MODULES, assets, version
+from functions.api.console.assets import FOLDER, LIBRARIES, MODULES, assets, version
 from integration.api.kit import Api
 
 MAX_GZIPPED = 150_000

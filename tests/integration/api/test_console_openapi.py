@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from api.console.assets import FOLDER
+from functions.api.console.assets import FOLDER
 from integration.api.kit import Api
 
 Json = dict[str, Any]

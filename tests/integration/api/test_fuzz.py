@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from api.problems import BEYOND_SCHEMAS
+from functions.api.problems import BEYOND_SCHEMAS
 from integration.api.test_openapi import CALLS
 from support.examples import examples
 from support.worlds.served import Served

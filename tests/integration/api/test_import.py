@@ -8,8 +8,8 @@ ROOT = Path(__file__).parents[3]
 HEAVY = ("openai", "numpy", "psycopg", "boto3", "jsonschema", "user_agents", "moto", "starlette")
 CODE = """
 import sys
-import api.handler
-answer = api.handler.handler(
+import functions.api.handler
+answer = functions.api.handler.handler(
     {"version": "2.0", "rawPath": "/healthz", "rawQueryString": "", "headers": {},
      "requestContext": {"stage": "$default", "http": {"method": "GET", "path": "/healthz"}}}, None)
 assert answer["statusCode"] == 200, answer
@@ -18,7 +18,7 @@ print(*sys.modules)
 
 
 def test_neither_models_nor_databases_nor_agents_are_loaded_before_they_are_needed() -> None:
-    path = [str(ROOT / "functions"), str(ROOT / "layers/shared/python")]
+    path = [str(ROOT), str(ROOT / "functions"), str(ROOT / "layers/shared/python")]
     found = subprocess.run(
         [sys.executable, "-c", CODE],
         env={"PYTHONPATH": ":".join(path), "PATH": ""},

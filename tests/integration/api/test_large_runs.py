@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from api.fitting import fitting
+from functions.api.fitting import fitting
 from integration.api.kit import USE, Answer, Api
 from layover import keys
 from layover.context.transcript import response_messages

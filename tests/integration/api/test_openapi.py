@@ -10,7 +10,7 @@ import pytest
 from jsonschema import Draft202012Validator
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
-from api.console.assets import assets
+from functions.api.console.assets import assets
 from infra.settings import Settings
 from integration.api.kit import Api
 from layover.values.deployment.access import OPEN_PATHS

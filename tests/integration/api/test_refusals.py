@@ -318,7 +318,7 @@ def test_on_one_machine_a_failure_names_the_file_that_says_why(api: Api) -> None
 
 
 def test_an_event_that_api_gateway_would_not_send_is_answered_all_the_same(api: Api) -> None:
-    from api.app import answer
+    from functions.api.app import answer
 
     assert answer({}, None, api.host)["statusCode"] in (401, 404, 500)
 

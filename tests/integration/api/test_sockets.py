@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from api.app import answer
+from functions.api.app import answer
 from integration.api.kit import Api, TestHost, http_event
 from support.worlds.services import ANN
 from support.worlds.sockets import SocketBench

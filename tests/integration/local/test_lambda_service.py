@@ -204,7 +204,10 @@ async def test_a_handler_that_never_loads_is_given_up(
         results = await asyncio.gather(*(answer(pool) for _ in range(3)))
         await eventually(lambda: not pool.environments)
     assert [each.error_type for each in results] == ["Sandbox.Timedout"] * 3
-    assert "stuck.handler.handler was not loaded" in json.loads(results[0].payload)["errorMessage"]
+    assert (
+        "functions.stuck.handler.handler was not loaded"
+        in json.loads(results[0].payload)["errorMessage"]
+    )
 
 
 @pytest.mark.parametrize("kind", ["RequestResponse", "Event"])

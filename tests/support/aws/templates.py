@@ -53,8 +53,8 @@ class Synthesized:
     def functions(self) -> dict[str, dict[str, Any]]:
         """Our own functions' properties, by the name of their folder."""
         found = [r["Properties"] for r in self.of_type("AWS::Lambda::Function").values()]
-        ours = [p for p in found if p["Handler"].endswith(".handler.handler")]
-        return {p["Handler"].split(".")[0]: p for p in ours}
+        ours = [p for p in found if p["Handler"].startswith("functions.")]
+        return {p["Handler"].split(".")[1]: p for p in ours}
 
     def statements(self, function: str) -> list[dict[str, Any]]:
         """Return the statements of a function's role."""

@@ -223,9 +223,9 @@ def _transaction(actions: Sequence[Any], *_: Any) -> tuple[str, str]:
 
 def _name_requests() -> None:
     """Points of `api` begin with the request that they are part of."""
-    import api.app
+    from functions.api import app
 
-    answer = api.app.answer
+    answer = app.answer
 
     def named(event: Any, *rest: Any) -> Any:
         global _request, _last_owner
@@ -235,4 +235,4 @@ def _name_requests() -> None:
         _last_owner = ""
         return answer(event, *rest)
 
-    vars(api.app)["answer"] = named
+    vars(app)["answer"] = named

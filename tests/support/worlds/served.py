@@ -9,7 +9,7 @@ from contextlib import suppress
 from datetime import timedelta
 from typing import Any, TypeVar
 
-from api.app import answer
+from functions.api.app import answer
 from layover import Agent, ToolContext, tool
 from layover.adapters.inmemory.callbacks import MemoryCallbacks
 from layover.approvals.token_answer import DECIDED
@@ -108,11 +108,11 @@ class Served:
         self._runner.close()
 
     def runtime(self) -> Runtime:
-        """`api.call.Host`."""
+        """`functions.api.call.Host`."""
         return self._runtime
 
     def run(self, work: Coroutine[Any, Any, T], /) -> T:
-        """`api.call.Host`: on the one loop, from whichever thread answers."""
+        """`functions.api.call.Host`: on the one loop, from whichever thread answers."""
         return self._runner.run(work)
 
     async def invoke(self, name: str, payload: bytes) -> InvokeResult:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from functions.sockets.routes import answer
 from layover.adapters.inmemory.sockets import MemorySockets
 from layover.adapters.inmemory.table import MemoryTable
 from layover.adapters.journal.followers.connections import TableConnections
@@ -20,7 +21,6 @@ from layover.sockets.delivery import STALE
 from layover.threads import threads as thread_service
 from layover.values.lease import MAX_SOCKETS
 from layover.values.socket import MAX_FOLLOWERS, Claim
-from sockets.routes import answer
 from support.worlds.services import ANN, BOB
 from support.worlds.sockets import SocketBench
 

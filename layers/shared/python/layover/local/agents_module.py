@@ -113,8 +113,10 @@ def _is_authors(file: str) -> bool:
 def main(arguments: list[str]) -> None:
     """Print the result of an import of the module; this process takes no signals."""
     from layover.local.functions.environment import die_with
+    from layover.local.functions.package import install_package
 
     die_with(int(arguments[0]))
+    install_package(Path(os.environ["LAMBDA_TASK_ROOT"]))
     from layover import wiring
 
     result = import_agents(wiring.environment().agents)

@@ -6,6 +6,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from layover.local.functions.invocation import REGION
+from layover.local.functions.package import handler_of
 
 REPOSITORY = Path(__file__).resolve().parents[5]
 """The checkout that this file is in: the runner is no part of the layer or of a wheel."""
@@ -73,9 +74,8 @@ def child_variables(
         for name, value in inherited.items()
         if name in _PASSED_ON or not name.startswith(_NOT_PASSED_ON)
     }
-    paths = [settings.functions, settings.python_path, Path.cwd()]
     ours = {
-        "PYTHONPATH": ":".join(str(path.resolve()) for path in paths),
+        "PYTHONPATH": ":".join(map(str, _paths(settings))),
         "PYTHONUNBUFFERED": "1",
         "TZ": ":UTC",
         "NO_PROXY": _no_proxy(inherited),
@@ -93,6 +93,18 @@ def child_variables(
     return passed_variables | ours | dict(services) | agents
 
 
+def module_paths(settings: Settings, module: str) -> list[Path]:
+    """Return the folders in which a function looks for a user's module, the first one first."""
+    functions, *others = _paths(settings)
+    is_function = module.partition(".")[0] in settings.function_names()
+    return others if is_function else [functions, *others]
+
+
+def _paths(settings: Settings) -> list[Path]:
+    paths = (settings.functions, settings.python_path, Path.cwd())
+    return [path.resolve() for path in paths]
+
+
 def _no_proxy(inherited: Mapping[str, str]) -> str:
     theirs = inherited.get("no_proxy") or inherited.get("NO_PROXY")
     return ",".join(filter(None, [theirs, "127.0.0.1", "localhost"]))
@@ -101,7 +113,7 @@ def _no_proxy(inherited: Mapping[str, str]) -> str:
 def function_variables(name: str, timeout: timedelta) -> dict[str, str]:
     """Return the variables in which Lambda describes a function to itself."""
     return {
-        "_HANDLER": f"{name}.handler.handler",
+        "_HANDLER": handler_of(name),
         "AWS_LAMBDA_FUNCTION_NAME": name,
         "AWS_LAMBDA_FUNCTION_VERSION": "$LATEST",
         "AWS_LAMBDA_FUNCTION_MEMORY_SIZE": "1024",

@@ -1,9 +1,9 @@
 """Bootstrap of one execution environment.
 
 `python -m layover.local.functions.environment HANDLER CLOCK_FILE PARENT_PID` ties the process to its
-runner, installs the local clock, and becomes AWS's own runtime client, or Layover's where the function
-streams its responses. From there on nothing is local: the handler sees the Runtime API and its environment
-variables.
+runner, installs the local clock and the package `functions`, and becomes AWS's own runtime client, or
+Layover's where the function streams its responses. From there on nothing is local: the handler sees the
+Runtime API and its environment variables.
 
 A module named by LAYOVER_LOCAL_PRELOAD is imported before, and its `install()` called: tests of
 crashes decide there at which point the process is to die.
@@ -18,6 +18,7 @@ from pathlib import Path
 
 from layover.clock import install_offset
 from layover.local.functions.clock_file import ClockFile
+from layover.local.functions.package import install_package
 
 _PR_SET_PDEATHSIG = 1
 
@@ -38,6 +39,7 @@ def main(arguments: list[str]) -> None:
     handler, clock, parent = arguments
     die_with(int(parent))
     install_offset(ClockFile(Path(clock)).offset)
+    install_package(Path(os.environ["LAMBDA_TASK_ROOT"]))
     if preload := os.environ.get("LAYOVER_LOCAL_PRELOAD"):
         importlib.import_module(preload).install()
     if os.environ.get("AWS_LAMBDA_EXEC_WRAPPER"):

@@ -24,6 +24,7 @@ from layover.local.functions.invocation import (
     ReaderLeft,
     failure,
 )
+from layover.local.functions.package import handler_of
 from layover.local.wire import Reply, Request, StreamFailed, WireServer
 
 logger = logging.getLogger(__name__)
@@ -53,8 +54,8 @@ class FunctionSpec:
 
     @property
     def handler(self) -> str:
-        """Lambda's handler string: folder, file, function."""
-        return f"{self.name}.handler.handler"
+        """Lambda's handler string."""
+        return handler_of(self.name)
 
 
 class State(Enum):
@@ -135,7 +136,7 @@ class ExecutionEnvironment:
         arguments = [self.spec.handler, str(self.spec.clock), str(os.getpid())]
         variables = self.spec.variables | {"AWS_LAMBDA_RUNTIME_API": address}
         with self.spec.log.open("ab") as log:
-            # -P: the user's folder comes last on the path, so that an `api` of theirs hides none.
+            # -P: the user's folder comes last on the path, so that a `layover` of theirs hides none.
             process = await asyncio.create_subprocess_exec(
                 *[sys.executable, "-P", "-m", "layover.local.functions.environment", *arguments],
                 stdin=asyncio.subprocess.DEVNULL,

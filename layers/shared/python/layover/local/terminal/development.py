@@ -3,11 +3,10 @@
 import asyncio
 import logging
 from collections.abc import Mapping
-from pathlib import Path
 
 from layover.local import agents_module
 from layover.local.runner import Runner
-from layover.local.settings import child_variables
+from layover.local.settings import child_variables, module_paths
 from layover.local.terminal.model_check import problem_of
 from layover.local.terminal.reloading import Reloader
 from layover.local.terminal.show import say
@@ -53,7 +52,7 @@ class Development:
         path = variables["PYTHONPATH"]
         module = variables.get("LAYOVER_AGENTS") or "user_agents"
         copy = settings.data.resolve() / "run" / "agents"
-        paths = [Path(each) for each in path.split(":")]
+        paths = module_paths(settings, module)
         sources = await asyncio.to_thread(Sources, module, paths, copy)
         await asyncio.to_thread(sources.keep)
         load = lambda: agents_module.load(variables)  # noqa: E731
