@@ -107,10 +107,10 @@ async def test_a_request_key_goes_with_the_run_that_it_made(world: JournalBench)
     request = RequestKey("key", "hash", world.clock.now() + DAY)
     head = await world.thread()
     await world.accept(head.id, request=request)
-    assert await world.journal.replayed(world.owner, request, world.clock.now()) is not None
+    assert await world.journal.find_request(world.owner, request, world.clock.now()) is not None
     await world.journal.mark_deleted(world.owner, head.id)
     await world.journal.erase_runs(world.owner, head.id)
-    assert await world.journal.replayed(world.owner, request, world.clock.now()) is None
+    assert await world.journal.find_request(world.owner, request, world.clock.now()) is None
 
 
 async def test_a_tombstone_keeps_no_title_and_can_be_taken_away_when_it_is_erased(
@@ -120,12 +120,12 @@ async def test_a_tombstone_keeps_no_title_and_can_be_taken_away_when_it_is_erase
     await world.journal.mark_deleted(world.owner, head.id)
     tomb = await world.head(head.id)
     assert (tomb.title, tomb.metadata) == (None, {})
-    page = await world.journal.tombs(world.owner, 9, None)
+    page = await world.journal.deleted_threads(world.owner, 9, None)
     assert [t.id for t in page.items] == [head.id]
-    assert not await world.journal.unmake(world.owner, head.id), "it is not erased yet"
+    assert not await world.journal.remove_tombstone(world.owner, head.id), "it is not erased yet"
     await world.journal.finish_erasure(world.owner, head.id)
     for _ in range(2):
-        assert await world.journal.unmake(world.owner, head.id)
+        assert await world.journal.remove_tombstone(world.owner, head.id)
     assert await world.journal.thread(world.owner, head.id) is None
 
 
@@ -137,7 +137,7 @@ async def test_tombs_come_in_pages(world: JournalBench, count: int) -> None:
     seen: list[str] = []
     cursor = None
     while True:
-        page = await world.journal.tombs(world.owner, count, cursor)
+        page = await world.journal.deleted_threads(world.owner, count, cursor)
         seen += [t.id for t in page.items]
         if (cursor := page.next_cursor) is None:
             break

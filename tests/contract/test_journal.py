@@ -236,7 +236,7 @@ async def test_key_with_another_body_is_refused(world: JournalBench) -> None:
     with pytest.raises(Conflict):
         await world.accept(head.id, ENQUEUE, other)
     with pytest.raises(Conflict):
-        await world.journal.replayed(world.owner, other, world.clock.now())
+        await world.journal.find_request(world.owner, other, world.clock.now())
     assert (await world.head(head.id)).queue == ()
 
 
@@ -245,7 +245,9 @@ async def test_key_that_was_used_answers_its_run_and_makes_none(world: JournalBe
     first = await world.accept(head.id, request=key(world))
     again = await world.accept(head.id, ENQUEUE, key(world))
     assert (again.run_id, again.started, again.replayed) == (first.run_id, False, True)
-    assert await world.journal.replayed(world.owner, key(world), world.clock.now()) == first.run_id
+    assert (
+        await world.journal.find_request(world.owner, key(world), world.clock.now()) == first.run_id
+    )
     assert (await world.head(head.id)).queue == ()
 
 
@@ -271,9 +273,9 @@ async def test_expired_key_is_free_even_while_its_item_is_there(world: JournalBe
     request = key(world, life_s=10)
     first = await world.accept(head.id, request=request)
     world.tick(10)
-    assert await world.journal.replayed(world.owner, request, world.clock.now()) == first.run_id
+    assert await world.journal.find_request(world.owner, request, world.clock.now()) == first.run_id
     world.tick(1)
-    assert await world.journal.replayed(world.owner, request, world.clock.now()) is None
+    assert await world.journal.find_request(world.owner, request, world.clock.now()) is None
     second = await world.accept(head.id, ENQUEUE, key(world, body="other"))
     assert not second.replayed
     assert (await world.head(head.id)).queue == (second.run_id,)
@@ -284,7 +286,7 @@ async def test_refused_run_does_not_use_its_key_up(world: JournalBench) -> None:
     await world.accept(old.id)
     with pytest.raises(StaleHead):
         await world.journal.accept(world.new_run(old), old, REJECT, key(world))
-    assert await world.journal.replayed(world.owner, key(world), world.clock.now()) is None
+    assert await world.journal.find_request(world.owner, key(world), world.clock.now()) is None
 
 
 # The end

@@ -77,7 +77,7 @@ async def test_what_was_given_back_is_free(leases: TableLeases, now: datetime, o
     for lease in held:
         await leases.take(lease, MOST, now)
     for _ in range(2):
-        await leases.give_back(held[0])
+        await leases.release(held[0])
     assert await leases.take(wait(owner, "next", now + A_MINUTE), MOST, now)
     assert not await leases.take(wait(owner, "more", now + A_MINUTE), MOST, now)
 
@@ -98,7 +98,7 @@ async def test_what_nobody_gave_back_is_free_once_it_has_expired(
 async def test_to_give_back_what_was_never_held_leaves_nothing_behind(
     leases: TableLeases, table: Table, now: datetime, owner: str
 ) -> None:
-    await leases.give_back(wait(owner, "never", now))
+    await leases.release(wait(owner, "never", now))
     assert await leases.list_leases(owner, LeaseKind.WAIT, now) == ()
 
 

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from layover.engine.tools.isolation import TimedOut, apart, left_behind
+from layover.engine.tools.isolation import TimedOut, count_abandoned, isolate
 
 SOON = timedelta(seconds=0.02)
 
@@ -15,7 +15,7 @@ async def test_what_the_work_raises_is_raised() -> None:
         raise LookupError("x")
 
     with pytest.raises(LookupError):
-        await apart(breaks())
+        await isolate(breaks())
 
 
 async def test_work_that_cancels_itself_is_an_exception_and_cancels_nobody() -> None:
@@ -23,7 +23,7 @@ async def test_work_that_cancels_itself_is_an_exception_and_cancels_nobody() -> 
         raise asyncio.CancelledError
 
     with pytest.raises(Exception, match="cancelled itself"):
-        await apart(cancels())
+        await isolate(cancels())
 
 
 async def test_work_that_takes_too_long_is_cancelled_and_may_clean_up() -> None:
@@ -37,9 +37,9 @@ async def test_work_that_takes_too_long_is_cancelled_and_may_clean_up() -> None:
             cleaned.append("up")
 
     with pytest.raises(TimedOut):
-        await apart(slow(), SOON)
+        await isolate(slow(), SOON)
     assert cleaned == ["up"]
-    assert left_behind() == 0
+    assert count_abandoned() == 0
 
 
 async def test_a_time_out_of_the_works_own_is_its_own() -> None:
@@ -47,7 +47,7 @@ async def test_a_time_out_of_the_works_own_is_its_own() -> None:
         raise TimeoutError("mine")
 
     with pytest.raises(TimeoutError, match="mine"):
-        await apart(times_out(), timedelta(seconds=30))
+        await isolate(times_out(), timedelta(seconds=30))
 
 
 async def test_who_is_cancelled_while_waiting_cancels_the_work() -> None:
@@ -60,7 +60,7 @@ async def test_who_is_cancelled_while_waiting_cancels_the_work() -> None:
         finally:
             ended.set()
 
-    caller = asyncio.ensure_future(apart(slow()))
+    caller = asyncio.ensure_future(isolate(slow()))
     await asyncio.wait_for(begun.wait(), 60)
     caller.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -79,13 +79,13 @@ async def test_work_that_will_not_end_is_left_behind_and_counted() -> None:
                 continue
 
     with pytest.raises(TimedOut):
-        await apart(stubborn(), SOON)
-    assert left_behind() == 1
+        await isolate(stubborn(), SOON)
+    assert count_abandoned() == 1
     release.set()
     await asyncio.sleep(0)
     await asyncio.sleep(0)
-    assert left_behind() == 0
+    assert count_abandoned() == 0
 
 
 async def test_the_result_is_the_works() -> None:
-    assert await apart(asyncio.sleep(0, "x"), timedelta(seconds=30)) == "x"
+    assert await isolate(asyncio.sleep(0, "x"), timedelta(seconds=30)) == "x"

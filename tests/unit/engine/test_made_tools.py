@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from layover import Agent, DefinitionError, RunContext, tool
-from layover.engine.tools.search import found
+from layover.engine.tools.search import find_tools
 from layover.testing import call, say
 from layover.values.runs.run import Status
 from layover.values.runs.views import Run
@@ -132,10 +132,10 @@ MANY = [
 
 
 def test_words_find_the_tools_that_fit_best() -> None:
-    assert found(MANY, "archive tickets")[0].name == "archive_ticket"
-    assert found(MANY, "show the suppliers")[0].name == "list_supplier"
-    assert found(MANY, "fly to the moon") == []
-    assert len(found(MANY, "order customer invoice")) == 5
+    assert find_tools(MANY, "archive tickets")[0].name == "archive_ticket"
+    assert find_tools(MANY, "show the suppliers")[0].name == "list_supplier"
+    assert find_tools(MANY, "fly to the moon") == []
+    assert len(find_tools(MANY, "order customer invoice")) == 5
 
 
 async def test_with_many_tools_the_model_is_shown_those_that_it_found() -> None:

@@ -47,8 +47,8 @@ def _leave_if_unclean() -> None:
     """End a process that had to abandon a tool, once its answer is sent. It takes no other event: the tool
     could go on in the middle of it."""
     threads = sys.modules.get("layover.declare.blocking")
-    apart = sys.modules.get("layover.engine.tools.isolation")
-    if (threads and threads.abandoned()) or (apart and apart.left_behind()):
+    isolation = sys.modules.get("layover.engine.tools.isolation")
+    if (threads and threads.abandoned()) or (isolation and isolation.count_abandoned()):
         leave = threading.Timer(LEAVE_AFTER_S, os._exit, (1,))
         leave.daemon = True
         leave.start()

@@ -75,7 +75,7 @@ class Compaction:
             return True
         await self._switch()
         index, _ = self._state.next_key()
-        waited = self._state.meta.compacted_for == index or self._waited_in_vain()
+        waited = self._state.meta.compacted_for == index or self._was_wait_useless()
         if waited or not self._late(self._sizes()) or not self._can_help():
             return True
         await self._save()
@@ -119,7 +119,7 @@ class Compaction:
         least = compaction.MIN_NEW if limits.kind == "summary" else 1
         return gone >= least or reflector.is_due(self._known, limits.block)
 
-    def _waited_in_vain(self) -> bool:
+    def _was_wait_useless(self) -> bool:
         """Return whether the last wait brought nothing: its compaction did not come, and little was added
         since. A useless memory model thus delays the run only once in a while."""
         index, steps = self._state.meta.compacted_for, self._state.steps

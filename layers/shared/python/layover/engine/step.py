@@ -12,9 +12,9 @@ from layover.declare.agent import Agent
 from layover.declare.schemas.render import LONGEST_PROBLEM, describe, format_error, jsonable
 from layover.engine.attachments import Attachments
 from layover.engine.frames.definition import definition_of
-from layover.engine.frames.output import judged
+from layover.engine.frames.output import with_verdict
 from layover.engine.hooks.around_model import AroundModel, NotTaken
-from layover.engine.hooks.asking import Asking
+from layover.engine.hooks.frame_hooks import FrameHooks
 from layover.engine.models.day_room import DayRoom
 from layover.engine.models.fallback import Fallback
 from layover.engine.models.reply_events import CallNames, ReplyEvents
@@ -63,7 +63,7 @@ class ModelStep:
         prompter: Prompter,
         attachments: Attachments,
         stopping: Stopping,
-        hooks: Asking,
+        hooks: FrameHooks,
         first_window: Callable[[StepRecord], FirstWindow],
     ) -> None:
         self._runtime = runtime
@@ -113,7 +113,7 @@ class ModelStep:
             more = {"correction": problem, "verdict": "hook"} if problem is not None else {}
             step = step.model_copy(update={"fell_back_to": fallback.fell_back_to, **more})
             if not step.slots and step.correction is None:
-                step = await judged(
+                step = await with_verdict(
                     self._agent, self._state, self._prompter.base, step, clock.now()
                 )
             self._runtime.allowance.note(self._state.meta.owner, step.counts_as)

@@ -53,7 +53,7 @@ async def _may_announce(runtime: Runtime, files: Files, owner: str, facts: FileF
     leases = await runtime.leases.list_leases(owner, LeaseKind.UPLOAD, now)
     uploads = await asyncio.gather(*(files.is_uploaded(one.id) for one in leases))
     for one in compress(leases, uploads):
-        await runtime.leases.give_back(one)
+        await runtime.leases.release(one)
     if not await runtime.leases.take(lease, MAX_UPLOADS, now):
         minutes = int(UPLOAD_WITHIN.total_seconds() // 60)
         raise LimitReached(

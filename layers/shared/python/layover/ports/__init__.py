@@ -11,8 +11,8 @@ from layover.ports.blobs import BlobFacts, Blobs
 from layover.ports.dues import Due, DueKind, Dues
 from layover.ports.journal import (
     Accepted,
-    Asked,
     Decided,
+    InboxItem,
     Journal,
     RequestKey,
     StaleHead,
@@ -58,7 +58,6 @@ __all__ = [
     "Aborts",
     "Accepted",
     "Allowance",
-    "Asked",
     "Background",
     "BlobFacts",
     "Blobs",
@@ -79,6 +78,7 @@ __all__ = [
     "EntryStore",
     "EventSink",
     "Ids",
+    "InboxItem",
     "Journal",
     "Leases",
     "MemoryStore",

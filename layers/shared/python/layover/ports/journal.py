@@ -57,7 +57,7 @@ class Watched:
 
 
 @dataclass(frozen=True)
-class Asked:
+class InboxItem:
     """A call that waits for people other than its owner."""
 
     owner: str
@@ -98,15 +98,15 @@ class Journal(Dues, Protocol):
         """Return a page of heads, newest first, without deleted ones."""
         ...
 
-    async def knows_threads(self, owner: str) -> bool:
+    async def has_all_threads(self, owner: str) -> bool:
         """Return whether this journal has had the owner's threads since it was made."""
         ...
 
-    async def know_threads(self, owner: str, heads: Sequence[ThreadHead]) -> None:
+    async def complete_threads(self, owner: str, heads: Sequence[ThreadHead]) -> None:
         """Create the heads that are missing (a restored table, a restarted runner), once."""
         ...
 
-    async def unknow_threads(self, owner: str) -> None:
+    async def unmark_threads(self, owner: str) -> None:
         """Drop the mark that the owner's threads are known here."""
         ...
 
@@ -129,11 +129,11 @@ class Journal(Dues, Protocol):
         there is none. `forget_profile`: a flag for the eraser."""
         ...
 
-    async def tombs(self, owner: str, limit: int, cursor: str | None) -> Page[ThreadHead]:
+    async def deleted_threads(self, owner: str, limit: int, cursor: str | None) -> Page[ThreadHead]:
         """Return a page of deleted threads."""
         ...
 
-    async def unmake(self, owner: str, thread_id: str) -> bool:
+    async def remove_tombstone(self, owner: str, thread_id: str) -> bool:
         """Remove the tombstone of a deleted thread. Return False if it is not erased yet."""
         ...
 
@@ -150,7 +150,7 @@ class Journal(Dues, Protocol):
         LimitReached (queue full); Conflict (request key used with another body)."""
         ...
 
-    async def replayed(self, owner: str, request: RequestKey, now: datetime) -> str | None:
+    async def find_request(self, owner: str, request: RequestKey, now: datetime) -> str | None:
         """The run that this request key made, if it is still valid. Raises Conflict as `accept`."""
         ...
 
@@ -183,7 +183,9 @@ class Journal(Dues, Protocol):
         """Mark a call that waits on this token, and was not published, for the next sweep."""
         ...
 
-    async def inbox(self, groups: Collection[str], limit: int, cursor: str | None) -> Page[Asked]:
+    async def inbox(
+        self, groups: Collection[str], limit: int, cursor: str | None
+    ) -> Page[InboxItem]:
         """Return calls of all owners that wait undecided for a member of any of these groups, oldest first.
         Only their approvers may see them."""
         ...

@@ -14,7 +14,7 @@ class Leases(Protocol):
         RetryableError."""
         ...
 
-    async def give_back(self, lease: Lease) -> None:
+    async def release(self, lease: Lease) -> None:
         """Give the lease back; repeatable. Raises RetryableError."""
         ...
 
@@ -30,7 +30,7 @@ class NoLeases:
         """Always grant."""
         return True
 
-    async def give_back(self, lease: Lease) -> None:
+    async def release(self, lease: Lease) -> None:
         """Do nothing."""
 
     async def list_leases(self, owner: str, kind: LeaseKind, now: datetime) -> tuple[Lease, ...]:

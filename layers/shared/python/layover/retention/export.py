@@ -91,8 +91,8 @@ async def _document(runtime: Runtime, owner: str) -> AsyncIterator[str]:
 
 async def _heads(runtime: Runtime, owner: str) -> AsyncIterator[ThreadHead]:
     """Yield the owner's threads, including those that the journal has lost."""
-    if not await runtime.journal.knows_threads(owner):
-        await runtime.journal.know_threads(owner, await runtime.threads.heads(owner))
+    if not await runtime.journal.has_all_threads(owner):
+        await runtime.journal.complete_threads(owner, await runtime.threads.heads(owner))
     cursor: str | None = None
     while True:
         page = await runtime.journal.threads(owner, _PAGE, cursor)

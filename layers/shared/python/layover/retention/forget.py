@@ -43,7 +43,7 @@ async def forget(runtime: Runtime, owner: str, within: timedelta = ERASE_WITHIN)
     until = runtime.clock.now()
     await runtime.journal.schedule(owner, "owner", rfc3339(until), until)
     # Otherwise the next list would restore the threads from the database.
-    await runtime.journal.know_threads(owner, ())
+    await runtime.journal.complete_threads(owner, ())
     try:
         async with asyncio.timeout(MARK_WITHIN_S):
             heads = await _mark(runtime, owner, until)
@@ -81,7 +81,7 @@ async def carry_on(runtime: Runtime, due: Due) -> datetime | None:
     for each in await runtime.journal.dues(owner):
         if each.kind != "owner" and each.made_at <= until:
             await runtime.journal.remove_due(each)
-    await runtime.journal.unknow_threads(owner)
+    await runtime.journal.unmark_threads(owner)
     _log.info("a user is forgotten")
     return None
 
@@ -106,10 +106,10 @@ async def _unmake(runtime: Runtime, owner: str, until: datetime) -> bool:
     """Remove the tombstones of threads that are erased. Return False if some are not yet."""
     done, cursor = True, None
     while True:
-        page = await runtime.journal.tombs(owner, _PAGE, cursor)
+        page = await runtime.journal.deleted_threads(owner, _PAGE, cursor)
         for head in page.items:
             if head.created_at <= until:
-                done = await runtime.journal.unmake(owner, head.id) and done
+                done = await runtime.journal.remove_tombstone(owner, head.id) and done
         cursor = page.next_cursor
         if cursor is None:
             return done

@@ -259,7 +259,7 @@ async def _interrupt(runtime: Runtime, owner: str, run_id: str) -> None:
 async def _replay(runtime: Runtime, owner: str, request_key: RequestKey | None) -> str | None:
     if request_key is None:
         return None
-    return await runtime.journal.replayed(owner, request_key, runtime.clock.now())
+    return await runtime.journal.find_request(owner, request_key, runtime.clock.now())
 
 
 def _content(given: str | Sequence[InputPart]) -> tuple[InputPart, ...]:

@@ -37,7 +37,7 @@ async def place_to_wait(
         )
     finally:
         for one in held:
-            await _give_back(runtime, one)
+            await _release(runtime, one)
 
 
 async def _taken(runtime: Runtime, lease: Lease, most: int, held: list[Lease]) -> bool:
@@ -51,8 +51,8 @@ async def _taken(runtime: Runtime, lease: Lease, most: int, held: list[Lease]) -
     return True
 
 
-async def _give_back(runtime: Runtime, lease: Lease) -> None:
+async def _release(runtime: Runtime, lease: Lease) -> None:
     try:
-        await runtime.leases.give_back(lease)
+        await runtime.leases.release(lease)
     except RetryableError:
         logger.warning("a wait is given back by its expiry", extra={"kind": lease.kind.value})

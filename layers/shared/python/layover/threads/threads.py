@@ -72,7 +72,7 @@ async def list_threads(
     runtime: Runtime, owner: str, limit: int, cursor: str | None
 ) -> Page[Thread]:
     """Return the owner's threads, newest change first. Never waits for the database."""
-    if cursor is None and not await runtime.journal.knows_threads(owner):
+    if cursor is None and not await runtime.journal.has_all_threads(owner):
         await _restore_heads(runtime, owner)
     page = await runtime.journal.threads(owner, limit, decode_cursor_field(_CURSOR, cursor))
     views = await asyncio.gather(*(_view(runtime, head) for head in page.items))
@@ -85,7 +85,7 @@ async def _restore_heads(runtime: Runtime, owner: str) -> None:
     try:
         async with asyncio.timeout(_LOOK_UP_S):
             heads = await runtime.threads.heads(owner)
-        await runtime.journal.know_threads(owner, heads)
+        await runtime.journal.complete_threads(owner, heads)
     except (RetryableError, TimeoutError) as error:
         _log.warning("threads not looked up", extra={"cause": type(error).__name__})
 

@@ -137,7 +137,7 @@ class TableAllowance:
         changes: dict[str, Any] | None = None,
     ) -> None:
         try:
-            await self._table.write(_added(owner, day, taken, changes))
+            await self._table.write(_addition(owner, day, taken, changes))
         except RetryableError as error:
             self._noted.update({(owner, day, name): n for name, n in taken.items()})
             _log.warning("a day's use is written later", extra={"cause": str(error)})
@@ -162,7 +162,7 @@ class _Day:
         self.spent = _use(int(item.get("tokens", 0)), int(item.get("cost", 0)))
         self.held = _sum(held) if held else None
         """The room that the steps of other runs hold; None if there is none."""
-        self.with_held = _plus(self.spent, self.held or DayUse())
+        self.with_held = _add(self.spent, self.held or DayUse())
 
     @property
     def largest(self) -> tuple[int, int] | None:
@@ -205,11 +205,11 @@ def _sum(pairs: list[tuple[int, int]]) -> DayUse:
     return _use(sum(p[0] for p in pairs), sum(p[1] for p in pairs))
 
 
-def _plus(one: DayUse, other: DayUse) -> DayUse:
+def _add(one: DayUse, other: DayUse) -> DayUse:
     return DayUse(one.tokens + other.tokens, one.cost_usd + other.cost_usd)
 
 
-def _added(
+def _addition(
     owner: str, day: datetime, counts: dict[str, int], changes: dict[str, Any] | None = None
 ) -> Update:
     changed = {"expires": int((day + KEPT).timestamp()), **(changes or {})}

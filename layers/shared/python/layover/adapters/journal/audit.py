@@ -37,7 +37,7 @@ class Audit:
         item = {"row": row.model_dump_json(), "expires": expires}
         return Put(audit_partition(day, row.run_id), sk, item)
 
-    async def allowed_by_hooks(self, run: RunMeta, calls: Iterable[CallRecord]) -> list[Action]:
+    async def hook_rows(self, run: RunMeta, calls: Iterable[CallRecord]) -> list[Action]:
         """Return the writes that add the rows of calls that are opened because hooks allowed them."""
         rows = rows_of_hooks(run, calls, self._clock.now())
         return [await self.put(row) for row in rows]

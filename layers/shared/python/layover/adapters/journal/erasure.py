@@ -7,7 +7,7 @@ year), so the sweeper looks at a run with objects in S3 when its records expire 
 import asyncio
 from contextlib import suppress
 
-from layover.adapters.journal.items.expiry import is_near, refers
+from layover.adapters.journal.items.expiry import is_in_s3, is_near
 from layover.keys import ERASED_PREFIX, META, POINTER, REQUEST, Keys, erased_key, pointer_partition
 from layover.ports import Blobs
 from layover.ports.table import (
@@ -85,7 +85,7 @@ class Erasure:
             if any(i.get("pointed") for i in items):
                 await self._expire(pointer_partition(run_id), POINTER, {"expires": expires})
             thread_id = next((i["thread_id"] for i in items if i["sk"] == META), thread_id)
-            spilled = spilled or any(map(refers, items))
+            spilled = spilled or any(map(is_in_s3, items))
             low = items[-1]["sk"] + " "
         return thread_id if spilled else None
 

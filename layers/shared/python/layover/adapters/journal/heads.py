@@ -70,17 +70,17 @@ class ThreadRecords:
         more = found[limit - 1]["gsi1sk"] if len(found) > limit else None
         return Page(items=tuple(_listed(owner, i) for i in found[:limit]), next_cursor=more)
 
-    async def known(self, owner: str) -> bool:
+    async def has_all(self, owner: str) -> bool:
         """Return whether the journal has all of the owner's heads, made here or restored."""
         return await self._table.get(Keys(owner).partition, _KNOWN) is not None
 
-    async def know(self, owner: str, heads: Sequence[ThreadHead]) -> None:
+    async def complete(self, owner: str, heads: Sequence[ThreadHead]) -> None:
         """Create the missing heads. The mark comes last, so that a crash repeats the work."""
         for head in heads:
             await self.put(head)
         await self._table.write(Put(Keys(owner).partition, _KNOWN, {"id": _KNOWN}))
 
-    async def unknow(self, owner: str) -> None:
+    async def unmark(self, owner: str) -> None:
         """Remove the mark."""
         await self._table.write(Delete(Keys(owner).partition, _KNOWN))
 
@@ -138,7 +138,7 @@ class ThreadRecords:
         """Set a later look at a tombstone that is watched."""
         await self._change(owner, thread_id, {"gsi2sk": rfc3339(at)}, Exists("gsi2sk"))
 
-    async def tombs(self, owner: str, limit: int, cursor: str | None) -> Page[ThreadHead]:
+    async def deleted_threads(self, owner: str, limit: int, cursor: str | None) -> Page[ThreadHead]:
         """Return a page of deleted threads, in the order of their ids."""
         found = await self._table.query_index(
             Keys(owner).partition, _TOMBS, limit=limit + 1, forward=True, after=cursor
@@ -146,7 +146,7 @@ class ThreadRecords:
         more = found[limit - 1]["gsi1sk"] if len(found) > limit else None
         return Page(items=tuple(_listed(owner, i) for i in found[:limit]), next_cursor=more)
 
-    async def unmake(self, owner: str, thread_id: str) -> bool:
+    async def remove_tombstone(self, owner: str, thread_id: str) -> bool:
         """Remove a tombstone that is no longer watched. Return False if it still is."""
         done = all_of(Exists("deleted"), Missing("gsi2sk"))
         try:

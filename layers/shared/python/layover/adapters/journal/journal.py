@@ -32,11 +32,11 @@ from layover.keys import (
 )
 from layover.ports import (
     Accepted,
-    Asked,
     Blobs,
     Clock,
     Decided,
     EventSink,
+    InboxItem,
     NoSink,
     RequestKey,
     RunLog,
@@ -99,17 +99,17 @@ class TableJournal(TableDues):
         """See `ports.Journal`."""
         return await self._heads.page(owner, limit, _within("T#", cursor))
 
-    async def knows_threads(self, owner: str) -> bool:
+    async def has_all_threads(self, owner: str) -> bool:
         """See `ports.Journal`."""
-        return await self._heads.known(owner)
+        return await self._heads.has_all(owner)
 
-    async def know_threads(self, owner: str, heads: Sequence[ThreadHead]) -> None:
+    async def complete_threads(self, owner: str, heads: Sequence[ThreadHead]) -> None:
         """See `ports.Journal`."""
-        await self._heads.know(owner, heads)
+        await self._heads.complete(owner, heads)
 
-    async def unknow_threads(self, owner: str) -> None:
+    async def unmark_threads(self, owner: str) -> None:
         """See `ports.Journal`."""
-        await self._heads.unknow(owner)
+        await self._heads.unmark(owner)
 
     async def edit_thread(
         self,
@@ -129,13 +129,13 @@ class TableJournal(TableDues):
         """See `ports.Journal`."""
         return await self._heads.mark_deleted(owner, thread_id, forget_profile)
 
-    async def tombs(self, owner: str, limit: int, cursor: str | None) -> Page[ThreadHead]:
+    async def deleted_threads(self, owner: str, limit: int, cursor: str | None) -> Page[ThreadHead]:
         """See `ports.Journal`."""
-        return await self._heads.tombs(owner, limit, cursor)
+        return await self._heads.deleted_threads(owner, limit, cursor)
 
-    async def unmake(self, owner: str, thread_id: str) -> bool:
+    async def remove_tombstone(self, owner: str, thread_id: str) -> bool:
         """See `ports.Journal`."""
-        return await self._heads.unmake(owner, thread_id)
+        return await self._heads.remove_tombstone(owner, thread_id)
 
     async def erase_run(self, owner: str, thread_id: str, run_id: str) -> None:
         """See `ports.Journal`."""
@@ -147,9 +147,9 @@ class TableJournal(TableDues):
         """See `ports.Journal`."""
         return await self._requests.accept(run, head, on_busy, request)
 
-    async def replayed(self, owner: str, request: RequestKey, now: datetime) -> str | None:
+    async def find_request(self, owner: str, request: RequestKey, now: datetime) -> str | None:
         """See `ports.Journal`."""
-        return await self._requests.replayed(owner, request, now)
+        return await self._requests.find_request(owner, request, now)
 
     async def run(self, owner: str, run_id: str) -> RunMeta | None:
         """See `ports.Journal`."""
@@ -209,11 +209,13 @@ class TableJournal(TableDues):
         """See `ports.Journal`."""
         await self._requests.publish_later(owner, run_id, key, token)
 
-    async def inbox(self, groups: Collection[str], limit: int, cursor: str | None) -> Page[Asked]:
+    async def inbox(
+        self, groups: Collection[str], limit: int, cursor: str | None
+    ) -> Page[InboxItem]:
         """See `ports.Journal`."""
         page = await self._inbox.page(groups, limit, cursor)
         items = [
-            Asked(item["owner"], item["thread_id"], await self._read.approval(item))
+            InboxItem(item["owner"], item["thread_id"], await self._read.approval(item))
             for item in page.items
         ]
         return Page(items=tuple(items), next_cursor=page.next_cursor)

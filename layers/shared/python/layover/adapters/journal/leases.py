@@ -43,7 +43,7 @@ class TableLeases:
             else:
                 return True
 
-    async def give_back(self, lease: Lease) -> None:
+    async def release(self, lease: Lease) -> None:
         """See `ports.Leases`."""
         await self._drop(lease.owner, lease.kind, _element(lease))
 

@@ -80,7 +80,7 @@ class RunCommands:
         if head.active_run is not None and len(head.queue) >= MAX_QUEUE:
             raise LimitReached(f"{MAX_QUEUE} runs wait for this thread already", thread_id=head.id)
         keys = Keys(run.owner)
-        run = _placed(run, head)
+        run = _first_meta(run, head)
         folder = keys.bodies(run.thread_id, run.id)
         body = await self._bodies.pack(folder, run.input.model_dump_json())
         short = isinstance(body.get("b"), str) and len(body["b"].encode()) <= INLINE_INPUT
@@ -158,7 +158,7 @@ class RunCommands:
             raise NotFound("no such thread")
         raise StaleHead
 
-    async def replayed(self, owner: str, request: RequestKey, now: datetime) -> str | None:
+    async def find_request(self, owner: str, request: RequestKey, now: datetime) -> str | None:
         """Return the run of a request key that is still valid."""
         item = await self._table.get(Keys(owner).idempotency(request.key), REQUEST)
         if item is None or item["expires"] < int(now.timestamp()):
@@ -225,7 +225,7 @@ class RunCommands:
         log = EventLog(self._table, self._bodies, keys, run_id, folder)
         last = log.batch(await log.body(list(events)), 1, last=True)
         for attempt in count():
-            leaves = await self._leaves(keys.thread(item["thread_id"]), run_id)
+            leaves = await self._dequeue(keys.thread(item["thread_id"]), run_id)
             try:
                 await self._table.transact([over, last, *leaves], secrets.token_hex(16))
             except TransactionFailed as failure:
@@ -237,7 +237,7 @@ class RunCommands:
                 break
         return True
 
-    async def _leaves(self, thread: str, run_id: str) -> list[Action]:
+    async def _dequeue(self, thread: str, run_id: str) -> list[Action]:
         """Return the write that takes the run out of its thread's queue, if it is there."""
         head = await self._table.get(thread, HEAD) or {}
         queue: list[str] = head.get("queue", [])
@@ -359,7 +359,7 @@ class RunCommands:
         return Update(keys.run(run_id), META, set=changes, when=alive)
 
 
-def _placed(run: RunMeta, head: ThreadHead) -> RunMeta:
+def _first_meta(run: RunMeta, head: ThreadHead) -> RunMeta:
     """Return the run as it begins: at once, or in the queue."""
     if head.active_run is not None:
         waits = {"status": Status.QUEUED, "execution": None, "records_expire_at": None}

@@ -11,7 +11,7 @@ from layover.adapters.journal.heads import QueueHandover
 from layover.adapters.journal.inbox import Inbox
 from layover.adapters.journal.items.calls import CallItems
 from layover.adapters.journal.items.codec import PayloadStore
-from layover.adapters.journal.items.expiry import RecordExpiry, refers
+from layover.adapters.journal.items.expiry import RecordExpiry, is_in_s3
 from layover.adapters.journal.items.records import outcome_text, step_body
 from layover.adapters.journal.log.events import EventLog
 from layover.adapters.journal.log.writer import LogWriter, NotRetired
@@ -157,7 +157,7 @@ class TableRunLog:
 
     async def _opening(self, calls: Sequence[CallRecord]) -> list[Action]:
         items = await self._items.of(calls, CallState.OPEN)
-        rows = await self._audit.allowed_by_hooks(self._snapshot.meta, calls)
+        rows = await self._audit.hook_rows(self._snapshot.meta, calls)
         pairs = zip(calls, items, strict=True)
         return [*rows, *(Put(self._pk, c.key, i, when=self._journaled(c)) for c, i in pairs)]
 
@@ -263,7 +263,7 @@ class TableRunLog:
             "decided": None,
             "saved": None if outcome.saved else False,
         }
-        expires = int((at + retention).timestamp()) if retention and not refers(over) else None
+        expires = int((at + retention).timestamp()) if retention and not is_in_s3(over) else None
         while True:
             handover, next_run = await self._handover.plan(self._snapshot.meta, outcome, head)
             head = None
@@ -287,7 +287,7 @@ class TableRunLog:
 
     def _may_retire(self, expires: int) -> bool:
         """Return whether nothing is left to do: its records expire alone, and no socket waits for the end."""
-        return self._expiry.covers(expires) and self._watchers.none_ever
+        return self._expiry.covers(expires) and self._watchers.has_none
 
     def _held(self) -> Condition:
         return all_of(Equals("epoch", self._snapshot.meta.epoch), Equals("status", "running"))

@@ -47,8 +47,8 @@ class Background:
         try:
             if error is not None and not isinstance(error, asyncio.CancelledError):
                 # An error of the run cuts off none of their tools and model calls.
-                self.hurry()
-                await self._come_to_a_stop()
+                self.stop_soon()
+                await self._stop_all()
         finally:
             for task in self._tasks.values():
                 task.cancel()
@@ -64,7 +64,7 @@ class Background:
         """Enter a sub-agent whose call has just been answered (`engine.tools.calls.Launch`)."""
         self._begin(call, ready)
 
-    def hurry(self) -> None:
+    def stop_soon(self) -> None:
         """Let each sub-agent stop after its present tools or model call."""
         if self._tasks:
             self._time.close()
@@ -72,7 +72,7 @@ class Background:
     async def settle(self) -> bool:
         """Wait until no sub-agent works any more. Return False if one is out of time; the others are done or
         wait. Raises the error of one of them."""
-        await self._come_to_a_stop()
+        await self._stop_all()
         return self.check()
 
     def check(self) -> bool:
@@ -98,7 +98,7 @@ class Background:
         for call in unnoticed(state.steps, state.in_background()):
             state.notices = (*state.notices, _notice(call, state))
 
-    async def _come_to_a_stop(self) -> None:
+    async def _stop_all(self) -> None:
         if self._tasks:
             await asyncio.wait(self._tasks.values())
 

@@ -22,14 +22,14 @@ from layover.engine.frames.background import Background
 from layover.engine.frames.definition import definition_of
 from layover.engine.frames.instructions import with_instructions
 from layover.engine.frames.log import NestedLog
-from layover.engine.frames.memory import as_sub_agent, given_to, nothing_given
-from layover.engine.frames.output import accepted, gives_up
+from layover.engine.frames.memory import as_sub_agent, empty_input, sub_agent_input
+from layover.engine.frames.output import accepted_output, is_last_attempt
 from layover.engine.frames.subagents import NestedRuns
 from layover.engine.frames.tools import with_made_tools, with_tools
 from layover.engine.frames.turn_input import TurnInput
-from layover.engine.hooks.around_model import gave_up
-from layover.engine.hooks.asking import Asking
+from layover.engine.hooks.around_model import too_many_rejections
 from layover.engine.hooks.at_end import AtEnd
+from layover.engine.hooks.frame_hooks import FrameHooks
 from layover.engine.progress import Over, Progress, RunEnds, Suspended, Yielded
 from layover.engine.prompter import Prompter
 from layover.engine.state import RunState
@@ -40,7 +40,7 @@ from layover.engine.tools.calls import Calls
 from layover.engine.tools.first_window import FirstWindow
 from layover.engine.tools.hooks import Stopping
 from layover.engine.tools.run_files import RunFiles
-from layover.engine.tools.search import search_tool, searches, specs_of
+from layover.engine.tools.search import search_tool, specs_of, uses_search
 from layover.errors import RunFailed
 from layover.ports import RunLog, Runtime
 from layover.values.base import Json
@@ -90,7 +90,10 @@ class Frame:
     ) -> None:
         runtime = invocation.runtime
         agent = with_tools(agent, given.tools)
-        built_in = (*given.memory_tools, *([search_tool(agent.tools)] if searches(agent) else []))
+        built_in = (
+            *given.memory_tools,
+            *([search_tool(agent.tools)] if uses_search(agent) else []),
+        )
         self._invocation = invocation
         self._log = log
         self._state = state
@@ -103,7 +106,7 @@ class Frame:
         self._budget = Budget(log, state, agent, runtime.clock)
         belongings = RunFiles(runtime, state.meta, agent.name)
         base = state.base or given.base
-        hooks = Asking(log, state, agent, runtime.clock, belongings, base.metadata)
+        hooks = FrameHooks(log, state, agent, runtime.clock, belongings, base.metadata)
         self._end = AtEnd(hooks)
         nested = NestedRuns(runtime, state, self._enter)
         self._background = Background(log, state, self._time, nested)
@@ -155,9 +158,9 @@ class Frame:
         settings = self._settings.for_sub_agent()
         state.choose(state.meta.choice.below(agent.model, agent.model_settings))
         if delegate.memory:
-            given = await given_to(self._invocation.runtime, agent, state, settings)
+            given = await sub_agent_input(self._invocation.runtime, agent, state, settings)
         else:
-            given = nothing_given(state, settings)
+            given = empty_input(state, settings)
         given = await with_instructions(agent, state, given, self._state.base)
         given = await with_made_tools(agent, state, given)
         frame = Frame(
@@ -174,7 +177,7 @@ class Frame:
     async def run(self) -> Progress:
         """Advance as far as possible, and ask the hooks at the end. Raises RunFailed if this agent cannot go
         on; OutOfTime, Stopped, RunEnds, Fenced and RetryableError if the whole run does not go on here."""
-        self._end.stays_failed()
+        self._end.raise_earlier_failure()
         try:
             progress = await self._advance()
         except RunFailed as failure:
@@ -194,7 +197,7 @@ class Frame:
             while True:
                 progress = await self._work()
                 if isinstance(progress, Yielded):
-                    background.hurry()
+                    background.stop_soon()
                 in_time = await background.settle()
                 self._check_hooks(self._state.in_background())
                 if not in_time:
@@ -244,7 +247,7 @@ class Frame:
                 return await self._hand_over(to)
         elif step.correction is None and self._background.has_news():
             pass  # The answer came before its model had read all notices.
-        elif step.correction is None or gives_up(self._state.steps):
+        elif step.correction is None or is_last_attempt(self._state.steps):
             return self._answered(step)
         limit = self._state.meta.max_iterations or self._agent.max_iterations
         if len(self._state.steps) >= limit:
@@ -307,7 +310,7 @@ class Frame:
 
     def _answered(self, step: StepRecord) -> Over:
         if step.verdict == "hook":
-            raise gave_up(step.correction, self._state.meta.id)
+            raise too_many_rejections(step.correction, self._state.meta.id)
         output = None if self._agent.output is None else self._parsed(step)
         reason = FinishReason(step.finish_reason) if step.finish_reason != "tool-calls" else None
         return Over(Status.SUCCESS, reason or FinishReason.STOP, output=output)
@@ -316,7 +319,7 @@ class Frame:
         """Return the output as JSON. It fitted when the step was journaled, but code may be newer than that.
         Raises RunFailed, without the model's words."""
         if step.verdict:
-            return accepted(step, self._state.meta.id)
+            return accepted_output(step, self._state.meta.id)
         try:
             return jsonable(self._agent.parse_output(step.message.text))
         except Exception as error:

@@ -9,7 +9,7 @@ from layover.declare.blocking import called
 from layover.declare.context import RunContext
 from layover.engine.frames.turn_input import TurnInput
 from layover.engine.state import RunState
-from layover.engine.tools.isolation import TimedOut, apart
+from layover.engine.tools.isolation import TimedOut, isolate
 from layover.errors import RunFailed
 from layover.values.base import Json
 from layover.values.runs.run import PromptSnapshot, RunMeta
@@ -37,7 +37,7 @@ async def instructions_of(agent: Agent, ctx: RunContext) -> str | None:
     if isinstance(make, str):
         return None
     try:
-        text: Any = await apart(called(make, ctx))
+        text: Any = await isolate(called(make, ctx))
     except (Exception, TimedOut) as error:
         told = f"the instructions of agent {agent.name!r} failed: {error}"
         raise RunFailed(told, type=type(error).__name__, run_id=ctx.run_id) from error

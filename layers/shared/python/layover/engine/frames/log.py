@@ -97,9 +97,9 @@ class NestedLog:
         return await self._log.end(outcome, *events, head=head, retention=retention)
 
     def _signed(self, events: Sequence[Event]) -> list[Event]:
-        return [signed(event, self._agent_path) for event in events]
+        return [with_path(event, self._agent_path) for event in events]
 
 
-def signed(event: Event, agent_path: tuple[str, ...]) -> Event:
+def with_path(event: Event, agent_path: tuple[str, ...]) -> Event:
     """Return the event with the agent's path. Events of the run's own agent have none."""
     return event.model_copy(update={"agent_path": agent_path}) if agent_path else event

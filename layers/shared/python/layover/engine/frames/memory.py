@@ -26,13 +26,13 @@ def as_sub_agent(agent: Agent, *, memory: bool) -> Agent:
     return plain
 
 
-def nothing_given(state: RunState, settings: ModelSettings) -> TurnInput:
+def empty_input(state: RunState, settings: ModelSettings) -> TurnInput:
     """Return the input of a sub-agent without memory: it sees its briefing alone."""
     base = PromptSnapshot(as_of=state.meta.input.created_at)
     return TurnInput((), base, RenderedMemory(), model_settings=settings)
 
 
-async def given_to(
+async def sub_agent_input(
     runtime: Runtime, agent: Agent, state: RunState, settings: ModelSettings
 ) -> TurnInput:
     """Return a sub-agent's input as for a run's own turn, without the parts that belong to the thread as

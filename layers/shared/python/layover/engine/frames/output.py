@@ -10,7 +10,7 @@ from layover.declare.schemas.render import LONGEST_PROBLEM, format_error, jsonab
 from layover.engine.frames.instructions import run_context
 from layover.engine.hooks.around_model import refused_in_a_row
 from layover.engine.state import RunState
-from layover.engine.tools.isolation import apart
+from layover.engine.tools.isolation import isolate
 from layover.errors import RunFailed
 from layover.values.base import Json
 from layover.values.runs.run import PromptSnapshot, StepRecord
@@ -19,7 +19,7 @@ from layover.values.text import sanitise
 MAX_RETRIES = 2
 
 
-async def judged(
+async def with_verdict(
     agent: Agent, state: RunState, base: PromptSnapshot, step: StepRecord, now: datetime
 ) -> StepRecord:
     """Return the step with the validator's verdict on its answer."""
@@ -28,7 +28,7 @@ async def judged(
     about = run_context(agent, state.meta, state.run_id, now, base.metadata)
     try:
         given = agent.parse_output(sanitise(step.message.text))
-        output = jsonable(await apart(called(agent.output_validator, given, about)))
+        output = jsonable(await isolate(called(agent.output_validator, given, about)))
     except Retry as again:
         told = {"verdict": "retry", "correction": sanitise(str(again)[:LONGEST_PROBLEM])}
     except Exception as error:
@@ -38,7 +38,7 @@ async def judged(
     return step.model_copy(update=told)
 
 
-def gives_up(steps: list[StepRecord]) -> bool:
+def is_last_attempt(steps: list[StepRecord]) -> bool:
     """Return whether the newest step, whose answer was not accepted, is the run's last."""
     step = steps[-1]
     if step.verdict == "hook":
@@ -51,7 +51,7 @@ def gives_up(steps: list[StepRecord]) -> bool:
     return before is not None and before.correction is not None and not before.verdict
 
 
-def accepted(step: StepRecord, run_id: str) -> Json:
+def accepted_output(step: StepRecord, run_id: str) -> Json:
     """Return the output that the validator accepted. Raises RunFailed if it accepted none."""
     if step.verdict != "accepted":
         told = f"the output's validator did not accept the answer: {step.correction}"

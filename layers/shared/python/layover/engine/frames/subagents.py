@@ -34,7 +34,7 @@ class NestedRuns:
         self._state = state
         self._enter = enter
 
-    async def briefed(self, call: CallRecord, ready: Ready) -> CallRecord:
+    async def with_child(self, call: CallRecord, ready: Ready) -> CallRecord:
         """Return the call with its child's facts: fixed from here on, whatever is tried meanwhile."""
         assert ready.tool.delegate is not None
         meta, delegate = self._state.meta, ready.tool.delegate

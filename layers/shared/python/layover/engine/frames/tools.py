@@ -14,7 +14,7 @@ from layover.engine.dependencies import with_deps
 from layover.engine.frames.instructions import run_context
 from layover.engine.frames.turn_input import TurnInput
 from layover.engine.state import RunState
-from layover.engine.tools.isolation import apart
+from layover.engine.tools.isolation import isolate
 from layover.errors import DefinitionError, RunFailed
 from layover.ports import Runtime
 from layover.values.runs.run import PromptSnapshot
@@ -28,7 +28,7 @@ async def tools_of(
     if agent.make_tools is None:
         return None
     try:
-        given = await apart(called(agent.make_tools, ctx))
+        given = await isolate(called(agent.make_tools, ctx))
     except Exception as error:
         told = f"the tools of agent {agent.name!r} failed: {error}"
         raise RunFailed(told, type=type(error).__name__, run_id=ctx.run_id) from error

@@ -6,7 +6,7 @@ from typing import Any
 from layover.declare.context import Retry
 from layover.declare.hooks.base import HookContext, ModelCall, ModelRequest, ModelResponse
 from layover.declare.schemas.render import jsonable
-from layover.engine.hooks.asking import Asking, ask, taken
+from layover.engine.hooks.frame_hooks import FrameHooks, ask_hook, validate_answer
 from layover.engine.hooks.records import answers_of, put_answers
 from layover.errors import RetryableError, RunFailed
 from layover.values.base import Json, compact_json, strict_json
@@ -27,23 +27,23 @@ class NotTaken(Exception):
 class AroundModel:
     """The hooks around one step's model call."""
 
-    def __init__(self, asking: Asking) -> None:
-        self._asking = asking
+    def __init__(self, frame_hooks: FrameHooks) -> None:
+        self._frame_hooks = frame_hooks
         self._ctx: HookContext | None = None
 
     @property
     def holds_back(self) -> bool:
         """True if nothing of a reply may be streamed before hooks have seen it whole."""
-        return bool(self._asking.at("after_model"))
+        return bool(self._frame_hooks.at("after_model"))
 
     async def request(self, prompt: Prompt) -> Prompt:
         """Return the request as hooks changed it. A journaled change is used again instead of another call of
         the hooks. Raises RunFailed if a hook fails."""
-        hooks = self._asking.at("before_model")
+        hooks = self._frame_hooks.at("before_model")
         if not hooks:
             return prompt
-        ctx = self._ctx = self._asking.context()
-        records = answers_of(self._asking.state, "before_model")
+        ctx = self._ctx = self._frame_hooks.context()
+        records = answers_of(self._frame_hooks.state, "before_model")
         known = [a for record in records for a in record["answers"]]
         fresh: list[dict[str, Any]] = []
         request = first = _request(prompt)
@@ -61,33 +61,37 @@ class AroundModel:
             request = _changed(request, journaled["change"])
         # A write counts as progress: a request that differs at each attempt must not be tried for ever.
         if fresh and len(records) < MAX_ATTEMPTS:
-            asking = self._asking
+            frame_hooks = self._frame_hooks
             answers = {"answers": fresh}
-            await put_answers(asking.log, asking.state, asking.clock, "before_model", answers)
+            await put_answers(
+                frame_hooks.log, frame_hooks.state, frame_hooks.clock, "before_model", answers
+            )
         return prompt if request is first else _sent(prompt, request)
 
     async def _asked(self, hook: Any, ctx: HookContext, request: ModelRequest) -> ModelRequest:
         try:
-            answer = taken(await ask(hook, "before_model", ctx, request), request)
+            answer = validate_answer(await ask_hook(hook, "before_model", ctx, request), request)
         except RetryableError:
             raise
         except Exception as error:
-            raise self._asking.failed(hook, "before_model", error) from error
+            raise self._frame_hooks.failed(hook, "before_model", error) from error
         return answer
 
     async def response(self, reply: Reply) -> Reply:
         """Return the reply that is stored. Raises NotTaken if a hook rejects it, and RunFailed."""
         response = first = _response(reply)
-        for _, hook in self._asking.at("after_model"):
-            ctx = self._ctx = self._ctx or self._asking.context()
+        for _, hook in self._frame_hooks.at("after_model"):
+            ctx = self._ctx = self._ctx or self._frame_hooks.context()
             try:
-                response = taken(await ask(hook, "after_model", ctx, response), response)
+                response = validate_answer(
+                    await ask_hook(hook, "after_model", ctx, response), response
+                )
             except Retry as again:
                 raise NotTaken(sanitise(str(again))) from again
             except RetryableError:
                 raise
             except Exception as error:
-                raise self._asking.failed(hook, "after_model", error) from error
+                raise self._frame_hooks.failed(hook, "after_model", error) from error
         return reply if response is first else _reply(reply, response)
 
 
@@ -97,7 +101,7 @@ def refused_in_a_row(verdicts: list[str]) -> int:
     return len(verdicts) if newest is None else newest
 
 
-def gave_up(told: str | None, run_id: str) -> RunFailed:
+def too_many_rejections(told: str | None, run_id: str) -> RunFailed:
     """Return the failure of a run whose replies hooks reject."""
     problem = f"a hook did not take the model's reply, {MAX_RETRIES} retries included: {told}"
     return RunFailed(problem, type="RetriesUsedUp", run_id=run_id)

@@ -17,7 +17,7 @@ from layover.declare.hooks.base import (
     name_of,
 )
 from layover.declare.schemas.render import as_text, jsonable
-from layover.engine.hooks.asking import Asking, ask, taken
+from layover.engine.hooks.frame_hooks import FrameHooks, ask_hook, validate_answer
 from layover.engine.tools.execute import Ready, Settled, declined, failed, raised
 from layover.values.base import Json
 from layover.values.runs.decision import DecisionNote
@@ -36,7 +36,7 @@ Prepare = Callable[[CallRecord, Any], Ready | Settled]
 
 
 @dataclass(frozen=True)
-class Asked:
+class PlannedCall:
     """A call after its hooks. `allowed`: it needs no approval any more."""
 
     call: CallRecord
@@ -47,64 +47,64 @@ class Asked:
 class AroundTools:
     """The hooks around one frame's calls. `own`: names of the agent's own tools."""
 
-    def __init__(self, asking: Asking, prepare: Prepare) -> None:
-        self._asking = asking
+    def __init__(self, frame_hooks: FrameHooks, prepare: Prepare) -> None:
+        self._frame_hooks = frame_hooks
         self._prepare = prepare
 
     @property
     def ask_before(self) -> bool:
         """True if some hook is asked before a call begins."""
-        return bool(self._asking.at("before_tool"))
+        return bool(self._frame_hooks.at("before_tool"))
 
-    async def before(self, call: CallRecord, ready: Ready) -> Asked:
+    async def before(self, call: CallRecord, ready: Ready) -> PlannedCall:
         """Return the hooks' answers about a call that is about to begin. Hooks are asked while it is planned,
         and never again: their answers are in its record from the first write."""
         given: list[HookDecision] = []
         allowed = False
         ctx = None
-        for _, hook in self._asking.at("before_tool"):
-            ctx = ctx or self._asking.context()
+        for _, hook in self._frame_hooks.at("before_tool"):
+            ctx = ctx or self._frame_hooks.context()
             seen = self._seen(call, ready)
             try:
-                answer = await ask(hook, "before_tool", ctx, seen)
+                answer = await ask_hook(hook, "before_tool", ctx, seen)
                 told = _decision(hook, answer, seen)
             except Exception as error:
-                return Asked(_with(call, given), raised(ready.tool.name, call, error))
+                return PlannedCall(_with(call, given), raised(ready.tool.name, call, error))
             if told is None:
                 continue
             given.append(told)
             if told.args is not None:
                 prepared = self._prepare(call, told.args)
                 if isinstance(prepared, Settled):
-                    return Asked(_with(call, given), prepared)
+                    return PlannedCall(_with(call, given), prepared)
                 ready = prepared
             allowed = allowed or told.decision == "allow"
             if told.decision not in ("allow", "change"):
-                return Asked(_with(call, given), self._settled(answer, ready))
-        return Asked(_with(call, given), ready, allowed)
+                return PlannedCall(_with(call, given), self._settled(answer, ready))
+        return PlannedCall(_with(call, given), ready, allowed)
 
     async def after(self, call: CallRecord, ready: Ready, outcome: Settled) -> Settled:
         """Return a tool's outcome as hooks changed it. A hook that raises ends the run: it may have wanted to
         remove something from the result."""
         ctx: HookContext | None = None
-        for _, hook in self._asking.at("after_tool"):
-            ctx = ctx or self._asking.context()
+        for _, hook in self._frame_hooks.at("after_tool"):
+            ctx = ctx or self._frame_hooks.context()
             result = ToolResult(
                 value=outcome.result, model_output=outcome.model_output, is_error=outcome.is_error
             )
             try:
-                answer = taken(
-                    await ask(hook, "after_tool", ctx, self._seen(call, ready), result), result
+                answer = validate_answer(
+                    await ask_hook(hook, "after_tool", ctx, self._seen(call, ready), result), result
                 )
                 outcome = _changed(outcome, result, answer)
             except Exception as error:
-                failure = self._asking.failed(hook, "after_tool", error)
+                failure = self._frame_hooks.failed(hook, "after_tool", error)
                 told = failed(f"HookFailed: {call.tool_name} ran, and its result is withheld")
                 return replace(told, failure=ErrorInfo.of(failure), child=outcome.child)
         return outcome
 
     def _seen(self, call: CallRecord, ready: Ready) -> ToolCall:
-        own = self._asking.agent.tool(call.tool_name) is not None
+        own = self._frame_hooks.agent.tool(call.tool_name) is not None
         return ToolCall(
             tool_call_id=call.tool_call_id,
             tool_name=call.tool_name,
@@ -121,10 +121,10 @@ class AroundTools:
             return Settled(result=value, model_output=as_text(value))
         if isinstance(answer, Refuse):
             return declined(ready.tool.name, answer.reason, expired=False)
-        return _approval(ready, answer.reason, self._asking.clock.now())
+        return _approval(ready, answer.reason, self._frame_hooks.clock.now())
 
 
-def told_of(call: CallRecord, at: datetime) -> list[Event]:
+def hook_events(call: CallRecord, at: datetime) -> list[Event]:
     """Return the events of the hooks' answers about a call. They go with the first fact about it."""
     if call.hooked is None or call.state is not CallState.PLANNED:
         return []

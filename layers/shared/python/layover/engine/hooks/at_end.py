@@ -11,11 +11,11 @@ from layover.declare.hooks.base import defines
 from layover.declare.result import Result
 from layover.declare.schemas.render import jsonable, message_of
 from layover.engine.dependencies import with_deps
-from layover.engine.hooks.asking import Asking, ask, taken
+from layover.engine.hooks.frame_hooks import FrameHooks, ask_hook, validate_answer
 from layover.engine.hooks.records import answers_of, put_answers
 from layover.engine.progress import CANCELLED, Over
 from layover.engine.state import RunState
-from layover.engine.tools.isolation import TimedOut, apart
+from layover.engine.tools.isolation import TimedOut, isolate
 from layover.engine.tools.run_files import RunFiles
 from layover.errors import RetryableError, RunFailed
 from layover.ports import RunLog, Runtime
@@ -41,8 +41,8 @@ async def tell_cancelled(runtime: Runtime, log: RunLog, state: RunState, agent: 
     async def answers() -> dict[str, Any]:
         complete = await with_deps(agent, runtime.settings)
         belongings = RunFiles(runtime, state.meta, agent.name)
-        asking = Asking(log, state, complete, runtime.clock, belongings)
-        return await AtEnd(asking).answers(CANCELLED)
+        frame_hooks = FrameHooks(log, state, complete, runtime.clock, belongings)
+        return await AtEnd(frame_hooks).answers(CANCELLED)
 
     journaled = await _within(answers(), CANCELLED_HOOKS_HAVE)
     if failure := journaled.get("failure"):
@@ -54,7 +54,7 @@ async def tell_cancelled(runtime: Runtime, log: RunLog, state: RunState, agent: 
 async def _within(answers: Coroutine[Any, Any, dict[str, Any]], limit: timedelta) -> dict[str, Any]:
     """Return the answers, or the error that prevented them."""
     try:
-        return await apart(answers, limit)
+        return await isolate(answers, limit)
     except TimedOut as late:
         told = f"the hooks took longer than {late.limit:g} s"
         failure = ErrorInfo(type="TimeoutError", message=told)
@@ -68,27 +68,29 @@ async def _within(answers: Coroutine[Any, Any, dict[str, Any]], limit: timedelta
 class AtEnd:
     """The hooks at the end of one frame."""
 
-    def __init__(self, asking: Asking) -> None:
-        self._asking = asking
+    def __init__(self, frame_hooks: FrameHooks) -> None:
+        self._frame_hooks = frame_hooks
 
-    def stays_failed(self) -> None:
+    def raise_earlier_failure(self) -> None:
         """Raise RunFailed if the hooks were told of a failure already: the run ends with it."""
-        for journaled in answers_of(self._asking.state, "at_end"):
+        for journaled in answers_of(self._frame_hooks.state, "at_end"):
             if journaled.get("error"):
-                raise _failure(journaled["error"], self._asking.state.run_id)
+                raise _failure(journaled["error"], self._frame_hooks.state.run_id)
 
     async def over(self, over: Over) -> Over:
         """Return the end as it is written. Journaled answers are not asked for again. Raises RunFailed if a
         hook raised."""
-        if not self._asking.at("at_end"):
+        if not self._frame_hooks.at("at_end"):
             return over
-        asking = self._asking
-        journaled = next(iter(answers_of(asking.state, "at_end")), None)
+        frame_hooks = self._frame_hooks
+        journaled = next(iter(answers_of(frame_hooks.state, "at_end")), None)
         if journaled is None:
             journaled = await self.answers(over)
-            await put_answers(asking.log, asking.state, asking.clock, "at_end", journaled)
+            await put_answers(
+                frame_hooks.log, frame_hooks.state, frame_hooks.clock, "at_end", journaled
+            )
         if journaled.get("failure"):
-            raise _failure(journaled["failure"], asking.state.run_id)
+            raise _failure(journaled["failure"], frame_hooks.state.run_id)
         return replace(over, output=journaled["output"])
 
     async def failed(self, failure: RunFailed) -> None:
@@ -97,28 +99,30 @@ class AtEnd:
         try:
             await self.over(over)
         except RunFailed as second:
-            ids = {"run_id": self._asking.state.run_id, "cause": second.type}
+            ids = {"run_id": self._frame_hooks.state.run_id, "cause": second.type}
             logger.warning("a hook failed at the end of a failed run", extra=ids)
 
     async def answers(self, over: Over) -> dict[str, Any]:
         """Return the hooks' answers about this end, as they are journaled. Raises RetryableError."""
         result = first = self._result(over)
         ended_with = over.error.model_dump() if over.error else None
-        for _, hook in self._asking.at("at_end"):
+        for _, hook in self._frame_hooks.at("at_end"):
             try:
-                result = taken(await ask(hook, "at_end", self._asking.context(), result), result)
+                result = validate_answer(
+                    await ask_hook(hook, "at_end", self._frame_hooks.context(), result), result
+                )
                 jsonable(result.output)
             except RetryableError:
                 raise
             except Exception as error:
-                failure = self._asking.failed(hook, "at_end", error)
+                failure = self._frame_hooks.failed(hook, "at_end", error)
                 raised = ErrorInfo.of(failure).model_dump()
                 return {"output": None, "error": ended_with, "failure": raised}
         output = over.output if result is first else jsonable(result.output)
         return {"output": output, "error": ended_with}
 
     def _result(self, over: Over) -> Result:
-        state = self._asking.state
+        state = self._frame_hooks.state
         messages = state.response()
         text = next((s.message.text for s in reversed(state.steps) if s.message.text), "")
         return Result(

@@ -16,8 +16,8 @@ from layover.declare.context import ToolContext
 from layover.declare.schemas.render import format_error
 from layover.declare.tool import AnyTool
 from layover.engine.budget import settle_budget
-from layover.engine.hooks.around_tools import AroundTools, Asked
-from layover.engine.hooks.asking import Asking
+from layover.engine.hooks.around_tools import AroundTools, PlannedCall
+from layover.engine.hooks.frame_hooks import FrameHooks
 from layover.engine.progress import OutOfTime
 from layover.engine.state import RunState
 from layover.engine.tools.background import started
@@ -65,7 +65,7 @@ Launch = Callable[[CallRecord, Ready], None]
 class SubAgents(Protocol):
     """Runs the agent that a tool stands for (`layover.engine.frames`)."""
 
-    async def briefed(self, call: CallRecord, ready: Ready) -> CallRecord:
+    async def with_child(self, call: CallRecord, ready: Ready) -> CallRecord:
         """Return the call with its child's facts, as it is journaled before the child begins."""
         ...
 
@@ -122,7 +122,7 @@ class Calls:
         self._at_once = FirstWindow()
         self._events = CallEvents(state, agent, clock)
         self._records = CallRecords(log, state, clock, self._tools, self._events)
-        self._hooks = AroundTools(Asking(log, state, agent, clock, belongings), self._prepare)
+        self._hooks = AroundTools(FrameHooks(log, state, agent, clock, belongings), self._prepare)
         self.turn_end = self._events.turn_end
 
     async def advance(self, step: StepRecord, gate: Gate, has_time: HasTime) -> bool:
@@ -131,12 +131,12 @@ class Calls:
         await self._go_on(step)
         inside: list[_Job] = []
         for call in self._state.calls_of(step):
-            if (entered := self._entered(call)) is not None:
+            if (entered := self._resumed_job(call)) is not None:
                 inside.append(entered)
             elif call.state is CallState.OPEN or (
                 call.state is CallState.WAITING and call.decision
             ):
-                await self._take_up(step, call, has_time)
+                await self._settle_in_time(step, call, has_time)
         await _all(self._delegate(step, job) for job in inside)
         while window := self._next_window(step):
             await self._stopping.check()
@@ -179,7 +179,7 @@ class Calls:
                 return planned
         return []
 
-    async def _take_up(self, step: StepRecord, call: CallRecord, has_time: HasTime) -> None:
+    async def _settle_in_time(self, step: StepRecord, call: CallRecord, has_time: HasTime) -> None:
         """Settle as `settle` does, but begin a tool only if there is time, and in no run that is to stop."""
         await self._stopping.check()
         job = await self._job(step, call)
@@ -194,7 +194,7 @@ class Calls:
         """Settle one decided call, or one that an earlier writer left open. It may suspend again."""
         if call.tool_name == BUDGET_TOOL:
             return await settle_budget(self._log, self._state, call, self._agent, self._clock)
-        if self._entered(call) is not None:
+        if self._resumed_job(call) is not None:
             return None
         await self._stopping.check()
         job = await self._job(step, call)
@@ -202,7 +202,7 @@ class Calls:
             await self._run(step, [job])
         return None
 
-    def _entered(self, call: CallRecord) -> _Job | None:
+    def _resumed_job(self, call: CallRecord) -> _Job | None:
         """Return the job that goes on in a call whose sub-agent has begun. Such a call is never in doubt:
         a child goes on from its own journal. None: this is no such call, or its tool no longer is a
         sub-agent."""
@@ -274,11 +274,11 @@ class Calls:
         if jobs:
             await self._run(step, jobs)
 
-    async def _asked(self, call: CallRecord) -> Asked:
+    async def _asked(self, call: CallRecord) -> PlannedCall:
         """Return a planned call after its hooks and its tool's own rule were asked about it."""
         ready = self._prepare(call, call.args)
         if isinstance(ready, Settled):
-            return Asked(call, ready)
+            return PlannedCall(call, ready)
         asked = await self._hooks.before(call, ready)
         if not isinstance(asked.outcome, Ready) or asked.allowed:
             return asked
@@ -300,7 +300,7 @@ class Calls:
     async def _briefed(self, job: _Job) -> _Job:
         if job.ready.tool.delegate is None or self._sub_agents is None:
             return job
-        return replace(job, call=await self._sub_agents.briefed(job.call, job.ready))
+        return replace(job, call=await self._sub_agents.with_child(job.call, job.ready))
 
     async def _delegate(self, step: StepRecord, job: _Job) -> None:
         """Go on with a sub-agent. Its call stays open while it waits: its work is journaled under it."""

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from layover.context.transcript import tool_message
 from layover.declare.agent import Agent
-from layover.engine.hooks.around_tools import told_of
+from layover.engine.hooks.around_tools import hook_events
 from layover.engine.state import RunState
 from layover.ports import Clock
 from layover.values.base import Json
@@ -33,14 +33,14 @@ class CallEvents:
         begins = ToolExecutionStart(
             at=now, tool_call_id=call.tool_call_id, tool_name=call.tool_name, args=args
         )
-        return [*told_of(call, now), begins]
+        return [*hook_events(call, now), begins]
 
     def ended(self, step: StepRecord, before: CallRecord, call: CallRecord) -> list[Event]:
         """Return the events of a call that is settled. `before`: the call as it was journaled."""
         now = self._clock.now()
         message = tool_message(step, self._state.slot(step, call), call)
         events: list[Event] = [
-            *told_of(before, now),
+            *hook_events(before, now),
             ToolExecutionEnd.of(call, now),
             MessageEvent(at=now, message=message),
         ]
@@ -51,7 +51,7 @@ class CallEvents:
     def suspended(self, calls: Sequence[CallRecord]) -> list[Event]:
         """Return the events of calls that wait."""
         now = self._clock.now()
-        told: list[Event] = [event for call in calls for event in told_of(call, now)]
+        told: list[Event] = [event for call in calls for event in hook_events(call, now)]
         return [*told, *(self._waits(call) for call in calls)]
 
     def _waits(self, call: CallRecord) -> ToolCallSuspended:

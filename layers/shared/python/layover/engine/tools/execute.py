@@ -17,7 +17,7 @@ from layover.declare.context import Retry, SuspendRequest, ToolContext
 from layover.declare.schemas.render import format_error, invalid_input, invalid_suspend_payload
 from layover.declare.schemas.signature import ToolArgs
 from layover.declare.tool import AnyTool
-from layover.engine.tools.isolation import TimedOut, apart
+from layover.engine.tools.isolation import TimedOut, isolate
 from layover.engine.tools.run_files import RunFiles
 from layover.ports import Clock
 from layover.values.runs.child import ChildRun
@@ -121,7 +121,7 @@ def prepare(tools: Mapping[str, AnyTool], name: str, args: Any) -> Ready | Settl
 async def approval(ready: Ready, ctx: ToolContext, now: datetime) -> Suspension | None:
     """Return the suspension of a call that a person has to approve first. Raises what a predicate raises: the
     call must not run then."""
-    if not await apart(ready.tool.requires_approval(ready.args, ctx)):
+    if not await isolate(ready.tool.requires_approval(ready.args, ctx)):
         return None
     payload = {"type": "approval", "tool_name": ready.tool.name, "args": ready.args.as_dict()}
     return Suspension(
@@ -140,7 +140,7 @@ async def run_tool(
     """Run the handler. Whatever it raises is a tool error (docs/behaviour.md#tool-calls)."""
     tool = ready.tool
     try:
-        value = await apart(tool.invoke(ready.args, ctx), tool.timeout)
+        value = await isolate(tool.invoke(ready.args, ctx), tool.timeout)
     except Retry as again:
         return replace(failed(str(again)), retry=True)
     except TimedOut as late:
@@ -149,7 +149,7 @@ async def run_tool(
         return raised(tool.name, call, error)
     if isinstance(value, SuspendRequest):
         return _suspension(tool, value, call, clock.now())
-    return await shaped(ready, value, call)
+    return await shape(ready, value, call)
 
 
 def _suspension(
@@ -171,13 +171,13 @@ def _suspension(
     )
 
 
-async def shaped(ready: Ready, value: Any, call: CallRecord) -> Settled:
+async def shape(ready: Ready, value: Any, call: CallRecord) -> Settled:
     """Return the raw result, the model's view of it, and the custom message. A shaper that raises is a tool
     error."""
     try:
         result = ready.tool.jsonable(value)
         output = ready.tool.model_output(value)
-        custom = await apart(ready.tool.message(ready.args, value))
+        custom = await isolate(ready.tool.message(ready.args, value))
     except Exception as error:
         return raised(ready.tool.name, call, error)
     return Settled(result=result, model_output=output, custom=custom)

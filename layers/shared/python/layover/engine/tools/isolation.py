@@ -13,7 +13,7 @@ T = TypeVar("T")
 _left: set[asyncio.Future[Any]] = set()
 
 
-def left_behind() -> int:
+def count_abandoned() -> int:
     """Return how many pieces of work go on although they were cancelled. They would wake up in the middle of
     this process's next event (compare `declare.blocking.abandoned`)."""
     return sum(not task.done() for task in _left)
@@ -31,7 +31,7 @@ class Raised(Exception):
     """Carries an exception that is no `Exception`: a CancelledError of the author's own, an exit."""
 
 
-async def apart(work: Coroutine[Any, Any, T], limit: timedelta | None = None) -> T:
+async def isolate(work: Coroutine[Any, Any, T], limit: timedelta | None = None) -> T:
     """Return the work's result. Raises what the work raises (always an Exception), TimedOut, and
     CancelledError only if the caller itself was cancelled. The work is cancelled in both cases."""
     seconds = None if limit is None else limit.total_seconds()

@@ -22,7 +22,7 @@ _WORD = re.compile(r"[^\W_]+")
 _CASES = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
-def searches(agent: Agent) -> bool:
+def uses_search(agent: Agent) -> bool:
     """Return whether the agent's model finds its tools by words."""
     return agent.tool_search and len(agent.tools) > SEARCH_ABOVE
 
@@ -35,12 +35,12 @@ def search_tool(tools: Sequence[AnyTool]) -> AnyTool:
         query: Annotated[str, Field(description="What the tool should do, in a few words.")],
     ) -> list[dict[str, str]]:
         """Find tools by words. Those that are found can be called from the next step on."""
-        return [{"name": t.name, "description": t.description} for t in found(tools, query)]
+        return [{"name": t.name, "description": t.description} for t in find_tools(tools, query)]
 
     return search_tools
 
 
-def found(tools: Sequence[AnyTool], query: str) -> list[AnyTool]:
+def find_tools(tools: Sequence[AnyTool], query: str) -> list[AnyTool]:
     """Return the tools that fit best, those with rare words of the query first; none if no word fits."""
     texts = [_words(f"{t.name} {t.description} {' '.join(_names(t))}") for t in tools]
     wanted = _words(query)
@@ -53,7 +53,7 @@ def found(tools: Sequence[AnyTool], query: str) -> list[AnyTool]:
 def specs_of(agent: Agent, built_in: Sequence[AnyTool], state: RunState) -> list[ToolSpec]:
     """Return the tools that the next step's model is shown. With a search, in this order: Layover's own,
     hand-offs, a tool that it has to call, and those that it has found in this run."""
-    if not searches(agent):
+    if not uses_search(agent):
         return [t.spec for t in (*agent.tools, *built_in)]
     forced = agent.model_settings.tool_choice
     always = [t for t in agent.tools if t.handoff is not None or t.name == forced]

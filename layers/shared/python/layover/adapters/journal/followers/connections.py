@@ -116,7 +116,7 @@ class TableConnections:
             with suppress(ConditionFailed):
                 alone = Delete(connection_key(connection_id), CONNECTION, when=Missing("runs"))
                 await self._table.write(alone)
-            await self._leases.give_back(_connection(item).lease)
+            await self._leases.release(_connection(item).lease)
 
     async def subscribe(
         self, line: Subscription, token_expires_at: datetime | None, after: int

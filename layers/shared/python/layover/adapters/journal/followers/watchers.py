@@ -22,7 +22,7 @@ class Watchers:
         self._pk = Keys(meta.owner).run(meta.id)
         self._number, self._connections = meta.subscribed, meta.sockets
         # An earlier writer may have died between its write and the delivery.
-        self.wrote()
+        self.notify()
 
     @property
     def connections(self) -> frozenset[str]:
@@ -30,35 +30,35 @@ class Watchers:
         return self._connections
 
     @property
-    def none_ever(self) -> bool:
+    def has_none(self) -> bool:
         """True if no connection has followed the run so far."""
         return not self._number and not self._connections
 
-    def wrote(self) -> None:
+    def notify(self) -> None:
         """Notify the connections: the log has new events."""
         if self._connections:
             self._sink.notify(self._owner, self._run_id, self._connections)
 
-    def saw(self, item: Item) -> None:
+    def update(self, item: Item) -> None:
         """Take over the connections of META as it is now."""
         number = int(item.get("subscribed", 0))
         is_new = number != self._number
         self._number, self._connections = number, frozenset(item.get("sockets", ()))
         if is_new:
-            self.wrote()
+            self.notify()
 
-    def guarded(self, actions: Sequence[Action]) -> list[Action]:
+    def with_condition(self, actions: Sequence[Action]) -> list[Action]:
         """Return the actions, under the condition that no subscription was added since."""
         return [self._guarded(each) if self._is_meta(each) else each for each in actions]
 
-    def learned(self, actions: Sequence[Action], failure: TransactionFailed) -> bool:
+    def learn(self, actions: Sequence[Action], failure: TransactionFailed) -> bool:
         """Return whether a new subscription made the transaction fail. If so, the same actions may pass
         now."""
         for index, old in failure.failed.items():
             if self._is_meta(actions[index]) and old is not None:
                 if old.get("subscribed", 0) == self._number:
                     return False
-                self.saw(old)
+                self.update(old)
                 return True
         return False
 

@@ -44,7 +44,7 @@ class RecordExpiry:
         self.alone = meta.epoch == 1
         self.kept = self._expires is None
 
-    def stamped(self, actions: Sequence[Action]) -> list[Action]:
+    def with_expiry(self, actions: Sequence[Action]) -> list[Action]:
         """Return the actions, with its expiry on each record of the run."""
         return [
             self.put(each) if isinstance(each, Put) and each.pk == self._pk else each
@@ -53,14 +53,14 @@ class RecordExpiry:
 
     def put(self, put: Put) -> Put:
         """Return a record with its expiry."""
-        self.saw(put.item)
+        self.note(put.item)
         if not self._soon():
             return put
         return replace(put, item={**put.item, "expires": self._expires})
 
-    def saw(self, item: Mapping[str, Any]) -> None:
+    def note(self, item: Mapping[str, Any]) -> None:
         """Note a record. If it refers to S3, its object does not expire with it: TTL knows nothing of S3."""
-        self.alone = self.alone and not refers(item)
+        self.alone = self.alone and not is_in_s3(item)
 
     def covers(self, expires: int) -> bool:
         """Return whether every record of the run, including one written while this writer lives, lives until
@@ -78,14 +78,14 @@ class RecordExpiry:
         """Remove the expiry from all records of the run before it waits; META then says so. No other write of
         this writer may be under way."""
         self._expires = None
-        await _take_off(table, self._pk)
+        await _remove_expiry(table, self._pk)
         self.kept = True
 
 
 async def keep_records(table: Table, pk: str, *, for_good: bool = False) -> bool:
     """Remove the expiry from the records of a run that is not over; META then says so. Return False if some
     are gone. `for_good`: no writer is left that writes records with an expiry."""
-    whole = await _take_off(table, pk)
+    whole = await _remove_expiry(table, pk)
     if whole:
         is_kept = {"records_kept": True, **({"records_expire": None} if for_good else {})}
         with suppress(ConditionFailed):
@@ -93,7 +93,7 @@ async def keep_records(table: Table, pk: str, *, for_good: bool = False) -> bool
     return whole
 
 
-async def _take_off(table: Table, pk: str) -> bool:
+async def _remove_expiry(table: Table, pk: str) -> bool:
     """Remove the expiry in transactions that check META: the end of the run may set another expiry meanwhile,
     which has to stay."""
     low, following, whole = _LOWEST, 1, True
@@ -120,6 +120,6 @@ def is_near(expires: int | None, wanted: int) -> bool:
     return expires is not None and 0 <= expires - wanted <= RECORDS_SLACK.total_seconds()
 
 
-def refers(item: Mapping[str, Any]) -> bool:
+def is_in_s3(item: Mapping[str, Any]) -> bool:
     """Return whether part of the item is in S3: its body, or a value beside it."""
     return "blob" in item or any(isinstance(item.get(name), list) for name in _BESIDE)

@@ -52,7 +52,7 @@ class LogWriter:
         item = await self._table.get(self._pk, META)
         if item is None or item["epoch"] != self._epoch or item["status"] != "running":
             raise Fenced("another attempt holds the run", run_id=self._run_id)
-        self._watchers.saw(item)
+        self._watchers.update(item)
         return item
 
     async def keep_records(self) -> None:
@@ -80,7 +80,7 @@ class LogWriter:
             try:
                 await self._shorten(emitted)
                 await self._put_batch(emitted)
-                self._watchers.wrote()
+                self._watchers.notify()
             except BaseException:
                 self._emitted.extendleft(reversed(emitted))
                 raise
@@ -136,7 +136,7 @@ class LogWriter:
                 await self._shorten(emitted)
                 await self._transact(facts, [*emitted, *events], last=last, retires=retires)
                 if emitted or events:
-                    self._watchers.wrote()
+                    self._watchers.notify()
             except BaseException:
                 self._emitted.extendleft(reversed(emitted))
                 raise
@@ -147,7 +147,7 @@ class LogWriter:
         if not batch and not last:
             return await self._attempt(facts, retires)
         body = await self._log.body(batch)
-        self._expiry.saw(body)
+        self._expiry.note(body)
         if retires and not self._expiry.alone:
             raise NotRetired
         while True:
@@ -167,10 +167,10 @@ class LogWriter:
 
     async def _attempt(self, actions: list[Action], retires: bool) -> None:
         try:
-            guarded = self._watchers.guarded(self._expiry.stamped(actions))
-            await self._table.transact(guarded, secrets.token_hex(16))
+            conditional = self._watchers.with_condition(self._expiry.with_expiry(actions))
+            await self._table.transact(conditional, secrets.token_hex(16))
         except TransactionFailed as failure:
-            if self._watchers.learned(actions, failure):
+            if self._watchers.learn(actions, failure):
                 if retires:
                     raise NotRetired from failure
                 return await self._attempt(actions, retires)

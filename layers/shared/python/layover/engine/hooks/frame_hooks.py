@@ -1,4 +1,4 @@
-"""Asking the hooks of one frame of a run."""
+"""The hooks of one frame of a run."""
 
 from typing import Any, TypeVar
 
@@ -9,7 +9,7 @@ from layover.declare.blocking import called
 from layover.declare.hooks.base import HookContext, defines, name_of
 from layover.declare.schemas.render import message_of
 from layover.engine.state import RunState
-from layover.engine.tools.isolation import apart
+from layover.engine.tools.isolation import isolate
 from layover.engine.tools.run_files import RunFiles
 from layover.errors import RunFailed
 from layover.ports import Clock, RunLog
@@ -18,7 +18,7 @@ from layover.values.base import Json, Value
 V = TypeVar("V", bound=Value)
 
 
-class Asking:
+class FrameHooks:
     """The hooks of one frame, and the facts of its run that they see. `metadata`: the thread's."""
 
     def __init__(
@@ -62,12 +62,12 @@ class Asking:
         return RunFailed(told, type=type(error).__name__, run_id=self.state.run_id)
 
 
-async def ask(hook: Any, point: str, *given: Any) -> Any:
+async def ask_hook(hook: Any, point: str, *given: Any) -> Any:
     """Return the hook's answer. Raises what the hook raises, always an Exception."""
-    return await apart(called(getattr(hook, point), *given))
+    return await isolate(called(getattr(hook, point), *given))
 
 
-def taken(answer: Any, before: V) -> V:
+def validate_answer(answer: Any, before: V) -> V:
     """Return a hook's answer as a validated value; `before` if it answered None. Raises TypeError."""
     if answer is None:
         return before
