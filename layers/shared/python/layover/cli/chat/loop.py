@@ -3,6 +3,7 @@
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -91,90 +92,86 @@ class Chat:
 
     def _ask(self, text: str) -> bool:
         """Return False if the run waits for a person, and none is here."""
-        started: list[tuple[str, bool]] = []
-        if not self._try(lambda: started.append(self._start(text))):
+        if not self._try(lambda: self._talk.thread(self._api)):
             return True
-        run_id, cancels = started[0]
-        return self._follow(run_id, cancels=cancels)
-
-    def _start(self, text: str) -> tuple[str, bool]:
-        """Return the new run's id, and True if the person has cancelled it: Ctrl-C cannot tell whether the
-        run has begun, and the same key asks for its id again."""
         path = f"/threads/{quote(self._talk.thread(self._api), safe='')}/runs"
+        # Ctrl-C cannot tell whether the run has begun: the same key asks for it again.
+        key = str(uuid4())
         post = partial(
             self._api.post,
             path,
-            idempotency_key=str(uuid4()),
+            idempotency_key=key,
             input=self._talk.input(text),
             stream=True,
         )
-        cancels = False
-        try:
-            run = post()
-        except KeyboardInterrupt:
-            run, cancels = post(), True
-        self._talk.files = []
-        return run["id"], cancels
+        return self._complete(Turn(Answer(self._terminal), post=post))
 
     def _go_on(self, thread_id: str) -> bool:
         """Go on with a run that the thread has under way."""
         active = self._api.get(f"/threads/{quote(thread_id, safe='')}").get("active_run")
-        return self._follow(active["id"]) if active else True
+        return self._complete(Turn(Answer(self._terminal), active["id"])) if active else True
 
-    def _follow(self, run_id: str, *, cancels: bool = False) -> bool:
-        """Show the run to its end. Ctrl-C cancels it, a second one leaves it. `cancels`: it was pressed
-        already. Return False if the run waits for a person, and none is here."""
-        answer = Answer(self._terminal)
-        others_calls: set[tuple[str, int]] = set()
-        """Calls and attempts that other people decide."""
-        presses = int(cancels)
-        pages = self._pages(run_id)
+    def _complete(self, turn: "Turn") -> bool:
+        """Show the run to its end. Ctrl-C cancels it, a second one leaves it. Return False if the run waits
+        for a person, and none is here.
+
+        Whatever Ctrl-C breaks off is done again from what the turn knows by then."""
+        presses = 0
         while True:
             try:
-                if cancels:
-                    cancels = False
+                if not self._begin(turn):
+                    return True
+                if presses and not turn.answer.status:
                     self._terminal.note("cancelling ... (again to leave it)")
-                    pages = self._cancelled(run_id, pages)
-                if (page := next(pages, None)) is None:
-                    break
-                for event in page:
-                    answer.show(event)
-                if not self._decide_waiting(answer, others_calls):
-                    return self._leave(run_id)
+                    self._try(lambda: self._api.post(f"/runs/{quote(turn.id, safe='')}/cancel"))
+                return self._follow(turn)
             except KeyboardInterrupt:
                 presses += 1
                 if presses > 1:
-                    return self._leave(run_id)
-                cancels = True
-        self.ended_badly = answer.status == "failed"
-        if answer.usage is not None:
-            self._talk.count(answer.usage)
+                    return self._leave(turn)
+
+    def _begin(self, turn: "Turn") -> bool:
+        """Return False if the API refused the run."""
+
+        def begin() -> None:
+            assert turn.post is not None
+            turn.id = turn.post()["id"]
+            self._talk.files = []
+
+        return bool(turn.id) or self._try(begin)
+
+    def _follow(self, turn: "Turn") -> bool:
+        """Show what is new of the run, until nothing can follow."""
+        turn.pages = Pages(self._api, turn.id, turn.pages.after if turn.pages else 0, self._wait)
+        for page in turn.pages:
+            for event in page:
+                turn.answer.show(event)
+            if not self._decide_waiting(turn):
+                return self._leave(turn)
+        self.ended_badly = turn.answer.status == "failed"
+        if turn.answer.usage is not None:
+            self._talk.count(turn.answer.usage)
         return True
 
-    def _decide_waiting(self, answer: Answer, others_calls: set[tuple[str, int]]) -> bool:
+    def _decide_waiting(self, turn: "Turn") -> bool:
         """Ask about waiting calls. Return False if there is no person to ask."""
-        for pending in list(answer.waiting.values()):
+        for pending in list(turn.answer.waiting.values()):
             key = (pending["tool_call_id"], pending["attempt"])
-            if key in others_calls:
+            if key in turn.others_calls:
                 continue
-            others_calls.add(key)
+            turn.others_calls.add(key)
             if not decide(self._api, self._terminal, pending):
                 if not self._terminal.interactive:
                     return False
                 self._terminal.note("it waits; Ctrl-C cancels the run")
         return True
 
-    def _cancelled(self, run_id: str, pages: "Pages") -> "Pages":
-        """Return the events after the run's cancellation, from the interrupt on."""
-        self._try(lambda: self._api.post(f"/runs/{quote(run_id, safe='')}/cancel"))
-        return Pages(self._api, run_id, pages.after, self._wait)
-
-    def _leave(self, run_id: str) -> bool:
-        self._terminal.note(f"{run_id} waits: layover chat --thread {self._talk.thread_id}")
+    def _leave(self, turn: "Turn") -> bool:
+        if not turn.id:
+            self._terminal.note("/exit ends")
+            return self._terminal.interactive
+        self._terminal.note(f"{turn.id} waits: layover chat --thread {self._talk.thread_id}")
         return self._terminal.interactive
-
-    def _pages(self, run_id: str) -> "Pages":
-        return Pages(self._api, run_id, 0, self._wait)
 
     def _wait(self, error: ApiError, tries: int) -> None:
         """Wait before a lost connection is tried again. Raises ApiError after too many tries."""
@@ -183,6 +180,20 @@ class Chat:
         if tries == 1:
             self._terminal.note(f"{error}; trying again")
         self._pause(_RETRY_S)
+
+
+@dataclass
+class Turn:
+    """A run of the conversation, as far as it has come here.
+
+    `id`: empty until the API has answered `post`, which begins it and may be repeated. `others_calls`: calls
+    and attempts that other people decide."""
+
+    answer: Answer
+    id: str = ""
+    post: Callable[[], Json] | None = None
+    pages: "Pages | None" = None
+    others_calls: set[tuple[str, int]] = field(default_factory=set)
 
 
 class Pages(Iterator[list[Json]]):
