@@ -72,14 +72,19 @@ class Typist:
 @contextmanager
 def typist(system: System, home: Path, *options: str) -> Iterator[Typist]:
     ours, theirs = pty.openpty()
-    process = subprocess.Popen(
-        command(system, *options),
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
-        env=os.environ | {"HOME": str(home), "XDG_CONFIG_HOME": str(home), "TERM": "xterm"},
-        start_new_session=True,
-    )
+    # A shell has its background jobs ignore Ctrl-C, and all that they start. A terminal does not.
+    inherited = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        process = subprocess.Popen(
+            command(system, *options),
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            env=os.environ | {"HOME": str(home), "XDG_CONFIG_HOME": str(home), "TERM": "xterm"},
+            start_new_session=True,
+        )
+    finally:
+        signal.signal(signal.SIGINT, inherited)
     os.close(theirs)
     try:
         yield Typist(process, ours)

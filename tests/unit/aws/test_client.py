@@ -6,12 +6,14 @@ import os
 import socket
 import subprocess
 import sys
+from collections.abc import Callable
 
 import pytest
 
 from layover.adapters.aws.retries import CAPACITY, COST, NoAnswer, RetryRules, ServiceError
 from support.aws.loopback import CLOSE, HANG, KEYS, answer, bench, error
 
+HOUR_S = 3600.0
 OK = answer({"Item": {"n": {"N": "1"}}})
 FOUND = {"Item": {"n": {"N": "1"}}}
 HALF = OK[:-5] + CLOSE
@@ -77,9 +79,22 @@ async def test_error_of_a_rest_service_is_named_by_its_header() -> None:
         assert caught.value.code == "GoneException"
 
 
-async def test_silence_ends_in_a_time_out_and_the_late_answer_reaches_nobody() -> None:
-    async with bench(HANG, OK, timeout_s=0.05) as it:
-        assert await it.ask() == FOUND
+async def test_silence_ends_in_a_time_out_and_the_late_answer_reaches_nobody(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    loop, timers = asyncio.get_running_loop(), list[Callable[[], None]]()
+
+    def call_later(delay: float, callback: Callable[[], None]) -> asyncio.TimerHandle:
+        timers.append(callback)
+        return loop.call_at(loop.time() + delay, callback)
+
+    monkeypatch.setattr(loop, "call_later", call_later)
+    async with bench(HANG, OK, timeout_s=HOUR_S) as it:
+        asking = asyncio.ensure_future(it.ask())
+        await it.served.arrived.wait()
+        [time_out] = timers
+        time_out()
+        assert await asking == FOUND
         first, second = it.served.requests
         assert first.connection != second.connection
 

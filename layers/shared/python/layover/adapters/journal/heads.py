@@ -74,7 +74,7 @@ class ThreadRecords:
         """Return whether the journal has all of the owner's heads, made here or restored."""
         return await self._table.get(Keys(owner).partition, _KNOWN) is not None
 
-    async def complete(self, owner: str, heads: Sequence[ThreadHead]) -> None:
+    async def add_missing(self, owner: str, heads: Sequence[ThreadHead]) -> None:
         """Create the missing heads. The mark comes last, so that a crash repeats the work."""
         for head in heads:
             await self.put(head)

@@ -105,7 +105,7 @@ class TableJournal(TableDues):
 
     async def complete_threads(self, owner: str, heads: Sequence[ThreadHead]) -> None:
         """See `ports.Journal`."""
-        await self._heads.complete(owner, heads)
+        await self._heads.add_missing(owner, heads)
 
     async def unmark_threads(self, owner: str) -> None:
         """See `ports.Journal`."""

@@ -22,7 +22,7 @@ class Watchers:
         self._pk = Keys(meta.owner).run(meta.id)
         self._number, self._connections = meta.subscribed, meta.sockets
         # An earlier writer may have died between its write and the delivery.
-        self.notify()
+        self.notify_connections()
 
     @property
     def connections(self) -> frozenset[str]:
@@ -34,7 +34,7 @@ class Watchers:
         """True if no connection has followed the run so far."""
         return not self._number and not self._connections
 
-    def notify(self) -> None:
+    def notify_connections(self) -> None:
         """Notify the connections: the log has new events."""
         if self._connections:
             self._sink.notify(self._owner, self._run_id, self._connections)
@@ -45,7 +45,7 @@ class Watchers:
         is_new = number != self._number
         self._number, self._connections = number, frozenset(item.get("sockets", ()))
         if is_new:
-            self.notify()
+            self.notify_connections()
 
     def with_condition(self, actions: Sequence[Action]) -> list[Action]:
         """Return the actions, under the condition that no subscription was added since."""

@@ -80,7 +80,7 @@ class LogWriter:
             try:
                 await self._shorten(emitted)
                 await self._put_batch(emitted)
-                self._watchers.notify()
+                self._watchers.notify_connections()
             except BaseException:
                 self._emitted.extendleft(reversed(emitted))
                 raise
@@ -136,7 +136,7 @@ class LogWriter:
                 await self._shorten(emitted)
                 await self._transact(facts, [*emitted, *events], last=last, retires=retires)
                 if emitted or events:
-                    self._watchers.notify()
+                    self._watchers.notify_connections()
             except BaseException:
                 self._emitted.extendleft(reversed(emitted))
                 raise
