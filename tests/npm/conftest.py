@@ -1,5 +1,6 @@
 """The packages of front ends, one system and one Chromium for these tests."""
 
+import fcntl
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -21,21 +22,24 @@ FILES = ("package.json", "package-lock.json")
 
 @pytest.fixture(scope="session")
 def packages() -> Path:
-    """A folder with the packages of the lock; made once for each lock."""
+    """A folder with the packages of the lock; made once for each lock, by one of the processes that test."""
     if shutil.which("npm") is None:
         pytest.skip("npm is not on the path")
     wanted = (HERE / "package-lock.json").read_text()
     done = INSTALLED / "installed.json"
-    if not done.exists() or done.read_text() != wanted:
-        _install()
-        done.write_text(wanted)
-    for script in (*HERE.glob("*.mjs"), *HERE.glob("*.jsx")):
-        shutil.copyfile(script, INSTALLED / script.name)
+    INSTALLED.mkdir(parents=True, exist_ok=True)
+    with (INSTALLED / "lock").open("w") as lock:
+        # npm empties the folder first: of two installations at once, neither is whole.
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not done.exists() or done.read_text() != wanted:
+            _install()
+            done.write_text(wanted)
+        for script in (*HERE.glob("*.mjs"), *HERE.glob("*.jsx")):
+            shutil.copyfile(script, INSTALLED / script.name)
     return INSTALLED
 
 
 def _install() -> None:
-    INSTALLED.mkdir(parents=True, exist_ok=True)
     for name in FILES:
         shutil.copyfile(HERE / name, INSTALLED / name)
     command = ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"]
