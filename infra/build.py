@@ -28,7 +28,7 @@ PACKAGE = ROOT / "layers" / "shared" / "python" / "layover"
 FUNCTIONS = ROOT / "functions"
 LOCK = ROOT / "requirements" / "runtime.lock"
 HANDLERS = "functions"
-"""The package of the handlers in the asset. Users' packages, with names of their own, are beside it."""
+"""The package of the handlers, below /var/task. Users' packages, with names of their own, are beside it."""
 RESERVED = (HANDLERS, "user_agents")
 CERTIFICATES = BUILD / "rds-global-bundle.pem"
 """Amazon's roots of RDS certificates; `make synth` and `make deploy` fetch them."""

@@ -9,6 +9,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
+from infra.build import HANDLERS
 from infra.calls import CALLS, Calls
 from infra.choices import Provider
 from infra.constructs.acknowledge import acknowledge, spelled
@@ -25,8 +26,6 @@ from infra.providers import as_variable, keys_of
 from infra.settings import TUNED, Settings
 from infra.variables import EMBEDS, KEY, ORIGINS, PROVIDERS, READS
 
-PACKAGE = "functions"
-"""The package of the handlers, below /var/task: `infra/build.py` puts them there."""
 MIGRATE = "migrate"
 STREAMS = "streams"
 WRAPPER = "AWS_LAMBDA_EXEC_WRAPPER"
@@ -120,7 +119,7 @@ class Functions(Construct):
             description=f"Layover: {name}",
             runtime=RUNTIME,
             architecture=ARCHITECTURE,
-            handler=f"{PACKAGE}.{name}.handler.handler",
+            handler=f"{HANDLERS}.{name}.handler.handler",
             code=self._layer.code,
             layers=[self._layer.version],
             memory_size=each.memory_mib,
@@ -156,7 +155,7 @@ class Functions(Construct):
         values = self._values(name)
         variables = {key: values.get(key) for key in READS[name]}
         if name == STREAMS:
-            variables[WRAPPER] = f"/var/task/{PACKAGE}/{name}/bootstrap"
+            variables[WRAPPER] = f"/var/task/{HANDLERS}/{name}/bootstrap"
         if each.tools:
             variables |= {**self._settings.tool_env, **self._settings.tool_secrets}
         return {key: str(value) for key, value in variables.items() if value is not None}

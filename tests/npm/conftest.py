@@ -1,6 +1,5 @@
 """The packages of front ends, one system and one Chromium for these tests."""
 
-import fcntl
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -10,6 +9,7 @@ import pytest
 from playwright.sync_api import Browser
 
 from support.chromium import launch
+from support.locks import alone
 from support.providers.openai import FakeOpenAI
 from support.system.folders import folder
 from support.system.system import Brain, System
@@ -28,9 +28,8 @@ def packages() -> Path:
     wanted = (HERE / "package-lock.json").read_text()
     done = INSTALLED / "installed.json"
     INSTALLED.mkdir(parents=True, exist_ok=True)
-    with (INSTALLED / "lock").open("w") as lock:
-        # npm empties the folder first: of two installations at once, neither is whole.
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    # npm empties the folder first: of two installations at once, neither is whole.
+    with alone(INSTALLED):
         if not done.exists() or done.read_text() != wanted:
             _install()
             done.write_text(wanted)

@@ -3,7 +3,6 @@
 The first form takes 12 s of a calm machine, each further one of the same process 2 s. What they leave is kept
 in `build/templates` under a hash of all that they are made from, for other workers and for later runs."""
 
-import fcntl
 import hashlib
 import json
 import os
@@ -12,12 +11,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
 from support.aws.forms import FORMS, GIVEN
 from support.aws.templates import Synthesized
+from support.locks import alone
 
 ROOT = Path(__file__).parents[3]
 KEPT = ROOT / "build" / "templates"
@@ -36,7 +35,7 @@ def synthesized(form: str) -> Synthesized:
     """This form of the deployment. Fails with what the app printed, for whichever form it was."""
     folder = KEPT / content()
     folder.mkdir(parents=True, exist_ok=True)
-    with _alone(folder):
+    with alone(folder):
         if not (folder / OUTPUT).exists():
             (folder / OUTPUT).write_text(synthesize(folder, FORMS))
             _forget_old()
@@ -86,14 +85,6 @@ def synthesize(
     )
     assert run.returncode == 0, (run.stdout + run.stderr)[-6000:]
     return run.stdout + run.stderr
-
-
-@contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """One worker at a time makes what is in the folder; the others wait for it."""
-    with folder.with_suffix(".lock").open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
 
 
 def _forget_old() -> None:

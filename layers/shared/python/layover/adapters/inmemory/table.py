@@ -60,21 +60,12 @@ class MemoryTable:
 
     async def due(self, partition: str, until: str, limit: int) -> list[tuple[str, str]]:
         """Keys in the watch index with a sort key <= `until`."""
-        places = sorted(
-            (str(i["gsi2sk"]), str(i["pk"]), str(i["sk"]))
-            for i in self._items.values()
-            if i.get("gsi2pk") == partition and "gsi2sk" in i and str(i["gsi2sk"]) <= until
-        )
-        return [(pk, sk) for _, pk, sk in places[:limit]]
+        due = [place for place in self._watched(partition) if place[0] <= until]
+        return [(pk, sk) for _, pk, sk in due[:limit]]
 
     async def behind(self, partition: str, after: str, limit: int) -> list[tuple[str, str, str]]:
         """Places in a partition of the watch index behind `after`."""
-        places = sorted(
-            (str(i["gsi2sk"]), str(i["pk"]), str(i["sk"]))
-            for i in self._items.values()
-            if i.get("gsi2pk") == partition and "gsi2sk" in i and str(i["gsi2sk"]) > after
-        )
-        return places[:limit]
+        return [place for place in self._watched(partition) if place[0] > after][:limit]
 
     async def write(self, action: Write) -> Item | None:
         """One conditional write."""
@@ -95,6 +86,14 @@ class MemoryTable:
             self._store(action, new)
         self._done.add(token)
         self._on_change()
+
+    def _watched(self, partition: str) -> list[tuple[str, str, str]]:
+        """Return the places in a partition of the watch index, in order: (sort key there, pk, sk)."""
+        return sorted(
+            (str(i["gsi2sk"]), str(i["pk"]), str(i["sk"]))
+            for i in self._items.values()
+            if i.get("gsi2pk") == partition and "gsi2sk" in i
+        )
 
     def _copy_of(self, action: Action) -> Item | None:
         return copy.deepcopy(self._items.get((action.pk, action.sk)))

@@ -96,14 +96,8 @@ class Chat:
             return True
         path = f"/threads/{quote(self._talk.thread(self._api), safe='')}/runs"
         # Ctrl-C cannot tell whether the run has begun: the same key asks for it again.
-        key = str(uuid4())
-        post = partial(
-            self._api.post,
-            path,
-            idempotency_key=key,
-            input=self._talk.input(text),
-            stream=True,
-        )
+        key, content = str(uuid4()), self._talk.input(text)
+        post = partial(self._api.post, path, idempotency_key=key, input=content, stream=True)
         return self._complete(Turn(Answer(self._terminal), post=post))
 
     def _go_on(self, thread_id: str) -> bool:
@@ -167,10 +161,8 @@ class Chat:
         return True
 
     def _leave(self, turn: "Turn") -> bool:
-        if not turn.id:
-            self._terminal.note("/exit ends")
-            return self._terminal.interactive
-        self._terminal.note(f"{turn.id} waits: layover chat --thread {self._talk.thread_id}")
+        how = f"{turn.id} waits: layover chat --thread {self._talk.thread_id}"
+        self._terminal.note(how if turn.id else "/exit ends")
         return self._terminal.interactive
 
     def _wait(self, error: ApiError, tries: int) -> None:
