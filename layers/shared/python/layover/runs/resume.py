@@ -21,7 +21,7 @@ from layover.runs.event_budget import BRANCH_EVENTS, spend
 from layover.runs.load_turn import agent_of
 from layover.values.metrics import Metric
 from layover.values.runs.payload import AwaitPayload, ResumePayload, WaitingCall
-from layover.values.runs.run import CallRecord, CallState, StepRecord
+from layover.values.runs.run import CallRecord, CallState, DecisionKind, StepRecord
 
 logger = logging.getLogger("layover")
 
@@ -113,6 +113,9 @@ async def _settle(
     if agent is None:
         # The turn that follows tells the parent's model that its sub-agent is gone.
         return _done(_item(call))
+    if call.tool_name in agent.built_in_tools and not _is_declined(call):
+        # The turn has these tools, with the embedder and the notes of the run's prompt; this process has not.
+        return _done(_item(call))
     state = run.frame_of(call.key)
     step = _step_of(state, call)
     stopping = Stopping(log, runtime.aborts)
@@ -131,6 +134,12 @@ async def _settle(
     if settled.undecided:
         return await _wait_again(runtime, payload, settled)
     return _done(_item(settled))
+
+
+def _is_declined(call: CallRecord) -> bool:
+    """Return whether the decision settles the call without its tool."""
+    kinds = (DecisionKind.DENIED, DecisionKind.EXPIRED)
+    return call.decision is not None and call.decision.kind in kinds
 
 
 def _step_of(state: RunState, call: CallRecord) -> StepRecord:
