@@ -35,5 +35,7 @@ def test_slices_that_were_waited_for_in_vain_are_not_waited_for_again(
     asked: str | None, waited: str | None, may_come: bool
 ) -> None:
     nothing: Any = None
-    work = CompactionJob(nothing, nothing, nothing, "c", asked_through=asked, waited_through=waited)
+    work = CompactionJob(
+        nothing, nothing, nothing, nothing, "c", asked_through=asked, waited_through=waited
+    )
     assert work.is_under_way(MISSING) is may_come

@@ -27,6 +27,7 @@ from layover.declare.delegate import (
 )
 from layover.declare.driver import Driver
 from layover.declare.hooks.base import hooks_of
+from layover.declare.hooks.raw_texts import warn_of_embedded, warn_of_handoffs
 from layover.declare.limits import Limits
 from layover.declare.memory import Memory
 from layover.declare.override import Override
@@ -167,6 +168,7 @@ class Agent(Driven[Output], Generic[Deps, Output]):
         own = [tool for tool in self._tools if tool.handoff is None]
         self.tools = (*own, *(handoff_tool(a.name) for a in agents))
         self._handoffs = tuple(agents)
+        warn_of_handoffs(self.name, self.hooks, agents)
 
     @property
     def _what(self) -> str:
@@ -185,6 +187,7 @@ class Agent(Driven[Output], Generic[Deps, Output]):
                 f"{self._what}model_settings", "ModelSettings(...)", self.model_settings
             )
         self._check_tools()
+        warn_of_embedded(self.name, self.hooks, self.memory)
         _ = self._output_type
         if self.output_validator is not None and (
             self.output is None or not callable(self.output_validator)

@@ -3,6 +3,7 @@
 import logging
 
 from layover import logs
+from layover.context.hooked import ask_model
 from layover.errors import LayoverError
 from layover.memory import titles
 from layover.memory.episodic.learn import learn_entries
@@ -99,7 +100,7 @@ async def _title(
         return None, ()
     model = runtime.settings.title_model or runtime.settings.model
     try:
-        reply = await runtime.model.complete(titles.title_prompt(model, message))
+        reply = await ask_model(runtime, agent, meta, titles.title_prompt(model, message))
     except LayoverError as error:
         logger.warning("no title", extra={"run_id": meta.id, "cause": type(error).__name__})
         return None, ()

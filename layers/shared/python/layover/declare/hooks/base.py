@@ -1,6 +1,6 @@
 """`Hook`, and the arguments and results of its methods."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
 
@@ -145,9 +145,14 @@ class Hook:
     """An optional base for hooks: each method that a subclass defines is called (docs/hooks.md).
 
     `idempotent`: `before_model` gives the same answer for the same request. It is then called again after
-    a crash, and costs no write."""
+    a crash, and costs no write.
+
+    `everywhere`: `before_model` and `after_model` are also called around what memory asks a model in the
+    background, and in sub-agents that have no hook of the same class. Around memory's requests the context
+    has no `metadata`, `deps` and nodes, and there is no `Retry`: a hook that raises costs that request."""
 
     idempotent: ClassVar[bool] = False
+    everywhere: ClassVar[bool] = False
 
     def before_model(self, ctx: HookContext, request: ModelRequest) -> Maybe[ModelRequest]:
         """Called before a step's request is sent. Return a changed copy, or None."""
@@ -171,6 +176,18 @@ def defines(hook: Any, point: str) -> bool:
     """Return whether the hook is asked at this point."""
     method = getattr(hook, point, None)
     return callable(method) and getattr(type(hook), point, None) is not getattr(Hook, point)
+
+
+def is_everywhere(hook: Any) -> bool:
+    """Return whether the hook is asked around all requests that are made for its agent."""
+    return bool(getattr(hook, "everywhere", False))
+
+
+def inherited_hooks(above: Sequence[Any], own: Sequence[Any]) -> tuple[Any, ...]:
+    """Return the hooks of a sub-agent: its own, then those of its caller that are `everywhere`, but for
+    classes of which it has one itself."""
+    classes = {type(hook) for hook in own}
+    return (*own, *(h for h in above if is_everywhere(h) and type(h) not in classes))
 
 
 def name_of(hook: Any) -> str:

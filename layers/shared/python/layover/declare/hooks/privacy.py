@@ -15,11 +15,18 @@ from layover.values.message import (
     ToolResultPart,
 )
 
+
+def _begin(inside: str) -> str:
+    """Return the pattern of a beginning: no character of `inside` is before it. In JSON a line end or a tab
+    is a backslash and a letter, which is no part of what follows."""
+    return rf"(?:(?<!{inside})|(?<=\\[nrt]))(?!(?<=\\)[nrt])"
+
+
 _KINDS = {
-    "EMAIL": r"(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+",
-    "IBAN": r"(?<!\w)[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?(?!\w)",
-    "CARD": r"(?<![\w.-])\d(?:[ -]?\d){12,18}(?![\w.-]*\d)",
-    "PHONE": r"(?<![\w.-])(?:\+\d|00\d|\(?0\d)(?:[ ()/.-]{0,2}\d){6,13}(?![\w-]*\d)",
+    "EMAIL": _begin(r"[\w.+-]") + r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+",
+    "IBAN": _begin(r"\w") + r"[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?(?!\w)",
+    "CARD": _begin(r"[\w.-]") + r"\d(?:[ -]?\d){12,18}(?![\w.-]*\d)",
+    "PHONE": _begin(r"[\w.-]") + r"(?:\+\d|00\d|\(?0\d)(?:[ ()/.-]{0,2}\d){6,13}(?![\w-]*\d)",
 }
 _PLACEHOLDER = re.compile(r"\[[A-Z][A-Z0-9_]*_\d+\]")
 _KEPT = "layover.RedactPII"
@@ -29,10 +36,15 @@ class RedactPII(Hook):
     """Replaces personal data in requests by placeholders, and puts it back into replies and their calls.
 
     `patterns`: further kinds by name (capital letters), as regular expressions. `kinds`: those of `EMAIL`,
-    `IBAN`, `CARD` and `PHONE` that are replaced. Texts, arguments and results of the conversation are
-    searched; the system message and files are not. Raises DefinitionError."""
+    `IBAN`, `CARD` and `PHONE` that are replaced. The system message is searched, and all texts, arguments and
+    results; descriptions of tools, files and their names are not.
+
+    The requests of memory in the background have placeholders, too, and what is stored of their replies has
+    the real values. So have sub-agents without a `RedactPII` of their own. An embedder reads real texts
+    (docs/hooks.md#private). Raises DefinitionError."""
 
     idempotent: ClassVar[bool] = True
+    everywhere: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -56,13 +68,19 @@ class RedactPII(Hook):
 
     def before_model(self, ctx: HookContext, request: ModelRequest) -> ModelRequest | None:
         """Return the request with placeholders."""
-        names = _Names(_taken(request.messages))
-        messages = tuple(
-            _changed(m, lambda text: self._redacted(text, names)) for m in request.messages
-        )
+        names = _Names(_taken(request.messages, request.system or ""))
+
+        def redacted(text: str) -> str:
+            return self._redacted(text, names)
+
+        # The system message comes first: what stands in it keeps its number, and providers their cache.
+        system = request.system and redacted(request.system)
+        messages = tuple(_changed(m, redacted) for m in request.messages)
         # If an agent has several such hooks, each puts its own values back.
         ctx.kept.setdefault(_KEPT, {}).update(names.values)
-        return request.model_copy(update={"messages": messages}) if names.values else None
+        if not names.values:
+            return None
+        return request.model_copy(update={"system": system, "messages": messages})
 
     def after_model(self, ctx: HookContext, response: ModelResponse) -> ModelResponse | None:
         """Return the reply with the values that the placeholders stood for."""
@@ -109,9 +127,9 @@ class _Names:
         return self._of[key]
 
 
-def _taken(messages: tuple[Message, ...]) -> frozenset[str]:
-    """Return the placeholders that the conversation has by itself."""
-    found: set[str] = set()
+def _taken(messages: tuple[Message, ...], system: str) -> frozenset[str]:
+    """Return the placeholders that the request has by itself."""
+    found = set(_PLACEHOLDER.findall(system))
 
     def look(text: str) -> str:
         found.update(_PLACEHOLDER.findall(text))

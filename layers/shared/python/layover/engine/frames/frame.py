@@ -153,7 +153,8 @@ class Frame:
             told = f"sub-agents are at most {MAX_DEPTH} levels below the top agent"
             raise RunFailed(told, type="DefinitionError")
         agent = await with_deps(
-            as_sub_agent(delegate.agent, memory=delegate.memory), self._invocation.runtime.settings
+            as_sub_agent(delegate.agent, self._agent, memory=delegate.memory),
+            self._invocation.runtime.settings,
         )
         settings = self._settings.for_sub_agent()
         state.choose(state.meta.choice.below(agent.model, agent.model_settings))

@@ -5,6 +5,7 @@ from copy import copy
 
 from layover.context.assembly import RenderedMemory
 from layover.declare.agent import Agent
+from layover.declare.hooks.base import inherited_hooks
 from layover.declare.memory import Memory
 from layover.engine.frames.turn_input import TurnInput
 from layover.engine.state import RunState
@@ -16,10 +17,12 @@ from layover.values.runs.model_settings import ModelSettings
 from layover.values.runs.run import PromptSnapshot
 
 
-def as_sub_agent(agent: Agent, *, memory: bool) -> Agent:
+def as_sub_agent(agent: Agent, caller: Agent, *, memory: bool) -> Agent:
     """Return the same agent as one that answers its caller. A sub-agent cannot hand the conversation over,
-    and without memory it sees its briefing alone."""
+    and without memory it sees its briefing alone. Hooks of its caller that are `everywhere` are its own,
+    too."""
     plain = copy(agent)
+    plain.hooks = inherited_hooks(caller.hooks, agent.hooks)
     plain.tools = [tool for tool in agent.tools if tool.handoff is None]
     if not memory:
         plain.memory = Memory()

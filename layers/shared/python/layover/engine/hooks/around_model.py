@@ -3,15 +3,22 @@
 import hashlib
 from typing import Any
 
+from layover.context.hooked import (
+    request_of,
+    response_of,
+    validate_answer,
+    with_request,
+    with_response,
+)
 from layover.declare.context import Retry
-from layover.declare.hooks.base import HookContext, ModelCall, ModelRequest, ModelResponse
+from layover.declare.hooks.base import HookContext, ModelRequest
 from layover.declare.schemas.render import jsonable
-from layover.engine.hooks.frame_hooks import FrameHooks, ask_hook, validate_answer
+from layover.engine.hooks.frame_hooks import FrameHooks, ask_hook
 from layover.engine.hooks.records import answers_of, put_answers
 from layover.errors import RetryableError, RunFailed
-from layover.values.base import Json, compact_json, strict_json
+from layover.values.base import Json, compact_json
 from layover.values.message import Message
-from layover.values.prompt import Prompt, Reply, RequestedCall, ToolSpec
+from layover.values.prompt import Prompt, Reply, ToolSpec
 from layover.values.runs.model_settings import ModelSettings
 from layover.values.runs.run import MAX_ATTEMPTS
 from layover.values.text import sanitise
@@ -46,7 +53,7 @@ class AroundModel:
         records = answers_of(self._frame_hooks.state, "before_model")
         known = [a for record in records for a in record["answers"]]
         fresh: list[dict[str, Any]] = []
-        request = first = _request(prompt)
+        request = first = request_of(prompt)
         for name, hook in hooks:
             if getattr(hook, "idempotent", False):
                 request = await self._asked(hook, ctx, request)
@@ -66,7 +73,7 @@ class AroundModel:
             await put_answers(
                 frame_hooks.log, frame_hooks.state, frame_hooks.clock, "before_model", answers
             )
-        return prompt if request is first else _sent(prompt, request)
+        return prompt if request is first else with_request(prompt, request)
 
     async def _asked(self, hook: Any, ctx: HookContext, request: ModelRequest) -> ModelRequest:
         try:
@@ -79,7 +86,7 @@ class AroundModel:
 
     async def response(self, reply: Reply) -> Reply:
         """Return the reply that is stored. Raises NotTaken if a hook rejects it, and RunFailed."""
-        response = first = _response(reply)
+        response = first = response_of(reply)
         for _, hook in self._frame_hooks.at("after_model"):
             ctx = self._ctx = self._ctx or self._frame_hooks.context()
             try:
@@ -92,7 +99,7 @@ class AroundModel:
                 raise
             except Exception as error:
                 raise self._frame_hooks.failed(hook, "after_model", error) from error
-        return reply if response is first else _reply(reply, response)
+        return reply if response is first else with_response(reply, response)
 
 
 def refused_in_a_row(verdicts: list[str]) -> int:
@@ -105,16 +112,6 @@ def too_many_rejections(told: str | None, run_id: str) -> RunFailed:
     """Return the failure of a run whose replies hooks reject."""
     problem = f"a hook did not take the model's reply, {MAX_RETRIES} retries included: {told}"
     return RunFailed(problem, type="RetriesUsedUp", run_id=run_id)
-
-
-def _request(prompt: Prompt) -> ModelRequest:
-    fields = {name: getattr(prompt, name) for name in ModelRequest.model_fields}
-    return ModelRequest.model_construct(**fields)
-
-
-def _sent(prompt: Prompt, request: ModelRequest) -> Prompt:
-    fields = ("system", "messages", "tools", "settings")
-    return prompt.model_copy(update={name: getattr(request, name) for name in fields})
 
 
 def _stored(message: Message) -> dict[str, Any]:
@@ -177,38 +174,3 @@ def _message(stored: dict[str, Any], said: dict[str, Message]) -> Message:
     message, before = Message.model_validate(stored), said.get(stored["id"])
     state = before.provider_state if before else None
     return message.model_copy(update={"provider_state": state})
-
-
-def _response(reply: Reply) -> ModelResponse:
-    calls = tuple(
-        ModelCall(id=c.id, name=c.name, args=_decoded(c.args), state=c.state) for c in reply.calls
-    )
-    return ModelResponse(
-        text=reply.text,
-        reasoning=reply.reasoning,
-        calls=calls,
-        finish_reason=reply.finish_reason,
-        model=reply.model,
-        usage=reply.usage,
-    )
-
-
-def _reply(reply: Reply, response: ModelResponse) -> Reply:
-    calls = tuple(
-        RequestedCall(id=c.id, name=c.name, args=_encoded(c.args), state=c.state)
-        for c in response.calls
-    )
-    update = {"text": response.text, "reasoning": response.reasoning, "calls": calls}
-    return reply.model_copy(update=update)
-
-
-def _decoded(args: str) -> Json:
-    try:
-        value = strict_json(args) if args.strip() else {}
-    except (ValueError, RecursionError):
-        return args
-    return value if isinstance(value, dict) else args
-
-
-def _encoded(args: Json) -> str:
-    return args if isinstance(args, str) else compact_json(jsonable(args))

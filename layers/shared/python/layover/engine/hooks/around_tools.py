@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
+from layover.context.hooked import validate_answer
 from layover.declare.approval import APPROVAL_SCHEMA
 from layover.declare.hooks.base import (
     Allow,
@@ -17,7 +18,7 @@ from layover.declare.hooks.base import (
     name_of,
 )
 from layover.declare.schemas.render import as_text, jsonable
-from layover.engine.hooks.frame_hooks import FrameHooks, ask_hook, validate_answer
+from layover.engine.hooks.frame_hooks import FrameHooks, ask_hook
 from layover.engine.tools.execute import Ready, Settled, declined, failed, raised
 from layover.values.base import Json
 from layover.values.runs.decision import DecisionNote

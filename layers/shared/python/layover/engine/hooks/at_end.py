@@ -6,12 +6,13 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
+from layover.context.hooked import validate_answer
 from layover.declare.agent import Agent
 from layover.declare.hooks.base import defines
 from layover.declare.result import Result
 from layover.declare.schemas.render import jsonable, message_of
 from layover.engine.dependencies import with_deps
-from layover.engine.hooks.frame_hooks import FrameHooks, ask_hook, validate_answer
+from layover.engine.hooks.frame_hooks import FrameHooks, ask_hook
 from layover.engine.hooks.records import answers_of, put_answers
 from layover.engine.progress import CANCELLED, Over
 from layover.engine.state import RunState

@@ -1,8 +1,6 @@
 """The hooks of one frame of a run."""
 
-from typing import Any, TypeVar
-
-from pydantic import ValidationError
+from typing import Any
 
 from layover.declare.agent import Agent
 from layover.declare.blocking import called
@@ -13,9 +11,7 @@ from layover.engine.tools.isolation import isolate
 from layover.engine.tools.run_files import RunFiles
 from layover.errors import RunFailed
 from layover.ports import Clock, RunLog
-from layover.values.base import Json, Value
-
-V = TypeVar("V", bound=Value)
+from layover.values.base import Json
 
 
 class FrameHooks:
@@ -65,19 +61,3 @@ class FrameHooks:
 async def ask_hook(hook: Any, point: str, *given: Any) -> Any:
     """Return the hook's answer. Raises what the hook raises, always an Exception."""
     return await isolate(called(getattr(hook, point), *given))
-
-
-def validate_answer(answer: Any, before: V) -> V:
-    """Return a hook's answer as a validated value; `before` if it answered None. Raises TypeError."""
-    if answer is None:
-        return before
-    kind = type(before)
-    if not isinstance(answer, kind):
-        told = f"it returned {type(answer).__name__}, not a changed copy of {kind.__name__}"
-        raise TypeError(told)
-    try:
-        # `model_copy` validates nothing.
-        return kind.model_validate(dict(answer))
-    except ValidationError as error:
-        names = ", ".join(str(e["loc"][0]) for e in error.errors(include_url=False) if e["loc"])
-        raise TypeError(f"it returned a {kind.__name__} with invalid fields: {names}") from error

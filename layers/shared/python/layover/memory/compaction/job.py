@@ -7,6 +7,7 @@ from typing import Generic, TypeVar
 
 from layover.context.compaction import Limits, limits
 from layover.context.fit import room
+from layover.context.hooked import ask_model
 from layover.context.tokens import estimate
 from layover.declare.agent import Agent
 from layover.errors import LayoverError
@@ -46,6 +47,7 @@ class CompactionJob:
     the last message of those that the run waited for before; `names`: of the speakers, by role."""
 
     runtime: Runtime
+    agent: Agent
     meta: RunMeta
     limits: Limits
     leaf_id: str
@@ -99,7 +101,7 @@ class CompactionJob:
         cause = useless
         while len(replies) < MAX_ATTEMPTS:
             try:
-                replies.append(await self.runtime.model.complete(prompt))
+                replies.append(await ask_model(self.runtime, self.agent, self.meta, prompt))
             except LayoverError as error:
                 cause = type(error).__name__
                 break

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from layover import ids
+from layover.context.hooked import ask_model
 from layover.context.transcript import response_messages
 from layover.declare.agent import Agent
 from layover.declare.memory import EpisodicMemory
@@ -152,7 +153,7 @@ class EpisodicExtraction:
         profile = await self._profile()
         prompt = entries.request(model, self._dialogue, profile, similar, settings.instructions)
         try:
-            reply = await runtime.model.complete(prompt)
+            reply = await ask_model(runtime, self._agent, self._meta, prompt)
         except LayoverError as error:
             extra = {"run_id": self._meta.id, "cause": type(error).__name__}
             logger.warning("no entries", extra=extra)

@@ -4,6 +4,7 @@ import logging
 from dataclasses import dataclass
 from typing import Any
 
+from layover.context.hooked import ask_model
 from layover.context.transcript import response_messages
 from layover.declare.agent import Agent
 from layover.errors import LayoverError, TooLarge, UnknownAgent
@@ -77,17 +78,18 @@ async def learn(runtime: Runtime, agent: Agent | None, snapshot: RunSnapshot) ->
     usage: list[StepUsage] = []
     if agent.memory.profile:
         (note,) = await runtime.memory.read_notes(meta.owner, [profile_key(agent.name)])
-        answer = await _ask(runtime, "profile", snapshot, turn, note.value, usage)
+        answer = await _ask(runtime, agent, "profile", snapshot, turn, note.value, usage)
         profile = facts.profile_change(answer, turn, note.value)
     if agent.memory.session:
         state = await runtime.memory.read_state(meta.owner, meta.thread_id)
-        answer = await _ask(runtime, "session", snapshot, turn, state.session, usage)
+        answer = await _ask(runtime, agent, "session", snapshot, turn, state.session, usage)
         session = facts.session_facts(answer, turn)
     return ExtractedFacts(profile, session, tuple(usage))
 
 
 async def _ask(
     runtime: Runtime,
+    agent: Agent,
     task: str,
     snapshot: RunSnapshot,
     turn: facts.Turn,
@@ -98,7 +100,7 @@ async def _ask(
     model = runtime.settings.extractor_model or runtime.settings.model
     prompt = facts.request(task, model, turn, current, snapshot.meta.input)
     try:
-        reply = await runtime.model.complete(prompt)
+        reply = await ask_model(runtime, agent, snapshot.meta, prompt)
     except LayoverError as error:
         extra = {"run_id": snapshot.meta.id, "cause": type(error).__name__}
         logger.warning(f"no {task} update", extra=extra)

@@ -1,0 +1,126 @@
+"""Requests and replies as hooks see them; and the requests of memory, which some hooks see."""
+
+from typing import Any, TypeVar
+
+from pydantic import ValidationError
+
+from layover.declare.agent import Agent
+from layover.declare.blocking import called
+from layover.declare.hooks.base import (
+    HookContext,
+    ModelCall,
+    ModelRequest,
+    ModelResponse,
+    defines,
+    is_everywhere,
+    name_of,
+)
+from layover.declare.schemas.render import jsonable, message_of
+from layover.errors import RunFailed
+from layover.ports import Runtime
+from layover.values.base import Json, Value, compact_json, strict_json
+from layover.values.prompt import Prompt, Reply, RequestedCall
+from layover.values.runs.run import RunMeta
+
+V = TypeVar("V", bound=Value)
+
+
+def request_of(prompt: Prompt) -> ModelRequest:
+    """Return a prompt as hooks see it."""
+    fields = {name: getattr(prompt, name) for name in ModelRequest.model_fields}
+    return ModelRequest.model_construct(**fields)
+
+
+def with_request(prompt: Prompt, request: ModelRequest) -> Prompt:
+    """Return the prompt as hooks changed it."""
+    fields = ("system", "messages", "tools", "settings")
+    return prompt.model_copy(update={name: getattr(request, name) for name in fields})
+
+
+def response_of(reply: Reply) -> ModelResponse:
+    """Return a reply as hooks see it."""
+    calls = tuple(
+        ModelCall(id=c.id, name=c.name, args=_decoded(c.args), state=c.state) for c in reply.calls
+    )
+    return ModelResponse(
+        text=reply.text,
+        reasoning=reply.reasoning,
+        calls=calls,
+        finish_reason=reply.finish_reason,
+        model=reply.model,
+        usage=reply.usage,
+    )
+
+
+def with_response(reply: Reply, response: ModelResponse) -> Reply:
+    """Return the reply as hooks changed it."""
+    calls = tuple(
+        RequestedCall(id=c.id, name=c.name, args=_encoded(c.args), state=c.state)
+        for c in response.calls
+    )
+    update = {"text": response.text, "reasoning": response.reasoning, "calls": calls}
+    return reply.model_copy(update=update)
+
+
+def _decoded(args: str) -> Json:
+    try:
+        value = strict_json(args) if args.strip() else {}
+    except (ValueError, RecursionError):
+        return args
+    return value if isinstance(value, dict) else args
+
+
+def _encoded(args: Json) -> str:
+    return args if isinstance(args, str) else compact_json(jsonable(args))
+
+
+def validate_answer(answer: Any, before: V) -> V:
+    """Return a hook's answer as a validated value; `before` if it answered None. Raises TypeError."""
+    if answer is None:
+        return before
+    kind = type(before)
+    if not isinstance(answer, kind):
+        told = f"it returned {type(answer).__name__}, not a changed copy of {kind.__name__}"
+        raise TypeError(told)
+    try:
+        # `model_copy` validates nothing.
+        return kind.model_validate(dict(answer))
+    except ValidationError as error:
+        fields = dict.fromkeys(
+            str(e["loc"][0]) for e in error.errors(include_url=False) if e["loc"]
+        )
+        names = ", ".join(fields)
+        raise TypeError(f"it returned a {kind.__name__} with invalid fields: {names}") from error
+
+
+async def ask_model(runtime: Runtime, agent: Agent, meta: RunMeta, prompt: Prompt) -> Reply:
+    """Return the model's reply to a request of memory, made for a run of this agent. Hooks that are
+    `everywhere` change both. Raises LayoverError: the model's, or RunFailed for a hook that fails. Then the
+    request is not sent."""
+    hooks = [hook for hook in agent.hooks if is_everywhere(hook)]
+    if not hooks:
+        return await runtime.model.complete(prompt)
+    ctx = HookContext(
+        run_id=meta.id,
+        thread_id=meta.thread_id if meta.thread_given else None,
+        resource_id=meta.owner,
+        agent_name=agent.name,
+        metadata={},
+        now=runtime.clock.now(),
+    )
+    request = await _changed(hooks, "before_model", ctx, request_of(prompt))
+    reply = await runtime.model.complete(with_request(prompt, request))
+    response = await _changed(hooks, "after_model", ctx, response_of(reply))
+    return with_response(reply, response)
+
+
+async def _changed(hooks: list[Any], point: str, ctx: HookContext, value: V) -> V:
+    for hook in hooks:
+        if not defines(hook, point):
+            continue
+        try:
+            value = validate_answer(await called(getattr(hook, point), ctx, value), value)
+        except Exception as error:
+            told = f"{point} of the hook {name_of(hook)!r} failed: {message_of(error)}"
+            raise RunFailed(told, type=type(error).__name__, run_id=ctx.run_id) from error
+    return value
