@@ -1,17 +1,59 @@
 """A person at the console: their actions, and the errors in their pages."""
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, Request
+from playwright.sync_api import (
+    APIResponse,
+    Browser,
+    ConsoleMessage,
+    Locator,
+    Page,
+    Request,
+    Route,
+)
+
+from support.system.system import eventually
 
 Json = dict[str, Any]
 WAIT_MS = 60_000
+TWO_FRAMES = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
+"""In it, the page draws what it got before."""
 _OFFLINE = "net::ERR_"
 """The browser's error for a connection that a test cut; and for an answer that is a problem."""
 _EXPECTED = (_OFFLINE, "the server responded with a status of 404")
+
+
+class Delay:
+    """Answers of the server that the page does not get until `end()`: they say what was true when they were
+    made."""
+
+    def __init__(self, page: Page, method: str, path: str) -> None:
+        """`path`: a regular expression of URLs."""
+        self._page = page
+        self._method = method
+        self._kept: list[tuple[Route, APIResponse]] | None = []
+        page.route(re.compile(path), self._keep)
+
+    def begun(self) -> None:
+        """Block until an answer is kept back."""
+        eventually(lambda: self._page.evaluate("true") and self._kept)
+
+    def end(self) -> None:
+        """Deliver what was kept back, and keep nothing any more."""
+        kept, self._kept = self._kept or [], None
+        for route, answer in kept:
+            route.fulfill(response=answer)
+        self._page.evaluate(TWO_FRAMES)
+
+    def _keep(self, route: Route) -> None:
+        if self._kept is None or route.request.method != self._method:
+            route.continue_()
+        else:
+            self._kept.append((route, route.fetch()))
 
 
 class Person:
@@ -65,6 +107,15 @@ class Person:
         self.page.get_by_role("button", name="Continue").click()
         self.page.locator("nav.side").wait_for(state="attached")
         return self
+
+    def open(self, page: str) -> None:
+        """Another page of the console (`t/THREAD`), without loading it anew."""
+        self.page.evaluate("(page) => { location.hash = `#/${page}`; }", page)
+
+    @property
+    def thread(self) -> str:
+        """The page of the open thread: `t/THREAD`."""
+        return self.page.url.partition("#/")[2]
 
     def begin(self, text: str, agent: str = "support") -> None:
         """A new thread with this message."""

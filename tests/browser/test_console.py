@@ -108,6 +108,7 @@ def test_call_is_denied_with_a_reason_that_the_model_reads(enter: Enter, brain: 
     ann.page.get_by_label("Reason").fill("it never broke")
     ann.button("Deny the call").click()
     ann.answered()
+    assert ann.page.locator(".call .state").inner_text() == "denied"
     assert "it never broke" in str(brain.requests(text)[-1].body["messages"])
 
 

@@ -101,3 +101,31 @@ def test_refused_renewal_asks_to_sign_in_again(enter: Enter, provider: Deploymen
     ann.picture("sign-in-ended")
     provider.expires_in = 3600
     sign_in(ann)
+
+
+def test_another_name_in_one_tab_changes_nobody_in_the_other_tabs(
+    enter: Enter, brain: Brain
+) -> None:
+    ann = enter().sign_in()
+    ann.begin(brain.plan(say("First answer.")))
+    ann.answered()
+    other = ann.tab()  # It begins as the same person.
+    ann.button("Sign out", other).click()
+    other.get_by_label("Your name").fill(unique("bob"))
+    ann.button("Continue", other).click()
+    ann.sees(WELCOME, other)
+    ann.say(brain.plan(say("Second answer.")))
+    ann.sees("Second answer.")
+    ann.page.reload()
+    ann.sees("Second answer.")
+
+
+def test_tab_that_signed_out_stays_so_while_others_are_signed_in(enter: Enter) -> None:
+    ann = enter().sign_in()
+    ann.button("Sign out").click()
+    other = ann.tab()
+    other.get_by_label("Your name").fill(unique("bob"))
+    ann.button("Continue", other).click()
+    ann.sees(WELCOME, other)
+    ann.page.reload()
+    ann.page.get_by_label("Your name").wait_for()

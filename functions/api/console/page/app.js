@@ -122,8 +122,8 @@ function Shell({ who, leave }) {
     if (at.page === "usage") return html`<${Usage} />`;
     if (!agents) return html`<main class="page" id="main"><${Loading} /></main>`;
     if (at.page === "memory") return html`<${Memory} agents=${agents} />`;
-    if (at.page === "t" && at.rest) return html`<${Chat} threadId=${at.rest} changed=${changed} openFile=${openFile} />`;
-    return html`<${Start} agents=${agents} chosen=${agent} choose=${setAgent} onThread=${(thread) => { changed(); go(`#/t/${id(thread.id)}`); }} />`;
+    if (at.page === "t" && at.rest) return html`<${Chat} key=${at.rest} threadId=${at.rest} changed=${changed} openFile=${openFile} />`;
+    return html`<${Start} agents=${agents} chosen=${agent} choose=${setAgent} onThread=${(thread, here) => { changed(); if (here) go(`#/t/${id(thread.id)}`); }} />`;
   };
   return html`<a class="skip" href="#main" onClick=${(e) => { e.preventDefault(); document.getElementById("main")?.querySelector("textarea, h1, a, button")?.focus(); }}>${S.skip}</a>
     <div class=${`shell${open ? " open" : ""}`}>

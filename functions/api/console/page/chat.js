@@ -16,7 +16,6 @@ export function Chat({ threadId, changed, openFile }) {
   const [editing, setEditing] = useState(null);
   const [panel, setPanel] = useState(null);
   const action = useAction();
-  useEffect(() => { setEditing(null); setPanel(null); }, [threadId]);
   if (talk.loading) return html`<main class="page" id="main"><${Loading} /></main>`;
   if (!talk.thread) return html`<main class="page" id="main"><${Trouble} error=${talk.error} retry=${() => talk.reload()} /></main>`;
   const send = (input) => action.run(async () => {
@@ -33,7 +32,8 @@ export function Chat({ threadId, changed, openFile }) {
       <h2>${S.chat.memory}</h2><${ThreadMemory} threadId=${threadId} stamp=${talk.messages.length} /></aside>`}
     <${Transcript} talk=${talk} openFile=${openFile} onEdit=${setEditing} onAgain=${(turn) => action.run(() => talk.regenerate(turn))} changed=${changed} />
     <div class="foot">
-      <${Trouble} error=${action.error || talk.error} />
+      <${Trouble} error=${talk.error} retry=${() => talk.reload()} />
+      <${Trouble} error=${action.error} />
       ${editing && html`<p class="quiet small">${S.chat.editing} <button type="button" class="plain" onClick=${() => setEditing(null)}>${S.chat.cancelEdit}</button></p>`}
       <${Composer} key=${editing ? editing.key : threadId} agent=${talk.thread.agent} text=${editing ? textOf(editing.input) : ""}
         busy=${busy} sending=${action.busy} onSend=${send} onStop=${() => action.run(talk.cancel)} />
@@ -159,13 +159,16 @@ export function Composer({ agent, text = "", busy, sending, onSend, onStop, auto
     </div></form>`;
 }
 
-/** A new thread: who answers, and the first message. */
+/** A new thread: who answers, and the first message. `onThread(thread, here)`: `here` if this page is still open. */
 export function Start({ agents, chosen, choose, onThread }) {
   const action = useAction();
+  const here = useRef(true);
+  useEffect(() => () => { here.current = false; }, []);
   const agent = agents.find((each) => each.name === chosen) || agents[0];
   if (!agent) return html`<main class="page" id="main"><${Empty} title=${S.start.noAgents}><p>${S.start.addAgent}</p></${Empty}></main>`;
   const send = (input) => action.run(async () => {
-    onThread(await begin(agent.name, input));
+    const thread = await begin(agent.name, input);
+    onThread(thread, here.current);
     return true;
   });
   return html`<main class="chat start" id="main"><div class="transcript centered">

@@ -14,35 +14,31 @@ async function load(threadId, branch) {
   return { thread, messages, runs };
 }
 
-/** One thread as it is and as it becomes: what is stored, the run that is answering, and what one can do.
- *  `changed()` is called when the list of threads may look different. */
+/** One thread as it is and as it becomes: what is stored, the run that is answering, and what one can do. A component
+ *  has one thread for as long as it lives. `changed()` is called when the list of threads may look different. */
 export function useConversation(threadId, changed) {
   const [state, setState] = useState({ loading: true, runs: [], messages: [] });
-  const [branch, setBranch] = useState(null);
   const [live, setLive] = useState(null);
   const [connected, setConnected] = useState(true);
   const [, repaint] = useState(0);
-  const current = useRef(threadId);
-  current.current = threadId;
+  // Loads are numbered: one that is older than the newest load or run would take away what came since.
+  const newest = useRef(0), branch = useRef(null), shown = useRef(null);
+  useEffect(() => () => { newest.current = NaN; }, []);  // No load is the newest of a thread that was left.
 
-  const reload = useCallback(async (end = branch) => {
+  const reload = useCallback(async (end = branch.current) => {
+    const mine = newest.current += 1;
     try {
       const found = await load(threadId, end);
-      if (current.current !== threadId) return;
+      if (mine !== newest.current) return;
+      branch.current = end;
       setState({ ...found, loading: false });
       const active = found.thread.active_run;
       setLive((old) => (active ? (old?.runId === active.id ? old : { runId: active.id, view: newView() }) : null));
     } catch (error) {
-      if (current.current === threadId) setState((old) => ({ ...old, error, loading: false }));
+      if (mine === newest.current) setState((old) => ({ ...old, error, loading: false }));
     }
-  }, [threadId, branch]);
-
-  useEffect(() => {
-    setState({ loading: true, runs: [], messages: [] });
-    setLive(null);
-    setBranch(null);
-    if (threadId) reload(null);
-  }, [threadId]);
+  }, []);
+  useEffect(() => { reload(); }, []);
 
   const runId = live?.runId;
   useEffect(() => {
@@ -60,7 +56,10 @@ export function useConversation(threadId, changed) {
           soon();
         }
       } catch (error) {
-        if (!leave.signal.aborted) setState((old) => ({ ...old, error }));
+        if (leave.signal.aborted) return;
+        setState((old) => ({ ...old, error }));
+        setLive(null);
+        return;
       }
       if (!leave.signal.aborted) {
         await reload(null);
@@ -70,28 +69,29 @@ export function useConversation(threadId, changed) {
     return () => { leave.abort(); clearTimeout(timer); setConnected(true); };
   }, [runId]);
 
-  const start = useCallback(async (input, parent) => {
+  const start = async (input, parent) => {
     const body = { input, stream: true };
     if (parent !== undefined) body.parent_id = parent;
     const run = await post(`/threads/${id(threadId)}/runs`, body);
-    setBranch(null);
+    newest.current += 1;
+    branch.current = null;
     setState((old) => ({
       ...old,
       error: null,
-      messages: [...cutAt(old.messages, parent), { ...(run.input || {}), run_id: run.id }],
-      runs: [run, ...old.runs],
+      messages: [...cutAt(old.messages, parent).filter((each) => each.run_id !== run.id), { ...(run.input || {}), run_id: run.id }],
+      runs: [run, ...old.runs.filter((each) => each.id !== run.id)],
     }));
-    setLive({ runId: run.id, view: newView() });
+    setLive((old) => (old?.runId === run.id ? old : { runId: run.id, view: newView() }));
     changed();
-  }, [threadId]);
+  };
 
-  const send = (input, parent) => {
-    const end = parent !== undefined ? parent : branch ? state.messages.at(-1)?.id : undefined;
-    return start(input, end);
+  const send = async (input, parent) => {
+    await shown.current;
+    return start(input, parent === undefined ? branch.current ?? undefined : parent);
   };
   const regenerate = (turn) => start(askedOf(turn.input), turn.input.parent_id);
   const cancel = () => post(`/runs/${id(runId)}/cancel`);
-  const show = (leaf) => { setBranch(leaf); reload(leaf); };
+  const show = (leaf) => { shown.current = reload(leaf); };
   const turns = useMemo(() => turnsOf(state.messages, state.runs), [state.messages, state.runs]);
   return { ...state, turns, live, connected, send, regenerate, cancel, show, reload };
 }

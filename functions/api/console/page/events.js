@@ -63,13 +63,16 @@ function callIn(view, blocks, id, name, args) {
   return call;
 }
 
+/** Decisions after which a call does not run, with its status. */
+const UNDONE = { denied: "denied", expired: "expired", cancelled: "cancelled" };
+
 function settle(call, part) {
   call.result = part.result;
   call.failed = Boolean(part.is_error);
   call.hasResult = true;
-  const refused = call.hooks.some((each) => each.decision === "refuse");
-  call.status = part.is_error ? "failed" : refused ? "denied" : "done";
   if (part.decision) call.decision ||= part.decision;
+  const refused = call.hooks.some((each) => each.decision === "refuse");
+  call.status = UNDONE[call.decision?.decision] || (part.is_error ? "failed" : refused ? "denied" : "done");
 }
 
 const HANDLERS = {
@@ -129,7 +132,7 @@ const HANDLERS = {
   "tool-call-decided": (view, event) => {
     view.waiting.delete(event.tool_call_id);
     const call = view.calls.get(event.tool_call_id);
-    if (call) Object.assign(call, { status: event.decision === "denied" ? "denied" : "running", decision: event, pending: null });
+    if (call) Object.assign(call, { status: UNDONE[event.decision] || "running", decision: event, pending: null });
   },
   data: (view, event, blocks) => {
     const call = view.calls.get(event.tool_call_id);

@@ -76,17 +76,28 @@ async function renew(access, refresh) {
   }
 }
 
-/** A name on one machine, with groups and scopes if they are wanted; shared by all tabs. */
-export const signInLocally = (name) => localStorage.setItem(NAME, name);
+/** A name on one machine, with groups and scopes if they are wanted: this tab's, and that of tabs to come. */
+export function signInLocally(name) {
+  keep(NAME, name);
+  localStorage.setItem(NAME, name);
+}
+
+/** The name of this tab. A new tab takes the one that signed in last; one that signed out takes none. */
+function localName() {
+  const name = kept(NAME) ?? localStorage.getItem(NAME);
+  if (name) keep(NAME, name);
+  return name || null;
+}
 
 export function signOut() {
-  localStorage.removeItem(NAME);
+  if (localStorage.getItem(NAME) === kept(NAME)) localStorage.removeItem(NAME);
+  keep(NAME, "");
   sessionStorage.removeItem(TOKENS);
 }
 
 /** The name to show of who is signed in; null if nobody is. */
 export function whoIs(access) {
-  if (!access.issuer) return localStorage.getItem(NAME);
+  if (!access.issuer) return localName();
   const tokens = kept(TOKENS);
   if (!tokens) return null;
   try {
@@ -102,7 +113,7 @@ export function tokenOf(access) {
   let renewal = null;
   return async () => {
     if (!access.issuer) {
-      const name = localStorage.getItem(NAME);
+      const name = kept(NAME);
       return name && `dev:${name}`;
     }
     const tokens = kept(TOKENS);

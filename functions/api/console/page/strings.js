@@ -108,6 +108,8 @@ export const S = {
     waiting: "waiting",
     planned: "planned",
     denied: "denied",
+    expired: "expired",
+    cancelled: "cancelled",
     progress: "Progress",
     agent: "sub-agent",
     hooked: { allow: "allowed the call", answer: "answered in its place", refuse: "refused the call", suspend: "asks a person", change: "changed the arguments" },
