@@ -63,7 +63,8 @@ class RunAgentInput(BaseModel):
     tags=["chat"],
     summary="Run an agent for an AG-UI client",
     description="AG-UI 1.0. `threadId` is a thread's, or one of the client's own, bound to one thread "
-    "and this agent. The last message is the input; `resume` answers the interrupts of the run that waits.",
+    "and this agent; an agent that was handed the conversation answers in its place. The last message is "
+    "the input; `resume` answers the interrupts of the run that waits.",
     operation_id="ag_ui",
     responses=streamed("AG-UI's events", 400, 404, 406, 409, 413, 429),
 )

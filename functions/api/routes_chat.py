@@ -55,8 +55,9 @@ class ChatRequest(BaseModel):
     tags=_TAGS,
     summary="Answer a chat of the AI SDK",
     description="The UI message stream for `useChat` with `DefaultChatTransport`. `id` is a thread's, or "
-    "one of the client's own, which is bound to one thread and this agent. The last message is read: a "
-    "user's is the input, an assistant's has answers to approvals.",
+    "one of the client's own, which is bound to one thread and this agent; an agent that was handed the "
+    "conversation answers in its place. The last message is read: a user's is the input, an assistant's "
+    "has answers to approvals.",
     operation_id="chat",
     responses=streamed("The UI message stream", 400, 404, 406, 409, 413, 429),
 )

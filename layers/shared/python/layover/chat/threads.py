@@ -1,8 +1,9 @@
 """The thread of a chat. A client names it by the thread's id, or by an id of its own, which is bound to one
-thread of the caller and the agent for good."""
+thread of the caller and the agent for good. The agent may have handed the conversation over since."""
 
 import hashlib
 
+from layover.declare.delegate import with_handoffs
 from layover.errors import Conflict, NotFound, UnknownAgent
 from layover.ports import Runtime
 from layover.retention.rules import watch_thread
@@ -14,15 +15,16 @@ _PREFIX = "thread_"
 
 
 async def chat_thread(runtime: Runtime, owner: str, agent: str, chat_id: str) -> ThreadHead:
-    """Return the chat's thread. A new id creates one. Raises UnknownAgent, Conflict (the chat is with another
-    agent), NotFound (a thread's id that is none of the caller's, or a chat that was deleted)."""
+    """Return the chat's thread. A new id creates one. Raises UnknownAgent, Conflict (the chat is with an
+    agent that this one hands no conversation to), NotFound (a thread's id that is none of the caller's, or a
+    chat that was deleted)."""
     if agent not in runtime.agents():
         raise UnknownAgent(runtime.agents())
     thread_id = thread_id_of(owner, chat_id)
     head = await runtime.journal.thread(owner, thread_id)
     if head is None and thread_id != chat_id:
         head = await _make(runtime, owner, agent, thread_id, chat_id)
-    return _with_agent(head or await head_of(runtime, owner, thread_id), agent)
+    return _with_agent(runtime, head or await head_of(runtime, owner, thread_id), agent)
 
 
 async def find_thread(runtime: Runtime, owner: str, agent: str, chat_id: str) -> ThreadHead | None:
@@ -33,7 +35,7 @@ async def find_thread(runtime: Runtime, owner: str, agent: str, chat_id: str) ->
         head = await head_of(runtime, owner, thread_id_of(owner, chat_id))
     except NotFound:
         return None
-    return _with_agent(head, agent)
+    return _with_agent(runtime, head, agent)
 
 
 def thread_id_of(owner: str, chat_id: str) -> str:
@@ -62,9 +64,9 @@ async def _make(
     return await head_of(runtime, owner, thread_id)
 
 
-def _with_agent(head: ThreadHead, agent: str) -> ThreadHead:
+def _with_agent(runtime: Runtime, head: ThreadHead, agent: str) -> ThreadHead:
     if head.deleted:
         raise NotFound("there is no such chat", thread_id=head.id)
-    if head.agent != agent:
+    if head.agent not in with_handoffs([runtime.agents()[agent]]):
         raise Conflict("this chat is with another agent", thread_id=head.id)
     return head
