@@ -6,7 +6,7 @@ import pytest
 
 from layover.errors import NotFound
 from layover.ports import StaleHead
-from layover.values.runs.run import MAX_QUEUE, OnBusy
+from layover.values.runs.run import MAX_QUEUE, OnBusy, Status
 from support.worlds.journal import JournalBench
 
 ENQUEUE, INTERRUPT = OnBusy.ENQUEUE, OnBusy.INTERRUPT
@@ -108,3 +108,28 @@ async def test_end_with_the_head_as_it_is_frees_the_thread(world: JournalBench) 
     assert (await log.end(outcome, world.finish(outcome), head=read)).next_run is None
     now = await world.head(head.id)
     assert (now.active_run, now.leaf_id) == (None, outcome.leaf_id)
+
+
+@pytest.mark.both_stores
+async def test_queued_run_begins_with_the_agent_that_was_handed_the_conversation(
+    world: JournalBench,
+) -> None:
+    log = await world.taken()
+    thread = log.snapshot.meta.thread_id
+    queued = await world.queue(thread)
+    await log.hand_over("billing", "d1")
+    assert await world.end(log) == queued
+    run = await world.run(queued)
+    assert (run.agent, run.status) == ("billing", Status.RUNNING)
+
+
+async def test_end_with_a_head_from_before_a_hand_off_names_the_new_agent(
+    world: JournalBench,
+) -> None:
+    log = await world.taken()
+    queued = await world.queue(log.snapshot.meta.thread_id)
+    read = await world.head(log.snapshot.meta.thread_id)
+    await log.hand_over("billing", "d1")
+    outcome = world.outcome(log.snapshot.meta, Status.CANCELLED)
+    ended = await log.end(outcome, world.finish(outcome), head=read)
+    assert (ended.next_run, (await world.run(queued)).agent) == (queued, "billing")

@@ -1,19 +1,23 @@
 """Hand-offs: an agent gives the conversation to another one."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
 
-from layover import Agent, tool
+from layover import Agent, ModelSettings, tool
 from layover.adapters.inmemory.model import ScriptedModel, call, calls, say
-from layover.errors import DefinitionError
-from layover.values.runs.run import Status
+from layover.errors import DefinitionError, ModelError
+from layover.values.deployment.settings import Settings
+from layover.values.prompt import Prompt
+from layover.values.runs.model_settings import OVERRIDABLE, Overridable, RunChoice
+from layover.values.runs.run import OnBusy, Status
 from layover.values.runs.views import Run
 from support.worlds.runs import Bench, Power, answers_of, types
 
 SCRIPT: dict[str, list[Any]] = {
     "front": [call("transfer_to_billing", tool_call_id="t1"), say("never")],
-    "billing": [say("never"), call("pay", tool_call_id="p1", amount=1), say("paid")],
+    "billing": [say("never"), call("pay", tool_call_id="p1", amount=1), say("paid"), say("more")],
 }
 
 
@@ -142,3 +146,90 @@ def test_an_agent_hands_nothing_to_itself() -> None:
     agent = Agent("a")
     with pytest.raises(DefinitionError, match="handoffs"):
         agent.handoffs = [agent]
+
+
+async def test_a_run_that_was_queued_before_is_the_other_agents() -> None:
+    bench = made([])
+    run_id = await bench.start()
+    queued = await bench.start("and this?", on_busy=OnBusy.ENQUEUE)
+    assert (await bench.meta(queued)).agent == "front"
+    await bench.drive(run_id)
+    assert await bench.answer(run_id, "p1", "approve") == "over"
+    assert await bench.drive(queued) == "over"
+    run = await bench.run(queued)
+    assert (run.agent, bench.model.prompts[-1].system) == ("billing", "billing")
+    assert "definition-changed" not in types(await bench.events(queued))
+
+
+def choosers(mine: Sequence[Overridable], script: Mapping[str, Sequence[Any]] = SCRIPT) -> Bench:
+    """`front` leaves every choice to its runs, `billing` these."""
+    settings = ModelSettings(max_tokens=50, reasoning="high")
+    billing = Agent(
+        "billing",
+        model="openai/own",
+        instructions="billing",
+        model_settings=settings,
+        overridable=mine,
+    )
+    front = Agent("front", instructions="front", handoffs=[billing], overridable=OVERRIDABLE)
+    bench = Bench(front, answers_of(script))
+    bench.agents["billing"] = billing
+    return bench
+
+
+CHOICE = RunChoice(model="openai/expensive", reasoning="low", max_tokens=9)
+
+
+@pytest.mark.parametrize(
+    ("mine", "asked"),
+    [
+        ((), ("openai/own", "high", 50)),
+        (("max_tokens",), ("openai/own", "high", 9)),
+        (OVERRIDABLE, ("openai/expensive", "low", 9)),
+    ],
+)
+async def test_what_a_run_chose_holds_for_the_other_agent_where_it_allows_that(
+    mine: Sequence[Overridable], asked: tuple[str, str, int]
+) -> None:
+    bench = choosers(mine, {"front": SCRIPT["front"], "billing": [say("never"), say("hi")]})
+    run = await bench.go(choice=CHOICE)
+    assert run.text == "hi"
+    first, second = [(p.model, p.settings.reasoning, p.settings.max_tokens) for p in turns(bench)]
+    assert (first, second) == (("openai/expensive", "low", 9), asked)
+
+
+async def test_the_other_agents_own_fallbacks_hold_where_a_choice_does_not() -> None:
+    script = {"front": SCRIPT["front"], "billing": [say("never"), ModelError("down", status=503)]}
+    bench = choosers((), script)
+    bench.agents["billing"].fallbacks = ("openai/second",)
+    await bench.go(choice=CHOICE)
+    assert [p.model for p in turns(bench)][1:] == ["openai/own", "openai/second"]
+
+
+async def test_what_a_queued_run_chose_holds_for_the_other_agent_where_it_allows_that() -> None:
+    bench = choosers(("max_tokens",), {"front": SCRIPT["front"], "billing": [say("hi")] * 4})
+    first = await bench.start()
+    queued = await bench.start("and this?", on_busy=OnBusy.ENQUEUE, choice=CHOICE)
+    assert await bench.drive(first) == "over"
+    assert await bench.drive(queued) == "over"
+    asked = turns(bench)[-1]
+    assert (asked.system, asked.model, asked.settings.max_tokens) == ("billing", "openai/own", 9)
+
+
+async def test_sub_agents_of_the_other_agent_get_what_is_left_of_a_choice() -> None:
+    sub = Agent("sub", instructions="sub")
+    script = {
+        "front": SCRIPT["front"],
+        "billing": [say("never"), call("sub", input="a"), say("end")],
+        "sub": [say("done")],
+    }
+    bench = choosers(("max_tokens",), script)
+    bench.agents["billing"].tools = [sub.as_tool("x")]
+    await bench.go(choice=CHOICE)
+    asked = next(p for p in turns(bench) if p.system == "sub")
+    assert (asked.model, asked.settings.max_tokens) == (Settings().model, 9)
+
+
+def turns(bench: Bench) -> list[Prompt]:
+    """The prompts of agents."""
+    return [p for p in bench.model.prompts if p.task == "turn"]

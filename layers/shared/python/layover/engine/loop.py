@@ -28,6 +28,8 @@ class Loop:
         deadline: Deadline,
     ) -> None:
         self.state = RunState(log.snapshot)
+        # The run may have been handed over, or begun by an agent that gave the conversation away meanwhile.
+        self.state.choose(self.state.meta.choice.within(agent.overridable))
         self._log = log
         self._agent = agent
         self._clock = runtime.clock

@@ -99,7 +99,7 @@ class RunState:
         return state
 
     def choose(self, choice: RunChoice) -> None:
-        """Take over the run's own choices, as far as they hold for this sub-agent."""
+        """Take over the run's own choices, as far as they hold for this agent."""
         self.meta = self.meta.model_copy(update={"choice": choice})
 
     def frame_of(self, key: str) -> "RunState":

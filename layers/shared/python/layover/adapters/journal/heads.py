@@ -198,7 +198,7 @@ class QueueHandover:
         popped, starting = 0, None
         for candidate in [] if item.get("deleted") else queue:
             popped += 1
-            starting = await self._start(keys, candidate, outcome)
+            starting = await self._start(keys, candidate, item["agent"], outcome)
             if starting:
                 break
         now = rfc3339(self._clock.now())
@@ -220,12 +220,14 @@ class QueueHandover:
             same("queue", queue or None),
             same("deleted", item.get("deleted")),
             same("unsaved", item.get("unsaved")),
+            Equals("agent", item["agent"]),
         )
         moved = Update(keys.thread(run.thread_id), HEAD, set=changes, when=holds)
         return [moved, *([starting] if starting else [])], next_run
 
-    async def _start(self, keys: Keys, run_id: str, outcome: Outcome) -> Update | None:
-        """Return the move of a queued run to running. Its input follows the leaf that the thread now has."""
+    async def _start(self, keys: Keys, run_id: str, agent: str, outcome: Outcome) -> Update | None:
+        """Return the move of a queued run to running. It is the run of the agent that has the thread now, and
+        its input follows the leaf that the thread now has."""
         item = await self._table.get(keys.run(run_id), META)
         if item is None or item["status"] != Status.QUEUED.value:
             return None
@@ -233,6 +235,7 @@ class QueueHandover:
             keys.run(run_id),
             META,
             set={
+                "agent": agent,
                 "input_at": rfc3339(after(outcome.last_created_at, self._clock.now())),
                 "input_parent": outcome.leaf_id,
                 "status": Status.RUNNING.value,

@@ -1,5 +1,6 @@
 """Settings of model requests: an agent's own, and those that one run chooses."""
 
+from collections.abc import Collection
 from typing import Annotated, Any, Literal, get_args
 
 from pydantic import (
@@ -106,6 +107,11 @@ class RunChoice(Value):
     def names(self) -> tuple[Overridable, ...]:
         """Return the names of the chosen settings."""
         return tuple(name for name in OVERRIDABLE if getattr(self, name) is not None)
+
+    def within(self, overridable: Collection[Overridable]) -> "RunChoice":
+        """Return the part that an agent leaves to its runs. A run is accepted with no other choice, but the
+        agent that it is handed to, or a newer definition of its own, may leave less to it."""
+        return self.model_copy(update={n: None for n in self.names if n not in overridable})
 
     def below(self, model: str | None, settings: ModelSettings) -> "RunChoice":
         """Return the part that holds for a sub-agent: settings that it does not name itself."""
