@@ -1,16 +1,30 @@
 """A run that goes on under another definition of its agent says so, once."""
 
+import math
 from typing import Any
 
 import pytest
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
-from layover import Agent, ModelSettings, tool
+from layover import (
+    Agent,
+    EpisodicMemory,
+    Limits,
+    Memory,
+    ModelSettings,
+    NodeMemory,
+    ObservationalMemory,
+    RollingSummary,
+    SemanticRecall,
+    WorkingMemory,
+    tool,
+)
 from layover.adapters.inmemory.model import ScriptedModel, call, say
 from layover.engine.frames.definition import definition_of
 from layover.errors import NewerFormat
 from layover.keys import META, Keys
 from layover.ports.table import Exists, Update
+from layover.testing import HashingEmbedder
 from layover.values.runs.event import Event, dump_events, load_events
 from layover.values.runs.payload import RunPayload
 from support.worlds.runs import ANN, Bench, Crash, Ledger, Power, answers, suspended, with_tools
@@ -84,6 +98,109 @@ def test_the_hash_of_a_definition_is_of_what_the_author_declared() -> None:
     }
     assert len(others) == 6
     assert plain not in others
+
+
+@tool
+def echo(n: int) -> int:
+    """Echo."""
+    return n
+
+
+def definition(**options: Any) -> str:
+    return definition_of(Agent("a", **options))
+
+
+def tool_with(**options: Any) -> Any:
+    @tool(**options)
+    def look(n: int) -> int:
+        """Look."""
+        return n
+
+    return definition(tools=[look])
+
+
+class Note(BaseModel):
+    text: str
+
+
+def check(output: Note, ctx: Any) -> Note:
+    return output
+
+
+@pytest.mark.parametrize(
+    ("plain", "changed"),
+    [
+        (definition(model=["m", "n"]), definition(model=["m", "o"])),
+        (definition(model="m"), definition(model=["m", "n"])),
+        (tool_with(), tool_with(retries=3)),
+        (tool_with(), tool_with(retries=0)),
+        (tool_with(), tool_with(max_calls=3)),
+        (tool_with(), tool_with(timeout=3)),
+        (tool_with(), tool_with(idempotent=True)),
+        (tool_with(), tool_with(trusted=True)),
+        (definition(output=Note), definition(output=Note, output_validator=check)),
+        (definition(), definition(overridable=["model"])),
+        (definition(limits=Limits(tokens=1)), definition(limits=Limits(1, on_reached="fail"))),
+        (
+            definition(tools=[Agent("sub").as_tool("x")]),
+            definition(tools=[Agent("sub").as_tool("x", memory=True)]),
+        ),
+        (definition(), definition(memory=Memory(last_messages=5))),
+        (definition(), definition(memory=Memory(titles=False))),
+        (definition(), definition(memory=Memory(semantic_recall=SemanticRecall()))),
+        (
+            definition(memory=Memory(semantic_recall=SemanticRecall())),
+            definition(memory=Memory(semantic_recall=SemanticRecall(top_k=2))),
+        ),
+        (
+            definition(memory=Memory(compaction=RollingSummary())),
+            definition(memory=Memory(compaction=ObservationalMemory())),
+        ),
+        (definition(), definition(memory=Memory(history=NodeMemory("n")))),
+        (
+            definition(memory=Memory(history=NodeMemory("n"))),
+            definition(memory=Memory(history=NodeMemory("o"))),
+        ),
+        (
+            definition(memory=Memory(episodic=EpisodicMemory())),
+            definition(memory=Memory(episodic=EpisodicMemory(half_life_days=math.inf))),
+        ),
+        (
+            definition(memory=Memory(episodic=EpisodicMemory())),
+            definition(memory=Memory(episodic=EpisodicMemory(embedder=HashingEmbedder(8)))),
+        ),
+        (
+            definition(memory=Memory(working_memory=WorkingMemory())),
+            definition(memory=Memory(working_memory=WorkingMemory(schema=Note))),
+        ),
+        (definition(), definition(memory=Memory(role_prefix={"user": "Customer"}))),
+    ],
+)
+def test_what_an_author_changes_changes_the_hash(plain: str, changed: str) -> None:
+    assert plain != changed
+
+
+@pytest.mark.parametrize(
+    ("hash", "options"),
+    [
+        ("46968062e5643335", {}),
+        ("2f45307171528439", {"model": "m", "output": Note, "limits": Limits(tokens=1)}),
+        ("c97e3b6e8a842e53", {"tools": [echo, Agent("sub").as_tool("x")]}),
+        ("404be25974637bbb", {"handoffs": [Agent("b")]}),
+        (
+            "c66c9f1345d84668",
+            {
+                "memory": Memory(
+                    episodic=EpisodicMemory(), working_memory=WorkingMemory(), plan=True
+                )
+            },
+        ),
+    ],
+)
+def test_hashes_of_earlier_releases_stay_where_defaults_are_used(
+    hash: str, options: dict[str, Any]
+) -> None:
+    assert definition(**options) == hash
 
 
 def test_the_event_survives_the_journal() -> None:

@@ -2,11 +2,13 @@
 (docs/versions.md)."""
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 from layover.declare.agent import Agent
 from layover.declare.hooks.base import name_of
+from layover.declare.memory import Memory, ObservationalMemory, RollingSummary
 from layover.values.base import compact_json
 from layover.values.prompt import ProviderTool
 
@@ -15,9 +17,10 @@ LENGTH = 16
 
 
 def definition_of(agent: Agent) -> str:
-    """Return the hash of an agent: the same for the same definition, in every process. It covers its model
+    """Return the hash of an agent: the same for the same definition, in every process. It covers its models
     and settings, instructions, tools with their schemas and rules, limits, memory and output, and its
-    sub-agents likewise. It does not cover the code of tools."""
+    sub-agents likewise. It does not cover the code of tools. Facts that earlier releases did not hash are
+    left out where they are the default: definitions without them keep their hash."""
     return hashlib.sha256(compact_json(_facts(agent)).encode("utf-8", "replace")).hexdigest()[
         :LENGTH
     ]
@@ -38,7 +41,20 @@ def _facts(agent: Agent) -> dict[str, Any]:
         "output": output.json_schema if output else None,
         "max_iterations": agent.max_iterations,
         "tool_concurrency": agent.tool_concurrency,
-        # Left out if there are none: runs of earlier releases have the same hash.
+        **_extras(agent),
+    }
+
+
+def _extras(agent: Agent) -> dict[str, Any]:
+    """Return the facts that are not the default."""
+    limits, validator = agent.limits, agent.output_validator
+    memory = _memory(agent.memory)
+    return {
+        **({"fallbacks": list(agent.fallbacks)} if agent.fallbacks else {}),
+        **({"on_reached": limits.on_reached} if limits and limits.on_reached != "suspend" else {}),
+        **({"overridable": sorted(agent.overridable)} if agent.overridable else {}),
+        **({"output_validator": _said(validator)} if validator else {}),
+        **({"memory_settings": memory} if memory else {}),
         **({"api": agent.api} if agent.api != "chat" else {}),
         **({"provider_tools": _dumped(agent.provider_tools)} if agent.provider_tools else {}),
         **({"hooks": [name_of(hook) for hook in agent.hooks]} if agent.hooks else {}),
@@ -47,6 +63,55 @@ def _facts(agent: Agent) -> dict[str, Any]:
 
 def _dumped(tools: Iterable[ProviderTool]) -> list[dict[str, Any]]:
     return [tool.model_dump(mode="json", fallback=str) for tool in tools]
+
+
+_NAMED = ("episodic", "working_memory", "plan")
+"""Parts of memory that add a tool, which is in `memory`: here are their settings alone."""
+
+
+def _memory(memory: Memory) -> dict[str, Any]:
+    settings = _changed(memory)
+    return {
+        name: value
+        for name, value in settings.items()
+        if name not in _NAMED or value not in ({}, True)
+    }
+
+
+def _changed(settings: Any) -> dict[str, Any]:
+    """Return the fields of a dataclass that are not the default."""
+    values = {f.name: (getattr(settings, f.name), f.default) for f in fields(settings)}
+    return {name: _plain(value) for name, (value, default) in values.items() if value != default}
+
+
+def _plain(value: Any) -> Any:
+    """Return a setting as JSON: of a part its settings, of an embedder its model, of a class its schema."""
+    if hasattr(value, "model_json_schema"):
+        return value.model_json_schema()
+    if isinstance(value, ObservationalMemory | RollingSummary):
+        return {type(value).__name__: _changed(value)}
+    if is_dataclass(value) and type(value).__module__ == Memory.__module__:
+        return _changed(value)
+    if isinstance(value, Mapping):
+        return dict(value)
+    if value is None or isinstance(value, str | int):
+        return value
+    return str(getattr(value, "model", value))
+
+
+def _rules(tool: Any) -> dict[str, Any]:
+    """Return the options of an author's tool that are not the default. Sub-agents and hand-offs have none."""
+    if tool.delegate or tool.handoff:
+        return {}
+    options = tool.options
+    timeout = options.timeout
+    return {
+        **({"retries": options.retries} if options.retries is not None else {}),
+        **({"max_calls": options.max_calls} if options.max_calls is not None else {}),
+        **({"timeout": timeout.total_seconds()} if timeout is not None else {}),
+        **({"idempotent": True} if options.idempotent else {}),
+        **({"trusted": True} if options.trusted else {}),
+    }
 
 
 def _tool(tool: Any) -> dict[str, Any]:
@@ -62,6 +127,8 @@ def _tool(tool: Any) -> dict[str, Any]:
         "expires_after": waits.total_seconds() if waits else None,
         "agent": _facts(tool.delegate.agent) if tool.delegate else None,
         **({"background": True} if tool.delegate and tool.delegate.background else {}),
+        **({"memory": True} if tool.delegate and tool.delegate.memory else {}),
+        **_rules(tool),
     }
 
 
