@@ -1,9 +1,11 @@
 """The sample agents of every test that starts a system: one set, one ledger.
 
 shop      what an author declares: each kind of tool and each part of memory
+deciding  a tool for each way in which a call may wait for persons
 durable   tools whose effects are counted while processes die
 keeping   tools and memories that store much"""
 
+from support.agents.deciding import treasurer
 from support.agents.durable import learner, torture
 from support.agents.keeping import archivist, hoarder
 from support.agents.shop import (
@@ -47,5 +49,6 @@ __all__ = [
     "support",
     "thrifty",
     "torture",
+    "treasurer",
     "wide",
 ]

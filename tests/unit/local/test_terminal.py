@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import shlex
 import zlib
 from base64 import b64encode
 from pathlib import Path
@@ -59,10 +60,16 @@ def told() -> Told:
 
 
 def asked(**more: Any) -> dict[str, Any]:
-    """The event of a call that waits."""
+    """The event of a call that waits, as a plain `needs_approval=True` sends it."""
     detail = {"run_id": "run_1", "agent": "shop", "tool_call_id": "c1", "tool_name": "refund"}
-    whole = {**detail, "args": {"amount": 60}, "approval": {"by": []}, **more}
+    whole = {**detail, "kind": "approval", "args": {"amount": 60}, "approval": None, **more}
     return {"detail_type": "ApprovalRequested", "detail": whole}
+
+
+def rule(**more: Any) -> dict[str, Any]:
+    """An approval's rule in an event."""
+    plain = {"requester": False, "quorum": 1, "reason_required": False}
+    return {"by": ["finance", "ops"], **plain, **more}
 
 
 @pytest.mark.parametrize("packed", [False, True], ids=["text", "compressed"])
@@ -105,10 +112,55 @@ def test_a_call_that_waits_is_shown_with_the_line_that_decides_it(told: Told) ->
     )
 
 
-def test_the_line_speaks_for_a_member_of_the_groups_that_decide(told: Told) -> None:
+@pytest.mark.parametrize(
+    ("owner", "approval", "deciders"),
+    [
+        ("ann", rule(), ["approver;groups=finance"]),
+        ("approver", rule(), ["approver-2;groups=finance"]),
+        ("ann", rule(requester=True), ["ann;groups=finance"]),
+        ("ann", rule(quorum=2), ["approver;groups=finance", "approver-2;groups=finance"]),
+        ("ann", rule(quorum=2, requester=True), ["ann;groups=finance", "approver;groups=finance"]),
+    ],
+)
+def test_a_line_for_each_person_speaks_for_one_who_may_decide(
+    told: Told, owner: str, approval: dict[str, Any], deciders: list[str]
+) -> None:
+    told.watch.on_item(None, meta("running", owner=owner))
+    told.watch.on_event(asked(approval=approval))
+    _, *commands = told.lines[0][0].splitlines()
+    assert [shlex.split(c)[4] for c in commands] == [
+        f"Authorization: Bearer dev:{who}" for who in deciders
+    ]
+
+
+def test_a_line_is_safe_in_a_shell(told: Told) -> None:
     told.watch.on_item(None, meta("running", owner="o'hara"))
-    told.watch.on_event(asked(approval={"by": ["finance", "ops"]}))
-    assert "dev:o'\"'\"'hara;groups=finance,ops'" in told.lines[0][0]
+    told.watch.on_event(asked())
+    assert "Authorization: Bearer dev:o'hara" in shlex.split(told.lines[0][0].splitlines()[1])
+
+
+def test_a_reason_that_is_required_is_in_the_line(told: Told) -> None:
+    told.watch.on_item(None, meta("running"))
+    told.watch.on_event(asked(approval=rule(reason_required=True)))
+    assert told.lines[0][0].endswith("""-d '{"reason": "..."}'""")
+
+
+def test_a_call_that_waits_for_input_shows_its_payload_and_the_form(told: Told) -> None:
+    slot = {"type": "object", "properties": {"slot": {"type": "string"}}, "required": ["slot"]}
+    told.watch.on_item(None, meta("running"))
+    told.watch.on_event(asked(kind="input", payload={"slots": ["18:00"]}, resume_schema=slot))
+    assert told.lines[0][0] == (
+        'shop waits for input: refund {"amount": 60}\n'
+        '    shows {"slots": ["18:00"]}\n'
+        "    curl -s http://here/runs/run_1/tool-calls/c1/resume "
+        """-H 'Authorization: Bearer dev:ann' -d '{"data": {"slot": "..."}}'"""
+    )
+
+
+def test_a_form_that_was_too_large_for_the_event_is_left_open(told: Told) -> None:
+    told.watch.on_item(None, meta("running"))
+    told.watch.on_event(asked(kind="input", args=None, payload=None, resume_schema=None))
+    assert told.lines[0][0].endswith("""-d '{"data": {}}'""")
 
 
 def test_what_waits_since_before_the_start_is_shown_again_once(told: Told) -> None:

@@ -12,6 +12,7 @@ SOURCE = "layover"
 DETAIL_TYPE = "ApprovalRequested"
 MAX_ENTRY = 250_000
 """Bytes; EventBridge takes 256 KB an entry, envelope included."""
+_LEFT_OUT = {"args": None, "payload": None, "resume_schema": None}
 _NOT_WAITING = {"TaskTimedOut", "InvalidToken", "TaskDoesNotExist"}
 """Errors of a token that no branch waits on (any more): the call's record decides, not the token."""
 
@@ -66,11 +67,11 @@ class StepFunctions:
         )
 
     async def publish_approval(self, detail: Mapping[str, Any]) -> None:
-        """Publish `ApprovalRequested`. Arguments and payload that are too large for an event are left out;
-        the ids stay, and `GET /approvals` has them."""
+        """Publish `ApprovalRequested`. Arguments, payload and schema that are too large for an event are left
+        out; the ids stay, and `GET /approvals` has them."""
         text = json.dumps(detail, ensure_ascii=False)
         if len(text.encode()) > MAX_ENTRY:
-            text = json.dumps({**detail, "args": None, "payload": None, "truncated": True})
+            text = json.dumps({**detail, **_LEFT_OUT, "truncated": True})
         entry: Any = {
             "Source": SOURCE,
             "DetailType": DETAIL_TYPE,

@@ -2,7 +2,6 @@
 decides it. They are read from the services' data, so the functions need not know of the terminal."""
 
 import json
-import shlex
 import zlib
 from base64 import b64decode
 from collections.abc import Callable, Mapping
@@ -10,11 +9,13 @@ from datetime import datetime
 from typing import Any
 
 from layover.keys import META
+from layover.local.terminal import decisions
+from layover.local.terminal.decisions import INPUT
 
 Item = Mapping[str, Any]
 _COLOURS = {"success": "green", "failed": "red", "cancelled": "yellow", "suspended": "cyan"}
 _MAX_ARGS = 120
-"""Characters of a call's arguments."""
+"""Characters of a call's arguments, and of what it shows."""
 Say = Callable[[str, str], object]
 """A line, and its colour."""
 
@@ -59,19 +60,20 @@ def over(item: Item) -> str:
 
 
 def waiting(url: str, owner: str, detail: Mapping[str, Any]) -> str:
-    """Return the waiting call, and the shell command that decides it."""
-    args = json.dumps(detail.get("args"), ensure_ascii=False)
-    arguments = args if len(args) <= _MAX_ARGS else args[: _MAX_ARGS - 1] + "…"
-    approval = detail.get("approval")
-    kind, body = ("resume", '{"data": {}}') if approval is None else ("approve", "{}")
-    groups = (approval or {}).get("by") or ()
-    who = f"{owner};groups={','.join(groups)}" if groups else owner
-    call = f"{url}/runs/{detail['run_id']}/tool-calls/{detail['tool_call_id']}/{kind}"
-    token = shlex.quote(f"Authorization: Bearer dev:{who}")
-    return (
-        f"{detail['agent']} waits for {'a decision' if kind == 'approve' else 'input'}: "
-        f"{detail['tool_name']} {arguments}\n    curl -s {call} -H {token} -d {shlex.quote(body)}"
-    )
+    """Return the waiting call, and the shell commands that decide it: one for each person that it takes."""
+    is_form = detail.get("kind") == INPUT
+    lines = [
+        f"{detail['agent']} waits for {'input' if is_form else 'a decision'}: "
+        f"{detail['tool_name']} {_shorten(detail.get('args'))}"
+    ]
+    if is_form:
+        lines.append(f"shows {_shorten(detail.get('payload'))}")
+    return "\n    ".join([*lines, *decisions.commands(url, owner, detail)])
+
+
+def _shorten(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= _MAX_ARGS else text[: _MAX_ARGS - 1] + "…"
 
 
 def _text(item: Item, name: str) -> str:
