@@ -17,7 +17,7 @@ from infra.constructs.models import PROFILE
 from layover.adapters.aws.services import AwsServices
 from layover.adapters.models.bedrock import families
 from layover.adapters.models.bedrock.chat import BedrockChat
-from layover.errors import ConfigurationError, ModelError
+from layover.errors import ModelError
 from layover.ids import SequentialIds
 from layover.values.message import Message, Role, TextPart
 from layover.values.prompt import Delta, Prompt
@@ -101,7 +101,7 @@ async def test_without_credentials_nothing_is_sent(
     del variables["AWS_ACCESS_KEY_ID"]
     with pytest.raises(ModelError, match="No AWS credentials") as caught:
         await connect().complete(PLAIN)
-    assert caught.value.type == "AuthenticationError"
+    assert caught.value.type == "ConfigurationError"
     assert server.requests == []
 
 
@@ -113,8 +113,11 @@ async def test_without_a_region_it_says_what_is_missing(
     monkeypatch.delenv("AWS_DEFAULT_REGION", raising=False)
     del variables["AWS_REGION"]
     del variables["AWS_ENDPOINT_URL_BEDROCK_RUNTIME"]
-    with pytest.raises(ConfigurationError, match="AWS_REGION"):
+    with pytest.raises(
+        ModelError, match=r"Amazon Bedrock cannot .*AWS_REGION is not set"
+    ) as caught:
         await connect().complete(PLAIN)
+    assert caught.value.type == "ConfigurationError"
 
 
 async def test_a_role_that_may_not_is_told_so_at_once(server: FakeOpenAI, connect: Connect) -> None:

@@ -27,7 +27,8 @@ def secret_parameter(name: str, ssm: AwsClient) -> str:
             return thread.submit(asyncio.run, ask()).result()
     except ServiceError as error:
         if error.code == "ParameterNotFound":
-            raise ConfigurationError(f"put the model provider's key into SSM as {name}") from error
+            told = f"the deployer has to put the model provider's key into SSM as {name}"
+            raise ConfigurationError(f"{told} (SecureString)") from error
         raise RetryableError(f"the parameter {name} was not read: {error.code}") from error
     except NoAnswer as error:
         raise RetryableError(f"the parameter {name} was not read: {error}") from error

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
-from layover.adapters.models.endpoint import Endpoint, bearer, json_or_text
+from layover.adapters.models.endpoint import Endpoint, Key, bearer, json_or_text
 from layover.adapters.models.faults import ProviderFault, invalid
 from layover.adapters.models.openai_chat import OPENAI_BASE_URL
 from layover.adapters.models.retrying import Sleep, retrying
@@ -30,7 +30,7 @@ class OpenAIEmbedder:
     def __init__(
         self,
         model: str,
-        api_key: str | None,
+        api_key: Key,
         base_url: str | None = None,
         *,
         sent_as: str | None = None,
@@ -38,7 +38,7 @@ class OpenAIEmbedder:
     ) -> None:
         self.model = model
         self._sent_as = sent_as or model.removeprefix(PREFIX)
-        self._endpoint = Endpoint(base_url or OPENAI_BASE_URL, bearer(api_key or "none"))
+        self._endpoint = Endpoint(base_url or OPENAI_BASE_URL, bearer(api_key))
         self._sleep = sleep
 
     async def embed(self, texts: Sequence[str]) -> Embedded:

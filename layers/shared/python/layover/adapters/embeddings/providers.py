@@ -4,6 +4,7 @@ Each adapter is imported where it is made: all of them take 24 ms of a cold star
 
 import logging
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from layover.ports import Embedder
 from layover.values.deployment.environment import Environment
@@ -38,7 +39,8 @@ def make_embedder(
     variables: Mapping[str, str],
     parameter: Callable[[str], str],
 ) -> Embedder:
-    """The embedder of this name. See `find_key`; raises ConfigurationError where there is no adapter."""
+    """The embedder of this name. Its key is read before its first request. Raises ConfigurationError where
+    there is no adapter."""
     if name.startswith(OFFLINE_PREFIX):
         from layover.adapters.embeddings.offline import OfflineEmbedder
 
@@ -54,14 +56,14 @@ def make_embedder(
         from layover.adapters.models.providers import find_key
 
         address = environment.providers[provider]
-        key = find_key(provider, address, variables, parameter)
+        key = partial(find_key, provider, address, variables, parameter)
         return OpenAIEmbedder(name, key, address.base_url, sent_as=sent_as)
     if _asks_bedrock(name, environment, variables):
         from layover.adapters.aws.sdk import bedrock_client
         from layover.adapters.embeddings.bedrock import BedrockEmbedder
 
         return BedrockEmbedder(name, bedrock_client)
-    return OpenAIEmbedder(name, own_key(), environment.openai_base_url)
+    return OpenAIEmbedder(name, own_key, environment.openai_base_url)
 
 
 def _asks_bedrock(name: str, environment: Environment, variables: Mapping[str, str]) -> bool:

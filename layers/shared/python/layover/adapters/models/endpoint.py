@@ -9,8 +9,15 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
-from layover.adapters.models.faults import ProviderFault, disconnected, from_status, unusable
+from layover.adapters.models.faults import (
+    ProviderFault,
+    disconnected,
+    from_status,
+    not_configured,
+    unusable,
+)
 from layover.adapters.tls import system_trust
+from layover.errors import ConfigurationError
 
 if TYPE_CHECKING:
     import httpx2
@@ -25,15 +32,25 @@ Headers = Mapping[str, str]
 Authorize = Callable[[str, bytes], Awaitable[Headers]]
 """The headers, names in lower case, that let a POST of JSON with this URL and body in. Raises
 ProviderFault."""
+Key = str | Callable[[], str | None] | None
+"""A provider's key, or a function that reads it; None: it needs none."""
 Refusal = Callable[[int, object, Headers], ProviderFault]
 """Translates an error status into a fault, given the decoded body (or its text) and the headers."""
 
 
-def bearer(key: str) -> Authorize:
-    """The same key for every request."""
-    given = {"authorization": f"Bearer {key}"}
+def bearer(key: Key) -> Authorize:
+    """The same key for every request. A function is called before the first one: it blocks until the key is
+    read, and the request fails with its ConfigurationError as a fault, or with its RetryableError."""
+    given: dict[str, str] = {}
 
     async def authorize(url: str, body: bytes) -> Headers:
+        if not given:
+            try:
+                value = key() if callable(key) else key
+            except ConfigurationError as error:
+                raise not_configured(str(error)) from error
+            # A user's own servers often need no key.
+            given["authorization"] = f"Bearer {value or 'none'}"
         return given
 
     return authorize

@@ -11,6 +11,8 @@ from typing import Any
 
 from layover.errors import ContextLengthExceeded, ModelError
 
+NOT_CONFIGURED = "ConfigurationError"
+"""`error.type` of a provider that the deployment does not give what a request needs."""
 INVALID_RESPONSE = "InvalidResponse"
 """`error.type` of a provider whose answer breaks the protocol."""
 
@@ -124,6 +126,13 @@ def unusable(cause: Exception) -> ProviderFault:
     what = f"{type(cause).__name__}: {cause}" if not isinstance(cause, UnicodeError) else "a key"
     error = ModelError(f"The provider's settings cannot be used: {what}", type="APIConnectionError")
     fault = ProviderFault(error, passing=False)
+    fault.of_settings = True
+    return fault
+
+
+def not_configured(why: str) -> ProviderFault:
+    """The deployment lacks something that a request needs, such as the key: nothing was sent."""
+    fault = ProviderFault(ModelError(why, type=NOT_CONFIGURED), passing=False)
     fault.of_settings = True
     return fault
 

@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator
 from typing import TYPE_CHECKING
 
 from layover.adapters.models import opaque, wire
-from layover.adapters.models.endpoint import Endpoint, bearer
+from layover.adapters.models.endpoint import Endpoint, Key, bearer
 from layover.adapters.models.http_chat import HttpChat, logger, server_chunks
 from layover.adapters.models.replies import Assembly
 from layover.adapters.models.retrying import Sleep
@@ -31,7 +31,7 @@ class OpenAIChat(HttpChat):
 
     def __init__(
         self,
-        api_key: str | None,
+        api_key: Key,
         base_url: str | None = None,
         *,
         endpoint: Endpoint | None = None,
@@ -39,8 +39,7 @@ class OpenAIChat(HttpChat):
         ids: Ids | None = None,
         sleep: Sleep = asyncio.sleep,
     ) -> None:
-        # A user's own servers often need no key.
-        named = endpoint or Endpoint(base_url or OPENAI_BASE_URL, bearer(api_key or "none"))
+        named = endpoint or Endpoint(base_url or OPENAI_BASE_URL, bearer(api_key))
         super().__init__(named, ids or RandomIds(), sleep)
         self._responses: HttpChat | None = None
         self._said = False

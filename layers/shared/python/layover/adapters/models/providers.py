@@ -1,6 +1,7 @@
 """Several providers in one deployment: the prefix of a model's name picks one."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
 from layover.adapters.aws.services import AwsServices
@@ -21,8 +22,8 @@ KeyOf = Callable[[str], str | None]
 
 class Providers(ChatModel):
     """Calls the provider that a model's name begins with, or `own`, with the name as it is, if it begins with
-    none. `key_of` returns a provider's key at its first use. `bedrock` makes the client for names that begin
-    with `bedrock/`; None: `own` serves them."""
+    none. `key_of` returns a provider's key before its first request. `bedrock` makes the client for names
+    that begin with `bedrock/`; None: `own` serves them."""
 
     def __init__(
         self,
@@ -39,7 +40,7 @@ class Providers(ChatModel):
         self._made: dict[str, OpenAIChat] = {}
 
     async def complete(self, prompt: Prompt, on_delta: OnDelta | None = None) -> Reply:
-        """One reply; see the port. Raises ConfigurationError if a provider has no key."""
+        """One reply; see the port."""
         chat, name = self.chat_of(prompt.model)
         # The second wire is OpenAI's: other providers are called as ever.
         api = prompt.api if chat is self._own else "chat"
@@ -68,7 +69,7 @@ class Providers(ChatModel):
     def _chat(self, provider: str) -> OpenAIChat:
         if provider not in self._made:
             url = self._addresses[provider].base_url
-            self._made[provider] = OpenAIChat(self._key_of(provider), url)
+            self._made[provider] = OpenAIChat(partial(self._key_of, provider), url)
         return self._made[provider]
 
 
@@ -79,7 +80,8 @@ def make_model(
     parameter: Callable[[str], str],
     aws: Callable[[], AwsServices],
 ) -> ChatModel:
-    """The deployment's own provider, Bedrock, and the further ones that it names. See `find_key`."""
+    """The deployment's own provider, Bedrock, and the further ones that it names. A key is read before the
+    first request that needs it: a deployment that asks other providers alone needs none of its own."""
     addresses = environment.providers
 
     def key_of(name: str) -> str | None:
@@ -92,7 +94,7 @@ def make_model(
 
     if environment.provider == "bedrock":
         return Providers(bedrock(), addresses, key_of) if addresses else bedrock()
-    own = OpenAIChat(own_key(), environment.openai_base_url)
+    own = OpenAIChat(own_key, environment.openai_base_url)
     return Providers(own, addresses, key_of, bedrock if has_bedrock(variables) else None)
 
 
@@ -117,5 +119,5 @@ def find_key(
     key = variables.get(address.api_key_env)
     if not key:
         told = f"LAYOVER_PROVIDERS has the key of {provider} in {address.api_key_env}"
-        raise ConfigurationError(f"{told}, and it is not set")
+        raise ConfigurationError(f"{told}, and it is not set: the deployer has to set it")
     return key

@@ -7,6 +7,7 @@ from layover.adapters.models.bedrock import families
 from layover.adapters.models.bedrock.converse import ConverseChat
 from layover.adapters.models.bedrock.faults import refused, unsigned
 from layover.adapters.models.endpoint import Endpoint, Headers
+from layover.adapters.models.faults import not_configured
 from layover.adapters.models.http_chat import HttpChat
 from layover.adapters.models.openai_chat import OpenAIChat
 from layover.adapters.models.retrying import Sleep
@@ -35,10 +36,15 @@ class BedrockChat(ChatModel):
         self._completions: HttpChat | None = None
 
     async def complete(self, prompt: Prompt, on_delta: OnDelta | None = None) -> Reply:
-        """One reply; see the port. Raises ConfigurationError if there is no region."""
+        """One reply; see the port."""
         name = prompt.model.removeprefix(BEDROCK_PREFIX)
         named = prompt.model_copy(update={"model": name, "api": "chat"})
-        return await self._chat(name).complete(named, on_delta)
+        try:
+            chat = self._chat(name)
+        except ConfigurationError as error:
+            told = f"Amazon Bedrock cannot be asked for {name}: {error}"
+            raise not_configured(told).error from error
+        return await chat.complete(named, on_delta)
 
     async def aclose(self) -> None:
         """Close this event loop's connections; the next call opens new ones."""
@@ -68,6 +74,6 @@ class BedrockChat(ChatModel):
         try:
             return await self._aws.sign_post(SIGNED_AS, url, body)
         except ConfigurationError as error:
-            raise unsigned(str(error), passing=False) from error
+            raise not_configured(f"No AWS credentials: {error}") from error
         except RetryableError as error:
-            raise unsigned(str(error), passing=True) from error
+            raise unsigned(str(error)) from error

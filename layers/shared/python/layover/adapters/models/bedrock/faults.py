@@ -63,10 +63,10 @@ def failed(
     return fault
 
 
-def unsigned(why: str, *, passing: bool) -> ProviderFault:
-    """Return the fault of a request that could not be signed: nothing was sent."""
+def unsigned(why: str) -> ProviderFault:
+    """Return the fault of a request that could not be signed for now: nothing was sent."""
     error = ModelError(f"No AWS credentials: {why}", type="AuthenticationError")
-    return ProviderFault(error, passing=passing)
+    return ProviderFault(error, passing=True)
 
 
 def _status(code: str, body: object, status: int) -> int:
