@@ -111,6 +111,28 @@ def test_runner_passes_the_providers_and_their_keys_on_to_its_functions() -> Non
     assert "LAYOVER_PROVIDER" not in given
 
 
+@pytest.mark.parametrize("name", ["LAYOVER_PROVIDER_KEY", "AWS_PARTNER_KEY", "PYTHON_KEY"])
+def test_runner_passes_a_key_on_whatever_its_variable_is_called(name: str) -> None:
+    address = {"base_url": "https://a.example", "api_key_env": name}
+    inherited = {"LAYOVER_PROVIDERS": json.dumps({"deepseek": address}), name: "sk", "AWS_X": "no"}
+    given = child_variables(Runner(), inherited, {})
+    assert given[name] == "sk"
+    assert "AWS_X" not in given
+
+
+def test_key_variable_does_not_bring_the_developers_account_along() -> None:
+    address = {"base_url": "https://a.example", "api_key_env": "AWS_ACCESS_KEY_ID"}
+    inherited = {"LAYOVER_PROVIDERS": json.dumps({"d": address}), "AWS_ACCESS_KEY_ID": "AKIA"}
+    assert child_variables(Runner(), inherited, {})["AWS_ACCESS_KEY_ID"] == "local"
+
+
+@pytest.mark.parametrize("wrong", ["{", "[]", '{"d": 5}', '{"d": {"api_key_env": 5}}', ""])
+def test_providers_that_cannot_be_read_are_left_to_the_functions(wrong: str) -> None:
+    given = child_variables(Runner(), {"LAYOVER_PROVIDERS": wrong, "AWS_KEY": "no"}, {})
+    assert given["LAYOVER_PROVIDERS"] == wrong
+    assert "AWS_KEY" not in given
+
+
 def test_key_in_plain_sight_is_not_deployed() -> None:
     plain = {"deepseek": {"base_url": "https://a.example", "api_key_env": "KEY"}}
     context = {"stages": "none", "providers": json.dumps(plain)}

@@ -363,6 +363,7 @@ def in_memory_runtime(
     conversation to. Without `model` (`layover.testing.ScriptedModel`) and `embedder` (`HashingEmbedder`), it
     uses those of the environment. `metrics`: the counter, for example `MemoryMetrics`. `table`: holds the
     journal in place of one in memory, whose writes call `on_change`."""
+    from layover.adapters.inmemory.allowance import in_memory_allowance
     from layover.adapters.inmemory.blobs import MemoryBlobs
     from layover.adapters.inmemory.callbacks import MemoryCallbacks
     from layover.adapters.inmemory.journal import in_memory_journal
@@ -388,4 +389,5 @@ def in_memory_runtime(
         embedder=embedder or (lazy(_embedder) if _embeds() else None),
         embedder_named=_embedder_named,
         metrics=metrics or ports.NoMetrics(),
+        allowance=in_memory_allowance(clock, environment().settings, table),
     )

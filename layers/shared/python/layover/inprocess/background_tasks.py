@@ -71,6 +71,7 @@ async def remember(runtime: Runtime, payload: RunPayload) -> None:
     try:
         await extract(runtime, payload)
         await compact(runtime, CompactPayload(**{**payload.model_dump(), "op": "compact"}))
+        await runtime.allowance.flush()
     except Exception:
         logger.warning("a finished run was not remembered", exc_info=True)
 
@@ -92,5 +93,6 @@ class InThisProcess:
     async def _observe(self, payload: CompactPayload) -> None:
         try:
             await compact(self._runtime, payload)
+            await self._runtime.allowance.flush()
         except Exception:
             logger.warning("a slice was not observed", extra={"run_id": payload.run_id})

@@ -1,5 +1,6 @@
 """A runner's settings, and the environment variables of its functions."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -69,10 +70,11 @@ def child_variables(
 
     `services` are the variables that say where the table, the bucket and the rest are.
     """
+    passed_on = _PASSED_ON | _key_variables(inherited)
     passed_variables = {
         name: value
         for name, value in inherited.items()
-        if name in _PASSED_ON or not name.startswith(_NOT_PASSED_ON)
+        if name in passed_on or not name.startswith(_NOT_PASSED_ON)
     }
     ours = {
         "PYTHONPATH": ":".join(map(str, _paths(settings))),
@@ -91,6 +93,16 @@ def child_variables(
     }
     agents = {"LAYOVER_AGENTS": settings.agents} if settings.agents else {}
     return passed_variables | ours | dict(services) | agents
+
+
+def _key_variables(inherited: Mapping[str, str]) -> frozenset[str]:
+    """Return the variables that have the keys of LAYOVER_PROVIDERS; none if that is wrong: functions refuse
+    it, and say why."""
+    try:
+        addresses = json.loads(inherited.get("LAYOVER_PROVIDERS", ""))
+        return frozenset(str(address.get("api_key_env")) for address in addresses.values())
+    except (ValueError, AttributeError):
+        return frozenset()
 
 
 def module_paths(settings: Settings, module: str) -> list[Path]:
