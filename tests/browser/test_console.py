@@ -3,7 +3,7 @@
 import threading
 
 import pytest
-from playwright.sync_api import FilePayload
+from playwright.sync_api import FilePayload, Page
 
 from browser.conftest import Enter
 from support.providers.openai import call, say
@@ -201,6 +201,39 @@ def test_file_goes_with_a_message_and_comes_back(enter: Enter, brain: Brain) -> 
     assert download.value.path().read_bytes() == b"hello"
 
 
+def dropped(page: Page, where: str) -> bool:
+    """Drop a file there. Returns whether the page has taken it from the browser."""
+    files = page.evaluate_handle(
+        "() => { const data = new DataTransfer();"
+        " data.items.add(new File(['hello'], 'dropped.txt', { type: 'text/plain' })); return data; }"
+    )
+    return bool(
+        page.locator(where).first.evaluate(
+            "(place, dataTransfer) => !place.dispatchEvent(new DragEvent('drop',"
+            " { dataTransfer, bubbles: true, cancelable: true }))",
+            files,
+        )
+    )
+
+
+def test_file_that_is_dropped_anywhere_on_a_thread_is_attached(enter: Enter, brain: Brain) -> None:
+    ann = enter().sign_in()
+    ann.begin(brain.plan(say("Hello.")))
+    ann.answered()
+    assert dropped(ann.page, ".transcript")
+    ann.page.locator(".files li", has_text="dropped.txt").wait_for()
+    ann.page.get_by_text("is being sent").wait_for(state="hidden")
+    ann.say(brain.plan(say("I read it.")))
+    ann.button("dropped.txt").wait_for()
+
+
+def test_file_that_is_dropped_elsewhere_leaves_the_page_as_it_is(enter: Enter) -> None:
+    ann = enter().sign_in()
+    ann.page.get_by_role("radio").first.wait_for(state="attached")
+    assert dropped(ann.page, "nav.side")
+    assert ann.page.locator(".files li").count() == 0
+
+
 def test_timeline_says_where_the_time_went(enter: Enter, brain: Brain) -> None:
     ann = enter().sign_in()
     ann.begin(brain.plan(call("refund", order_id="A-1", amount=60), say("Done.")))
@@ -247,21 +280,6 @@ def test_phone_is_wide_enough(enter: Enter, brain: Brain) -> None:
     ann.button("Open the menu").click()
     ann.page.get_by_role("link", name="Usage").wait_for()
     ann.picture("phone-menu")
-
-
-def test_keyboard_alone_does_everything(enter: Enter, brain: Brain) -> None:
-    ann = enter().sign_in()
-    ann.page.get_by_role("textbox", name="Message").wait_for()
-    ann.page.get_by_role("radio").first.focus()
-    while "support" not in str(ann.page.evaluate("document.activeElement.value")):
-        ann.page.keyboard.press("ArrowDown")
-    ann.page.get_by_role("textbox", name="Message").focus()
-    ann.page.keyboard.type(brain.plan(call("refund", order_id="A-2", amount=60), say("Done.")))
-    ann.page.keyboard.press("Enter")
-    ann.button("Approve").wait_for()
-    ann.button("Approve").focus()
-    ann.page.keyboard.press("Enter")
-    ann.answered()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

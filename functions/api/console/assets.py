@@ -16,6 +16,7 @@ MODULES = (
     "markdown",
     "events",
     "forms",
+    "files",
     "calls",
     "timeline",
     "branches",

@@ -1,6 +1,7 @@
-import { all, authorize, blobOf, get, id, patch, remove } from "./api.js";
+import { all, authorize, get, id, patch, remove } from "./api.js";
 import { Chat, Start } from "./chat.js";
-import { Icon, IconButton, Loading, Trouble, html, paint, useAction, useCallback, useEffect, useRef, useState } from "./dom.js";
+import { Guard, Icon, IconButton, Loading, Main, Trouble, html, paint, useAction, useCallback, useEffect, useRef, useState } from "./dom.js";
+import { guardDrops } from "./files.js";
 import { Inbox, useInbox } from "./inbox.js";
 import { Memory } from "./memory.js";
 import { completeSignIn, discover, signIn, signInLocally, signOut, tokenOf, whoIs } from "./session.js";
@@ -9,7 +10,11 @@ import { Usage } from "./usage.js";
 
 const route = () => {
   const [, page = "new", rest = ""] = /^#\/([^/]*)\/?(.*)$/.exec(location.hash) || [];
-  return { page, rest: decodeURIComponent(rest) };
+  try {
+    return { page, rest: decodeURIComponent(rest) };
+  } catch {
+    return { page, rest };
+  }
 };
 
 function useRoute() {
@@ -43,7 +48,7 @@ function App() {
     const leave = () => { signOut(); go("#/new"); setState({ access: state.access }); };
     return html`<${Shell} key=${state.who} who=${state.who} leave=${leave} />`;
   }
-  if (state.loading && !state.error) return html`<main class="sign"><${Loading} /></main>`;
+  if (state.loading && !state.error) return html`<${Main} class="sign"><${Loading} /></${Main}>`;
   return html`<${SignIn} state=${state} begin=${begin} />`;
 }
 
@@ -60,7 +65,7 @@ function SignIn({ state, begin }) {
     signInLocally([name.trim(), ...more.map(([key, value]) => `${key}=${value.replace(/\s+/g, "")}`)].join(";"));
     begin();
   };
-  return html`<main class="sign" id="main"><div class="sign-box">
+  return html`<${Main} class="sign"><div class="sign-box">
     <p class="brand"><${Mark} /> ${S.product}</p><h1>${S.sign.title}</h1><p class="quiet">${S.sign.lead}</p>
     ${ended && html`<p role="status">${S.sign.ended}</p>`}
     <${Trouble} error=${state.error || action.error} retry=${state.error && begin} />
@@ -74,26 +79,59 @@ function SignIn({ state, begin }) {
           <button class="primary wide" type="submit">${S.sign.enter}</button>
           <p class="quiet small">${S.sign.local}</p>`}
     </form>`}
-  </div></main>`;
+  </div></${Main}>`;
 }
 
 const Mark = () => html`<svg class="mark" viewBox="0 0 32 32" aria-hidden="true"><rect width="32" height="32" rx="8" /><path d="M10 8v16h12" /><circle cx="21" cy="12" r="3" /></svg>`;
 
+const PAGE = 50;
+
+/** The newest threads, as many as are shown: those that `more` added stay when the list is read again. */
 function useThreads() {
   const [state, setState] = useState({ items: [], cursor: null, loading: true });
-  const reload = useCallback(async () => {
-    try {
-      const page = await get("/threads?limit=50");
-      setState({ items: page.items, cursor: page.next_cursor });
-    } catch (error) {
-      setState((old) => ({ ...old, error, loading: false }));
-    }
+  const shown = useRef(PAGE), newest = useRef(0);
+  const load = useCallback(async () => {
+    const mine = newest.current += 1;
+    const found = { items: [], cursor: null };
+    do {
+      const from = found.cursor ? `&cursor=${id(found.cursor)}` : "";
+      const page = await get(`/threads?limit=${Math.min(100, shown.current - found.items.length)}${from}`);
+      found.items.push(...page.items);
+      found.cursor = page.next_cursor;
+    } while (found.cursor && found.items.length < shown.current);
+    if (mine === newest.current) setState(found);
   }, []);
-  const more = async () => {
-    const page = await get(`/threads?limit=50&cursor=${id(state.cursor)}`);
-    setState((old) => ({ items: [...old.items, ...page.items], cursor: page.next_cursor }));
-  };
-  return { ...state, reload, more };
+  const reload = useCallback(() => load().catch((error) => setState((old) => ({ ...old, error, loading: false }))), []);
+  const older = useAction();
+  const more = () => older.run(async () => {
+    shown.current += PAGE;
+    try {
+      await load();
+    } catch (error) {
+      shown.current -= PAGE;
+      throw error;
+    }
+  });
+  return { ...state, reload, more, older };
+}
+
+/** The menu of a narrow window: it takes the keyboard's place when it opens, and gives it back. */
+function useMenu() {
+  const [menu, setMenu] = useState({ open: false });
+  const close = useCallback((next) => setMenu((old) => (old.open ? { open: false, next } : old)), []);
+  useEffect(() => {
+    const place = menu.open ? ".side .only-narrow" : menu.next;
+    if (place) document.querySelector(place)?.focus();
+  }, [menu]);
+  useEffect(() => {
+    const wide = matchMedia("(min-width: 761px)");
+    const grown = () => close("#main");
+    const key = (event) => { if (event.key === "Escape") close(".top button"); };
+    wide.addEventListener("change", grown);
+    addEventListener("keydown", key);
+    return () => { wide.removeEventListener("change", grown); removeEventListener("keydown", key); };
+  }, []);
+  return { open: menu.open, close, toggle: () => (menu.open ? close(".top button") : setMenu({ open: true })) };
 }
 
 function Shell({ who, leave }) {
@@ -102,59 +140,50 @@ function Shell({ who, leave }) {
   const inbox = useInbox(who);
   const [agents, setAgents] = useState(null);
   const [error, setError] = useState(null);
-  const [open, setOpen] = useState(false);
+  const menu = useMenu();
   const [agent, setAgent] = useState(null);
   const look = useCallback(() => all("/agents").then(setAgents, setError), []);
   const changed = useCallback(() => { threads.reload(); inbox.reload(); }, []);
   useEffect(() => { look(); threads.reload(); }, []);
   useEffect(() => {
-    setOpen(false);
     document.title = `${inbox.items.length ? `(${inbox.items.length}) ` : ""}${S.product}`;
-  }, [at, inbox.items.length]);
+  }, [inbox.items.length]);
+  useEffect(() => { menu.close("#main"); }, [at]);
   // Titles are made after the first answer, a moment later.
   useEffect(() => {
     const timer = setInterval(() => document.visibilityState === "visible" && threads.reload(), 15000);
     return () => clearInterval(timer);
   }, []);
   const page = () => {
-    if (error) return html`<main class="page" id="main"><${Trouble} error=${error} retry=${() => { setError(null); look(); }} /></main>`;
+    if (error) return html`<${Main} class="page"><${Trouble} error=${error} retry=${() => { setError(null); look(); }} /></${Main}>`;
     if (at.page === "inbox") return html`<${Inbox} inbox=${inbox} />`;
     if (at.page === "usage") return html`<${Usage} />`;
-    if (!agents) return html`<main class="page" id="main"><${Loading} /></main>`;
+    if (!agents) return html`<${Main} class="page"><${Loading} /></${Main}>`;
     if (at.page === "memory") return html`<${Memory} agents=${agents} />`;
-    if (at.page === "t" && at.rest) return html`<${Chat} key=${at.rest} threadId=${at.rest} changed=${changed} openFile=${openFile} />`;
+    if (at.page === "t" && at.rest) return html`<${Chat} key=${at.rest} threadId=${at.rest} listed=${threads.items.find((each) => each.id === at.rest)} changed=${changed} />`;
     return html`<${Start} agents=${agents} chosen=${agent} choose=${setAgent} onThread=${(thread, here) => { changed(); if (here) go(`#/t/${id(thread.id)}`); }} />`;
   };
-  return html`<a class="skip" href="#main" onClick=${(e) => { e.preventDefault(); document.getElementById("main")?.querySelector("textarea, h1, a, button")?.focus(); }}>${S.skip}</a>
-    <div class=${`shell${open ? " open" : ""}`}>
-      <div class="top"><${IconButton} icon="menu" label=${S.nav.open} aria-expanded=${open ? "true" : "false"} onClick=${() => setOpen(!open)} /><span class="brand"><${Mark} /> ${S.product}</span>
+  return html`<a class="skip" href="#main" onClick=${(e) => { e.preventDefault(); document.getElementById("main")?.focus(); }}>${S.skip}</a>
+    <div class=${`shell${menu.open ? " open" : ""}`}>
+      <div class="top"><${IconButton} icon="menu" label=${S.nav.open} aria-expanded=${menu.open ? "true" : "false"} onClick=${menu.toggle} /><span class="brand"><${Mark} /> ${S.product}</span>
         ${inbox.items.length > 0 && html`<a class="badge" href="#/inbox" aria-label=${`${S.nav.inbox}: ${inbox.items.length}`}>${inbox.items.length}</a>`}</div>
-      <${Sidebar} who=${who} leave=${leave} at=${at} threads=${threads} inbox=${inbox} close=${() => setOpen(false)} />
-      ${open && html`<div class="veil" onClick=${() => setOpen(false)}></div>`}
-      ${page()}
+      <${Sidebar} who=${who} leave=${leave} at=${at} threads=${threads} inbox=${inbox} close=${menu.close} />
+      ${menu.open && html`<div class="veil" onClick=${() => menu.close(".top button")}></div>`}
+      <div class="pane" inert=${menu.open}><${Guard} key=${`${at.page}/${at.rest}`}>${page()}</${Guard}></div>
     </div>`;
-}
-
-/** Saves a file: its route leads to another host, which the answer of a fetch follows. */
-async function openFile(part) {
-  const url = URL.createObjectURL(await blobOf(part.file_id));
-  const link = document.createElement("a");
-  link.href = url;
-  link.download = part.name || "file";
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(url), 60000);
 }
 
 function Sidebar({ who, leave, at, threads, inbox, close }) {
   const docs = document.querySelector("link[rel=help]");
   const link = (page, icon, text, count) => html`<a href=${`#/${page}`} aria-current=${at.page === page ? "page" : undefined}><${Icon} name=${icon} /> ${text}${count > 0 && html`<span class="badge">${count}</span>`}</a>`;
-  return html`<nav class="side" aria-label=${S.nav.label}>
-    <p class="brand"><${Mark} /> ${S.product}<${IconButton} icon="close" label=${S.nav.close} class="icon-button only-narrow" onClick=${close} /></p>
+  return html`<nav class="side" aria-label=${S.nav.label} onClick=${(e) => { if (e.target.closest("a")?.hash === location.hash) close("#main"); }}>
+    <p class="brand"><${Mark} /> ${S.product}<${IconButton} icon="close" label=${S.nav.close} class="icon-button only-narrow" onClick=${() => close(".top button")} /></p>
     <div class="links">${link("new", "plus", S.nav.create)}${link("inbox", "inbox", S.nav.inbox, inbox.items.length)}${link("memory", "memory", S.nav.memory)}${link("usage", "chart", S.nav.usage)}</div>
     <h2 class="label">${S.nav.threads}</h2>
     <${Trouble} error=${threads.error} retry=${threads.reload} />
     <ul class="threads">${threads.items.map((thread) => html`<${ThreadLink} key=${thread.id} thread=${thread} current=${at.page === "t" && at.rest === thread.id} reload=${threads.reload} />`)}</ul>
     ${!threads.loading && threads.items.length === 0 && html`<p class="quiet small">${S.nav.none}</p>`}
+    <${Trouble} error=${threads.older.error} />
     ${threads.cursor && html`<button type="button" class="plain" onClick=${threads.more}>${S.nav.more}</button>`}
     <div class="me small"><span title=${who}>${who.split(";")[0]}</span><button type="button" class="plain" onClick=${leave}>${S.sign.out}</button>
       ${docs && html`<a href=${docs.href} target="_blank" rel="noopener">${S.nav.docs}</a>`}</div>
@@ -193,4 +222,5 @@ function ThreadLink({ thread, current, reload }) {
     ${action.error && html`<${Trouble} error=${action.error} />`}</li>`;
 }
 
-paint(html`<${App} />`, document.getElementById("app"));
+guardDrops();
+paint(html`<${Guard}><${App} /></${Guard}>`, document.getElementById("app"));

@@ -1,12 +1,13 @@
 import { decided, id, post } from "./api.js";
-import { Icon, Time, Trouble, html, shown, useAction, useState } from "./dom.js";
+import { Time, Trouble, html, shown, useAction, useLayoutEffect, useRef, useState } from "./dom.js";
+import { FileChip } from "./files.js";
 import { Fields, schemaOf, useForm } from "./forms.js";
 import { Markdown } from "./markdown.js";
 import { S } from "./strings.js";
 
 /** What stands in a run: text, reasoning, calls and what is nested in them. */
-export function Blocks({ blocks, onDecided, openFile }) {
-  return blocks.map((block, n) => html`<${Block} key=${block.id || n} block=${block} onDecided=${onDecided} openFile=${openFile} />`);
+export function Blocks({ blocks, onDecided }) {
+  return blocks.map((block, n) => html`<${Block} key=${block.id || n} block=${block} onDecided=${onDecided} />`);
 }
 
 function Block({ block, ...more }) {
@@ -16,7 +17,7 @@ function Block({ block, ...more }) {
     case "call": return html`<${Call} call=${block} ...${more} />`;
     case "draft-call": return html`<div class="call"><div class="call-head"><span class="dot planned" /> <code>${block.name}</code><span class="quiet small">${S.call.planned}</span></div></div>`;
     case "agent": return html`<section class="nested" aria-label=${`${S.call.agent} ${block.name}`}><p class="quiet small">${block.name}</p><${Blocks} blocks=${block.blocks} ...${more} /></section>`;
-    case "file": return html`<${FileChip} part=${block.part} openFile=${more.openFile} />`;
+    case "file": return html`<${FileChip} part=${block.part} />`;
     case "data": return html`<details class="reasoning"><summary>${block.name}</summary><pre tabindex="0"><code>${shown(block.data)}</code></pre></details>`;
     case "note": return html`<p class="quiet small note">${noteOf(block)}</p>`;
     default: return null;
@@ -27,20 +28,13 @@ const noteOf = ({ note, from, to }) => ({
   restarted: S.chat.restarted, changed: S.chat.changed, handoff: S.chat.handoff(from, to), fallback: S.chat.fallback(from, to),
 })[note];
 
-export function FileChip({ part, openFile }) {
-  const name = part.name || part.mime_type || part.file_id;
-  return part.file_id
-    ? html`<button type="button" class="chip file" onClick=${() => openFile(part)}><${Icon} name="file" /> ${name}</button>`
-    : html`<a class="chip file" href=${/^https?:/.test(part.url || "") ? part.url : undefined} target="_blank" rel="noopener noreferrer"><${Icon} name="file" /> ${name}</a>`;
-}
-
 /** One line of arguments. */
 function brief(args) {
   const text = Object.entries(args || {}).map(([name, value]) => `${name}: ${typeof value === "string" ? value : JSON.stringify(value)}`).join(", ");
   return text.length > 90 ? `${text.slice(0, 90)} …` : text;
 }
 
-function Call({ call, onDecided, openFile }) {
+function Call({ call, onDecided }) {
   const decision = call.decision;
   return html`<div class=${`call ${call.status}`}>
     <details>
@@ -56,9 +50,32 @@ function Call({ call, onDecided, openFile }) {
     </details>
     ${call.hooks.map((each, n) => html`<p key=${n} class="quiet small note">${S.call.hook(each)}</p>`)}
     ${decision?.decision && html`<p class="quiet small note">${S.decide.by(S.decide.decided[decision.decision] || decision.decision, decision.decided_by || "")}${decision.reason ? `: ${decision.reason}` : ""}</p>`}
-    ${call.blocks.length > 0 && html`<section class="nested" aria-label=${`${S.call.agent} ${call.name}`}><${Blocks} blocks=${call.blocks} onDecided=${onDecided} openFile=${openFile} /></section>`}
+    ${call.blocks.length > 0 && html`<section class="nested" aria-label=${`${S.call.agent} ${call.name}`}><${Blocks} blocks=${call.blocks} onDecided=${onDecided} /></section>`}
     ${call.pending && html`<${Decision} key=${`${call.id}-${call.pending.attempt}`} pending=${call.pending} onDecided=${onDecided} />`}
   </div>`;
+}
+
+/** The keyboard's place while a decision changes its form, and once it is gone: in its call, or in the next card. */
+function useFocus(mode) {
+  const section = useRef(null), before = useRef(mode);
+  useLayoutEffect(() => {
+    const left = before.current;
+    before.current = mode;
+    if (left === mode) return;
+    section.current.querySelector(mode === "ask" ? `[data-mode=${left}]` : "input, textarea, select, button")?.focus();
+  }, [mode]);
+  useLayoutEffect(() => {
+    const place = section.current;
+    return () => { if (place.contains(document.activeElement)) placeAfter(place)?.focus(); };
+  }, []);
+  return section;
+}
+
+function placeAfter(section) {
+  const call = section.closest(".call"), card = section.closest(".card");
+  if (call) return call.querySelector("summary");
+  const next = [card?.nextElementSibling, card?.previousElementSibling].find((each) => each?.matches(".card"));
+  return next?.querySelector(".decision") || document.getElementById("main");
 }
 
 /** A call that waits, with all that is needed to decide it. `pending` has `run_id`. */
@@ -67,8 +84,10 @@ export function Decision({ pending, onDecided, owner }) {
   const [voted, setVoted] = useState(false);
   const action = useAction();
   const name = pending.agent_path?.length > 1 ? `${pending.agent_path.slice(1).join(" › ")} › ${pending.tool_name}` : pending.tool_name;
+  const section = useFocus(mode);
   const prefix = `call-${pending.run_id}-${pending.tool_call_id}`.replace(/[^\w-]/g, "_");
   const send = (verdict, body) => action.run(async () => {
+    section.current.focus();  // The button that was pressed is disabled meanwhile, and a disabled one loses it.
     const path = `/runs/${id(pending.run_id)}/tool-calls/${id(pending.tool_call_id)}/${verdict}`;
     await post(path, { ...body, attempt: pending.attempt });
     if (verdict === "approve" && (pending.approval?.quorum || 1) > (pending.approval?.given || []).length + 1) setVoted(true);
@@ -76,7 +95,7 @@ export function Decision({ pending, onDecided, owner }) {
     onDecided?.();
   });
   const common = { pending, prefix, send, busy: action.busy, setMode };
-  return html`<section class="decision" aria-labelledby=${`${prefix}-title`}>
+  return html`<section class="decision" ref=${section} tabindex="-1" aria-labelledby=${`${prefix}-title`}>
     <h3 id=${`${prefix}-title`}>${pending.kind === "input" ? S.decide.form(name) : S.decide.asks(name)}</h3>
     <${Circumstances} pending=${pending} owner=${owner} />
     ${voted ? html`<p role="status">${S.decide.voted}</p>`
@@ -121,8 +140,8 @@ function Ask({ pending, prefix, send, busy, setMode }) {
     ${needed && html`<${Reason} id=${`${prefix}-reason`} value=${reason} onValue=${setReason} needed disabled=${busy} />`}
     <div class="actions">
       <button type="submit" class="primary" disabled=${busy}>${S.decide.approve}</button>
-      <button type="button" disabled=${busy} onClick=${() => setMode("edit")}>${S.decide.edit}</button>
-      <button type="button" disabled=${busy} onClick=${() => setMode("deny")}>${S.decide.deny}</button>
+      <button type="button" disabled=${busy} data-mode="edit" onClick=${() => setMode("edit")}>${S.decide.edit}</button>
+      <button type="button" disabled=${busy} data-mode="deny" onClick=${() => setMode("deny")}>${S.decide.deny}</button>
     </div></form>`;
 }
 

@@ -1,36 +1,44 @@
 import { upload } from "./api.js";
 import { leafOf, textOf } from "./branches.js";
-import { Blocks, FileChip } from "./calls.js";
+import { Blocks } from "./calls.js";
 import { begin, useConversation } from "./conversation.js";
-import { Empty, Icon, IconButton, Loading, Trouble, html, money, tokens, useAction, useEffect, useMemo, useRef, useState } from "./dom.js";
+import { Empty, Icon, IconButton, Loading, Main, Trouble, html, money, tokens, useAction, useEffect, useMemo, useRef, useState } from "./dom.js";
 import { viewOfMessages } from "./events.js";
+import { FileChip, hasFiles } from "./files.js";
 import { ThreadMemory } from "./memory.js";
 import { S } from "./strings.js";
 import { Timeline } from "./timeline.js";
 
 const NEAR_END = 120;
 
-/** A thread: what was said, what is being said, and the composer. */
-export function Chat({ threadId, changed, openFile }) {
+/** A thread: what was said, what is being said, and the composer. `listed`: it as the list has it, which shows what
+ *  other tabs did. */
+export function Chat({ threadId, listed, changed }) {
   const talk = useConversation(threadId, changed);
+  useEffect(() => {
+    if (!talk.thread || talk.error || !listed) return;
+    const another = listed.active_run && listed.active_run.id !== talk.live?.runId;
+    const newer = Date.parse(listed.updated_at) > Date.parse(talk.thread.updated_at);
+    if (another || (!talk.live && newer)) talk.reload();
+  }, [listed?.active_run?.id, listed?.updated_at]);
   const [editing, setEditing] = useState(null);
   const [panel, setPanel] = useState(null);
   const action = useAction();
-  if (talk.loading) return html`<main class="page" id="main"><${Loading} /></main>`;
-  if (!talk.thread) return html`<main class="page" id="main"><${Trouble} error=${talk.error} retry=${() => talk.reload()} /></main>`;
+  if (talk.loading) return html`<${Main} class="page"><${Loading} /></${Main}>`;
+  if (!talk.thread) return html`<${Main} class="page"><${Trouble} error=${talk.error} retry=${() => talk.reload()} /></${Main}>`;
   const send = (input) => action.run(async () => {
     await talk.send(input, editing ? editing.input.parent_id : undefined);
     setEditing(null);
     return true;
   });
   const busy = Boolean(talk.live) && talk.live.view.status === "running";
-  return html`<main class="chat" id="main">
+  return html`<${Main} class="chat">
     <header class="bar"><h1>${talk.thread.title || S.nav.untitled}</h1><span class="quiet small">${talk.thread.agent}</span>
       <${IconButton} icon="memory" label=${S.chat.memory} aria-expanded=${panel === "memory" ? "true" : "false"} onClick=${() => setPanel(panel === "memory" ? null : "memory")} /></header>
     ${!talk.connected && html`<p class="banner" role="status">${S.chat.reconnecting}</p>`}
     ${panel === "memory" && html`<aside class="panel" aria-label=${S.chat.memory}><${IconButton} icon="close" label=${S.chat.hide} onClick=${() => setPanel(null)} />
       <h2>${S.chat.memory}</h2><${ThreadMemory} threadId=${threadId} stamp=${talk.messages.length} /></aside>`}
-    <${Transcript} talk=${talk} openFile=${openFile} onEdit=${setEditing} onAgain=${(turn) => action.run(() => talk.regenerate(turn))} changed=${changed} />
+    <${Transcript} talk=${talk} onEdit=${setEditing} onAgain=${(turn) => action.run(() => talk.regenerate(turn))} changed=${changed} />
     <div class="foot">
       <${Trouble} error=${talk.error} retry=${() => talk.reload()} />
       <${Trouble} error=${action.error} />
@@ -38,10 +46,10 @@ export function Chat({ threadId, changed, openFile }) {
       <${Composer} key=${editing ? editing.key : threadId} agent=${talk.thread.agent} text=${editing ? textOf(editing.input) : ""}
         busy=${busy} sending=${action.busy} onSend=${send} onStop=${() => action.run(talk.cancel)} />
     </div>
-  </main>`;
+  </${Main}>`;
 }
 
-function Transcript({ talk, openFile, onEdit, onAgain, changed }) {
+function Transcript({ talk, onEdit, onAgain, changed }) {
   const box = useRef(null), follows = useRef(true);
   const scrolled = () => {
     const { scrollHeight, scrollTop, clientHeight } = box.current;
@@ -54,19 +62,20 @@ function Transcript({ talk, openFile, onEdit, onAgain, changed }) {
   return html`<div class="transcript" ref=${box} onScroll=${scrolled} role="log" aria-label=${S.chat.label} tabindex="0">
     ${turns.length === 0 && !running && html`<${Empty} title=${S.start.empty} />`}
     ${turns.map((turn) => html`<${Turn} key=${turn.key} turn=${turn} talk=${talk} live=${running?.runId === turn.runId ? running.view : null}
-      openFile=${openFile} onEdit=${onEdit} onAgain=${onAgain} changed=${changed} />`)}
-    ${running && !shownLive && html`<article class="turn"><div class="answer"><${Live} view=${running.view} openFile=${openFile} changed=${changed} /></div></article>`}
+      onEdit=${onEdit} onAgain=${onAgain} changed=${changed} />`)}
+    ${running && !shownLive && html`<article class="turn"><div class="answer"><${Blocks} blocks=${running.view.blocks} onDecided=${changed} /><${Progress} view=${running.view} /></div></article>`}
   </div>`;
 }
 
-function Turn({ turn, talk, live, openFile, onEdit, onAgain, changed }) {
+function Turn({ turn, talk, live, onEdit, onAgain, changed }) {
   const [open, setOpen] = useState(false);
   const stored = useMemo(() => viewOfMessages(turn.answer, turn.run?.children), [turn.answer, turn.run]);
   const busy = Boolean(talk.live);
   return html`<article class="turn">
-    ${turn.input && html`<div class="asked"><div class="bubble"><${Input} message=${turn.input} openFile=${openFile} /></div></div>`}
+    ${turn.input && html`<div class="asked"><div class="bubble"><${Input} message=${turn.input} /></div></div>`}
     <div class="answer">
-      ${live ? html`<${Live} view=${live} openFile=${openFile} changed=${changed} />` : html`<${Blocks} blocks=${stored.blocks} openFile=${openFile} onDecided=${changed} />`}
+      <${Blocks} blocks=${(live || stored).blocks} onDecided=${changed} />
+      ${live && html`<${Progress} view=${live} />`}
       ${!live && turn.run && html`<${Outcome} run=${turn.run} />`}
       ${!live && html`<footer class="turn-foot">
         ${turn.siblings.length > 1 && html`<${Siblings} turn=${turn} talk=${talk} busy=${busy} />`}
@@ -88,17 +97,17 @@ function Siblings({ turn, talk, busy }) {
     <${IconButton} icon="right" label=${S.chat.later} disabled=${busy || n >= turn.siblings.length - 1} onClick=${() => to(1)} /></span>`;
 }
 
-function Input({ message, openFile }) {
+function Input({ message }) {
   const text = textOf(message);
-  return html`${message.content.filter((part) => part.type === "file").map((part, n) => html`<${FileChip} key=${n} part=${part} openFile=${openFile} />`)}
+  return html`${message.content.filter((part) => part.type === "file").map((part, n) => html`<${FileChip} key=${n} part=${part} />`)}
     ${text && html`<div class="typed">${text}</div>`}`;
 }
 
-function Live({ view, openFile, changed }) {
+/** What stands below the blocks of a run that is not over. */
+function Progress({ view }) {
   const waits = view.waiting.size > 0;
   const quiet = view.status === "running" && !waits;
-  return html`<${Blocks} blocks=${view.blocks} openFile=${openFile} onDecided=${changed} />
-    ${view.output !== undefined && html`<${Output} value=${view.output} />`}
+  return html`${view.output !== undefined && html`<${Output} value=${view.output} />`}
     ${quiet && html`<p class="typing" role="status"><span class="hidden">${S.nav.running}</span><i></i><i></i><i></i></p>`}
     ${view.error && html`<p class="trouble">${view.error.type}: ${view.error.message}</p>`}`;
 }
@@ -142,9 +151,17 @@ export function Composer({ agent, text = "", busy, sending, onSend, onStop, auto
     else setDraft(before);
   };
   const key = (event) => { if (event.key === "Enter" && !event.shiftKey && !event.isComposing) submit(event); };
-  const drop = (event) => { event.preventDefault(); setOver(false); add(event.dataTransfer.files); };
+  useEffect(() => {
+    const area = box.current.closest("main");
+    const drag = (event) => { if (hasFiles(event)) { event.preventDefault(); setOver(true); } };
+    const leave = (event) => { if (!area.contains(event.relatedTarget)) setOver(false); };
+    const drop = (event) => { if (hasFiles(event)) { event.preventDefault(); setOver(false); add(event.dataTransfer.files); } };
+    const handlers = Object.entries({ dragover: drag, dragleave: leave, drop });
+    for (const [name, handler] of handlers) area.addEventListener(name, handler);
+    return () => { for (const [name, handler] of handlers) area.removeEventListener(name, handler); };
+  }, []);
   const paste = (event) => { if (event.clipboardData.files.length) { event.preventDefault(); add(event.clipboardData.files); } };
-  return html`<form class=${`composer${over ? " over" : ""}`} onSubmit=${submit} onDragOver=${(e) => { e.preventDefault(); setOver(true); }} onDragLeave=${() => setOver(false)} onDrop=${drop}>
+  return html`<form class=${`composer${over ? " over" : ""}`} onSubmit=${submit}>
     ${over && html`<p class="quiet small">${S.chat.drop}</p>`}
     ${files.length > 0 && html`<ul class="files">${files.map((file) => html`<li key=${file.key} class=${file.error ? "wrong" : ""}><${Icon} name="file" /> ${file.name}
       ${!file.part && !file.error && html`<span class="quiet small"> ${S.chat.sending}</span>`}${file.error && html`<span class="small"> ${file.error.message}</span>`}
@@ -165,13 +182,13 @@ export function Start({ agents, chosen, choose, onThread }) {
   const here = useRef(true);
   useEffect(() => () => { here.current = false; }, []);
   const agent = agents.find((each) => each.name === chosen) || agents[0];
-  if (!agent) return html`<main class="page" id="main"><${Empty} title=${S.start.noAgents}><p>${S.start.addAgent}</p></${Empty}></main>`;
+  if (!agent) return html`<${Main} class="page"><${Empty} title=${S.start.noAgents}><p>${S.start.addAgent}</p></${Empty}></${Main}>`;
   const send = (input) => action.run(async () => {
     const thread = await begin(agent.name, input);
     onThread(thread, here.current);
     return true;
   });
-  return html`<main class="chat start" id="main"><div class="transcript centered">
+  return html`<${Main} class="chat start"><div class="transcript centered">
     <h1>${S.start.title}</h1><p class="quiet">${S.start.lead}</p>
     <div class="agents" role="radiogroup" aria-label=${S.start.title}>${agents.map((each) => html`<label key=${each.name} class=${`agent${each === agent ? " chosen" : ""}`}>
       <input type="radio" name="agent" value=${each.name} checked=${each === agent} onChange=${() => choose(each.name)} />
@@ -179,5 +196,5 @@ export function Start({ agents, chosen, choose, onThread }) {
       ${each.tools.length > 0 && html`<ul class="tools">${each.tools.map((tool) => html`<li key=${tool.name} title=${tool.description}><code>${tool.name}</code>${tool.needs_approval && html` <span class="tag">${S.start.asks}</span>`}</li>`)}</ul>`}
     </label>`)}</div>
     <${Trouble} error=${action.error} />
-    </div><div class="foot"><${Composer} agent=${agent.name} busy=${false} sending=${action.busy} onSend=${send} /></div></main>`;
+    </div><div class="foot"><${Composer} agent=${agent.name} busy=${false} sending=${action.busy} onSend=${send} /></div></${Main}>`;
 }

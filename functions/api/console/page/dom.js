@@ -1,5 +1,5 @@
 import { h, render } from "./vendor/preact.mjs";
-import { useCallback, useEffect, useMemo, useRef, useState } from "./vendor/hooks.mjs";
+import { useCallback, useEffect, useErrorBoundary, useLayoutEffect, useMemo, useRef, useState } from "./vendor/hooks.mjs";
 import htm from "./vendor/htm.mjs";
 import { S } from "./strings.js";
 
@@ -80,6 +80,15 @@ export function Trouble({ error, retry }) {
   </div>`;
 }
 
+/** The place of a page, where the keyboard goes on after a jump. */
+export const Main = ({ children, ...more }) => html`<main id="main" tabindex="-1" ...${more}>${children}</main>`;
+
+/** Its children, or that a fault of the page took their place. */
+export function Guard({ children }) {
+  const [fault, again] = useErrorBoundary((error) => console.info(error));
+  return fault ? html`<${Main} class="page"><${Trouble} error=${{ message: S.problem.crashed }} retry=${again} /></${Main}>` : children;
+}
+
 export const Loading = () => html`<p class="quiet" role="status">${S.loading}</p>`;
 
 export function Empty({ title, children }) {
@@ -118,4 +127,4 @@ export function duration(ms) {
   return `${Math.round(s / 86400)} d`;
 }
 
-export { useCallback, useEffect, useMemo, useRef, useState };
+export { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState };

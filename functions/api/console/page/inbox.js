@@ -1,6 +1,6 @@
 import { all, id } from "./api.js";
 import { Decision } from "./calls.js";
-import { Empty, Loading, Trouble, html, useCallback, useEffect, useState } from "./dom.js";
+import { Empty, Loading, Main, Trouble, html, useCallback, useEffect, useState } from "./dom.js";
 import { S } from "./strings.js";
 
 const LOOK_MS = 8000;
@@ -33,13 +33,13 @@ const keyOf = (item) => `${item.run_id} ${item.tool_call_id} ${item.attempt}`;
 export function Inbox({ inbox }) {
   const mine = inbox.items.filter((item) => !item.approver);
   const others = inbox.items.filter((item) => item.approver);
-  return html`<main class="page" id="main"><h1>${S.inbox.title}</h1><p class="quiet">${S.inbox.lead}</p>
+  return html`<${Main} class="page"><h1>${S.inbox.title}</h1><p class="quiet">${S.inbox.lead}</p>
     <${Trouble} error=${inbox.error} retry=${inbox.reload} />
     ${inbox.loading && html`<${Loading} />`}
     ${!inbox.loading && !inbox.error && inbox.items.length === 0 && html`<${Empty} title=${S.inbox.none}><p>${S.inbox.noneLead}</p></${Empty}>`}
     <${Group} title=${S.inbox.mine} items=${mine} titled=${others.length > 0} reload=${inbox.reload} />
     <${Group} title=${S.inbox.approver} items=${others} titled reload=${inbox.reload} />
-  </main>`;
+  </${Main}>`;
 }
 
 function Group({ title, items, titled, reload }) {

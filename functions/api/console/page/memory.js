@@ -1,18 +1,18 @@
 import { all, get, id, put, remove } from "./api.js";
-import { Empty, IconButton, Loading, Time, Trouble, html, shown, useAction, useEffect, useLoaded, useState } from "./dom.js";
+import { Empty, IconButton, Loading, Main, Time, Trouble, html, shown, useAction, useEffect, useLoaded, useState } from "./dom.js";
 import { S } from "./strings.js";
 
 /** What agents remember of the caller: profile and entries. */
 export function Memory({ agents }) {
   const [agent, setAgent] = useState(agents[0]?.name);
   const name = agent || agents[0]?.name;
-  if (!name) return html`<main class="page" id="main"><${Empty} title=${S.start.noAgents}><p>${S.start.addAgent}</p></${Empty}></main>`;
-  return html`<main class="page" id="main"><h1>${S.memory.title}</h1><p class="quiet">${S.memory.lead}</p>
+  if (!name) return html`<${Main} class="page"><${Empty} title=${S.start.noAgents}><p>${S.start.addAgent}</p></${Empty}></${Main}>`;
+  return html`<${Main} class="page"><h1>${S.memory.title}</h1><p class="quiet">${S.memory.lead}</p>
     <div class="field narrow"><label for="memory-agent">${S.memory.agent}</label>
       <select id="memory-agent" value=${name} onChange=${(e) => setAgent(e.currentTarget.value)}>${agents.map((each) => html`<option key=${each.name} value=${each.name}>${each.name}</option>`)}</select></div>
     <${Entries} key=${`entries ${name}`} agent=${name} />
     <${Profile} key=${`profile ${name}`} agent=${name} />
-  </main>`;
+  </${Main}>`;
 }
 
 const profileOf = (agent) => get(`/memory/profile?agent=${id(agent)}`).catch((problem) => {

@@ -1,5 +1,5 @@
 import { all } from "./api.js";
-import { Empty, Loading, Trouble, html, money, tokens, useLoaded, useState } from "./dom.js";
+import { Empty, Loading, Main, Trouble, html, money, tokens, useLoaded, useState } from "./dom.js";
 import { S } from "./strings.js";
 
 const SPANS = [7, 30, 90];
@@ -28,7 +28,7 @@ export function Usage() {
   const rows = found.value || [];
   const measure = what === "cost" ? (row) => Number(row.cost_usd || 0) : totalOf;
   const format = what === "cost" ? money : tokens;
-  return html`<main class="page" id="main"><h1>${S.usage.title}</h1><p class="quiet">${S.usage.lead}</p>
+  return html`<${Main} class="page"><h1>${S.usage.title}</h1><p class="quiet">${S.usage.lead}</p>
     <div class="actions" role="group" aria-label=${S.usage.by}>
       ${SPANS.map((n) => html`<button type="button" key=${n} aria-pressed=${days === n ? "true" : "false"} class="chip" onClick=${() => setDays(n)}>${n} ${S.usage.days}</button>`)}
       ${["tokens", "cost"].map((name) => html`<button type="button" key=${name} aria-pressed=${what === name ? "true" : "false"} class="chip" onClick=${() => setWhat(name)}>${S.usage[name]}</button>`)}
@@ -38,7 +38,7 @@ export function Usage() {
     ${found.value && (rows.length === 0 ? html`<${Empty} title=${S.usage.none} />` : html`
       <${Chart} days=${byDay(rows, days, measure)} format=${format} label=${S.usage.chart(S.usage[what])} agents=${[...new Set(rows.map((row) => row.agent))]} />
       <${Rows} rows=${rows} />`)}
-  </main>`;
+  </${Main}>`;
 }
 
 function Chart({ days, format, label, agents }) {

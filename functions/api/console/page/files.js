@@ -1,0 +1,34 @@
+import { blobOf } from "./api.js";
+import { Icon, Trouble, html, useAction } from "./dom.js";
+
+/** Saves a file: its route leads to another host, which the answer of a fetch follows. */
+async function save(part) {
+  const url = URL.createObjectURL(await blobOf(part.file_id));
+  const link = document.createElement("a");
+  link.href = url;
+  link.download = part.name || "file";
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(url), 60000);
+}
+
+export function FileChip({ part }) {
+  const action = useAction();
+  const name = part.name || part.mime_type || part.file_id;
+  return part.file_id
+    ? html`<button type="button" class="chip file" aria-busy=${action.busy ? "true" : undefined} onClick=${() => action.run(() => save(part))}><${Icon} name="file" /> ${name}</button>
+      <${Trouble} error=${action.error} />`
+    : html`<a class="chip file" href=${/^https?:/.test(part.url || "") ? part.url : undefined} target="_blank" rel="noopener noreferrer"><${Icon} name="file" /> ${name}</a>`;
+}
+
+export const hasFiles = (event) => Boolean(event.dataTransfer?.types.includes("Files"));
+
+/** Lets no file that is dropped beside its place replace the page. */
+export function guardDrops() {
+  for (const name of ["dragover", "drop"]) {
+    addEventListener(name, (event) => {
+      if (!hasFiles(event) || event.defaultPrevented) return;
+      event.preventDefault();
+      event.dataTransfer.dropEffect = "none";
+    });
+  }
+}
