@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from functions.api.call import call_of, new_router
 from functions.api.documented import streamed
-from functions.api.streaming import chat_caller, stream_answer
+from functions.api.streaming import chat_caller, check_place, stream_answer
 from layover.approvals.decide import DecisionRequest, Verdict
 from layover.chat.start import decide_all, file_part, say
 from layover.chat.threads import chat_thread
@@ -70,6 +70,7 @@ class RunAgentInput(BaseModel):
 )
 def post_ag_ui(agent: str, body: RunAgentInput) -> Response[str]:
     call = chat_caller(call_of(router))
+    check_place(call)
     run_id, thread_id, after = call.act(_begin, agent, body)
     frames = AgUiFrames(AgUiRun(body.thread_id, body.run_id, run_id))
     runtime, owner = call.host.runtime(), call.actor.owner
@@ -109,6 +110,10 @@ class AgUiFrames:
     def end(self) -> bytes:
         """Return nothing: the last event says that it is the last."""
         return b""
+
+    def break_off(self, message: str) -> bytes:
+        """Return `RUN_ERROR`."""
+        return _frames(self._run.break_off(message))
 
 
 def _frames(events: Iterable[AgUiEvent]) -> bytes:

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, Strict
 
 from functions.api.call import call_of, new_router
 from functions.api.documented import streamed
-from functions.api.streaming import chat_caller, stream_answer
+from functions.api.streaming import chat_caller, check_place, stream_answer
 from layover.approvals.decide import DecisionRequest, Verdict
 from layover.chat.start import decide_all, file_part, regenerate, say
 from layover.chat.threads import chat_thread, find_thread
@@ -63,6 +63,7 @@ class ChatRequest(BaseModel):
 )
 def post_chat(agent: str, body: ChatRequest) -> Response[str]:
     call = chat_caller(call_of(router))
+    check_place(call)
     run_id, thread_id, after = call.act(_begin, agent, body)
     translation = UiFrames(UiMessage(run_id, thread_id))
     event = router.current_event.raw_event
@@ -77,7 +78,7 @@ def post_chat(agent: str, body: ChatRequest) -> Response[str]:
     "runs waits for a person.",
     operation_id="resume_chat",
     responses={
-        **streamed("The UI message stream", 404, 406, 409),
+        **streamed("The UI message stream", 404, 406, 409, 429),
         204: {"description": "Nothing runs"},
     },
 )
@@ -86,6 +87,7 @@ def get_chat_stream(agent: str, chat_id: str) -> Response[str]:
     found = call.do(_running, agent, chat_id)
     if found is None:
         return Response(status_code=204, body="")
+    check_place(call)
     run_id, thread_id = found
     translation = UiFrames(UiMessage(run_id, thread_id))
     return stream_answer(call, run_id, translation, router.current_event.raw_event, 0, HEADERS)
@@ -117,6 +119,10 @@ class UiFrames:
     def end(self) -> bytes:
         """Return the end of the stream."""
         return sse.data_frame(DONE)
+
+    def break_off(self, message: str) -> bytes:
+        """Return the error, and the end of the stream."""
+        return _frames(self._message.break_off(message)) + self.end()
 
 
 def _frames(chunks: Iterable[Chunk]) -> bytes:

@@ -14,6 +14,7 @@ from layover.chat.answers import Translation, answer
 from layover.ports import Runtime
 from layover.protocols import sse
 from layover.runs.follow import beating, follow
+from layover.runs.long_polls import check_place_to_stream
 from layover.runs.read import MAX_SEQ, meta_of
 from layover.sockets.subscriptions import check_stream_ticket
 from layover.values.deployment.access import TICKETED
@@ -75,6 +76,12 @@ def chat_caller(call: Call) -> Call:
     if not call.streams:
         raise NotAcceptable(call.access.stream_url)
     return call
+
+
+def check_place(call: Call) -> None:
+    """Raise LimitReached for a caller whose answer would end at once: before anything begins that nobody
+    could follow."""
+    call.do(check_place_to_stream)
 
 
 def answer_stream(

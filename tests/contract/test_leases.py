@@ -48,6 +48,20 @@ async def test_one_too_many_is_refused_and_holds_nothing(
     }
 
 
+@pytest.mark.both_stores
+async def test_leases_of_all_users_are_listed_apart(
+    leases: TableLeases, now: datetime, owner: str
+) -> None:
+    lease = Lease(None, LeaseKind.STREAM, owner, now + A_MINUTE)
+    assert await leases.take(lease, 1_000, now)
+    try:
+        listed = await leases.list_leases(None, LeaseKind.STREAM, now)
+        assert owner in [each.id for each in listed]
+        assert await leases.list_leases(owner, LeaseKind.STREAM, now) == ()
+    finally:
+        await leases.release(lease)
+
+
 async def test_none_is_given_where_none_is_allowed(
     leases: TableLeases, now: datetime, owner: str
 ) -> None:

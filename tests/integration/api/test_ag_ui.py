@@ -1,6 +1,7 @@
 """AG-UI over HTTP: what is taken from a client, and what is not."""
 
 import json
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from functions.api.app import answer
 from integration.api.kit import Api, http_event
 from layover.chat.threads import thread_id_of
+from layover.values.lease import Lease, LeaseKind
 from support.worlds.services import ANN, BOB
 from support.worlds.sockets import SocketBench
 
@@ -52,6 +54,17 @@ def test_what_makes_no_sense_is_refused(api: Api, wrong: dict[str, Any]) -> None
 def test_nothing_goes_on_where_nothing_waits(api: Api) -> None:
     resumed = [{"interruptId": "1:c1", "status": "cancelled"}]
     assert ask(api, resume=resumed)["statusCode"] == 409
+
+
+def test_a_run_that_could_not_be_streamed_is_not_started(api: Api, world: SocketBench) -> None:
+    now, most = world.clock.now(), world.runtime.settings.max_user_waits
+    for n in range(most):
+        lease = Lease(ANN, LeaseKind.WAIT, str(n), now + timedelta(minutes=1))
+        assert api.do(world.runtime.leases.take(lease, most, now))
+    refused = ask(api)
+    assert (refused["statusCode"], refused["headers"]["Retry-After"]) == (429, "5")
+    assert api.do(world.journal.thread(ANN, thread_id_of(ANN, "t1"))) is None
+    assert ask(api, BOB)["statusCode"] == 200
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from functions.api.app import answer
 from integration.api.kit import Api, http_event
 from layover.chat.threads import thread_id_of
 from layover.files.store import Files
+from layover.values.lease import Lease, LeaseKind
 from layover.values.message import FilePart, TextPart
 from layover.values.runs.run import RunMeta
 from support.worlds.services import ANN, BOB
@@ -200,6 +201,38 @@ def test_regenerating_answers_the_stored_input_on_another_branch(
     assert second.id != first.id
     assert (second.input.text, second.input.parent_id) == ("hello", first.input.parent_id)
     assert chat(api, trigger="regenerate-message", messageId="run_none")["statusCode"] == 404
+
+
+@pytest.mark.parametrize(
+    ("owner", "kind", "limit"),
+    [(ANN, LeaseKind.WAIT, "max_user_waits"), (None, LeaseKind.STREAM, "max_waits")],
+    ids=["of the user", "of all"],
+)
+def test_a_chat_that_could_not_be_streamed_starts_and_decides_nothing(
+    api: Api, world: SocketBench, owner: str | None, kind: LeaseKind, limit: str
+) -> None:
+    run, waiting = api.do(world.suspended())
+    assert chat(api, HELLO, id="going")["statusCode"] == 200
+    now, most = world.clock.now(), getattr(world.runtime.settings, limit)
+    leases = [Lease(owner, kind, str(n), now + timedelta(minutes=1)) for n in range(most)]
+    for lease in leases:
+        assert api.do(world.runtime.leases.take(lease, most, now))
+    for refused in (
+        chat(api, HELLO),
+        chat(api, responded(run.id, True), id=run.thread_id),
+        resumed(api, "going"),
+    ):
+        assert refused["statusCode"] == 429
+        assert refused["headers"]["Content-Type"] == "application/problem+json"
+        assert int(refused["headers"]["Retry-After"]) > 0
+        assert json.loads(refused["body"])["type"] == "urn:layover:problem:limit-reached"
+    assert api.do(world.journal.thread(ANN, thread_id_of(ANN, "chat-1"))) is None
+    call = api.do(world.journal.call(ANN, run.id, waiting.key))
+    assert call is not None
+    assert call.decision is None
+    assert resumed(api, "nothing")["statusCode"] == 204
+    api.do(world.runtime.leases.release(leases[0]))
+    assert chat(api, HELLO)["statusCode"] == 200
 
 
 def test_a_function_that_cannot_stream_says_so(api: Api) -> None:

@@ -11,6 +11,11 @@ from layover.runs.read import Pace
 from layover.values.runs.event import Event
 from layover.values.runs.run import Status
 
+BROKEN_OFF = (
+    "the stream ended before the answer; a run that is not over goes on: reload to follow it"
+)
+"""The error of an answer whose stream ends early: after its longest time, with the caller's token or thread,
+and for a caller with too many requests that wait."""
 _QUIET_LOOKS = 3
 """Looks without news after which a run with a waiting call does nothing else."""
 
@@ -41,6 +46,10 @@ class Translation(Protocol):
         """Return the end of an answer whose run is over."""
         ...
 
+    def break_off(self, message: str) -> bytes:
+        """Return the end of an answer that the rest of is missing, with the reason."""
+        ...
+
 
 async def answer(
     runtime: Runtime,
@@ -53,7 +62,7 @@ async def answer(
     closing: Callable[[], Awaitable[bytes]] | None = None,
 ) -> AsyncGenerator[bytes, None]:
     """Yield the frames of the run's events after this seq; an empty piece if there are none. `closing`:
-    frames just before the end of the run."""
+    frames just before the end of the run. Every answer has an end: that of its run, its rest, or an error."""
     yield translation.begin()
     quiet, went_on = 0, after == 0
     looks = follow(runtime, owner, run_id, 0, until, pace)
@@ -73,10 +82,11 @@ async def answer(
                 yield translation.end()
                 return
             quiet = 0 if events else quiet + 1
-            is_asking = translation.waiting and not translation.running
-            if quiet >= _QUIET_LOOKS and is_asking and await _is_suspended(runtime, owner, run_id):
+            if quiet >= _QUIET_LOOKS and await _waits(runtime, owner, run_id, translation):
                 yield translation.rest()
                 return
+    waits = await _waits(runtime, owner, run_id, translation)
+    yield translation.rest() if waits else translation.break_off(BROKEN_OFF)
 
 
 async def last_suspension_seq(
@@ -105,6 +115,9 @@ async def _last_seq(
         last = page.last_seq
 
 
-async def _is_suspended(runtime: Runtime, owner: str, run_id: str) -> bool:
+async def _waits(runtime: Runtime, owner: str, run_id: str, translation: Translation) -> bool:
+    """Return whether the run does nothing but wait for a person."""
+    if not translation.waiting or translation.running:
+        return False
     meta = await runtime.journal.run(owner, run_id)
     return meta is None or meta.shown_status is Status.SUSPENDED

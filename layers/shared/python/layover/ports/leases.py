@@ -18,8 +18,10 @@ class Leases(Protocol):
         """Give the lease back; repeatable. Raises RetryableError."""
         ...
 
-    async def list_leases(self, owner: str, kind: LeaseKind, now: datetime) -> tuple[Lease, ...]:
-        """Return an owner's leases, in no order."""
+    async def list_leases(
+        self, owner: str | None, kind: LeaseKind, now: datetime
+    ) -> tuple[Lease, ...]:
+        """Return an owner's leases, or those that count for all users (None), in no order."""
         ...
 
 
@@ -33,6 +35,8 @@ class NoLeases:
     async def release(self, lease: Lease) -> None:
         """Do nothing."""
 
-    async def list_leases(self, owner: str, kind: LeaseKind, now: datetime) -> tuple[Lease, ...]:
+    async def list_leases(
+        self, owner: str | None, kind: LeaseKind, now: datetime
+    ) -> tuple[Lease, ...]:
         """Return none."""
         return ()

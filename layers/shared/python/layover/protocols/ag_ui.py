@@ -58,6 +58,11 @@ class AgUiRun:
         outcome = {"type": "interrupt", "interrupts": interrupts}
         yield {"type": "RUN_FINISHED", **self._ids, "outcome": outcome}
 
+    def break_off(self, message: str) -> Iterator[AgUiEvent]:
+        """Return the end of an answer that the rest of is missing."""
+        yield from self._end_step()
+        yield {"type": "RUN_ERROR", "message": message, "code": "stream-ended"}
+
     def events(self, event: Event) -> Iterator[AgUiEvent]:
         """Return an event as AG-UI's. Of sub-agents only waiting calls and their outcomes are shown."""
         if event.agent_path and event.type != "tool-call-suspended":

@@ -82,6 +82,11 @@ class UiMessage:
             yield {"type": "finish-step"}
         yield {"type": "finish", "finishReason": "tool-calls"}
 
+    def break_off(self, message: str) -> Iterator[Chunk]:
+        """Return the end of an answer that the rest of is missing."""
+        yield from self._close()
+        yield {"type": "error", "errorText": message}
+
     def chunks(self, event: Event) -> Iterator[Chunk]:
         """Return the chunks that the event adds to the message."""
         if event.agent_path and event.type != "tool-call-suspended":

@@ -1,18 +1,21 @@
 """Requests that wait. Each occupies an environment of `api`: a user may hold some of them, all users together
 not all. A request that may not wait is answered at once."""
 
+import asyncio
 import logging
 import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
 
-from layover.errors import RetryableError
+from layover.errors import LimitReached, RetryableError
 from layover.ports import Runtime
 from layover.values.lease import Lease, LeaseKind
 
 LEASE_LIVES = timedelta(seconds=35)
 """No request waits longer: API Gateway gives up after 30 s."""
+_PATIENCE = timedelta(seconds=5)
+"""The time after which a refused client may ask again: a guess, since streams end when they end."""
 _ID_BYTES = 4
 logger = logging.getLogger("layover")
 
@@ -38,6 +41,19 @@ async def place_to_wait(
     finally:
         for one in held:
             await _release(runtime, one)
+
+
+async def check_place_to_stream(runtime: Runtime, owner: str) -> None:
+    """Raise LimitReached if a stream of this owner would end at once. A place may be gone a moment later."""
+    settings, now = runtime.settings, runtime.clock.now()
+    own, all_streams = await asyncio.gather(
+        runtime.leases.list_leases(owner, LeaseKind.WAIT, now),
+        runtime.leases.list_leases(None, LeaseKind.STREAM, now),
+    )
+    if len(own) >= settings.max_user_waits:
+        raise LimitReached(f"{len(own)} requests of this user wait already", _PATIENCE)
+    if len(all_streams) >= settings.max_waits:
+        raise LimitReached("too many streams are open", _PATIENCE)
 
 
 async def _taken(runtime: Runtime, lease: Lease, most: int, held: list[Lease]) -> bool:

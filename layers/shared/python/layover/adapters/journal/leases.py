@@ -47,7 +47,9 @@ class TableLeases:
         """See `ports.Leases`."""
         await self._drop(lease.owner, lease.kind, _element(lease))
 
-    async def list_leases(self, owner: str, kind: LeaseKind, now: datetime) -> tuple[Lease, ...]:
+    async def list_leases(
+        self, owner: str | None, kind: LeaseKind, now: datetime
+    ) -> tuple[Lease, ...]:
         """See `ports.Leases`."""
         item = await self._table.get(_partition(owner), kind.value) or {}
         found = (_lease(owner, kind, element) for element in item.get("held", ()))

@@ -1,0 +1,132 @@
+"""Answers of chats whose stream ends before their run: none looks like a complete one."""
+
+import json
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from functions.api.routes_ag_ui import AgUiFrames
+from functions.api.routes_chat import UiFrames
+from layover.chat.answers import BROKEN_OFF, answer
+from layover.protocols.ag_ui import AgUiRun
+from layover.protocols.ui_messages import UiMessage
+from layover.runs.follow import STREAM_LIVES
+from layover.threads import threads
+from layover.values.lease import Lease, LeaseKind
+from layover.values.runs.event import TextDelta, ToolCallSuspended, TurnStart
+from layover.values.runs.run import SuspensionKind
+from support.worlds.services import ANN, ManualPace
+from support.worlds.sockets import SocketBench
+
+HALF_A_MINUTE = timedelta(seconds=30)
+
+
+@pytest.fixture
+def world() -> SocketBench:
+    return SocketBench()
+
+
+async def ui(world: SocketBench, run_id: str, **more: Any) -> list[Any]:
+    """The data of an answer for `useChat`."""
+    return await data(world, run_id, UiFrames(UiMessage(run_id, "t")), **more)
+
+
+async def ag_ui(world: SocketBench, run_id: str, **more: Any) -> list[Any]:
+    """The data of an answer for AG-UI."""
+    return await data(world, run_id, AgUiFrames(AgUiRun("t", "r", run_id)), **more)
+
+
+async def data(world: SocketBench, run_id: str, translation: Any, **more: Any) -> list[Any]:
+    pace = more.pop("pace", None) or ManualPace().pace
+    looks = answer(world.runtime, ANN, run_id, translation, pace=pace, **more)
+    whole = b"".join([piece async for piece in looks]).decode()
+    blocks = [block.removeprefix("data: ") for block in whole.split("\n\n") if block]
+    return [each if each == "[DONE]" else json.loads(each) for each in blocks]
+
+
+def ask(world: SocketBench) -> ToolCallSuspended:
+    """The event of a call that waits."""
+    now = world.clock.now()
+    return ToolCallSuspended(
+        at=now,
+        tool_call_id="c1",
+        tool_name="refund",
+        args={},
+        kind=SuspensionKind.APPROVAL,
+        payload={},
+        resume_schema={},
+        attempt=1,
+        agent_path=("support",),
+        requested_at=now,
+    )
+
+
+async def hold_all_places(world: SocketBench) -> None:
+    """As many requests of ANN wait as may."""
+    now, most = world.clock.now(), world.runtime.settings.max_user_waits
+    for n in range(most):
+        lease = Lease(ANN, LeaseKind.WAIT, str(n), now + timedelta(minutes=1))
+        assert await world.runtime.leases.take(lease, most, now)
+
+
+async def test_an_answer_that_no_place_is_left_for_ends_with_an_error(world: SocketBench) -> None:
+    run_id = (await world.running()).snapshot.meta.id
+    await hold_all_places(world)
+    assert (await ui(world, run_id))[-2:] == [{"type": "error", "errorText": BROKEN_OFF}, "[DONE]"]
+    end = (await ag_ui(world, run_id))[-1]
+    assert (end["type"], end["message"]) == ("RUN_ERROR", BROKEN_OFF)
+
+
+async def test_an_answer_that_outlives_its_stream_or_token_ends_with_an_error(
+    world: SocketBench,
+) -> None:
+    run_id = (await world.running()).snapshot.meta.id
+    for until, seconds in (
+        (None, STREAM_LIVES.total_seconds()),
+        (world.clock.now() + HALF_A_MINUTE, HALF_A_MINUTE.total_seconds()),
+    ):
+        paced = ManualPace()
+        found = await ui(world, run_id, until=until, pace=paced.pace)
+        assert [each["type"] for each in found[:-1]][-1] == "error"
+        assert found[-1] == "[DONE]"
+        assert sum(paced.slept) == pytest.approx(seconds)
+
+
+async def test_an_error_ends_the_step_before_it(world: SocketBench) -> None:
+    log = await world.running()
+    now = world.clock.now()
+    log.emit(TurnStart(at=now, step=1), TextDelta(at=now, step=1, text="hel"))
+    await log.flush()
+    await hold_all_places(world)
+    found = await ag_ui(world, log.snapshot.meta.id)
+    assert [each["type"] for each in found] == [
+        "RUN_STARTED",
+        "STEP_STARTED",
+        "TEXT_MESSAGE_START",
+        "TEXT_MESSAGE_CONTENT",
+        "TEXT_MESSAGE_END",
+        "STEP_FINISHED",
+        "RUN_ERROR",
+    ]
+    types = [each["type"] for each in (await ui(world, log.snapshot.meta.id))[:-1]]
+    assert types == ["start", "start-step", "text-start", "text-delta", "text-end", "error"]
+
+
+async def test_an_answer_whose_thread_is_deleted_ends_with_an_error(world: SocketBench) -> None:
+    meta = (await world.running()).snapshot.meta
+    await threads.delete(world.runtime, ANN, meta.thread_id)
+    assert (await ui(world, meta.id))[-2]["type"] == "error"
+
+
+async def test_an_answer_whose_run_waits_asks_though_no_place_is_left(world: SocketBench) -> None:
+    run = await world.run((await world.thread()).id)
+    log = await world.take(run.id)
+    step = await world.step(log, "one moment", ("c1", "refund", {}))
+    await world.suspend(log, step, "c1")
+    log.emit(ask(world))
+    await log.flush()
+    await hold_all_places(world)
+    found = await ui(world, run.id)
+    assert found[-2:] == [{"type": "finish", "finishReason": "tool-calls"}, "[DONE]"]
+    assert (await ag_ui(world, run.id))[-1]["outcome"]["type"] == "interrupt"
