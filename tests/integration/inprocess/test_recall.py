@@ -50,7 +50,9 @@ class Chat:
 
     def __init__(self, embedder: Any, recall: SemanticRecall | None, **memory: Any) -> None:
         self.model = ScriptedModel(lambda prompt: say("fine"))
-        options = {"last_messages": 2, "titles": False, **memory}
+        options = {"titles": False, **memory}
+        if "token_buffer" not in memory:
+            options.setdefault("last_messages", 2)
         self.agent = Agent("helper", memory=Memory(semantic_recall=recall, **options))
         runtime = in_memory_runtime(self.agent, model=self.model, embedder=embedder)
         self.agent.runtime = runtime

@@ -3,9 +3,11 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 
 from layover import (
     Agent,
@@ -18,6 +20,7 @@ from layover import (
     ToolContext,
     tool,
 )
+from layover.engine.dependencies import made
 from layover.testing import ScriptedModel, call, calls, say
 from layover.values.deployment.settings import Settings
 from layover.values.runs.run import Status
@@ -241,3 +244,60 @@ async def test_an_override_gives_a_value_instead() -> None:
 def test_what_makes_nothing_is_refused() -> None:
     with pytest.raises(DefinitionError, match="agent 'a': deps"):
         Agent("a", deps=Shop("made already"))  # type: ignore[arg-type]
+
+
+@dataclass
+class Address:
+    url: str = "http://db"
+    pool: int = 2
+
+
+@dataclass
+class Tuned:
+    pool: int = 2
+    settings: Settings | None = None
+
+
+class Model(BaseModel):
+    url: str = "http://db"
+
+
+def later(*, settings: Settings) -> Settings:
+    return settings
+
+
+@pytest.mark.parametrize(
+    ("make", "expected"),
+    [
+        (Address, Address()),
+        (Tuned, Tuned(settings=Settings())),
+        (Model, Model()),
+        (dict, {}),
+        (later, Settings()),
+        (lambda *anything: anything, ()),
+        (lambda settings=None: settings, Settings()),
+        (lambda s: s, Settings()),
+    ],
+    ids=["defaults", "by-name", "pydantic", "builtin", "keyword", "any", "named", "required"],
+)
+async def test_settings_go_where_they_are_wanted(make: Any, expected: Any) -> None:
+    assert await made(make, Settings()) == expected
+
+
+async def test_none_replaces_what_a_factory_makes() -> None:
+    def fails() -> None:
+        raise AssertionError("it is replaced")
+
+    seen: list[Any] = []
+
+    @tool
+    def look(ctx: ToolContext) -> str:
+        """Look."""
+        seen.append(ctx.deps)
+        return "x"
+
+    agent = Agent("a", tools=[look], deps=fails)
+    with agent.override(model=ScriptedModel([call("look"), say("ok")]), deps=None):
+        result = await agent.generate("hi")
+    assert (result.text, seen) == ("ok", [None])
+    assert agent.deps is fails

@@ -368,6 +368,17 @@ async def test_a_copy_that_cannot_be_fails_the_run() -> None:
     assert run.error.message.endswith("it returned a ModelResponse with invalid fields: text")
 
 
+async def test_a_wrong_field_is_named_once() -> None:
+    class Wrong(Hook):
+        def before_model(self, ctx: Any, request: ModelRequest) -> ModelRequest:
+            return request.model_copy(update={"messages": ({}, {}), "model": 3})
+
+    _, world = bench([Wrong()], say("ok"))
+    run = await world.go()
+    assert run.error is not None
+    assert run.error.message.endswith("a ModelRequest with invalid fields: model, messages")
+
+
 # The end
 
 

@@ -1,12 +1,23 @@
 """Sub-agents: what a run tells of them, what they wait for, what they cost, and how they end."""
 
+import json
 import math
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from layover import Agent, Limits, Memory, ModelSettings, ToolContext, WorkingMemory, tool
+from layover import (
+    Agent,
+    Hook,
+    HookContext,
+    Limits,
+    Memory,
+    ModelSettings,
+    ToolContext,
+    WorkingMemory,
+    tool,
+)
 from layover.adapters.inmemory.model import ScriptedModel, call, calls, fail, say
 from layover.errors import DecisionAlreadyMade, DecisionInvalid, NotFound
 from layover.runs.cancel import cancel
@@ -480,3 +491,77 @@ async def test_a_sub_agent_without_memory_has_none_of_its_memorys_settings() -> 
     await bench.go()
     child = bench.model.prompts[1]
     assert (child.tools, [m.text for m in child.messages]) == ((), ["go"])
+
+
+# What a caller's model reads of an end that is none
+
+
+async def test_a_sub_agent_at_its_last_iteration_says_so() -> None:
+    script: Script = {
+        "top": [ASKED, say("all done")],
+        "desk": [call("look", tool_call_id=f"l{n}", n=n) for n in range(5)],
+    }
+    desk = Desk(script, desk={"max_iterations": 2})
+    run = await desk.bench.go()
+    assert run.text == "all done"
+    expected = {"result": "", "finish_reason": "max-iterations"}
+    assert result_of(run.messages[1]).result == expected
+    assert json.loads(run.messages[1].model_output or "") == expected
+
+
+@pytest.mark.parametrize("reason", ["length", "content-filter"])
+async def test_a_sub_agents_answer_that_was_cut_says_so(reason: Any) -> None:
+    desk = Desk({"top": [ASKED, say("all done")], "desk": [say("half", finish_reason=reason)]})
+    run = await desk.bench.go()
+    assert result_of(run.messages[1]).result == {"result": "half", "finish_reason": reason}
+
+
+async def test_called_directly_a_sub_agent_says_so_too() -> None:
+    desk = Agent("desk", tools=[Ledger().look], max_iterations=1)
+    with desk.override(model=ScriptedModel([call("look", n=1)])):
+        assert await desk.as_tool("Pays.")(input="x") == {
+            "result": "",
+            "finish_reason": "max-iterations",
+        }
+
+
+async def test_an_output_that_a_sub_agents_hook_sets_is_its_result() -> None:
+    class Sets(Hook):
+        def at_end(self, ctx: HookContext, result: Any) -> Any:
+            return result.model_copy(update={"output": {"text": result.text, "by": "hook"}})
+
+    desk = Desk({"top": [ASKED, say("all done")], "desk": [say("paid")]}, desk={"hooks": [Sets()]})
+    run = await desk.bench.go()
+    assert result_of(run.messages[1]).result == {"result": {"text": "paid", "by": "hook"}}
+
+
+async def test_a_sub_agent_without_memory_is_not_made_to_call_a_tool_of_memory() -> None:
+    script: Script = {"top": [ASKED, say("all done")], "desk": [say("paid")]}
+    forced = {"memory": Memory(plan=True), "model_settings": ModelSettings(tool_choice="plan")}
+    desk = Desk(script, desk=forced)
+    await desk.bench.go()
+    [prompt] = [p for p in desk.bench.model.prompts if p.system == "desk"]
+    assert "plan" not in [t.name for t in prompt.tools]
+    assert prompt.settings.tool_choice is None
+
+
+async def test_a_sub_agent_keeps_a_choice_among_the_tools_that_it_has() -> None:
+    script: Script = {
+        "top": [ASKED, say("all done")],
+        "desk": [call("look", tool_call_id="l1", n=1), say("paid")],
+    }
+    desk = Desk(script, desk={"model_settings": ModelSettings(tool_choice="look")})
+    await desk.bench.go()
+    first = next(p for p in desk.bench.model.prompts if p.system == "desk")
+    assert first.settings.tool_choice == "look"
+
+
+@pytest.mark.parametrize("task", ["", "  "])
+async def test_a_sub_agent_without_a_task_is_not_begun(task: str) -> None:
+    script: Script = {"top": [call("desk", tool_call_id="d1", input=task), say("all done")]}
+    desk = Desk({**script, "desk": []})
+    run = await desk.bench.go()
+    result = result_of(run.messages[1])
+    assert result.is_error
+    assert "input" in str(result.result)
+    assert run.children == ()

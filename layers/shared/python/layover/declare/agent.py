@@ -11,6 +11,8 @@ from layover.declare.agents.driven import Driven
 from layover.declare.agents.generics import Deps, Output
 from layover.declare.agents.options import (
     check_instructions,
+    check_tools_function,
+    check_validator,
     concurrency_of,
     factory_of,
     name_of,
@@ -52,6 +54,8 @@ Tools: TypeAlias = Callable[[RunContext[Deps]], Sequence[AnyTool] | Awaitable[Se
 Made: TypeAlias = AbstractAsyncContextManager[Deps] | Awaitable[Deps] | Deps
 Factory: TypeAlias = Callable[[Settings], Made[Deps]] | Callable[[], Made[Deps]]
 """Makes an agent's dependencies."""
+_KEPT: Any = object()
+"""The agent's own factory makes its `deps`."""
 
 
 class Agent(Driven[Output], Generic[Deps, Output]):
@@ -69,9 +73,10 @@ class Agent(Driven[Output], Generic[Deps, Output]):
     around the model, the tools and the end, in this order, and may change what happens (docs/hooks.md).
     `tools`: a list, or a function of the run's context that returns one; a run keeps the names that its first
     step had. `tool_search`: above 30 tools, the model finds them by words instead of reading them all.
-    `deps(settings)`: plain, async or an async context manager; called once in a process, closed at its end;
-    every context has its value as `ctx.deps`. `runtime`: the stores and the model that the in-process methods
-    use from then on; None: in memory, with the model of the environment. Another one may be set at any time:
+    `deps`: a function, plain, async or an async context manager; called once in a process, closed at its end;
+    every context has its value as `ctx.deps`. Its parameter `settings`, or else the first positional one that
+    has no default, gets the deployment's settings. `runtime`: the stores and the model that the in-process
+    methods use from then on; None: in memory, with the model of the environment. Another one may be set at any time:
     runs that began before stay in their stores, and this agent no longer knows of them.
 
     Raises DefinitionError if it could not work as declared."""
@@ -176,6 +181,7 @@ class Agent(Driven[Output], Generic[Deps, Output]):
 
     def _check(self) -> None:
         check_instructions(self._what, self.instructions)
+        check_tools_function(self._what, self.make_tools)
         checks.flag(f"{self._what}tool_search", self.tool_search)
         checks.whole(f"{self._what}max_iterations", self.max_iterations)
         if not isinstance(self.memory, Memory):
@@ -189,11 +195,7 @@ class Agent(Driven[Output], Generic[Deps, Output]):
         self._check_tools()
         warn_of_embedded(self.name, self.hooks, self.memory)
         _ = self._output_type
-        if self.output_validator is not None and (
-            self.output is None or not callable(self.output_validator)
-        ):
-            expected = "a function of (output, ctx), beside output="
-            raise checks.fail(f"{self._what}output_validator", expected, self.output_validator)
+        check_validator(self._what, self.output, self.output_validator)
 
     def _check_tools(self) -> None:
         taken = self.built_in_tools
@@ -279,12 +281,12 @@ class Agent(Driven[Output], Generic[Deps, Output]):
         model: M,
         embedder: "Embedder | None" = None,
         clock: "Clock | None" = None,
-        deps: Any = None,
+        deps: Any = _KEPT,
     ) -> Override[M]:
         """Run this agent with this model and with empty stores in memory while a `with` lasts, for tests:
         `with shop.override(model=ScriptedModel([say("hi")])) as model:`.
 
-        `deps`: a value in place of that of the agent's own factory.
+        `deps`: a value in place of that of the agent's own factory; None, too, is one.
 
         Afterwards the agent has its `runtime`, its runs and the handlers of `on` again. Overrides nest. At
         the end, the model's `verify` is called, if it has one: its error (ScriptExhausted) fails the test,
@@ -296,7 +298,7 @@ class Agent(Driven[Output], Generic[Deps, Output]):
             stores = _wiring().in_memory_runtime
             restore = self._replace(stores(self, model=model, embedder=embedder, clock=clock))
             former = self.deps
-            if deps is not None:
+            if deps is not _KEPT:
                 self.deps = lambda: deps
 
             def undo() -> None:

@@ -25,6 +25,7 @@ class RunContext(Generic[Deps]):
     """A run as the author's functions see it: the argument of `instructions`."""
 
     run_id: str
+    """In a sub-agent: the sub-agent's own id, as in `children` of the run."""
     thread_id: str | None
     """None if the run was started without one."""
     resource_id: str
@@ -158,6 +159,7 @@ class ToolContext(Generic[Deps, Resumed]):
         deps: Deps = _NONE,
     ) -> None:
         self.run_id = run_id
+        """The run's id, in tools of sub-agents, too: approvals and files are found by it."""
         self.thread_id = thread_id
         """None if the run was started without one (`agent.generate("hi")`)."""
         self.resource_id = resource_id

@@ -4,7 +4,7 @@ import re
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from layover.declare.result import Result
 from layover.declare.schemas import checks
@@ -12,6 +12,7 @@ from layover.declare.schemas.signature import read
 from layover.declare.tool import AnyTool, Tool
 from layover.declare.tools.options import Delegate, Options
 from layover.errors import DefinitionError
+from layover.values.runs.run import FinishReason
 
 MAX_DEPTH = 5
 """Levels of sub-agents below the top agent."""
@@ -53,16 +54,32 @@ def _check(path: tuple[str, ...], agents: Sequence[Any]) -> None:
         _check(way, sub_agents(each.tools))
 
 
+def _not_blank(text: str) -> str:
+    # A message without text has no content that a provider would take.
+    if not text.strip():
+        raise ValueError("it is empty")
+    return text
+
+
+def answer_of(text: str | None, output: Any, finish_reason: FinishReason | None) -> dict[str, Any]:
+    """Return what the caller's model reads of a sub-agent's end: its output, else its text, and why it
+    stopped unless it was done."""
+    answer = {"result": text if output is None else output}
+    if finish_reason in (None, FinishReason.STOP):
+        return answer
+    return {**answer, "finish_reason": FinishReason(finish_reason).value}
+
+
 def runner(generate: Callable[[str], Awaitable[Result]]) -> Any:
     """Return the function of the tool. A run drives the agent itself, from its own journal; called directly,
     as in an author's unit test, it runs the agent in this process."""
 
     async def delegate(
-        input: Annotated[str, Field(description=_INPUT)],
+        input: Annotated[str, Field(description=_INPUT), AfterValidator(_not_blank)],
         context: Annotated[str | None, Field(description=_CONTEXT)] = None,
     ) -> dict[str, Any]:
         result = await generate(input if context is None else f"{input}\n\n{context}")
-        return {"result": result.text if result.output is None else result.output}
+        return answer_of(result.text, result.output, result.finish_reason)
 
     return delegate
 

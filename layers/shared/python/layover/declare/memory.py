@@ -128,6 +128,8 @@ class EpisodicMemory:
         if self.embedder is not None and not _embeds(self.embedder):
             raise checks.fail("EpisodicMemory.embedder", "an Embedder or None", self.embedder)
         checks.text_or_none("EpisodicMemory.embedding_model", self.embedding_model)
+        if self.embedder is not None and self.embedding_model is not None:
+            raise DefinitionError("EpisodicMemory: embedder and embedding_model exclude each other")
         checks.one_of(
             "EpisodicMemory.assistant_evidence",
             self.assistant_evidence,
@@ -215,6 +217,8 @@ class Memory:
             raise checks.fail("Memory.history", expected, self.history)
         if self.history == "none":
             self._check_no_history()
+        if self.token_buffer and self.last_messages is not None:
+            raise DefinitionError("Memory: token_buffer and last_messages exclude each other")
         if self.compaction and self.token_buffer:
             raise DefinitionError("Memory: token_buffer and compaction exclude each other")
         if self.compaction and isinstance(self.history, NodeMemory):

@@ -275,9 +275,6 @@ def tool_from_schema(
     property) or, with a single other parameter, as a dict; a `ToolContext` parameter is injected.
 
     `options`: as of `@tool`. Raises DefinitionError."""
-    known = set(Options.__dataclass_fields__) - {"delegate"}
-    if options.keys() - known:
-        raise DefinitionError(f"tool {name!r}: no options {sorted(options.keys() - known)}")
     if not callable(handler):
         raise checks.fail(f"tool {name!r}: handler", "a function", handler)
     signature = given_signature(handler, checks.tool_name("the name of a tool", name), schema)

@@ -11,6 +11,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from layover.declare.agent import Agent
+from layover.declare.agents.options import settings_for
 from layover.errors import RetryableError, RunFailed
 from layover.values.deployment.settings import Settings
 
@@ -68,7 +69,8 @@ async def _own(make: Callable[..., Any], settings: Settings, value: "asyncio.Fut
     waits."""
     async with AsyncExitStack() as stack:
         try:
-            given = make(settings) if inspect.signature(make).parameters else make()
+            args, named = settings_for(make, settings)
+            given = make(*args, **named)
             if inspect.isawaitable(given):
                 given = await given
             if hasattr(type(given), "__aenter__"):

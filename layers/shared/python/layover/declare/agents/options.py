@@ -1,11 +1,13 @@
 """Checks of the options of an agent."""
 
+import inspect
 import math
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from layover.declare.schemas import checks
 from layover.declare.tool import AnyTool
+from layover.declare.tools.options import takes
 from layover.values.runs.model_settings import OVERRIDABLE, Overridable
 from layover.values.runs.run import MAX_WINDOW
 
@@ -55,10 +57,26 @@ def name_of(name: Any) -> str:
 
 
 def check_instructions(what: str, given: Any) -> None:
-    """Raise DefinitionError for instructions that are neither a text nor a function."""
-    if not isinstance(given, str) and not callable(given):
+    """Raise DefinitionError for instructions that are neither a text nor a function of one argument."""
+    if not isinstance(given, str) and not (callable(given) and takes(given, 1)):
         expected = "a text or a function of the run's context"
         raise checks.fail(f"{what}instructions", expected, given)
+
+
+def check_tools_function(what: str, given: Any) -> None:
+    """Raise DefinitionError for a function of tools that does not take the context alone."""
+    if given is not None and not takes(given, 1):
+        raise checks.fail(
+            f"{what}tools", "a list of tools, or a function of the run's context", given
+        )
+
+
+def check_validator(what: str, output: Any, validator: Any) -> None:
+    """Raise DefinitionError for a validator that no output could be given to."""
+    if validator is None or (output is not None and callable(validator) and takes(validator, 2)):
+        return
+    expected = "a function of (output, ctx), beside output="
+    raise checks.fail(f"{what}output_validator", expected, validator)
 
 
 def tools_of(what: str, tools: Any) -> tuple[AnyTool, ...]:
@@ -78,9 +96,40 @@ def overridable_of(what: str, names: Any) -> frozenset[Overridable]:
 
 def factory_of(what: str, given: Any) -> Callable[..., Any] | None:
     """Return the function that makes a value, or None. Raises DefinitionError."""
-    if given is not None and not callable(given):
-        raise checks.fail(what, "a function of the settings", given)
-    return cast("Callable[..., Any] | None", given)
+    if given is None:
+        return None
+    if not callable(given) or not _can_make(given):
+        raise checks.fail(what, "a function of the settings, or of nothing", given)
+    return cast("Callable[..., Any]", given)
+
+
+def _can_make(make: Callable[..., Any]) -> bool:
+    args, kwargs = settings_for(make, None)
+    try:
+        inspect.signature(make).bind(*args, **kwargs)
+    except TypeError:
+        return False
+    except ValueError:  # a builtin without a signature
+        return True
+    return True
+
+
+def settings_for(make: Callable[..., Any], settings: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return the arguments of a factory: the settings for a parameter of that name, else for the first
+    positional one without a default, else nothing."""
+    try:
+        parameters = inspect.signature(make).parameters
+    except (TypeError, ValueError):
+        return (), {}
+    named = parameters.get("settings")
+    if named is not None and named.kind in (named.POSITIONAL_OR_KEYWORD, named.KEYWORD_ONLY):
+        return (), {"settings": settings}
+    first = next(iter(parameters.values()), None)
+    positional = first is not None and first.kind in (
+        first.POSITIONAL_ONLY,
+        first.POSITIONAL_OR_KEYWORD,
+    )
+    return ((settings,), {}) if positional and first and first.default is first.empty else ((), {})
 
 
 def concurrency_of(what: str, value: Any) -> int:

@@ -47,9 +47,15 @@ class Options:
     handoff: str | None = None
 
 
+_DECLARED = frozenset(Options.__dataclass_fields__) - {"delegate", "handoff"}
+"""The options that authors give."""
+
+
 def options_of(name: str, signature: Signature, given: dict[str, Any]) -> Options:
     """Return the options as they were given, once they are checked. Raises DefinitionError."""
     what = f"tool {name!r}: "
+    if unknown := sorted(given.keys() - _DECLARED):
+        raise DefinitionError(f"{what}no options {unknown}")
     given["timeout"] = checks.duration(f"{what}timeout", given.get("timeout"))
     given["expires_after"] = checks.duration(
         f"{what}expires_after", given.get("expires_after"), most=_LONGEST_WAIT

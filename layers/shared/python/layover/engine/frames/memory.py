@@ -26,7 +26,17 @@ def as_sub_agent(agent: Agent, caller: Agent, *, memory: bool) -> Agent:
     plain.tools = [tool for tool in agent.tools if tool.handoff is None]
     if not memory:
         plain.memory = Memory()
+    plain.model_settings = _without_missing(plain)
     return plain
+
+
+def _without_missing(agent: Agent) -> ModelSettings:
+    """Return the agent's settings, without a `tool_choice` whose tool it does not have here."""
+    choice = agent.model_settings.tool_choice
+    names = {tool.name for tool in agent.tools} | agent.built_in_tools
+    if choice in (None, "auto", "none", "required") or choice in names:
+        return agent.model_settings
+    return agent.model_settings.model_copy(update={"tool_choice": None})
 
 
 def empty_input(state: RunState, settings: ModelSettings) -> TurnInput:

@@ -5,6 +5,7 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from layover.declare.agent import Agent
+from layover.declare.delegate import answer_of
 from layover.declare.tools.options import Delegate
 from layover.engine.frames.briefing import briefing
 from layover.engine.progress import OutOfTime, Over, Progress, Suspended
@@ -72,7 +73,9 @@ class NestedRuns:
     def _answered(self, agent: Agent, state: RunState, child: ChildRun, over: Over) -> Settled:
         steps = state.steps
         text = next((s.message.text for s in reversed(steps) if s.message.text), "")
-        result = {"result": text if agent.output is None else over.output}
+        # An agent with `output=` that was cut off has no output, and its text is none.
+        said = None if agent.output is not None else text
+        result = answer_of(said, over.output, over.finish_reason)
         ended = {
             "status": over.status,
             "finish_reason": over.finish_reason,
