@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from layover import Agent, ModelSettings, tool
+from layover import Agent, Hook, HookContext, ModelSettings, Refuse, ToolCall, tool
 from layover.adapters.inmemory.model import ScriptedModel, call, calls, say
 from layover.errors import DefinitionError, ModelError
 from layover.values.deployment.settings import Settings
@@ -13,7 +13,7 @@ from layover.values.prompt import Prompt
 from layover.values.runs.model_settings import OVERRIDABLE, Overridable, RunChoice
 from layover.values.runs.run import OnBusy, Status
 from layover.values.runs.views import Run
-from support.worlds.runs import Bench, Power, answers_of, types
+from support.worlds.runs import Bench, Power, answers_of, seen, types
 
 SCRIPT: dict[str, list[Any]] = {
     "front": [call("transfer_to_billing", tool_call_id="t1"), say("never")],
@@ -233,3 +233,86 @@ async def test_sub_agents_of_the_other_agent_get_what_is_left_of_a_choice() -> N
 def turns(bench: Bench) -> list[Prompt]:
     """The prompts of agents."""
     return [p for p in bench.model.prompts if p.task == "turn"]
+
+
+@pytest.mark.parametrize("width", [1, 2])
+async def test_of_two_hand_offs_in_one_step_the_second_is_not_done(width: int) -> None:
+    one, two = Agent("one", instructions="one"), Agent("two", instructions="two")
+    front = Agent("front", instructions="front", handoffs=[one, two], tool_concurrency=width)
+    step = calls(call("transfer_to_two"), call("transfer_to_one"))
+    bench = Bench(front, answers_of({"front": [step], "two": [say("never"), say("hi")]}))
+    bench.agents |= {"one": one, "two": two}
+    run = await bench.go()
+    first, second = seen(bench.model.prompts[1])
+    assert (run.text, run.agent) == ("hi", "two")
+    assert first == "two has the conversation from here on"
+    assert "Not done" in second
+    assert "transfer_to_two" in second
+
+
+@tool
+def note() -> str:
+    """Note."""
+    return "noted"
+
+
+class Refuses(Hook):
+    """Refuses the hand-off to `two`."""
+
+    async def before_tool(self, ctx: HookContext, call: ToolCall) -> Refuse | None:
+        return Refuse("not two") if call.tool_name == "transfer_to_two" else None
+
+
+async def test_a_second_hand_off_takes_nothing_where_the_first_was_refused() -> None:
+    one, two = Agent("one", instructions="one"), Agent("two", instructions="two")
+    front = Agent("front", instructions="front", handoffs=[one, two], hooks=[Refuses()])
+    step = calls(call("transfer_to_two"), call("transfer_to_one"))
+    script = [step, call("transfer_to_one"), say("hi")]
+    with front.override(model=ScriptedModel(script)) as model:
+        await front.generate("hi")
+    assert [p.system for p in model.turns] == ["front", "front", "one"]
+    assert "Not done" in seen(model.turns[1])[1]
+
+
+def test_tools_that_are_set_later_leave_the_hand_offs() -> None:
+    billing = Agent("billing")
+    front = Agent("front", handoffs=[billing])
+    front.tools = [note]
+    assert [t.name for t in front.tools] == ["note", "transfer_to_billing"]
+    front.tools = front.tools[:1]
+    assert [t.name for t in front.tools] == ["note", "transfer_to_billing"]
+    billing.tools = front.tools
+    assert [t.name for t in billing.tools] == ["note"]
+    front.handoffs = []
+    assert [t.name for t in front.tools] == ["note"]
+
+
+def test_hand_offs_that_cannot_be_leave_the_agent_as_it_was() -> None:
+    other = Agent("other")
+    front = Agent("front", handoffs=[Agent("billing")], tools=[note])
+    with pytest.raises(DefinitionError, match="another tool"):
+        front.handoffs = [other, Agent("other")]
+    assert [a.name for a in front.handoffs] == ["billing"]
+    assert [t.name for t in front.tools] == ["note", "transfer_to_billing"]
+
+
+async def test_a_hand_off_may_be_the_call_that_is_forced() -> None:
+    billing = Agent("billing")
+    forced = ModelSettings(tool_choice="transfer_to_billing")
+    front = Agent("front", handoffs=[billing], model_settings=forced)
+    with front.override(model=ScriptedModel([call("transfer_to_billing"), say("hi")])) as model:
+        await front.generate("hi")
+    assert model.turns[0].settings.tool_choice == "transfer_to_billing"
+    with pytest.raises(DefinitionError, match="tool_choice"):
+        front.handoffs = []
+
+
+async def test_a_sub_agent_is_not_forced_to_hand_over() -> None:
+    forced = ModelSettings(tool_choice="transfer_to_other", seed=7)
+    sub = Agent("sub", instructions="sub", handoffs=[Agent("other")], model_settings=forced)
+    top = Agent("top", instructions="top", tools=[sub.as_tool("x")])
+    script = {"top": [call("sub", input="a"), say("end")], "sub": [say("done")]}
+    bench = Bench(top, answers_of(script))
+    assert (await bench.go()).text == "end"
+    asked = turns(bench)[1].settings
+    assert (asked.tool_choice, asked.seed) == (None, 7)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from layover import Agent, DefinitionError, RunContext, tool
+from layover import Agent, DefinitionError, ModelSettings, RunContext, tool
 from layover.engine.tools.search import find_tools
 from layover.testing import call, say
 from layover.values.runs.run import Status
@@ -98,6 +98,39 @@ async def test_a_function_that_gives_no_tools_fails_the_run(given: Any, told: st
     assert run.status is Status.FAILED
     assert run.error is not None
     assert told in run.error.message
+
+
+async def test_a_tool_that_a_function_gives_may_be_forced() -> None:
+    forced = ModelSettings(tool_choice="look")
+    agent = Agent("a", model="m", tools=lambda ctx: [named("look")], model_settings=forced)
+    bench = Bench(agent, [call("look"), say("ok")])
+    assert (await bench.go()).status is Status.SUCCESS
+    assert [p.settings.tool_choice for p in bench.model.prompts] == ["look", "auto"]
+
+
+async def test_a_run_that_is_not_given_the_forced_tool_fails_before_its_model_is_asked() -> None:
+    forced = ModelSettings(tool_choice="look")
+    agent = Agent("a", model="m", tools=lambda ctx: [named("see")], model_settings=forced)
+    bench = Bench(agent, [say("never")])
+    run = await bench.go()
+    assert run.error is not None
+    assert "tool_choice names no tool of it: 'look'" in run.error.message
+    assert bench.model.prompts == []
+
+
+async def test_a_forced_tool_that_is_gone_later_does_not_matter() -> None:
+    names = ["look", "pay"]
+
+    def tools(ctx: RunContext) -> list[Any]:
+        return [named(name, needs_approval=name == "pay") for name in names]
+
+    forced = ModelSettings(tool_choice="look")
+    agent = Agent("a", model="m", tools=tools, model_settings=forced)
+    bench = Bench(agent, [call("look"), call("pay", tool_call_id="c1"), say("ok")])
+    run = await bench.go()
+    names.remove("look")
+    assert await bench.answer(run.id, "c1", "approve") == "over"
+    assert (await bench.run(run.id)).status is Status.SUCCESS
 
 
 def test_a_single_tool_is_no_function_that_gives_tools() -> None:

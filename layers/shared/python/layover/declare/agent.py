@@ -130,7 +130,7 @@ class Agent(Driven[Output], Generic[Deps, Output]):
         self._replaced: list[Any] = []
         self._handlers = []
         self._check()
-        self.handoffs = handoffs
+        self.handoffs = handoffs  # which checks the tools: all of them are there now
 
     def __repr__(self) -> str:
         return f"<Agent {self.name}>"
@@ -147,13 +147,17 @@ class Agent(Driven[Output], Generic[Deps, Output]):
 
     @property
     def tools(self) -> tuple[AnyTool, ...]:
-        """The tools that its model may call, sub-agents among them. Setting it raises DefinitionError for
-        tools that could not work."""
+        """The tools that its model may call, sub-agents and hand-offs among them. Setting it leaves the
+        hand-offs as they are, and raises DefinitionError for tools that could not work."""
         return self._tools
 
     @tools.setter
     def tools(self, tools: Sequence[AnyTool]) -> None:
-        former, self._tools = self._tools, tools_of(self._what, tools)
+        given = [tool for tool in tools_of(self._what, tools) if not _hands_over(tool)]
+        self._replace_tools((*given, *filter(_hands_over, self._tools)))
+
+    def _replace_tools(self, tools: Sequence[AnyTool]) -> None:
+        former, self._tools = self._tools, tuple(tools)
         try:
             self._check_tools()
         except DefinitionError:
@@ -170,8 +174,8 @@ class Agent(Driven[Output], Generic[Deps, Output]):
     def handoffs(self, agents: Sequence["Agent"]) -> None:
         if not all(isinstance(a, Agent) and a.name != self.name for a in agents):
             raise checks.fail(f"{self._what}handoffs", "a list of other agents", agents)
-        own = [tool for tool in self._tools if tool.handoff is None]
-        self.tools = (*own, *(handoff_tool(a.name) for a in agents))
+        own = [tool for tool in self._tools if not _hands_over(tool)]
+        self._replace_tools((*own, *(handoff_tool(a.name) for a in agents)))
         self._handoffs = tuple(agents)
         warn_of_handoffs(self.name, self.hooks, agents)
 
@@ -192,7 +196,6 @@ class Agent(Driven[Output], Generic[Deps, Output]):
             raise checks.fail(
                 f"{self._what}model_settings", "ModelSettings(...)", self.model_settings
             )
-        self._check_tools()
         warn_of_embedded(self.name, self.hooks, self.memory)
         _ = self._output_type
         check_validator(self._what, self.output, self.output_validator)
@@ -207,10 +210,16 @@ class Agent(Driven[Output], Generic[Deps, Output]):
                 whose = "memory's own tool" if each.name in taken else "another tool"
                 raise DefinitionError(f"{self._what}{whose} is called {each.name!r}, too")
             names.add(each.name)
-        forced = self.model_settings.tool_choice
-        if forced is not None and forced not in names | {"auto", "none", "required"}:
-            raise DefinitionError(f"{self._what}tool_choice names no tool of it: {forced!r}")
+        if self.make_tools is None:  # else a run's tools are known when it begins
+            self.check_tool_choice()
         check_sub_agents(self.name, self._tools)
+
+    def check_tool_choice(self) -> None:
+        """Raise DefinitionError if the model has to call a tool that this agent does not have."""
+        names = {"auto", "none", "required", *self.built_in_tools, *(t.name for t in self.tools)}
+        forced = self.model_settings.tool_choice
+        if forced is not None and forced not in names:
+            raise DefinitionError(f"{self._what}tool_choice names no tool of it: {forced!r}")
 
     @property
     def built_in_tools(self) -> frozenset[str]:
@@ -326,6 +335,10 @@ class Agent(Driven[Output], Generic[Deps, Output]):
                 self.__dict__["_driver"] = driver
 
         return restore
+
+
+def _hands_over(tool: Any) -> bool:
+    return isinstance(tool, Tool) and tool.handoff is not None
 
 
 def _wiring() -> Any:

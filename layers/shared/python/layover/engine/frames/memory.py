@@ -21,9 +21,11 @@ def as_sub_agent(agent: Agent, caller: Agent, *, memory: bool) -> Agent:
     """Return the same agent as one that answers its caller. A sub-agent cannot hand the conversation over,
     and without memory it sees its briefing alone. Hooks of its caller that are `everywhere` are its own,
     too."""
-    plain = copy(agent)
+    plain, forced = copy(agent), agent.model_settings.tool_choice
     plain.hooks = inherited_hooks(caller.hooks, agent.hooks)
-    plain.tools = [tool for tool in agent.tools if tool.handoff is None]
+    if any(tool.name == forced and tool.handoff is not None for tool in agent.tools):
+        plain.model_settings = agent.model_settings.for_sub_agent()
+    plain.handoffs = ()
     if not memory:
         plain.memory = Memory()
     plain.model_settings = _without_missing(plain)

@@ -49,8 +49,11 @@ async def with_made_tools(agent: Agent, state: RunState, given: TurnInput) -> Tu
     base = given.base
     about = run_context(agent, state.meta, state.run_id, base.as_of, base.metadata)
     tools = await tools_of(agent, about, base.tools)
-    with_tools(agent, tools)  # tools that the agent cannot have fail the run here, before it begins
+    complete = with_tools(
+        agent, tools
+    )  # tools that it cannot have fail the run here, before it begins
     if base.tools is None and tools is not None:
+        _check_tool_choice(complete)
         base = base.model_copy(update={"tools": tuple(tool.name for tool in tools)})
     return replace(given, tools=tools, base=base)
 
@@ -62,10 +65,17 @@ def with_tools(agent: Agent, tools: Sequence[AnyTool] | None) -> Agent:
         return agent
     complete = copy(agent)
     try:
-        complete.tools = (*tools, *(t for t in agent.tools if t.handoff is not None))
+        complete.tools = tools
     except DefinitionError as error:
         raise RunFailed(error.message, type="DefinitionError") from error
     return complete
+
+
+def _check_tool_choice(agent: Agent) -> None:
+    try:
+        agent.check_tool_choice()
+    except DefinitionError as error:
+        raise RunFailed(error.message, type="DefinitionError") from error
 
 
 async def agent_at(runtime: Runtime, top: Agent, state: RunState, path: str) -> Agent | None:

@@ -1,6 +1,7 @@
-"""Limits on the calls of a tool in a run, and on its requests for another attempt. Both are counted from the
-journal, so every process that goes on with the run counts the same."""
+"""Limits on the calls of a tool in a run, on its requests for another attempt, and on a step's hand-offs. All
+are counted from the journal, so every process that goes on with the run counts the same."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from layover.declare.tool import AnyTool
@@ -23,6 +24,22 @@ def within_limit(ready: Ready | Settled, state: RunState, call: CallRecord) -> R
     if call.tool_call_id not in asked[most:]:
         return ready
     return failed(f"MaxCallsReached: {call.tool_name} may be called {most} times in a run")
+
+
+def with_one_handoff(
+    ready: Ready | Settled, tools: Mapping[str, AnyTool], state: RunState, call: CallRecord
+) -> Ready | Settled:
+    """Return the call as it was prepared, or the error of a hand-off that is not the first one of its
+    step."""
+    if not isinstance(ready, Ready) or ready.tool.handoff is None:
+        return ready
+    parts = [step.message.tool_calls for step in state.steps]
+    together = next((s for s in parts if call.tool_call_id in [p.tool_call_id for p in s]), ())
+    handoffs = [p for p in together if (tool := tools.get(p.tool_name)) and tool.handoff]
+    if not handoffs or handoffs[0].tool_call_id == call.tool_call_id:
+        return ready
+    first = handoffs[0].tool_name
+    return failed(f"Not done: a step hands the conversation over once, and {first} came first")
 
 
 def with_retries_counted(

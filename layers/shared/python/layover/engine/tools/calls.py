@@ -21,7 +21,7 @@ from layover.engine.hooks.frame_hooks import FrameHooks
 from layover.engine.progress import OutOfTime
 from layover.engine.state import RunState
 from layover.engine.tools.background import started
-from layover.engine.tools.call_limits import within_limit
+from layover.engine.tools.call_limits import with_one_handoff, within_limit
 from layover.engine.tools.events import CallEvents
 from layover.engine.tools.execute import (
     Ready,
@@ -240,7 +240,8 @@ class Calls:
         return self._prepare(call, call.proposed if edited is None else edited)
 
     def _prepare(self, call: CallRecord, args: Any) -> Ready | Settled:
-        return within_limit(prepare(self._tools, call.tool_name, args), self._state, call)
+        ready = within_limit(prepare(self._tools, call.tool_name, args), self._state, call)
+        return with_one_handoff(ready, self._tools, self._state, call)
 
     def _changed(self, call: CallRecord, ready: Ready) -> dict[str, Any] | None:
         """Return the arguments as a person edited them; None if the tool gets the same ones without the

@@ -25,11 +25,13 @@ def ready_at_once(
     prepare: Callable[[CallRecord], Ready | Settled],
 ) -> dict[str, Ready]:
     """Return the calls that only have to begin: they ask no person and no code of the author's, have no limit
-    to count and no sub-agent to brief, and their arguments are valid."""
+    to count, no sub-agent to brief and no hand-off before them, and their arguments are valid."""
     found: dict[str, Ready] = {}
     for call in calls:
         tool = tools.get(call.tool_name)
         if tool is None or tool.needs_approval is not False or tool.delegate is not None:
+            continue
+        if tool.handoff is not None and any(r.tool.handoff for r in found.values()):
             continue
         if tool.options.max_calls is None and isinstance(ready := prepare(call), Ready):
             found[call.key] = ready
