@@ -76,8 +76,8 @@ class Agent(Driven[Output], Generic[Deps, Output]):
     `deps`: a function, plain, async or an async context manager; called once in a process, closed at its end;
     every context has its value as `ctx.deps`. Its parameter `settings`, or else the first positional one that
     has no default, gets the deployment's settings. `runtime`: the stores and the model that the in-process
-    methods use from then on; None: in memory, with the model of the environment. Another one may be set at any time:
-    runs that began before stay in their stores, and this agent no longer knows of them.
+    methods use from then on; None: in memory, with the model of the environment. Another one may be set at
+    any time: runs that began before stay in their stores, and this agent no longer knows of them.
 
     Raises DefinitionError if it could not work as declared."""
 
