@@ -3,11 +3,13 @@
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, Page, Route
 
 from browser.person import Person
+from functions.api.console.assets import FOLDER
 from support.chromium import launch
 from support.providers.openai import FakeOpenAI
 from support.system.folders import folder
@@ -67,3 +69,24 @@ def axe() -> str:
     if not AXE.exists():
         pytest.skip("there is no axe-core here: npm ci")
     return AXE.read_text(encoding="utf-8")
+
+
+@pytest.fixture
+def modules(chromium: Browser) -> Iterator[Page]:
+    """An empty page that imports the console's modules one by one, where markup from text is refused as in the
+    console: `modules.evaluate("import('/dom.js').then((dom) => ...)")`."""
+    page = chromium.new_page()
+    page.route("http://console.test/**", _serve)
+    page.goto("http://console.test/")
+    yield page
+    page.close()
+
+
+def _serve(route: Route) -> None:
+    path = urlsplit(route.request.url).path
+    if path == "/":
+        policy = {"content-security-policy": "require-trusted-types-for 'script'"}
+        route.fulfill(content_type="text/html", headers=policy, body='<div id="app"></div>')
+        return
+    file = FOLDER / path[1:] if path.startswith("/vendor/") else FOLDER / "page" / path[1:]
+    route.fulfill(content_type="text/javascript", body=file.read_text(encoding="utf-8"))

@@ -69,7 +69,7 @@ function Transcript({ talk, onEdit, onAgain, changed }) {
 
 function Turn({ turn, talk, live, onEdit, onAgain, changed }) {
   const [open, setOpen] = useState(false);
-  const stored = useMemo(() => viewOfMessages(turn.answer, turn.run?.children), [turn.answer, turn.run]);
+  const stored = useMemo(() => viewOfMessages(turn.answer, turn.run?.children, turn.run?.usage), [turn.answer, turn.run]);
   const busy = Boolean(talk.live);
   return html`<article class="turn">
     ${turn.input && html`<div class="asked"><div class="bubble"><${Input} message=${turn.input} /></div></div>`}
@@ -77,14 +77,14 @@ function Turn({ turn, talk, live, onEdit, onAgain, changed }) {
       <${Blocks} blocks=${(live || stored).blocks} onDecided=${changed} />
       ${live && html`<${Progress} view=${live} />`}
       ${!live && turn.run && html`<${Outcome} run=${turn.run} />`}
-      ${!live && html`<footer class="turn-foot">
-        ${turn.siblings.length > 1 && html`<${Siblings} turn=${turn} talk=${talk} busy=${busy} />`}
-        ${turn.input && html`<${IconButton} icon="again" label=${S.chat.again} disabled=${busy} onClick=${() => onAgain(turn)} />`}
-        ${turn.input && html`<${IconButton} icon="pen" label=${S.chat.edit} disabled=${busy} onClick=${() => onEdit(turn)} />`}
+      <footer class="turn-foot">
+        ${!live && turn.siblings.length > 1 && html`<${Siblings} turn=${turn} talk=${talk} busy=${busy} />`}
+        ${!live && turn.input && html`<${IconButton} icon="again" label=${S.chat.again} disabled=${busy} onClick=${() => onAgain(turn)} />`}
+        ${!live && turn.input && html`<${IconButton} icon="pen" label=${S.chat.edit} disabled=${busy} onClick=${() => onEdit(turn)} />`}
         ${turn.runId && html`<${IconButton} icon="clock" label=${S.chat.details} aria-expanded=${open ? "true" : "false"} onClick=${() => setOpen(!open)} />`}
-        ${turn.run?.usage && html`<span class="quiet small">${S.chat.tokens(tokens(turn.run.usage.total_tokens))} · ${money(turn.run.usage.cost_usd)}${turn.run.model ? ` · ${turn.run.model}` : ""}</span>`}
-      </footer>`}
-      ${open && turn.runId && html`<${Timeline} runId=${turn.runId} />`}
+        ${!live && turn.run?.usage && html`<span class="quiet small">${S.chat.tokens(tokens(turn.run.usage.total_tokens))} · ${money(turn.run.usage.cost_usd)}${turn.run.model ? ` · ${turn.run.model}` : ""}</span>`}
+      </footer>
+      ${open && turn.runId && html`<${Timeline} runId=${turn.runId} stamp=${live ? live.marks : "over"} />`}
     </div>
   </article>`;
 }

@@ -119,12 +119,12 @@ export function money(cost) {
 }
 
 export function duration(ms) {
-  const s = Math.max(0, ms) / 1000;
-  if (s < 1) return `${Math.round(ms)} ms`;
-  if (s < 60) return `${s.toFixed(1)} s`;
-  if (s < 3600) return `${Math.floor(s / 60)} min ${Math.round(s % 60)} s`;
-  if (s < 86400) return `${Math.floor(s / 3600)} h ${Math.round((s % 3600) / 60)} min`;
-  return `${Math.round(s / 86400)} d`;
+  if (ms < 999.5) return `${Math.round(Math.max(0, ms))} ms`;
+  if (ms < 59950) return `${(ms / 1000).toFixed(1)} s`;
+  const s = Math.round(ms / 1000), min = Math.round(s / 60);
+  if (s < 3600) return `${Math.floor(s / 60)} min ${s % 60} s`;
+  if (min < 1440) return `${Math.floor(min / 60)} h ${min % 60} min`;
+  return `${Math.round(min / 1440)} d`;
 }
 
 export { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState };

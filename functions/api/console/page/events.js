@@ -1,56 +1,93 @@
 /** What a run's events amount to: blocks of text, reasoning and calls, in order, with sub-agents inside the calls
- *  that asked them. Built from a log, from a live stream, or from stored messages. */
+ *  that asked them. Built from a log, from a live stream, or from stored messages. `calls` are at all depths, `runs` the
+ *  places of sub-agents by their runs' ids, `marks` counts what a timeline shows. */
 export function newView() {
-  return { blocks: [], calls: new Map(), waiting: new Map(), last: 0, step: 0, status: "running", finish: null, error: null, seen: new Set() };
+  return { blocks: [], calls: new Map(), runs: new Map(), waiting: new Map(), last: 0, marks: 0, status: "running", finish: null, error: null, seen: new Set() };
 }
 
-/** The view after one more event. Changes it in place. */
+/** The view after one more event. Changes it in place. `unplaced` is then true where only the run itself can say which
+ *  of several calls a sub-agent belongs to: `placeSubAgents`. */
 export function applyEvent(view, event) {
   if (event.seq) view.last = event.seq;
-  const path = event.agent_path?.length > 1 ? event.agent_path.slice(1) : [];
-  const kind = event.type === "tool-call-suspended" ? [] : path;
+  if (!event.type.endsWith("-delta") && event.type !== "data") view.marks += 1;
+  const path = event.agent_path?.length > 1 && event.type !== "tool-call-suspended" ? event.agent_path.slice(1) : [];
   const apply = HANDLERS[event.type];
-  if (apply) apply(view, event, scopeOf(view, kind), kind.join("/"));
+  if (apply) apply(view, event, scopeOf(view, path, event.message?.run_id));
   return view;
 }
 
-/** The view of a run that is over, from its messages and those of its sub-agents. */
-export function viewOfMessages(messages, children = []) {
+/** The view of a run that is over, from its messages and those of its sub-agents. Its usage says whose call each is. */
+export function viewOfMessages(messages, children = [], usage = null) {
   const view = newView();
   for (const message of messages) applyEvent(view, { type: "message", message });
-  const free = [...children];
-  for (const call of view.calls.values()) {
-    const n = free.findIndex((run) => run.agent === call.name);
-    if (n >= 0) call.blocks = viewOfMessages(free[n].messages, free.splice(n, 1)[0].children).blocks;
+  const callIds = new Map((usage?.sub_agents || []).map((each) => [each.run_id, each.tool_call_id]));
+  for (const run of children) {
+    const { blocks } = viewOfMessages(run.messages, run.children, run.usage);
+    const call = view.calls.get(callIds.get(run.id)) || [...view.calls.values()].find((each) => each.name === run.agent && !each.blocks.length);
+    if (call) call.blocks = blocks;
+    else view.blocks.push({ kind: "agent", name: run.agent, blocks });
   }
-  for (const run of free) view.blocks.push({ kind: "agent", name: run.agent, blocks: viewOfMessages(run.messages, run.children).blocks });
   return view;
 }
 
-function scopeOf(view, path) {
-  let blocks = view.blocks;
-  for (const name of path) {
-    const calls = blocks.filter((block) => block.kind === "call");
-    const asks = calls.filter((call) => call.status === "running");
-    const parent = asks.findLast((call) => call.name === name) || asks.at(-1) || calls.findLast((call) => call.name === name);
-    let group = parent || blocks.findLast((block) => block.kind === "agent" && block.name === name);
-    if (!group) {
-      group = { kind: "agent", name, blocks: [] };
-      blocks.push(group);
+/** Moves what sub-agents said to the calls that the run's usage names. */
+export function placeSubAgents(view, usage) {
+  view.unplaced = false;
+  for (const each of usage?.sub_agents || []) {
+    const call = view.calls.get(each.tool_call_id), group = view.runs.get(each.run_id);
+    if (call && call !== group) {
+      view.runs.set(each.run_id, call);
+      call.blocks.push(...(group?.blocks || []));
+      if (group) group.among.splice(group.among.indexOf(group), 1);
     }
-    blocks = group.blocks;
+    placeSubAgents(view, each);
   }
-  return blocks;
+}
+
+/** Where an event belongs: `{blocks, key}`, the run's own or those of a call that asked a sub-agent. Only messages say
+ *  which run they are of, so `mixed` is true where calls of one sub-agent are at work side by side. */
+function scopeOf(view, path, runId) {
+  if (!path.length) return { blocks: view.blocks, key: "" };
+  if (view.runs.has(runId)) return scopeIn(view.runs.get(runId));
+  let place = view, mixed = false;
+  const taken = new Set(runId ? view.runs.values() : []);
+  for (const name of path) {
+    const calls = place.blocks.filter((block) => block.kind === "call" && block.name === name);
+    const working = calls.filter((call) => call.status === "running" || call.background);
+    const free = working.filter((call) => !taken.has(call));
+    mixed ||= (free.length || working.length) > 1;
+    place = free.at(-1) || working.at(-1) || calls.at(-1) || groupIn(place.blocks, name);
+  }
+  if (mixed && runId) {
+    place = groupIn(view.blocks, path.at(-1), runId);
+    view.unplaced = true;
+    mixed = false;
+  }
+  if (runId) view.runs.set(runId, place);
+  return scopeIn(place, mixed);
+}
+
+const scopeIn = (place, mixed = false) => ({ blocks: place.blocks, key: place.id || place.name, mixed });
+
+/** The group of a sub-agent whose call is not known. */
+function groupIn(among, name, runId) {
+  let group = among.findLast((block) => block.kind === "agent" && block.name === name && block.id === runId);
+  if (!group) {
+    group = { kind: "agent", name, id: runId, blocks: [], among };
+    among.push(group);
+  }
+  return group;
 }
 
 function dropStep(blocks, key) {
   for (let n = blocks.length - 1; n >= 0; n -= 1) if (blocks[n].key === key && blocks[n].draft) blocks.splice(n, 1);
 }
 
-function append(blocks, kind, key, text) {
-  const last = blocks.at(-1);
-  if (last?.kind === kind && last.key === key && last.draft) last.text += text;
-  else blocks.push({ kind, key, text, draft: true });
+function append({ blocks, key, mixed }, kind, { step, text }) {
+  if (mixed) return;
+  const last = blocks.at(-1), at = `${key}#${step}`;
+  if (last?.kind === kind && last.key === at && last.draft) last.text += text;
+  else blocks.push({ kind, key: at, text, draft: true });
 }
 
 function callIn(view, blocks, id, name, args) {
@@ -75,25 +112,30 @@ function settle(call, part) {
   call.status = UNDONE[call.decision?.decision] || (part.is_error ? "failed" : refused ? "denied" : "done");
 }
 
+/** A sub-agent that worked beside the run is done. */
+function endBackground(call, { result, is_error: failed }) {
+  Object.assign(call, { background: false, result, failed, status: failed ? "failed" : "done" });
+}
+
 const HANDLERS = {
-  "turn-start": (view, event, blocks, path) => {
-    const key = `${path}#${event.step}`;
-    if (view.seen.has(key)) {
-      dropStep(blocks, key);
+  "turn-start": (view, event, { blocks, key, mixed }) => {
+    if (mixed) return;
+    const step = `${key}#${event.step}`;
+    if (view.seen.has(step)) {
+      dropStep(blocks, step);
       blocks.push({ kind: "note", note: "restarted" });
     }
-    view.seen.add(key);
-    view.thinking = true;
+    view.seen.add(step);
   },
-  "text-delta": (view, event, blocks, path) => append(blocks, "text", `${path}#${event.step}`, event.text),
-  "reasoning-delta": (view, event, blocks, path) => append(blocks, "reasoning", `${path}#${event.step}`, event.text),
-  "tool-call-delta": (view, event, blocks, path) => {
-    const key = `${path}#${event.step}`;
+  "text-delta": (view, event, scope) => append(scope, "text", event),
+  "reasoning-delta": (view, event, scope) => append(scope, "reasoning", event),
+  "tool-call-delta": (view, event, { blocks, key, mixed }) => {
+    if (mixed) return;
     const last = blocks.findLast((block) => block.draft && block.callId === event.tool_call_id);
     if (last) last.text += event.args_delta;
-    else blocks.push({ kind: "draft-call", callId: event.tool_call_id, name: event.tool_name, text: event.args_delta, key, draft: true });
+    else blocks.push({ kind: "draft-call", callId: event.tool_call_id, name: event.tool_name, text: event.args_delta, key: `${key}#${event.step}`, draft: true });
   },
-  message: (view, event, blocks) => {
+  message: (view, event, { blocks }) => {
     const message = event.message;
     if (message.role === "user") return;
     if (message.role === "tool") {
@@ -102,6 +144,11 @@ const HANDLERS = {
         if (call && part.type === "tool_result" && !call.hasResult) settle(call, part);
         if (part.type === "file") blocks.push({ kind: "file", part });
       }
+      return;
+    }
+    const notice = message.role === "custom" && message.content.find((part) => part.name === "background-result");
+    if (notice && view.calls.has(notice.data.tool_call_id)) {
+      endBackground(view.calls.get(notice.data.tool_call_id), notice.data);
       return;
     }
     for (let n = blocks.length - 1; n >= 0; n -= 1) if (blocks[n].draft) blocks.splice(n, 1);
@@ -113,14 +160,21 @@ const HANDLERS = {
       else if (part.type === "data") blocks.push({ kind: "data", name: part.name, data: part.data });
     }
   },
-  "output-delta": (view, event, blocks, path) => { if (!path) view.output = event.output; },
-  "hook-decision": (view, event, blocks) => callIn(view, blocks, event.tool_call_id, event.tool_name, event.args || {}).hooks.push(event),
-  "tool-execution-start": (view, event, blocks) => {
+  "output-delta": (view, event, { key }) => { if (!key) view.output = event.output; },
+  "hook-decision": (view, event, { blocks }) => callIn(view, blocks, event.tool_call_id, event.tool_name, event.args || {}).hooks.push(event),
+  "tool-execution-start": (view, event, { blocks }) => {
     const call = callIn(view, blocks, event.tool_call_id, event.tool_name, event.args);
     Object.assign(call, { status: "running", args: event.args ?? call.args, pending: null });
   },
-  "tool-execution-end": (view, event, blocks) => settle(callIn(view, blocks, event.tool_call_id, event.tool_name, event.args), event),
-  "tool-call-suspended": (view, event, blocks) => {
+  "tool-execution-end": (view, event, { blocks }) => {
+    const call = callIn(view, blocks, event.tool_call_id, event.tool_name, event.args);
+    settle(call, event);
+    // A sub-agent in the background has begun: its call is settled with the id of its run.
+    if (typeof event.result?.started !== "string") return;
+    call.background = true;
+    view.runs.set(event.result.started, call);
+  },
+  "tool-call-suspended": (view, event, { blocks }) => {
     const call = callIn(view, blocks, event.tool_call_id, event.tool_name, event.args);
     Object.assign(call, { status: "waiting", pending: event });
     view.waiting.set(event.tool_call_id, event);
@@ -134,14 +188,14 @@ const HANDLERS = {
     const call = view.calls.get(event.tool_call_id);
     if (call) Object.assign(call, { status: UNDONE[event.decision] || "running", decision: event, pending: null });
   },
-  data: (view, event, blocks) => {
+  data: (view, event, { blocks }) => {
     const call = view.calls.get(event.tool_call_id);
     if (call) call.data.push(event.data);
     else blocks.push({ kind: "data", name: "data", data: event.data });
   },
-  handoff: (view, event, blocks) => blocks.push({ kind: "note", note: "handoff", from: event.from, to: event.to }),
-  "model-fallback": (view, event, blocks) => blocks.push({ kind: "note", note: "fallback", from: event.from, to: event.to }),
-  "definition-changed": (view, event, blocks) => blocks.push({ kind: "note", note: "changed" }),
+  handoff: (view, event, { blocks }) => blocks.push({ kind: "note", note: "handoff", from: event.from, to: event.to }),
+  "model-fallback": (view, event, { blocks }) => blocks.push({ kind: "note", note: "fallback", from: event.from, to: event.to }),
+  "definition-changed": (view, event, { blocks }) => blocks.push({ kind: "note", note: "changed" }),
   error: (view, event) => { view.error = event.error; },
   finish: (view, event) => {
     if (event.agent_path?.length > 1) return;

@@ -1,5 +1,6 @@
 import { lexer } from "./vendor/marked.esm.js";
 import { html, useMemo } from "./dom.js";
+import { S } from "./strings.js";
 
 const SAFE = /^(https?:|mailto:)/i;
 
@@ -21,17 +22,19 @@ function block(token, key) {
     case "hr": return html`<hr key=${key} />`;
     case "list": return list(token, key);
     case "table": return table(token, key);
-    case "space": return null;
-    case "text": return token.tokens ? html`<span key=${key}>${inlines(token)}</span>` : token.text;
+    case "space": case "def": return null;
+    case "checkbox": return checkbox(token, key);
+    case "text": return token.tokens ? html`<span key=${key}>${inlines(token)}</span>` : decoded(token.text);
     default: return html`<p key=${key}>${token.raw}</p>`;
   }
 }
 
 function list(token, key) {
-  const items = token.items.map((item, n) => html`<li key=${n}>
-    ${item.task && html`<input type="checkbox" checked=${item.checked} disabled />`}${blocks(item.tokens)}</li>`);
+  const items = token.items.map((item, n) => html`<li key=${n} class=${item.task ? "task" : undefined}>${blocks(item.tokens)}</li>`);
   return token.ordered ? html`<ol key=${key} start=${token.start}>${items}</ol>` : html`<ul key=${key}>${items}</ul>`;
 }
+
+const checkbox = ({ checked }, key) => html`<input key=${key} type="checkbox" checked=${checked} disabled aria-label=${checked ? S.chat.taskDone : S.chat.taskOpen} />`;
 
 function table(token, key) {
   return html`<div key=${key} class="table" tabindex="0"><table>
@@ -49,14 +52,42 @@ function inline(token, key) {
     case "del": return html`<del key=${key}>${inlines(token)}</del>`;
     case "codespan": return html`<code key=${key}>${token.text}</code>`;
     case "br": return html`<br key=${key} />`;
-    case "link": case "image": return SAFE.test(token.href)
-      ? html`<a key=${key} href=${token.href} target="_blank" rel="noopener noreferrer">${token.type === "link" ? inlines(token) : token.text || token.href}</a>`
-      : token.text;
+    case "link": case "image": return link(token, key);
+    case "checkbox": return checkbox(token, key);
     case "escape": return token.text;
-    case "text": return token.tokens ? inlines(token) : unescaped(token.text);
+    case "text": return token.tokens ? inlines(token) : decoded(token.text);
     default: return token.raw;
   }
 }
 
-const ENTITIES = { amp: "&", lt: "<", gt: ">", quot: '"', "#39": "'" };
-const unescaped = (text) => text.replace(/&(amp|lt|gt|quot|#39);/g, (_, name) => ENTITIES[name]);
+function link(token, key) {
+  const href = decoded(token.href);
+  const text = token.type === "link" ? inlines(token) : token.text || href;
+  return SAFE.test(href) ? html`<a key=${key} href=${href} target="_blank" rel="noopener noreferrer">${text}</a>` : token.text;
+}
+
+/** Names of the characters from U+00A0 to U+00FF, in order, and of others that texts have. A parser of HTML would know
+ *  all of them, but none may see a text here. */
+const LATIN = `nbsp iexcl cent pound curren yen brvbar sect uml copy ordf laquo not shy reg macr deg plusmn sup2 sup3 acute
+  micro para middot cedil sup1 ordm raquo frac14 frac12 frac34 iquest Agrave Aacute Acirc Atilde Auml Aring AElig Ccedil
+  Egrave Eacute Ecirc Euml Igrave Iacute Icirc Iuml ETH Ntilde Ograve Oacute Ocirc Otilde Ouml times Oslash Ugrave Uacute
+  Ucirc Uuml Yacute THORN szlig agrave aacute acirc atilde auml aring aelig ccedil egrave eacute ecirc euml igrave iacute
+  icirc iuml eth ntilde ograve oacute ocirc otilde ouml divide oslash ugrave uacute ucirc uuml yacute thorn yuml`.split(/\s+/);
+const ENTITIES = {
+  ...Object.fromEntries(LATIN.map((name, n) => [name, String.fromCharCode(160 + n)])),
+  amp: "&", lt: "<", gt: ">", quot: '"', apos: "'", ensp: "\u2002", emsp: "\u2003", thinsp: "\u2009", zwnj: "\u200c",
+  zwj: "\u200d", ndash: "–", mdash: "—", lsquo: "‘", rsquo: "’", sbquo: "‚", ldquo: "“", rdquo: "”", bdquo: "„",
+  lsaquo: "‹", rsaquo: "›", dagger: "†", Dagger: "‡", bull: "•", hellip: "…", permil: "‰", prime: "′", Prime: "″",
+  euro: "€", trade: "™", larr: "←", uarr: "↑", rarr: "→", darr: "↓", harr: "↔", rArr: "⇒", hArr: "⇔", minus: "−",
+  infin: "∞", asymp: "≈", ne: "≠", equiv: "≡", le: "≤", ge: "≥", sum: "∑", prod: "∏", radic: "√", part: "∂", int: "∫",
+  check: "✓", cross: "✗", star: "☆", alpha: "α", beta: "β", gamma: "γ", delta: "δ", Delta: "Δ", epsilon: "ε",
+  lambda: "λ", mu: "μ", pi: "π", sigma: "σ", tau: "τ", phi: "φ", omega: "ω", Omega: "Ω", OElig: "Œ", oelig: "œ",
+};
+
+function decoded(text) {
+  return text.replace(/&(#\d{1,7}|#x[\da-f]{1,6}|\w+);/gi, (whole, name) => {
+    if (name[0] !== "#") return Object.hasOwn(ENTITIES, name) ? ENTITIES[name] : whole;
+    const code = /^#x/i.test(name) ? parseInt(name.slice(2), 16) : Number(name.slice(1));
+    return code > 0 && code <= 0x10ffff ? String.fromCodePoint(code) : "\ufffd";
+  });
+}

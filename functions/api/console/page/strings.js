@@ -98,6 +98,8 @@ export const S = {
     output: "Output",
     tokens: (n) => `${n} tokens`,
     file: "Open",
+    taskDone: "done",
+    taskOpen: "to do",
   },
   call: {
     args: "Arguments",

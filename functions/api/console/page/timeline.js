@@ -2,12 +2,33 @@ import { all, get, id } from "./api.js";
 import { Loading, Trouble, duration, html, money, tokens, useLoaded } from "./dom.js";
 import { S } from "./strings.js";
 
-const WAIT_SHARE = 0.12;
 /** Of the drawn width, at most, is one wait. */
+const WAIT_SHARE = 0.12;
 
-/** Spans of a run: model, tools, waits and hooks' decisions, with their beginnings and ends in milliseconds. */
+/** The model's requests that are open, oldest first, by the agent's path. Events do not say which of several calls of one
+ *  sub-agent they are of: one more request than there are calls at work is the repetition of the oldest. */
+function requestsOf(spans) {
+  const open = new Map(), working = new Map();
+  const listOf = (map, path) => map.get(path) || map.set(path, []).get(path);
+  const end = (path, at, more = {}) => {
+    const span = listOf(open, path).shift();
+    if (span) spans.push({ ...span, to: at, ...more });
+  };
+  return {
+    start: (path, at, span) => {
+      if (listOf(open, path).length >= Math.max(1, listOf(working, path).length)) end(path, at, { retried: true });
+      listOf(open, path).push({ ...span, from: at });
+    },
+    end,
+    enter: (path, callId) => { if (!listOf(working, path).includes(callId)) listOf(working, path).push(callId); },
+    leave: (path, callId) => { working.set(path, listOf(working, path).filter((each) => each !== callId)); },
+    endAll: (at, more) => { for (const path of open.keys()) while (listOf(open, path).length) end(path, at, more); },
+  };
+}
+
+/** Spans of a run: model, tools, waits, fallbacks and hooks' decisions, with their beginnings and ends in milliseconds. */
 export function spansOf(events) {
-  const spans = [], open = new Map();
+  const spans = [], open = new Map(), requests = requestsOf(spans);
   let at = 0;
   const start = (key, span) => { open.set(key, { ...span, from: at }); };
   const end = (key, more = {}) => {
@@ -16,26 +37,35 @@ export function spansOf(events) {
     open.delete(key);
     spans.push({ ...span, to: at, ...more });
   };
+  const endAll = (more) => {
+    requests.endAll(at, more);
+    for (const key of [...open.keys()]) end(key, more);
+  };
+  const mark = (kind, name) => spans.push({ kind, name, from: at, to: at });
   for (const event of events) {
     at = Date.parse(event.at);
     const path = (event.agent_path || []).slice(1).join(" › ");
-    const model = `model ${path}`;
+    const below = [path, event.tool_name].filter(Boolean).join(" › ");
     switch (event.type) {
-      case "turn-start":
-        end(model, { retried: true });
-        start(model, { kind: "model", name: path || S.timeline.model, step: event.step });
+      case "turn-start": requests.start(path, at, { kind: "model", name: path || S.timeline.model, step: event.step }); break;
+      case "message": if (event.message.role === "assistant") requests.end(path, at); break;
+      case "model-fallback": mark("mark", S.chat.fallback(event.from, event.to)); break;
+      case "tool-execution-start":
+        requests.enter(below, event.tool_call_id);
+        start(`tool ${event.tool_call_id}`, { kind: "tool", name: event.tool_name });
         break;
-      case "message": if (event.message.role === "assistant") end(model); break;
-      case "tool-execution-start": start(`tool ${event.tool_call_id}`, { kind: "tool", name: event.tool_name }); break;
-      case "tool-execution-end": end(`tool ${event.tool_call_id}`, { failed: event.is_error }); break;
+      case "tool-execution-end":
+        if (event.result?.started === undefined) requests.leave(below, event.tool_call_id);
+        end(`tool ${event.tool_call_id}`, { failed: event.is_error });
+        break;
       case "tool-call-suspended": start(`wait ${event.tool_call_id}`, { kind: "wait", name: event.tool_name }); break;
       case "tool-call-decided": end(`wait ${event.tool_call_id}`, { decision: event.decision }); break;
-      case "hook-decision": spans.push({ kind: "hook", name: `${event.tool_name}: ${S.call.hook(event)}`, from: at, to: at }); break;
-      case "finish": if (!path) for (const key of [...open.keys()]) end(key, { failed: event.status === "failed" }); break;
+      case "hook-decision": mark("hook", `${event.tool_name}: ${S.call.hook(event)}`); break;
+      case "finish": if (!path) endAll({ failed: event.status === "failed" }); break;
       default:
     }
   }
-  for (const key of [...open.keys()]) end(key, { open: true });
+  endAll({ open: true });
   return spans.sort((a, b) => a.from - b.from);
 }
 
@@ -74,12 +104,15 @@ async function eventsOf(runId) {
   }
 }
 
+/** Kinds of spans without a length. */
+const MARKS = ["hook", "mark"];
+
 const labelOf = (span) => [
   span.kind === "wait" ? `${S.timeline.wait}: ${span.name}` : span.name, span.step && S.timeline.step(span.step),
   span.retried && S.timeline.retry, span.failed && S.call.failed, span.decision && S.decide.decided[span.decision],
 ].filter(Boolean).join(", ");
 
-/** Where the time and the money of a run went. */
+/** Where the time and the money of a run went. `stamp` changes when there are more events. */
 export function Timeline({ runId, stamp }) {
   const found = useLoaded(() => Promise.all([eventsOf(runId), get(`/runs/${id(runId)}`)]), [runId, stamp]);
   if (found.error) return html`<${Trouble} error=${found.error} retry=${found.reload} />`;
@@ -98,7 +131,7 @@ export function Timeline({ runId, stamp }) {
       ${slowest && html`<div><dt>${S.timeline.slowest}</dt><dd>${slowest.name}, ${duration(slowest.to - slowest.from)}</dd></div>`}
     </dl>
     <ol class="spans">${spans.map((span, n) => html`<li key=${n}>
-      <span class="span-name">${labelOf(span)}</span><span class="quiet small">${span.open ? "…" : duration(span.to - span.from)}</span>
+      <span class="span-name">${labelOf(span)}</span><span class="quiet small">${span.open ? "…" : MARKS.includes(span.kind) ? "" : duration(span.to - span.from)}</span>
       <svg class="span-bar" viewBox="0 0 100 6" preserveAspectRatio="none" aria-hidden="true">
         <rect class="track" x="0" y="0" width="100" height="6" rx="1" />
         <rect class=${`${span.kind}${span.failed ? " failed" : ""}`} x=${place(span.from) * 100} y="0" height="6" width=${Math.max(0.6, (place(span.to) - place(span.from)) * 100)} />

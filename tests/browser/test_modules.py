@@ -1,0 +1,207 @@
+"""Single modules of the console, with what no run of the system brings about at will."""
+
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page
+
+Json = dict[str, Any]
+AT = "2026-01-01T00:00:00Z"
+
+
+def view_of(modules: Page, events: list[Json]) -> list[Any]:
+    """Return the blocks that a run's events amount to: `[kind, text]`, of a call `[name, status, blocks]`."""
+    blocks: list[Any] = modules.evaluate(
+        """async (events) => {
+          const { applyEvent, newView } = await import("/events.js");
+          const view = newView();
+          for (const event of events) applyEvent(view, event);
+          const brief = (blocks) => blocks.map((block) => block.kind === "call"
+            ? [block.name, block.status, brief(block.blocks)] : [block.kind, block.text ?? block.note]);
+          return brief(view.blocks);
+        }""",
+        events,
+    )
+    return blocks
+
+
+def message(*parts: Json, run_id: str = "run_0", role: str = "assistant", **more: Any) -> Json:
+    return {
+        "type": "message",
+        "message": {"role": role, "run_id": run_id, "content": list(parts)},
+        **more,
+    }
+
+
+def asks(call_id: str, name: str = "refund") -> Json:
+    return {"type": "tool_call", "tool_call_id": call_id, "tool_name": name, "args": {}}
+
+
+def begins(call_id: str, name: str = "refund") -> Json:
+    return {"type": "tool-execution-start", "tool_call_id": call_id, "tool_name": name, "args": {}}
+
+
+def ends(call_id: str, name: str = "refund", **more: Any) -> Json:
+    fields = {"tool_call_id": call_id, "tool_name": name, "result": "x", "is_error": False}
+    return {"type": "tool-execution-end", **fields, **more}
+
+
+def decided(call_id: str, decision: str) -> Json:
+    return {"type": "tool-call-decided", "tool_call_id": call_id, "decision": decision}
+
+
+def says(step: int, text: str, **more: Any) -> Json:
+    return {"type": "text-delta", "step": step, "text": text, **more}
+
+
+def turn(step: int, **more: Any) -> Json:
+    return {"type": "turn-start", "step": step, **more}
+
+
+@pytest.mark.parametrize("decision", ["denied", "expired", "cancelled"])
+def test_call_that_never_ran_is_not_done(modules: Page, decision: str) -> None:
+    events = [message(asks("c1")), decided("c1", decision), ends("c1")]
+    assert view_of(modules, events) == [["refund", decision, []]]
+    stored = {
+        "type": "tool_result",
+        "tool_call_id": "c1",
+        "result": "x",
+        "decision": {"decision": decision},
+    }
+    assert view_of(modules, [message(asks("c1")), message(stored, role="tool")]) == [
+        ["refund", decision, []]
+    ]
+
+
+def test_answer_that_broke_off_in_a_sub_agent_is_told_and_one_of_its_next_call_is_not(
+    modules: Page,
+) -> None:
+    below = {"agent_path": ["top", "deputy"]}
+    events = [
+        message(asks("c1", "deputy")),
+        begins("c1", "deputy"),
+        turn(1, **below),
+        says(1, "broken", **below),
+        turn(1, **below),
+        says(1, "whole", **below),
+        message({"type": "text", "text": "whole"}, run_id="run_1", **below),
+        ends("c1", "deputy"),
+        message(asks("c2", "deputy")),
+        begins("c2", "deputy"),
+        turn(1, **below),
+        says(1, "another", **below),
+    ]
+    assert view_of(modules, events) == [
+        ["deputy", "done", [["note", "restarted"], ["text", "whole"]]],
+        ["deputy", "running", [["text", "another"]]],
+    ]
+
+
+def test_drafts_of_calls_side_by_side_are_not_mixed(modules: Page) -> None:
+    below = {"agent_path": ["top", "deputy"]}
+    events = [
+        message(asks("c1", "deputy"), asks("c2", "deputy")),
+        begins("c1", "deputy"),
+        begins("c2", "deputy"),
+        turn(1, **below),
+        turn(1, **below),
+        says(1, "of one", **below),
+        says(1, "of the other", **below),
+    ]
+    assert view_of(modules, events) == [["deputy", "running", []], ["deputy", "running", []]]
+    labels = modules.evaluate(
+        """async (events) => (await import("/timeline.js")).spansOf(events).map((span) => Boolean(span.retried))""",
+        [{**event, "at": AT} for event in events],
+    )
+    assert labels == [False] * 4
+
+
+def test_sub_agent_in_the_background_speaks_inside_its_call(modules: Page) -> None:
+    below = {"agent_path": ["top", "aide"]}
+    notice = {
+        "type": "data",
+        "name": "background-result",
+        "data": {"tool_call_id": "c1", "is_error": True, "result": "no"},
+    }
+    events = [
+        message(asks("c1", "aide"), asks("c2", "aide")),
+        begins("c1", "aide"),
+        begins("c2", "aide"),
+        ends("c1", "aide", result={"started": "run_1"}),
+        ends("c2", "aide", result={"started": "run_2"}),
+        message({"type": "text", "text": "of the second"}, run_id="run_2", **below),
+        message({"type": "text", "text": "of the first"}, run_id="run_1", **below),
+        message(notice, {"type": "text", "text": "<background-result>"}, role="custom"),
+    ]
+    assert view_of(modules, events) == [
+        ["aide", "failed", [["text", "of the first"]]],
+        ["aide", "done", [["text", "of the second"]]],
+    ]
+
+
+def test_step_that_was_asked_again_and_a_fallback_are_in_the_timeline(modules: Page) -> None:
+    events = [
+        turn(1),
+        turn(1),
+        {"type": "model-fallback", "step": 1, "from": "one", "to": "two"},
+        message({"type": "text", "text": "Hello."}),
+    ]
+    spans = modules.evaluate(
+        """async (events) => (await import("/timeline.js")).spansOf(events).map((span) => [span.kind, Boolean(span.retried), span.name])""",
+        [{**event, "at": AT} for event in events],
+    )
+    assert sorted(spans) == [
+        ["mark", False, "one did not answer; two was asked"],
+        ["model", False, "Model"],
+        ["model", True, "Model"],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("ms", "text"),
+    [
+        (999.7, "1.0 s"),
+        (59_960, "1 min 0 s"),
+        (119_700, "2 min 0 s"),
+        (3_599_800, "1 h 0 min"),
+        (7_199_000, "2 h 0 min"),
+        (86_399_000, "1 d"),
+    ],
+)
+def test_duration_is_rounded_before_it_is_split(modules: Page, ms: float, text: str) -> None:
+    found = modules.evaluate("async (ms) => (await import('/dom.js')).duration(ms)", ms)
+    assert found == text
+
+
+def drawn(modules: Page, text: str) -> Any:
+    """Return the element that the text is drawn in."""
+    modules.evaluate(
+        """async (text) => {
+          const [{ Markdown }, { html, paint }] = await Promise.all([import("/markdown.js"), import("/dom.js")]);
+          paint(html`<${Markdown} text=${text} />`, document.getElementById("app"));
+        }""",
+        text,
+    )
+    return modules.locator("#app")
+
+
+@pytest.mark.parametrize("gap", ["\n", "\n\n"])
+def test_task_list_has_boxes_and_no_brackets(modules: Page, gap: str) -> None:
+    app = drawn(modules, f"- [x] one{gap}- [ ] two")
+    assert app.get_by_role("checkbox").count() == 2
+    assert app.get_by_role("checkbox").first.is_checked()
+    assert not app.get_by_role("checkbox").nth(1).is_checked()
+    assert "[" not in app.inner_text()
+
+
+def test_entities_are_characters_but_in_code(modules: Page) -> None:
+    app = drawn(modules, "a&nbsp;&mdash; b &euro; &#8364; &amp;lt; &nosuch; `&amp;`\n\n    &lt;")
+    assert app.locator("p").inner_text() == "a\u00a0— b € € &lt; &nosuch; &amp;"
+    assert app.locator("pre").inner_text() == "&lt;"
+    assert drawn(modules, "&lt;img src=x&gt; &#60;b&#62;").locator("img, b").count() == 0
+
+
+def test_definition_of_a_link_is_not_shown(modules: Page) -> None:
+    app = drawn(modules, 'See [the page][1].\n\n[1]: https://example.org/a?b=1&amp;c=2 "Title"')
+    assert app.inner_text().strip() == "See the page."
+    assert app.get_by_role("link").get_attribute("href") == "https://example.org/a?b=1&c=2"
