@@ -110,10 +110,12 @@ def test_system_that_does_not_run_is_told() -> None:
 def test_failed_run_is_the_exit_code_of_a_pipe(system: System, brain: Brain) -> None:
     ended = piped(system, [brain.plan()], "--agent", "support")
     assert ended.returncode == 1
-    assert "failed: error" in ended.stdout
+    assert "failed: error" in ended.stderr
 
 
-def test_pipe_gets_answers_approvals_forms_and_usage(system: System, brain: Brain) -> None:
+def test_pipe_gets_answers_and_stderr_the_approvals_forms_and_usage(
+    system: System, brain: Brain
+) -> None:
     refund = brain.plan(
         call("refund", order_id=unique(), amount=60), say("It is **refunded**."), text="refund"
     )
@@ -121,8 +123,9 @@ def test_pipe_gets_answers_approvals_forms_and_usage(system: System, brain: Brai
     lines = [refund, "y", book, "9:00", "/exit", "never read"]
     ended = piped(system, lines, "support")
     assert ended.returncode == 0, ended.stderr
-    for part in ("amount=60)? [y/N/edit] y", "It is **refunded**.", "9:00", "Booked.", "tokens"):
-        assert part in ended.stdout, ended.stdout
+    assert ended.stdout == "It is **refunded**.\nBooked.\n"
+    for part in ("amount=60)? [y/N/edit] y", "9:00", "tokens"):
+        assert part in ended.stderr, ended.stderr
     assert len(brain.requests(refund)) == len(brain.requests(book)) == 2
 
 
@@ -130,7 +133,7 @@ def test_end_of_input_leaves_a_call_waiting(system: System, brain: Brain) -> Non
     text = brain.plan(call("refund", order_id=unique(), amount=60), say("never"))
     ended = piped(system, [text], "--agent", "support")
     assert ended.returncode == 0
-    assert re.search(r"run_\w+ waits: layover chat --thread thread_\w+", ended.stdout)
+    assert re.search(r"run_\w+ waits: layover chat --thread thread_\w+", ended.stderr)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no such terminals")

@@ -12,6 +12,7 @@ from layover.cli.chat.loop import Chat, choose
 from layover.cli.client import ApiError
 
 Json = dict[str, Any]
+ACTIVE = {"id": "run_1", "status": "suspended"}
 USAGE = {"total_tokens": 12, "cost_usd": 0.0004}
 
 
@@ -54,7 +55,7 @@ class Server:
         if path == "/agents":
             return {"items": [{"name": "shop"}, {"name": "support"}]}
         if not path.endswith("/events"):
-            return {"id": "thread_1", "agent": "shop", "active_run": {"id": "run_1"}}
+            return {"id": "thread_1", "agent": "shop", "active_run": ACTIVE}
         if "wait" not in query:  # what a stream that ended is asked about
             over, self.over = self.over, False
             return {"items": [], "last_seq": query["after"], "done": over}
@@ -302,6 +303,28 @@ def test_thread_with_a_waiting_call_asks_about_it_first() -> None:
     server = Server([[pending()], said("done")])
     hold(server, Lines(["y"]), "thread_1")
     assert server.decisions() == [("approve", {})]
+
+
+def test_thread_that_a_person_goes_to_asks_about_what_waits_there() -> None:
+    server = Server([[pending()], said("done"), said("and more")])
+    lines = Lines(["/thread thread_1", "y", "hi"])
+    hold(server, lines)
+    assert server.decisions() == [("approve", {})]
+    assert lines.shown.index("done") < lines.shown.index("and more")
+
+
+def test_thread_that_a_pipe_goes_to_ends_it_where_a_call_waits() -> None:
+    lines = Lines(["/thread thread_1"], interactive=False)
+    server = Server([[pending()]])
+    hold(server, lines)
+    assert "run_1 waits: layover chat --thread thread_1" in lines.shown
+    assert lines.prompts[-1].startswith("approve ")
+
+
+def test_thread_without_a_name_is_shown_and_nothing_is_asked() -> None:
+    server = Server([])
+    hold(server, Lines(["/thread"]), None)
+    assert server.posts == []
 
 
 def test_ctrl_c_cancels_the_run_and_follows_it_to_its_end() -> None:

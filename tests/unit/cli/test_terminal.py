@@ -28,31 +28,81 @@ def test_paragraph_is_complete_where_no_code_is_open(text: str, complete: str) -
     assert split_blocks(text) == (complete, text.removeprefix(complete))
 
 
-def test_pipe_gets_the_text_as_it_came() -> None:
-    target = io.StringIO()
-    terminal = ScreenTerminal(io.StringIO("hi\n"), target)
+def piped(lines: str = "") -> tuple[ScreenTerminal, io.StringIO, io.StringIO]:
+    """A terminal that is three pipes, and those of the answers and of the notes."""
+    target, notes = io.StringIO(), io.StringIO()
+    return ScreenTerminal(io.StringIO(lines), target, notes), target, notes
+
+
+def test_pipe_gets_the_answer_and_the_notes_go_elsewhere() -> None:
+    terminal, target, notes = piped("hi\n")
     assert terminal.read("> ") == "hi"
+    terminal.note("-> look_up()")
     terminal.write("**bo")
     assert target.getvalue() == "**bo"
     terminal.write("ld**")
     terminal.note("3 tokens")
-    assert target.getvalue() == "**bold**\n3 tokens\n"
+    assert target.getvalue() == "**bold**\n"
+    assert notes.getvalue() == "-> look_up()\n3 tokens\n"
     assert terminal.read("> ") is None
 
 
-def test_question_of_a_pipe_is_shown_with_its_answer() -> None:
-    target = io.StringIO()
-    terminal = ScreenTerminal(io.StringIO("y\n"), target)
+def test_question_of_a_pipe_is_a_note_with_its_answer() -> None:
+    terminal, target, notes = piped("y\n")
     terminal.write("I will.")
     assert terminal.read("approve refund()? [y/N/edit] ") == "y"
-    assert target.getvalue() == "I will.\napprove refund()? [y/N/edit] y\n"
+    assert target.getvalue() == "I will.\n"
+    assert notes.getvalue() == "approve refund()? [y/N/edit] y\n"
+
+
+def test_screen_gets_answers_and_notes_in_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "dumb")
+    target, notes = Screen(), Screen()
+    terminal = ScreenTerminal(io.StringIO("y\n"), target, notes)
+    terminal.note("-> look_up()")
+    terminal.write("I will.")
+    terminal.read("approve refund()? ")
+    shown = [line.strip() for line in target.getvalue().splitlines() if line.strip()]
+    assert shown == ["-> look_up()", "I will.", "approve refund()? y"]
+    assert notes.getvalue() == ""
+
+
+def test_person_who_pipes_the_answers_is_asked_beside_them() -> None:
+    target, notes = io.StringIO(), Screen()
+    terminal = ScreenTerminal(Screen("hi\n"), target, notes)
+    assert terminal.interactive
+    assert terminal.read("> ") == "hi"
+    assert terminal.read("> ") is None
+    assert target.getvalue() == ""
+    assert notes.getvalue().startswith("> ")
+
+
+ERASE = "\x1b[1A\x1b[2K\r\x9b2J\x07\x7f"
+"""What takes a line back on a terminal that obeys it."""
+
+
+@pytest.mark.parametrize("kind", [Screen, io.StringIO], ids=["screen", "pipe"])
+def test_text_of_others_moves_no_cursor(
+    kind: type[io.StringIO], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TERM", "dumb")
+    target = kind()
+    terminal = ScreenTerminal(io.StringIO("y\n"), target, target)
+    terminal.write(f"paid\t1\n{ERASE}")
+    terminal.write("\x1b")
+    terminal.write("[8m or not\n\n")
+    terminal.note(f"denied by bob: {ERASE}")
+    terminal.read(f"approve refund(to='{ERASE}')? ")
+    assert [c for c in target.getvalue() if c != "\n" and not c.isprintable()] in ([], ["\t"])
+    assert "denied by bob: [1A[2K" in target.getvalue()
+    assert "approve refund(to='[1A[2K2J')? y" in target.getvalue()
 
 
 def test_screen_gets_markdown_set_and_nothing_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.delenv("NO_COLOR", raising=False)
     target = Screen()
-    terminal = ScreenTerminal(io.StringIO(), target)
+    terminal = ScreenTerminal(io.StringIO(), target, io.StringIO())
     terminal.write("**bo")
     terminal.write("ld**\n\n- a po")
     terminal.write("int")
@@ -63,6 +113,6 @@ def test_screen_gets_markdown_set_and_nothing_twice(monkeypatch: pytest.MonkeyPa
 
 
 def test_markup_of_a_console_is_text() -> None:
-    target = io.StringIO()
-    ScreenTerminal(io.StringIO(), target).note("[red]order[/red]")
-    assert target.getvalue() == "[red]order[/red]\n"
+    terminal, _, notes = piped()
+    terminal.note("[red]order[/red]")
+    assert notes.getvalue() == "[red]order[/red]\n"

@@ -16,7 +16,7 @@ from layover.local.serve import variables_of
 from layover.local.terminal.lines import RunLines
 from layover.local.terminal.model_check import problem_of
 from layover.local.terminal.reloading import Reloader
-from layover.local.terminal.show import RunWatch
+from layover.local.terminal.show import RunWatch, say
 from layover.local.terminal.sources import Sources
 from support.providers.openai import FakeOpenAI
 
@@ -161,6 +161,14 @@ def test_a_form_that_was_too_large_for_the_event_is_left_open(told: Told) -> Non
     told.watch.on_item(None, meta("running"))
     told.watch.on_event(asked(kind="input", args=None, payload=None, resume_schema=None))
     assert told.lines[0][0].endswith("""-d '{"data": {}}'""")
+
+
+def test_a_line_moves_no_cursor(told: Told, capsys: pytest.CaptureFixture[str]) -> None:
+    told.watch.on_item(None, meta("running"))
+    told.watch.on_event(asked(tool_name="re\x1b[2Kfund", args={"to": "\x9b1A\x1b"}))
+    say(*told.lines[0])
+    first = capsys.readouterr().err.splitlines()[0]
+    assert first == 'shop waits for a decision: re[2Kfund {"to": "1A\\u001b"}'
 
 
 def test_what_waits_since_before_the_start_is_shown_again_once(told: Told) -> None:

@@ -3,7 +3,12 @@
 import pytest
 
 from layover.errors import InvalidRequest
-from layover.values.text import json_size, sanitise
+from layover.values.text import drop_controls, json_size, sanitise
+
+
+def test_what_moves_a_cursor_is_dropped_and_the_rest_stays() -> None:
+    controls = "".join(map(chr, [*range(0x20), *range(0x7F, 0xA0)]))
+    assert drop_controls(f"a{controls}ü\u00a0🙂\r\n") == "a\t\nü\u00a0🙂\n"
 
 
 def test_nesting_without_end_is_refused() -> None:

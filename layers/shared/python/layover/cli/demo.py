@@ -25,6 +25,7 @@ from layover.local.http.server import PortInUse
 from layover.local.postgres_data import PostgresFailed
 from layover.local.runner import Runner, RunnerFailed
 from layover.local.settings import Settings
+from layover.values.text import drop_controls
 
 T = TypeVar("T")
 Json = dict[str, Any]
@@ -286,11 +287,11 @@ class Conversation:
         self._print(Text(f"\n{text}", "bold"))
 
     def _say(self, who: str, text: str) -> None:
-        indented = text.replace("\n\n", "\n").replace("\n", "\n    ")
+        indented = drop_controls(text).replace("\n\n", "\n").replace("\n", "\n    ")
         self._print(Text.assemble("  ", (f"{who}: " if who else "", "bold cyan"), indented))
 
     def _note(self, text: str) -> None:
-        self._print(Text(f"    {text}", "dim"))
+        self._print(Text(f"    {drop_controls(text)}", "dim"))
 
     def _print(self, text: Text) -> None:
         self._console.print(text, soft_wrap=True)

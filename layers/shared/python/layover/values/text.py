@@ -1,4 +1,4 @@
-"""Makes callers' text safe to store: no NUL, no lone surrogates, bounded size and depth."""
+"""Makes callers' text safe to store: no NUL, no lone surrogates, bounded size and depth; and to show."""
 
 from collections.abc import Mapping
 from typing import Any, TypeVar
@@ -7,6 +7,8 @@ from layover.errors import InvalidRequest
 from layover.values.base import MAX_DEPTH, TOO_DEEP, compact_json
 
 REPLACEMENT = "\ufffd"
+_CONTROLS = dict.fromkeys({*range(0x20), *range(0x7F, 0xA0)} - {ord("\n"), ord("\t")})
+"""C0 and C1, which move a terminal's cursor, or begin what does. Newlines and tabs stay."""
 
 T = TypeVar("T")
 
@@ -17,6 +19,12 @@ def sanitise(value: T) -> T:
     Postgres stores neither of them. Raises InvalidRequest above 100 levels."""
     result: T = _sanitise(value, 0)
     return result
+
+
+def drop_controls(text: str) -> str:
+    """Return the text without characters that a terminal obeys: models, tools and people may have written it,
+    and could overwrite what a person is asked."""
+    return text.translate(_CONTROLS)
 
 
 def json_size(value: Any) -> int:

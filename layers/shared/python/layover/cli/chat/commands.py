@@ -1,7 +1,7 @@
 """Commands of a conversation: `/thread`, `/agent`, `/memory`, `/files`, `/usage`."""
 
 import mimetypes
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import quote
@@ -73,17 +73,21 @@ class Talk:
 
 
 class Commands:
-    """Carries out a line that begins with a slash. Every command raises ApiError."""
+    """Carries out a line that begins with a slash. Every command raises ApiError. `go_on`: shows what a
+    thread has under way, and returns False where that waits and no person is here."""
 
-    def __init__(self, api: Client, terminal: Terminal, talk: Talk) -> None:
+    def __init__(
+        self, api: Client, terminal: Terminal, talk: Talk, go_on: Callable[[str], bool]
+    ) -> None:
         self._api = api
         self._terminal = terminal
         self._talk = talk
+        self._go_on = go_on
 
-    def do(self, line: str) -> None:
-        """One command; an unknown one lists them."""
+    def do(self, line: str) -> bool:
+        """Carry out one command; an unknown one lists them. Return False if the conversation ends with it."""
         name, _, rest = line.removeprefix("/").partition(" ")
-        commands = {
+        commands: dict[str, Callable[[str], bool | None]] = {
             "thread": self._thread,
             "threads": self._threads,
             "agent": self._agent,
@@ -91,12 +95,12 @@ class Commands:
             "files": self._files,
             "usage": self._usage,
         }
-        commands.get(name, self._help)(rest.strip())
+        return commands.get(name, self._help)(rest.strip()) is not False
 
     def _help(self, _: str) -> None:
         self._terminal.note(HELP)
 
-    def _thread(self, rest: str) -> None:
+    def _thread(self, rest: str) -> bool:
         if rest == "new":
             self._talk.thread_id = None
         elif rest:
@@ -106,6 +110,8 @@ class Commands:
             self._terminal.note(f"a new thread with {self._talk.agent} begins with your message")
         else:
             self._terminal.note(_line(self._api.get(self._path())))
+        is_other = rest not in ("", "new") and self._talk.thread_id is not None
+        return self._go_on(str(self._talk.thread_id)) if is_other else True
 
     def _threads(self, _: str) -> None:
         for thread in self._api.get("/threads", limit=_MAX_THREADS)["items"]:

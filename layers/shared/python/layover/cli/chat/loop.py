@@ -16,6 +16,7 @@ from layover.cli.chat.terminal import Terminal
 from layover.cli.client import NO_ANSWER, REFUSED, USAGE, Api, ApiError
 from layover.cli.tokens import LOCAL, TokenFile
 from layover.local.http.doors import LOOPBACK
+from layover.values.text import drop_controls
 
 Json = dict[str, Any]
 LOCAL_USER = "cli"
@@ -40,7 +41,7 @@ class Chat:
         self._api = api
         self._terminal = terminal
         self._talk = talk
-        self._commands = Commands(api, terminal, talk)
+        self._commands = Commands(api, terminal, talk, self._go_on)
         self._pause = pause
         self.ended_badly = False
 
@@ -69,14 +70,24 @@ class Chat:
         """Return False if the conversation ends with this line. Ctrl-C ends the line alone."""
         try:
             if text.startswith("/"):
-                self._try(partial(self._commands.do, text))
-                return True
+                return self._carry_out(text)
             return not text or self._ask(text)
         except KeyboardInterrupt:
             if not self._terminal.interactive:
                 raise
             self._terminal.note("/exit ends")
             return True
+
+    def _carry_out(self, line: str) -> bool:
+        """Return False if the run of the thread that the command leads to waits, and no person is here."""
+        goes_on = True
+
+        def act() -> None:
+            nonlocal goes_on
+            goes_on = self._commands.do(line)
+
+        self._try(act)
+        return goes_on
 
     def _try(self, act: Callable[[], object]) -> bool:
         """Return False if the API refused, with a message; an API that does not answer ends a pipe."""
@@ -260,7 +271,7 @@ def main(api: Client, terminal: Terminal, agent: str | None, thread_id: str | No
         chat = Chat(api, terminal, talk)
         chat.hold()
     except ApiError as error:
-        print(f"layover: {error}", file=sys.stderr)
+        print(drop_controls(f"layover: {error}"), file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
         return INTERRUPTED

@@ -10,6 +10,8 @@ from rich.live import Live
 from rich.markdown import Markdown
 from rich.text import Text
 
+from layover.values.text import drop_controls
+
 _FENCE = "```"
 _MAX_HISTORY = 1000
 
@@ -38,12 +40,17 @@ class Terminal(Protocol):
 
 
 class ScreenTerminal:
-    """The terminal that the command was started in, or the pipes in its place."""
+    """The terminal that the command was started in, or the pipes in its place: then `target` gets answers
+    alone, and `notes` gets the rest. No text that is shown moves the cursor."""
 
-    def __init__(self, source: TextIO, target: TextIO, history: Path | None = None) -> None:
+    def __init__(
+        self, source: TextIO, target: TextIO, notes: TextIO, history: Path | None = None
+    ) -> None:
         self.interactive = source.isatty()
         self._source = source
         self._console = Console(file=target, highlight=False)
+        self._is_screen = self._console.is_terminal
+        self._notes = self._console if self._is_screen else Console(file=notes, highlight=False)
         self._history = history if self.interactive else None
         self._block = ""
         """The incomplete end of the answer so far."""
@@ -54,16 +61,20 @@ class ScreenTerminal:
     def read(self, prompt: str, text: str = "") -> str | None:
         """As `Terminal.read`; a line that comes from a pipe is shown where a prompt asked for it."""
         self.end()
+        prompt = drop_controls(prompt)
+        if self.interactive and self._is_screen:
+            return self._read_line(prompt, drop_controls(text))
         if self.interactive:
-            return self._read_line(prompt, text)
+            self._notes.print(Text(prompt), end="", soft_wrap=True)
         line = self._source.readline()
-        if prompt.strip() != ">":
-            self._print(f"{prompt}{line.rstrip()}")
+        if not self.interactive and prompt.strip() != ">":
+            self.note(f"{prompt}{line.rstrip()}", "")
         return line.rstrip("\r\n") if line else None
 
     def write(self, text: str) -> None:
         """As `Terminal.write`: on a screen each paragraph is set as soon as it is complete."""
-        if not self._console.is_terminal:
+        text = drop_controls(text)
+        if not self._is_screen:
             self._console.file.write(text)
             self._console.file.flush()
             self._at_line_start = text.endswith("\n") if text else self._at_line_start
@@ -77,21 +88,18 @@ class ScreenTerminal:
 
     def end(self) -> None:
         """As `Terminal.end`."""
-        if self._console.is_terminal:
+        if self._is_screen:
             self._stop()
             if self._block.strip():
                 self._console.print(Markdown(self._block))
         elif not self._at_line_start:
-            self._print("")
+            self._console.print()
         self._block, self._at_line_start = "", True
 
     def note(self, text: str, style: str = "dim") -> None:
         """As `Terminal.note`."""
         self.end()
-        self._console.print(Text(text, style=style), soft_wrap=True)
-
-    def _print(self, text: str) -> None:
-        self._console.print(Text(text), soft_wrap=True)
+        self._notes.print(Text(drop_controls(text), style=style), soft_wrap=True)
 
     def _show(self, block: str) -> None:
         if self._live is None:
@@ -146,4 +154,4 @@ def split_blocks(text: str) -> tuple[str, str]:
 
 def screen(history: Path) -> ScreenTerminal:
     """The one of this process."""
-    return ScreenTerminal(sys.stdin, sys.stdout, history)
+    return ScreenTerminal(sys.stdin, sys.stdout, sys.stderr, history)

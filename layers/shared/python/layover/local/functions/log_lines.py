@@ -9,6 +9,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from layover.values.text import drop_controls
+
 LOOK_EVERY = timedelta(milliseconds=250)
 _MAX_BYTES = 1_000_000
 """Bytes read at one look; the rest of a long log comes at the next."""
@@ -75,4 +77,4 @@ def _frame(at: str) -> str:
 
 
 def _print(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
+    print(drop_controls(text), file=sys.stderr, flush=True)
