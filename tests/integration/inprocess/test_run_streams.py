@@ -6,7 +6,9 @@ from typing import Any
 import pytest
 
 from layover import Agent, DecisionError, RunStream, tool
+from layover.adapters.inmemory.table import MemoryTable
 from layover.testing import ScriptedModel, call, say
+from layover.wiring import in_memory_runtime
 
 
 @tool(needs_approval=True)
@@ -92,3 +94,82 @@ async def test_abort_cancels_one_run_and_no_other() -> None:
         assert (await reading[0]).status == "cancelled"
         go_on.set()
         assert (await reading[1]).text == "other done"
+
+
+async def test_abort_before_the_first_event_cancels_the_run_before_its_model_is_asked() -> None:
+    agent = Agent("a", model="m")
+    with agent.override(model=ScriptedModel([say("never"), say("hello")])) as model:
+        stream = agent.stream("hi", thread_id="t")
+        stream.abort()
+        types = await read(stream)
+        result = await stream.result()
+        assert (result.run_id, result.status, result.text) == (stream.run_id, "cancelled", "")
+        assert (types[-1], model.prompts) == ("finish", [])
+        assert agent.state().status == "cancelled"
+        # The thread is free, and no other run is aborted.
+        assert (await agent.generate("hi", thread_id="t")).text == "never"
+
+
+async def test_its_events_are_those_of_any_run_that_is_cancelled_before_its_model() -> None:
+    later: list[str] = []
+    agent = Agent("a", model="m")
+    with agent.override(model=ScriptedModel([])):
+        agent.on("agent-start", lambda event: agent.abort())
+        for name in ("agent-start", "turn-start", "error", "finish", "agent-end"):
+            agent.on(name, lambda event: later.append(event.type))
+        assert (await agent.generate("hi")).status == "cancelled"
+    other = Agent("a", model="m")
+    with other.override(model=ScriptedModel([])):
+        stream = other.stream("hi")
+        stream.abort()
+        assert await read(stream) == later
+
+
+async def test_abort_of_one_stream_that_has_not_begun_leaves_the_others_alone() -> None:
+    agent = Agent("a", model="m")
+    with agent.override(model=ScriptedModel([say("hello")])):
+        one, other = agent.stream("one"), agent.stream("other")
+        one.abort()
+        assert (await other.result()).text == "hello"
+        assert (await one.result()).status == "cancelled"
+
+
+async def test_abort_before_a_decision_is_followed_cancels_the_run_and_decides_nothing() -> None:
+    agent = Agent("a", model="m", tools=[pay])
+    with agent.override(model=script()) as model:
+        run_id = (await agent.generate("hi")).run_id
+        stream = agent.stream_approve(run_id, "c1")
+        stream.abort()
+        types = await read(stream)
+        assert (await stream.result()).status == "cancelled"
+    # Every call that waits is settled when its run is cancelled.
+    assert types == ["tool-call-decided", "tool-execution-end", "message", "finish"]
+    assert len(model.prompts) == 1
+
+
+async def test_abort_of_a_decision_about_an_unknown_run_is_refused_as_the_decision_is() -> None:
+    agent = Agent("a", model="m", tools=[pay])
+    stream = agent.stream_approve("run_x", "c1")
+    stream.abort()
+    with pytest.raises(DecisionError):
+        await stream.result()
+
+
+async def test_abort_while_the_run_is_being_accepted_counts() -> None:
+    class Slow(MemoryTable):
+        """A table during whose first look somebody aborts."""
+
+        looks = 0
+
+        async def get(self, pk: str, sk: str) -> Any:
+            self.looks += 1
+            if self.looks == 1:
+                stream.abort()
+            return await super().get(pk, sk)
+
+    agent = Agent("a", model="m")
+    model = ScriptedModel([])
+    agent.runtime = in_memory_runtime(agent, model=model, table=Slow())
+    stream = agent.stream("hi")
+    assert (await stream.result()).status == "cancelled"
+    assert model.prompts == []

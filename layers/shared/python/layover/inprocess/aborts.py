@@ -38,3 +38,20 @@ class AbortsHere:
     async def wait(self, run_id: str) -> None:
         """Return once the run's work is to stop."""
         await self._bells[run_id].wait()
+
+
+class EarlyAbort:
+    """An abort of a stream whose run does not go on yet: it is carried out once the run does."""
+
+    def __init__(self) -> None:
+        self.is_asked = False
+        self._over = False
+
+    def ask(self) -> None:
+        """Abort, if the run has not gone on since. Callable from any thread."""
+        self.is_asked = self.is_asked or not self._over
+
+    def over(self) -> bool:
+        """Return whether the run was aborted. It goes on from here: an abort later than this is not early."""
+        self._over = True
+        return self.is_asked

@@ -25,7 +25,7 @@ from layover.errors import (
     InvalidRequest,
     NotFound,
 )
-from layover.inprocess.aborts import AbortsHere
+from layover.inprocess.aborts import AbortsHere, EarlyAbort
 from layover.inprocess.background_tasks import InThisProcess
 from layover.inprocess.decisions import approve_request, deny_request, resume_request
 from layover.inprocess.drives import Drives
@@ -100,7 +100,8 @@ class InProcess:
         """Run, and return the events, deltas included, until the end or a suspension."""
         run_id = self._runtime.ids.new("run")
         request = (input, thread_id, resource_id, max_iterations, True, run_id)
-        return self._handle(run_id, self._stream(request))
+        early = EarlyAbort()
+        return self._handle(run_id, self._stream(request, early), early)
 
     async def resume(self, run_id: str, tool_call_id: str, data: Any) -> Result:
         """Settle a programmatic suspension."""
@@ -144,10 +145,12 @@ class InProcess:
         # Handed over to the loop, since a tool may call this in a thread of its own.
         task.get_loop().call_soon_threadsafe(self._cancel_soon, run_id)
 
-    def _abort_one(self, run_id: str) -> None:
+    def _abort_one(self, run_id: str, early: EarlyAbort) -> None:
         task = self._drives.task_of(run_id)
         if task is not None:
             self._abort(run_id, task)
+        else:
+            early.ask()
 
     def state(self) -> AgentState:
         """The newest run, as it was last seen."""
@@ -296,33 +299,47 @@ class InProcess:
             raise
         return await self._result(run_id)
 
-    def _handle(self, run_id: str, events: AsyncGenerator[Event, None]) -> RunStream[Any]:
-        return RunStream(
-            run_id, events, partial(self._result, run_id), partial(self._abort_one, run_id)
-        )
+    def _handle(
+        self, run_id: str, events: AsyncGenerator[Event, None], early: EarlyAbort
+    ) -> RunStream[Any]:
+        result, abort = partial(self._result, run_id), partial(self._abort_one, run_id, early)
+        return RunStream(run_id, events, result, abort)
 
-    async def _stream(self, request: tuple[Any, ...]) -> AsyncGenerator[Event, None]:
+    async def _stream(
+        self, request: tuple[Any, ...], early: EarlyAbort
+    ) -> AsyncGenerator[Event, None]:
         run_id = await self._accept(*request)
-        async for event in self._follow(run_id, 0):
+        async for event in self._follow(run_id, 0, early):
             yield event
 
     def _stream_decision(
         self, run_id: str, tool_call_id: str, request: approvals.DecisionRequest
     ) -> RunStream[Any]:
+        early = EarlyAbort()
+
         async def events() -> AsyncGenerator[Event, None]:
             owner = self._owners.get(run_id)
             after = await self._followers.last_seq(owner, run_id) if owner else 0
-            refusal = await self._decide_call(run_id, tool_call_id, request)
-            async for event in self._follow(run_id, after):
+            refusal = None
+            if owner is not None and early.is_asked:
+                # Nothing is decided: the call of a run that is to end must not be made.
+                await self._cancel(run_id)
+            else:
+                refusal = await self._decide_call(run_id, tool_call_id, request)
+            async for event in self._follow(run_id, after, early):
                 yield event
             if refusal is not None:
                 raise refusal
 
-        return self._handle(run_id, events())
+        return self._handle(run_id, events(), early)
 
-    async def _follow(self, run_id: str, after: int) -> AsyncGenerator[Event, None]:
+    async def _follow(
+        self, run_id: str, after: int, early: EarlyAbort
+    ) -> AsyncGenerator[Event, None]:
         # A consumer that leaves early leaves the run alone: it goes on.
         driving = self._drives.begin(self._owner(run_id), run_id)
+        if early.over():
+            self._cancel_soon(run_id)
         async for event in self._followers.follow(self._owner(run_id), run_id, driving, after):
             yield event
         await asyncio.shield(driving)

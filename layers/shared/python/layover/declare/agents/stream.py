@@ -42,7 +42,8 @@ class RunStream(Generic[Output]):
         return await self._result()
 
     def abort(self) -> None:
-        """Cancel this run, and no other."""
+        """Cancel this run, and no other. Before the first event: the run ends as cancelled as soon as it
+        begins, and a decision is not made. A run that waits after its stream's end waits on."""
         self._abort()
 
     async def aclose(self) -> None:
