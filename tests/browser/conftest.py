@@ -73,8 +73,8 @@ def axe() -> str:
 
 @pytest.fixture
 def modules(chromium: Browser) -> Iterator[Page]:
-    """An empty page that imports the console's modules one by one, where markup from text is refused as in the
-    console: `modules.evaluate("import('/dom.js').then((dom) => ...)")`."""
+    """An empty page that imports the console's modules one by one, and refuses markup from text as it
+    does: `modules.evaluate("import('/dom.js').then((dom) => ...)")`."""
     page = chromium.new_page()
     page.route("http://console.test/**", _serve)
     page.goto("http://console.test/")

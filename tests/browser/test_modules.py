@@ -76,7 +76,7 @@ def test_call_that_never_ran_is_not_done(modules: Page, decision: str) -> None:
 def test_answer_that_broke_off_in_a_sub_agent_is_told_and_one_of_its_next_call_is_not(
     modules: Page,
 ) -> None:
-    below = {"agent_path": ["top", "deputy"]}
+    below: Json = {"agent_path": ["top", "deputy"]}
     events = [
         message(asks("c1", "deputy")),
         begins("c1", "deputy"),
@@ -98,7 +98,7 @@ def test_answer_that_broke_off_in_a_sub_agent_is_told_and_one_of_its_next_call_i
 
 
 def test_drafts_of_calls_side_by_side_are_not_mixed(modules: Page) -> None:
-    below = {"agent_path": ["top", "deputy"]}
+    below: Json = {"agent_path": ["top", "deputy"]}
     events = [
         message(asks("c1", "deputy"), asks("c2", "deputy")),
         begins("c1", "deputy"),
@@ -110,14 +110,15 @@ def test_drafts_of_calls_side_by_side_are_not_mixed(modules: Page) -> None:
     ]
     assert view_of(modules, events) == [["deputy", "running", []], ["deputy", "running", []]]
     labels = modules.evaluate(
-        """async (events) => (await import("/timeline.js")).spansOf(events).map((span) => Boolean(span.retried))""",
+        """async (events) => (await import("/timeline.js")).spansOf(events)
+          .map((span) => Boolean(span.retried))""",
         [{**event, "at": AT} for event in events],
     )
     assert labels == [False] * 4
 
 
 def test_sub_agent_in_the_background_speaks_inside_its_call(modules: Page) -> None:
-    below = {"agent_path": ["top", "aide"]}
+    below: Json = {"agent_path": ["top", "aide"]}
     notice = {
         "type": "data",
         "name": "background-result",
@@ -147,7 +148,8 @@ def test_step_that_was_asked_again_and_a_fallback_are_in_the_timeline(modules: P
         message({"type": "text", "text": "Hello."}),
     ]
     spans = modules.evaluate(
-        """async (events) => (await import("/timeline.js")).spansOf(events).map((span) => [span.kind, Boolean(span.retried), span.name])""",
+        """async (events) => (await import("/timeline.js")).spansOf(events)
+          .map((span) => [span.kind, Boolean(span.retried), span.name])""",
         [{**event, "at": AT} for event in events],
     )
     assert sorted(spans) == [
@@ -177,7 +179,8 @@ def drawn(modules: Page, text: str) -> Any:
     """Return the element that the text is drawn in."""
     modules.evaluate(
         """async (text) => {
-          const [{ Markdown }, { html, paint }] = await Promise.all([import("/markdown.js"), import("/dom.js")]);
+          const { Markdown } = await import("/markdown.js");
+          const { html, paint } = await import("/dom.js");
           paint(html`<${Markdown} text=${text} />`, document.getElementById("app"));
         }""",
         text,

@@ -82,7 +82,7 @@ def test_call_of_a_sub_agent_is_decided_where_it_stands(enter: Enter, brain: Bra
     brain.brief(mark, call("refund", order="A-1"), say("Paid it."))
     ann = enter().sign_in()
     ann.begin(brain.plan(call("deputy", input=f"[[{mark}]] pay"), say("It is paid.")), "torture")
-    nested(ann).get_by_role("heading", name="Allow deputy › refund?").wait_for()
+    nested(ann).get_by_role("heading", name="Allow deputy \u203a refund?").wait_for()
     ann.button("Timeline").click()  # It is there while the run waits.
     ann.sees("Waiting for a decision: refund")
     ann.button("Approve").click()
