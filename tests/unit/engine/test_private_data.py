@@ -18,6 +18,7 @@ from layover import (
     RollingSummary,
     SemanticRecall,
     WorkingMemory,
+    tool,
 )
 from layover.testing import ScriptedModel, call, say
 from layover.values.prompt import Prompt
@@ -148,6 +149,34 @@ async def test_a_sub_agents_own_redaction_stays() -> None:
     await bench.go(SAID)
     briefing = bench.model.prompts[1].messages[0].text
     assert briefing == f"{MAIL} ordered [ORDER_1]"
+
+
+async def test_a_sub_agent_has_its_callers_hook_around_the_model_alone() -> None:
+    asked: list[str] = []
+
+    class Notes(Hook):
+        everywhere = True
+
+        def before_model(self, ctx: HookContext, request: ModelRequest) -> None:
+            asked.append(f"model of {ctx.agent_name}")
+
+        def before_tool(self, ctx: HookContext, call: Any) -> None:
+            asked.append(f"tool of {ctx.agent_name}")
+
+        def at_end(self, ctx: HookContext, result: Any) -> None:
+            asked.append(f"end of {ctx.agent_name}")
+
+    @tool
+    def look() -> str:
+        """Look."""
+        return "x"
+
+    child = Agent("child", tools=[look])
+    agent = Agent("top", tools=[child.as_tool("Does it.")], hooks=[Notes()])
+    bench = Bench(agent, [call("child", input="x"), call("look"), say("a"), say("b")])
+    await bench.go()
+    top = ["model of top", "tool of top"]
+    assert asked == [*top, "model of child", "model of child", "model of top", "end of top"]
 
 
 async def test_a_hook_that_fails_around_memory_sends_nothing() -> None:

@@ -556,6 +556,23 @@ async def test_a_sub_agent_keeps_a_choice_among_the_tools_that_it_has() -> None:
     assert first.settings.tool_choice == "look"
 
 
+async def test_a_sub_agent_keeps_a_choice_among_the_tools_that_a_function_gives_it() -> None:
+    ledger = Ledger()
+    settings = ModelSettings(tool_choice="look")
+    desk = Agent(
+        "desk", instructions="desk", tools=lambda ctx: [ledger.look], model_settings=settings
+    )
+    top = Agent("top", instructions="top", tools=[desk.as_tool("Pays.")])
+    script: Script = {
+        "top": [ASKED, say("all done")],
+        "desk": [call("look", tool_call_id="l1", n=1), say("paid")],
+    }
+    bench = Bench(top, answers_of(script))
+    assert (await bench.go()).text == "all done"
+    first = next(p for p in bench.model.prompts if p.system == "desk")
+    assert first.settings.tool_choice == "look"
+
+
 @pytest.mark.parametrize("task", ["", "  "])
 async def test_a_sub_agent_without_a_task_is_not_begun(task: str) -> None:
     script: Script = {"top": [call("desk", tool_call_id="d1", input=task), say("all done")]}

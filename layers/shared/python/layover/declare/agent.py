@@ -81,6 +81,11 @@ class Agent(Driven[Output], Generic[Deps, Output]):
 
     Raises DefinitionError if it could not work as declared."""
 
+    made_deps: Any = None
+    """The value that `deps` made in this process, on the copy that a run goes on with."""
+    hooks_above: tuple[Any, ...] = ()
+    """Hooks of its callers that are asked around its model, on the copy that works as a sub-agent."""
+
     def __init__(
         self,
         name: str,
@@ -123,8 +128,6 @@ class Agent(Driven[Output], Generic[Deps, Output]):
         self.overridable = overridable_of(self._what, overridable)
         self.hooks = hooks_of(self._what, hooks)
         self.deps = factory_of(f"{self._what}deps", deps)
-        self.made_deps: Any = None
-        """The value that `deps` made in this process, on the copy that a run goes on with."""
         self.tool_search = tool_search
         self.runtime = runtime
         self._replaced: list[Any] = []

@@ -18,7 +18,8 @@ from layover.values.runs.decision import DecisionNote
 from layover.values.runs.model_settings import ModelSettings
 from layover.values.runs.usage import Usage
 
-POINTS = ("before_model", "after_model", "before_tool", "after_tool", "at_end")
+MODEL_POINTS = ("before_model", "after_model")
+POINTS = (*MODEL_POINTS, "before_tool", "after_tool", "at_end")
 
 
 @dataclass(frozen=True)
@@ -184,10 +185,10 @@ def is_everywhere(hook: Any) -> bool:
 
 
 def inherited_hooks(above: Sequence[Any], own: Sequence[Any]) -> tuple[Any, ...]:
-    """Return the hooks of a sub-agent: its own, then those of its caller that are `everywhere`, but for
-    classes of which it has one itself."""
+    """Return those hooks of a caller that are asked around a sub-agent's model, too: `everywhere`, and of no
+    class of which the sub-agent has one itself."""
     classes = {type(hook) for hook in own}
-    return (*own, *(h for h in above if is_everywhere(h) and type(h) not in classes))
+    return tuple(h for h in above if is_everywhere(h) and type(h) not in classes)
 
 
 def name_of(hook: Any) -> str:

@@ -25,7 +25,7 @@ def warn_of_embedded(name: str, hooks: Sequence[Any], memory: Memory) -> None:
 def warn_of_handoffs(name: str, hooks: Sequence[Any], others: Iterable[Any]) -> None:
     """Log the agents that would get the conversation without the `everywhere` hooks that it had so far."""
     for other in others:
-        for hook in inherited_hooks(hooks, other.hooks)[len(other.hooks) :]:
+        for hook in inherited_hooks(hooks, other.hooks):
             told = (
                 "agent %r: %s is no hook of %r, which reads the whole conversation after a hand-off"
             )

@@ -19,26 +19,17 @@ from layover.values.runs.run import PromptSnapshot
 
 def as_sub_agent(agent: Agent, caller: Agent, *, memory: bool) -> Agent:
     """Return the same agent as one that answers its caller. A sub-agent cannot hand the conversation over,
-    and without memory it sees its briefing alone. Hooks of its caller that are `everywhere` are its own,
-    too."""
-    plain, forced = copy(agent), agent.model_settings.tool_choice
-    plain.hooks = inherited_hooks(caller.hooks, agent.hooks)
-    if any(tool.name == forced and tool.handoff is not None for tool in agent.tools):
-        plain.model_settings = agent.model_settings.for_sub_agent()
-    plain.handoffs = ()
+    and without memory it sees its briefing alone. It is not made to call a tool that it then lacks."""
+    plain = copy(agent)
+    plain.hooks_above = inherited_hooks((*caller.hooks, *caller.hooks_above), agent.hooks)
     if not memory:
         plain.memory = Memory()
-    plain.model_settings = _without_missing(plain)
+    lacks = agent.built_in_tools - plain.built_in_tools
+    lacks |= {tool.name for tool in agent.tools if tool.handoff is not None}
+    if agent.model_settings.tool_choice in lacks:
+        plain.model_settings = agent.model_settings.for_sub_agent()
+    plain.handoffs = ()
     return plain
-
-
-def _without_missing(agent: Agent) -> ModelSettings:
-    """Return the agent's settings, without a `tool_choice` whose tool it does not have here."""
-    choice = agent.model_settings.tool_choice
-    names = {tool.name for tool in agent.tools} | agent.built_in_tools
-    if choice in (None, "auto", "none", "required") or choice in names:
-        return agent.model_settings
-    return agent.model_settings.model_copy(update={"tool_choice": None})
 
 
 def empty_input(state: RunState, settings: ModelSettings) -> TurnInput:

@@ -4,7 +4,7 @@ from typing import Any
 
 from layover.declare.agent import Agent
 from layover.declare.blocking import called
-from layover.declare.hooks.base import HookContext, defines, name_of
+from layover.declare.hooks.base import MODEL_POINTS, HookContext, defines, name_of
 from layover.declare.schemas.render import message_of
 from layover.engine.state import RunState
 from layover.engine.tools.isolation import isolate
@@ -34,8 +34,11 @@ class FrameHooks:
         self._metadata = metadata
 
     def at(self, point: str) -> list[tuple[str, Any]]:
-        """Return the hooks that are asked at a point, with names that are unique in this agent."""
-        named = ((f"{n}.{name_of(hook)}", hook) for n, hook in enumerate(self.agent.hooks))
+        """Return the hooks that are asked at a point, with names that are unique in this agent. Around the
+        model, those of callers are behind the agent's own."""
+        above = self.agent.hooks_above if point in MODEL_POINTS else ()
+        hooks = (*self.agent.hooks, *above)
+        named = ((f"{n}.{name_of(hook)}", hook) for n, hook in enumerate(hooks))
         return [(name, hook) for name, hook in named if defines(hook, point)]
 
     def context(self) -> HookContext:
