@@ -312,6 +312,31 @@ async def test_last_call_of_a_step_ends_it_in_the_same_write(world: JournalBench
     assert RunState(await snapshot_of(world, log)).step_ended == 1
 
 
+@pytest.mark.both_stores
+async def test_end_of_a_run_keeps_the_newest_step_that_ended(world: JournalBench) -> None:
+    log = await world.taken()
+    [call] = await world.opened(log, "c1")
+    await log.close_call(settled(call), world.data("turn-end"), ended_step=world.step(log))
+    await log.put_step(world.step(log, index=2), world.data("turn-end"), ended=True)
+    await world.end(log)
+    assert (await world.run(call.run_id)).step_ended == 2
+
+
+@pytest.mark.both_stores
+@pytest.mark.parametrize("crashes", [False, True], ids=["at once", "after a crash"])
+async def test_end_of_a_run_counts_the_step_that_its_last_call_ended(
+    world: JournalBench, crashes: bool
+) -> None:
+    log = await world.taken()
+    [call] = await world.opened(log, "c1")
+    await log.close_call(settled(call), world.data("turn-end"), ended_step=world.step(log))
+    assert (await world.run(call.run_id)).step_ended == 0, "the call has it, META is not written"
+    if crashes:
+        log = await world.take(call.run_id)
+    await world.end(log)
+    assert (await world.run(call.run_id)).step_ended == 1
+
+
 async def test_a_step_opens_its_calls_with_itself(world: JournalBench) -> None:
     log = await world.taken()
     step = world.step(log, "c1", "c2")

@@ -75,7 +75,7 @@ class TableRunLog:
         self._opener = f"{meta.epoch}.{secrets.token_hex(6)}"
         self._items = CallItems(bodies, self._folder, self._opener)
         self._progressed = False  # A write has set the attempts back.
-        self._done: dict[str, Any] = {}
+        self._done = _marked_end(snapshot)
         self._watchers = Watchers(sink, meta)
         log = EventLog(table, bodies, self._keys, meta.id, self._folder)
         self._writer = LogWriter(table, log, meta, self._expiry, self._watchers, next_seq)
@@ -119,6 +119,9 @@ class TableRunLog:
         meta = self._meta({"attempts": 0, **done})
         await self._writer.write([put, meta, *await self._opening(opened)], events)
         self._progressed = True
+        if not nested:
+            # META is ahead of what a call's mark has said: the end of the run must not take it back.
+            self._done = {}
 
     async def end_step(self, step: StepRecord, *events: Event) -> None:
         """Journal that a step whose calls were settled by other writers is complete."""
@@ -308,3 +311,11 @@ class TableRunLog:
         if call.state is CallState.WAITING:
             return all_of(state, Equals("attempt", call.attempt), Exists("decision"))
         return all_of(state, Equals("opener", call.opener))
+
+
+def _marked_end(snapshot: RunSnapshot) -> dict[str, Any]:
+    """Return what META lacks: the last step of the run's own of which a call's mark alone records the end."""
+    told = {c.key.rpartition("#CALL#")[0] for c in snapshot.calls if c.ends_step}
+    own = (s.index for s in snapshot.steps if s.key in told and not path_of(s.key))
+    newest = max(own, default=0)
+    return {"step_ended": newest} if newest > snapshot.meta.step_ended else {}
