@@ -215,6 +215,36 @@ async def test_files_are_parts(server: FakeOpenAI, chat: OpenAIChat) -> None:
     assert item["content"][3]["text"] == "[file: b.zip, application/zip, https://a.example/b.zip]"
 
 
+@pytest.mark.parametrize("kind", ["audio/wav", "video/mp4"])
+@BOTH
+async def test_sound_and_films_are_refused_before_anything_is_sent(
+    server: FakeOpenAI, chat: OpenAIChat, kind: str, stream: bool
+) -> None:
+    file = FilePart(url=f"data:{kind};base64,AAAA", name="note", mime_type=kind)
+    messages = (message(Role.USER, file, TextPart(text="what is this?")),)
+    prompt = PLAIN.model_copy(update={"messages": messages, "stream": stream})
+    with pytest.raises(ModelError, match=r"Responses API .* audio .*api=\"chat\"") as caught:
+        await chat.complete(prompt)
+    assert (caught.value.type, caught.value.status) == ("UnsupportedInput", None)
+    assert server.requests == []
+
+
+@pytest.mark.parametrize("choice", ["auto", "none", "required"])
+async def test_choice_of_tools_holds_for_the_providers_alone(
+    server: FakeOpenAI, chat: OpenAIChat, choice: str
+) -> None:
+    given = {"provider_tools": (web_search(),), "settings": ModelSettings(tool_choice=choice)}
+    body = await asked(server, chat, PLAIN.model_copy(update=given))
+    assert body["tool_choice"] == choice
+
+
+async def test_choice_of_tools_is_not_sent_without_any(
+    server: FakeOpenAI, chat: OpenAIChat
+) -> None:
+    given = {"settings": ModelSettings(tool_choice="required")}
+    assert "tool_choice" not in await asked(server, chat, PLAIN.model_copy(update=given))
+
+
 async def test_tools_of_the_provider_stand_beside_ours(
     server: FakeOpenAI, chat: OpenAIChat
 ) -> None:

@@ -27,7 +27,8 @@ _SAFE_ID = re.compile(r"[a-zA-Z0-9_-]{1,40}")
 """Tool call ids that every provider accepts (OpenAI allows 64 characters, some 40)."""
 
 _UNSAFE_IN_NAME = re.compile(r"[^a-zA-Z0-9_-]")
-_MEDIA = re.compile(r"data:((?:audio|video)/[\w.+-]+)[^,]*;base64,", re.ASCII)
+MEDIA = re.compile(r"data:((?:audio|video)/[\w.+-]+)[^,]*;base64,", re.ASCII)
+"""Data URLs of sound and films."""
 _IMAGE_URL = re.compile(r"\.(png|jpe?g|gif|webp)([?#]|$)", re.I)
 
 
@@ -237,7 +238,7 @@ def _file(part: FilePart) -> Body:
     url, mime_type = part.url or "", part.mime_type or ""
     if is_image(url, mime_type):
         return {"type": "image_url", "image_url": {"url": url}}
-    if data := _MEDIA.match(url):
+    if data := MEDIA.match(url):
         return _media(data[1], url, url[data.end() :])
     if url.startswith("data:"):
         return {"type": "file", "file": {"filename": part.name or "file", "file_data": url}}

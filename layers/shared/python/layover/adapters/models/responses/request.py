@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 
 from layover.adapters.models import opaque, wire
+from layover.errors import ModelError
 from layover.values.message import FilePart, Message, ProviderState, Role, TextPart
 from layover.values.prompt import OutputSpec, Prompt, ToolSpec
 
@@ -17,6 +18,11 @@ AT = "at"
 """Of a kept item: how many of the message's texts (all of them count as one) and calls stood before it."""
 ENCRYPTED = "reasoning.encrypted_content"
 
+_NO_MEDIA = (
+    "the Responses API has no input for sound and films: leave audio and video out of "
+    'ModelSettings(inputs=...), or ask this model by Chat Completions (api="chat")'
+)
+
 _REMOVABLE = frozenset(
     {
         *("max_output_tokens", "temperature", "top_p", "reasoning", "verbosity", "tool_choice"),
@@ -27,7 +33,7 @@ _REMOVABLE = frozenset(
 
 def body(prompt: Prompt, left_out: frozenset[str], provider: str) -> Body:
     """Return the request, without the fields that this model has refused. `provider`: the host that is
-    called, which gets its own items back."""
+    called, which gets its own items back. Raises ModelError for sound and films."""
     asked = wire.model(prompt)
     request: Body = {
         "model": asked,
@@ -75,8 +81,9 @@ def _settings(prompt: Prompt, left_out: frozenset[str]) -> Body:
         "reasoning": None if given.reasoning is None else {"effort": given.reasoning},
         "text": text or None,
     }
-    if prompt.tools:
+    if prompt.tools or prompt.provider_tools:
         fields["tool_choice"] = _tool_choice(given.tool_choice)
+    if prompt.tools:
         fields["parallel_tool_calls"] = given.parallel_tool_calls
     return {name: value for name, value in fields.items() if value is not None}
 
@@ -144,6 +151,8 @@ def _file(part: FilePart) -> Body:
     url, kind = part.url or "", part.mime_type or ""
     if wire.is_image(url, kind):
         return {"type": "input_image", "image_url": url, "detail": "auto"}
+    if wire.MEDIA.match(url):
+        raise ModelError(_NO_MEDIA, type="UnsupportedInput")
     if url.startswith("data:"):
         return {"type": "input_file", "filename": part.name or "file", "file_data": url}
     if url.startswith("https://") and kind == "application/pdf":
