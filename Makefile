@@ -1,4 +1,5 @@
-# `make dev` serves the whole system on this machine; `make test` runs all tests. Both set up what they need.
+# `make dev` serves the whole system on this machine; `make test` runs the first tier of tests. Both set up what they
+# need.
 
 PYTHON ?= python3
 VENV   := .venv
@@ -27,7 +28,7 @@ help:
 	@echo "make dev     set up and serve everything at http://127.0.0.1:8787"
 	@echo "make demo    set up, then one conversation from end to end, checked"
 	@echo "make test    set up and run the tests that decide by themselves: minutes"
-	@echo "make test-agents  the tests of your agents alone, functions/user_agents: seconds"
+	@echo "make test-agents  the tests of your agents alone, functions/user_agents: seconds, once set up"
 	@echo "make test-all  these, and every test that starts the whole system: half an hour"
 	@echo "make torture whole kill matrices, faults and load: an hour"
 	@echo "make bench   what a turn costs beside the floor, imports, a turn on short and long threads: minutes"
