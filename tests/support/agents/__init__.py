@@ -3,10 +3,12 @@
 shop      what an author declares: each kind of tool and each part of memory
 deciding  a tool for each way in which a call may wait for persons
 durable   tools whose effects are counted while processes die
+guarded   a model that is away, and a hook that refuses, changes and suspends
 keeping   tools and memories that store much"""
 
 from support.agents.deciding import treasurer
 from support.agents.durable import learner, torture
+from support.agents.guarded import warden
 from support.agents.keeping import archivist, hoarder
 from support.agents.shop import (
     clerk,
@@ -50,5 +52,6 @@ __all__ = [
     "thrifty",
     "torture",
     "treasurer",
+    "warden",
     "wide",
 ]
