@@ -2,7 +2,9 @@
 
 import json
 import logging
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, cast
 
 import pytest
 
@@ -20,8 +22,12 @@ from layover import (
     WorkingMemory,
     tool,
 )
-from layover.testing import ScriptedModel, call, say
-from layover.values.prompt import Prompt
+from layover.memory.episodic.entries import correct_entry, list_entries
+from layover.memory.profile.notes import note_keys
+from layover.memory.reembed import reembed
+from layover.ports.memory.entries import Owners
+from layover.testing import HashingEmbedder, ScriptedModel, call, say
+from layover.values.prompt import Embedded, Prompt
 from support.worlds.runs import ANN, Bench
 
 MAIL = "ann@x.org"
@@ -67,8 +73,6 @@ async def test_working_memory_keeps_the_data_and_the_next_run_shows_placeholders
 
 
 async def _notes(bench: Bench) -> Any:
-    from layover.memory.profile.notes import note_keys
-
     return await bench.plain.memory.read_notes(ANN, note_keys(bench.agent, "t1"))
 
 
@@ -87,8 +91,6 @@ async def test_facts_and_entries_are_learned_of_placeholders_and_stored_with_the
     await bench.remember()
     assert {"extractor", "profile", "session"} <= sent(bench).keys()
     assert MAIL not in str(sent(bench))
-    from layover.memory.episodic.entries import list_entries
-
     page = await list_entries(bench.plain, ANN, "helper", None, 10, None)
     assert [e.content for e in page.items] == [f"Ann reads {MAIL}."]
     assert page.items[0].evidence == f"write to {MAIL} about the order"
@@ -220,20 +222,85 @@ def test_a_value_behind_an_escaped_line_end_is_found(text: str) -> None:
     assert json.loads(shown)["note"].endswith("_1]")
 
 
-@pytest.mark.parametrize(
-    ("memory", "option"),
-    [
-        (Memory(semantic_recall=SemanticRecall()), "semantic_recall"),
-        (Memory(episodic=EpisodicMemory()), "episodic"),
-    ],
-)
-def test_a_definition_whose_embedder_reads_the_data_is_logged(
-    memory: Memory, option: str, caplog: pytest.LogCaptureFixture
+class Reads(HashingEmbedder):
+    """An embedder, and the texts that it has read."""
+
+    def __init__(self) -> None:
+        super().__init__(64)
+        self.texts: list[str] = []
+
+    async def embed(self, texts: Sequence[str]) -> Embedded:
+        self.texts += texts
+        return await super().embed(texts)
+
+
+async def test_an_embedder_reads_placeholders_and_the_words_are_stored() -> None:
+    entry = {"content": "Ann reads [EMAIL_1].", "source": "user_assertion"}
+    entry["evidence"] = "write to [EMAIL_1] about the order"
+    background = {"extractor": [say(json.dumps({"entries": [entry]})), say("{}")]}
+    memory = Memory(titles=False, semantic_recall=SemanticRecall(), episodic=EpisodicMemory())
+    script = [say("ok"), call("recall_memory", query="the mail [EMAIL_1]"), say("ok")]
+    agent = Agent("helper", model="m", hooks=[RedactPII()], memory=memory)
+    reads = Reads()
+    bench = Bench(agent, ScriptedModel(script, background=background), embedder=reads)
+    await bench.go(SAID)
+    await bench.remember()
+    await bench.go(f"Which order of {MAIL} is late, {MAIL}?")
+    await bench.remember()
+    [learned] = (await list_entries(bench.plain, ANN, "helper", None, 10, None)).items
+    assert learned.content == f"Ann reads {MAIL}."
+    await list_entries(bench.plain, ANN, "helper", f"mail of {MAIL}", 10, None)
+    await correct_entry(bench.plain, ANN, learned.id, f"Ann reads {MAIL} and bob@y.org.")
+    assert "Ann reads [EMAIL_1]." in reads.texts
+    assert "Ann reads [EMAIL_1] and [EMAIL_2]." in reads.texts
+    assert "mail of [EMAIL_1]" in reads.texts
+    assert "the mail [EMAIL_1]" in reads.texts
+    assert not [text for text in reads.texts if "@" in text or "x.org" in text]
+    assert len(reads.texts) > 8
+
+
+async def test_reembedding_reads_placeholders() -> None:
+    memory = Memory(titles=False, semantic_recall=SemanticRecall(), episodic=EpisodicMemory())
+    agent = Agent("helper", model="m", hooks=[RedactPII()], memory=memory)
+    bench = Bench(agent, ScriptedModel([say("ok")]), embedder=Fails())
+    await bench.go(SAID)
+    await bench.remember()
+    reads, owners = Reads(), cast(Owners, OneOwner())
+    counts = await reembed(replace(bench.plain, embedder=reads), owners)
+    assert counts.messages == 2
+    assert "Please write to [EMAIL_1] about the order that is late" in reads.texts
+    assert MAIL not in str(reads.texts)
+
+
+class Fails(HashingEmbedder):
+    async def embed(self, texts: Sequence[str]) -> Embedded:
+        raise ValueError("it is down")
+
+
+class OneOwner:
+    async def owners(self, after: str, limit: int) -> list[str]:
+        return [] if after else [ANN]
+
+
+@pytest.mark.parametrize("part", ["semantic_recall", "episodic"])
+def test_a_hook_that_leaves_embedded_texts_alone_is_logged(
+    part: str, caplog: pytest.LogCaptureFixture
 ) -> None:
+    class Own(Hook):
+        everywhere = True
+
+        def before_model(self, ctx: HookContext, request: ModelRequest) -> None:
+            """Nothing."""
+
+    parts: dict[str, Any] = {"semantic_recall": SemanticRecall(), "episodic": EpisodicMemory()}
+    memory = Memory(**{part: parts[part]})
     with caplog.at_level(logging.WARNING, "layover"):
         Agent("helper", hooks=[RedactPII()], memory=memory)
+        Agent("helper", hooks=[Own()])
+        assert caplog.messages == []
+        Agent("helper", hooks=[Own()], memory=memory)
     [line] = caplog.messages
-    assert option in line
+    assert part in line
     assert "'helper'" in line
 
 

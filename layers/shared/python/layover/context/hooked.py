@@ -1,5 +1,7 @@
 """Requests and replies as hooks see them; and the requests of memory, which some hooks see."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
@@ -17,9 +19,9 @@ from layover.declare.hooks.base import (
 )
 from layover.declare.schemas.render import jsonable, message_of
 from layover.errors import RunFailed
-from layover.ports import Runtime
+from layover.ports import Embedder, Runtime
 from layover.values.base import Json, Value, compact_json, strict_json
-from layover.values.prompt import Prompt, Reply, RequestedCall
+from layover.values.prompt import Embedded, Prompt, Reply, RequestedCall
 from layover.values.runs.run import RunMeta
 
 V = TypeVar("V", bound=Value)
@@ -112,6 +114,43 @@ async def ask_model(runtime: Runtime, agent: Agent, meta: RunMeta, prompt: Promp
     reply = await runtime.model.complete(with_request(prompt, request))
     response = await _changed(hooks, "after_model", ctx, response_of(reply))
     return with_response(reply, response)
+
+
+@dataclass(frozen=True)
+class HookedEmbedder:
+    """`ports.Embedder` that reads texts as the hooks of an agent change them."""
+
+    embedder: Embedder
+    agent: Agent
+
+    @property
+    def model(self) -> str:
+        """See `ports.Embedder`."""
+        return self.embedder.model
+
+    async def embed(self, texts: Sequence[str]) -> Embedded:
+        """See `ports.Embedder`. Raises what a hook raises, and sends nothing then."""
+        return await self.embedder.embed([await embedded_text(self.agent, t) for t in texts])
+
+
+async def embedded_text(agent: Agent, text: str) -> str:
+    """Return a text as an embedder is to read it."""
+    for hook in _asked_before_embedding(agent):
+        answer = await called(hook.before_embedding, text)
+        text = text if answer is None else str(answer)
+    return text
+
+
+def hooked_embedder(agent: Agent | None, embedder: Embedder | None) -> Embedder | None:
+    """Return the embedder, which reads texts as the agent's hooks change them."""
+    if agent is None or embedder is None or not _asked_before_embedding(agent):
+        return embedder
+    return HookedEmbedder(embedder, agent)
+
+
+def _asked_before_embedding(agent: Agent) -> list[Any]:
+    hooks = (*agent.hooks, *agent.hooks_above)
+    return [h for h in hooks if is_everywhere(h) and defines(h, "before_embedding")]
 
 
 async def _changed(hooks: list[Any], point: str, ctx: HookContext, value: V) -> V:

@@ -6,6 +6,7 @@ stopped at any point, it goes on from there when it is started again."""
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 
+from layover.context.hooked import HookedEmbedder
 from layover.declare.agent import Agent
 from layover.errors import ConfigurationError, shown_names
 from layover.memory.embedding import embed
@@ -96,7 +97,7 @@ class _Work:
             )
             if not stale:
                 return
-            await self._index(new.embedder, stale)
+            await self._index(HookedEmbedder(new.embedder, self._agent), stale)
             after = stale[-1].id
 
     async def _index(self, embedder: Embedder, stale: Sequence[Message]) -> None:

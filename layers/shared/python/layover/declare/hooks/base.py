@@ -149,8 +149,9 @@ class Hook:
     a crash, and costs no write.
 
     `everywhere`: `before_model` and `after_model` are also called around what memory asks a model in the
-    background, and in sub-agents that have no hook of the same class. Around memory's requests the context
-    has no `metadata`, `deps` and nodes, and there is no `Retry`: a hook that raises costs that request."""
+    background, and in sub-agents that have no hook of the same class; and `before_embedding` is called.
+    Around memory's requests the context has no `metadata`, `deps` and nodes, and there is no `Retry`: a hook
+    that raises costs that request."""
 
     idempotent: ClassVar[bool] = False
     everywhere: ClassVar[bool] = False
@@ -160,6 +161,10 @@ class Hook:
 
     def after_model(self, ctx: HookContext, response: ModelResponse) -> Maybe[ModelResponse]:
         """Called when a reply is complete. Return a changed copy, or None. `Retry` asks the model again."""
+
+    def before_embedding(self, text: str) -> Maybe[str]:
+        """Called with each text that an embedder is to read, if the hook is `everywhere`. Return another
+        text, or None. The text is stored as it is."""
 
     def before_tool(self, ctx: HookContext, call: ToolCall) -> Maybe[BeforeTool]:
         """Called before a call. Return `Allow`, `Answer`, `Refuse`, `Suspend`, a copy with other arguments,

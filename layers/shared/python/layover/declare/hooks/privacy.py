@@ -40,8 +40,8 @@ class RedactPII(Hook):
     results; descriptions of tools, files and their names are not.
 
     The requests of memory in the background have placeholders, too, and what is stored of their replies has
-    the real values. So have sub-agents without a `RedactPII` of their own. An embedder reads real texts
-    (docs/hooks.md#private). Raises DefinitionError."""
+    the real values. So have sub-agents without a `RedactPII` of their own, and the texts that an embedder
+    reads (docs/hooks.md#private). Raises DefinitionError."""
 
     idempotent: ClassVar[bool] = True
     everywhere: ClassVar[bool] = True
@@ -97,6 +97,10 @@ class RedactPII(Hook):
         )
         told = {"text": restored(response.text), "reasoning": restored(response.reasoning)}
         return response.model_copy(update={**told, "calls": calls})
+
+    def before_embedding(self, text: str) -> str:
+        """Return the text with placeholders."""
+        return self._redacted(text, _Names(frozenset(_PLACEHOLDER.findall(text))))
 
     def _redacted(self, text: str, names: "_Names") -> str:
         for kind, pattern in self._kinds.items():

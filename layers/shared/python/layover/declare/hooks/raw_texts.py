@@ -4,7 +4,7 @@ import logging
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from layover.declare.hooks.base import inherited_hooks, is_everywhere, name_of
+from layover.declare.hooks.base import defines, inherited_hooks, is_everywhere, name_of
 from layover.declare.memory import Memory
 
 logger = logging.getLogger("layover")
@@ -14,9 +14,9 @@ _EMBEDDED = ("semantic_recall", "episodic")
 
 
 def warn_of_embedded(name: str, hooks: Sequence[Any], memory: Memory) -> None:
-    """Log the parts of the agent's memory that send an embedder texts which no `everywhere` hook sees."""
+    """Log the parts of the agent's memory that send an embedder texts which an `everywhere` hook leaves."""
     parts = [part for part in _EMBEDDED if getattr(memory, part)]
-    for hook in filter(is_everywhere, hooks):
+    for hook in (h for h in hooks if is_everywhere(h) and not defines(h, "before_embedding")):
         for part in parts:
             told = "agent %r: %s does not change what Memory(%s=...) sends to the embedder"
             logger.warning(told, name, name_of(hook), part)

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from layover.clock import from_rfc3339, rfc3339
+from layover.context.hooked import hooked_embedder
 from layover.declare.agent import Agent
 from layover.declare.memory import EpisodicMemory
 from layover.errors import InvalidRequest, NotFound, UnknownAgent
@@ -66,7 +67,7 @@ def episodic_embedder(runtime: Runtime, agent: Agent) -> Embedder | None:
             "episodic memory works by words alone: no embedder is set (LAYOVER_EMBEDDER_MODEL)",
             extra={"agent": agent.name},
         )
-    return embedder
+    return hooked_embedder(agent, embedder)
 
 
 async def turn_entries(
@@ -147,7 +148,7 @@ async def _embed(runtime: Runtime, owner: str, entry: FoundEntry) -> None:
     reembed`."""
     agent = runtime.agents().get(entry.agent)
     own = episodic_embedder(runtime, agent) if agent else None
-    embedder = meter(runtime, owner, own or runtime.embedder)
+    embedder = meter(runtime, owner, own or hooked_embedder(agent, runtime.embedder))
     if embedder is None:
         return
     try:
@@ -190,8 +191,8 @@ async def _search(
     word_query = entry_search.entry_query(
         agent, settings, text, runtime.clock.now(), top_k=limit + 1, skip=skip
     )
-    metered_embedder = meter(runtime, owner, embedder or runtime.embedder)
-    vector_query = await entry_search.embed_query(word_query, metered_embedder)
+    metered = meter(runtime, owner, embedder or hooked_embedder(known_agent, runtime.embedder))
+    vector_query = await entry_search.embed_query(word_query, metered)
     rows = (await runtime.memory.find_entries(owner, vector_query.query)).items
     more = len(rows) > limit and skip + limit <= _MAX_SKIP
     return Page[Entry](

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
+from layover.context.hooked import embedded_text, hooked_embedder
 from layover.context.transcript import response_messages
 from layover.declare.agent import Agent
 from layover.declare.memory import NodeMemory
@@ -39,7 +40,7 @@ async def recall_query(
     if thread_id is not None and meta.input.parent_id is None:
         return None, ()  # nothing was said before: neither the embedder nor the database is asked
     in_prompt = _max_in_prompt(runtime, agent)
-    embedding = await _query_vector(runtime, embedder, meta, thread_id, text)
+    embedding = await _query_vector(runtime, agent, embedder, meta, thread_id, text)
     query = RecallQuery(
         agent=agent.name,
         text=text[: recall.MAX_CHARACTERS],
@@ -127,16 +128,23 @@ def _embedder(runtime: Runtime, agent: Agent) -> Embedder | None:
             "semantic recall is off: no embedder is set (LAYOVER_EMBEDDER_MODEL)",
             extra={"agent": agent.name},
         )
-    return runtime.embedder
+    return hooked_embedder(agent, runtime.embedder)
 
 
 async def _query_vector(
-    runtime: Runtime, embedder: Embedder, meta: RunMeta, thread_id: str | None, text: str
+    runtime: Runtime,
+    agent: Agent,
+    embedder: Embedder,
+    meta: RunMeta,
+    thread_id: str | None,
+    text: str,
 ) -> Vectors | None:
     try:
         async with asyncio.timeout(QUERY_TIMEOUT.total_seconds()):
             common = await _common_words(runtime, meta, thread_id, text)
-            return await embed(embedder, [recall.vector_text(text, common)])
+            # Hooks see the whole text: a part of a name is none that they would know.
+            whole = await embedded_text(agent, text)
+            return await embed(embedder, [recall.vector_text(whole, common)])
     except Exception as error:
         logger.warning(
             "recall by words alone", extra={"run_id": meta.id, "cause": type(error).__name__}
