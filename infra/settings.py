@@ -28,7 +28,8 @@ class Statement(BaseModel):
 
 
 # Your tools' needs, beside the packages in functions/user_agents/requirements.txt. They go to the functions
-# that run tools (turn and resume), and to no other.
+# that run tools (turn and resume), and to no other: not to api and streams, which make an agent's deps and
+# ask its hooks where a run is cancelled while it waits (docs/hooks.md#points).
 TOOL_ENV: Mapping[str, str] = {}
 """Environment variables, in plain sight: nothing secret."""
 TOOL_SECRETS: Mapping[str, str] = {}
