@@ -1,8 +1,8 @@
 // Drives a served agent with AG-UI's own client, and prints its events and messages, as JSON.
-// node ag_ui.mjs URL AGENT SCENARIO TEXT
+// node ag_ui.mjs URL AGENT SCENARIO TEXT...
 import { HttpAgent } from "@ag-ui/client";
 
-const [url, name, scenario, text] = process.argv.slice(2);
+const [url, name, scenario, text, more] = process.argv.slice(2);
 const headers = { Authorization: "Bearer dev:ada" };
 const errors = [];
 
@@ -30,6 +30,36 @@ const scenarios = {
     const one = agent("ag-plain");
     one.addMessage({ id: "m1", role: "user", content: text });
     return { events: await run(one, { runId: "r1" }), messages: one.messages };
+  },
+  async tools() {
+    const one = agent("ag-tools");
+    one.addMessage({ id: "m1", role: "user", content: text });
+    const own = [{ name: "look_up", description: "the page's own", parameters: { type: "object" } }];
+    return { events: await run(one, { runId: "r1", tools: own, context: [] }), messages: one.messages };
+  },
+  async abort() {
+    const one = agent("ag-abort");
+    one.addMessage({ id: "m1", role: "user", content: text });
+    const events = [];
+    await one.runAgent({ runId: "r1" }, {
+      onEvent: ({ event }) => void events.push(event),
+      onTextMessageContentEvent: () => one.abortRun(),
+    });
+    return { events, messages: one.messages, isRunning: one.isRunning };
+  },
+  async reload() {
+    const one = agent("ag-reload");
+    one.addMessage({ id: "m1", role: "user", content: text });
+    const before = await run(one, { runId: "r1" });
+    // HttpAgent of 1.0 has no connect: a client that comes back begins without messages, and the thread goes on.
+    const again = agent("ag-reload");
+    const { newMessages } = await again.connectAgent();
+    again.addMessage({ id: "m2", role: "user", content: more });
+    return { before, connected: newMessages, events: await run(again, { runId: "r2" }), messages: again.messages };
+  },
+  async state() {
+    const { before, events } = await asked("ag-state", { status: "resolved", payload: { approved: true } });
+    return { before, events };
   },
   approved: () => asked("ag-approved", { status: "resolved", payload: { approved: true } }),
   denied: () => asked("ag-denied", { status: "cancelled" }),

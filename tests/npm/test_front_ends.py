@@ -11,16 +11,23 @@ from typing import Any
 import pytest
 
 from npm.conftest import LIMIT_S
-from support.providers.openai import call, say
+from support.providers.openai import call, calls, say
 from support.system.system import Brain, System
 
 TEXT, STEP = "text", "step-start"
 
 
-def drive(packages: Path, system: System, script: str, scenario: str, text: str) -> Any:
+def drive(
+    packages: Path,
+    system: System,
+    script: str,
+    scenario: str,
+    *texts: str,
+    agent: str = "support",
+) -> Any:
     """Run the script, and return its output."""
     run = subprocess.run(
-        ["node", script, system.url, "support", scenario, text],
+        ["node", script, system.url, agent, scenario, *texts],
         cwd=packages,
         capture_output=True,
         text=True,
@@ -109,3 +116,63 @@ def test_ag_ui_interrupts_and_resumes_the_same_run(
     (result,) = (e for e in found["events"] if e["type"] == "TOOL_CALL_RESULT")
     assert ("paid 5" in result["content"]) == (scenario == "approved")
     assert found["messages"][-1]["content"] == "Done."
+
+
+def test_ag_ui_shows_calls_with_their_results_and_passes_over_the_clients_tools(
+    packages: Path, system: System, brain: Brain
+) -> None:
+    both = calls(("look_up", {"key": "o1"}), ("breaks", {"key": "o2"}))
+    text = brain.plan(both, say("One of two."))
+    found = drive(packages, system, "ag_ui.mjs", "tools", text)
+    messages = found["messages"]
+    assert messages[-1]["content"] == "One of two."
+    shown = {c["id"]: c["function"]["name"] for m in messages for c in m.get("toolCalls", ())}
+    tools = [m for m in messages if m["role"] == "tool"]
+    results = {shown[m["toolCallId"]]: m["content"] for m in tools}
+    assert len(tools) == len(results) == 2
+    assert "on its way" in results["look_up"]
+    assert "no o2" in results["breaks"]
+    assert "the page's own" not in json.dumps(brain.requests(text)[0].body)
+
+
+def test_ag_ui_client_that_aborts_leaves_and_the_run_goes_on(
+    packages: Path, system: System, brain: Brain
+) -> None:
+    looking = replace(call("look_up", key="o1"), text="One moment.")
+    text = brain.plan(looking, say("It is on its way.", delay_s=5))
+    found = drive(packages, system, "ag_ui.mjs", "abort", text)
+    assert not found["isRunning"]
+    said = [m.get("content") for m in found["messages"] if m["role"] == "assistant"]
+    assert "One moment." in said
+    assert "It is on its way." not in said
+    end = found["events"][-1]
+    assert (end["type"], end["code"]) == ("RUN_ERROR", "abort")
+    run_id = found["events"][0]["metadata"]["layover_run_id"]
+    over = system.caller("ada").over(run_id)
+    assert (over["status"], over["text"]) == ("success", "It is on its way.")
+
+
+def test_ag_ui_client_that_comes_back_goes_on_with_the_thread(
+    packages: Path, system: System, brain: Brain
+) -> None:
+    first, second = brain.plan(say("I am Layover.")), brain.plan(say("As I said."))
+    found = drive(packages, system, "ag_ui.mjs", "reload", first, second)
+    assert found["connected"] == []
+    assert [m["role"] for m in found["messages"]] == ["user", "assistant"]
+    assert found["messages"][-1]["content"] == "As I said."
+    assert "I am Layover." in json.dumps(brain.requests(second)[0].body)
+
+
+def test_ag_ui_has_the_state_at_an_interrupt_and_at_the_end(
+    packages: Path, system: System, brain: Brain
+) -> None:
+    text = brain.plan(
+        call("update_working_memory", name="Ann"),
+        call("refund", order_id="o1", amount=5),
+        call("update_working_memory", pets=["Momo"]),
+        say("Done."),
+    )
+    found = drive(packages, system, "ag_ui.mjs", "state", text, agent="keeper")
+    for events, known in ((found["before"], "Ann"), (found["events"], "Momo")):
+        (snapshot,) = (e["snapshot"] for e in events if e["type"] == "STATE_SNAPSHOT")
+        assert known in json.dumps(snapshot["working_memory"])

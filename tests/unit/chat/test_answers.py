@@ -62,6 +62,17 @@ def ask(world: SocketBench) -> ToolCallSuspended:
     )
 
 
+async def waiting_run(world: SocketBench) -> str:
+    """A run that waits for a person, and has said so."""
+    run = await world.run((await world.thread()).id)
+    log = await world.take(run.id)
+    step = await world.step(log, "one moment", ("c1", "refund", {}))
+    await world.suspend(log, step, "c1")
+    log.emit(ask(world))
+    await log.flush()
+    return run.id
+
+
 async def hold_all_places(world: SocketBench) -> None:
     """As many requests of ANN wait as may."""
     now, most = world.clock.now(), world.runtime.settings.max_user_waits
@@ -120,13 +131,25 @@ async def test_an_answer_whose_thread_is_deleted_ends_with_an_error(world: Socke
 
 
 async def test_an_answer_whose_run_waits_asks_though_no_place_is_left(world: SocketBench) -> None:
-    run = await world.run((await world.thread()).id)
-    log = await world.take(run.id)
-    step = await world.step(log, "one moment", ("c1", "refund", {}))
-    await world.suspend(log, step, "c1")
-    log.emit(ask(world))
-    await log.flush()
+    run_id = await waiting_run(world)
     await hold_all_places(world)
-    found = await ui(world, run.id)
+    found = await ui(world, run_id)
     assert found[-2:] == [{"type": "finish", "finishReason": "tool-calls"}, "[DONE]"]
-    assert (await ag_ui(world, run.id))[-1]["outcome"]["type"] == "interrupt"
+    assert (await ag_ui(world, run_id))[-1]["outcome"]["type"] == "interrupt"
+
+
+@pytest.mark.parametrize("is_place_left", [True, False])
+async def test_what_closes_an_answer_comes_before_its_interrupts(
+    world: SocketBench, is_place_left: bool
+) -> None:
+    run_id = await waiting_run(world)
+    if not is_place_left:
+        await hold_all_places(world)
+
+    async def closing() -> bytes:
+        return b'data: "state"\n\n'
+
+    found = await ag_ui(world, run_id, closing=closing)
+    assert found.count("state") == 1
+    assert found[-1]["type"] == "RUN_FINISHED"
+    assert found.index("state") < len(found) - 1

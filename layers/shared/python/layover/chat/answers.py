@@ -62,9 +62,9 @@ async def answer(
     closing: Callable[[], Awaitable[bytes]] | None = None,
 ) -> AsyncGenerator[bytes, None]:
     """Yield the frames of the run's events after this seq; an empty piece if there are none. `closing`:
-    frames just before the end of the run. Every answer has an end: that of its run, its rest, or an error."""
+    frames just before the end of the run, or its rest. Every answer has an end: one of these, or an error."""
     yield translation.begin()
-    quiet, went_on = 0, after == 0
+    quiet, went_on, waits = 0, after == 0, False
     looks = follow(runtime, owner, run_id, 0, until, pace)
     async with aclosing(looks):
         async for events in looks:
@@ -82,11 +82,13 @@ async def answer(
                 yield translation.end()
                 return
             quiet = 0 if events else quiet + 1
-            if quiet >= _QUIET_LOOKS and await _waits(runtime, owner, run_id, translation):
-                yield translation.rest()
-                return
-    waits = await _waits(runtime, owner, run_id, translation)
-    yield translation.rest() if waits else translation.break_off(BROKEN_OFF)
+            waits = quiet >= _QUIET_LOOKS and await _waits(runtime, owner, run_id, translation)
+            if waits:
+                break
+    if waits or await _waits(runtime, owner, run_id, translation):
+        yield (await closing() if closing is not None else b"") + translation.rest()
+    else:
+        yield translation.break_off(BROKEN_OFF)
 
 
 async def last_suspension_seq(
