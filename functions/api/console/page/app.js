@@ -85,6 +85,7 @@ function SignIn({ state, begin }) {
 const Mark = () => html`<svg class="mark" viewBox="0 0 32 32" aria-hidden="true"><rect width="32" height="32" rx="8" /><path d="M10 8v16h12" /><circle cx="21" cy="12" r="3" /></svg>`;
 
 const PAGE = 50;
+const LOOK_AGAIN_MS = 15000;
 
 /** The newest threads, as many as are shown: those that `more` added stay when the list is read again. */
 function useThreads() {
@@ -142,20 +143,28 @@ function Shell({ who, leave }) {
   const [error, setError] = useState(null);
   const menu = useMenu();
   const [agent, setAgent] = useState(null);
-  const look = useCallback(() => all("/agents").then(setAgents, setError), []);
+  const look = useCallback(() => all("/agents").then((found) => { setAgents(found); setError(null); }, setError), []);
   const changed = useCallback(() => { threads.reload(); inbox.reload(); }, []);
-  useEffect(() => { look(); threads.reload(); }, []);
+  useEffect(() => { threads.reload(); }, []);
+  // Where agents are chosen, one that was just saved appears.
+  useEffect(() => {
+    const chooses = at.page === "new" || at.page === "memory";
+    if (chooses || !agents) look();
+    if (!chooses) return undefined;
+    const timer = setInterval(() => document.visibilityState === "visible" && look(), LOOK_AGAIN_MS);
+    return () => clearInterval(timer);
+  }, [at.page]);
   useEffect(() => {
     document.title = `${inbox.items.length ? `(${inbox.items.length}) ` : ""}${S.product}`;
   }, [inbox.items.length]);
   useEffect(() => { menu.close("#main"); }, [at]);
   // Titles are made after the first answer, a moment later.
   useEffect(() => {
-    const timer = setInterval(() => document.visibilityState === "visible" && threads.reload(), 15000);
+    const timer = setInterval(() => document.visibilityState === "visible" && threads.reload(), LOOK_AGAIN_MS);
     return () => clearInterval(timer);
   }, []);
   const page = () => {
-    if (error) return html`<${Main} class="page"><${Trouble} error=${error} retry=${() => { setError(null); look(); }} /></${Main}>`;
+    if (error && !agents) return html`<${Main} class="page"><${Trouble} error=${error} retry=${() => { setError(null); look(); }} /></${Main}>`;
     if (at.page === "inbox") return html`<${Inbox} inbox=${inbox} />`;
     if (at.page === "usage") return html`<${Usage} />`;
     if (!agents) return html`<${Main} class="page"><${Loading} /></${Main}>`;

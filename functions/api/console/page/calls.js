@@ -51,7 +51,7 @@ function Call({ call, onDecided }) {
     ${call.hooks.map((each, n) => html`<p key=${n} class="quiet small note">${S.call.hook(each)}</p>`)}
     ${decision?.decision && html`<p class="quiet small note">${S.decide.by(S.decide.decided[decision.decision] || decision.decision, decision.decided_by || "")}${decision.reason ? `: ${decision.reason}` : ""}</p>`}
     ${call.blocks.length > 0 && html`<section class="nested" aria-label=${`${S.call.agent} ${call.name}`}><${Blocks} blocks=${call.blocks} onDecided=${onDecided} /></section>`}
-    ${call.pending && html`<${Decision} key=${`${call.id}-${call.pending.attempt}`} pending=${call.pending} onDecided=${onDecided} />`}
+    ${call.pending && html`<${Decision} key=${`${call.id}-${call.pending.attempt}`} pending=${call.pending} mine onDecided=${onDecided} />`}
   </div>`;
 }
 
@@ -78,8 +78,9 @@ function placeAfter(section) {
   return next?.querySelector(".decision") || document.getElementById("main");
 }
 
-/** A call that waits, with all that is needed to decide it. `pending` has `run_id`. */
-export function Decision({ pending, onDecided, owner }) {
+/** A call that waits, with all that is needed to decide it. `pending` has `run_id`; `mine`: it is of the caller's own
+ *  run, which the rule of the call may leave to others. */
+export function Decision({ pending, onDecided, owner, mine }) {
   const [mode, setMode] = useState("ask");
   const [voted, setVoted] = useState(false);
   const action = useAction();
@@ -98,7 +99,8 @@ export function Decision({ pending, onDecided, owner }) {
   return html`<section class="decision" ref=${section} tabindex="-1" aria-labelledby=${`${prefix}-title`}>
     <h3 id=${`${prefix}-title`}>${pending.kind === "input" ? S.decide.form(name) : S.decide.asks(name)}</h3>
     <${Circumstances} pending=${pending} owner=${owner} />
-    ${voted ? html`<p role="status">${S.decide.voted}</p>`
+    ${mine && pending.approval && !pending.approval.requester ? html`<${Facts} values=${pending.kind === "input" ? pending.payload : pending.args} /><p>${S.decide.onlyOthers(pending.approval.by)}</p>`
+      : voted ? html`<p role="status">${S.decide.voted}</p>`
       : pending.kind === "input" ? html`<${InputForm} ...${common} />`
         : mode === "edit" ? html`<${EditForm} ...${common} />`
           : mode === "deny" ? html`<${DenyForm} ...${common} />`

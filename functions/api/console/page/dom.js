@@ -24,7 +24,7 @@ export function useLoaded(load, keys) {
   return { ...state, reload, set };
 }
 
-/** Runs `act` with `busy` set, and keeps its error. */
+/** Runs `act` with `busy` set, and keeps its error until the next run or `clear()`. */
 export function useAction() {
   const [busy, setBusy] = useState(false);
   const [error, setError] = useState(null);
@@ -40,7 +40,8 @@ export function useAction() {
       setBusy(false);
     }
   };
-  return { busy, error, run };
+  const clear = () => setError(null);
+  return { busy, error, run, clear };
 }
 
 const PATHS = {

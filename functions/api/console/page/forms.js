@@ -1,4 +1,4 @@
-import { html, useState } from "./dom.js";
+import { html, useLayoutEffect, useState } from "./dom.js";
 import { S } from "./strings.js";
 
 /** A field's schema with its `$ref` followed; of `X | null` the X. */
@@ -15,10 +15,10 @@ const kindOf = (schema) => {
   return "json";
 };
 
-/** A schema for the arguments of a call, from their values. */
+/** A schema for the arguments of a call, from their values. Its texts may be empty. */
 export function schemaOf(args) {
   const kinds = { string: "string", number: "number", boolean: "boolean" };
-  const properties = Object.fromEntries(Object.entries(args).map(([name, value]) => [name, { type: kinds[typeof value] }]));
+  const properties = Object.fromEntries(Object.entries(args).map(([name, value]) => [name, { type: kinds[typeof value], minLength: 0 }]));
   return { type: "object", properties, required: Object.keys(args) };
 }
 
@@ -45,6 +45,10 @@ export function useForm(schema, initial = {}) {
     for (const { name, kind, required, schema: of } of fields) {
       const text = texts[name];
       if (text === "" && !required) continue;
+      if (text === "" && !(kind === "string" && of.minLength === 0)) {
+        errors[name] = S.problem.needed;
+        continue;
+      }
       try {
         found[name] = valueOf(text, kind, of);
       } catch (error) {
@@ -78,7 +82,12 @@ const offered = (payload, name) => {
   return Array.isArray(list) && list.length <= 24 && list.every((each) => typeof each !== "object") ? list : null;
 };
 
+/** The fields of a form. The first one that is wrong gets the keyboard. */
 export function Fields({ form, prefix, payload, disabled }) {
+  useLayoutEffect(() => {
+    const name = Object.keys(form.wrong)[0];
+    if (name !== undefined) document.getElementById(`${prefix}-${name}`)?.focus();
+  }, [form.wrong]);
   return form.fields.map((field) => html`<${Field} key=${field.name} ...${field} id=${`${prefix}-${field.name}`} value=${form.texts[field.name]}
     wrong=${form.wrong[field.name]} offers=${offered(payload, field.name)} disabled=${disabled}
     onValue=${(value) => form.change(field.name, value)} />`);
@@ -86,7 +95,8 @@ export function Fields({ form, prefix, payload, disabled }) {
 
 function Field({ id, name, kind, schema, required, value, wrong, offers, disabled, onValue }) {
   const typed = (event) => onValue(event.currentTarget.value);
-  const about = { id, disabled, "aria-describedby": wrong || schema.description ? `${id}-about` : undefined, "aria-invalid": wrong ? "true" : undefined };
+  const about = { id, disabled, "aria-describedby": wrong || schema.description ? `${id}-about` : undefined, "aria-invalid": wrong ? "true" : undefined,
+    "aria-required": required && kind !== "boolean" ? "true" : undefined };
   const label = schema.title || name || S.decide.reason;
   const note = html`<span id=${`${id}-about`} class=${wrong ? "wrong" : "quiet small"}>${wrong || schema.description}</span>`;
   if (kind === "boolean") {

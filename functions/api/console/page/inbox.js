@@ -47,5 +47,5 @@ function Group({ title, items, titled, reload }) {
   return html`<section aria-label=${title}>${titled && html`<h2>${title}</h2>`}
     ${items.map((item) => html`<div class="card" key=${keyOf(item)}>
       <p class="small quiet card-head"><span>${item.agent}</span>${item.thread_id && !item.approver && html`<a href=${`#/t/${id(item.thread_id)}`}>${S.decide.open}</a>`}</p>
-      <${Decision} pending=${item} owner=${item.owner} onDecided=${reload} /></div>`)}</section>`;
+      <${Decision} pending=${item} owner=${item.owner} mine=${!item.approver} onDecided=${reload} /></div>`)}</section>`;
 }

@@ -1,5 +1,5 @@
-import { all, get, id, put, remove } from "./api.js";
-import { Empty, IconButton, Loading, Main, Time, Trouble, html, shown, useAction, useEffect, useLoaded, useState } from "./dom.js";
+import { all, get, id, patch, put, remove } from "./api.js";
+import { Empty, IconButton, Loading, Main, Time, Trouble, html, shown, useAction, useEffect, useLayoutEffect, useLoaded, useRef, useState } from "./dom.js";
 import { S } from "./strings.js";
 
 /** What agents remember of the caller: profile and entries. */
@@ -60,22 +60,46 @@ function Entries({ agent }) {
   }, [typed]);
   const asked = query ? `&query=${id(query)}` : "";
   const found = useLoaded(() => all(`/memory/entries?agent=${id(agent)}${asked}`, query ? 50 : 300), [agent, query]);
-  const action = useAction();
-  const forget = (entry) => confirm(S.memory.confirmEntry) && action.run(async () => {
-    await remove(`/memory/entries/${id(entry.id)}`);
-    found.set(found.value.filter((each) => each.id !== entry.id));
-  });
   const items = found.value || [];
+  const changed = (entry) => found.set(items.map((each) => (each.id === entry.id ? entry : each)));
+  const gone = (entry) => found.set(items.filter((each) => each.id !== entry.id));
   return html`<section aria-labelledby="entries-title"><h2 id="entries-title">${S.memory.entries}</h2>
     <div class="field narrow"><label for="entries-query">${S.memory.search}</label><input id="entries-query" type="search" maxlength="2000" value=${typed} onInput=${(e) => setTyped(e.currentTarget.value)} /></div>
-    <${Trouble} error=${found.error || action.error} retry=${found.error && found.reload} />
+    <${Trouble} error=${found.error} retry=${found.reload} />
     ${found.loading && !found.value && html`<${Loading} />`}
     ${found.value && items.length === 0 && html`<p class="quiet">${query ? S.memory.noMatch : S.memory.noEntries}</p>`}
-    <ul class="entries">${items.map((entry) => html`<li key=${entry.id} class="card">
-      <p>${entry.content}</p>
-      <p class="quiet small facts"><span>${S.memory.source[entry.source] || entry.source}</span><${Time} at=${entry.created_at} />${entry.verified && html`<span>${S.memory.verified}</span>`}${entry.thread_id && html`<a href=${`#/t/${id(entry.thread_id)}`}>${S.memory.thread}</a>`}</p>
-      ${entry.evidence && entry.evidence !== entry.content && html`<details><summary class="small">${S.memory.evidence}</summary><blockquote>${entry.evidence}</blockquote></details>`}
-      <${IconButton} icon="trash" label=${`${S.memory.remove}: ${entry.content}`} onClick=${() => forget(entry)} /></li>`)}</ul></section>`;
+    <ul class="entries">${items.map((entry) => html`<${Entry} key=${entry.id} entry=${entry} changed=${changed} gone=${gone} />`)}</ul></section>`;
+}
+
+function Entry({ entry, changed, gone }) {
+  const [draft, setDraft] = useState(null);
+  const action = useAction();
+  const place = useRef(null), edits = useRef(false);
+  useLayoutEffect(() => {
+    if (edits.current !== (draft !== null)) place.current.querySelector("textarea, .icon-button").focus();
+    edits.current = draft !== null;
+  }, [draft !== null]);
+  const save = (event) => {
+    event.preventDefault();
+    action.run(async () => {
+      changed({ ...entry, ...await patch(`/memory/entries/${id(entry.id)}`, { content: draft }) });
+      setDraft(null);
+    });
+  };
+  const leave = () => { action.clear(); setDraft(null); };
+  const forget = () => confirm(S.memory.confirmEntry) && action.run(async () => {
+    await remove(`/memory/entries/${id(entry.id)}`);
+    gone(entry);
+  });
+  return html`<li class="card" ref=${place}>
+    ${draft === null ? html`<p>${entry.content}</p>` : html`<form onSubmit=${save}>
+      <div class="field"><textarea rows="3" maxlength="2000" required aria-label=${S.memory.corrected} value=${draft} onInput=${(e) => setDraft(e.currentTarget.value)} onKeyDown=${(e) => e.key === "Escape" && leave()}></textarea></div>
+      <div class="actions"><button class="primary" type="submit" disabled=${action.busy}>${S.memory.save}</button><button type="button" onClick=${leave}>${S.memory.cancel}</button></div></form>`}
+    <${Trouble} error=${action.error} />
+    <p class="quiet small facts"><span>${S.memory.source[entry.source] || entry.source}</span><${Time} at=${entry.created_at} />${entry.verified && html`<span>${S.memory.verified}</span>`}${entry.thread_id && html`<a href=${`#/t/${id(entry.thread_id)}`}>${S.memory.thread}</a>`}</p>
+    ${entry.evidence && entry.evidence !== entry.content && html`<details><summary class="small">${S.memory.evidence}</summary><blockquote>${entry.evidence}</blockquote></details>`}
+    ${draft === null && html`<span class="entry-actions"><${IconButton} icon="pen" label=${`${S.memory.correct}: ${entry.content}`} onClick=${() => setDraft(entry.content)} />
+      <${IconButton} icon="trash" label=${`${S.memory.remove}: ${entry.content}`} disabled=${action.busy} onClick=${forget} /></span>`}</li>`;
 }
 
 const NOTES = ["summary", "working_memory", "session", "plan", "iteration_log"];
@@ -90,6 +114,7 @@ export function ThreadMemory({ threadId, stamp }) {
   const notes = NOTES.filter((name) => holds(memory[name]));
   const observed = memory.observations || [];
   return html`
+    <p class="quiet small">${S.memory.readOnly}</p>
     ${!notes.length && !observed.length && html`<p class="quiet">${S.memory.nothing}</p>`}
     ${observed.length > 0 && html`<h3>${S.memory.observations}</h3><ul class="entries">${observed.map((note) => html`<li key=${note.id} class=${note.active === false ? "quiet" : ""}>${note.marker && html`<span class="tag">${note.marker}</span> `}${note.text}</li>`)}</ul>`}
     ${notes.map((name) => html`<div key=${name}><h3>${S.memory[name]}</h3><pre tabindex="0"><code>${shown(memory[name])}</code></pre></div>`)}

@@ -1,0 +1,113 @@
+"""What a person types: answers to calls, and corrections of what agents remember."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from browser.conftest import Enter
+from support.providers.openai import call, say
+from support.system.system import Brain, System, eventually, unique
+
+LEARNED = "The user's lamp is red."
+ENTRIES = "/memory/entries?agent=scholar"
+
+
+@pytest.fixture
+def learned(brain: Brain, system: System) -> Iterator[str]:
+    """The name of a user of whom the agent `scholar` has learned one thing."""
+    evidence = "my lamp is red"
+    entry = (
+        f'{{"entries": [{{"content": "{LEARNED}", "source": "user_assertion",'
+        f' "evidence": "{evidence}"}}]}}'
+    )
+    brain.provider.respond_with(lambda _: say(entry), task="extractor")
+    name = unique("ann")
+    caller = system.caller(name)
+    caller.ask(caller.thread("scholar"), brain.plan(say("Noted."), text=evidence))
+    eventually(lambda: caller.get(ENTRIES)["items"])
+    yield name
+    brain.provider.respond_with(lambda _: say('{"entries": []}'), task="extractor")
+
+
+def test_entry_is_corrected_in_its_place(
+    enter: Enter, system: System, learned: str, axe: str
+) -> None:
+    ann = enter(learned, refusals=[422]).sign_in()
+    ann.open("memory")
+    ann.page.get_by_label("Agent", exact=True).select_option("scholar")
+    ann.sees(LEARNED)
+    ann.button(f"Correct: {LEARNED}").click()
+    box = ann.page.get_by_label("Corrected entry")
+    assert box.input_value() == LEARNED
+    assert ann.findings(axe) == []
+    box.fill("...")
+    ann.button("Save").click()
+    ann.page.get_by_role("alert").wait_for()
+    box.press("Escape")
+    ann.page.get_by_role("button", name=f"Correct: {LEARNED}").and_(
+        ann.page.locator(":focus")
+    ).wait_for()
+    ann.page.keyboard.press("Enter")
+    box.fill("The lamp is blue.")
+    ann.button("Save").click()
+    ann.button("Correct: The lamp is blue.").and_(ann.page.locator(":focus")).wait_for()
+    (entry,) = system.caller(learned).get(ENTRIES)["items"]
+    assert entry["content"] == "The lamp is blue."
+
+
+def test_memory_of_a_thread_says_that_it_can_only_be_read(enter: Enter, brain: Brain) -> None:
+    ann = enter().sign_in()
+    ann.begin(brain.plan(say("Hello.")), "keeper")
+    ann.answered()
+    ann.button("What this thread remembers").click()
+    ann.sees("Only the agent changes these notes.")
+
+
+def test_required_field_is_not_sent_empty(enter: Enter, brain: Brain) -> None:
+    ann = enter().sign_in()
+    ann.begin(brain.plan(call("book", key=unique()), say("Booked.")))
+    ann.button("Send answer").click()
+    ann.sees("This is needed.")
+    field = ann.page.get_by_role("textbox", name="slot")
+    assert field.get_attribute("aria-invalid") == "true"
+    assert field.evaluate("(field) => field === document.activeElement")
+    field.fill("10:00")
+    ann.button("Send answer").click()
+    ann.answered()
+
+
+def test_argument_may_be_emptied_where_a_call_is_edited(enter: Enter, brain: Brain) -> None:
+    ann = enter().sign_in()
+    text = brain.plan(call("refund", order_id="A-1", amount=60), say("Done."))
+    ann.begin(text)
+    ann.button("Edit").click()
+    ann.page.get_by_label("order_id").fill("")
+    ann.button("Approve with changes").click()
+    ann.answered()
+    assert "paid 60 for " in str(brain.requests(text)[-1].body["messages"])
+
+
+def test_owner_who_may_not_decide_is_told_who_can(enter: Enter, brain: Brain) -> None:
+    ann = enter(f"{unique('ann')};groups=finance").sign_in()
+    ann.begin(brain.plan(call("wire", order=unique()), say("Sent.")), "torture")
+    ann.sees("You cannot decide about your own run. A member of finance can.")
+    assert ann.button("Approve").count() == 0
+    assert ann.button("Deny").count() == 0
+    ann.open("inbox")
+    ann.page.get_by_role("heading", name="Approvals").wait_for()
+    ann.sees("You cannot decide about your own run.")
+    assert ann.button("Approve").count() == 0
+
+
+def test_agent_that_was_just_saved_can_be_chosen(enter: Enter) -> None:
+    ann = enter()
+    found: list[dict[str, object]] = []
+    served = {"items": found, "next_cursor": None}
+    ann.page.route("**/agents?*", lambda route: route.fulfill(json=served))
+    ann.page.clock.install()
+    ann.page.reload()
+    ann.sign_in()
+    ann.sees("No agents are served yet")
+    found.append({"name": "newcomer", "model": "openai/fake-1", "tools": []})
+    ann.page.clock.fast_forward(16_000)
+    ann.page.get_by_role("radio", name="newcomer").wait_for(state="attached")
