@@ -4,14 +4,15 @@ suspensions and decisions in any order, the process dying at random port calls, 
 import asyncio
 from itertools import pairwise
 
-from hypothesis import given
+from hypothesis import example, given
 
-from layover.values.message import DataPart, Message, Role
+from layover.values.message import DataPart, Message, Role, ToolResultPart
 from layover.values.runs.event import Event
 from layover.values.runs.run import Status
 from layover.values.runs.views import Run
+from layover.values.thread import ThreadHead
 from support.examples import examples
-from support.worlds.random_runs import NEVER_TWICE, Driver, Script, scripts
+from support.worlds.random_runs import NEVER_TWICE, OTHER, Driver, Script, scripts
 from support.worlds.runs import ANN, Power
 
 
@@ -71,6 +72,23 @@ def _check_notices(run: Run) -> None:
         assert set(noticed) == beside, "no end is left untold"
 
 
+def _check_handoffs(run: Run, events: list[Event], script: Script, head: ThreadHead) -> None:
+    """A step gives the conversation away once, and the run and its thread are whose it is then."""
+    handoffs = [e for e in events if e.type == "handoff"]
+    steps = sum("hand" in kinds for kinds in script.steps)
+    if run.status is Status.SUCCESS:
+        assert len(handoffs) == steps
+    assert len(handoffs) <= steps
+    holder = "agent"
+    for handoff in handoffs:
+        assert (handoff.giver, handoff.to) == (holder, OTHER[holder])
+        holder = handoff.to
+    assert (run.agent, head.agent) == (holder, holder)
+    parts = [p for m in run.messages for p in m.content if isinstance(p, ToolResultPart)]
+    done = [p for p in parts if str(p.result).endswith("has the conversation from here on")]
+    assert len(done) <= steps, "a step says once that it handed over"
+
+
 def _check_messages(run: Run, stored: list[Message]) -> None:
     own = [run.input, *run.messages]
     assert [m.id for m in stored] == [m.id for m in own], "what is shown is what is stored"
@@ -98,6 +116,7 @@ async def _play(script: Script) -> None:
     _check_children(run)
     _check_notices(run)
     head = await bench.head()
+    _check_handoffs(run, events, script, head)
     assert (head.active_run, head.leaf_id) == (None, [run.input, *run.messages][-1].id)
     if not head.unsaved:
         _check_messages(run, await bench.stored())
@@ -108,8 +127,15 @@ async def _play(script: Script) -> None:
     assert waiting.items == (), "nothing waits for a run that is over"
 
 
+TWO_HANDOFFS = Script(
+    [["hand", "hand", "approve"], ["hand", "aide"]], 2, ["yes"], [4, 9], [True] * 4, 0, None
+)
+"""Chance seldom has two hand-offs in one step."""
+
+
 @examples(150)
 @given(scripts())
+@example(TWO_HANDOFFS)
 def test_a_run_loses_nothing_and_does_nothing_twice_whatever_dies(script: Script) -> None:
     asyncio.run(_play(script))
 

@@ -17,6 +17,7 @@ from support.kills.scenarios import (
     FORGOTTEN,
     HALF_DELETED,
     HALF_FORGOTTEN,
+    HANDED_OVER,
     LOST,
     NESTED,
     QUORUM,
@@ -34,7 +35,7 @@ from support.system.system import Brain
 BUSY, IDLE, WAITING = 5, 6, 20
 """Runs at once: of those that compute, of those that kill the one sweeper that all wait for, and of those
 that kill nothing while they wait until a deleted thread is emptied once more."""
-DRIVEN = (WINDING, STREAMED, FOLLOWED, STREAMED_OUT, QUORUM, NESTED, BESIDE)
+DRIVEN = (WINDING, STREAMED, FOLLOWED, STREAMED_OUT, QUORUM, NESTED, BESIDE, HANDED_OVER)
 """Those whose runs are brought to their end by their own execution."""
 SAMPLE = {
     "winding": 8,
@@ -44,6 +45,7 @@ SAMPLE = {
     "quorum": 3,
     "nested": 5,
     "beside": 4,
+    "handed over": 5,
     "lost": 2,
     "doomed": 2,
     "half deleted": 2,

@@ -101,6 +101,14 @@ deputy, aide = (
     for name in ("deputy", "aide")
 )
 
+cashier = Agent(
+    name="cashier",
+    model="openai/fake-1",
+    instructions="You are deterministic, too.",
+    tools=TOOLS,
+    tool_concurrency=2,
+)
+
 torture = Agent(
     name="torture",
     model="openai/fake-1",
@@ -110,6 +118,7 @@ torture = Agent(
         deputy.as_tool("Does it in its own name."),
         aide.as_tool("Does it beside.", background=True),
     ],
+    handoffs=[cashier],
     tool_concurrency=2,
 )
 

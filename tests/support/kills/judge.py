@@ -12,6 +12,8 @@ from support.system.system import Json
 IDEMPOTENT = frozenset({"look_up"})
 DELEGATES = frozenset({"deputy", "aide"})
 """Sub-agents: they go on from the journal, so their calls are never in doubt, and do nothing themselves."""
+HANDOFFS = frozenset({"transfer_to_cashier"})
+"""Hand-offs: they may be repeated, and do nothing themselves."""
 _RUN_ID = re.compile(r"\brun_\w+")
 """Of a sub-agent in the background: results and notices have it."""
 VOTE = "tool-call-approval"
@@ -29,7 +31,7 @@ def judge(story: Story, baseline: Story) -> None:
     """Fails unless the run ended as the one that nothing happened to."""
     if story.scenario.ends in GONE:
         return judge_erased(story)
-    again = IDEMPOTENT | DELEGATES
+    again = IDEMPOTENT | DELEGATES | HANDOFFS
     doubt = {c: sure for c, sure in in_doubt(story).items() if story.tools.get(c) not in again}
     interrupted = interrupted_in(story)
     assert interrupted <= doubt.keys(), f"interrupted {interrupted}, in doubt {doubt}"
@@ -53,7 +55,8 @@ def judge_interrupted(story: Story, baseline: Story, interrupted: set[str]) -> N
     judge_ledger(story, interrupted)
     assert (story.then is None) == (baseline.then is None)
     if story.then is not None and baseline.then is not None:
-        judge_interrupted(story.then, baseline.then, set())
+        # Its messages are the thread's: those of the run before it are among them.
+        judge_interrupted(story.then, baseline.then, interrupted)
 
 
 def judge_run(story: Story, baseline: Story, interrupted: set[str]) -> None:
@@ -62,6 +65,9 @@ def judge_run(story: Story, baseline: Story, interrupted: set[str]) -> None:
     assert run["status"] == story.scenario.ends, run
     for name in ("status", "finish_reason", "text", "error", "pending", "unexecuted", "output"):
         assert run[name] == wanted[name], f"{name}: {run[name]!r} instead of {wanted[name]!r}"
+    given_to, wanted_by = _given_to(story), _given_to(baseline)
+    assert given_to == wanted_by, "the conversation changed hands differently"
+    assert run["agent"] == story.thread["agent"] == (given_to or [wanted["agent"]])[-1]
     assert story.thread["active_run"] is None
     assert story.thread["title"] == baseline.thread["title"]
     assert story.approvals == []
@@ -72,6 +78,11 @@ def judge_run(story: Story, baseline: Story, interrupted: set[str]) -> None:
     if not interrupted:
         assert _used(run["usage"]) == _used(wanted["usage"])
         assert story.usage == baseline.usage
+
+
+def _given_to(story: Story) -> list[str]:
+    """Return the agents that the run handed the conversation to."""
+    return [e["to"] for e in story.events if e["type"] == "handoff"]
 
 
 def _tree(story: Story, interrupted: set[str]) -> list[Json]:
@@ -196,7 +207,7 @@ def judge_ledger(story: Story, interrupted: set[str]) -> None:
     done = Counter(e["call"] for e in story.ledger if e["what"] != "held")
     for call, tool in story.tools.items():
         keys = {e["idempotency_key"] for e in story.ledger if e["call"] == call}
-        if tool in DELEGATES:
+        if tool in DELEGATES | HANDOFFS:
             assert not keys
         elif tool in IDEMPOTENT:
             assert len(keys) == 1, f"{call}: {keys}"

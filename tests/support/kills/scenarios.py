@@ -85,6 +85,31 @@ BESIDE = Scenario(
 """A sub-agent in the background, which waits for somebody while its run goes on; then it is told."""
 
 
+def _queue_before(client: Client, thread: str, run_id: str) -> str:
+    """Queue a run while its predecessor waits for a person, before it hands the conversation over."""
+    client.suspended(run_id, 1)
+    return client.start(thread, NEXT, on_busy="enqueue")
+
+
+HANDED_OVER = Scenario(
+    "handed over",
+    (
+        _ask(("charge", "h1"), ("refund", "h2")),
+        calls(
+            ("transfer_to_cashier", {}, "h3"),
+            ("charge", {"order": "of h4"}, "h4"),
+        ),
+        _ask(("charge", "h5"), ("refund", "h6")),
+        say("the cashier has done it"),
+    ),
+    "please have the cashier do that for my order",
+    act=_queue_before,
+    watched=("api POST /threads/runs", "resume ", "turn "),  # the rest is as in other scenarios
+)
+"""A conversation that changes hands beside another call, with an approval of either agent's; the run that was
+queued before is the other agent's."""
+
+
 def _follow(client: Client, thread: str, run_id: str) -> None:
     """Follow by socket: whichever process dies, the follower misses nothing and gets nothing twice."""
     with Returning(client) as follower:

@@ -18,9 +18,12 @@ from layover.values.runs.views import Run
 from support.worlds.runs import ANN, Bench, Crash, Power
 
 SIMPLE = ("plain", "once", "raises", "approve", "offer", "unknown", "invalid")
-KINDS = (*SIMPLE, "desk", "aide", "refuse")
+KINDS = (*SIMPLE, "desk", "aide", "refuse", "hand")
+"""`hand` gives the conversation to the other of the two agents."""
 BRIEFED = ("desk", "aide")
 """Sub-agents; the second works in the background."""
+OTHER = {"agent": "other", "other": "agent"}
+"""The agents of the run itself, each with the one that it hands over to."""
 VERDICTS = ("yes", "no", "edited")
 NEVER_TWICE = ("once", "approve")
 BELOW = ("plain", "approve", "once")
@@ -74,8 +77,8 @@ class SideEffects:
 
     ran: list[str] = field(default_factory=list)
 
-    def agent(self, concurrency: int) -> Agent:
-        """An agent with a tool of each kind."""
+    def agents(self, concurrency: int) -> dict[str, Agent]:
+        """Two agents with a tool of each kind, each of which may hand over to the other."""
 
         @tool(idempotent=True)
         def plain(key: str) -> str:
@@ -122,13 +125,19 @@ class SideEffects:
             desk.as_tool("Does it for you."),
             aide.as_tool("Does it for you.", background=True),
         ]
-        return Agent(
-            "agent",
-            tools=[plain, once, raises, approve, offer, refuse, *briefed],
-            tool_concurrency=concurrency,
-            hooks=hooks,
-            max_iterations=20,
+        agent, other = (
+            Agent(
+                name,
+                instructions=name,
+                tools=[plain, once, raises, approve, offer, refuse, *briefed],
+                tool_concurrency=concurrency,
+                hooks=hooks,
+                max_iterations=20,
+            )
+            for name in OTHER
         )
+        agent.handoffs, other.handoffs = [other], [agent]
+        return {"agent": agent, "other": other}
 
 
 @st.composite
@@ -146,7 +155,8 @@ def scripts(draw: st.DrawFn) -> Script:
     )
 
 
-def _replies(script: Script) -> list[Any]:
+def _replies(script: Script, agent: str) -> list[Any]:
+    """Return the replies, as far as this agent gives them."""
     replies = []
     for n, kinds in enumerate(script.steps):
         step = []
@@ -154,6 +164,8 @@ def _replies(script: Script) -> list[Any]:
             named = "input" if kind in BRIEFED else "key"
             args: dict[str, Any] = {"nonsense": 1} if kind == "invalid" else {named: f"{n}.{i}"}
             name = "plain" if kind == "invalid" else kind
+            if kind == "hand":
+                name, args = f"transfer_to_{OTHER[agent]}", {}
             step.append(call(name, tool_call_id=f"c{n}_{i}", **args))
         replies.append(calls(*step))
     return [*replies, say("the end")]
@@ -161,11 +173,12 @@ def _replies(script: Script) -> list[Any]:
 
 def _model(script: Script) -> Any:
     """The script's replies, the last again and again; a sub-agent's are made of its briefing."""
-    replies = _replies(script)
+    replies_of = {agent: _replies(script, agent) for agent in OTHER}
 
     def reply(prompt: Prompt) -> Any:
         step = sum(m.role is Role.ASSISTANT for m in prompt.messages)
         if prompt.system not in BRIEFED:
+            replies = replies_of[str(prompt.system)]
             return replies[min(step, len(replies) - 1)]
         key = prompt.messages[0].text
         wanted = (call(kind, tool_call_id=f"{kind} {key}", key=f"{key} below") for kind in BELOW)
@@ -180,8 +193,9 @@ class Driver:
     def __init__(self, script: Script, power: Power | None = None) -> None:
         self.script = script
         self.effects = SideEffects()
-        agent = self.effects.agent(script.concurrency)
-        self.bench = Bench(agent, _model(script), power=power)
+        agents = self.effects.agents(script.concurrency)
+        self.bench = Bench(agents["agent"], _model(script), power=power)
+        self.bench.agents = agents
         self.cuts = list(zip(script.cuts, script.after, strict=False))
         self.rounds = 0
         self.decided = 0
