@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from layover import Agent
+from layover import Agent, Hook, HookContext, ModelRequest, ModelSettings
 from layover.adapters.inmemory.blobs import MemoryBlobs
 from layover.adapters.inmemory.table import MemoryTable
 from layover.adapters.store.postgres.codec import load_message, load_messages
@@ -19,29 +19,30 @@ from layover.values.memory.compaction import Generation
 from layover.values.memory.context import ThreadState
 from layover.values.memory.entry import FoundEntries
 from layover.values.thread import ThreadHead
-from support.worlds.runs import ANN, Bench, Ledger, answers, suspended
+from support.worlds.runs import ANN, Bench, Ledger, Power, answers, suspended
 
 USERS = frozenset({"args", "data", "metadata", "payload", "result"})
 """Fields whose objects are a user's own."""
 
 
-def with_more(value: Any) -> Any:
+def with_more(value: Any, users: frozenset[str] = USERS) -> Any:
     """Return a record with an unknown field in each of its objects."""
     if isinstance(value, dict):
-        kept = {k: v if k in USERS else with_more(v) for k, v in value.items()}
+        kept = {k: v if k in users else with_more(v, users) for k, v in value.items()}
         return {**kept, "of_a_later_release": {"x": 1}}
-    return [with_more(each) for each in value] if isinstance(value, list) else value
+    return [with_more(each, users) for each in value] if isinstance(value, list) else value
 
 
-def more_json(text: str) -> str:
-    return json.dumps(with_more(json.loads(text)))
+def more_json(text: str, users: frozenset[str] = USERS) -> str:
+    return json.dumps(with_more(json.loads(text), users))
 
 
 class LaterTable(MemoryTable):
     """A table whose items, and the JSON in them, have fields that no code of this release knows."""
 
-    def __init__(self) -> None:
+    def __init__(self, users: frozenset[str] = USERS) -> None:
         super().__init__()
+        self.users = users
         self.grown: set[str] = set()
 
     async def get(self, pk: str, sk: str) -> Item | None:
@@ -56,8 +57,8 @@ class LaterTable(MemoryTable):
 
     def _grown(self, item: Item) -> Item:
         for name, value in item.items():
-            if name not in USERS and isinstance(value, str) and value[:2] in ('{"', "[{"):
-                item[name] = more_json(value)
+            if name not in self.users and isinstance(value, str) and value[:2] in ('{"', "[{"):
+                item[name] = more_json(value, self.users)
                 self.grown.add(f"{item['sk'].split('#')[0]} {name}")
         return {**item, "of_a_later_release": "x"}
 
@@ -78,6 +79,28 @@ async def test_a_run_goes_on_over_records_with_more_fields() -> None:
     assert [head.id for head in heads.items] == ["t1"]
     assert (await bench.head()).active_run is None
     assert {"EVENT b", "AUDIT row", "META b", "STEP b"} <= table.grown, table.grown
+
+
+async def test_what_a_hook_changed_is_read_with_more_fields() -> None:
+    class Calm(Hook):
+        asked = 0
+
+        def before_model(self, ctx: HookContext, request: ModelRequest) -> ModelRequest:
+            Calm.asked += 1
+            return request.model_copy(update={"settings": ModelSettings(temperature=0)})
+
+    cuts = 0
+    for at in range(1, 40):
+        power = Power(cut_at=at, after=True)
+        # A hook's answer is the result of a call of its own.
+        table = LaterTable(USERS - {"result"})
+        agent = Agent("helper", hooks=[Calm()])
+        bench = Bench(agent, answers(say("ok")), power=power, table=table)
+        run = await bench.go()
+        assert (run.error, run.text) == (None, "ok")
+        cuts += power.cuts
+    assert cuts > 5
+    assert Calm.asked < 39 + cuts  # a journaled answer was read
 
 
 async def test_facts_of_a_file_are_read_and_changed_with_more_fields() -> None:

@@ -155,11 +155,13 @@ def _changed(request: ModelRequest, change: dict[str, Any] | None) -> ModelReque
     if "system" in change:
         update["system"] = change["system"]
     if "settings" in change:
-        update["settings"] = ModelSettings.model_validate(change["settings"])
+        # An author's unknown field is an error; one of a later release is not.
+        known = {k: v for k, v in change["settings"].items() if k in ModelSettings.model_fields}
+        update["settings"] = ModelSettings.model_validate(known)
     if "tools" in change:
-        known = {t.name: t for t in request.tools}
+        tools = {t.name: t for t in request.tools}
         update["tools"] = tuple(
-            known[t] if isinstance(t, str) else ToolSpec.model_validate(t) for t in change["tools"]
+            tools[t] if isinstance(t, str) else ToolSpec.model_validate(t) for t in change["tools"]
         )
     if "messages" in change:
         said = {m.id: m for m in request.messages}
