@@ -1,5 +1,6 @@
 """One system for the whole session; tests keep apart by users and keys of their own."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,8 +21,17 @@ def brain() -> Iterator[Brain]:
 @pytest.fixture(scope="session")
 def system(brain: Brain) -> Iterator[System]:
     """The session's system."""
-    recalls = {"LAYOVER_EMBEDDER_MODEL": "hashing/256"}
-    with folder("e2e") as data, System(data, brain, variables=recalls) as running:
+    address = {"base_url": brain.provider.base_url}
+    providers = {
+        "keyed": {**address, "api_key_env": "LAYOVER_PROVIDER_KEY"},
+        "keyless": {**address, "api_key_env": "NOBODYS_KEY"},
+    }
+    variables = {
+        "LAYOVER_EMBEDDER_MODEL": "hashing/256",
+        "LAYOVER_PROVIDERS": json.dumps(providers),
+        "LAYOVER_PROVIDER_KEY": "sk-keyed",
+    }
+    with folder("e2e") as data, System(data, brain, variables=variables) as running:
         yield running
 
 

@@ -101,3 +101,24 @@ def test_a_fallback_and_each_answer_of_a_hook_are_told_as_in_process(
     results = {e["tool_call_id"]: e["result"] for e in told if e["type"] == "tool-execution-end"}
     assert results["refused"]["reason"] == "that is much"
     assert (results["paid"], results["kept"]) == ("spent 5", {"success": True})
+
+
+def test_a_provider_without_its_key_fails_the_run_at_its_first_attempt(
+    ann: Caller, brain: Brain
+) -> None:
+    text = brain.plan(say("never"))
+    run = ann.ask(ann.thread("keyless"), text)
+    assert (run["status"], run["error"]["type"]) == ("failed", "ConfigurationError")
+    assert "the key of keyless in NOBODYS_KEY, and it is not set" in run["error"]["message"]
+    assert [e["type"] for e in ann.events(run["id"])].count("turn-start") == 1
+    assert brain.requests(text) == []
+
+
+def test_the_next_provider_answers_with_the_key_that_its_variable_has(
+    ann: Caller, brain: Brain
+) -> None:
+    text = brain.plan(say("here"))
+    run = ann.ask(ann.thread("rescued"), text)
+    assert (run["status"], run["text"]) == ("success", "here")
+    [request] = brain.requests(text)
+    assert request.headers["authorization"] == "Bearer sk-keyed"

@@ -3,12 +3,12 @@
 shop      what an author declares: each kind of tool and each part of memory
 deciding  a tool for each way in which a call may wait for persons
 durable   tools whose effects are counted while processes die
-guarded   a model that is away, and a hook that refuses, changes and suspends
+guarded   models that are away, and a hook that refuses, changes and suspends
 keeping   tools and memories that store much"""
 
 from support.agents.deciding import treasurer
 from support.agents.durable import learner, torture
-from support.agents.guarded import warden
+from support.agents.guarded import keyless, rescued, warden
 from support.agents.keeping import archivist, hoarder
 from support.agents.shop import (
     clerk,
@@ -40,12 +40,14 @@ __all__ = [
     "hoarder",
     "inspector",
     "keeper",
+    "keyless",
     "learner",
     "note_observer",
     "note_summariser",
     "page_observer",
     "page_reader",
     "plain",
+    "rescued",
     "scholar",
     "seeker",
     "support",

@@ -1,4 +1,4 @@
-"""An agent whose first model is away, and whose hook refuses, changes and suspends calls."""
+"""Agents whose models are away, or have no key, and one whose hook refuses, changes and suspends calls."""
 
 from layover import Agent, Hook, HookContext, Memory, Refuse, Suspend, ToolCall, WorkingMemory, tool
 
@@ -39,3 +39,6 @@ warden = Agent(
     tool_concurrency=4,
     memory=Memory(working_memory=WorkingMemory(), titles=False),
 )
+
+keyless = Agent("keyless", model="keyless/fake-1", instructions="You wait for a key.")
+rescued = Agent("rescued", model=["keyless/fake-1", "keyed/fake-1"], instructions="You chat.")
