@@ -16,7 +16,7 @@ async def loaded(folder: Path, text: str, **more: timedelta) -> LoadReport:
     return await load(child_variables(settings, os.environ, {}), **more)
 
 
-HEAD = "from layover import Agent, tool\n"
+HEAD = "from layover import Agent, ToolContext, tool\n"
 
 
 @pytest.mark.parametrize(
@@ -56,11 +56,18 @@ print("a word of the module's own")
 def look(): ...
 @tool(needs_approval=True)
 def pay(): ...
-shop = Agent("shop", model="m", tools=[look, pay])
+@tool(suspend=dict, resume=dict)
+def book(ctx: ToolContext): ...
+aide = Agent("aide")
+shop = Agent("shop", model="m", tools=[look, pay, book, aide.as_tool("Helps.")])
 shop.on("finish", print)
 mute = Agent("mute")
 """
     answer = await loaded(tmp_path, HEAD + text)
     assert answer.problem is None
-    assert answer.agents == ("agent shop (m): look, pay (asks a person)", "agent mute: no tools")
+    assert answer.agents == (
+        "agent aide: no tools",
+        "agent shop (m): look, pay (asks a person), book (asks a person), aide",
+        "agent mute: no tools",
+    )
     assert answer.warnings[0].startswith("agent 'shop': handlers of `on` hear")

@@ -106,37 +106,54 @@ def test_a_call_that_waits_is_shown_with_the_line_that_decides_it(told: Told) ->
     told.watch.on_event(asked())
     ((text, _),) = told.lines
     assert text == (
-        'shop waits for a decision: refund {"amount": 60}\n'
+        'shop waits for approval: refund {"amount": 60}\n'
+        "    approve it (/deny instead of /approve denies it), or decide in the console:\n"
         "    curl -s http://here/runs/run_1/tool-calls/c1/approve "
         "-H 'Authorization: Bearer dev:ann' -d '{}'"
     )
 
 
 @pytest.mark.parametrize(
-    ("owner", "approval", "deciders"),
+    ("owner", "approval", "deciders", "how"),
     [
-        ("ann", rule(), ["approver;groups=finance"]),
-        ("approver", rule(), ["approver-2;groups=finance"]),
-        ("ann", rule(requester=True), ["ann;groups=finance"]),
-        ("ann", rule(quorum=2), ["approver;groups=finance", "approver-2;groups=finance"]),
-        ("ann", rule(quorum=2, requester=True), ["ann;groups=finance", "approver;groups=finance"]),
+        ("ann", rule(), ["approver"], "1 of finance or ops approves it, who must not be ann:"),
+        (
+            "approver",
+            rule(),
+            ["approver-2"],
+            "1 of finance or ops approves it, who must not be approver:",
+        ),
+        ("ann", rule(requester=True), ["ann"], "1 of finance or ops approves it:"),
+        (
+            "ann",
+            rule(quorum=2),
+            ["approver", "approver-2"],
+            "2 of finance or ops approve it, who must not be ann:",
+        ),
+        (
+            "ann",
+            rule(quorum=2, requester=True),
+            ["ann", "approver"],
+            "2 of finance or ops approve it:",
+        ),
     ],
 )
 def test_a_line_for_each_person_speaks_for_one_who_may_decide(
-    told: Told, owner: str, approval: dict[str, Any], deciders: list[str]
+    told: Told, owner: str, approval: dict[str, Any], deciders: list[str], how: str
 ) -> None:
     told.watch.on_item(None, meta("running", owner=owner))
     told.watch.on_event(asked(approval=approval))
-    _, *commands = told.lines[0][0].splitlines()
+    _, first, *commands = told.lines[0][0].splitlines()
+    assert first.strip() == how
     assert [shlex.split(c)[4] for c in commands] == [
-        f"Authorization: Bearer dev:{who}" for who in deciders
+        f"Authorization: Bearer dev:{who};groups=finance" for who in deciders
     ]
 
 
 def test_a_line_is_safe_in_a_shell(told: Told) -> None:
     told.watch.on_item(None, meta("running", owner="o'hara"))
     told.watch.on_event(asked())
-    assert "Authorization: Bearer dev:o'hara" in shlex.split(told.lines[0][0].splitlines()[1])
+    assert "Authorization: Bearer dev:o'hara" in shlex.split(told.lines[0][0].splitlines()[-1])
 
 
 def test_a_reason_that_is_required_is_in_the_line(told: Told) -> None:
@@ -151,7 +168,8 @@ def test_a_call_that_waits_for_input_shows_its_payload_and_the_form(told: Told) 
     told.watch.on_event(asked(kind="input", payload={"slots": ["18:00"]}, resume_schema=slot))
     assert told.lines[0][0] == (
         'shop waits for input: refund {"amount": 60}\n'
-        '    shows {"slots": ["18:00"]}\n'
+        '    it shows {"slots": ["18:00"]}\n'
+        "    fill it in and send it, or answer in the console:\n"
         "    curl -s http://here/runs/run_1/tool-calls/c1/resume "
         """-H 'Authorization: Bearer dev:ann' -d '{"data": {"slot": "..."}}'"""
     )
@@ -168,7 +186,7 @@ def test_a_line_moves_no_cursor(told: Told, capsys: pytest.CaptureFixture[str]) 
     told.watch.on_event(asked(tool_name="re\x1b[2Kfund", args={"to": "\x9b1A\x1b"}))
     say(*told.lines[0])
     first = capsys.readouterr().err.splitlines()[0]
-    assert first == 'shop waits for a decision: re[2Kfund {"to": "1A\\u001b"}'
+    assert first == 'shop waits for approval: re[2Kfund {"to": "1A\\u001b"}'
 
 
 def test_what_waits_since_before_the_start_is_shown_again_once(told: Told) -> None:

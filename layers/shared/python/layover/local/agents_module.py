@@ -87,7 +87,8 @@ class _LineHandler(logging.Handler):
 
 
 def _line(agent: Any) -> str:
-    tools = [f"{t.name} (asks a person)" if t.needs_approval else t.name for t in agent.tools]
+    asks = {t.name for t in agent.tools if t.needs_approval or t.suspends}
+    tools = [f"{t.name} (asks a person)" if t.name in asks else t.name for t in agent.tools]
     model = f" ({agent.model})" if agent.model else ""
     return f"agent {agent.name}{model}: {', '.join(tools) or 'no tools'}"
 

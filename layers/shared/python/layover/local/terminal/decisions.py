@@ -12,6 +12,18 @@ from layover.values.runs.run import SuspensionKind
 INPUT = SuspensionKind.INPUT.value
 
 
+def how(owner: str, detail: Mapping[str, Any]) -> str:
+    """Return who decides the call, and what a person may do instead of sending the commands as they are."""
+    if detail.get("kind") == INPUT:
+        return "fill it in and send it, or answer in the console"
+    rule = detail.get("approval")
+    if not rule:
+        return "approve it (/deny instead of /approve denies it), or decide in the console"
+    but = "" if rule["requester"] else f", who must not be {owner}"
+    verb = "approves" if rule["quorum"] == 1 else "approve"
+    return f"{rule['quorum']} of {' or '.join(rule['by'])} {verb} it{but}"
+
+
 def commands(url: str, owner: str, detail: Mapping[str, Any]) -> list[str]:
     """Return the commands that approve the call, or fill in its form, one for each person that it takes."""
     rule = detail.get("approval") or {}

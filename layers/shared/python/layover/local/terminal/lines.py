@@ -62,12 +62,11 @@ def over(item: Item) -> str:
 def waiting(url: str, owner: str, detail: Mapping[str, Any]) -> str:
     """Return the waiting call, and the shell commands that decide it: one for each person that it takes."""
     is_form = detail.get("kind") == INPUT
-    lines = [
-        f"{detail['agent']} waits for {'input' if is_form else 'a decision'}: "
-        f"{detail['tool_name']} {_shorten(detail.get('args'))}"
-    ]
+    call = f"{detail['tool_name']} {_shorten(detail.get('args'))}"
+    lines = [f"{detail['agent']} waits for {'input' if is_form else 'approval'}: {call}"]
     if is_form:
-        lines.append(f"shows {_shorten(detail.get('payload'))}")
+        lines.append(f"it shows {_shorten(detail.get('payload'))}")
+    lines.append(f"{decisions.how(owner, detail)}:")
     return "\n    ".join([*lines, *decisions.commands(url, owner, detail)])
 
 
