@@ -31,12 +31,12 @@ class Delay:
     """Answers of the server that the page does not get until `end()`: they say what was true when they were
     made."""
 
-    def __init__(self, page: Page, method: str, path: str) -> None:
-        """`path`: a regular expression of URLs."""
+    def __init__(self, page: Page, method: str, path: str, times: int | None = None) -> None:
+        """`path`: a regular expression of URLs. `times`: so many requests alone; None: all until the end."""
         self._page = page
         self._method = method
         self._kept: list[tuple[Route, APIResponse]] | None = []
-        page.route(re.compile(path), self._keep)
+        page.route(re.compile(path), self._keep, times=times)
 
     def begun(self) -> None:
         """Block until an answer is kept back."""

@@ -79,11 +79,33 @@ def test_late_reload_takes_away_neither_the_next_message_nor_its_approval(
     refund = call("refund", order_id=unique(), amount=60)
     ann.say(brain.plan(refund, say("Third answer."), text="asked meanwhile"))
     ann.button("Approve").wait_for()
+    assert ann.page.get_by_text("Second answer.").is_visible()
     late.end()
     assert ann.page.get_by_text("asked meanwhile").is_visible()
+    assert ann.page.get_by_text("Second answer.").is_visible()
+    ann.button("Regenerate").nth(1).wait_for()  # What is stored of the second answer is there, too.
     ann.button("Approve").click()
     ann.sees("Third answer.")
     ann.sees("asked meanwhile")
+
+
+def test_branch_that_was_chosen_last_is_the_one_that_is_shown(enter: Enter, brain: Brain) -> None:
+    ann = enter().sign_in()
+    ann.begin(brain.plan([say("First answer."), say("Second answer."), say("Third answer.")]))
+    ann.answered()
+    for n in (2, 3):
+        ann.button("Regenerate").click()
+        ann.sees(f"{n} of {n}")
+    ann.button("Earlier answer").click()
+    ann.sees("Second answer.")
+    late = Delay(ann.page, "GET", "/messages", times=1)
+    ann.button("Earlier answer").click()
+    late.begun()
+    ann.button("Later answer").click()
+    ann.sees("Third answer.")
+    late.end()
+    assert ann.page.get_by_text("3 of 3").is_visible()
+    assert ann.page.get_by_text("First answer.").count() == 0
 
 
 def test_older_threads_stay_in_the_list_when_it_is_read_again(enter: Enter, system: System) -> None:

@@ -70,11 +70,12 @@ function Transcript({ talk, onEdit, onAgain, changed }) {
 function Turn({ turn, talk, live, onEdit, onAgain, changed }) {
   const [open, setOpen] = useState(false);
   const stored = useMemo(() => viewOfMessages(turn.answer, turn.run?.children, turn.run?.usage), [turn.answer, turn.run]);
+  const past = turn.answer.length === 0 && talk.seenOf(turn.runId);
   const busy = Boolean(talk.live);
   return html`<article class="turn">
     ${turn.input && html`<div class="asked"><div class="bubble"><${Input} message=${turn.input} /></div></div>`}
     <div class="answer">
-      <${Blocks} blocks=${(live || stored).blocks} onDecided=${changed} />
+      <${Blocks} blocks=${(live || past || stored).blocks} onDecided=${changed} />
       ${live && html`<${Progress} view=${live} />`}
       ${!live && turn.run && html`<${Outcome} run=${turn.run} />`}
       <footer class="turn-foot">

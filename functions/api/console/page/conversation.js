@@ -22,11 +22,13 @@ export function useConversation(threadId, changed) {
   const [connected, setConnected] = useState(true);
   const [, repaint] = useState(0);
   // Loads are numbered: one that is older than the newest load or run would take away what came since.
-  const newest = useRef(0), branch = useRef(null), shown = useRef(null);
+  const newest = useRef(0), loading = useRef(0), branch = useRef(null), shown = useRef(null);
+  const views = useRef(new Map());
   useEffect(() => () => { newest.current = NaN; }, []);  // No load is the newest of a thread that was left.
 
   const reload = useCallback(async (end = branch.current) => {
     const mine = newest.current += 1;
+    loading.current += 1;
     try {
       const found = await load(threadId, end);
       if (mine !== newest.current) return;
@@ -36,6 +38,8 @@ export function useConversation(threadId, changed) {
       setLive((old) => (active ? (old?.runId === active.id ? old : { runId: active.id, view: newView() }) : null));
     } catch (error) {
       if (mine === newest.current) setState((old) => ({ ...old, error, loading: false }));
+    } finally {
+      loading.current -= 1;
     }
   }, []);
   useEffect(() => { reload(); }, []);
@@ -45,6 +49,7 @@ export function useConversation(threadId, changed) {
     if (!runId) return undefined;
     const leave = new AbortController();
     const { view } = live;
+    views.current.set(runId, view);
     let timer = null;
     const soon = () => { timer ||= setTimeout(() => { timer = null; repaint((n) => n + 1); }, PAINT_MS); };
     (async () => {
@@ -85,6 +90,7 @@ export function useConversation(threadId, changed) {
     }));
     setLive((old) => (old?.runId === run.id ? old : { runId: run.id, view: newView() }));
     changed();
+    if (loading.current) reload();  // What that load would have brought of the answer before.
   };
 
   const send = async (input, parent) => {
@@ -94,8 +100,10 @@ export function useConversation(threadId, changed) {
   const regenerate = (turn) => start(askedOf(turn.input), turn.input.parent_id);
   const cancel = () => post(`/runs/${id(runId)}/cancel`);
   const show = (leaf) => { shown.current = reload(leaf); };
+  /** What was seen of a run, for as long as its messages are not loaded. */
+  const seenOf = (run) => views.current.get(run);
   const turns = useMemo(() => turnsOf(state.messages, state.runs), [state.messages, state.runs]);
-  return { ...state, turns, live, connected, send, regenerate, cancel, show, reload };
+  return { ...state, turns, live, connected, send, regenerate, cancel, show, reload, seenOf };
 }
 
 /** Messages up to the one that a new run continues; null begins anew. */
