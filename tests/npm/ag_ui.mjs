@@ -57,6 +57,14 @@ const scenarios = {
     again.addMessage({ id: "m2", role: "user", content: more });
     return { before, connected: newMessages, events: await run(again, { runId: "r2" }), messages: again.messages };
   },
+  async body() {
+    const fetch = async () => new Response(text, { headers: { "content-type": "text/event-stream" } });
+    const one = new HttpAgent({ url, threadId: "t", fetch });
+    one.addMessage({ id: "m1", role: "user", content: "hello" });
+    const failures = [];
+    await one.runAgent({ runId: "r" }, { onRunErrorEvent: ({ event }) => void failures.push(event.message) });
+    return { failures };
+  },
   async state() {
     const { before, events } = await asked("ag-state", { status: "resolved", payload: { approved: true } });
     return { before, events };

@@ -49,6 +49,14 @@ const scenarios = {
     await one.regenerate();
     return { before, messages: shown(one) };
   },
+  async body() {
+    const fetch = async () => new Response(texts[0], { headers: { "content-type": "text/event-stream" } });
+    const failures = [];
+    const transport = new DefaultChatTransport({ api: url, fetch });
+    const one = chat("body", { transport, onError: (error) => failures.push(error.message) });
+    await one.sendMessage({ text: "hello" });
+    return { status: one.status, failures };
+  },
   async resume() {
     const one = chat("resume");
     const sending = one.sendMessage({ text: texts[0] });

@@ -10,6 +10,11 @@ from typing import Any
 
 import pytest
 
+from functions.api.routes_ag_ui import AgUiFrames
+from functions.api.routes_chat import UiFrames
+from layover.chat.answers import BROKEN_OFF, Translation
+from layover.protocols.ag_ui import AgUiRun
+from layover.protocols.ui_messages import UiMessage
 from npm.conftest import LIMIT_S
 from support.providers.openai import call, calls, say
 from support.system.system import Brain, System
@@ -91,6 +96,23 @@ def test_use_chat_goes_on_after_a_reload(packages: Path, system: System, brain: 
     texts = [p["text"] for p in whole["parts"] if p["type"] == TEXT]
     assert texts == ["One moment.", "It is on its way."]
     assert found["idle"] == []
+
+
+@pytest.mark.parametrize(
+    ("script", "translation"),
+    [
+        ("ai_sdk.mjs", UiFrames(UiMessage("run_1", "thread_1"))),
+        ("ag_ui.mjs", AgUiFrames(AgUiRun("t", "r", "run_1"))),
+    ],
+    ids=["useChat", "AG-UI"],
+)
+def test_clients_take_an_answer_that_broke_off_for_a_failure(
+    packages: Path, system: System, script: str, translation: Translation
+) -> None:
+    body = (translation.begin() + translation.break_off(BROKEN_OFF)).decode()
+    found = drive(packages, system, script, "body", body)
+    assert found["failures"] == [BROKEN_OFF]
+    assert found.get("status", "error") == "error"
 
 
 def test_ag_ui_runs_an_agent(packages: Path, system: System, brain: Brain) -> None:
