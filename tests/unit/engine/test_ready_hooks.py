@@ -1,5 +1,6 @@
 """The hooks that come with the package."""
 
+import json
 from typing import Any
 
 import pytest
@@ -109,6 +110,18 @@ def test_replies_and_their_calls_get_the_values_back() -> None:
     assert restored is not None
     assert restored.text == "To ann@x.io, not [EMAIL_2]"
     assert restored.calls[0].args == {"to": ["ann@x.io"], "n": 1}
+
+
+@pytest.mark.parametrize("text", ['{"name": "[NAME_1]"}', '\n ["[NAME_1]"]'])
+def test_a_value_is_put_into_json_as_json(text: str) -> None:
+    hook, ctx = RedactPII({"NAME": r'"\w+\s\w+"'}), context()
+    hook.before_model(ctx, request('I am "Ann\nLee"'))
+    restored = hook.after_model(ctx, ModelResponse(text=text))
+    assert restored is not None
+    assert '"Ann\nLee"' in str(json.loads(restored.text)).replace("\\n", "\n")
+    spoken = hook.after_model(ctx, ModelResponse(text="{ [NAME_1]"))
+    assert spoken is not None
+    assert spoken.text == '{ "Ann\nLee"'
 
 
 def test_a_placeholder_that_a_user_wrote_gets_nobodys_data() -> None:

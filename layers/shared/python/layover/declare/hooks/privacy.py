@@ -1,5 +1,6 @@
 """`RedactPII`: personal data is replaced in requests to a provider, and put back into replies."""
 
+import json
 import re
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
@@ -91,11 +92,17 @@ class RedactPII(Hook):
         def restored(text: str) -> str:
             return _PLACEHOLDER.sub(lambda found: values.get(found[0], found[0]), text)
 
+        def restored_text(text: str) -> str:
+            if not _is_json(text):
+                return restored(text)
+            escaped = {name: _in_json(value) for name, value in values.items()}
+            return _PLACEHOLDER.sub(lambda found: escaped.get(found[0], found[0]), text)
+
         calls = tuple(
             call.model_copy(update={"args": _everywhere(call.args, restored)})
             for call in response.calls
         )
-        told = {"text": restored(response.text), "reasoning": restored(response.reasoning)}
+        told = {"text": restored_text(response.text), "reasoning": restored(response.reasoning)}
         return response.model_copy(update={**told, "calls": calls})
 
     def before_embedding(self, text: str) -> str:
@@ -165,6 +172,21 @@ def _part(part: Part, change: Callable[[str], str]) -> Part:
     if isinstance(part, ToolResultPart):
         return part.model_copy(update={"result": _everywhere(part.result, change)})
     return part
+
+
+def _in_json(value: str) -> str:
+    return json.dumps(value, ensure_ascii=False)[1:-1]
+
+
+def _is_json(text: str) -> bool:
+    """Return whether a text is an object or a list, as structured output is."""
+    if text.lstrip()[:1] not in ("{", "["):
+        return False
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 def _everywhere(value: Any, change: Callable[[str], str]) -> Any:
