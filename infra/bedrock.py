@@ -23,10 +23,10 @@ def check(setting: str, names: Iterable[str]) -> None:
             raise ValueError(f"Bedrock wants {setting} by id, not {name!r}")
 
 
-def check_embedders(found: tuple[str, ...]) -> None:
+def check_embedders(embedders: tuple[str, ...]) -> None:
     """Raise ValueError for a name that is no id, or that has no adapter."""
-    check("an embedder_model", found)
-    if not all(name.startswith(TITAN) for name in found):
+    check("an embedder_model", embedders)
+    if not all(name.startswith(TITAN) for name in embedders):
         raise ValueError(f"Bedrock has embedder_model=bedrock/{TITAN}v2:0 and no other")
 
 

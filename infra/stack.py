@@ -14,7 +14,7 @@ from infra.constructs.journal import Journal
 from infra.constructs.layer import Layer
 from infra.constructs.migrate import Migration
 from infra.constructs.network import Network
-from infra.constructs.observability import Observability, WatchedFunction
+from infra.constructs.observability import MonitoredFunction, Observability
 from infra.constructs.permissions import Resources
 from infra.constructs.sockets import SocketApi
 from infra.constructs.streams import StreamApi
@@ -90,7 +90,7 @@ class LayoverStack(Stack):
         )
 
     def _observe(self) -> None:
-        resources = WatchedFunction(
+        resources = MonitoredFunction(
             functions=self.functions.by_name,
             machine=self.workflow.machine,
             table=self.journal.table,

@@ -32,8 +32,8 @@ from functions.api.problems import (
     LOG,
     MethodNotAllowed,
     answer_error,
+    has_problem_title,
     internal_error,
-    is_known,
     wrong_fields,
 )
 from functions.api.request import parse_json, prepare_event, takes_gzip
@@ -89,7 +89,7 @@ def _answer(event: Mapping[str, Any], context: Any, host: Host, streams: bool) -
     except LayoverError as error:
         return _result(_known_error(error, _request_id(event)))
     except Exception as error:
-        return _result(_unforeseen(error, _request_id(event)))
+        return _result(_report_unexpected(error, _request_id(event)))
 
 
 def _call(request: Mapping[str, Any], path: str, host: Host, streams: bool) -> Call:
@@ -138,7 +138,7 @@ def _map_errors(app: Resolver) -> None:
         return _known_error(error, app.context["request_id"], app.context["log"])
 
     def unforeseen(error: Exception) -> Response[str]:
-        return _unforeseen(error, app.context["request_id"], app.context["log"])
+        return _report_unexpected(error, app.context["request_id"], app.context["log"])
 
     app.exception_handler_manager.update_exception_handlers(
         {
@@ -167,14 +167,14 @@ def _known_error(error: LayoverError, request_id: str, log: str = LOG) -> Respon
     if type(error) is RetryableError and isinstance(error.__cause__, RetryableError):
         # For the state machine, the environment gives every passing fault one name.
         error = error.__cause__
-    if not is_known(error):
-        return _unforeseen(error, request_id, log)
+    if not has_problem_title(error):
+        return _report_unexpected(error, request_id, log)
     if isinstance(error, AgentsNotLoaded):
         _log(error, request_id)
     return answer_error(error, log)
 
 
-def _unforeseen(error: Exception, request_id: str, log: str = LOG) -> Response[str]:
+def _report_unexpected(error: Exception, request_id: str, log: str = LOG) -> Response[str]:
     _log(error, request_id)
     return internal_error(request_id, log)
 

@@ -10,7 +10,7 @@ FRESH_S = 300
 """Seconds for which a client keeps a response that is the same for all. After that it asks for changes."""
 
 
-def cached(
+def cache_once(
     router: Router,
     content_type: str,
     text: str,

@@ -11,8 +11,8 @@ from aws_lambda_powertools.event_handler.api_gateway import Router
 from aws_lambda_powertools.event_handler.openapi.params import Query
 from pydantic import BaseModel, BeforeValidator, Field
 
-from functions.api.fitting import MAX_ANSWER, answer_size, fits, fitting, is_large
 from functions.api.problems import Forbidden
+from functions.api.response_limits import MAX_ANSWER, answer_size, fits, is_large, limit_response
 from layover.ports import Runtime
 from layover.values.cursor import MAX_CURSOR
 from layover.values.deployment.access import Access, Actor
@@ -193,7 +193,7 @@ class ResponseBudget:
 def _answer(
     value: BaseModel, takes_gzip: bool, status: int = 200, headers: dict[str, Any] | None = None
 ) -> Response[str]:
-    return _response(*fitting(value, takes_gzip), status, headers)
+    return _response(*limit_response(value, takes_gzip), status, headers)
 
 
 def _response(

@@ -34,7 +34,7 @@ def also(
     return {**documented, status: {"description": what, "content": content}}
 
 
-def streamed(what: str, *problems: int) -> dict[int, OpenAPIResponse]:
+def stream_responses(what: str, *problems: int) -> dict[int, OpenAPIResponse]:
     """Return the answer of a route that streams, and the problems that it may answer."""
     return {**answers(200, None, what, *problems), 200: {"description": what, "content": _STREAM}}
 

@@ -8,7 +8,7 @@ from layover import wiring
 wiring.import_ahead("api")
 
 
-@wiring.logged
+@wiring.with_logging
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
     """Answer one HTTP request."""
     return answer(event, context, wiring)

@@ -176,13 +176,13 @@ _INTERNAL = Kind(
 )
 
 
-def is_known(error: LayoverError) -> bool:
+def has_problem_title(error: LayoverError) -> bool:
     """Return whether the caller learns the error's kind; every other error is an internal error."""
     return _kind(error) is not None
 
 
 def answer_error(error: LayoverError, log: str = LOG) -> Response[str]:
-    """Return the problem document of an error for which `is_known` is true. `log`: the log that says more."""
+    """Return the problem document of an error for which `has_problem_title` is true. `log`: the log that says more."""
     kind = _kind(error) or _INTERNAL
     errors = error.errors if isinstance(error, InvalidRequest) else []
     extra: dict[str, Any] = dict(error.ids)

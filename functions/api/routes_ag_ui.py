@@ -8,7 +8,7 @@ from aws_lambda_powertools.event_handler import Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from functions.api.call import call_of, new_router
-from functions.api.documented import streamed
+from functions.api.documented import stream_responses
 from functions.api.streaming import chat_caller, check_place, stream_answer
 from layover.approvals.decide import DecisionRequest, Verdict
 from layover.chat.start import decide_all, file_part, say
@@ -66,7 +66,7 @@ class RunAgentInput(BaseModel):
     "and this agent; an agent that was handed the conversation answers in its place. The last message is "
     "the input; `resume` answers the interrupts of the run that waits.",
     operation_id="ag_ui",
-    responses=streamed("AG-UI's events", 400, 404, 406, 409, 413, 429),
+    responses=stream_responses("AG-UI's events", 400, 404, 406, 409, 413, 429),
 )
 def post_ag_ui(agent: str, body: RunAgentInput) -> Response[str]:
     call = chat_caller(call_of(router))
@@ -149,10 +149,10 @@ async def _state(runtime: Runtime, owner: str, thread_id: str) -> bytes:
 
 
 def _decision(resumed: Resumed) -> tuple[str, DecisionRequest]:
-    asked = approval_of(resumed.interrupt_id)
-    if asked is None:
+    approval = approval_of(resumed.interrupt_id)
+    if approval is None:
         raise _invalid("this interrupt was never asked for")
-    attempt, tool_call_id = asked
+    attempt, tool_call_id = approval
     payload = resumed.payload
     if resumed.status == "cancelled":
         return tool_call_id, DecisionRequest(Verdict.DENY, attempt=attempt)
@@ -171,16 +171,16 @@ def _decision(resumed: Resumed) -> tuple[str, DecisionRequest]:
 async def _input(runtime: Runtime, head: ThreadHead, message: AgUiMessage) -> list[InputPart]:
     if isinstance(message.content, str):
         return [TextPart(text=message.content)]
-    found: list[InputPart] = []
+    parts: list[InputPart] = []
     for part in message.content or ():
         source = part.get("source")
         if part.get("type") == "text":
-            found.append(TextPart(text=str(part.get("text", ""))))
+            parts.append(TextPart(text=str(part.get("text", ""))))
         elif isinstance(source, dict):
             mime, value = str(source.get("mimeType", "")), str(source.get("value", ""))
             url = f"data:{mime};base64,{value}" if source.get("type") == "data" else value
-            found.append(await file_part(runtime, head.owner, head, url, None, mime))
-    return found
+            parts.append(await file_part(runtime, head.owner, head, url, None, mime))
+    return parts
 
 
 def _invalid(message: str) -> InvalidRequest:

@@ -60,7 +60,7 @@ def list_approvals(
 def approve(
     run_id: str, tool_call_id: str, body: Annotated[Approve | None, Body()] = None
 ) -> Response[str]:
-    return _decided(run_id, tool_call_id, (body or Approve()).request())
+    return _decide(run_id, tool_call_id, (body or Approve()).request())
 
 
 @router.post(
@@ -73,7 +73,7 @@ def approve(
 def deny(
     run_id: str, tool_call_id: str, body: Annotated[Deny | None, Body()] = None
 ) -> Response[str]:
-    return _decided(run_id, tool_call_id, (body or Deny()).request())
+    return _decide(run_id, tool_call_id, (body or Deny()).request())
 
 
 @router.post(
@@ -84,10 +84,10 @@ def deny(
     responses=_DECIDED,
 )
 def resume(run_id: str, tool_call_id: str, body: Resume) -> Response[str]:
-    return _decided(run_id, tool_call_id, body.request())
+    return _decide(run_id, tool_call_id, body.request())
 
 
-def _decided(run_id: str, tool_call_id: str, request: approvals.DecisionRequest) -> Response[str]:
+def _decide(run_id: str, tool_call_id: str, request: approvals.DecisionRequest) -> Response[str]:
     call = call_of(router)
     answer = call.act(approvals.decide, run_id, tool_call_id, request)
     return answer_run(call, answer.run, 200 if answer.again else 202)

@@ -8,7 +8,7 @@ from aws_lambda_powertools.event_handler import Response
 from pydantic import BaseModel, ConfigDict, Field, Strict
 
 from functions.api.call import call_of, new_router
-from functions.api.documented import streamed
+from functions.api.documented import stream_responses
 from functions.api.streaming import chat_caller, check_place, stream_answer
 from layover.approvals.decide import DecisionRequest, Verdict
 from layover.chat.start import decide_all, file_part, regenerate, say
@@ -59,7 +59,7 @@ class ChatRequest(BaseModel):
     "conversation answers in its place. The last message is read: a user's is the input, an assistant's "
     "has answers to approvals.",
     operation_id="chat",
-    responses=streamed("The UI message stream", 400, 404, 406, 409, 413, 429),
+    responses=stream_responses("The UI message stream", 400, 404, 406, 409, 413, 429),
 )
 def post_chat(agent: str, body: ChatRequest) -> Response[str]:
     call = chat_caller(call_of(router))
@@ -78,17 +78,17 @@ def post_chat(agent: str, body: ChatRequest) -> Response[str]:
     "runs waits for a person.",
     operation_id="resume_chat",
     responses={
-        **streamed("The UI message stream", 404, 406, 409, 429),
+        **stream_responses("The UI message stream", 404, 406, 409, 429),
         204: {"description": "Nothing runs"},
     },
 )
 def get_chat_stream(agent: str, chat_id: str) -> Response[str]:
     call = chat_caller(call_of(router))
-    found = call.do(_running, agent, chat_id)
-    if found is None:
+    active_run = call.do(_running, agent, chat_id)
+    if active_run is None:
         return Response(status_code=204, body="")
     check_place(call)
-    run_id, thread_id = found
+    run_id, thread_id = active_run
     translation = UiFrames(UiMessage(run_id, thread_id))
     return stream_answer(call, run_id, translation, router.current_event.raw_event, 0, HEADERS)
 
@@ -171,10 +171,10 @@ def _decisions(parts: Iterable[dict[str, Any]]) -> Iterable[tuple[str, DecisionR
         answer = part.get("approval")
         if part.get("state") != _RESPONDED or not isinstance(answer, dict):
             continue
-        asked = approval_of(str(answer.get("id")))
-        if asked is None or not isinstance(answer.get("approved"), bool):
+        approval = approval_of(str(answer.get("id")))
+        if approval is None or not isinstance(answer.get("approved"), bool):
             raise _invalid("this approval was never asked for", "approval")
-        attempt, tool_call_id = asked
+        attempt, tool_call_id = approval
         verdict = Verdict.APPROVE if answer["approved"] else Verdict.DENY
         reason = answer.get("reason")
         text = reason if isinstance(reason, str) and reason else None
@@ -184,20 +184,20 @@ def _decisions(parts: Iterable[dict[str, Any]]) -> Iterable[tuple[str, DecisionR
 async def _input(
     runtime: Runtime, owner: str, head: ThreadHead, parts: Iterable[dict[str, Any]]
 ) -> list[InputPart]:
-    found: list[InputPart] = []
+    input_parts: list[InputPart] = []
     for part in parts:
         kind = str(part.get("type"))
         if kind == "text":
-            found.append(TextPart(text=str(part.get("text", ""))))
+            input_parts.append(TextPart(text=str(part.get("text", ""))))
         elif kind == "file":
-            named = part.get("filename")
-            name = named if isinstance(named, str) else None
+            filename = part.get("filename")
+            name = filename if isinstance(filename, str) else None
             media_type = str(part.get("mediaType", ""))
             url = str(part.get("url", ""))
-            found.append(await file_part(runtime, owner, head, url, name, media_type))
+            input_parts.append(await file_part(runtime, owner, head, url, name, media_type))
         elif kind.startswith("data-"):
-            found.append(DataPart(name=kind.removeprefix("data-"), data=part.get("data")))
-    return found
+            input_parts.append(DataPart(name=kind.removeprefix("data-"), data=part.get("data")))
+    return input_parts
 
 
 def _invalid(message: str, field: str) -> InvalidRequest:

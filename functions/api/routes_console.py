@@ -2,7 +2,7 @@
 
 from aws_lambda_powertools.event_handler import Response
 
-from functions.api.caching import cached
+from functions.api.caching import cache_once
 from functions.api.call import call_of, new_router
 from functions.api.console import assets
 from layover.errors import NotFound
@@ -29,7 +29,7 @@ def get_page() -> Response[str]:
         "Referrer-Policy": "no-referrer",
         "Cross-Origin-Opener-Policy": "same-origin",
     }
-    return cached(router, "text/html; charset=utf-8", text, headers=headers)
+    return cache_once(router, "text/html; charset=utf-8", text, headers=headers)
 
 
 @router.get("/console/<version>/<file>", include_in_schema=False)
@@ -39,7 +39,7 @@ def get_file(version: str, file: str) -> Response[str]:
         raise NotFound("there is no such path")
     # A page of the release before gets this release's files, but not the advice to keep them.
     lifetime = _FOREVER if version == assets.version() else "max-age=0"
-    return cached(router, asset.content_type, asset.text, lifetime=lifetime, headers=_NOSNIFF)
+    return cache_once(router, asset.content_type, asset.text, lifetime=lifetime, headers=_NOSNIFF)
 
 
 def _policy(connects: str) -> str:

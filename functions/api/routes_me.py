@@ -7,7 +7,7 @@ from pydantic import BaseModel, Field
 
 from functions.api.call import answer_json, call_of, new_router
 from functions.api.documented import also, answers
-from functions.api.fitting import MAX_ANSWER, answer_size, is_large
+from functions.api.response_limits import MAX_ANSWER, answer_size, is_large
 from layover.retention.export import export
 from layover.retention.forget import Forgetting, forget
 from layover.values.base import Time

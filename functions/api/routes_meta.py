@@ -5,7 +5,7 @@ from typing import Any, Literal
 from aws_lambda_powertools.event_handler import ApiGatewayResolver, Response
 from pydantic import BaseModel
 
-from functions.api.caching import cached
+from functions.api.caching import cache_once
 from functions.api.call import Cursor, Limit, answer_json, call_of, new_router
 from functions.api.documented import answers, open_answer
 from layover.errors import NotFound
@@ -55,7 +55,7 @@ def discovery() -> Response[str]:
 def openapi() -> Response[str]:
     from functions.api.openapi import document
 
-    return cached(router, "application/json", document(_app()))
+    return cache_once(router, "application/json", document(_app()))
 
 
 @router.get("/docs", include_in_schema=False)
@@ -64,7 +64,7 @@ def docs() -> Response[str]:
         raise NotFound("there is no such path")
     from functions.api.openapi import docs_page
 
-    return cached(router, _HTML, docs_page(_app()))
+    return cache_once(router, _HTML, docs_page(_app()))
 
 
 @router.get(

@@ -26,7 +26,7 @@ from layover.ports import Runtime
 from layover.protocols.sse import last_seq, named_frame
 from layover.recovery.redrive import redrive
 from layover.runs import read as runs
-from layover.runs.accept import StartRun, keyed, start_run
+from layover.runs.accept import StartRun, make_request_key, start_run
 from layover.values.page import Page
 from layover.values.runs.event import EventPage
 from layover.values.runs.views import Run
@@ -69,7 +69,7 @@ def post_run(
 ) -> Response[str]:
     call = call_of(router)
     if wants_stream(call, accept):
-        return _streamed(call, thread_id, body.request(), idempotency_key)
+        return _stream_run(call, thread_id, body.request(), idempotency_key)
     run = call.do(_start, thread_id, body.request(), idempotency_key)
     wait = preferred_wait(prefer)
     if wait is None:
@@ -166,11 +166,11 @@ def redrive_run(run_id: str) -> Response[str]:
 async def _start(
     runtime: Runtime, owner: str, thread_id: str, request: StartRun, key: str | None
 ) -> Run:
-    request_key = keyed(key, thread_id, request, runtime.clock.now()) if key else None
+    request_key = make_request_key(key, thread_id, request, runtime.clock.now()) if key else None
     return await start_run(runtime, owner, thread_id, request, request_key)
 
 
-def _streamed(call: Call, thread_id: str, request: StartRun, key: str | None) -> Response[str]:
+def _stream_run(call: Call, thread_id: str, request: StartRun, key: str | None) -> Response[str]:
     run = call.do(_start, thread_id, replace(request, stream=True), key)
     first = named_frame("run", run.model_dump_json())
     return stream_events(call, run.id, 0, router.current_event.raw_event, first)

@@ -13,7 +13,7 @@ from functions.api.request import token_expires_at
 from layover.chat.answers import Translation, answer
 from layover.ports import Runtime
 from layover.protocols import sse
-from layover.runs.follow import beating, follow
+from layover.runs.follow import follow, with_heartbeat
 from layover.runs.long_polls import check_place_to_stream
 from layover.runs.read import MAX_SEQ, meta_of
 from layover.sockets.subscriptions import check_stream_ticket
@@ -88,7 +88,7 @@ def answer_stream(
     call: Call, pieces: AsyncGenerator[bytes, None], headers: Mapping[str, str] | None = None
 ) -> Response[str]:
     """Answer with the pieces as they come, and heartbeats between them."""
-    call.pieces = beating(pieces, sse.HEARTBEAT)
+    call.pieces = with_heartbeat(pieces, sse.HEARTBEAT)
     return Response(
         status_code=200,
         content_type=sse.CONTENT_TYPE,

@@ -7,7 +7,7 @@ from layover.memory.compaction.compact import compact
 from layover.values.runs.payload import CompactPayload
 
 
-@wiring.logged
+@wiring.with_logging
 def handler(event: dict[str, Any], context: Any) -> dict[str, str]:
     """`{op, owner, run_id, after_id?, through_id?}` -> `{status}`."""
     return wiring.run(compact(wiring.runtime(), CompactPayload.model_validate(event)))

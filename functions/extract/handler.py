@@ -7,7 +7,7 @@ from layover.memory.extract import extract
 from layover.values.runs.payload import RunPayload
 
 
-@wiring.logged
+@wiring.with_logging
 def handler(event: dict[str, Any], context: Any) -> dict[str, str]:
     """`{owner, run_id}` -> `{status}`."""
     return wiring.run(extract(wiring.runtime(), RunPayload.model_validate(event)))

@@ -8,7 +8,7 @@ from layover import wiring
 from layover.migrate import migrate
 
 
-@wiring.logged
+@wiring.with_logging
 def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
     """Answer CloudFormation's Create, Update or Delete at the event's `ResponseURL`; or `{}`."""
 

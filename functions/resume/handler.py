@@ -18,7 +18,7 @@ class LayoverAwaitFailed(Exception):
     """A failure that an immediate retry does not mend: the call rests, and waits on a new token."""
 
 
-@wiring.logged
+@wiring.with_logging
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
     """Op `await`: `{status}`, which the machine ignores. Op `resume`: the Map item, with its new status."""
     if event.get("op") == "await":

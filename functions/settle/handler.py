@@ -7,7 +7,7 @@ from layover.recovery.give_up import give_up
 from layover.values.runs.payload import SettlePayload
 
 
-@wiring.logged
+@wiring.with_logging
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
     """`{owner, run_id, execution, error}` -> `{status}`: again, over or left."""
     return dict(wiring.run(give_up(wiring.runtime(), SettlePayload.model_validate(event))))

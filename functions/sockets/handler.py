@@ -8,7 +8,7 @@ from layover.sockets.subscriptions import push
 from layover.values.socket import Subscription
 
 
-@wiring.logged
+@wiring.with_logging
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
     """API Gateway's `$connect`, `$disconnect` and `$default` -> `{statusCode}`; or
     `{v, op: push, owner, run_id, connection_id}` -> `{}`."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from functions.api.problems import answer_error, internal_error, is_known, wrong_fields
+from functions.api.problems import answer_error, has_problem_title, internal_error, wrong_fields
 from functions.api.request import parse_json
 from layover.errors import LayoverError, LimitReached
 from layover.ports import Runtime
@@ -56,7 +56,7 @@ def _request(event: Mapping[str, Any]) -> sockets.Request:
 
 
 def _problem(error: Exception, request_id: str) -> Any:
-    if isinstance(error, LayoverError) and is_known(error):
+    if isinstance(error, LayoverError) and has_problem_title(error):
         return json.loads(str(answer_error(error).body))
     # The error's text is left out: it may be a user's.
     extra = {"request_id": request_id, "error": type(error).__name__}

@@ -7,7 +7,7 @@ from functions.streams.rest_event import http_event
 from layover import wiring
 
 
-@wiring.logged
+@wiring.with_logging
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
     """Answer one HTTP request. `layover.runtime_client` sends the body: a text, or an iterator of bytes."""
     return answer(http_event(event), context, wiring, streams=True)

@@ -17,13 +17,13 @@ def http_event(event: Mapping[str, Any]) -> dict[str, Any]:
     path = str(event["path"]).removeprefix(TICKETED)
     headers = {name.lower(): ",".join(values) for name, values in _many(event, "Headers").items()}
     query = _many(event, "QueryStringParameters")
-    given = event["requestContext"]
+    request_context = event["requestContext"]
     context: dict[str, Any] = {
-        "requestId": given["requestId"],
-        "domainName": given.get("domainName", ""),
+        "requestId": request_context["requestId"],
+        "domainName": request_context.get("domainName", ""),
         "http": {"method": event["httpMethod"], "path": path},
     }
-    claims = (given.get("authorizer") or {}).get("claims")
+    claims = (request_context.get("authorizer") or {}).get("claims")
     if claims:
         context["authorizer"] = {"jwt": {"claims": _claims(claims, headers)}}
     return {
@@ -39,8 +39,8 @@ def http_event(event: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _many(event: Mapping[str, Any], name: str) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = event.get(f"multiValue{name}") or {}
-    return found
+    values: dict[str, list[str]] = event.get(f"multiValue{name}") or {}
+    return values
 
 
 def _claims(claims: Mapping[str, Any], headers: Mapping[str, str]) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from layover import wiring
 from layover.recovery.sweep import sweep
 
 
-@wiring.logged
+@wiring.with_logging
 def handler(event: dict[str, Any], context: Any) -> dict[str, int]:
     """`{}` -> the work done, counted."""
     return wiring.run(sweep(wiring.runtime()))

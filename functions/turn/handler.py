@@ -10,7 +10,7 @@ from layover.values.runs.payload import TurnPayload
 wiring.import_ahead("turn")
 
 
-@wiring.logged
+@wiring.with_logging
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
     """`{v, owner, run_id, n, execution, call?, output?}` -> `{status, waiting, call, next}`."""
     deadline = LambdaDeadline(context.get_remaining_time_in_millis)

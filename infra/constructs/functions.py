@@ -199,7 +199,7 @@ class Functions(Construct):
         address = self._world.database
         settings = self._settings
         # A person waits for the answer to a request.
-        waking = (
+        wake_timeout = (
             settings.api_waits_for_database
             if name in ("api", STREAMS)
             else settings.turn_waits_for_database
@@ -210,7 +210,7 @@ class Functions(Construct):
             "LAYOVER_DATABASE_ADMIN_SECRET": address.admin_secret.secret_arn if owns else None,
             "LAYOVER_DATABASE_AUTH": None if owns else "iam",
             "LAYOVER_DATABASE_URL": address.url(RUNTIME_ROLE),
-            "LAYOVER_DATABASE_WAKING_S": int(waking.total_seconds()),
+            "LAYOVER_DATABASE_WAKING_S": int(wake_timeout.total_seconds()),
         }
 
     def _role(self, title: str, name: str, each: FunctionSettings) -> iam.Role:

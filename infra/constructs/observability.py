@@ -36,7 +36,7 @@ COMPACTION = (Metric.COMPACTION_WAITS, Metric.COMPACTION_FAILED, Metric.RECALL_S
 
 
 @dataclass(frozen=True)
-class WatchedFunction:
+class MonitoredFunction:
     """A function to watch."""
 
     functions: Mapping[str, lambda_.Function]
@@ -49,7 +49,7 @@ class Observability(Construct):
     """Alarms tell `alarms_email`, if there is one; without it they are only red."""
 
     def __init__(
-        self, scope: Construct, id: str, settings: Settings, resources: WatchedFunction
+        self, scope: Construct, id: str, settings: Settings, resources: MonitoredFunction
     ) -> None:
         super().__init__(scope, id)
         self._settings = settings

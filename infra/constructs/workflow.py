@@ -54,8 +54,8 @@ class Workflow(Construct):
         functions: Mapping[str, lambda_.Function],
     ) -> None:
         super().__init__(scope, id)
-        driven = {name: functions[name] for name in DRIVEN}
-        role = self._role(driven)
+        task_functions = {name: functions[name] for name in DRIVEN}
+        role = self._role(task_functions)
         group = log_group(self, "Log", settings, f"/aws/vendedlogs/states/{settings.prefix}-run")
         self.machine = sfn.StateMachine(
             self,
@@ -64,7 +64,7 @@ class Workflow(Construct):
             definition_body=sfn.DefinitionBody.from_file(str(DEFINITION)),
             definition_substitutions={
                 f"{name.capitalize()}FunctionArn": function.function_arn
-                for name, function in driven.items()
+                for name, function in task_functions.items()
             },
             role=role,
             tracing_enabled=True,
@@ -82,13 +82,13 @@ class Workflow(Construct):
             ),
         )
 
-    def _role(self, driven: Mapping[str, lambda_.Function]) -> iam.Role:
+    def _role(self, task_functions: Mapping[str, lambda_.Function]) -> iam.Role:
         role = iam.Role(
             self,
             "Role",
             assumed_by=service("states.amazonaws.com"),
             description="Invokes the functions of a run",
         )
-        arns = [function.function_arn for function in driven.values()]
+        arns = [function.function_arn for function in task_functions.values()]
         role.add_to_policy(iam.PolicyStatement(actions=["lambda:InvokeFunction"], resources=arns))
         return role

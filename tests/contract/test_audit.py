@@ -132,7 +132,7 @@ async def test_a_row_goes_when_its_time_is_over_however_late_the_table_deletes(
     world: JournalBench,
 ) -> None:
     [call] = await world.waiting(await world.taken(), "c1")
-    brief = TableJournal(world.table, world.blobs, world.clock, audit_kept=timedelta(days=10))
+    brief = TableJournal(world.table, world.blobs, world.clock, audit_retention=timedelta(days=10))
     await brief.decide(await world.run(call.run_id), call, world.decision())
     world.tick(timedelta(days=10).total_seconds() - 1)
     assert await names(world) == ["c1"]

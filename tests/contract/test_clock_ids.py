@@ -15,7 +15,7 @@ from layover.clock import (
     install_offset,
     rfc3339,
 )
-from layover.ids import RandomIds, SequentialIds, derived
+from layover.ids import RandomIds, SequentialIds, derive_id
 from layover.ports import Clock, Ids
 
 
@@ -114,7 +114,7 @@ def test_random_ids_sort_by_the_time_they_were_made() -> None:
 
 
 def test_derived_id_depends_on_its_parts_and_their_borders() -> None:
-    assert derived("msg", "run", 1) == derived("msg", "run", "1")
-    others = [derived("msg", "run1"), derived("msg", "ru", "n1"), derived("idem", "run", "1")]
-    assert len({derived("msg", "run", "1"), *others}) == 4
-    assert re.fullmatch(r"msg_[0-9a-z]{26}", derived("msg", "ü", None, 2))
+    assert derive_id("msg", "run", 1) == derive_id("msg", "run", "1")
+    others = [derive_id("msg", "run1"), derive_id("msg", "ru", "n1"), derive_id("idem", "run", "1")]
+    assert len({derive_id("msg", "run", "1"), *others}) == 4
+    assert re.fullmatch(r"msg_[0-9a-z]{26}", derive_id("msg", "ü", None, 2))

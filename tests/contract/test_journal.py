@@ -202,7 +202,7 @@ async def test_tools_of_an_interrupted_run_have_two_seconds(world: JournalBench)
     await world.accept(head.id, INTERRUPT)
     asked = await log.cancel_requested()
     assert asked is not None
-    assert asked.tools_have == timedelta(seconds=2)
+    assert asked.grace == timedelta(seconds=2)
 
 
 async def test_interrupt_of_a_free_thread_starts(world: JournalBench) -> None:

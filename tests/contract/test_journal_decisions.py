@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from layover.errors import DecisionAlreadyMade, Fenced
-from layover.ports import CancelAsked
+from layover.ports import CancelRequest
 from layover.values.runs.run import CallRecord, CallState, DecisionKind, Status
 from layover.values.runs.views import OpenApproval
 from support.worlds.journal import JournalBench, cancelled, open_by, planned, settled
@@ -301,7 +301,7 @@ async def test_holder_is_told_how_long_its_tools_may_go_on(world: JournalBench) 
     )
     world.tick(0.25)
     asked = await log.cancel_requested()
-    assert asked == CancelAsked(timedelta(seconds=0.25), timedelta(seconds=1.5))
+    assert asked == CancelRequest(timedelta(seconds=0.25), timedelta(seconds=1.5))
 
 
 async def test_run_that_is_over_takes_no_cancel_flag(world: JournalBench) -> None:

@@ -159,7 +159,7 @@ async def test_next_writer_reads_what_was_journaled(world: JournalBench) -> None
     second = world.step(log, index=2)
     await log.put_step(first)
     await log.close_call(settled(planned(log, first, "c2"), {"x": [1, None, "é"]}))
-    await log.put_step(second, ended=True)
+    await log.put_step(second, is_complete=True)
     next_log = await world.take(log.snapshot.meta.id)
     snapshot = next_log.snapshot
     assert snapshot.steps == (first, second)
@@ -193,7 +193,7 @@ async def test_end_of_a_sub_agents_step_is_kept_with_that_step_and_not_with_the_
         world.step(log).model_copy(update={"key": step_key(f"{c.key}/", index)})
         for c, index in ((call, 1), (call, 2), (other, 1))
     )
-    await log.put_step(ended, ended=True)
+    await log.put_step(ended, is_complete=True)
     await log.put_step(going)
     await log.put_step(told)
     await log.end_step(told, world.data("ended"))
@@ -317,7 +317,7 @@ async def test_end_of_a_run_keeps_the_newest_step_that_ended(world: JournalBench
     log = await world.taken()
     [call] = await world.opened(log, "c1")
     await log.close_call(settled(call), world.data("turn-end"), ended_step=world.step(log))
-    await log.put_step(world.step(log, index=2), world.data("turn-end"), ended=True)
+    await log.put_step(world.step(log, index=2), world.data("turn-end"), is_complete=True)
     await world.end(log)
     assert (await world.run(call.run_id)).step_ended == 2
 
@@ -341,7 +341,7 @@ async def test_a_step_opens_its_calls_with_itself(world: JournalBench) -> None:
     log = await world.taken()
     step = world.step(log, "c1", "c2")
     first, _ = (planned(log, step, c) for c in ("c1", "c2"))
-    await log.put_step(step, world.data("both"), opened=[first])
+    await log.put_step(step, world.data("both"), open_calls=[first])
     snapshot = await snapshot_of(world, log)
     assert [(c.tool_call_id, c.state, c.opener) for c in snapshot.calls] == [
         ("c1", CallState.OPEN, log.opener)
@@ -350,7 +350,7 @@ async def test_a_step_opens_its_calls_with_itself(world: JournalBench) -> None:
     before = await world.state(log.snapshot.meta.id)
     late = world.step(log, "c3", index=2)
     with pytest.raises(Fenced):
-        await log.put_step(late, opened=[planned(log, late, "c3")])
+        await log.put_step(late, open_calls=[planned(log, late, "c3")])
     assert await world.state(again.snapshot.meta.id) == before
 
 

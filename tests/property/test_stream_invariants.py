@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from layover.protocols import sse
-from layover.runs.follow import beating, follow
+from layover.runs.follow import follow, with_heartbeat
 from layover.runs.read import Pace
 from support.event_source import EventSource
 from support.examples import examples
@@ -54,7 +54,7 @@ async def _follow(bench: Bench, run_id: str, cuts: Iterator[int], lag: int) -> l
             return client.seen
         looks = follow(bench.plain, ANN, run_id, after, None, pace)
         left = next(cuts, None)
-        async with aclosing(beating(sse.event_frames(looks), sse.HEARTBEAT, pace)) as pieces:
+        async with aclosing(with_heartbeat(sse.event_frames(looks), sse.HEARTBEAT, pace)) as pieces:
             async for piece in pieces:
                 client.read(piece if left is None else piece[:left])
                 if left is not None and (left := left - len(piece)) <= 0:

@@ -30,7 +30,7 @@ async def work(message, thread_id=None):
     logger.debug("d: " + message)
     await asyncio.to_thread(logger.info, message)
 
-@wiring.logged
+@wiring.with_logging
 def handler(event, context):
     return wiring.run(work(event["say"], event.get("thread_id")))
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from functions.api.fitting import fitting
+from functions.api.response_limits import limit_response
 from integration.api.kit import USE, Answer, Api
 from layover import keys
 from layover.context.transcript import response_messages
@@ -232,7 +232,7 @@ def test_messages_of_sub_agents_are_left_out_before_the_runs_own() -> None:
 
     low = run("low", message("low", noise(LONG)))
     child = run("child", *(message(f"m{i}", noise(LONG)) for i in range(3)), children=(low,))
-    text, _ = fitting(run("top", message("own"), children=(child,)), False)
+    text, _ = limit_response(run("top", message("own"), children=(child,)), False)
     shown = json.loads(text)
     assert len(text) <= LAMBDA
     assert shown["truncated"] is True

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from layover.declare.blocking import abandoned, in_thread
+from layover.declare.blocking import count_abandoned, in_thread
 
 
 async def test_a_given_up_thread_is_counted_until_it_ends() -> None:
@@ -15,16 +15,16 @@ async def test_a_given_up_thread_is_counted_until_it_ends() -> None:
         go.wait(60)
         gone.set()
 
-    before = abandoned()
+    before = count_abandoned()
     with pytest.raises(TimeoutError):
         await asyncio.wait_for(in_thread(slow), 0.01)
-    assert abandoned() == before + 1
+    assert count_abandoned() == before + 1
     go.set()
     for thread in threading.enumerate():
         if thread.name == "layover-tool":
             await asyncio.to_thread(thread.join, 20)
     assert gone.is_set()
-    assert abandoned() == before
+    assert count_abandoned() == before
 
 
 async def test_a_result_that_nobody_waits_for_is_dropped() -> None:

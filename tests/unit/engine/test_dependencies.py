@@ -20,7 +20,7 @@ from layover import (
     ToolContext,
     tool,
 )
-from layover.engine.dependencies import made
+from layover.engine.dependencies import get_resource
 from layover.testing import ScriptedModel, call, calls, say
 from layover.values.deployment.settings import Settings
 from layover.values.runs.run import Status
@@ -281,7 +281,7 @@ def later(*, settings: Settings) -> Settings:
     ids=["defaults", "by-name", "pydantic", "builtin", "keyword", "any", "named", "required"],
 )
 async def test_settings_go_where_they_are_wanted(make: Any, expected: Any) -> None:
-    assert await made(make, Settings()) == expected
+    assert await get_resource(make, Settings()) == expected
 
 
 async def test_none_replaces_what_a_factory_makes() -> None:

@@ -9,7 +9,7 @@ from layover import Agent, ModelSettings, tool
 from layover.adapters.inmemory.model import call, say
 from layover.errors import DefinitionError, InvalidRequest
 from layover.recovery.redrive import redrive
-from layover.runs.accept import StartRun, keyed
+from layover.runs.accept import StartRun, make_request_key
 from layover.values.deployment.settings import Settings
 from layover.values.runs.model_settings import RunChoice
 from support.worlds.runs import ANN, Bench, Ledger, suspended
@@ -107,5 +107,7 @@ async def test_choice_is_part_of_what_a_request_key_stands_for() -> None:
     bench = Bench(agent, [])
     now = bench.clock.now()
     plain, chosen = StartRun("hi"), StartRun("hi", choice=CHOICE)
-    assert keyed("k", "t1", plain, now) == keyed("k", "t1", StartRun("hi"), now)
-    assert keyed("k", "t1", plain, now) != keyed("k", "t1", chosen, now)
+    assert make_request_key("k", "t1", plain, now) == make_request_key(
+        "k", "t1", StartRun("hi"), now
+    )
+    assert make_request_key("k", "t1", plain, now) != make_request_key("k", "t1", chosen, now)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from layover.adapters.inmemory.blobs import MemoryBlobs
 from layover.adapters.inmemory.table import MemoryTable
-from layover.adapters.journal.log.events import LONGEST_BATCH
+from layover.adapters.journal.log.events import MAX_BATCH
 from layover.errors import Fenced, RetryableError
 from layover.ports import RunLog
 from support.examples import examples
@@ -87,17 +87,17 @@ async def test_many_events_at_once_are_several_batches_in_order(fact: bool) -> N
     world = JournalBench(MemoryTable(), MemoryBlobs(), "ann")
     log = await world.taken()
     run_id = log.snapshot.meta.id
-    log.emit(*(world.data(n) for n in range(2 * LONGEST_BATCH + 7)))
+    log.emit(*(world.data(n) for n in range(2 * MAX_BATCH + 7)))
     if fact:
         await _fact(world, log, 0, [world.data("fact")])
     else:
         await log.flush()
     batches = [item for sk, item in (await world.state(run_id)).items() if sk.startswith("EVENT#")]
-    assert max(item["count"] for item in batches) <= LONGEST_BATCH + 1
+    assert max(item["count"] for item in batches) <= MAX_BATCH + 1
     said = await world.said(run_id)
-    assert said == [*range(2 * LONGEST_BATCH + 7), *(["fact"] if fact else [])]
-    page = await world.journal.events(world.owner, run_id, LONGEST_BATCH - 1, 3)
-    assert [e.seq for e in page.items] == [LONGEST_BATCH + n for n in range(3)]
+    assert said == [*range(2 * MAX_BATCH + 7), *(["fact"] if fact else [])]
+    page = await world.journal.events(world.owner, run_id, MAX_BATCH - 1, 3)
+    assert [e.seq for e in page.items] == [MAX_BATCH + n for n in range(3)]
 
 
 @pytest.mark.parametrize("puts", range(3))
@@ -115,11 +115,11 @@ async def test_events_that_could_not_be_written_are_written_later_and_once(puts:
 
     for happens in [fine] * puts + [down]:
         table.before_next(happens)
-    log.emit(*(world.data(n) for n in range(2 * LONGEST_BATCH + 7)))
+    log.emit(*(world.data(n) for n in range(2 * MAX_BATCH + 7)))
     with pytest.raises(RetryableError):
         await log.flush()
     await log.flush()
-    assert await world.said(run_id) == list(range(2 * LONGEST_BATCH + 7))
+    assert await world.said(run_id) == list(range(2 * MAX_BATCH + 7))
 
 
 async def test_writer_that_loses_its_number_again_and_again_gets_through() -> None:

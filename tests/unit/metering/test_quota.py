@@ -15,7 +15,7 @@ from layover.adapters.journal.allowance import TableAllowance
 from layover.clock import ManualClock
 from layover.errors import DayUsedUp, LimitReached, StoppedByOperator
 from layover.ports import Allowance, DayLimits, DayUse, NoAllowance
-from layover.runs.accept import StartRun, keyed, start_run
+from layover.runs.accept import StartRun, make_request_key, start_run
 from layover.values.deployment.settings import Settings
 from layover.values.runs.run import OnBusy, Status
 from layover.values.runs.usage import Usage
@@ -84,7 +84,7 @@ async def test_request_that_was_accepted_before_is_answered_while_stopped() -> N
     first = await bench.start()
     await bench.drive(first)
     request = StartRun("again")
-    key = keyed("k", "t1", request, bench.clock.now())
+    key = make_request_key("k", "t1", request, bench.clock.now())
     run = await start_run(bench.plain, ANN, "t1", request, key)
     allowed.off = True
     assert (await start_run(bench.plain, ANN, "t1", request, key)).id == run.id

@@ -8,7 +8,12 @@ from typing import Any
 
 import pytest
 
-from layover.adapters.models.faults import disconnected, from_event, from_status, retry_after
+from layover.adapters.models.faults import (
+    from_event,
+    from_status,
+    make_disconnect_fault,
+    retry_after,
+)
 from layover.errors import ContextLengthExceeded
 
 
@@ -30,7 +35,7 @@ from layover.errors import ContextLengthExceeded
 )
 def test_a_status_says_whether_the_fault_passes(status: int, passes: bool, type: str) -> None:
     fault = from_status(status, {"error": {"message": "no"}}, {})
-    assert (fault.passing, fault.error.type, fault.error.status) == (passes, type, status)
+    assert (fault.is_transient, fault.error.type, fault.error.status) == (passes, type, status)
     assert fault.error.message == "no"
 
 
@@ -83,7 +88,7 @@ def test_the_code_alone_says_that_a_prompt_is_too_long() -> None:
 
 def test_a_rate_limit_on_tokens_is_no_prompt_that_is_too_long() -> None:
     body = {"error": {"message": "Rate limit: too many tokens per minute, maximum context length"}}
-    assert from_status(429, body, {}).passing
+    assert from_status(429, body, {}).is_transient
 
 
 @pytest.mark.parametrize(
@@ -105,7 +110,7 @@ def test_an_error_inside_a_stream_counts_by_its_code(
     error: dict[str, Any], passes: bool, status: int | None
 ) -> None:
     fault = from_event({"error": error})
-    assert (fault.passing, fault.error.status) == (passes, status)
+    assert (fault.is_transient, fault.error.status) == (passes, status)
 
 
 @pytest.mark.parametrize(
@@ -126,8 +131,8 @@ def test_a_broken_connection_passes_unless_the_address_is_wrong(
     outer.__context__ = cause
     wrapped = RuntimeError("Connection error.")
     wrapped.__cause__ = outer
-    fault = disconnected(wrapped, timeout=False)
-    assert (fault.passing, fault.most_attempts) == (passes, attempts)
+    fault = make_disconnect_fault(wrapped, timeout=False)
+    assert (fault.is_transient, fault.most_attempts) == (passes, attempts)
 
 
 def test_retry_after_is_read_in_each_of_its_forms() -> None:

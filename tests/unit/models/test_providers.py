@@ -9,7 +9,7 @@ import pytest
 from infra.settings import Settings
 from layover.adapters.models.openai_chat import OpenAIChat
 from layover.adapters.models.providers import Providers, find_key
-from layover.adapters.prices import context_window, first_known
+from layover.adapters.prices import context_window, look_up_first
 from layover.errors import ConfigurationError
 from layover.local.settings import Settings as Runner
 from layover.local.settings import child_variables
@@ -100,8 +100,10 @@ async def test_prefix_picks_the_provider(
 
 def test_price_of_a_model_is_known_though_its_prefix_is_the_deployments_own() -> None:
     given = environment({"cheap": PARAMETER})
-    assert first_known(context_window, "cheap/gpt-4o-mini", given) == context_window("gpt-4o-mini")
-    assert first_known(context_window, "cheap/unheard-of", given) is None
+    assert look_up_first(context_window, "cheap/gpt-4o-mini", given) == context_window(
+        "gpt-4o-mini"
+    )
+    assert look_up_first(context_window, "cheap/unheard-of", given) is None
 
 
 def test_runner_passes_the_providers_and_their_keys_on_to_its_functions() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from layover.adapters.models.faults import ProviderFault
-from layover.adapters.models.replies import Assembly, decoded, usage_of
+from layover.adapters.models.replies import Assembly, decode, usage_of
 from layover.ids import SequentialIds
 from layover.values.prompt import Delta, Reply
 from layover.values.runs.usage import MAX_TOKENS, Usage
@@ -40,7 +40,7 @@ def called(*chunks: Any) -> list[tuple[str, str, str]]:
 def test_an_answer_without_choices_is_none(body: Any) -> None:
     with pytest.raises(ProviderFault, match="without any choices") as caught:
         reply(body)
-    assert caught.value.passing
+    assert caught.value.is_transient
 
 
 @pytest.mark.parametrize("body", [[], "x", 3, None])
@@ -51,8 +51,8 @@ def test_an_answer_that_is_no_object_is_none(body: Any) -> None:
 
 def test_invalid_json_is_quoted() -> None:
     with pytest.raises(ProviderFault, match="invalid JSON: Oops") as caught:
-        decoded("<html><body>Oops</body></html>")
-    assert caught.value.passing
+        decode("<html><body>Oops</body></html>")
+    assert caught.value.is_transient
 
 
 def test_an_error_in_a_plain_answer_with_status_200_is_an_error() -> None:

@@ -131,7 +131,7 @@ def test_a_tool_message_says_what_the_model_saw_the_first_time() -> None:
 
 
 def test_a_lone_surrogate_does_not_stop_a_request() -> None:
-    encoded = wire.encoded(wire.body(prompt(user("a\ud83d")), wire.OPTIONAL))
+    encoded = wire.encode(wire.body(prompt(user("a\ud83d")), wire.OPTIONAL))
     assert json.loads(encoded)["messages"][0]["content"] == "a?"
 
 

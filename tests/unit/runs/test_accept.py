@@ -24,7 +24,7 @@ from layover.errors import (
 from layover.ports import Accepted, StaleHead
 from layover.ports.table import Action, Item
 from layover.runs import read as runs
-from layover.runs.accept import PATIENCE_S, StartRun, keyed, start_run
+from layover.runs.accept import ACCEPT_TIMEOUT_S, StartRun, make_request_key, start_run
 from layover.runs.read import Pace
 from layover.threads import threads
 from layover.values.message import DataPart, FilePart, InputPart, TextPart
@@ -207,7 +207,7 @@ async def test_a_thread_that_never_stands_still_is_given_up(world: ServiceBench)
     with pytest.raises(Conflict):
         await start_run(world.runtime, ANN, thread.id, StartRun("hi"), pace=paced.pace)
     assert max(paced.slept) <= 0.5
-    assert PATIENCE_S <= sum(paced.slept) < PATIENCE_S + 0.5
+    assert ACCEPT_TIMEOUT_S <= sum(paced.slept) < ACCEPT_TIMEOUT_S + 0.5
 
 
 async def test_a_run_in_the_queue_has_no_parent_until_it_starts(world: ServiceBench) -> None:
@@ -236,9 +236,11 @@ async def test_a_key_with_another_request_is_refused(world: ServiceBench) -> Non
     thread, other = await world.thread(), await world.thread()
     now = world.clock.now()
     asked = StartRun("hi")
-    await start_run(world.runtime, ANN, thread.id, asked, keyed("k", thread.id, asked, now))
+    await start_run(
+        world.runtime, ANN, thread.id, asked, make_request_key("k", thread.id, asked, now)
+    )
     for thread_id, changed in ((thread.id, StartRun("ho")), (other.id, asked)):
-        key = keyed("k", thread_id, changed, now)
+        key = make_request_key("k", thread_id, changed, now)
         with pytest.raises(Conflict):
             await start_run(world.runtime, ANN, thread_id, changed, key)
 
@@ -246,7 +248,7 @@ async def test_a_key_with_another_request_is_refused(world: ServiceBench) -> Non
 async def test_a_key_gives_the_same_run_though_the_thread_is_busy(world: ServiceBench) -> None:
     thread = await world.thread()
     asked = StartRun("hi")
-    key = keyed("k", thread.id, asked, world.clock.now())
+    key = make_request_key("k", thread.id, asked, world.clock.now())
     answers = await asyncio.gather(
         *(start_run(world.runtime, ANN, thread.id, asked, key) for _ in range(5))
     )
@@ -257,10 +259,10 @@ async def test_a_key_gives_the_same_run_though_the_thread_is_busy(world: Service
 async def test_a_key_is_forgotten_after_a_day(world: ServiceBench) -> None:
     thread = await world.thread()
     asked = StartRun("hi", on_busy=OnBusy.ENQUEUE)
-    key = keyed("k", thread.id, asked, world.clock.now())
+    key = make_request_key("k", thread.id, asked, world.clock.now())
     first = await start_run(world.runtime, ANN, thread.id, asked, key)
     world.clock.advance(timedelta(hours=25))
-    key = keyed("k", thread.id, asked, world.clock.now())
+    key = make_request_key("k", thread.id, asked, world.clock.now())
     assert (await start_run(world.runtime, ANN, thread.id, asked, key)).id != first.id
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from layover.runs.follow import HEARTBEAT_S, STREAM_LIVES, beating, follow
+from layover.runs.follow import HEARTBEAT_S, STREAM_LIVES, follow, with_heartbeat
 from layover.threads import threads
 from layover.values.lease import Lease, LeaseKind
 from support.examples import examples
@@ -163,6 +163,6 @@ async def test_silence_is_broken_by_a_heartbeat() -> None:
             await paced.pace.sleep(seconds)
             yield b""
 
-    found = [piece async for piece in beating(pieces(), b"beat", paced.pace)]
+    found = [piece async for piece in with_heartbeat(pieces(), b"beat", paced.pace)]
     assert found == [b"first", b"", b"", b"beat", b"", b"", b"beat"]
     assert list(accumulate(silence))[-1] == 2 * HEARTBEAT_S + 1

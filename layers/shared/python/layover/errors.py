@@ -67,9 +67,9 @@ class AgentsNotLoaded(DefinitionError):
     """The module of the agents fails, or has none. `told`: the message for callers, without that of the
     author's code."""
 
-    def __init__(self, message: str, told: str | None = None) -> None:
+    def __init__(self, message: str, detail: str | None = None) -> None:
         super().__init__(message)
-        self.told = told or message
+        self.told = detail or message
 
 
 class RequestError(LayoverError):

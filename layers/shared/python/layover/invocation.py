@@ -48,7 +48,7 @@ def _leave_if_unclean() -> None:
     could go on in the middle of it."""
     threads = sys.modules.get("layover.declare.blocking")
     isolation = sys.modules.get("layover.engine.tools.isolation")
-    if (threads and threads.abandoned()) or (isolation and isolation.count_abandoned()):
+    if (threads and threads.count_abandoned()) or (isolation and isolation.count_abandoned()):
         leave = threading.Timer(LEAVE_AFTER_S, os._exit, (1,))
         leave.daemon = True
         leave.start()

@@ -16,7 +16,7 @@ from layover.errors import RetryableError
 
 RESOURCE_ID = "layover-schema"
 """Physical id of the custom resource: always the same, so CloudFormation never replaces it."""
-PATIENCE = timedelta(minutes=5)
+MIGRATION_TIMEOUT = timedelta(minutes=5)
 """Time limit for a paused or just created database."""
 
 
@@ -32,7 +32,7 @@ async def migrate(
     event: Mapping[str, Any],
     migrator: Migrator,
     *,
-    patience: timedelta = PATIENCE,
+    patience: timedelta = MIGRATION_TIMEOUT,
     pause: wait_base | None = None,
 ) -> dict[str, Any]:
     """Answer a CloudFormation event (Create, Update, Delete) or a plain `{}`.

@@ -94,7 +94,9 @@ def _journal() -> ports.Journal:
 
     sink = lazy(_pusher) if environment().socket_endpoint else None
     audit_retention = timedelta(days=environment().audit_days)
-    return TableJournal(_table(), lazy(_blobs), SystemClock(), sink, audit_kept=audit_retention)
+    return TableJournal(
+        _table(), lazy(_blobs), SystemClock(), sink, audit_retention=audit_retention
+    )
 
 
 @cache
@@ -161,8 +163,10 @@ def _database() -> "Database":
     from layover.adapters.store.postgres.database import Database
 
     env = environment()
-    waking = timedelta(seconds=env.database_waking_s)
-    return Database(env.database_url, password=_token(env, env.database_url), waking=waking)
+    wake_timeout = timedelta(seconds=env.database_waking_s)
+    return Database(
+        env.database_url, password=_token(env, env.database_url), wake_timeout=wake_timeout
+    )
 
 
 def _token(env: Environment, dsn: str) -> Callable[[], str] | None:
@@ -256,15 +260,15 @@ def _agents() -> "Mapping[str, Agent]":
 
 
 def _price(model: str, usage: "Usage") -> "Decimal | None":
-    from layover.adapters.prices import cost, first_known
+    from layover.adapters.prices import cost, look_up_first
 
-    return first_known(lambda name: cost(name, usage), model, environment())
+    return look_up_first(lambda name: cost(name, usage), model, environment())
 
 
 def _window(model: str) -> int | None:
-    from layover.adapters.prices import context_window, first_known
+    from layover.adapters.prices import context_window, look_up_first
 
-    return first_known(context_window, model, environment())
+    return look_up_first(context_window, model, environment())
 
 
 def import_ahead(function: str) -> None:
@@ -327,7 +331,7 @@ def _publish_metrics() -> None:
         logging.getLogger("layover").warning("metrics were not published", exc_info=True)
 
 
-def logged(handler: H) -> H:
+def with_logging(handler: H) -> H:
     """Return the handler with log lines that name the invocation: its request and its run."""
     return logs.with_ids(handler, _logging)
 

@@ -11,7 +11,7 @@ import boto3
 import pytest
 from botocore.config import Config
 
-from layover.adapters.embeddings.bedrock import AT_ONCE, MAX_CHARACTERS, BedrockEmbedder
+from layover.adapters.embeddings.bedrock import MAX_CHARACTERS, MAX_CONCURRENT, BedrockEmbedder
 from layover.errors import ConfigurationError, ModelError
 from layover.values.runs.usage import Usage
 
@@ -152,7 +152,7 @@ async def test_vectors_come_in_the_order_of_their_texts(
 async def test_no_more_requests_than_threads_can_be_spared(
     fake: FakeBedrock, embedder: BedrockEmbedder
 ) -> None:
-    together = threading.Barrier(AT_ONCE)
+    together = threading.Barrier(MAX_CONCURRENT)
     under_way: list[int] = []
     most: list[int] = []
 
@@ -165,8 +165,8 @@ async def test_no_more_requests_than_threads_can_be_spared(
         return titan(text)
 
     fake.answer = counted
-    await embedder.embed(["a"] * (AT_ONCE * 2))
-    assert max(most) <= AT_ONCE
+    await embedder.embed(["a"] * (MAX_CONCURRENT * 2))
+    assert max(most) <= MAX_CONCURRENT
 
 
 async def test_request_names_the_model_and_nothing_but_the_text(

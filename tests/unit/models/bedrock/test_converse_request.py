@@ -216,8 +216,10 @@ def test_budget_leaves_room_for_the_answer(most: int, budget: int) -> None:
 def test_settings_without_a_word_are_named(setting: str) -> None:
     values = {"verbosity": "low", "seed": 1, "parallel_tool_calls": False, "reasoning": "high"}
     settings = ModelSettings.model_validate({setting: values[setting]})
-    assert request.not_taken(Prompt(model=LLAMA, settings=settings)) == {setting}
-    assert request.not_taken(Prompt(model=CLAUDE, settings=settings)) == {setting} - {"reasoning"}
+    assert request.unsupported_settings(Prompt(model=LLAMA, settings=settings)) == {setting}
+    assert request.unsupported_settings(Prompt(model=CLAUDE, settings=settings)) == {setting} - {
+        "reasoning"
+    }
 
 
 @pytest.mark.parametrize("at", [0, 1])

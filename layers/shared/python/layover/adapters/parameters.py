@@ -27,8 +27,8 @@ def secret_parameter(name: str, ssm: AwsClient) -> str:
             return thread.submit(asyncio.run, ask()).result()
     except ServiceError as error:
         if error.code == "ParameterNotFound":
-            told = f"the deployer has to put the model provider's key into SSM as {name}"
-            raise ConfigurationError(f"{told} (SecureString)") from error
+            message = f"the deployer has to put the model provider's key into SSM as {name}"
+            raise ConfigurationError(f"{message} (SecureString)") from error
         raise RetryableError(f"the parameter {name} was not read: {error.code}") from error
     except NoAnswer as error:
         raise RetryableError(f"the parameter {name} was not read: {error}") from error

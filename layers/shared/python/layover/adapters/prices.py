@@ -38,7 +38,7 @@ def context_window(model: str) -> int | None:
         return None
 
 
-def first_known(
+def look_up_first(
     look_up: Callable[[str], T | None], model: str, environment: Environment
 ) -> T | None:
     """The entry of the model under the names that the catalogue may have for it: an id of Bedrock's

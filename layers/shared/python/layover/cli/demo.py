@@ -31,7 +31,7 @@ T = TypeVar("T")
 Json = dict[str, Any]
 
 # A real model may think for a while; the stand-in is there at once.
-_PATIENCE_S = 60.0
+_TIMEOUT_S = 60.0
 _LONG_POLL_S = 5
 _GLANCE_S = 0.05
 _FAULT = "My walnut lamp flickers whenever I dim it below 30 percent. It is order A-1001."
@@ -109,7 +109,7 @@ class Conversation:
     """The steps of the demo, in order. `is_over` is set when the demo stops waiting for them."""
 
     def __init__(self, url: str, console: Console, is_over: threading.Event) -> None:
-        self._api = Api(url, "dev:ada", _PATIENCE_S)
+        self._api = Api(url, "dev:ada", _TIMEOUT_S)
         self._console = console
         self._is_over = is_over
         self._services: Json = self._api.get("/_local/services")
@@ -222,7 +222,7 @@ class Conversation:
 
     def _follow(self, run: str) -> Json:
         """Print the run's events until it is over or waits; return the run."""
-        deadline = time.monotonic() + _PATIENCE_S
+        deadline = time.monotonic() + _TIMEOUT_S
         while time.monotonic() < deadline:
             after = self._last_seqs.get(run, 0)
             page = self._api.get(f"/runs/{run}/events", after=after, wait=_LONG_POLL_S)
@@ -233,7 +233,7 @@ class Conversation:
             waits = page["items"] and page["items"][-1]["type"] == "tool-call-suspended"
             if page["done"] or waits:
                 return self._end_of(run)
-        raise StepFailed(f"run {run} neither ended nor suspended in {_PATIENCE_S:.0f} s")
+        raise StepFailed(f"run {run} neither ended nor suspended in {_TIMEOUT_S:.0f} s")
 
     def _end_of(self, run: str) -> Json:
         state: Json = self._api.get(f"/runs/{run}")
@@ -275,13 +275,13 @@ class Conversation:
 
     def _eventually(self, look: Callable[[], T], what: str) -> T:
         """Return the result of `look` as soon as it has one. Raises StepFailed."""
-        deadline = time.monotonic() + _PATIENCE_S
+        deadline = time.monotonic() + _TIMEOUT_S
         while time.monotonic() < deadline:
             if result := look():
                 return result
             if self._is_over.wait(_GLANCE_S):
                 raise StepFailed(f"interrupted before {what} came")
-        raise StepFailed(f"{what} did not come in {_PATIENCE_S:.0f} s")
+        raise StepFailed(f"{what} did not come in {_TIMEOUT_S:.0f} s")
 
     def _heading(self, text: str) -> None:
         self._print(Text(f"\n{text}", "bold"))

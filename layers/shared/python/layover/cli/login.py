@@ -16,7 +16,7 @@ from layover.values.deployment.access import DISCOVERY
 
 PORT = 8976
 """Part of the callback that a provider compares letter by letter."""
-PATIENCE_S = 300.0
+SIGN_IN_TIMEOUT_S = 300.0
 """Time for a user to sign in."""
 _PAGE = b"<!doctype html><meta charset=utf-8><title>Layover</title><p>You may close this page.</p>"
 
@@ -26,7 +26,7 @@ def login(
     tokens: TokenFile,
     port: int = PORT,
     browse: Callable[[str], Any] = webbrowser.open,
-    patience_s: float = PATIENCE_S,
+    patience_s: float = SIGN_IN_TIMEOUT_S,
 ) -> int:
     """Sign in and keep the tokens. The exit code."""
     try:

@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import quote
 
 from layover.cli.client import REFUSED, USAGE, ApiError
-from layover.cli.login import PATIENCE_S, PORT, sign_in
+from layover.cli.login import PORT, SIGN_IN_TIMEOUT_S, sign_in
 from layover.cli.users import POOL
 
 SCOPE = "openid aws.cognito.signin.user.admin"
@@ -22,7 +22,7 @@ def enroll(
     port: int = PORT,
     browse: Callable[[str], Any] = webbrowser.open,
     ask: Callable[[str], str] = input,
-    patience_s: float = PATIENCE_S,
+    patience_s: float = SIGN_IN_TIMEOUT_S,
 ) -> int:
     """Sign in for this alone, show the secret, and check a first code. The exit code."""
     try:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from layover.context.fit import fit
-from layover.context.rendering import shown_notices
+from layover.context.rendering import render_notices
 from layover.context.repair import without_orphans
 from layover.context.tokens import estimate, total_tokens
 from layover.declare.agent import Agent
@@ -47,7 +47,7 @@ def build_prompt(
     system = _system(agent, memory)
     input_message = render_input(run.input, memory.volatile, agent.memory.query_template)
     room = messages_room(agent, memory, tools, budget)
-    before = [files_first(m) for m in without_orphans(shown_notices(history))]
+    before = [files_first(m) for m in without_orphans(render_notices(history))]
     messages = _with_lead(fit(before, input_message, own, room), memory.block)
     return Prompt(
         model=model_of(agent, settings, run),

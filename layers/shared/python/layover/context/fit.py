@@ -103,12 +103,12 @@ def _steps(own: Sequence[Message]) -> list[list[Message]]:
     return _split(own, Role.ASSISTANT)
 
 
-def _split(messages: Sequence[Message], beginning: Role) -> list[list[Message]]:
+def _split(messages: Sequence[Message], first_role: Role) -> list[list[Message]]:
     """Return groups that begin with this role, oldest first; the messages before the first are one of
     them."""
     groups: list[list[Message]] = []
     for message in messages:
-        if message.role is beginning or not groups:
+        if message.role is first_role or not groups:
             groups.append([])
         groups[-1].append(message)
     return groups

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from layover import keys
-from layover.ids import derived
+from layover.ids import derive_id
 from layover.values.runs.child import ChildRun
 from layover.values.runs.run import CallRecord, CallState, RunSnapshot, StepRecord
 from layover.values.runs.usage import Usage
@@ -43,10 +43,10 @@ def usage_at(steps: Iterable[StepRecord], calls: Mapping[str, CallRecord], path:
 
 def notice_id(child: ChildRun) -> str:
     """Return the id of the message that tells a run of the end of a sub-agent in the background."""
-    return derived("msg", child.id, "notice")
+    return derive_id("msg", child.id, "notice")
 
 
-def unnoticed(steps: Iterable[StepRecord], calls: Iterable[CallRecord]) -> list[CallRecord]:
+def pending_notices(steps: Iterable[StepRecord], calls: Iterable[CallRecord]) -> list[CallRecord]:
     """Return the calls whose sub-agents are done in the background, and which no step was asked with a notice
     of, in the order of their ends."""
     ended = [
@@ -77,4 +77,4 @@ def is_at_work(snapshot: RunSnapshot) -> bool:
     if any(not key.startswith(tuple(paths.values())) for key in waiting):
         return False
     newest = own[-1]
-    return bool(newest.slots or newest.correction or unnoticed(own, beside))
+    return bool(newest.slots or newest.correction or pending_notices(own, beside))

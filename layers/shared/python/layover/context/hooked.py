@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from layover.declare.agent import Agent
-from layover.declare.blocking import called
+from layover.declare.blocking import call_author
 from layover.declare.hooks.base import (
     HookContext,
     ModelCall,
@@ -82,8 +82,8 @@ def validate_answer(answer: Any, before: V) -> V:
         return before
     kind = type(before)
     if not isinstance(answer, kind):
-        told = f"it returned {type(answer).__name__}, not a changed copy of {kind.__name__}"
-        raise TypeError(told)
+        message = f"it returned {type(answer).__name__}, not a changed copy of {kind.__name__}"
+        raise TypeError(message)
     try:
         # `model_copy` validates nothing.
         return kind.model_validate(dict(answer))
@@ -136,7 +136,7 @@ class HookedEmbedder:
 async def embedded_text(agent: Agent, text: str) -> str:
     """Return a text as an embedder is to read it."""
     for hook in _asked_before_embedding(agent):
-        answer = await called(hook.before_embedding, text)
+        answer = await call_author(hook.before_embedding, text)
         text = text if answer is None else str(answer)
     return text
 
@@ -158,8 +158,8 @@ async def _changed(hooks: list[Any], point: str, ctx: HookContext, value: V) -> 
         if not defines(hook, point):
             continue
         try:
-            value = validate_answer(await called(getattr(hook, point), ctx, value), value)
+            value = validate_answer(await call_author(getattr(hook, point), ctx, value), value)
         except Exception as error:
-            told = f"{point} of the hook {name_of(hook)!r} failed: {message_of(error)}"
-            raise RunFailed(told, type=type(error).__name__, run_id=ctx.run_id) from error
+            message = f"{point} of the hook {name_of(hook)!r} failed: {message_of(error)}"
+            raise RunFailed(message, type=type(error).__name__, run_id=ctx.run_id) from error
     return value

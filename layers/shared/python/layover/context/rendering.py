@@ -42,10 +42,10 @@ class Rendering:
 
 def sendable(messages: Sequence[Message], steps: Sequence[StepRecord]) -> list[Message]:
     """Return the messages of these steps that a model may be sent, with corrections."""
-    return without_orphans(shown_notices(_with_corrections(messages, steps)))
+    return without_orphans(render_notices(_with_corrections(messages, steps)))
 
 
-def shown_notices(messages: Sequence[Message]) -> list[Message]:
+def render_notices(messages: Sequence[Message]) -> list[Message]:
     """Return the messages with the text of each notice as a user's: it says itself that no user wrote it."""
     return [_shown_notice(m) if m.is_notice else m for m in messages]
 

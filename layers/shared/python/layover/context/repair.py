@@ -32,13 +32,13 @@ def without_orphans(messages: Iterable[Message]) -> list[Message]:
 
 def _answers(message: Message, open_ids: set[str]) -> bool:
     """Take the calls that a tool message answers out of the set. Return whether there was one."""
-    found = False
+    is_answered = False
     for part in message.content:
         call_id = getattr(part, "tool_call_id", None)
         if call_id in open_ids:
             open_ids.discard(call_id)
-            found = True
-    return found
+            is_answered = True
+    return is_answered
 
 
 def _paired(speaker: Message, answers: list[Message], open_ids: set[str]) -> list[Message]:

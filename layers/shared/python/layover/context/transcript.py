@@ -69,7 +69,7 @@ def custom_message(step: StepRecord, slot: ToolMessageSlot, name: str, data: Any
     messages of its step: calls and results stay adjacent."""
     position = len(step.slots) + 1 + _index(step, slot)
     return Message(
-        id=ids.derived("msg", slot.message_id, "custom"),
+        id=ids.derive_id("msg", slot.message_id, "custom"),
         thread_id=step.message.thread_id,
         run_id=step.message.run_id,
         parent_id=step.slots[-1].message_id,

@@ -156,8 +156,8 @@ class Agent(Driven[Output], Generic[Deps, Output]):
 
     @tools.setter
     def tools(self, tools: Sequence[AnyTool]) -> None:
-        given = [tool for tool in tools_of(self._what, tools) if not _hands_over(tool)]
-        self._replace_tools((*given, *filter(_hands_over, self._tools)))
+        own_tools = [tool for tool in tools_of(self._what, tools) if not _hands_over(tool)]
+        self._replace_tools((*own_tools, *filter(_hands_over, self._tools)))
 
     def _replace_tools(self, tools: Sequence[AnyTool]) -> None:
         former, self._tools = self._tools, tuple(tools)
@@ -204,13 +204,13 @@ class Agent(Driven[Output], Generic[Deps, Output]):
         check_validator(self._what, self.output, self.output_validator)
 
     def _check_tools(self) -> None:
-        taken = self.built_in_tools
-        names = set(taken)
+        reserved_names = self.built_in_tools
+        names = set(reserved_names)
         for each in self.tools:
             if not isinstance(each, Tool):
                 raise checks.fail(f"{self._what}a tool", "made by @tool", each)
             if each.name in names:
-                whose = "memory's own tool" if each.name in taken else "another tool"
+                whose = "memory's own tool" if each.name in reserved_names else "another tool"
                 raise DefinitionError(f"{self._what}{whose} is called {each.name!r}, too")
             names.add(each.name)
         if self.make_tools is None:  # else a run's tools are known when it begins

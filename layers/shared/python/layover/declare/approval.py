@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from layover.declare.blocking import called
+from layover.declare.blocking import call_author
 from layover.declare.context import ToolContext
 from layover.declare.schemas import checks
 from layover.declare.schemas.signature import ToolArgs
@@ -77,4 +77,4 @@ class Approval:
 
     async def applies(self, args: ToolArgs, ctx: ToolContext) -> bool:
         """Return whether this call waits. Raises what the predicate raises."""
-        return self.when is None or bool(await called(self.when, args.for_predicate(), ctx))
+        return self.when is None or bool(await call_author(self.when, args.for_predicate(), ctx))

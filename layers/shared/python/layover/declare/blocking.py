@@ -12,7 +12,7 @@ T = TypeVar("T")
 _abandoned: set[threading.Thread] = set()
 
 
-def abandoned() -> int:
+def count_abandoned() -> int:
     """Return how many threads still run after their caller was cancelled. A process that has one must not
     take another event: the thread could go on in the middle of another user's event."""
     return sum(thread.is_alive() for thread in _abandoned)
@@ -68,7 +68,7 @@ def _tell(
         return  # the loop is closed: the result is wanted no more
 
 
-async def called(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+async def call_author(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """Return the result of an author's function. A coroutine runs on the loop; a plain function runs in a
     thread, so that one that blocks does not hold up the run's heartbeat."""
     if inspect.iscoroutinefunction(fn):

@@ -119,11 +119,11 @@ def handoff_tool(name: str) -> AnyTool:
 
 def with_handoffs(agents: Iterable[Any]) -> dict[str, Any]:
     """Return these agents by name, and all that a conversation may be handed to from them."""
-    found: dict[str, Any] = {}
+    agents_by_name: dict[str, Any] = {}
     left = list(agents)
     while left:
         agent = left.pop(0)
-        if agent.name not in found:
-            found[agent.name] = agent
+        if agent.name not in agents_by_name:
+            agents_by_name[agent.name] = agent
             left += agent.handoffs
-    return found
+    return agents_by_name

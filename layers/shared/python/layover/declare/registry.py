@@ -13,8 +13,8 @@ def load_agents(module_name: str) -> dict[str, Agent]:
     try:
         module = importlib.import_module(module_name)
     except Exception as error:
-        told = f"the agents' module {module_name!r} cannot be imported: {type(error).__name__}"
-        raise AgentsNotLoaded(f"{told}: {error}", told) from error
+        message = f"the agents' module {module_name!r} cannot be imported: {type(error).__name__}"
+        raise AgentsNotLoaded(f"{message}: {error}", message) from error
     agents: dict[str, Agent] = {}
     for value in vars(module).values():
         if isinstance(value, Agent) and agents.setdefault(value.name, value) is not value:

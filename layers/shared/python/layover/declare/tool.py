@@ -11,11 +11,11 @@ from pydantic.errors import PydanticUserError
 from typing_extensions import ParamSpec, TypeVar
 
 from layover.declare.approval import Approval, Predicate
-from layover.declare.blocking import called
+from layover.declare.blocking import call_author
 from layover.declare.context import ToolContext
 from layover.declare.schemas import checks
 from layover.declare.schemas import json_schema as schema
-from layover.declare.schemas.given_schema import given_signature
+from layover.declare.schemas.json_schema_signature import json_schema_signature
 from layover.declare.schemas.render import as_text, json_text, jsonable
 from layover.declare.schemas.signature import Signature, ToolArgs, caller_scope, read
 from layover.declare.tools.options import Delegate, Options, ToMessage, options_of, takes
@@ -134,7 +134,7 @@ class Tool(Generic[P, R]):
             return needs
         if isinstance(needs, Approval):
             return await needs.applies(args, ctx)
-        return bool(await called(needs, args.for_predicate(), ctx))
+        return bool(await call_author(needs, args.for_predicate(), ctx))
 
     async def invoke(self, args: ToolArgs, ctx: ToolContext) -> Any:
         """Run the function: on the loop if it is async, else in a thread of its own. Return its result, which
@@ -144,7 +144,7 @@ class Tool(Generic[P, R]):
         if self.signature.context is not None:
             kwargs[self.signature.context] = ctx
         try:
-            return await called(self.fn, **kwargs)
+            return await call_author(self.fn, **kwargs)
         except SystemExit as exit:
             raise RuntimeError(f"the tool tried to exit ({exit.code})") from exit
 
@@ -177,14 +177,14 @@ class Tool(Generic[P, R]):
         """Return `{"name", "data"}` of a custom message, if `to_message` makes one of this call."""
         if self.options.to_message is None:
             return None
-        made = await called(self.options.to_message, *self._seen(args, result))
-        if made is None:
+        message = await call_author(self.options.to_message, *self._message_args(args, result))
+        if message is None:
             return None
-        if not isinstance(made, Mapping) or not isinstance(made.get("name"), str):
+        if not isinstance(message, Mapping) or not isinstance(message.get("name"), str):
             raise TypeError(f'to_message of {self.name} must return {{"name", "data"}} or None')
-        return {"name": made["name"], "data": jsonable(made.get("data"))}
+        return {"name": message["name"], "data": jsonable(message.get("data"))}
 
-    def _seen(self, args: ToolArgs, result: Any) -> tuple[Any, ...]:
+    def _message_args(self, args: ToolArgs, result: Any) -> tuple[Any, ...]:
         """Return the arguments of `to_message`: the result, or the arguments (a dict) and the result."""
         assert self.options.to_message is not None
         takes_both = takes(self.options.to_message, 2)
@@ -277,7 +277,7 @@ def tool_from_schema(
     `options`: as of `@tool`. Raises DefinitionError."""
     if not callable(handler):
         raise checks.fail(f"tool {name!r}: handler", "a function", handler)
-    signature = given_signature(handler, checks.tool_name("the name of a tool", name), schema)
+    signature = json_schema_signature(handler, checks.tool_name("the name of a tool", name), schema)
     return Tool(
         handler,
         name=name,
@@ -287,20 +287,20 @@ def tool_from_schema(
     )
 
 
-def _make(fn: Callable[P, R], scope: Mapping[str, Any], given: dict[str, Any]) -> Tool[P, R]:
+def _make(fn: Callable[P, R], scope: Mapping[str, Any], options: dict[str, Any]) -> Tool[P, R]:
     if isinstance(fn, Tool) or not (inspect.isfunction(fn) or inspect.ismethod(fn)):
         raise DefinitionError(f"@tool takes a function, not {fn!r}")
     if inspect.isgeneratorfunction(fn) or inspect.isasyncgenfunction(fn):
         raise DefinitionError(f"tool {fn.__name__!r}: a generator has no one result; use ctx.emit")
-    given = dict(given)
-    name = given.pop("name", None)
+    options = dict(options)
+    name = options.pop("name", None)
     name = checks.tool_name("the name of a tool", fn.__name__ if name is None else name)
-    description = given.pop("description", None)
+    description = options.pop("description", None)
     signature = read(fn, name, scope)
     return Tool(
         fn,
         name=name,
         description=inspect.cleandoc(fn.__doc__ or "") if description is None else description,
         signature=signature,
-        options=options_of(name, signature, given),
+        options=options_of(name, signature, options),
     )

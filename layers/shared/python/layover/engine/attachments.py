@@ -57,12 +57,15 @@ class Attachments:
         content: list[Part] = []
         for part in parts:
             if isinstance(part, FilePart) and part.file_id is not None:
-                shown = await self._part(part, part.file_id, inputs)
-                size = len(shown.url or "") if isinstance(shown, FilePart) else 0
+                file_content = await self._part(part, part.file_id, inputs)
+                size = len(file_content.url or "") if isinstance(file_content, FilePart) else 0
                 if size > room:
-                    shown, size = _note(part, "left out, as the files are too large together"), 0
+                    file_content, size = (
+                        _note(part, "left out, as the files are too large together"),
+                        0,
+                    )
                 room -= size
-                content.append(shown)
+                content.append(file_content)
             else:
                 content.append(part)
         return tuple(content), room
@@ -94,8 +97,8 @@ def _references(message: Message) -> bool:
 
 
 def _note(part: FilePart, more: str = "") -> TextPart:
-    told = ", ".join(t for t in (part.name or "unnamed", part.mime_type, more) if t)
-    return TextPart(text=f"[file: {told}]")
+    text = ", ".join(t for t in (part.name or "unnamed", part.mime_type, more) if t)
+    return TextPart(text=f"[file: {text}]")
 
 
 def _takes(inputs: tuple[Input, ...], kind: str) -> bool:

@@ -51,12 +51,12 @@ class Budget:
         if limits is None or step is None:
             return True
         used = self._used()
-        reached = _reached(limits, used, upcoming_calls)
-        if not reached:
+        exceeded_limits = _reached_limits(limits, used, upcoming_calls)
+        if not exceeded_limits:
             return True
         if self._agent.limits is not None and self._agent.limits.on_reached == "fail":
             raise RunFailed(
-                f"the run's limit of {', '.join(reached)} is reached", type="LimitReached"
+                f"the run's limit of {', '.join(exceeded_limits)} is reached", type="LimitReached"
             )
         await self._ask(step, limits, used)
         return False
@@ -80,21 +80,21 @@ class Budget:
 
     def _used(self) -> dict[str, Any]:
         steps = self._state.all_steps()
-        asked = {call_key(step.key, s.tool_call_id) for step in steps for s in step.slots}
-        begun = [c for c in self._state.below() if c.state is not CallState.PLANNED]
+        model_call_keys = {call_key(step.key, s.tool_call_id) for step in steps for s in step.slots}
+        started_calls = [c for c in self._state.below() if c.state is not CallState.PLANNED]
         # Not the cost of the run's usage, which is unknown as soon as one step's is.
         used = [s.counts_as for s in steps]
         costs = [u.cost_usd for u in used if u.cost_usd is not None]
         return {
             "tokens": sum(u.total_tokens for u in used),
             "cost_usd": float(sum(costs, Decimal(0))),
-            "tool_calls": sum(c.key in asked for c in begun),
+            "tool_calls": sum(c.key in model_call_keys for c in started_calls),
         }
 
     async def _ask(self, step: StepRecord, limits: Limits, used: dict[str, Any]) -> None:
         # A provider may have called one of its own calls so.
-        taken = self._state.call_ids
-        call_id = next(name for n in count(1) if (name := f"budget_{n}") not in taken)
+        used_ids = self._state.call_ids
+        call_id = next(name for n in count(1) if (name := f"budget_{n}") not in used_ids)
         now = self._clock.now()
         args = limits.as_args()
         suspension = Suspension(
@@ -153,13 +153,13 @@ def _extended(call: CallRecord, agent: Agent) -> Limits:
     return before.plus(agent.limits or before)
 
 
-def _reached(limits: Limits, used: dict[str, Any], upcoming_calls: int) -> Sequence[str]:
+def _reached_limits(limits: Limits, used: dict[str, Any], upcoming_calls: int) -> Sequence[str]:
     """Return the names of the limits that leave no room for what comes next."""
-    reached = []
+    exceeded_limits = []
     if limits.tokens is not None and used["tokens"] >= limits.tokens:
-        reached.append("tokens")
+        exceeded_limits.append("tokens")
     if limits.cost_usd is not None and used["cost_usd"] >= limits.cost_usd:
-        reached.append("cost_usd")
+        exceeded_limits.append("cost_usd")
     if limits.tool_calls is not None and used["tool_calls"] + upcoming_calls > limits.tool_calls:
-        reached.append("tool_calls")
-    return reached
+        exceeded_limits.append("tool_calls")
+    return exceeded_limits

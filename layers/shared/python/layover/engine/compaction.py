@@ -53,25 +53,25 @@ class Compaction:
         log: RunLog,
         state: RunState,
         prompter: Prompter,
-        known: CompactionState,
+        compaction_state: CompactionState,
     ) -> None:
         self._runtime = runtime
         self._log = log
         self._state = state
         self._prompter = prompter
-        self._limits = known.limits
-        self._head = known.head
-        slices = known.compacted.slices
+        self._limits = compaction_state.limits
+        self._head = compaction_state.head
+        slices = compaction_state.compacted.slices
         if slices and state.asked_through is None:
             state.asked_through = slices[-1].through_message_id
-        self._known = known.compacted
+        self._compacted = compaction_state.compacted
         self._saved = 0
 
     async def allows(self) -> bool:
         """Return whether the model may be called now. On False, the run yields and waits for its compaction.
         It waits once for each step: whatever comes of the wait, the run goes on afterwards."""
         await self._observe_ahead()
-        if not self._reached():
+        if not self._is_over_threshold():
             return True
         await self._switch()
         index, _ = self._state.next_key()
@@ -85,19 +85,19 @@ class Compaction:
 
     def _path(self, through: str | None) -> list[Message]:
         """Return the branch behind `through`: history, the run's input, its own steps."""
-        given, response = self._state.meta.input, self._state.response()
-        history, own = drop_compacted(self._prompter.history, given, response, through)
-        if stands_for_input(given, response, through):
+        input_message, response = self._state.meta.input, self._state.response()
+        history, own = drop_compacted(self._prompter.history, input_message, response, through)
+        if stands_for_input(input_message, response, through):
             return list(own)
-        return [*history, given, *own]
+        return [*history, input_message, *own]
 
     def _sizes(self) -> _Sizes:
-        shown, given = self._prompter.shown, self._state.meta.input
-        path = self._path(shown.through)
-        stays = 0 if any(m.id == given.id for m in path) else counted_tokens(given)
-        return _Sizes(total_tokens(path), stays, estimate(shown.block))
+        rendered, input_message = self._prompter.rendered, self._state.meta.input
+        path = self._path(rendered.through)
+        stays = 0 if any(m.id == input_message.id for m in path) else counted_tokens(input_message)
+        return _Sizes(total_tokens(path), stays, estimate(rendered.block))
 
-    def _reached(self) -> bool:
+    def _is_over_threshold(self) -> bool:
         sizes = self._sizes()
         return sizes.messages >= self._limits.start or self._too_large(sizes)
 
@@ -113,11 +113,11 @@ class Compaction:
     def _can_help(self) -> bool:
         """Return whether a compaction could make the prompt smaller. The run's input stays in it in any
         case."""
-        limits, path = self._limits, self._path(self._prompter.shown.through)
-        leaving = path[: compaction.count_leaving(path, limits.tail, limits.start)]
-        gone = total_tokens([m for m in leaving if m.id != self._state.meta.input.id])
+        limits, path = self._limits, self._path(self._prompter.rendered.through)
+        compactable = path[: compaction.count_leaving(path, limits.tail, limits.start)]
+        freed_tokens = total_tokens([m for m in compactable if m.id != self._state.meta.input.id])
         least = compaction.MIN_NEW if limits.kind == "summary" else 1
-        return gone >= least or reflector.is_due(self._known, limits.block)
+        return freed_tokens >= least or reflector.is_due(self._compacted, limits.block)
 
     def _was_wait_useless(self) -> bool:
         """Return whether the last wait brought nothing: its compaction did not come, and little was added
@@ -125,7 +125,7 @@ class Compaction:
         index, steps = self._state.meta.compacted_for, self._state.steps
         if not 0 < index <= len(steps):
             return False
-        path = self._path(self._prompter.shown.through)
+        path = self._path(self._prompter.rendered.through)
         first = steps[index - 1].message.id
         before = next((i for i, m in enumerate(path) if m.id == first), 0)
         since = total_tokens(path[before:])
@@ -138,17 +138,17 @@ class Compaction:
         ahead, background = self._limits.ahead, self._runtime.background
         if ahead is None or background is None or not self._state.steps:
             return  # messages before this run were the business of the run before
-        path = self._path(self._prompter.shown.through)
-        asked = self._state.asked_through
-        begun = next((i + 1 for i, m in enumerate(path) if m.id == asked), 0)
-        pieces = list(compaction.slices(path[begun:], ahead))
+        path = self._path(self._prompter.rendered.through)
+        requested_through = self._state.asked_through
+        start = next((i + 1 for i, m in enumerate(path) if m.id == requested_through), 0)
+        pieces = list(compaction.slices(path[start:], ahead))
         if not pieces:
             return
         await self._save()
         meta = self._state.meta
-        after = path[begun - 1].id if begun else self._prompter.shown.through
+        after = path[start - 1].id if start else self._prompter.rendered.through
         for _, end in pieces:
-            through = path[begun + end - 1].id
+            through = path[start + end - 1].id
             await background.observe(meta.owner, meta.id, after, through)
             self._state.asked_through = after = through
 
@@ -158,32 +158,32 @@ class Compaction:
         await self._save()
         meta, memory = self._state.meta, self._runtime.memory
         leaf = ([meta.input, *self._state.response()])[-1].id
-        found = await memory.compacted(meta.owner, meta.thread_id, leaf, self._limits.kind)
-        self._show(found)  # a compaction that another run let take effect was counted there
+        compacted = await memory.compacted(meta.owner, meta.thread_id, leaf, self._limits.kind)
+        self._show(compacted)  # a compaction that another run let take effect was counted there
         chosen = compaction.ready_slices(
-            self._path(found.through), found.slices, self._limits.tail, self._limits.start
+            self._path(compacted.through), compacted.slices, self._limits.tail, self._limits.start
         )
         if not chosen:
             return
         before = self._sizes().prompt
         numbers = [g.number for g in chosen]
-        expected = found.generation.number if found.generation else None
+        expected = compacted.generation.number if compacted.generation else None
         if await memory.activate(meta.owner, meta.thread_id, numbers, expected):
-            self._show(with_slices(found, len(chosen)))
+            self._show(with_slices(compacted, len(chosen)))
             saved = before - self._sizes().prompt
             if saved > 0:
                 self._runtime.metrics.count(Metric.TOKENS_COMPACTED, saved, agent=meta.agent)
 
-    def _show(self, found: Compacted) -> None:
-        self._known = found
-        number = found.generation.number if found.generation else None
-        base, shown = self._prompter.base, self._prompter.shown
+    def _show(self, compacted: Compacted) -> None:
+        self._compacted = compacted
+        number = compacted.generation.number if compacted.generation else None
+        base, rendered = self._prompter.base, self._prompter.rendered
         if number is None or number == base.generation:
             return
-        block = compaction_block(found)
+        block = compaction_block(compacted)
         self._prompter.switch(
-            base.model_copy(update={"generation": number, "through": found.through}),
-            replace(shown, block=block, through=found.through),
+            base.model_copy(update={"generation": number, "through": compacted.through}),
+            replace(rendered, block=block, through=compacted.through),
         )
 
     async def _save(self) -> None:

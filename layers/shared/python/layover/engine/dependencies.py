@@ -30,7 +30,7 @@ class _Made:
         return self.value.done() and (self.value.cancelled() or self.value.exception() is not None)
 
 
-_kept: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[int, _Made]] = WeakKeyDictionary()
+_resources: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[int, _Made]] = WeakKeyDictionary()
 
 
 async def with_deps(agent: Agent, settings: Settings) -> Agent:
@@ -39,29 +39,29 @@ async def with_deps(agent: Agent, settings: Settings) -> Agent:
     if agent.deps is None:
         return agent
     try:
-        value = await made(agent.deps, settings)
+        value = await get_resource(agent.deps, settings)
     except RetryableError:
         raise
     except Exception as error:
-        told = f"the deps of agent {agent.name!r} could not be made: {error}"
-        raise RunFailed(told, type=type(error).__name__) from error
+        message = f"the deps of agent {agent.name!r} could not be made: {error}"
+        raise RunFailed(message, type=type(error).__name__) from error
     complete = copy(agent)
     complete.made_deps = value
     return complete
 
 
-async def made(make: Callable[..., Any], settings: Settings) -> Any:
+async def get_resource(make: Callable[..., Any], settings: Settings) -> Any:
     """Return the value of a factory. A failure is not kept: the next caller tries again."""
     loop = asyncio.get_running_loop()
-    if not _kept:
+    if not _resources:
         atexit.register(_close_all)
-    mine = _kept.setdefault(loop, {})
-    known = mine.get(id(make))
-    if known is None or known.failed:
+    mine = _resources.setdefault(loop, {})
+    resource = mine.get(id(make))
+    if resource is None or resource.failed:
         value = loop.create_future()
         owner = loop.create_task(_own(make, settings, value))
-        known = mine[id(make)] = _Made(make, value, owner)
-    return await asyncio.shield(known.value)
+        resource = mine[id(make)] = _Made(make, value, owner)
+    return await asyncio.shield(resource.value)
 
 
 async def _own(make: Callable[..., Any], settings: Settings, value: "asyncio.Future[Any]") -> None:
@@ -69,24 +69,24 @@ async def _own(make: Callable[..., Any], settings: Settings, value: "asyncio.Fut
     waits."""
     async with AsyncExitStack() as stack:
         try:
-            args, named = settings_for(make, settings)
-            given = make(*args, **named)
-            if inspect.isawaitable(given):
-                given = await given
-            if hasattr(type(given), "__aenter__"):
-                given = await stack.enter_async_context(given)
+            args, keywords = settings_for(make, settings)
+            resource = make(*args, **keywords)
+            if inspect.isawaitable(resource):
+                resource = await resource
+            if hasattr(type(resource), "__aenter__"):
+                resource = await stack.enter_async_context(resource)
         except BaseException as error:
-            value.set_exception(_named(error))
+            value.set_exception(_as_exception(error))
             value.exception()  # all callers may have stopped waiting
             return
-        value.set_result(given)
+        value.set_result(resource)
         try:
             await asyncio.Event().wait()
         except asyncio.CancelledError:
             return
 
 
-def _named(error: BaseException) -> Exception:
+def _as_exception(error: BaseException) -> Exception:
     if isinstance(error, Exception):
         return error
     return RuntimeError(f"{type(error).__name__}: {error}")
@@ -94,7 +94,7 @@ def _named(error: BaseException) -> Exception:
 
 def _close_all() -> None:
     """Close the values at the end of a process whose loops are never closed, as in Lambda functions."""
-    for loop, values in list(_kept.items()):
+    for loop, values in list(_resources.items()):
         if loop.is_closed() or loop.is_running():
             continue
         owners = [each.owner for each in values.values() if not each.owner.done()]

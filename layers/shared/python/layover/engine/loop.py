@@ -24,7 +24,7 @@ class Loop:
         runtime: Runtime,
         log: RunLog,
         agent: Agent,
-        given: TurnInput,
+        turn_input: TurnInput,
         deadline: Deadline,
     ) -> None:
         self.state = RunState(log.snapshot)
@@ -37,7 +37,7 @@ class Loop:
         self._stopping = Stopping(log, runtime.aborts)
         invocation = Invocation(runtime, log, self._time, self._stopping)
         self._can_be_cut = invocation.can_be_cut
-        self._frame = Frame(invocation, log, self.state, agent, given)
+        self._frame = Frame(invocation, log, self.state, agent, turn_input)
 
     async def advance(self) -> Progress:
         """Go on until the run is over, suspended, or out of time. Failures of the model, a tool or a provider
@@ -63,10 +63,10 @@ class Loop:
     def with_unbegun(self, snapshot: RunSnapshot) -> RunState:
         """Return the run as the journal has it. A call that this writer opened and never began is planned
         again: no other writer can know that it did not run."""
-        state, begun = RunState(snapshot), self._stopping.begun
+        state, started_keys = RunState(snapshot), self._stopping.started_keys
         for call in snapshot.calls:
             mine = call.state is CallState.OPEN and call.opener == self._log.opener
-            if mine and call.child is None and call.key not in begun:
+            if mine and call.child is None and call.key not in started_keys:
                 state.update(call.model_copy(update={"state": CallState.PLANNED}))
         return state
 
@@ -80,9 +80,9 @@ class Loop:
         """Journal, once, that the deployed definition differs from the one that the run began with. The run
         goes on under it (docs/versions.md)."""
         steps, now = self.state.steps, definition_of(self._agent)
-        known = self.state.meta.definition or (steps[0].definition if steps else "")
-        if known and known != now:
-            event = DefinitionChanged(at=self._clock.now(), was=known, now=now)
+        definition = self.state.meta.definition or (steps[0].definition if steps else "")
+        if definition and definition != now:
+            event = DefinitionChanged(at=self._clock.now(), was=definition, now=now)
             await self._log.redefine(now, event)
 
 

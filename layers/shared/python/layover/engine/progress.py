@@ -54,7 +54,7 @@ class OutOfTime(BaseException):
 class Stopped(BaseException):
     """A cancellation of the run was requested. Not an `Exception`: no tool's `except` can swallow it."""
 
-    def __init__(self, tools_have_s: float = 0) -> None:
-        super().__init__(tools_have_s)
-        self.tools_have_s = tools_have_s
+    def __init__(self, grace_s: float = 0) -> None:
+        super().__init__(grace_s)
+        self.grace_s = grace_s
         """Seconds that running tools may still go on."""

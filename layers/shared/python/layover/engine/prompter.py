@@ -24,7 +24,7 @@ from layover.values.runs.run import PromptSnapshot
 SHRINK = 0.7
 """The factor for the rest of the budget after the provider said that a prompt is too long."""
 TRIES = 4
-MOST_CORRECTION = 4.0
+MAX_CORRECTION = 4.0
 """Characters of some scripts are a token each: four times the estimate."""
 
 
@@ -39,7 +39,7 @@ class Prompter:
         agent: Agent,
         settings: Settings,
         base: PromptSnapshot,
-        shown: RenderedMemory,
+        rendered: RenderedMemory,
         history: Sequence[Message],
         tools: Callable[[RunState], Sequence[ToolSpec]],
         window: int | None,
@@ -48,7 +48,7 @@ class Prompter:
         self._agent = agent
         self._settings = settings
         self.base = base
-        self.shown = shown
+        self.rendered = rendered
         self.history = history
         self._tools = tools
         self._model_settings = model_settings
@@ -56,16 +56,16 @@ class Prompter:
 
     def room(self, state: RunState) -> int:
         """Return the tokens that the next step's messages may have, as they are stored."""
-        shown = self.shown
-        left = messages_room(self._agent, shown, self._tools(state), self._corrected(state))
-        return left - estimate(shown.volatile)
+        rendered = self.rendered
+        left = messages_room(self._agent, rendered, self._tools(state), self._corrected(state))
+        return left - estimate(rendered.volatile)
 
     def _corrected(self, state: RunState) -> int:
         return int(self._budget / _correction(state))
 
-    def switch(self, base: PromptSnapshot, shown: RenderedMemory) -> None:
+    def switch(self, base: PromptSnapshot, rendered: RenderedMemory) -> None:
         """Show another generation of its compaction in the prompt, from the next step on."""
-        self.base, self.shown = base, shown
+        self.base, self.rendered = base, rendered
 
     def prompt(self, state: RunState) -> Prompt:
         """Return the next step's prompt. Raises RunFailed if the run's input and last step do not fit."""
@@ -74,7 +74,7 @@ class Prompter:
                 self._agent,
                 self._settings,
                 state.meta,
-                self.shown,
+                self.rendered,
                 *self._messages(state),
                 state.steps,
                 self._tools(state),
@@ -87,14 +87,14 @@ class Prompter:
 
     def _messages(self, state: RunState) -> tuple[Sequence[Message], Sequence[Message]]:
         """Return the history and the run's own messages for a model, without what is compacted."""
-        through = self.shown.through
+        through = self.rendered.through
         if through is None:
             return self.history, state.sendable()
         response = [*state.response(), *state.notices]
         history, own = drop_compacted(self.history, state.meta.input, response, through)
         return history, sendable(own, state.steps)
 
-    async def asked(self, state: RunState, ask: Ask) -> tuple[Reply, int]:
+    async def complete(self, state: RunState, ask: Ask) -> tuple[Reply, int]:
         """Return the model's reply and the prompt's estimated size. A prompt that the provider finds too long
         is made smaller, a few times."""
         for attempt in range(1, TRIES + 1):
@@ -115,4 +115,4 @@ def _correction(state: RunState) -> float:
     step = state.step
     if step is None or not step.estimated_tokens or not step.usage.input_tokens:
         return 1.0
-    return min(max(step.usage.input_tokens / step.estimated_tokens, 1.0), MOST_CORRECTION)
+    return min(max(step.usage.input_tokens / step.estimated_tokens, 1.0), MAX_CORRECTION)

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from layover.clock import MICROSECOND
 from layover.context.frames import steps_at, usage_at
-from layover.context.rendering import Rendering, shown_notices
+from layover.context.rendering import Rendering, render_notices
 from layover.context.transcript import step_messages
 from layover.keys import call_key, child_path, path_of, step_key
 from layover.values.message import Message, Role
@@ -38,8 +38,8 @@ class _Journaled:
     def __init__(self, snapshot: RunSnapshot) -> None:
         self.steps: list[StepRecord] = list(snapshot.steps)
         self.calls: dict[str, CallRecord] = {c.key: c for c in snapshot.calls}
-        asked = {s.tool_call_id for step in self.steps for s in step.slots}
-        self.call_ids = asked | {c.tool_call_id for c in self.calls.values()}
+        slot_ids = {s.tool_call_id for step in self.steps for s in step.slots}
+        self.call_ids = slot_ids | {c.tool_call_id for c in self.calls.values()}
 
 
 class RunState:
@@ -52,7 +52,7 @@ class RunState:
     def _begin(
         self,
         meta: RunMeta,
-        journaled: _Journaled,
+        records: _Journaled,
         path: str = "",
         agent_path: tuple[str, ...] = (),
         run_id: str | None = None,
@@ -64,13 +64,13 @@ class RunState:
         """Names from the run's agent down to this one; empty: the run's own."""
         self.run_id = run_id or meta.id
         """The run that the messages belong to: a child has an id of its own."""
-        self._journaled = journaled
-        self.calls = journaled.calls
+        self._records = records
+        self.calls = records.calls
         """The calls of the whole run: a process that settles one call may need the others."""
-        self.steps: list[StepRecord] = list(steps_at(journaled.steps, path))
+        self.steps: list[StepRecord] = list(steps_at(records.steps, path))
         # A step of the run's own: its `turn-end` came with its last call, or META says it.
-        told = {c.key.rpartition("#CALL#")[0] for c in self.calls.values() if c.ends_step}
-        ended = (s.index for s in self.steps if s.ended or s.key in told)
+        ended_keys = {c.key.rpartition("#CALL#")[0] for c in self.calls.values() if c.ends_step}
+        ended = (s.index for s in self.steps if s.ended or s.key in ended_keys)
         self.step_ended = max(0 if path else meta.step_ended, max(ended, default=0))
         self.asked_through = self.steps[-1].asked_through if self.steps else None
         """Id of the last message that is, or was to be, observed ahead: no observation up to it is requested
@@ -86,12 +86,12 @@ class RunState:
         child = call.child
         if child is None:
             raise ValueError(f"call {call.tool_call_id} is no sub-agent's")
-        given = {"agent": child.agent, "input": child.input, "max_iterations": None}
+        changes = {"agent": child.agent, "input": child.input, "max_iterations": None}
         names = (*(self.agent_path or (self.meta.agent,)), child.agent)
         state = RunState.__new__(RunState)
         state._begin(
-            self.meta.model_copy(update=given),
-            self._journaled,
+            self.meta.model_copy(update=changes),
+            self._records,
             child_path(call.key),
             names,
             child.id,
@@ -126,13 +126,13 @@ class RunState:
         self.steps.append(step)
         if step.base is not None:
             self._pinning.append(step)
-        self._journaled.steps.append(step)
-        self._journaled.call_ids.update(s.tool_call_id for s in step.slots)
+        self._records.steps.append(step)
+        self._records.call_ids.update(s.tool_call_id for s in step.slots)
 
     def update(self, call: CallRecord) -> None:
         """Add or replace a call that was journaled."""
         self.calls[call.key] = call
-        self._journaled.call_ids.add(call.tool_call_id)
+        self._records.call_ids.add(call.tool_call_id)
 
     def next_key(self) -> tuple[int, str]:
         """Return number and key of the next step."""
@@ -142,11 +142,11 @@ class RunState:
     def calls_of(self, step: StepRecord) -> list[CallRecord]:
         """Return the step's calls in order; those without a record are planned."""
         parts = {p.tool_call_id: p for p in step.message.tool_calls}
-        found: list[CallRecord] = []
+        calls: list[CallRecord] = []
         for slot in step.slots:
             key = call_key(step.key, slot.tool_call_id)
             part = parts[slot.tool_call_id]
-            found.append(
+            calls.append(
                 self.calls.get(key)
                 or CallRecord(
                     key=key,
@@ -157,7 +157,7 @@ class RunState:
                     agent_path=self.agent_path,
                 )
             )
-        return found
+        return calls
 
     def waiting(self) -> tuple[CallRecord, ...]:
         """Return the undecided calls, sub-agents' among them: of the newest step, or for a larger budget."""
@@ -179,12 +179,12 @@ class RunState:
 
     def all_steps(self) -> list[StepRecord]:
         """Return the steps at every depth."""
-        return [s for s in self._journaled.steps if s.key.startswith(self.path)]
+        return [s for s in self._records.steps if s.key.startswith(self.path)]
 
     def snapshot(self) -> RunSnapshot:
         """Return the run as it stands."""
         return RunSnapshot(
-            meta=self.meta, steps=tuple(self._journaled.steps), calls=tuple(self.calls.values())
+            meta=self.meta, steps=tuple(self._records.steps), calls=tuple(self.calls.values())
         )
 
     def newest(self) -> Message:
@@ -200,7 +200,7 @@ class RunState:
 
     def sendable(self) -> list[Message]:
         """Return the messages that the next step may send to a model, with corrections and notices."""
-        return [*self._rendering.sendable(self.steps), *shown_notices(self.notices)]
+        return [*self._rendering.sendable(self.steps), *render_notices(self.notices)]
 
     def tool_messages(self, step: StepRecord) -> tuple[Message, ...]:
         """Return the tool messages of one step, for the calls that are settled."""
@@ -214,19 +214,21 @@ class RunState:
     def call_ids(self) -> set[str]:
         """The ids of all calls of the run, at every depth and those for a larger budget among them. Code that
         names a call adds to it: sub-agents that run side by side share the set."""
-        return self._journaled.call_ids
+        return self._records.call_ids
 
     def budget_calls(self) -> list[CallRecord]:
         """Return the calls for a larger budget. A call of that name by a model is none."""
-        named = [
+        budget_calls = [
             c
             for c in self.calls.values()
             if c.tool_name == BUDGET_TOOL and path_of(c.key) == self.path
         ]
-        if not named:
+        if not budget_calls:
             return []
-        asked = {call_key(step.key, s.tool_call_id) for step in self.steps for s in step.slots}
-        return [c for c in named if c.key not in asked]
+        model_call_keys = {
+            call_key(step.key, s.tool_call_id) for step in self.steps for s in step.slots
+        }
+        return [c for c in budget_calls if c.key not in model_call_keys]
 
     def next_time(self, hint: datetime) -> datetime:
         """Return a time after every message of the run; a step leaves room for its tool and custom
@@ -241,7 +243,7 @@ class RunState:
 
     def usage(self) -> Usage:
         """Return the usage so far, sub-agents' included."""
-        return usage_at(self._journaled.steps, self.calls, self.path)
+        return usage_at(self._records.steps, self.calls, self.path)
 
     def settled(self, step: StepRecord) -> bool:
         """Return whether every call of the step is settled."""

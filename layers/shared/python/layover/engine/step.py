@@ -9,11 +9,11 @@ from layover.clock import MICROSECOND
 from layover.context.assembly import models_of
 from layover.context.tokens import message_tokens
 from layover.declare.agent import Agent
-from layover.declare.schemas.render import LONGEST_PROBLEM, describe, format_error, jsonable
+from layover.declare.schemas.render import MAX_PROBLEM, describe, format_error, jsonable
 from layover.engine.attachments import Attachments
 from layover.engine.frames.definition import definition_of
 from layover.engine.frames.output import with_verdict
-from layover.engine.hooks.around_model import AroundModel, NotTaken
+from layover.engine.hooks.around_model import AroundModel, ReplyRejected
 from layover.engine.hooks.frame_hooks import FrameHooks
 from layover.engine.models.day_room import DayRoom
 from layover.engine.models.fallback import Fallback
@@ -45,9 +45,9 @@ from layover.values.runs.run import CallState, StepRecord, ToolMessageSlot
 from layover.values.runs.usage import Usage
 from layover.values.text import sanitise
 
-LONGEST_ID = 256
+MAX_ID = 256
 """Bytes of a call's id, percent-encoded, as it is in sort keys (1,024 bytes at most) and in paths."""
-LONGEST_NESTED_ID = 64
+MAX_NESTED_ID = 64
 """The same for a sub-agent's: the key of a call at the greatest depth has six ids."""
 
 
@@ -83,20 +83,20 @@ class ModelStep:
         clock = self._runtime.clock
         self._log.emit(TurnStart(at=clock.now(), step=index))
         around = AroundModel(self._hooks)
-        streamed = self._state.meta.stream and not around.holds_back
-        longest = LONGEST_NESTED_ID if self._state.path else LONGEST_ID
+        streams = self._state.meta.stream and not around.holds_back
+        longest = MAX_NESTED_ID if self._state.path else MAX_ID
         names = CallNames(self._state.call_ids, self._runtime.ids, longest)
-        told = ReplyEvents(self._log, index, clock, names, self._agent, streams=streamed)
+        reply_events = ReplyEvents(self._log, index, clock, names, self._agent, streams=streams)
 
         fallback = Fallback(self._models, self._state.steps, index)
 
         async def complete(prompt: Prompt) -> Reply:
-            if streamed and fallback.events:  # Whatever the model before it has said is void.
-                told.on_delta(Delta(kind="restart"))
+            if streams and fallback.events:  # Whatever the model before it has said is void.
+                reply_events.on_delta(Delta(kind="restart"))
             names.forget()
             await self._day.reserve(prompt)
             await self._stopping.check()
-            return await self._runtime.model.complete(prompt, told.on_delta)
+            return await self._runtime.model.complete(prompt, reply_events.on_delta)
 
         async def ask(prompt: Prompt) -> Reply:
             loaded = await self._attachments.loaded(await around.request(prompt))
@@ -104,11 +104,11 @@ class ModelStep:
 
         async with self._day.released():
             try:
-                reply, size = await self._prompter.asked(self._state, ask)
+                reply, size = await self._prompter.complete(self._state, ask)
             except RunFailed:
                 self._log.emit(*fallback.events)
                 raise
-            reply, problem = await self._taken(around, reply)
+            reply, problem = await self._ask_hooks(around, reply)
             step = self._record(index, key, reply, size, names)
             more = {"correction": problem, "verdict": "hook"} if problem is not None else {}
             step = step.model_copy(update={"fell_back_to": fallback.fell_back_to, **more})
@@ -118,15 +118,15 @@ class ModelStep:
                 )
             self._runtime.allowance.note(self._state.meta.owner, step.counts_as)
             if self._state.meta.stream and problem is None:
-                told.finish(step)
+                reply_events.finish(step)
             await self._journal(step, fallback.events)
         return step
 
-    async def _taken(self, around: AroundModel, reply: Reply) -> tuple[Reply, str | None]:
+    async def _ask_hooks(self, around: AroundModel, reply: Reply) -> tuple[Reply, str | None]:
         """Return the reply that is stored, and the hooks' text for the model if they reject it."""
         try:
             return await around.response(reply), None
-        except NotTaken as again:
+        except ReplyRejected as again:
             return reply.model_copy(update={"calls": ()}), str(again)
 
     @property
@@ -135,18 +135,20 @@ class ModelStep:
 
     async def _journal(self, step: StepRecord, before: Sequence[Event]) -> None:
         now = self._runtime.clock.now()
-        said = (*step.notices, step.message)
-        events: list[Event] = [*before, *(MessageEvent(at=now, message=m) for m in said)]
-        ended = not step.slots
-        if ended:
+        messages = (*step.notices, step.message)
+        events: list[Event] = [*before, *(MessageEvent(at=now, message=m) for m in messages)]
+        is_complete = not step.slots
+        if is_complete:
             events.append(TurnEnd(at=now, step=step.index, message=step.message, tool_results=()))
         first = self._first_window(step)
-        await self._log.put_step(step, *events, *first.events, ended=ended, opened=first.calls)
+        await self._log.put_step(
+            step, *events, *first.events, is_complete=is_complete, open_calls=first.calls
+        )
         self._state.add(step)
         for call in first.calls:
-            opened = {"state": CallState.OPEN, "opener": self._log.opener}
-            self._state.update(call.model_copy(update=opened))
-        if ended:
+            changes = {"state": CallState.OPEN, "opener": self._log.opener}
+            self._state.update(call.model_copy(update=changes))
+        if is_complete:
             self._state.step_ended = step.index
 
     def _record(
@@ -209,7 +211,7 @@ class ModelStep:
             what = describe(error) if isinstance(error, ValidationError) else format_error(error)
             return sanitise(
                 "Your answer does not fit the required JSON schema. Answer again with JSON that "
-                f"fits it, and nothing else. What is wrong: {what[:LONGEST_PROBLEM]}"
+                f"fits it, and nothing else. What is wrong: {what[:MAX_PROBLEM]}"
             )
         return None
 

@@ -8,15 +8,15 @@ from typing import Any, TypeVar
 from layover.engine.progress import OutOfTime, Stopped
 from layover.engine.tools.hooks import Stopping
 from layover.ports import Aborts, RunLog
-from layover.values.runs.run import CANCELLED_TOOLS_HAVE
+from layover.values.runs.run import CANCEL_GRACE
 
 FLUSH_EVERY = 0.1
 """Seconds between two batches of deltas (docs/behaviour.md#event-log)."""
-LOOK_AGAIN_S = 0.05
+POLL_INTERVAL_S = 0.05
 """Seconds between two checks whether running work may be let go."""
 POLL_CANCEL_EVERY = 0.5
 """Seconds between two reads of the cancel flag (docs/behaviour.md#cancel)."""
-LOST_TOOLS_HAVE_S = 0.9
+LOST_GRACE_S = 0.9
 """Seconds that running tools have to finish once another attempt took the run. A cancel brings its own."""
 
 T = TypeVar("T")
@@ -42,7 +42,7 @@ async def supervise(
     try:
         done, _ = await asyncio.wait([task, *companions], return_when=asyncio.FIRST_COMPLETED)
         if task not in done:
-            stopping.asked = True
+            stopping.is_requested = True
             if stopping.tools and not _is_out_of_time(done):
                 await asyncio.wait([task], timeout=_tools_have_s(done))
             task.cancel()
@@ -52,7 +52,7 @@ async def supervise(
                     companion.result()
         return task.result()
     finally:
-        stopping.asked = stopping.asked or not task.done()
+        stopping.is_requested = stopping.is_requested or not task.done()
         for companion in companions:
             companion.cancel()
         if not task.done():
@@ -65,8 +65,8 @@ def _is_out_of_time(done: set[asyncio.Task[Any]]) -> bool:
 
 
 def _tools_have_s(done: set[asyncio.Task[Any]]) -> float:
-    asked = [e.tools_have_s for t in done if isinstance(e := t.exception(), Stopped)]
-    return asked[0] if asked else LOST_TOOLS_HAVE_S
+    grace_periods = [e.grace_s for t in done if isinstance(e := t.exception(), Stopped)]
+    return grace_periods[0] if grace_periods else LOST_GRACE_S
 
 
 async def _cut_off(left: Callable[[], float], can_be_cut: Callable[[], bool]) -> None:
@@ -75,13 +75,13 @@ async def _cut_off(left: Callable[[], float], can_be_cut: Callable[[], bool]) ->
     while (seconds := left()) > 0:
         await asyncio.sleep(min(seconds, 60))
     while not can_be_cut():
-        await asyncio.sleep(LOOK_AGAIN_S)
+        await asyncio.sleep(POLL_INTERVAL_S)
     raise OutOfTime
 
 
 async def _abort(log: RunLog, aborts: Aborts) -> None:
     await aborts.wait(log.snapshot.meta.id)
-    raise Stopped(CANCELLED_TOOLS_HAVE.total_seconds())
+    raise Stopped(CANCEL_GRACE.total_seconds())
 
 
 async def _flush(log: RunLog) -> None:
@@ -92,12 +92,12 @@ async def _flush(log: RunLog) -> None:
 
 async def _poll(log: RunLog) -> None:
     time = asyncio.get_running_loop().time
-    looked = time()
+    last_poll = time()
     while True:
         await asyncio.sleep(POLL_CANCEL_EVERY)
-        before, looked = looked, time()
-        asked = await log.cancel_requested()
-        if asked is not None:
+        before, last_poll = last_poll, time()
+        request = await log.cancel_requested()
+        if request is not None:
             # The request is no older than the look before, whatever the clocks of two machines say.
-            age = min(max(asked.age.total_seconds(), 0.0), time() - before)
-            raise Stopped(max(0.0, asked.tools_have.total_seconds() - age))
+            age = min(max(request.age.total_seconds(), 0.0), time() - before)
+            raise Stopped(max(0.0, request.grace.total_seconds() - age))

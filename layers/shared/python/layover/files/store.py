@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator
 from datetime import datetime, timedelta
 
 from layover.errors import RetryableError
-from layover.ids import derived
+from layover.ids import derive_id
 from layover.keys import Keys
 from layover.ports import Blobs
 from layover.values.file import FileFacts
@@ -27,7 +27,7 @@ _MAX_PAUSE_S = 0.05
 
 def result_id(run_id: str, tool_call_id: str) -> str:
     """Return the id of the file that holds the whole result of a call."""
-    return derived("result", run_id, tool_call_id)
+    return derive_id("result", run_id, tool_call_id)
 
 
 class Files:

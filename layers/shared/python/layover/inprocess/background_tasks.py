@@ -26,7 +26,7 @@ class BackgroundTasks:
     def begin(self, chore: Chore, line: str | None = None) -> None:
         """Begin the work. Work of the same line runs one after the other."""
         before = self._last.get(line) if line is not None else None
-        task = asyncio.create_task(_done(chore, before))
+        task = asyncio.create_task(_run_after(chore, before))
         self._tasks.add(task)
         if line is not None:
             self._last[line] = task
@@ -43,7 +43,7 @@ class BackgroundTasks:
             del self._last[line]
 
 
-async def _done(chore: Chore, before: asyncio.Task[None] | None) -> None:
+async def _run_after(chore: Chore, before: asyncio.Task[None] | None) -> None:
     try:
         await _in_turn(chore, before)
     except asyncio.CancelledError:

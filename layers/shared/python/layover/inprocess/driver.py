@@ -85,8 +85,8 @@ class InProcess:
         max_iterations: int | None,
     ) -> Result:
         """Run until the end or a suspension, and return the result."""
-        streamed = self._followers.any_of(*_DELTAS)
-        run_id = await self._accept(input, thread_id, resource_id, max_iterations, streamed)
+        streams = self._followers.any_of(*_DELTAS)
+        run_id = await self._accept(input, thread_id, resource_id, max_iterations, streams)
         return await self._go_on(run_id)
 
     def stream(
@@ -166,7 +166,7 @@ class InProcess:
         thread_id: str | None,
         resource_id: str | None,
         max_iterations: int | None,
-        streamed: bool,
+        streams: bool,
         run_id: str | None = None,
     ) -> str:
         owner = resource_id or SOMEBODY
@@ -190,7 +190,7 @@ class InProcess:
         content = input if isinstance(input, str) else _PARTS.validate_python(list(input))
         request = StartRun(
             content,
-            stream=streamed,
+            stream=streams,
             max_iterations=max_iterations,
             thread_given=thread_given,
             run_id=run_id,
@@ -218,8 +218,8 @@ class InProcess:
     ) -> DecisionAlreadyMade | None:
         try:
             owner = self._owner(run_id)
-            settling = partial(self._settle, owner, run_id, tool_call_id, request)
-            return await self._settle_first(run_id, settling)
+            settlement = partial(self._settle, owner, run_id, tool_call_id, request)
+            return await self._settle_first(run_id, settlement)
         except NotFound as error:
             raise _Unknown(error.message, run_id=run_id, tool_call_id=tool_call_id) from error
 
@@ -277,24 +277,24 @@ class InProcess:
         """Release the thread from a run that was aborted, or waits only for calls that have expired."""
         if self._owners.get(run_id) != owner:
             return
-        driving = self._drives.drive_of(run_id)
-        if driving is not None:
+        drive = self._drives.drive_of(run_id)
+        if drive is not None:
             if self._aborts.stops(run_id):
-                await asyncio.wait({driving})
+                await asyncio.wait({drive})
             return
         if await self._settle_first(run_id, partial(self._expire, owner, run_id)):
             await self._go_on(run_id)
 
     async def _go_on(self, run_id: str) -> Result:
-        driving = self._drives.begin(self._owner(run_id), run_id)
+        drive = self._drives.begin(self._owner(run_id), run_id)
         try:
             if self._followers.any_of():
-                await self._followers.tell(self._owner(run_id), run_id, driving)
-            await asyncio.shield(driving)
+                await self._followers.tell(self._owner(run_id), run_id, drive)
+            await asyncio.shield(drive)
         except asyncio.CancelledError:
             # The caller gave up (a time-out around `generate`): the thread must not stay taken.
             self._cancel_soon(run_id)
-            if run_id == self._newest and not driving.done():
+            if run_id == self._newest and not drive.done():
                 self._state = AgentState(status="cancelled")
             raise
         return await self._result(run_id)
@@ -337,12 +337,12 @@ class InProcess:
         self, run_id: str, after: int, early: EarlyAbort
     ) -> AsyncGenerator[Event, None]:
         # A consumer that leaves early leaves the run alone: it goes on.
-        driving = self._drives.begin(self._owner(run_id), run_id)
+        drive = self._drives.begin(self._owner(run_id), run_id)
         if early.over():
             self._cancel_soon(run_id)
-        async for event in self._followers.follow(self._owner(run_id), run_id, driving, after):
+        async for event in self._followers.follow(self._owner(run_id), run_id, drive, after):
             yield event
-        await asyncio.shield(driving)
+        await asyncio.shield(drive)
 
     def _end_drive(self, run_id: str) -> None:
         if self._drives.drive_of(run_id) is None:

@@ -31,24 +31,24 @@ class Drives:
         self._runtime = runtime
         self._at_rest = at_rest
         self._on_end = on_end
-        self._driving: dict[str, asyncio.Task[None]] = {}
+        self._drives: dict[str, asyncio.Task[None]] = {}
         self._next_drives: dict[str, asyncio.Task[None]] = {}
         """Drives that have not begun: they wait for the drive before them and for `_settling`."""
-        self._settling: dict[str, set[asyncio.Task[Any]]] = defaultdict(set)
+        self._settlements: dict[str, set[asyncio.Task[Any]]] = defaultdict(set)
         self._remembering = BackgroundTasks()
 
     def drive_of(self, run_id: str) -> asyncio.Task[None] | None:
         """Return the newest drive of the run, if one is under way."""
-        return self._driving.get(run_id)
+        return self._drives.get(run_id)
 
     def task_of(self, run_id: str) -> asyncio.Task[Any] | None:
         """Return a task of the run: its drive, else one that settles a call; None: it is at rest."""
-        return self._driving.get(run_id) or next(iter(self._settling[run_id]), None)
+        return self._drives.get(run_id) or next(iter(self._settlements[run_id]), None)
 
     def at_work(self) -> dict[str, asyncio.Task[Any]]:
         """Return such a task of each run that is not at rest, by run."""
-        settling = {run_id: next(iter(t)) for run_id, t in self._settling.items() if t}
-        return {**settling, **self._driving}
+        settlement = {run_id: next(iter(t)) for run_id, t in self._settlements.items() if t}
+        return {**settlement, **self._drives}
 
     async def wait_for_memory(self) -> None:
         """Wait until memory has learned from the runs that are over."""
@@ -57,24 +57,24 @@ class Drives:
     async def settle_first(self, run_id: str, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Return the result of `work`, which settles calls. No drive of the run begins before it is done."""
         # Registered before the decision: no turn may begin between a decision and its call.
-        settling = asyncio.create_task(work())
-        self._settling[run_id].add(settling)
-        settling.add_done_callback(self._settling[run_id].discard)
-        return await asyncio.shield(settling)
+        settlement = asyncio.create_task(work())
+        self._settlements[run_id].add(settlement)
+        settlement.add_done_callback(self._settlements[run_id].discard)
+        return await asyncio.shield(settlement)
 
     def begin(self, owner: str, run_id: str) -> asyncio.Task[None]:
         """Return the drive that does the work that there is now: one that has not begun yet, or a new one."""
         next_drive = self._next_drives.get(run_id)
         if next_drive is not None and not next_drive.done():
             return next_drive
-        before = self._driving.get(run_id)
+        before = self._drives.get(run_id)
         task = asyncio.create_task(self._drive(owner, run_id, before))
-        self._driving[run_id] = self._next_drives[run_id] = task
+        self._drives[run_id] = self._next_drives[run_id] = task
         task.add_done_callback(partial(self._end, run_id))
         return task
 
     def _end(self, run_id: str, task: asyncio.Task[None]) -> None:
-        for tasks in (self._driving, self._next_drives):
+        for tasks in (self._drives, self._next_drives):
             if tasks.get(run_id) is task:
                 del tasks[run_id]
         self._on_end(run_id)
@@ -107,10 +107,10 @@ class Drives:
     async def _has_work(self, owner: str, run_id: str) -> bool:
         """Return whether a turn has anything to do, once no decided call is being settled."""
         while True:
-            while settling := self._settling[run_id]:
-                await asyncio.wait(set(settling))
+            while settlement := self._settlements[run_id]:
+                await asyncio.wait(set(settlement))
             run = await self._runtime.journal.run(owner, run_id)
-            if not self._settling[run_id]:
+            if not self._settlements[run_id]:
                 self._next_drives.pop(run_id, None)
                 return run is None or not run.waiting or bool(run.decided)
 

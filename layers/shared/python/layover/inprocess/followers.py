@@ -9,7 +9,7 @@ from typing import Any
 from layover.ports import Journal
 from layover.values.runs.event import Event
 
-_LOOK_EVERY_S = 0.05
+_POLL_INTERVAL_S = 0.05
 """Seconds between two looks, if the stores send no signal."""
 
 Handler = Callable[[Any], Any]
@@ -57,11 +57,11 @@ class Followers:
         """Signal that there may be new events."""
         self._bell.set()
 
-    async def tell(self, owner: str, run_id: str, driving: asyncio.Task[None]) -> None:
+    async def tell(self, owner: str, run_id: str, drive: asyncio.Task[None]) -> None:
         """Call handlers for all events until the drive is at rest."""
         self._reading[run_id] += 1
         try:
-            async for _ in self.follow(owner, run_id, driving, self._last_seqs.get(run_id, 0)):
+            async for _ in self.follow(owner, run_id, drive, self._last_seqs.get(run_id, 0)):
                 pass
         finally:
             self._reading[run_id] -= 1
@@ -77,13 +77,13 @@ class Followers:
             await asyncio.sleep(0)
 
     async def follow(
-        self, owner: str, run_id: str, driving: asyncio.Task[None], after: int
+        self, owner: str, run_id: str, drive: asyncio.Task[None], after: int
     ) -> AsyncIterator[Event]:
         """Yield the run's events after this one, until the drive is at rest."""
         self._following[run_id] += 1
         try:
             while True:
-                at_rest = driving.done()
+                at_rest = drive.done()
                 self._bell.clear()
                 page = await self._journal.events(owner, run_id, after, 1_000)
                 for event in page.items:
@@ -99,12 +99,12 @@ class Followers:
 
     async def _rung(self) -> None:
         try:
-            await asyncio.wait_for(self._bell.wait(), _LOOK_EVERY_S)
+            await asyncio.wait_for(self._bell.wait(), _POLL_INTERVAL_S)
         except TimeoutError:
             return
         except RuntimeError:
             # The event belongs to the loop of an earlier `asyncio.run`.
-            await asyncio.sleep(_LOOK_EVERY_S)
+            await asyncio.sleep(_POLL_INTERVAL_S)
 
     async def _tell(self, event: Event) -> None:
         """Call the handlers. Their errors are logged and end no run."""

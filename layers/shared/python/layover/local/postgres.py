@@ -23,7 +23,7 @@ from layover.local.postgres_data import (
     STOP_LIMIT_S,
     PostgresFailed,
     end_rest,
-    failures_said,
+    failure_lines,
     pid_file,
     prepare,
     socket_folder,
@@ -32,7 +32,7 @@ from layover.local.postgres_data import (
 logger = logging.getLogger(__name__)
 
 _START_LIMIT_S = 30.0
-_LOOK_EVERY_S = 0.2
+_POLL_INTERVAL_S = 0.2
 _SETTLED_S = 10.0
 _SETTINGS = {
     "listen_addresses": "",
@@ -77,7 +77,7 @@ class Postgres:
         """Make the data folder if it is new, start the server and wait until it answers."""
         preparing = asyncio.ensure_future(asyncio.to_thread(prepare, self._data, self._sockets))
         try:
-            with failures_said(self._data):
+            with failure_lines(self._data):
                 self._user = await asyncio.shield(preparing)
         except asyncio.CancelledError:
             # A thread hears of no cancel, and a stop may remove the folder that initdb writes to.
@@ -125,7 +125,7 @@ class Postgres:
         """The server's exit code, when there is one."""
         assert self._process is not None
         while (code := self._process.poll()) is None:
-            await asyncio.sleep(_LOOK_EVERY_S)
+            await asyncio.sleep(_POLL_INTERVAL_S)
         return code
 
     async def _restart(self) -> None:
@@ -137,10 +137,10 @@ class Postgres:
             except PostgresFailed:
                 if time.monotonic() > deadline:
                     raise
-            await asyncio.sleep(_LOOK_EVERY_S)
+            await asyncio.sleep(_POLL_INTERVAL_S)
 
     async def _launch_and_wait(self) -> None:
-        with failures_said(self._data):
+        with failure_lines(self._data):
             self._launch()
         deadline = time.monotonic() + _START_LIMIT_S
         while not self._is_ready():

@@ -30,7 +30,7 @@ class PostgresFailed(Exception):
 
 
 @contextmanager
-def failures_said(data: Path) -> Iterator[None]:
+def failure_lines(data: Path) -> Iterator[None]:
     """Turn the system's refusal into a PostgresFailed that says who must do what."""
     try:
         yield

@@ -56,11 +56,11 @@ class Runner:
     def __init__(
         self,
         settings: Settings,
-        inherited: Mapping[str, str] | None = None,
+        base_variables: Mapping[str, str] | None = None,
         watch: RunWatch | None = None,
         loading: asyncio.Task[agents_module.LoadReport] | None = None,
     ) -> None:
-        """`inherited`: variables for the functions; the process's own if not given. `watch` shows the
+        """`base_variables`: variables for the functions; the process's own if not given. `watch` shows the
         progress of runs. `loading`: the import of the agents, if it has begun; it ends with this runner."""
         self.settings = settings
         self._loading = loading
@@ -68,7 +68,7 @@ class Runner:
         self._watch = watch
         self.notices: list[str] = []
         self.left_open: list[str] = []
-        self._inherited = os.environ if inherited is None else inherited
+        self._inherited = os.environ if base_variables is None else base_variables
         self._stack = AsyncExitStack()
         self._data = settings.data.resolve()
         self._front_server: HttpServer | None = None
@@ -351,10 +351,10 @@ class _StandIn:
     does."""
 
     def __init__(self) -> None:
-        self._made = asyncio.create_task(asyncio.to_thread(_make_model))
+        self._model_task = asyncio.create_task(asyncio.to_thread(_make_model))
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        application = await asyncio.shield(self._made)
+        application = await asyncio.shield(self._model_task)
         await application(scope, receive, send)
 
 

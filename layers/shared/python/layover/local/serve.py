@@ -65,8 +65,8 @@ async def serve(settings: Settings, *, opens: bool = False) -> int:
     # Before the first process is started: a signal ends it, too.
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.request)
-    inherited = variables_of(Path.cwd())
-    loading = _load_agents(settings, inherited)
+    base_variables = variables_of(Path.cwd())
+    loading = _load_agents(settings, base_variables)
     # Its process has begun then, and imports the agents while this one imports the system.
     await asyncio.sleep(0)
     if stop.is_requested:
@@ -80,7 +80,7 @@ async def serve(settings: Settings, *, opens: bool = False) -> int:
     from layover.local.terminal.show import RunWatch, say
 
     watch = RunWatch(RunLines(lambda: runner.url, say))
-    runner = Runner(settings, inherited, watch, loading)
+    runner = Runner(settings, base_variables, watch, loading)
     stop.starting = asyncio.create_task(runner.__aenter__())
     try:
         await stop.starting
@@ -91,7 +91,7 @@ async def serve(settings: Settings, *, opens: bool = False) -> int:
         return 1
     for line in (*runner.notices, f"ready {runner.url}"):
         print(line, flush=True)
-    development = Development(runner, inherited)
+    development = Development(runner, base_variables)
     development.start()
     if opens:
         webbrowser.open(runner.url)
@@ -105,12 +105,12 @@ async def serve(settings: Settings, *, opens: bool = False) -> int:
 
 
 def _load_agents(
-    settings: Settings, inherited: Mapping[str, str]
+    settings: Settings, base_variables: Mapping[str, str]
 ) -> asyncio.Task[agents_module.LoadReport] | None:
     """Begin to import the agents, where there are some."""
     if not settings.has_agents():
         return None
-    variables = child_variables(settings, inherited, {})
+    variables = child_variables(settings, base_variables, {})
     return asyncio.create_task(agents_module.load(variables))
 
 

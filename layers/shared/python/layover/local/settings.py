@@ -64,24 +64,24 @@ class Settings:
 
 
 def child_variables(
-    settings: Settings, inherited: Mapping[str, str], services: Mapping[str, str]
+    settings: Settings, base_variables: Mapping[str, str], services: Mapping[str, str]
 ) -> dict[str, str]:
     """Return the variables of every function's process: the user's, without any of AWS, and ours.
 
     `services` are the variables that say where the table, the bucket and the rest are.
     """
-    passed_on = _PASSED_ON | _key_variables(inherited)
+    passed_on = _PASSED_ON | _key_variables(base_variables)
     passed_variables = {
         name: value
-        for name, value in inherited.items()
+        for name, value in base_variables.items()
         if name in passed_on or not name.startswith(_NOT_PASSED_ON)
     }
     ours = {
         "PYTHONPATH": ":".join(map(str, _paths(settings))),
         "PYTHONUNBUFFERED": "1",
         "TZ": ":UTC",
-        "NO_PROXY": _no_proxy(inherited),
-        "no_proxy": _no_proxy(inherited),
+        "NO_PROXY": _no_proxy(base_variables),
+        "no_proxy": _no_proxy(base_variables),
         "LAMBDA_TASK_ROOT": str(settings.functions.resolve()),
         "AWS_REGION": REGION,
         "AWS_DEFAULT_REGION": REGION,
@@ -117,8 +117,8 @@ def _paths(settings: Settings) -> list[Path]:
     return [path.resolve() for path in paths]
 
 
-def _no_proxy(inherited: Mapping[str, str]) -> str:
-    theirs = inherited.get("no_proxy") or inherited.get("NO_PROXY")
+def _no_proxy(base_variables: Mapping[str, str]) -> str:
+    theirs = base_variables.get("no_proxy") or base_variables.get("NO_PROXY")
     return ",".join(filter(None, [theirs, "127.0.0.1", "localhost"]))
 
 

@@ -167,8 +167,8 @@ def _is_stated(name: str, word: str, bare: str) -> bool:
 
 
 def _without_value(match: re.Match[str]) -> str:
-    spoken = match["link"].strip(" :").isalpha()
-    if spoken and not _MARKED.match(match["value"].strip("\"'.,;!?")):
+    is_prose = match["link"].strip(" :").isalpha()
+    if is_prose and not _MARKED.match(match["value"].strip("\"'.,;!?")):
         return match[0]
     return f"{match['name']}{match['link']}{REDACTED}"
 

@@ -40,12 +40,14 @@ def built_in_tools(
     run wrote after that is not overwritten unseen. `embedder`: the one of episodic memory; without it entries
     are found by words."""
     tools: list[AnyTool] = []
-    working = agent.memory.working_memory
+    working_memory = agent.memory.working_memory
     key = working_key(agent, meta.thread_id)
-    if working is not None and key is not None:
+    if working_memory is not None and key is not None:
         notes = _Notes(memory, meta, clock, prompt_note or Note(key=key))
         tools.append(
-            _text_tool(notes) if working.schema is None else _fields_tool(notes, working.schema)
+            _text_tool(notes)
+            if working_memory.schema is None
+            else _fields_tool(notes, working_memory.schema)
         )
     if agent.memory.plan:
         tools.append(_plan_tool(memory, meta, clock))

@@ -12,12 +12,12 @@ from layover.ports.dues import Due, DueKind, Dues
 from layover.ports.journal import (
     Accepted,
     Decided,
+    DueCheck,
     InboxItem,
     Journal,
     RequestKey,
     StaleHead,
     StaleVotes,
-    Watched,
 )
 from layover.ports.leases import Leases, NoLeases
 from layover.ports.memory.entries import EntryStore
@@ -37,7 +37,7 @@ from layover.ports.platform import (
     OnDelta,
     send_deltas,
 )
-from layover.ports.runlog import CancelAsked, Ended, RunLog
+from layover.ports.runlog import CancelRequest, Ended, RunLog
 from layover.ports.sockets import (
     Connections,
     EventSink,
@@ -62,7 +62,7 @@ __all__ = [
     "BlobFacts",
     "Blobs",
     "Callbacks",
-    "CancelAsked",
+    "CancelRequest",
     "ChatModel",
     "Clock",
     "Connections",
@@ -71,6 +71,7 @@ __all__ = [
     "Deadline",
     "Decided",
     "Due",
+    "DueCheck",
     "DueKind",
     "Dues",
     "Embedder",
@@ -101,7 +102,6 @@ __all__ = [
     "StaleVotes",
     "Table",
     "ThreadStore",
-    "Watched",
     "send_deltas",
 ]
 

@@ -12,7 +12,7 @@ from layover.values.runs.audit import AuditRow
 from layover.values.runs.decision import Vote
 from layover.values.runs.event import Event, EventPage
 from layover.values.runs.run import (
-    CANCELLED_TOOLS_HAVE,
+    CANCEL_GRACE,
     CallRecord,
     Decision,
     OnBusy,
@@ -46,7 +46,7 @@ class Accepted:
 
 
 @dataclass(frozen=True)
-class Watched:
+class DueCheck:
     """A run that is not over (or not saved), or (`run_id` None) a thread whose erasing has begun, or a
     connection whose token has expired."""
 
@@ -255,7 +255,7 @@ class Journal(Dues, Protocol):
         """End a run that never started; it leaves its thread's queue. False: it is not queued (any more)."""
         ...
 
-    async def due(self, until: datetime, limit: int) -> list[Watched]:
+    async def due(self, until: datetime, limit: int) -> list[DueCheck]:
         """Return the runs, threads and connections that the sweeper has to look at by then, of all owners; at
         most `limit` for each partition of the watch. For the sweeper alone."""
         ...
@@ -292,11 +292,16 @@ class Journal(Dues, Protocol):
         ...
 
     async def reschedule_check(
-        self, owner: str, run_id: str, seen: datetime, at: datetime, lost_at: datetime | None = None
+        self,
+        owner: str,
+        run_id: str,
+        read_at: datetime,
+        at: datetime,
+        lost_at: datetime | None = None,
     ) -> bool:
         """Set the time of the sweeper's next look, and the time since which nothing drives the run. Return
-        False, and change nothing, if another look was requested since the sweeper saw what was due (`seen`),
-        such as the one at once after a decision, or if the run was retired."""
+        False, and change nothing, if another look was requested since the sweeper read what was due
+        (`read_at`), such as the one at once after a decision, or if the run was retired."""
         ...
 
     async def start_successor(
@@ -327,8 +332,8 @@ class Journal(Dues, Protocol):
         ...
 
     async def request_cancel(
-        self, owner: str, run_id: str, tools_have: timedelta = CANCELLED_TOOLS_HAVE
+        self, owner: str, run_id: str, grace: timedelta = CANCEL_GRACE
     ) -> RunMeta | None:
-        """Set the cancel flag of a run that is not over; return the run as it is now. `tools_have`: the time
+        """Set the cancel flag of a run that is not over; return the run as it is now. `grace`: the time
         that running tools may go on. `accept` flags a run that is interrupted, too."""
         ...

@@ -16,12 +16,12 @@ from layover.values.thread import ThreadHead
 
 
 @dataclass(frozen=True)
-class CancelAsked:
+class CancelRequest:
     """A request to cancel a run. `age`: the time since the request; running tools may go on until it is
-    `tools_have`."""
+    `grace`."""
 
     age: timedelta
-    tools_have: timedelta
+    grace: timedelta
 
 
 @dataclass(frozen=True)
@@ -68,11 +68,11 @@ class RunLog(Protocol):
         self,
         step: StepRecord,
         *events: Event,
-        ended: bool = False,
-        opened: Sequence[CallRecord] = (),
+        is_complete: bool = False,
+        open_calls: Sequence[CallRecord] = (),
     ) -> None:
-        """Journal a model call. The count of the run's attempts starts again. `ended`: the step is complete,
-        `turn-end` is among the events. `opened`: calls of it, planned so far, that begin at once."""
+        """Journal a model call. The count of the run's attempts starts again. `is_complete`: `turn-end` is
+        among the events. `open_calls`: calls of it, planned so far, that begin at once."""
         ...
 
     async def end_step(self, step: StepRecord, *events: Event) -> None:
@@ -114,7 +114,7 @@ class RunLog(Protocol):
         `Fenced` if one was decided or settled meanwhile."""
         ...
 
-    async def cancel_requested(self) -> CancelAsked | None:
+    async def cancel_requested(self) -> CancelRequest | None:
         """The request to cancel this run; None without one. Raises `Fenced` if the epoch has changed."""
         ...
 

@@ -86,7 +86,7 @@ class Connections(Protocol):
         """Take the right to send on a line, which one sender has at a time. None: the line is gone."""
         ...
 
-    async def release(self, claim: Claim, sent: int) -> bool:
+    async def release(self, claim: Claim, last_seq: int) -> bool:
         """Give the right back, and record the last seq sent. Return False if the line is gone."""
         ...
 

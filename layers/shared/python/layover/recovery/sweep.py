@@ -11,7 +11,7 @@ from layover import logs
 from layover.engine.loop import failed
 from layover.engine.state import RunState
 from layover.errors import LayoverError, RetryableError, RunFailed
-from layover.ports import Runtime, Watched
+from layover.ports import DueCheck, Runtime
 from layover.recovery.stalled_branches import check_branches, is_busy
 from layover.retention.erase import erase
 from layover.retention.expire import expire
@@ -55,11 +55,11 @@ async def sweep(runtime: Runtime, erase_until: timedelta = ERASE_UNTIL) -> dict[
     return dict(counts)
 
 
-def _is_deletion(due: Watched) -> bool:
+def _is_deletion(due: DueCheck) -> bool:
     return due.run_id is None and due.connection_id is None
 
 
-async def _look(runtime: Runtime, due: Watched, swept_at: datetime, end: float) -> str:
+async def _look(runtime: Runtime, due: DueCheck, swept_at: datetime, end: float) -> str:
     if due.connection_id is not None:
         await close(runtime, due.connection_id)
         return "disconnected"

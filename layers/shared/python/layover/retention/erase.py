@@ -19,7 +19,7 @@ from layover.runs.cancel import cancel
 
 LAST_WRITER = 16
 """Times the sweeper's patience, which is 60 s: a function lives for 900 s at most."""
-_AT_ONCE = 10
+_MAX_CONCURRENT = 10
 """Queued runs that are cancelled together."""
 
 
@@ -64,5 +64,5 @@ async def _stop(runtime: Runtime, owner: str, run_ids: Sequence[str]) -> None:
         with suppress(NotFound):
             await cancel(runtime, owner, run_id, holder_has_s=0, asks_hooks=False)
 
-    for at in range(0, len(run_ids), _AT_ONCE):
-        await asyncio.gather(*(stop(run_id) for run_id in run_ids[at : at + _AT_ONCE]))
+    for at in range(0, len(run_ids), _MAX_CONCURRENT):
+        await asyncio.gather(*(stop(run_id) for run_id in run_ids[at : at + _MAX_CONCURRENT]))

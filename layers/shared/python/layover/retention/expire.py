@@ -13,7 +13,7 @@ from layover.ports import Due, DueKind, Runtime
 from layover.retention.forget import carry_on
 from layover.retention.rules import end_of_day
 
-AT_ONCE = 100
+BATCH_SIZE = 100
 """Dues looked at in one sweep; the rest waits for the next."""
 UNKNOWN_AGAIN = timedelta(hours=1)
 Look = Callable[[Runtime, Due], Awaitable[datetime | None]]
@@ -21,20 +21,20 @@ Look = Callable[[Runtime, Due], Awaitable[datetime | None]]
 logger = logging.getLogger("layover")
 
 
-async def expire(runtime: Runtime, seen: datetime, end: float) -> dict[str, int]:
+async def expire(runtime: Runtime, read_at: datetime, end: float) -> dict[str, int]:
     """Look at the data that is due, until `end` in the loop's time. Return the work done, counted."""
-    done: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     # Users to forget last: one may take all the time that is left.
-    found = await runtime.journal.overdue(seen, AT_ONCE)
-    for due in sorted(found, key=lambda d: d.kind == "owner"):
+    overdue = await runtime.journal.overdue(read_at, BATCH_SIZE)
+    for due in sorted(overdue, key=lambda d: d.kind == "owner"):
         try:
             async with asyncio.timeout_at(end):
                 again = await _LOOKS.get(due.kind, _unknown)(runtime, due)
         except TimeoutError:
-            done["unfinished"] += 1
+            counts["unfinished"] += 1
             break
         except LayoverError as error:
-            done["trouble"] += 1
+            counts["trouble"] += 1
             about = {"kind": due.kind, "cause": type(error).__name__}
             logger.warning("a due item stays for now", extra=about)
             again = runtime.clock.now() + runtime.settings.sweep_patience
@@ -44,8 +44,8 @@ async def expire(runtime: Runtime, seen: datetime, end: float) -> dict[str, int]
             await runtime.journal.remove_due(due)
         else:
             await runtime.journal.reschedule(due, again)
-        done[_outcome(due, again)] += 1
-    return dict(done)
+        counts[_outcome(due, again)] += 1
+    return dict(counts)
 
 
 def _outcome(due: Due, again: datetime | None) -> str:

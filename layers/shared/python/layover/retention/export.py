@@ -20,7 +20,7 @@ from layover.values.memory.note import PROFILE
 from layover.values.runs.run import RunSnapshot
 from layover.values.thread import ThreadHead
 
-KEPT = timedelta(hours=1)
+RETENTION = timedelta(hours=1)
 """An export that did not fit into a response is kept this long; its URL expires earlier."""
 _PAGE = 200
 _IN_MEMORY = 8 * 1024 * 1024
@@ -55,7 +55,7 @@ async def _put(runtime: Runtime, owner: str, file: "IO[bytes]") -> str:
     """Store the document, and return its URL, which is valid for some minutes."""
     key = Keys(owner).blob("exports", runtime.ids.new("export"))
     # Scheduled first: the object is removed even if this process dies.
-    await runtime.journal.schedule(owner, "export", key, runtime.clock.now() + KEPT)
+    await runtime.journal.schedule(owner, "export", key, runtime.clock.now() + RETENTION)
     await runtime.blobs.put_file(key, file, "application/json")
     return await runtime.blobs.download_url(key, "export.json", "application/json", LINK_LIVES)
 
@@ -71,14 +71,14 @@ async def _document(runtime: Runtime, owner: str) -> AsyncIterator[str]:
         async for piece in _thread(runtime, head, decisions):
             yield piece
     yield f'],"decisions":{_json(decisions)}'
-    profiles, working = [], []
+    profiles, notes = [], []
     async for note in _stored(runtime, owner, "notes"):
         if note["kind"] == PROFILE:
             times = {"created_at": note["created_at"], "updated_at": note["updated_at"]}
             profiles.append({"agent": note["key"], "profile": note["value"], **times})
         else:
-            working.append({k: v for k, v in note.items() if k != "kind"})
-    yield f',"profiles":{_json(profiles)},"working_memory":{_json(working)}'
+            notes.append({k: v for k, v in note.items() if k != "kind"})
+    yield f',"profiles":{_json(profiles)},"working_memory":{_json(notes)}'
     for name, items in (
         ("entries", _stored(runtime, owner, "entries")),
         ("usage", _stored(runtime, owner, "usage")),
@@ -158,19 +158,19 @@ def _decisions(snapshot: RunSnapshot) -> Iterator[Mapping[str, Any]]:
     """Yield the decisions about the run's calls, including votes and decisions of earlier attempts."""
     about = {"run_id": snapshot.meta.id, "thread_id": snapshot.meta.thread_id}
     for call in snapshot.calls:
-        named = {**about, "tool_call_id": call.tool_call_id, "tool_name": call.tool_name}
-        yield from ({**named, **past} for past in call.past)
+        row = {**about, "tool_call_id": call.tool_call_id, "tool_name": call.tool_name}
+        yield from ({**row, **past} for past in call.past)
         if call.decision is not None or call.votes:
-            made = call.decision.model_dump(mode="json") if call.decision else {}
+            decision = call.decision.model_dump(mode="json") if call.decision else {}
             votes = [vote.model_dump(mode="json") for vote in call.votes]
-            yield {**named, "attempt": call.attempt, **made, "votes": votes}
+            yield {**row, "attempt": call.attempt, **decision, "votes": votes}
 
 
 async def _files(runtime: Runtime, owner: str) -> AsyncIterator[Mapping[str, Any]]:
     files = Files(runtime.blobs, owner)
     async for facts in files.list_all():
-        shown = facts.model_dump(mode="json", exclude={"going"})
-        yield {**shown, "url": await files.download_url(facts, LINK_LIVES)}
+        row = facts.model_dump(mode="json", exclude={"going"})
+        yield {**row, "url": await files.download_url(facts, LINK_LIVES)}
 
 
 async def _stored(

@@ -20,11 +20,11 @@ from layover.sockets.subscriptions import close
 from layover.values.base import Time, Value
 from layover.values.thread import ThreadHead
 
-AT_ONCE = 25
+BATCH_SIZE = 25
 """Threads that are marked in parallel."""
 MARK_WITHIN_S = 20.0
 """Seconds of a request for marking; API Gateway gives up after 30."""
-ERASE_WITHIN = timedelta(seconds=2)
+ERASE_TIMEOUT = timedelta(seconds=2)
 """The time that a request spends on erasing. The data is out of sight by then; the sweeper erases the
 rest."""
 _PAGE = 100
@@ -37,7 +37,7 @@ class Forgetting(Value):
     until: Time
 
 
-async def forget(runtime: Runtime, owner: str, within: timedelta = ERASE_WITHIN) -> Forgetting:
+async def forget(runtime: Runtime, owner: str, within: timedelta = ERASE_TIMEOUT) -> Forgetting:
     """Hide the owner's data from now on. Raises RetryableError (DatabaseWaking) if that is not certain yet:
     it will be done all the same."""
     until = runtime.clock.now()
@@ -93,8 +93,8 @@ async def _mark(runtime: Runtime, owner: str, until: datetime) -> list[ThreadHea
     while True:
         page = await runtime.journal.threads(owner, _PAGE, cursor)
         heads = [head for head in page.items if head.created_at <= until]
-        for at in range(0, len(heads), AT_ONCE):
-            some = heads[at : at + AT_ONCE]
+        for at in range(0, len(heads), BATCH_SIZE):
+            some = heads[at : at + BATCH_SIZE]
             await asyncio.gather(*(runtime.journal.mark_deleted(owner, h.id) for h in some))
         marked += heads
         cursor = page.next_cursor
@@ -104,15 +104,15 @@ async def _mark(runtime: Runtime, owner: str, until: datetime) -> list[ThreadHea
 
 async def _unmake(runtime: Runtime, owner: str, until: datetime) -> bool:
     """Remove the tombstones of threads that are erased. Return False if some are not yet."""
-    done, cursor = True, None
+    is_complete, cursor = True, None
     while True:
         page = await runtime.journal.deleted_threads(owner, _PAGE, cursor)
         for head in page.items:
             if head.created_at <= until:
-                done = await runtime.journal.remove_tombstone(owner, head.id) and done
+                is_complete = await runtime.journal.remove_tombstone(owner, head.id) and is_complete
         cursor = page.next_cursor
         if cursor is None:
-            return done
+            return is_complete
 
 
 async def _close_sockets(runtime: Runtime, owner: str) -> None:

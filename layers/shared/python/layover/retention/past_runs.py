@@ -42,8 +42,8 @@ async def past_run(runtime: Runtime, owner: str, run_id: str) -> Run | None:
     return _read(past, run_id)
 
 
-def _may_be_expired(runtime: Runtime, begun: datetime | None) -> bool:
-    return begun is None or begun + runtime.settings.run_retention <= runtime.clock.now()
+def _may_be_expired(runtime: Runtime, created_at: datetime | None) -> bool:
+    return created_at is None or created_at + runtime.settings.run_retention <= runtime.clock.now()
 
 
 def _read(past: PastRun, run_id: str) -> Run | None:
@@ -51,14 +51,14 @@ def _read(past: PastRun, run_id: str) -> Run | None:
     check_version("the trees of past runs", version, VERSION)
     if version < 1 or not past.messages:
         return None
-    given, *response = past.messages
+    input_message, *response = past.messages
     return Run.model_validate(
         {
             "id": run_id,
             "thread_id": past.thread_id,
             "text": last_text(tuple(response)),
             **past.tree["run"],
-            "input": given.model_dump(),
+            "input": input_message.model_dump(),
             "messages": [m.model_dump() for m in response],
         }
     )

@@ -24,7 +24,7 @@ from layover.errors import (
 from layover.files.uploads import take_files
 from layover.metering.quota import may_begin
 from layover.ports import Accepted, RequestKey, Runtime, StaleHead
-from layover.runs.cancel import END_TAKES_S, cancel
+from layover.runs.cancel import END_DURATION_S, cancel
 from layover.runs.read import Pace, snapshot_of
 from layover.runs.views import run_view
 from layover.threads.messages import live_messages
@@ -33,7 +33,7 @@ from layover.values.base import compact_json
 from layover.values.message import MAX_URL, FilePart, InputPart, Message, Role, TextPart
 from layover.values.runs.model_settings import RunChoice
 from layover.values.runs.run import (
-    INTERRUPTED_TOOLS_HAVE,
+    INTERRUPT_GRACE,
     RECORDS_SLACK,
     OnBusy,
     RunMeta,
@@ -48,10 +48,10 @@ MAX_INPUT = 1024 * 1024
 """Bytes of the input as JSON (docs/behaviour.md#run-input)."""
 KEY_LIFETIME = timedelta(hours=24)
 """Lifetime of an `Idempotency-Key`."""
-PATIENCE_S = 8.0
+ACCEPT_TIMEOUT_S = 8.0
 """Time limit of the retries while other writers move the thread's head."""
 _FIRST_PAUSE_S = 0.02
-_LONGEST_PAUSE_S = 0.5
+_MAX_PAUSE_S = 0.5
 _log = logging.getLogger("layover")
 
 
@@ -80,14 +80,14 @@ class StartRun:
     """The run's id, if a caller in this process has to know it first."""
 
 
-def keyed(key: str, thread_id: str, request: StartRun, now: datetime) -> RequestKey:
+def make_request_key(key: str, thread_id: str, request: StartRun, now: datetime) -> RequestKey:
     """Return an `Idempotency-Key` bound to its request: the thread and the whole body."""
-    named = request.parent_id is not ABSENT
+    has_parent = request.parent_id is not ABSENT
     facts = [
         thread_id,
         _plain(request.input),
-        named,
-        request.parent_id if named else None,
+        has_parent,
+        request.parent_id if has_parent else None,
         request.stream,
         request.on_busy.value,
         request.max_iterations,
@@ -141,7 +141,7 @@ async def _accept(
 ) -> tuple[Accepted, RunMeta]:
     run_id, message_id = request.run_id or runtime.ids.new("run"), runtime.ids.new("msg")
     known_parent = False
-    give_up = pace.now() + PATIENCE_S
+    give_up = pace.now() + ACCEPT_TIMEOUT_S
     for attempt in count():
         head = await head_of(runtime, owner, thread_id)
         if not known_parent:
@@ -156,7 +156,7 @@ async def _accept(
             if pace.now() >= give_up:
                 break
             # At random, so that requests that collided here do not collide again.
-            longest = min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2 ** min(attempt, 8))
+            longest = min(_MAX_PAUSE_S, _FIRST_PAUSE_S * 2 ** min(attempt, 8))
             await pace.sleep(random.uniform(0, longest))
         except (ThreadBusy, LimitReached):
             # The run that holds the thread may come from this very request, sent twice at once.
@@ -185,13 +185,13 @@ def _check_choice(runtime: Runtime, agent_name: str, choice: RunChoice) -> None:
     if not choice.names:
         return
     agent = runtime.agents().get(agent_name)
-    allowed = agent.overridable if agent else frozenset()
-    refused = [name for name in choice.names if name not in allowed]
-    if refused:
+    overridable = agent.overridable if agent else frozenset()
+    names = [name for name in choice.names if name not in overridable]
+    if names:
         why = "this agent does not let a run choose it"
         raise InvalidRequest(
-            f"{', '.join(refused)}: {why}",
-            [{"loc": ["body", name], "msg": why, "type": "not_overridable"} for name in refused],
+            f"{', '.join(names)}: {why}",
+            [{"loc": ["body", name], "msg": why, "type": "not_overridable"} for name in names],
         )
 
 
@@ -246,7 +246,7 @@ async def _start(runtime: Runtime, owner: str, meta: RunMeta) -> None:
 
 async def _interrupt(runtime: Runtime, owner: str, run_id: str) -> None:
     try:
-        has_s = INTERRUPTED_TOOLS_HAVE.total_seconds() + END_TAKES_S
+        has_s = INTERRUPT_GRACE.total_seconds() + END_DURATION_S
         await cancel(runtime, owner, run_id, holder_has_s=has_s)
     except RetryableError as error:
         # The new run is accepted and the flag is set: the process that drives the old one ends it.
@@ -262,14 +262,14 @@ async def _replay(runtime: Runtime, owner: str, request_key: RequestKey | None) 
     return await runtime.journal.find_request(owner, request_key, runtime.clock.now())
 
 
-def _content(given: str | Sequence[InputPart]) -> tuple[InputPart, ...]:
+def _content(content: str | Sequence[InputPart]) -> tuple[InputPart, ...]:
     """Return the parts of the input, cleaned and checked."""
-    if json_size(_plain(given)) > MAX_INPUT:
+    if json_size(_plain(content)) > MAX_INPUT:
         raise TooLarge(f"the input is larger than {MAX_INPUT} bytes of JSON")
-    if isinstance(given, str):
-        parts: list[InputPart] = [TextPart(text=sanitise(given))]
+    if isinstance(content, str):
+        parts: list[InputPart] = [TextPart(text=sanitise(content))]
     else:
-        parts = _PARTS.validate_python(sanitise(_plain(given)))
+        parts = _PARTS.validate_python(sanitise(_plain(content)))
     if not any(isinstance(p, FilePart) or (isinstance(p, TextPart) and p.text) for p in parts):
         # Data is for the application: a model never sees it.
         raise _invalid((), "the input has neither text nor a file", "empty")
@@ -282,8 +282,8 @@ def _content(given: str | Sequence[InputPart]) -> tuple[InputPart, ...]:
 _PARTS: TypeAdapter[list[InputPart]] = TypeAdapter(list[InputPart], config={"defer_build": True})
 
 
-def _plain(given: str | Sequence[InputPart]) -> Any:
-    return given if isinstance(given, str) else [p.model_dump(mode="python") for p in given]
+def _plain(content: str | Sequence[InputPart]) -> Any:
+    return content if isinstance(content, str) else [p.model_dump(mode="python") for p in content]
 
 
 def _check_file(index: int, part: FilePart) -> None:

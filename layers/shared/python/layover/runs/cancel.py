@@ -7,9 +7,9 @@ from datetime import timedelta
 from layover.context.frames import is_at_work
 from layover.declare.agent import Agent
 from layover.engine.hooks.at_end import (
-    CANCELLED_HOOKS_HAVE,
+    CANCEL_HOOKS_GRACE,
     has_at_end,
-    tell_cancelled,
+    run_cancel_hooks,
 )
 from layover.engine.progress import CANCELLED
 from layover.engine.state import RunState
@@ -18,16 +18,16 @@ from layover.ports import Runtime
 from layover.runs.finish import end_even_unsaved, last_events
 from layover.runs.load_turn import head_of
 from layover.values.runs.run import (
-    CANCELLED_TOOLS_HAVE,
+    CANCEL_GRACE,
     FinishReason,
     Outcome,
     RunMeta,
     Status,
 )
 
-END_TAKES_S = 0.2
+END_DURATION_S = 0.2
 """Seconds that the process at work on a run has to end it after its tools have had their time."""
-HOLDER_HAS_S = CANCELLED_TOOLS_HAVE.total_seconds() + END_TAKES_S
+HOLDER_HAS_S = CANCEL_GRACE.total_seconds() + END_DURATION_S
 """Seconds that this process has, from the request on, to see the flag (it polls every 0.5 s) and end the run.
 The rest of the 2 s is for an end by force."""
 SAVE_HAS_S = 0.5
@@ -50,13 +50,13 @@ async def cancel(
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> RunMeta:
     """End the run as cancelled; one that is over stays as it is. Raises NotFound. `holder_has_s`: after this
-    many seconds it ends by force; running tools have `END_TAKES_S` less. Hooks that are asked `at_end` have
+    many seconds it ends by force; running tools have `END_DURATION_S` less. Hooks that are asked `at_end` have
     their own time on top, in whichever process asks them. `asks_hooks`: this process has the user's code, and
     may ask them."""
     time = asyncio.get_running_loop().time
     give_up = time() + holder_has_s
-    tools_have = timedelta(seconds=max(0.0, holder_has_s - END_TAKES_S))
-    run = await runtime.journal.request_cancel(owner, run_id, tools_have)
+    grace = timedelta(seconds=max(0.0, holder_has_s - END_DURATION_S))
+    run = await runtime.journal.request_cancel(owner, run_id, grace)
     if run is None:
         raise NotFound("there is no such run", run_id=run_id)
     if run.status is Status.QUEUED:
@@ -64,7 +64,7 @@ async def cancel(
         run = await _now(runtime, run)
     agent = _agent_with_hooks(runtime, run) if asks_hooks else None
     if agent is not None and holder_has_s:
-        give_up += CANCELLED_HOOKS_HAVE.total_seconds()
+        give_up += CANCEL_HOOKS_GRACE.total_seconds()
     save_has_s = SAVE_HAS_S
     while (left := give_up - time()) > 0 and await _is_worked_on(runtime, run):
         save_has_s = FORCED_SAVE_HAS_S
@@ -120,7 +120,7 @@ async def _force(runtime: Runtime, run: RunMeta, save_has: timedelta, agent: Age
             head = await head_of(runtime, run)
             state = RunState(log.snapshot)
             if agent is not None:
-                await tell_cancelled(runtime, log, state, agent)
+                await run_cancel_hooks(runtime, log, state, agent)
             await end_even_unsaved(runtime, log, state, head, CANCELLED, within=save_has)
         except Fenced:
             # A decision came first, or another end: the next look shows which.

@@ -121,12 +121,12 @@ async def _end(
     saved = await save(turn_record(state, head, response, _run_over(state, outcome)))
     outcome = outcome.model_copy(update={"saved": saved})
     events = last_events(runtime, outcome, response)
-    ended = await log.end(outcome, *events, head=head, retention=retention)
+    end = await log.end(outcome, *events, head=head, retention=retention)
     for token in tokens:
         await wake(runtime, token, state.meta.id)
-    if ended.next_run is not None:
-        await start_execution(runtime, state.meta.owner, ended.next_run, 1)
-    return ended
+    if end.next_run is not None:
+        await start_execution(runtime, state.meta.owner, end.next_run, 1)
+    return end
 
 
 async def _close_open_calls(runtime: Runtime, log: RunLog, state: RunState) -> list[str]:
@@ -137,19 +137,25 @@ async def _close_open_calls(runtime: Runtime, log: RunLog, state: RunState) -> l
         return []
     now = runtime.clock.now()
     cut = Decision(kind=DecisionKind.CANCELLED, decided_by=SYSTEM, via=Via.SYSTEM, at=now)
-    decided: list[Event] = [ToolCallDecided.of(c, cut) for c in unfinished if c.undecided]
+    decision_events: list[Event] = [ToolCallDecided.of(c, cut) for c in unfinished if c.undecided]
     # The deepest first: a sub-agent's calls end before the call that it stands for.
-    closed = sorted((_cancelled(c, cut) for c in unfinished), key=lambda c: -c.key.count("/"))
-    for call in closed:
+    cancelled_calls = sorted(
+        (_cancelled(c, cut) for c in unfinished), key=lambda c: -c.key.count("/")
+    )
+    for call in cancelled_calls:
         state.update(call)
-    await log.cancel_calls(closed, *decided, *_closed_events(state, closed, now))
+    await log.cancel_calls(
+        cancelled_calls, *decision_events, *_closed_events(state, cancelled_calls, now)
+    )
     return [c.token for c in unfinished if c.token is not None]
 
 
-def _closed_events(state: RunState, closed: Sequence[CallRecord], now: datetime) -> list[Event]:
+def _closed_events(
+    state: RunState, cancelled_calls: Sequence[CallRecord], now: datetime
+) -> list[Event]:
     """Return the events that tell of every settled call: its end, and its message as it will be saved. A call
     for a larger budget has none: no model made it."""
-    frames = {path_of(c.key): state.frame_of(c.key) for c in closed}
+    frames = {path_of(c.key): state.frame_of(c.key) for c in cancelled_calls}
     messages = {
         part.tool_call_id: message
         for frame in frames.values()
@@ -158,12 +164,12 @@ def _closed_events(state: RunState, closed: Sequence[CallRecord], now: datetime)
         if isinstance(part, ToolResultPart)
     }
     events: list[Event] = []
-    for call in closed:
+    for call in cancelled_calls:
         if call.tool_name == BUDGET_TOOL:
             continue
         message = messages[call.tool_call_id]
-        told = MessageEvent(at=now, message=message, agent_path=call.agent_path)
-        events += [ToolExecutionEnd.of(call, now), told]
+        message_event = MessageEvent(at=now, message=message, agent_path=call.agent_path)
+        events += [ToolExecutionEnd.of(call, now), message_event]
     return events
 
 
@@ -172,9 +178,9 @@ def _cancelled(call: CallRecord, cut: Decision) -> CallRecord:
     sub-agent did what its own calls say."""
     child = call.child
     if child is not None:
-        text, ended = "was not finished", {"status": Status.CANCELLED, "ended_at": cut.at}
+        text, changes = "was not finished", {"status": Status.CANCELLED, "ended_at": cut.at}
         reason = {"finish_reason": FinishReason.CANCELLED}
-        child = child.model_copy(update={**ended, **reason})
+        child = child.model_copy(update={**changes, **reason})
     elif call.state is CallState.OPEN:
         text = "may or may not have taken effect"
     else:
@@ -205,11 +211,11 @@ async def wake(runtime: Runtime, token: str, run_id: str) -> bool:
 
 def _run_over(state: RunState, outcome: Outcome) -> Run:
     """Return the run as it will be read when it is over."""
-    told = ("status", "finish_reason", "output", "error", "usage", "model")
-    ended = {name: getattr(outcome, name) for name in told}
+    names = ("status", "finish_reason", "output", "error", "usage", "model")
+    changes = {name: getattr(outcome, name) for name in names}
     snapshot = state.snapshot()
     meta = snapshot.meta.model_copy(update={"status": outcome.status})
-    return run_view(snapshot.model_copy(update={"meta": meta})).model_copy(update=ended)
+    return run_view(snapshot.model_copy(update={"meta": meta})).model_copy(update=changes)
 
 
 def turn_record(

@@ -63,19 +63,19 @@ async def follow(
             delay = min(delay * _SLOWING, _LAST_DELAY_S)
 
 
-async def beating(
+async def with_heartbeat(
     pieces: AsyncGenerator[bytes, None], beat: bytes, pace: Pace | None = None
 ) -> AsyncGenerator[bytes, None]:
     """Yield the pieces, and `beat` after `HEARTBEAT_S` in which only empty ones came."""
     now = pace.now if pace else time.monotonic
-    sent = now()
+    last_sent_at = now()
     # Closed together with this generator: the garbage collector would give a place back too late.
     async with aclosing(pieces):
         async for piece in pieces:
             if piece:
-                sent = now()
-            elif now() - sent >= HEARTBEAT_S:
-                piece, sent = beat, now()
+                last_sent_at = now()
+            elif now() - last_sent_at >= HEARTBEAT_S:
+                piece, last_sent_at = beat, now()
             yield piece
 
 

@@ -58,7 +58,7 @@ async def head_of(runtime: Runtime, meta: RunMeta) -> ThreadHead:
     return head
 
 
-async def given_for(
+async def load_turn_input(
     runtime: Runtime, agent: Agent, head: ThreadHead, snapshot: RunSnapshot
 ) -> TurnInput:
     """Return the history and memory's additions. A run that has a step keeps the snapshot that it pinned
@@ -68,10 +68,10 @@ async def given_for(
     bounds = limits_of(runtime, agent)
     query = turn_query(runtime, agent, head, snapshot, pinned, bounds)
     if pinned is None:
-        wanted, usage = await recall_query(runtime, agent, snapshot.meta, as_of)
-        entries, spent = await turn_entries(runtime, agent, snapshot.meta, as_of, wanted)
-        found = {"recall": wanted, "entries": entries, "usage": usage + spent}
-        query = query.model_copy(update=found)
+        recall, usage = await recall_query(runtime, agent, snapshot.meta, as_of)
+        entries, spent = await turn_entries(runtime, agent, snapshot.meta, as_of, recall)
+        recall_fields = {"recall": recall, "entries": entries, "usage": usage + spent}
+        query = query.model_copy(update=recall_fields)
     context = await runtime.threads.open_turn(query)
     count_cut_entries(runtime, agent, context)
     count_cut_scope(runtime, agent, context)
@@ -81,11 +81,11 @@ async def given_for(
     if history is None:
         history = _history(agent, context, query)
     recalled = select_recalled(runtime, agent, context.recalled, history)
-    base = pinned or base_of(agent, context, recalled, as_of)
+    base = pinned or make_snapshot(agent, context, recalled, as_of)
     if pinned is None:
         about = run_context(agent, snapshot.meta, snapshot.meta.id, as_of, head.metadata)
-        given = {"instructions": await instructions_of(agent, about), "metadata": head.metadata}
-        base = base.model_copy(update=given)
+        changes = {"instructions": await instructions_of(agent, about), "metadata": head.metadata}
+        base = base.model_copy(update=changes)
     tools = built_in_tools(
         agent,
         runtime.memory,
@@ -94,8 +94,10 @@ async def given_for(
         next((n for n in base.notes if n.key == working_key(agent, head.id)), None),
         meter(runtime, head.owner, episodic_embedder(runtime, agent)),
     )
-    known = CompactionState(bounds, head, context.compacted or Compacted()) if bounds else None
-    return TurnInput(history, base, shown_of(base, context), tools, known)
+    compaction_state = (
+        CompactionState(bounds, head, context.compacted or Compacted()) if bounds else None
+    )
+    return TurnInput(history, base, render_memory(base, context), tools, compaction_state)
 
 
 def turn_query(
@@ -126,13 +128,13 @@ def turn_query(
 def _compaction(pinned: PromptSnapshot | None, bounds: Limits | None) -> CompactionQuery | None:
     """Return the query for the compaction. A generation that the run has pinned is shown to its end, even if
     the agent no longer compacts."""
-    shown = (pinned.generation or 0) if pinned else None
-    if bounds is None and not shown:
+    pinned_generation = (pinned.generation or 0) if pinned else None
+    if bounds is None and not pinned_generation:
         return None
-    return CompactionQuery(kind=bounds.kind if bounds else "observations", pinned=shown)
+    return CompactionQuery(kind=bounds.kind if bounds else "observations", pinned=pinned_generation)
 
 
-def base_of(
+def make_snapshot(
     agent: Agent, context: TurnContext, recalled: Sequence[Recalled], as_of: datetime
 ) -> PromptSnapshot:
     """Return the context that a run pins at its first step: every later rendering is the same."""
@@ -149,13 +151,13 @@ def base_of(
     )
 
 
-def shown_of(base: PromptSnapshot, context: TurnContext) -> RenderedMemory:
+def render_memory(base: PromptSnapshot, context: TurnContext) -> RenderedMemory:
     """Return the pinned context as text, less all that is deleted by now."""
-    gone = set(context.gone)
+    deleted_ids = set(context.gone)
     volatile = (
         base.volatile,
-        recalled_block([p.text for p in base.recalled if p.id not in gone]),
-        memory_block([p.text for p in base.entries if p.id not in gone]),
+        recalled_block([p.text for p in base.recalled if p.id not in deleted_ids]),
+        memory_block([p.text for p in base.entries if p.id not in deleted_ids]),
     )
     return RenderedMemory(
         system=system_blocks(without_deleted(n, context.notes) for n in base.notes),

@@ -29,17 +29,17 @@ async def place_to_wait(
 ) -> AsyncIterator[bool]:
     """Yield whether the request may wait, as long as it does. A user's polls and streams count together;
     those of all users by kind, because they occupy environments of different functions."""
-    settings, held = runtime.settings, list[Lease]()
+    settings, leases = runtime.settings, list[Lease]()
     until = runtime.clock.now() + lives
     lease = Lease(owner, LeaseKind.WAIT, secrets.token_hex(_ID_BYTES), until)
     everybodys = Lease(None, everybodys_kind, lease.id, until)
     try:
         yield (
-            await _taken(runtime, lease, settings.max_user_waits, held)
-            and await _taken(runtime, everybodys, settings.max_waits, held)
+            await _take_lease(runtime, lease, settings.max_user_waits, leases)
+            and await _take_lease(runtime, everybodys, settings.max_waits, leases)
         )
     finally:
-        for one in held:
+        for one in leases:
             await _release(runtime, one)
 
 
@@ -56,14 +56,14 @@ async def check_place_to_stream(runtime: Runtime, owner: str) -> None:
         raise LimitReached("too many streams are open", _PATIENCE)
 
 
-async def _taken(runtime: Runtime, lease: Lease, most: int, held: list[Lease]) -> bool:
+async def _take_lease(runtime: Runtime, lease: Lease, most: int, leases: list[Lease]) -> bool:
     try:
         if not await runtime.leases.take(lease, most, runtime.clock.now()):
             return False
     except RetryableError:
         # Many requests write the one item that counts for all users: enough of them wait already.
         return False
-    held.append(lease)
+    leases.append(lease)
     return True
 
 

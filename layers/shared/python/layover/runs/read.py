@@ -26,7 +26,7 @@ _FIRST_DELAY = 0.05
 _LAST_DELAY = 0.5
 MAX_SEQ = 900_000_000
 _CURSOR = "runs"
-_READ_AT_ONCE = 4
+_MAX_CONCURRENT_READS = 4
 """Runs of a page that are read at once: one may be many megabytes, and no page needs more."""
 
 T = TypeVar("T")
@@ -53,7 +53,7 @@ async def get(
     try:
         if wait > 0:
             await meta_of(runtime, owner, run_id)
-            await _until(runtime, owner, look, _settled, wait, pace or Pace())
+            await _until(runtime, owner, look, _is_settled, wait, pace or Pace())
         return run_view(await snapshot_of(runtime, owner, run_id))
     except NotFound:
         past = await past_run(runtime, owner, run_id)
@@ -99,10 +99,10 @@ async def list_runs(
     page = await runtime.journal.runs(owner, thread_id, limit, start)
     ids = list(page.items)
     views: list[Run] = []
-    for at in range(0, len(ids), _READ_AT_ONCE):
-        some = ids[at : at + _READ_AT_ONCE]
-        found = await asyncio.gather(*(runtime.journal.snapshot(owner, i) for i in some))
-        for view in (run_view(s) for s in found if s is not None):
+    for at in range(0, len(ids), _MAX_CONCURRENT_READS):
+        some = ids[at : at + _MAX_CONCURRENT_READS]
+        snapshots = await asyncio.gather(*(runtime.journal.snapshot(owner, i) for i in some))
+        for view in (run_view(s) for s in snapshots if s is not None):
             if not takes(view):
                 return await _shorter(runtime, owner, thread_id, ids.index(view.id), start, views)
             views.append(view)
@@ -115,8 +115,8 @@ async def _shorter(
     """Return the first `limit` runs and the cursor behind them. A run that began meanwhile is not among them:
     the run that it displaced comes with the next page."""
     page = await runtime.journal.runs(owner, thread_id, limit, start)
-    shown = set(page.items)
-    items = tuple(view for view in views if view.id in shown)
+    page_ids = set(page.items)
+    items = tuple(view for view in views if view.id in page_ids)
     return Page(items=items, next_cursor=encode_cursor(_CURSOR, page.next_cursor))
 
 
@@ -177,7 +177,7 @@ def _has_news(page: EventPage) -> bool:
     return bool(page.items) or page.done
 
 
-def _settled(meta: RunMeta | None) -> bool:
+def _is_settled(meta: RunMeta | None) -> bool:
     return meta is None or meta.shown_status is Status.SUSPENDED or meta.status.over
 
 
@@ -191,15 +191,15 @@ async def _until(
 ) -> T:
     """Return the first sufficient result of `look`, or its last one. A place is taken only if there is
     something to wait for; without a place, the first result is the answer."""
-    found = await look()
-    if wait <= 0 or enough(found):
-        return found
+    value = await look()
+    if wait <= 0 or enough(value):
+        return value
     async with place_to_wait(runtime, owner) as may_wait:
         # Looks every 50 ms, slowing to 500 ms.
         end = pace.now() + (min(wait, MAX_WAIT) if may_wait else 0)
         delay = _FIRST_DELAY
-        while not enough(found) and (left := end - pace.now()) > 0:
+        while not enough(value) and (left := end - pace.now()) > 0:
             await pace.sleep(min(delay, left))
             delay = min(delay * 1.3, _LAST_DELAY)
-            found = await look()
-        return found
+            value = await look()
+        return value

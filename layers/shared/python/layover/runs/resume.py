@@ -79,7 +79,7 @@ async def resume(runtime: Runtime, payload: ResumePayload) -> WaitingCall:
     log = await runtime.journal.attach(payload.owner, payload.run_id, payload.execution)
     call = log.snapshot.call(payload.call.key) if log else None
     if log is None or call is None:
-        return _done(payload.call)
+        return _as_done(payload.call)
     logs.name(thread_id=log.snapshot.meta.thread_id)
     try:
         if call.undecided:
@@ -91,7 +91,7 @@ async def resume(runtime: Runtime, payload: ResumePayload) -> WaitingCall:
         return await _settle(runtime, payload, log, call)
     except (Fenced, Stopped):
         logger.info("the call was settled elsewhere", extra={"run_id": payload.run_id})
-        return _done(payload.call)
+        return _as_done(payload.call)
 
 
 async def _wait_again(runtime: Runtime, payload: ResumePayload, call: CallRecord) -> WaitingCall:
@@ -104,20 +104,20 @@ async def _settle(
     runtime: Runtime, payload: ResumePayload, log: RunLog, call: CallRecord
 ) -> WaitingCall:
     if call.state is CallState.SETTLED:
-        return _done(_item(call))
+        return _as_done(_item(call))
     run = RunState(log.snapshot)
     run.update(call)
     try:
         agent = await agent_at(runtime, agent_of(runtime, run.meta), run, path_of(call.key))
     except RunFailed:
         # The turn that follows ends the run with this error; nothing can be settled without code.
-        return _done(_item(call))
+        return _as_done(_item(call))
     if agent is None:
         # The turn that follows tells the parent's model that its sub-agent is gone.
-        return _done(_item(call))
+        return _as_done(_item(call))
     if call.tool_name in agent.built_in_tools and not _is_declined(call):
         # The turn has these tools, with the embedder and the notes of the run's prompt; this process has not.
-        return _done(_item(call))
+        return _as_done(_item(call))
     state = run.frame_of(call.key)
     step = _step_of(state, call)
     stopping = Stopping(log, runtime.aborts)
@@ -128,14 +128,14 @@ async def _settle(
         runtime.clock,
         stopping,
         memory=runtime.memory,
-        belongings=RunFiles(runtime, state.meta, agent.name),
+        run_files=RunFiles(runtime, state.meta, agent.name),
         sub_agents=NestedRuns(runtime, state),
     )
     await supervise(log, calls.settle(step, call), stopping)
     settled = state.calls[call.key]
     if settled.undecided:
         return await _wait_again(runtime, payload, settled)
-    return _done(_item(settled))
+    return _as_done(_item(settled))
 
 
 def _is_declined(call: CallRecord) -> bool:
@@ -152,5 +152,5 @@ def _item(call: CallRecord) -> WaitingCall:
     return WaitingCall(key=call.key, attempt=call.attempt, timeout_s=1)
 
 
-def _done(item: WaitingCall) -> WaitingCall:
+def _as_done(item: WaitingCall) -> WaitingCall:
     return item.model_copy(update={"status": "done"})

@@ -10,8 +10,8 @@ from layover.approvals.token_answer import next_wait, record_answer
 from layover.approvals.waiting import waiting_call
 from layover.declare.agent import Agent
 from layover.engine.dependencies import with_deps
-from layover.engine.frames.tools import with_made_tools
-from layover.engine.hooks.at_end import tell_cancelled
+from layover.engine.frames.tools import with_run_tools
+from layover.engine.hooks.at_end import run_cancel_hooks
 from layover.engine.loop import Loop, failed
 from layover.engine.progress import Over, Suspended, Yielded
 from layover.engine.state import RunState
@@ -24,7 +24,7 @@ from layover.retention.rules import watch_thread
 from layover.retention.set_ttl import set_ttl
 from layover.runs.event_budget import BRANCH_EVENTS, PAUSE_EVENTS, room_for, start_successor
 from layover.runs.finish import end_run
-from layover.runs.load_turn import agent_of, given_for, head_of
+from layover.runs.load_turn import agent_of, head_of, load_turn_input
 from layover.runs.pending_saves import save_unsaved
 from layover.runs.resume import resume
 from layover.values.runs.payload import (
@@ -43,7 +43,7 @@ Answer = Mapping[str, Any]
 """The turn's answer to the state machine. `status`: suspended | yielded | compact | paused | over | left;
 `waiting`: the calls that wait; `next`: the transition to take; `call`: the call that waits, if it is the only
 one. Executions that began before `next` existed go by `status`."""
-_WAYS = {"yielded": "turn", "compact": "compact", "paused": "pause", "left": "done"}
+_NEXT_STATES = {"yielded": "turn", "compact": "compact", "paused": "pause", "left": "done"}
 
 
 async def turn(runtime: Runtime, payload: RunPayload, deadline: Deadline) -> Answer:
@@ -107,21 +107,21 @@ async def _turn(runtime: Runtime, payload: RunPayload, log: RunLog, deadline: De
     head = await head_of(runtime, meta)
     await save_unsaved(runtime, head)
     try:
-        await _may_begin(runtime, log)
+        await _check_may_start(runtime, log)
         agent = await with_deps(agent_of(runtime, meta), runtime.settings)
-        given = await given_for(runtime, agent, head, log.snapshot)
-        given = await with_made_tools(agent, RunState(log.snapshot), given)
+        turn_input = await load_turn_input(runtime, agent, head, log.snapshot)
+        turn_input = await with_run_tools(agent, RunState(log.snapshot), turn_input)
     except RunFailed as failure:
         return await _end(runtime, log, RunState(log.snapshot), head, failed(failure))
-    loop = Loop(runtime, log, agent, given, deadline)
+    loop = Loop(runtime, log, agent, turn_input, deadline)
     progress = await loop.advance()
     if isinstance(progress, Suspended):
         return await _suspended(runtime, payload, progress)
     if isinstance(progress, Over):
-        state = await _at_the_end(runtime, loop, progress)
+        state = await _reread_cancelled(runtime, loop, progress)
         if progress.status is Status.CANCELLED:
-            await tell_cancelled(runtime, log, state, agent)
-        await remember_turn(runtime, agent, state, progress, given.history)
+            await run_cancel_hooks(runtime, log, state, agent)
+        await remember_turn(runtime, agent, state, progress, turn_input.history)
         return await _end(runtime, log, state, head, progress)
     return await _yielded(runtime, payload, meta, progress)
 
@@ -131,35 +131,35 @@ async def _end(
 ) -> Answer:
     """End the run. If no work follows, its records may expire from here on."""
     meta = log.snapshot.meta
-    work, retention = _what_follows(runtime, meta.agent, over.status, head), None
+    work, retention = _memory_work_after(runtime, meta.agent, over.status, head), None
     if work is MemoryWork.NOTHING:
         # Before the end: nothing looks at the run after it. A look that comes too early is put off.
         await watch_thread(runtime, meta.owner, meta.thread_id)
         retention = runtime.settings.run_retention
-    ended = await end_run(runtime, log, state, head, over, retention)
-    changes = {"status": over.status, "updated_at": ended.at, "sockets": ended.sockets}
-    if work is MemoryWork.NOTHING and not ended.retired:
-        await _retire(runtime, meta.model_copy(update=changes))
+    end = await end_run(runtime, log, state, head, over, retention)
+    changes = {"status": over.status, "updated_at": end.at, "sockets": end.sockets}
+    if work is MemoryWork.NOTHING and not end.retired:
+        await _set_ttl(runtime, meta.model_copy(update=changes))
     return _answer("over", memory=work)
 
 
 async def _over(runtime: Runtime, run: RunMeta, head: ThreadHead | None) -> Answer:
     """Answer for a run that was over already: its memory work, or its retirement, may be left to do."""
-    work = _what_follows(runtime, run.agent, run.status, head)
+    work = _memory_work_after(runtime, run.agent, run.status, head)
     if work is MemoryWork.NOTHING and run.saved:
         await watch_thread(runtime, run.owner, run.thread_id)
-        await _retire(runtime, run)
+        await _set_ttl(runtime, run)
     return _answer("over", memory=work)
 
 
-async def _retire(runtime: Runtime, run: RunMeta) -> None:
+async def _set_ttl(runtime: Runtime, run: RunMeta) -> None:
     """Give the records their time to live: no work follows, except the sweeper's if a socket still
     follows."""
     if not run.sockets:
         await set_ttl(runtime, run)
 
 
-def _what_follows(
+def _memory_work_after(
     runtime: Runtime, agent_name: str, status: Status, head: ThreadHead | None
 ) -> MemoryWork:
     try:
@@ -185,7 +185,7 @@ def _memory_work(runtime: Runtime, agent: Agent, status: Status, *, titled: bool
     return MemoryWork.LEARN if learns else MemoryWork.NOTHING
 
 
-async def _at_the_end(runtime: Runtime, loop: Loop, over: Over) -> RunState:
+async def _reread_cancelled(runtime: Runtime, loop: Loop, over: Over) -> RunState:
     """Return the run as it is to end. The journal may have a fact of which the loop was stopped before it
     knew, if a cancel met the fact's write: so the journal is read again."""
     if over.status is not Status.CANCELLED:
@@ -197,7 +197,7 @@ async def _at_the_end(runtime: Runtime, loop: Loop, over: Over) -> RunState:
     return loop.with_unbegun(snapshot)
 
 
-async def _may_begin(runtime: Runtime, log: RunLog) -> None:
+async def _check_may_start(runtime: Runtime, log: RunLog) -> None:
     """Raise RunFailed if the run may not begin, or go on. A queued run was accepted when its user's day had
     room. A run whose records have expired while it stood still does not go on: some are gone."""
     meta = log.snapshot.meta
@@ -206,9 +206,9 @@ async def _may_begin(runtime: Runtime, log: RunLog) -> None:
         raise RunFailed("records of the run have expired", type="RecordsExpired", run_id=meta.id)
     if log.snapshot.steps:
         return
-    reached = await find_reached_limit(runtime, log.snapshot.meta.owner)
-    if reached is not None:
-        raise RunFailed(reached, type="LimitReached", run_id=log.snapshot.meta.id)
+    limit = await find_reached_limit(runtime, log.snapshot.meta.owner)
+    if limit is not None:
+        raise RunFailed(limit, type="LimitReached", run_id=log.snapshot.meta.id)
 
 
 async def _suspended(runtime: Runtime, payload: RunPayload, how: Suspended) -> Answer:
@@ -239,7 +239,7 @@ def _answer(
     elif status == "suspended":
         way = "await_all" if alone is None else "rest" if alone.pause_s else "await"
     else:
-        way = _WAYS[status]
+        way = _NEXT_STATES[status]
     items = [item.model_dump() for item in waiting]
     call = items[0] if alone else None
     return {"status": status, "waiting": items, "call": call, "next": way}

@@ -111,12 +111,12 @@ def pending_calls(snapshot: RunSnapshot) -> tuple[Pending, ...]:
 
 def _in_order(snapshot: RunSnapshot, calls: Mapping[str, CallRecord], path: str) -> list[str]:
     """Return the keys of the calls with a record: a sub-agent's calls behind the call that it stands for."""
-    found: list[str] = []
+    ordered: list[str] = []
     for call in calls_at(steps_at(snapshot.steps, path), calls):
-        found.append(call.key)
+        ordered.append(call.key)
         if call.child is not None:
-            found += _in_order(snapshot, calls, keys.child_path(call.key))
-    return found
+            ordered += _in_order(snapshot, calls, keys.child_path(call.key))
+    return ordered
 
 
 def unexecuted_calls(snapshot: RunSnapshot) -> tuple[UnexecutedCall, ...]:
@@ -130,12 +130,12 @@ def _unexecuted(
 ) -> tuple[UnexecutedCall, ...]:
     if not steps:
         return ()
-    begun = {key for key, c in calls.items() if c.state is not CallState.PLANNED}
-    asked = _asked(steps[-1])
+    started_keys = {key for key, c in calls.items() if c.state is not CallState.PLANNED}
+    tool_calls = _tool_calls_of(steps[-1])
     return tuple(
         UnexecutedCall(tool_call_id=p.tool_call_id, tool_name=p.tool_name, args=p.args)
         for slot, key in zip(steps[-1].slots, _call_keys(steps[-1]), strict=True)
-        if key not in begun and (p := asked.get(slot.tool_call_id))
+        if key not in started_keys and (p := tool_calls.get(slot.tool_call_id))
     )
 
 
@@ -159,7 +159,7 @@ def _call_keys(step: StepRecord) -> list[str]:
     return [keys.call_key(step.key, slot.tool_call_id) for slot in step.slots]
 
 
-def _asked(step: StepRecord) -> Mapping[str, ToolCallPart]:
+def _tool_calls_of(step: StepRecord) -> Mapping[str, ToolCallPart]:
     return {part.tool_call_id: part for part in step.message.tool_calls}
 
 

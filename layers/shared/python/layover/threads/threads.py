@@ -23,7 +23,7 @@ MAX_METADATA = 64 * 1024
 _CURSOR = "threads"
 _LOOK_UP_S = 2
 """Seconds for the database, which may be asleep; the next listing tries again."""
-ERASE_WITHIN = timedelta(seconds=2)
+ERASE_TIMEOUT = timedelta(seconds=2)
 """The time that a request erases at most: the sweeper erases the rest."""
 _log = logging.getLogger("layover")
 
@@ -119,7 +119,7 @@ async def delete(
     thread_id: str,
     *,
     forget_profile: bool = False,
-    within: timedelta = ERASE_WITHIN,
+    within: timedelta = ERASE_TIMEOUT,
 ) -> None:
     """Delete the thread: from now on its owner cannot see it, and its run is cancelled. Raises NotFound.
 

@@ -6,14 +6,19 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from layover.adapters.models.faults import ProviderFault, disconnected, from_status, invalid
+from layover.adapters.models.faults import (
+    ProviderFault,
+    from_status,
+    invalid,
+    make_disconnect_fault,
+)
 from layover.adapters.models.retrying import Sleep, retrying
 from layover.errors import ConfigurationError, ModelError
 from layover.values.deployment.providers import BEDROCK_PREFIX, TITAN, is_titan
 from layover.values.prompt import Embedded
-from layover.values.runs.usage import Usage, tokens_said
+from layover.values.runs.usage import Usage, parse_tokens
 
-AT_ONCE = 4
+MAX_CONCURRENT = 4
 """Requests: the threads are those of the journal and the store, too."""
 MAX_CHARACTERS = 50_000
 """Titan's own limit for a text; the rest is not read."""
@@ -37,7 +42,7 @@ class BedrockEmbedder:
 
     async def embed(self, texts: Sequence[str]) -> Embedded:
         """One vector a text, in order. Raises ModelError; then the other requests are given up."""
-        limit = asyncio.Semaphore(AT_ONCE)
+        limit = asyncio.Semaphore(MAX_CONCURRENT)
         try:
             async with asyncio.TaskGroup() as group:
                 tasks = [group.create_task(self._one(text, limit)) for text in texts]
@@ -87,8 +92,8 @@ def _unanswered(error: Exception) -> ProviderFault:
 
     if isinstance(error, exceptions.HTTPClientError | exceptions.ConnectionError):
         late = exceptions.ConnectTimeoutError | exceptions.ReadTimeoutError
-        return disconnected(error, timeout=isinstance(error, late))
-    return ProviderFault(ModelError(str(error), type=type(error).__name__), passing=False)
+        return make_disconnect_fault(error, timeout=isinstance(error, late))
+    return ProviderFault(ModelError(str(error), type=type(error).__name__), is_transient=False)
 
 
 def _read(text: bytes) -> tuple[list[float], Usage]:
@@ -97,7 +102,7 @@ def _read(text: bytes) -> tuple[list[float], Usage]:
         vector = [float(x) for x in answer["embedding"]]
     except (KeyError, TypeError, ValueError) as error:
         raise invalid("The embedder's answer has no vector") from error
-    return vector, Usage(input_tokens=tokens_said(answer.get("inputTextTokenCount")))
+    return vector, Usage(input_tokens=parse_tokens(answer.get("inputTextTokenCount")))
 
 
 async def _ignore(fault: ProviderFault) -> None:

@@ -11,7 +11,7 @@ from layover.adapters.models.faults import ProviderFault, invalid
 from layover.adapters.models.openai_chat import OPENAI_BASE_URL
 from layover.adapters.models.retrying import Sleep, retrying
 from layover.values.prompt import Embedded
-from layover.values.runs.usage import Usage, tokens_said
+from layover.values.runs.usage import Usage, parse_tokens
 
 PREFIX = "openai/"
 PATH = "/embeddings"
@@ -101,7 +101,7 @@ def _usage(answer: Any) -> Usage:
     """The provider's count; some do not give one."""
     usage = answer.get("usage")
     tokens = usage.get("prompt_tokens") if isinstance(usage, dict) else None
-    return Usage(input_tokens=tokens_said(tokens))
+    return Usage(input_tokens=parse_tokens(tokens))
 
 
 async def _ignore(fault: ProviderFault) -> None:

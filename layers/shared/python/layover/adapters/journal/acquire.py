@@ -72,19 +72,19 @@ class Acquisition:
         counts = {"epoch": 1, "attempts": 1, "history": TURN_EVENTS}
         new = all_of(*parts, Differs("taker", taker))
         try:
-            taken = await self._table.write(Update(pk, META, set=changes, add=counts, when=new))
+            meta_item = await self._table.write(Update(pk, META, set=changes, add=counts, when=new))
         except ConditionFailed as failure:
-            taken = failure.old
-            if taken is None or taken.get("taker") != taker:
+            meta_item = failure.old
+            if meta_item is None or meta_item.get("taker") != taker:
                 raise
-        assert taken is not None
+        assert meta_item is not None
         # A run's first writer finds no step and no event: no writer came before it.
-        first = taken["epoch"] == 1
+        first = meta_item["epoch"] == 1
         items = [] if first else await self._read.records(pk)
-        given = next((item for item in items if item["sk"] == INPUT), None)
-        meta = await self._read.meta(owner, taken, given)
+        input_item = next((item for item in items if item["sk"] == INPUT), None)
+        meta = await self._read.meta(owner, meta_item, input_item)
         if meta.has_to_keep_records(self._clock.now()):
-            kept = await keep_records(self._table, pk)
-            meta = meta.model_copy(update={"records_kept": kept})
+            is_permanent = await keep_records(self._table, pk)
+            meta = meta.model_copy(update={"records_kept": is_permanent})
         steps = [item for item in items if item["sk"] not in (INPUT, META)]
         return self._log_of(await self._read.snapshot(meta, steps), 1 if first else None)

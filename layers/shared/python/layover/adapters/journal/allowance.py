@@ -27,7 +27,7 @@ from layover.values.runs.usage import Usage
 
 SEEN_AFTER = timedelta(seconds=5)
 """The longest time for which one read of the switch is reused. Every model call asks for it."""
-KEPT = timedelta(days=2)
+RETENTION = timedelta(days=2)
 """A day's counters stay this long after the day begins; DynamoDB's TTL then removes them."""
 HELD = timedelta(minutes=15)
 """The time until a step's reservation lapses if its process dies: no function lives longer."""
@@ -53,7 +53,7 @@ class TableAllowance:
         self._table = table
         self._clock = clock
         self._noted: Counter[tuple[str, datetime, str]] = Counter()
-        self._seen: tuple[datetime, bool] | None = None
+        self._switch_reading: tuple[datetime, bool] | None = None
 
     def note(self, owner: str, usage: Usage) -> None:
         """See `ports.Allowance`. Money is counted in millionths of a dollar, rounded up."""
@@ -82,7 +82,7 @@ class TableAllowance:
             if day.held is not None and (day.largest is None or limits.are_reached(day.with_held)):
                 return Reservation.BUSY
             try:
-                await self._table.write(day.reservation(pk, need, self._today() + KEPT))
+                await self._table.write(day.reservation(pk, need, self._today() + RETENTION))
                 return Reservation.GRANTED
             except ConditionFailed:
                 continue
@@ -93,10 +93,10 @@ class TableAllowance:
         if not self._counts:
             return
         day = self._today()
-        taken = dict(self._take(owner, day))
-        done = None if not any(taken.values()) else f"{taken['tokens']}:{taken['cost']}"
-        changes = {_HOLD + run_id: None, _DONE + run_id: done}
-        await self._write(owner, day, taken, changes)
+        counts = dict(self._take(owner, day))
+        last_step = None if not any(counts.values()) else f"{counts['tokens']}:{counts['cost']}"
+        changes = {_HOLD + run_id: None, _DONE + run_id: last_step}
+        await self._write(owner, day, counts, changes)
 
     async def admit(self, owner: str, per_minute: int) -> timedelta | None:
         """See `ports.Allowance`. Minutes are those of the clock."""
@@ -104,7 +104,7 @@ class TableAllowance:
         minute = now.replace(second=0, microsecond=0)
         after = minute + timedelta(minutes=1)
         fits = any_of(Missing("runs"), Below("runs", per_minute))
-        expires = int((after + KEPT).timestamp())
+        expires = int((after + RETENTION).timestamp())
         counts = Update(
             Keys(owner).minute(minute), RATE, set={"expires": expires}, add={"runs": 1}, when=fits
         )
@@ -122,9 +122,9 @@ class TableAllowance:
     async def stopped(self) -> bool:
         """See `ports.Allowance`. The switch is on if the item exists, whatever is in it."""
         now = self._clock.now()
-        if self._seen is None or not now - SEEN_AFTER < self._seen[0] <= now:
-            self._seen = now, await self._table.get(SWITCH, SWITCH) is not None
-        return self._seen[1]
+        if self._switch_reading is None or not now - SEEN_AFTER < self._switch_reading[0] <= now:
+            self._switch_reading = now, await self._table.get(SWITCH, SWITCH) is not None
+        return self._switch_reading[1]
 
     def _today(self) -> datetime:
         return self._clock.now().replace(hour=0, minute=0, second=0, microsecond=0)
@@ -133,13 +133,13 @@ class TableAllowance:
         self,
         owner: str,
         day: datetime,
-        taken: dict[str, int],
+        counts: dict[str, int],
         changes: dict[str, Any] | None = None,
     ) -> None:
         try:
-            await self._table.write(_addition(owner, day, taken, changes))
+            await self._table.write(_addition(owner, day, counts, changes))
         except RetryableError as error:
-            self._noted.update({(owner, day, name): n for name, n in taken.items()})
+            self._noted.update({(owner, day, name): n for name, n in counts.items()})
             _log.warning("a day's use is written later", extra={"cause": str(error)})
 
     def _take(self, owner: str, day: datetime) -> Iterator[tuple[str, int]]:
@@ -158,17 +158,17 @@ class _Day:
         self._done = [_pair(v) for n, v in item.items() if n.startswith(_DONE)]
         others = {n: v for n, v in item.items() if n.startswith(_HOLD) and n != _HOLD + run_id}
         self._lost = {n for n, v in others.items() if int(v.split(":")[2]) <= now.timestamp()}
-        held = [_pair(v) for n, v in others.items() if n not in self._lost]
+        reservations = [_pair(v) for n, v in others.items() if n not in self._lost]
         self.spent = _use(int(item.get("tokens", 0)), int(item.get("cost", 0)))
-        self.held = _sum(held) if held else None
+        self.held = _sum(reservations) if reservations else None
         """The room that the steps of other runs hold; None if there is none."""
         self.with_held = _add(self.spent, self.held or DayUse())
 
     @property
     def largest(self) -> tuple[int, int] | None:
         """Tokens and millionths of a dollar of the day's largest steps; None if it has none yet."""
-        known = [_pair(str(self._item["largest"]))] if "largest" in self._item else []
-        pairs = [*known, *self._done]
+        largest = [_pair(str(self._item["largest"]))] if "largest" in self._item else []
+        pairs = [*largest, *self._done]
         return (max(p[0] for p in pairs), max(p[1] for p in pairs)) if pairs else None
 
     def reservation(self, pk: str, need: DayUse, expires: datetime) -> Update:
@@ -177,18 +177,24 @@ class _Day:
         tokens, cost = self.largest or (0, 0)
         hold = (max(tokens, need.tokens), max(cost, math.ceil(need.cost_usd * _MILLIONTHS)))
         until = int((self._now + HELD).timestamp())
-        gone = {
+        expired = {
             n: None for n in (*self._item, *self._lost) if n.startswith(_DONE) or n in self._lost
         }
-        known = {} if self.largest is None else {"largest": f"{tokens}:{cost}"}
-        changes = {_HOLD + self._run_id: f"{hold[0]}:{hold[1]}:{until}", **gone, **known}
-        seen = all_of(*(same(name, self._item.get(name)) for name in ("version", "tokens", "cost")))
+        largest_fields = {} if self.largest is None else {"largest": f"{tokens}:{cost}"}
+        changes = {
+            _HOLD + self._run_id: f"{hold[0]}:{hold[1]}:{until}",
+            **expired,
+            **largest_fields,
+        }
+        unchanged = all_of(
+            *(same(name, self._item.get(name)) for name in ("version", "tokens", "cost"))
+        )
         return Update(
             pk,
             SPENT,
             set={"expires": int(expires.timestamp()), **changes},
             add={"version": 1},
-            when=seen,
+            when=unchanged,
         )
 
 
@@ -212,5 +218,5 @@ def _add(one: DayUse, other: DayUse) -> DayUse:
 def _addition(
     owner: str, day: datetime, counts: dict[str, int], changes: dict[str, Any] | None = None
 ) -> Update:
-    changed = {"expires": int((day + KEPT).timestamp()), **(changes or {})}
+    changed = {"expires": int((day + RETENTION).timestamp()), **(changes or {})}
     return Update(Keys(owner).day(day), SPENT, set=changed, add=counts)

@@ -21,18 +21,18 @@ _PREFIX = f"{AUDIT}#"
 class Audit:
     """Rows of the audit. `kept`: the life of a row."""
 
-    def __init__(self, table: Table, clock: Clock, kept: timedelta) -> None:
+    def __init__(self, table: Table, clock: Clock, retention: timedelta) -> None:
         self._table = table
         self._clock = clock
-        self._kept = kept
+        self._retention = retention
         self._marks = Marks(table, clock)
 
     async def put(self, row: AuditRow) -> Put:
         """Mark the row's day, and return the write that adds the row to a transaction."""
         at = rfc3339(row.decided_at)
         day = at[:10]
-        await self._marks.put(AUDIT, day, self._kept)
-        expires = int((row.decided_at + self._kept).timestamp())
+        await self._marks.put(AUDIT, day, self._retention)
+        expires = int((row.decided_at + self._retention).timestamp())
         sk = audit_key(at, row.run_id, secrets.token_hex(8))
         item = {"row": row.model_dump_json(), "expires": expires}
         return Put(audit_partition(day, row.run_id), sk, item)
@@ -49,25 +49,27 @@ class Audit:
         first = cursor.removeprefix(_PREFIX)[:10] if cursor else ""
         low = max(first, since.isoformat() if since else "")
         days = await self._marks.names(AUDIT, low, until.isoformat() if until else _END)
-        found: list[tuple[str, str]] = []
+        keyed_rows: list[tuple[str, str]] = []
         for day in days:
-            found += await self._day(day, cursor or "", limit + 1 - len(found))
-            if len(found) > limit:
+            keyed_rows += await self._day(day, cursor or "", limit + 1 - len(keyed_rows))
+            if len(keyed_rows) > limit:
                 break
-        rows = tuple(AuditRow.model_validate_json(text) for _, text in found[:limit])
-        return Page(items=rows, next_cursor=found[limit - 1][0] if len(found) > limit else None)
+        rows = tuple(AuditRow.model_validate_json(text) for _, text in keyed_rows[:limit])
+        return Page(
+            items=rows, next_cursor=keyed_rows[limit - 1][0] if len(keyed_rows) > limit else None
+        )
 
     async def _day(self, day: str, after: str, limit: int) -> list[tuple[str, str]]:
         """Return sort keys and texts behind `after`. Expired rows are left out: deletion by TTL is late."""
         now = int(self._clock.now().timestamp())
         partitions = audit_partitions(day)
-        low, found = after + " " if after else _PREFIX, []
+        low, rows = after + " " if after else _PREFIX, []
         while True:
             pages = await asyncio.gather(
                 *(self._table.query(p, low, _PREFIX + _END, limit=limit) for p in partitions)
             )
             items = sorted((i for page in pages for i in page), key=lambda i: str(i["sk"]))[:limit]
-            found += [(str(i["sk"]), str(i["row"])) for i in items if i["expires"] > now]
-            if len(items) < limit or len(found) >= limit:
-                return found[:limit]
+            rows += [(str(i["sk"]), str(i["row"])) for i in items if i["expires"] > now]
+            if len(items) < limit or len(rows) >= limit:
+                return rows[:limit]
             low = str(items[-1]["sk"]) + " "

@@ -58,7 +58,7 @@ class Decisions:
         settles = Update(
             keys.run(run.id),
             call.key,
-            set={"decision": packed, **left, **await self._voted(folder, call, votes)},
+            set={"decision": packed, **left, **await self._write_vote(folder, call, votes)},
             when=_waits(call) if votes is None else _waits_as_voted(call),
         )
         meta = Update(
@@ -73,7 +73,7 @@ class Decisions:
         try:
             await self._write(run, [settles, meta, row], events)
         except TransactionFailed as failure:
-            raise _refused(run, call, failure) from failure
+            raise _refusal_of(run, call, failure) from failure
 
     async def vote(
         self,
@@ -88,7 +88,7 @@ class Decisions:
         counts = Update(
             keys.run(run.id),
             call.key,
-            set=await self._voted(keys.bodies(run.thread_id, run.id), call, votes),
+            set=await self._write_vote(keys.bodies(run.thread_id, run.id), call, votes),
             when=_waits_as_voted(call),
         )
         running = Equals("status", Status.RUNNING.value)
@@ -97,9 +97,9 @@ class Decisions:
         try:
             await self._write(run, [counts, meta, row], events)
         except TransactionFailed as failure:
-            raise _refused(run, call, failure) from failure
+            raise _refusal_of(run, call, failure) from failure
 
-    async def _voted(
+    async def _write_vote(
         self, folder: str, call: CallRecord, votes: Sequence[Vote] | None
     ) -> dict[str, Any]:
         if votes is None:
@@ -114,19 +114,19 @@ class Decisions:
         log = EventLog(self._table, self._bodies, keys, run.id, folder)
         body = await log.body(list(events))
         while True:
-            next_seq, closed = await log.tail()
-            if closed:
+            next_seq, is_closed = await log.tail()
+            if is_closed:
                 raise DecisionAlreadyMade("the run is over", run_id=run.id)
             try:
                 # A batch without events would take the seq of the next batch for ever.
-                told = [log.batch(body, next_seq)] if events else []
-                return await self._table.transact([*facts, *told], secrets.token_hex(16))
+                log_actions = [log.batch(body, next_seq)] if events else []
+                return await self._table.transact([*facts, *log_actions], secrets.token_hex(16))
             except TransactionFailed as failure:
                 if set(failure.failed) != {len(facts)}:
                     raise
 
 
-def _refused(run: RunMeta, call: CallRecord, failure: TransactionFailed) -> Exception:
+def _refusal_of(run: RunMeta, call: CallRecord, failure: TransactionFailed) -> Exception:
     """Return the error to raise: StaleVotes if only votes (and their events) came in between."""
     old = failure.failed.get(_CALL)
     if _META not in failure.failed and old is not None and "decision" not in old:

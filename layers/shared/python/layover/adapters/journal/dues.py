@@ -53,17 +53,17 @@ class TableDues:
     async def overdue(self, until: datetime, limit: int) -> list[Due]:
         """See `ports.Dues`."""
         keys = await self._table.due(DUE, rfc3339(until), limit)
-        found = [await self._table.get(pk, sk) for pk, sk in keys]
-        return [_due(item) for item in found if item is not None]
+        items = [await self._table.get(pk, sk) for pk, sk in keys]
+        return [_due(item) for item in items if item is not None]
 
     async def dues(self, owner: str) -> list[Due]:
         """See `ports.Dues`."""
-        found: list[Item] = []
+        due_items: list[Item] = []
         low, high = DUE_PREFIX, f"{DUE_PREFIX}~"
         while items := await self._table.query(Keys(owner).partition, low, high, limit=_PAGE):
-            found += items
+            due_items += items
             low = items[-1]["sk"] + " "
-        return [_due(item) for item in found]
+        return [_due(item) for item in due_items]
 
     async def reschedule(self, due: Due, at: datetime) -> None:
         """See `ports.Dues`. A time that was requested meanwhile stays."""

@@ -41,15 +41,15 @@ class Erasure:
     async def _erase_runs(self, keys: Keys, thread_id: str) -> None:
         after: str | None = None
         while True:
-            found = await self._table.query_index(
+            page = await self._table.query_index(
                 keys.partition, f"R#{thread_id}#", limit=_PAGE, forward=True, after=after
             )
-            for item in found:
+            for item in page:
                 await self._erase_run(keys, thread_id, item["id"])
-            if len(found) < _PAGE:
+            if len(page) < _PAGE:
                 return
             # The index is eventually consistent: runs that were just deleted may still be in it.
-            after = found[-1]["gsi1sk"]
+            after = page[-1]["gsi1sk"]
 
     async def erase_late(self, keys: Keys, thread_id: str) -> None:
         """Delete each erased run once more, and its mark. Deltas and objects in S3 are written without a look
@@ -77,7 +77,7 @@ class Erasure:
         The items tell, not S3, where a list costs as much as eight writes: an object that was put there for a
         record that was never written goes with its thread."""
         pk, low = keys.run(run_id), _LOWEST
-        thread_id, spilled = None, False
+        thread_id, has_objects = None, False
         while items := await self._table.query(pk, low, _HIGHEST, limit=_PAGE):
             late = (i for i in items if i["sk"] != META and not is_near(i.get("expires"), expires))
             rest = [i["sk"] for i in late]
@@ -85,14 +85,14 @@ class Erasure:
             if any(i.get("pointed") for i in items):
                 await self._expire(pointer_partition(run_id), POINTER, {"expires": expires})
             thread_id = next((i["thread_id"] for i in items if i["sk"] == META), thread_id)
-            spilled = spilled or any(map(is_in_s3, items))
+            has_objects = has_objects or any(map(is_in_s3, items))
             low = items[-1]["sk"] + " "
-        return thread_id if spilled else None
+        return thread_id if has_objects else None
 
     async def set_ttl(self, keys: Keys, run_id: str, expires: int) -> None:
         """Set META's time to live, and take the run off the watch with it."""
-        gone = {"expires": expires, "gsi2pk": None, "gsi2sk": None}
-        await self._expire(keys.run(run_id), META, gone)
+        expiry = {"expires": expires, "gsi2pk": None, "gsi2sk": None}
+        await self._expire(keys.run(run_id), META, expiry)
 
     async def _expire(self, pk: str, sk: str, changes: dict[str, int | None]) -> None:
         with suppress(ConditionFailed):

@@ -64,11 +64,11 @@ class ThreadRecords:
 
     async def page(self, owner: str, limit: int, cursor: str | None) -> Page[ThreadHead]:
         """Return a page of heads, the newest change first."""
-        found = await self._table.query_index(
+        page = await self._table.query_index(
             Keys(owner).partition, _THREADS, limit=limit + 1, forward=False, after=cursor
         )
-        more = found[limit - 1]["gsi1sk"] if len(found) > limit else None
-        return Page(items=tuple(_listed(owner, i) for i in found[:limit]), next_cursor=more)
+        more = page[limit - 1]["gsi1sk"] if len(page) > limit else None
+        return Page(items=tuple(_listed(owner, i) for i in page[:limit]), next_cursor=more)
 
     async def has_all(self, owner: str) -> bool:
         """Return whether the journal has all of the owner's heads, made here or restored."""
@@ -140,17 +140,17 @@ class ThreadRecords:
 
     async def deleted_threads(self, owner: str, limit: int, cursor: str | None) -> Page[ThreadHead]:
         """Return a page of deleted threads, in the order of their ids."""
-        found = await self._table.query_index(
+        page = await self._table.query_index(
             Keys(owner).partition, _TOMBS, limit=limit + 1, forward=True, after=cursor
         )
-        more = found[limit - 1]["gsi1sk"] if len(found) > limit else None
-        return Page(items=tuple(_listed(owner, i) for i in found[:limit]), next_cursor=more)
+        more = page[limit - 1]["gsi1sk"] if len(page) > limit else None
+        return Page(items=tuple(_listed(owner, i) for i in page[:limit]), next_cursor=more)
 
     async def remove_tombstone(self, owner: str, thread_id: str) -> bool:
         """Remove a tombstone that is no longer watched. Return False if it still is."""
-        done = all_of(Exists("deleted"), Missing("gsi2sk"))
+        erased = all_of(Exists("deleted"), Missing("gsi2sk"))
         try:
-            await self._table.write(Delete(Keys(owner).thread(thread_id), HEAD, when=done))
+            await self._table.write(Delete(Keys(owner).thread(thread_id), HEAD, when=erased))
         except ConditionFailed as failure:
             return failure.old is None
         return True
@@ -195,21 +195,21 @@ class QueueHandover:
         if item is None or item.get("active_run") != run.id:
             return [], None
         queue: list[str] = item.get("queue", [])
-        popped, starting = 0, None
+        dequeued, starting = 0, None
         for candidate in [] if item.get("deleted") else queue:
-            popped += 1
+            dequeued += 1
             starting = await self._start(keys, candidate, item["agent"], outcome)
             if starting:
                 break
         now = rfc3339(self._clock.now())
-        next_run = queue[popped - 1] if starting else None
+        next_run = queue[dequeued - 1] if starting else None
         changes: dict[str, Any] = {
             "leaf_id": outcome.leaf_id,
             "last_created_at": rfc3339(outcome.last_created_at),
             "updated_at": now,
             "active_run": next_run,
-            "queue": queue[popped:] or None,
-            "interrupts": max(0, item.get("interrupts", 0) - popped),
+            "queue": queue[dequeued:] or None,
+            "interrupts": max(0, item.get("interrupts", 0) - dequeued),
         }
         if not outcome.saved:
             changes["unsaved"] = [*item.get("unsaved", ()), run.id]
@@ -222,8 +222,8 @@ class QueueHandover:
             same("unsaved", item.get("unsaved")),
             Equals("agent", item["agent"]),
         )
-        moved = Update(keys.thread(run.thread_id), HEAD, set=changes, when=holds)
-        return [moved, *([starting] if starting else [])], next_run
+        update = Update(keys.thread(run.thread_id), HEAD, set=changes, when=holds)
+        return [update, *([starting] if starting else [])], next_run
 
     async def _start(self, keys: Keys, run_id: str, agent: str, outcome: Outcome) -> Update | None:
         """Return the move of a queued run to running. It is the run of the agent that has the thread now, and

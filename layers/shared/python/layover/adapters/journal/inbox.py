@@ -22,9 +22,9 @@ from layover.ports.table import Action, Item, Put, Table
 from layover.values.page import Page
 from layover.values.runs.run import CallRecord, RunMeta
 
-_LONGEST_WAIT = timedelta(days=366)
+_MAX_WAIT = timedelta(days=366)
 """An execution lives for a year."""
-_READ_AT_ONCE = 16
+_MAX_CONCURRENT_READS = 16
 
 
 class Inbox:
@@ -43,7 +43,7 @@ class Inbox:
         rule = rule_name(groups)
         # The marks come before the call waits: without a mark, no approver would find it.
         await asyncio.gather(
-            *(self._marks.put(group_partition(g), rule, _LONGEST_WAIT) for g in groups)
+            *(self._marks.put(group_partition(g), rule, _MAX_WAIT) for g in groups)
         )
         at = call.suspension.model_dump(mode="json")["requested_at"]
         return {
@@ -60,20 +60,20 @@ class Inbox:
         """Return items of calls that wait for members of any of these groups, the oldest first."""
         names = await asyncio.gather(*(self._marks.names(group_partition(g)) for g in groups))
         partitions = [approver_partition(rule) for rule in sorted({r for n in names for r in n})]
-        found: list[Item] = []
+        matches: list[Item] = []
         after = cursor or ""
         while True:
             pages = [self._table.behind(p, after, limit + 1) for p in partitions]
             places = sorted(p for page in await asyncio.gather(*pages) for p in page)[: limit + 1]
-            for at in range(0, len(places), _READ_AT_ONCE):
-                some = places[at : at + _READ_AT_ONCE]
+            for at in range(0, len(places), _MAX_CONCURRENT_READS):
+                some = places[at : at + _MAX_CONCURRENT_READS]
                 items = await asyncio.gather(*(self._table.get(pk, sk) for _, pk, sk in some))
                 for (place, _, _), item in zip(some, items, strict=True):
-                    if len(found) == limit:
-                        return Page(items=tuple(found), next_cursor=after)
+                    if len(matches) == limit:
+                        return Page(items=tuple(matches), next_cursor=after)
                     after = place
                     # The index is eventually consistent: the item itself tells that a call has been decided.
                     if item is not None and item.get("gsi2sk") == place:
-                        found.append(item)
+                        matches.append(item)
             if len(places) <= limit:
-                return Page(items=tuple(found), next_cursor=None)
+                return Page(items=tuple(matches), next_cursor=None)

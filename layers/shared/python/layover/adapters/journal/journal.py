@@ -35,12 +35,12 @@ from layover.ports import (
     Blobs,
     Clock,
     Decided,
+    DueCheck,
     EventSink,
     InboxItem,
     NoSink,
     RequestKey,
     RunLog,
-    Watched,
 )
 from layover.ports.table import Table
 from layover.values.page import Page
@@ -48,7 +48,7 @@ from layover.values.runs.audit import AuditRow
 from layover.values.runs.decision import Vote
 from layover.values.runs.event import Event, EventPage
 from layover.values.runs.run import (
-    CANCELLED_TOOLS_HAVE,
+    CANCEL_GRACE,
     CallRecord,
     Decision,
     OnBusy,
@@ -70,7 +70,7 @@ class TableJournal(TableDues):
         clock: Clock,
         sink: EventSink | None = None,
         *,
-        audit_kept: timedelta = timedelta(days=400),
+        audit_retention: timedelta = timedelta(days=400),
     ) -> None:
         super().__init__(table, clock)
         self._table = table
@@ -81,7 +81,7 @@ class TableJournal(TableDues):
         self._heads = ThreadRecords(table, clock)
         self._handover = QueueHandover(table, self._bodies, clock)
         self._requests = RunCommands(table, self._bodies, clock)
-        self._audit = Audit(table, clock, audit_kept)
+        self._audit = Audit(table, clock, audit_retention)
         self._inbox = Inbox(table, clock)
         self._decisions = Decisions(table, self._bodies, clock, self._audit)
         self._erasure = Erasure(table, blobs)
@@ -161,22 +161,22 @@ class TableJournal(TableDues):
     async def snapshot(self, owner: str, run_id: str) -> RunSnapshot | None:
         """See `ports.Journal`. One query: INPUT and META sort before the steps."""
         items = await self._read.records(Keys(owner).run(run_id))
-        given = items.pop(0) if items and items[0]["sk"] == INPUT else None
+        input_item = items.pop(0) if items and items[0]["sk"] == INPUT else None
         if not items or items[0]["sk"] != META:
             return None
         with suppress(InputGone):
-            meta = await self._read.meta(owner, items[0], given)
+            meta = await self._read.meta(owner, items[0], input_item)
             return await self._read.snapshot(meta, items[1:])
         return None
 
     async def runs(self, owner: str, thread_id: str, limit: int, cursor: str | None) -> Page[str]:
         """See `ports.Journal`."""
         cursor = _within(f"R#{thread_id}#", cursor)
-        found = await self._table.query_index(
+        page = await self._table.query_index(
             Keys(owner).partition, f"R#{thread_id}#", limit=limit + 1, forward=False, after=cursor
         )
-        more = found[limit - 1]["gsi1sk"] if len(found) > limit else None
-        return Page(items=tuple(item["id"] for item in found[:limit]), next_cursor=more)
+        more = page[limit - 1]["gsi1sk"] if len(page) > limit else None
+        return Page(items=tuple(item["id"] for item in page[:limit]), next_cursor=more)
 
     async def approvals(
         self, owner: str, thread_id: str | None, limit: int, cursor: str | None
@@ -185,16 +185,16 @@ class TableJournal(TableDues):
         cursor = _within("A#", cursor)
         open_calls: list[OpenApproval] = []
         while True:
-            found = await self._table.query_index(
+            page = await self._table.query_index(
                 Keys(owner).partition, "A#", limit=limit + 1, forward=True, after=cursor
             )
-            for item in found:
+            for item in page:
                 if len(open_calls) == limit:
                     return Page(items=tuple(open_calls), next_cursor=cursor)
                 cursor = item["gsi1sk"]
                 if thread_id is None or item["thread_id"] == thread_id:
                     open_calls.append(await self._read.approval(item))
-            if len(found) <= limit:
+            if len(page) <= limit:
                 return Page(items=tuple(open_calls), next_cursor=None)
 
     async def store_token(
@@ -235,14 +235,14 @@ class TableJournal(TableDues):
     ) -> CallRecord:
         """See `ports.Journal`."""
         await self._decisions.vote(run, call, votes, decision, events)
-        voted, meta = (
+        votes_before, meta = (
             await self.call(run.owner, run.id, call.key),
             await self.run(run.owner, run.id),
         )
         # Notify here: a vote wakes no process that would deliver its event.
         self._sink.notify(run.owner, run.id, meta.sockets if meta else ())
-        assert voted is not None
-        return voted
+        assert votes_before is not None
+        return votes_before
 
     async def decide(
         self,
@@ -255,9 +255,9 @@ class TableJournal(TableDues):
         """See `ports.Journal`. The token is read after the decision is written: either it exists by then, or
         the process that stores it later sees the decision."""
         await self._decisions.decide(run, call, decision, events, votes)
-        decided = await self.call(run.owner, run.id, call.key)
-        assert decided is not None
-        return Decided(decided, decided.token)
+        stored_call = await self.call(run.owner, run.id, call.key)
+        assert stored_call is not None
+        return Decided(stored_call, stored_call.token)
 
     async def audit(
         self, since: date | None, until: date | None, limit: int, cursor: str | None
@@ -297,19 +297,19 @@ class TableJournal(TableDues):
         self._sink.notify(owner, run_id, run.sockets if run else ())
         return True
 
-    async def due(self, until: datetime, limit: int) -> list[Watched]:
+    async def due(self, until: datetime, limit: int) -> list[DueCheck]:
         """See `ports.Journal`."""
-        found: list[Watched] = []
+        due: list[DueCheck] = []
         for partition in watch_partitions():
             for pk, sk in await self._table.due(partition, rfc3339(until), limit):
                 item = await self._table.get(pk, sk)
                 if item is not None and sk == META:
-                    found.append(Watched(item["owner"], item["thread_id"], item["id"]))
+                    due.append(DueCheck(item["owner"], item["thread_id"], item["id"]))
                 elif item is not None and sk == CONNECTION:
-                    found.append(Watched(item["owner"], "", None, item["id"]))
+                    due.append(DueCheck(item["owner"], "", None, item["id"]))
                 elif item is not None:
-                    found.append(Watched(item["owner"], item["id"], None))
-        return found
+                    due.append(DueCheck(item["owner"], item["id"], None))
+        return due
 
     async def erase_runs(self, owner: str, thread_id: str) -> None:
         """See `ports.Journal`. Runs come from the index, a page at a time, until none is left."""
@@ -344,10 +344,15 @@ class TableJournal(TableDues):
         await self._heads.reschedule_erasure(owner, thread_id, at)
 
     async def reschedule_check(
-        self, owner: str, run_id: str, seen: datetime, at: datetime, lost_at: datetime | None = None
+        self,
+        owner: str,
+        run_id: str,
+        read_at: datetime,
+        at: datetime,
+        lost_at: datetime | None = None,
     ) -> bool:
         """See `ports.Journal`."""
-        return await self._requests.reschedule_check(owner, run_id, seen, at, lost_at)
+        return await self._requests.reschedule_check(owner, run_id, read_at, at, lost_at)
 
     async def start_successor(
         self, owner: str, run_id: str, execution: str | None, *, fresh: bool = False
@@ -373,10 +378,10 @@ class TableJournal(TableDues):
         await self._requests.mark_saved(owner, run_id, thread_id)
 
     async def request_cancel(
-        self, owner: str, run_id: str, tools_have: timedelta = CANCELLED_TOOLS_HAVE
+        self, owner: str, run_id: str, grace: timedelta = CANCEL_GRACE
     ) -> RunMeta | None:
         """See `ports.Journal`."""
-        await self._requests.request_cancel(owner, run_id, tools_have)
+        await self._requests.request_cancel(owner, run_id, grace)
         return await self.run(owner, run_id)
 
     def _log(self, snapshot: RunSnapshot, next_seq: int | None) -> RunLog:

@@ -10,7 +10,7 @@ from layover.keys import LEASES, Keys
 from layover.ports.table import ConditionFailed, Exists, Shorter, Table, Update
 from layover.values.lease import Lease, LeaseKind
 
-KEPT = timedelta(days=1)
+RETENTION = timedelta(days=1)
 """An item outlives its newest lease by this time; DynamoDB's TTL then removes it."""
 
 
@@ -25,7 +25,7 @@ class TableLeases:
         if most <= 0:
             # No set exists yet whose length the condition could compare.
             return False
-        expires = int((lease.until + KEPT).timestamp())
+        expires = int((lease.until + RETENTION).timestamp())
         add = Update(
             _partition(lease.owner),
             lease.kind.value,
@@ -37,9 +37,9 @@ class TableLeases:
             try:
                 await self._table.write(add)
             except ConditionFailed as failure:
-                held = failure.old["held"] if failure.old else ()
-                if not await self._drop_expired(lease, held, now):
-                    return _element(lease) in held
+                elements = failure.old["held"] if failure.old else ()
+                if not await self._drop_expired(lease, elements, now):
+                    return _element(lease) in elements
             else:
                 return True
 
@@ -52,14 +52,14 @@ class TableLeases:
     ) -> tuple[Lease, ...]:
         """See `ports.Leases`."""
         item = await self._table.get(_partition(owner), kind.value) or {}
-        found = (_lease(owner, kind, element) for element in item.get("held", ()))
-        return tuple(lease for lease in found if lease.until > now)
+        leases = (_lease(owner, kind, element) for element in item.get("held", ()))
+        return tuple(lease for lease in leases if lease.until > now)
 
-    async def _drop_expired(self, lease: Lease, held: Iterable[str], now: datetime) -> bool:
-        gone = [e for e in held if _lease(lease.owner, lease.kind, e).until <= now]
-        for element in gone:
+    async def _drop_expired(self, lease: Lease, elements: Iterable[str], now: datetime) -> bool:
+        expired = [e for e in elements if _lease(lease.owner, lease.kind, e).until <= now]
+        for element in expired:
             await self._drop(lease.owner, lease.kind, element)
-        return bool(gone)
+        return bool(expired)
 
     async def _drop(self, owner: str | None, kind: LeaseKind, element: str) -> None:
         with suppress(ConditionFailed):

@@ -41,7 +41,7 @@ from layover.ports.table import (
 )
 from layover.values.runs.event import Event
 from layover.values.runs.run import (
-    INTERRUPTED_TOOLS_HAVE,
+    INTERRUPT_GRACE,
     MAX_QUEUE,
     CallState,
     OnBusy,
@@ -53,7 +53,7 @@ from layover.values.thread import ThreadHead
 
 CANCEL_TAKES = timedelta(seconds=3)
 """A cancel that is not done after this long is finished by the sweeper (docs/behaviour.md#cancel)."""
-_LONGEST_PAUSE_S = 0.2
+_MAX_PAUSE_S = 0.2
 
 
 class RunCommands:
@@ -103,14 +103,14 @@ class RunCommands:
         if request is not None:
             actions.append(self._remember(keys, run.id, request))
         if head.active_run is not None and on_busy is OnBusy.INTERRUPT:
-            actions.append(self._cancel(keys, head.active_run, INTERRUPTED_TOOLS_HAVE))
+            actions.append(self._cancel(keys, head.active_run, INTERRUPT_GRACE))
         if not short:
             expires = {"expires": epoch_seconds(run.records_expire_at)}
             actions.append(Put(keys.run(run.id), INPUT, {**body, **expires}))
         try:
             await self._table.transact(actions, secrets.token_hex(16))
         except TransactionFailed as failure:
-            return self._refused(failure, request)
+            return self._refusal_of(failure, request)
         interrupts = head.active_run if on_busy is OnBusy.INTERRUPT else None
         started = run.status is Status.RUNNING
         return Accepted(run.id, started=started, interrupts=interrupts)
@@ -150,7 +150,7 @@ class RunCommands:
         free = any_of(Missing("pk"), Below("expires", int(self._clock.now().timestamp())))
         return Put(keys.idempotency(request.key), REQUEST, item, when=free)
 
-    def _refused(self, failure: TransactionFailed, request: RequestKey | None) -> Accepted:
+    def _refusal_of(self, failure: TransactionFailed, request: RequestKey | None) -> Accepted:
         if request is not None and 2 in failure.failed:
             return Accepted(_same_request(failure.failed[2], request), started=False, replayed=True)
         head = failure.failed.get(1, {})
@@ -170,7 +170,7 @@ class RunCommands:
     ) -> bool:
         """Store the token. Return False if the call does not wait for a token (any more)."""
         pk = Keys(owner).run(run_id)
-        driven = all_of(Equals("execution", execution), Equals("status", Status.RUNNING.value))
+        is_driver = all_of(Equals("execution", execution), Equals("status", Status.RUNNING.value))
         waits = all_of(
             Equals("state", CallState.WAITING.value),
             Equals("attempt", attempt),
@@ -179,7 +179,7 @@ class RunCommands:
         try:
             await self._table.transact(
                 [
-                    Check(pk, META, driven),
+                    Check(pk, META, is_driver),
                     Update(pk, key, set={"token": token, "unpublished": None}, when=waits),
                 ],
                 secrets.token_hex(16),
@@ -232,7 +232,7 @@ class RunCommands:
                 if set(failure.failed) != {2}:
                     return False
                 # Another process changed the queue; many at once do it one after another.
-                await self._sleep(random.uniform(0, min(_LONGEST_PAUSE_S, 0.01 * attempt)))
+                await self._sleep(random.uniform(0, min(_MAX_PAUSE_S, 0.01 * attempt)))
             else:
                 break
         return True
@@ -261,7 +261,7 @@ class RunCommands:
         if item is None or item.get("execution") != execution:
             return None
         n = int(item["n"]) + 1
-        driven = all_of(
+        is_driver = all_of(
             Equals("status", Status.RUNNING.value), same("execution", execution), Equals("n", n - 1)
         )
         now = rfc3339(self._clock.now())
@@ -276,7 +276,7 @@ class RunCommands:
         try:
             # The new epoch keeps a writer of the execution before from opening calls, which the next one
             # would take for interrupted. Calls that are open already may be closed.
-            await self._table.write(Update(pk, META, set=changes, add={"epoch": 1}, when=driven))
+            await self._table.write(Update(pk, META, set=changes, add={"epoch": 1}, when=is_driver))
         except ConditionFailed:
             return None
         return n
@@ -286,30 +286,30 @@ class RunCommands:
     ) -> int | None:
         """Count events of the execution; see `ports.Journal`."""
         pk = Keys(owner).run(run_id)
-        driven = all_of(Equals("status", Status.RUNNING.value), Equals("execution", execution))
+        is_driver = all_of(Equals("status", Status.RUNNING.value), Equals("execution", execution))
         attempts = {"attempts": 0} if fresh else {}
         try:
             item = await self._table.write(
-                Update(pk, META, set=attempts, add={"history": events}, when=driven)
+                Update(pk, META, set=attempts, add={"history": events}, when=is_driver)
             )
             assert item is not None
             if item["history"] > limit:
                 soon = {"gsi2sk": rfc3339(self._clock.now())}
-                await self._table.write(Update(pk, META, set=soon, when=driven))
+                await self._table.write(Update(pk, META, set=soon, when=is_driver))
         except ConditionFailed:
             return None
         return int(item["history"])
 
     async def reschedule_check(
-        self, owner: str, run_id: str, seen: datetime, at: datetime, lost_at: datetime | None
+        self, owner: str, run_id: str, read_at: datetime, at: datetime, lost_at: datetime | None
     ) -> bool:
         """Set the time of the sweeper's next look at the run. Return False, and change nothing, if another
-        look was requested since `seen` or the run has left the watch."""
+        look was requested since `read_at` or the run has left the watch."""
         changes = {
             "gsi2sk": rfc3339(at),
             "lost_at": rfc3339(lost_at) if lost_at else None,
         }
-        due = Below("gsi2sk", rfc3339(seen + MICROSECOND))
+        due = Below("gsi2sk", rfc3339(read_at + MICROSECOND))
         try:
             await self._table.write(Update(Keys(owner).run(run_id), META, set=changes, when=due))
         except ConditionFailed:
@@ -338,12 +338,12 @@ class RunCommands:
         with suppress(ConditionFailed):
             await self._table.write(meta)
 
-    async def request_cancel(self, owner: str, run_id: str, tools_have: timedelta) -> None:
+    async def request_cancel(self, owner: str, run_id: str, grace: timedelta) -> None:
         """Set the flag of a run that is not over."""
         with suppress(ConditionFailed):
-            await self._table.write(self._cancel(Keys(owner), run_id, tools_have))
+            await self._table.write(self._cancel(Keys(owner), run_id, grace))
 
-    def _cancel(self, keys: Keys, run_id: str, tools_have: timedelta) -> Update:
+    def _cancel(self, keys: Keys, run_id: str, grace: timedelta) -> Update:
         """Return the write of the flag and of the sweeper's next look: the process that sets the flag may die
         before the run is ended."""
         alive = any_of(
@@ -353,7 +353,7 @@ class RunCommands:
         changes = {
             "cancel": True,
             "cancel_at": rfc3339(now),
-            "tools_until": rfc3339(now + tools_have),
+            "tools_until": rfc3339(now + grace),
             "gsi2sk": rfc3339(now + CANCEL_TAKES),
         }
         return Update(keys.run(run_id), META, set=changes, when=alive)

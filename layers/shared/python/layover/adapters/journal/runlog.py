@@ -14,11 +14,11 @@ from layover.adapters.journal.items.codec import PayloadStore
 from layover.adapters.journal.items.expiry import RecordExpiry, is_in_s3
 from layover.adapters.journal.items.records import outcome_text, step_body
 from layover.adapters.journal.log.events import EventLog
-from layover.adapters.journal.log.writer import LogWriter, NotRetired
+from layover.adapters.journal.log.writer import LogWriter, TtlNotSet
 from layover.clock import from_rfc3339, rfc3339
 from layover.errors import Fenced
 from layover.keys import HEAD, META, Keys, path_of
-from layover.ports import CancelAsked, Clock, Ended, EventSink
+from layover.ports import CancelRequest, Clock, Ended, EventSink
 from layover.ports.table import (
     Action,
     Check,
@@ -75,7 +75,7 @@ class TableRunLog:
         self._opener = f"{meta.epoch}.{secrets.token_hex(6)}"
         self._items = CallItems(bodies, self._folder, self._opener)
         self._progressed = False  # A write has set the attempts back.
-        self._done = _marked_end(snapshot)
+        self._progress = _marked_end(snapshot)
         self._watchers = Watchers(sink, meta)
         log = EventLog(table, bodies, self._keys, meta.id, self._folder)
         self._writer = LogWriter(table, log, meta, self._expiry, self._watchers, next_seq)
@@ -106,29 +106,29 @@ class TableRunLog:
         self,
         step: StepRecord,
         *events: Event,
-        ended: bool = False,
-        opened: Sequence[CallRecord] = (),
+        is_complete: bool = False,
+        open_calls: Sequence[CallRecord] = (),
     ) -> None:
         """Journal a model call. The count of attempts starts again."""
         body = await self._bodies.pack(self._folder, step_body(step))
         nested = bool(path_of(step.key))
-        item = {**body, "ended": True} if ended and nested else body
+        item = {**body, "ended": True} if is_complete and nested else body
         put = Put(self._pk, step.key, item, when=Missing("pk"))
         # A writer that calls the model again has ended the steps before.
-        done = {} if nested else {"step_ended": step.index - (not ended)}
-        meta = self._meta({"attempts": 0, **done})
-        await self._writer.write([put, meta, *await self._opening(opened)], events)
+        progress = {} if nested else {"step_ended": step.index - (not is_complete)}
+        meta = self._meta({"attempts": 0, **progress})
+        await self._writer.write([put, meta, *await self._opening(open_calls)], events)
         self._progressed = True
         if not nested:
             # META is ahead of what a call's mark has said: the end of the run must not take it back.
-            self._done = {}
+            self._progress = {}
 
     async def end_step(self, step: StepRecord, *events: Event) -> None:
         """Journal that a step whose calls were settled by other writers is complete."""
-        progress, marks = self._ended(step)
+        progress, marks = self._end_step(step)
         await self._writer.write([self._meta(progress), *marks], events)
 
-    def _ended(self, step: StepRecord | None) -> tuple[dict[str, Any], list[Action]]:
+    def _end_step(self, step: StepRecord | None) -> tuple[dict[str, Any], list[Action]]:
         """META's changes and the writes that record a step's end. A sub-agent's step records its own."""
         if step is None or not path_of(step.key):
             return {"step_ended": step.index} if step else {}, []
@@ -154,33 +154,33 @@ class TableRunLog:
     async def open_calls(self, calls: Sequence[CallRecord], *events: Event) -> None:
         """Open calls in one transaction, before they run. Each is given as it is journaled now."""
         # Only `settle` opens decided calls, one at a time.
-        decided = next((c.key for c in calls if c.state is CallState.WAITING), None)
-        held = self._meta({}, decided) if decided else Check(self._pk, META, self._held())
-        await self._writer.write([held, *await self._opening(calls)], events)
+        decided_key = next((c.key for c in calls if c.state is CallState.WAITING), None)
+        fence = self._meta({}, decided_key) if decided_key else Check(self._pk, META, self._fence())
+        await self._writer.write([fence, *await self._opening(calls)], events)
 
     async def _opening(self, calls: Sequence[CallRecord]) -> list[Action]:
         items = await self._items.of(calls, CallState.OPEN)
         rows = await self._audit.hook_rows(self._snapshot.meta, calls)
         pairs = zip(calls, items, strict=True)
-        return [*rows, *(Put(self._pk, c.key, i, when=self._journaled(c)) for c, i in pairs)]
+        return [*rows, *(Put(self._pk, c.key, i, when=self._is_unchanged(c)) for c, i in pairs)]
 
     async def close_call(
         self, call: CallRecord, *events: Event, ended_step: StepRecord | None = None
     ) -> None:
         """Record a settled call. The run has progressed: attempts start again."""
         [item] = await self._items.of([call], CallState.SETTLED)
-        ended, marks = self._ended(ended_step)
+        meta_changes, marks = self._end_step(ended_step)
         if self._is_mine(call) and self._progressed and events:
             # META stays as it is. The end of a run settles its calls, and closes its log.
-            item["ends"] = True if ended else None
-            self._done |= ended
+            item["ends"] = True if meta_changes else None
+            self._progress |= meta_changes
         elif self._is_mine(call):
-            progress = {"attempts": 0, **ended}
+            progress = {"attempts": 0, **meta_changes}
             marks.append(Update(self._pk, META, set=progress, when=Equals("status", "running")))
         else:
-            decided = call.key if call.state is CallState.WAITING else None
-            marks.append(self._meta({"attempts": 0, **ended}, decided))
-        put = Put(self._pk, call.key, item, when=self._journaled(call))
+            decided_key = call.key if call.state is CallState.WAITING else None
+            marks.append(self._meta({"attempts": 0, **meta_changes}, decided_key))
+        put = Put(self._pk, call.key, item, when=self._is_unchanged(call))
         await self._writer.write([put, *marks], events)
         self._progressed = True
 
@@ -203,7 +203,7 @@ class TableRunLog:
             META,
             set=changes,
             include={"waiting": frozenset(c.key for c in calls)},
-            when=self._held(),
+            when=self._fence(),
         )
         await self._writer.write([*puts, waits], events)
 
@@ -222,7 +222,7 @@ class TableRunLog:
             "gsi1sk": f"A#{requested}#{meta.id}#{call.key}",
             **place,
         }
-        return Put(self._pk, call.key, item, when=self._journaled(call))
+        return Put(self._pk, call.key, item, when=self._is_unchanged(call))
 
     async def cancel_calls(self, calls: Sequence[CallRecord], *events: Event) -> None:
         """Settle calls as they are given. Raises Fenced also if one was decided or settled meanwhile (its
@@ -239,14 +239,14 @@ class TableRunLog:
                 actions.append(await self._audit.put(row))
         await self._writer.write(actions, events)
 
-    async def cancel_requested(self) -> CancelAsked | None:
+    async def cancel_requested(self) -> CancelRequest | None:
         """The cancellation that was requested, if any. Raises Fenced if another writer took the run."""
         item = await self._writer.look()
         if not item.get("cancel"):
             return None
         at = from_rfc3339(item["cancel_at"])
-        tools_have = from_rfc3339(item["tools_until"]) - at
-        return CancelAsked(self._clock.now() - at, tools_have)
+        grace = from_rfc3339(item["tools_until"]) - at
+        return CancelRequest(self._clock.now() - at, grace)
 
     async def end(
         self,
@@ -258,7 +258,7 @@ class TableRunLog:
         """Write the end: META over, HEAD handed on, the last events."""
         at = self._clock.now()
         over = {
-            **self._done,
+            **self._progress,
             "status": outcome.status.value,
             "outcome": await self._bodies.pack_beside(self._folder, outcome_text(outcome)),
             "updated_at": rfc3339(at),
@@ -270,40 +270,40 @@ class TableRunLog:
         while True:
             handover, next_run = await self._handover.plan(self._snapshot.meta, outcome, head)
             head = None
-            retires = expires is not None and self._may_retire(expires)
+            sets_ttl = expires is not None and self._may_set_ttl(expires)
             leaves: dict[str, Any]
-            if retires:
+            if sets_ttl:
                 leaves = {"expires": expires, "gsi2pk": None, "gsi2sk": None}
             else:
                 # The sweeper makes sure that the run is saved and its records retired.
                 leaves = {"gsi2sk": rfc3339(at)}
             try:
                 facts = [self._meta({**over, **leaves}), *handover]
-                await self._writer.write(facts, events, last=True, retires=retires)
-                return Ended(at, next_run, self._watchers.connections, retired=retires)
-            except NotRetired:
+                await self._writer.write(facts, events, last=True, sets_ttl=sets_ttl)
+                return Ended(at, next_run, self._watchers.connections, retired=sets_ttl)
+            except TtlNotSet:
                 continue
             except TransactionFailed as failure:
                 # The head or the next run in the queue has changed since it was read; the run is still ours.
                 if 0 in failure.failed:
                     raise Fenced("the run is over", run_id=self._snapshot.meta.id) from failure
 
-    def _may_retire(self, expires: int) -> bool:
+    def _may_set_ttl(self, expires: int) -> bool:
         """Return whether nothing is left to do: its records expire alone, and no socket waits for the end."""
         return self._expiry.covers(expires) and self._watchers.has_none
 
-    def _held(self) -> Condition:
+    def _fence(self) -> Condition:
         return all_of(Equals("epoch", self._snapshot.meta.epoch), Equals("status", "running"))
 
     def _meta(self, changes: dict[str, Any], settles: str | None = None) -> Update:
         """Return a change of META under this epoch. `settles`: the key of a decided call to settle."""
         taken_up = {"decided": settles} if settles else {}
-        return Update(self._pk, META, set=changes, exclude=taken_up, when=self._held())
+        return Update(self._pk, META, set=changes, exclude=taken_up, when=self._fence())
 
     def _is_mine(self, call: CallRecord) -> bool:
         return call.state is CallState.OPEN and call.opener == self._opener
 
-    def _journaled(self, call: CallRecord) -> Condition:
+    def _is_unchanged(self, call: CallRecord) -> Condition:
         """The condition that the call is as this writer knows it: planned, decided, or open by its opener."""
         if call.state is CallState.PLANNED:
             return Missing("pk")
@@ -315,7 +315,7 @@ class TableRunLog:
 
 def _marked_end(snapshot: RunSnapshot) -> dict[str, Any]:
     """Return what META lacks: the last step of the run's own of which a call's mark alone records the end."""
-    told = {c.key.rpartition("#CALL#")[0] for c in snapshot.calls if c.ends_step}
-    own = (s.index for s in snapshot.steps if s.key in told and not path_of(s.key))
+    ended_steps = {c.key.rpartition("#CALL#")[0] for c in snapshot.calls if c.ends_step}
+    own = (s.index for s in snapshot.steps if s.key in ended_steps and not path_of(s.key))
     newest = max(own, default=0)
     return {"step_ended": newest} if newest > snapshot.meta.step_ended else {}

@@ -11,8 +11,8 @@ from weakref import WeakKeyDictionary
 
 from layover.adapters.models.faults import (
     ProviderFault,
-    disconnected,
     from_status,
+    make_disconnect_fault,
     not_configured,
     unusable,
 )
@@ -41,17 +41,17 @@ Refusal = Callable[[int, object, Headers], ProviderFault]
 def bearer(key: Key) -> Authorize:
     """The same key for every request. A function is called before the first one: it blocks until the key is
     read, and the request fails with its ConfigurationError as a fault, or with its RetryableError."""
-    given: dict[str, str] = {}
+    headers: dict[str, str] = {}
 
     async def authorize(url: str, body: bytes) -> Headers:
-        if not given:
+        if not headers:
             try:
                 value = key() if callable(key) else key
             except ConfigurationError as error:
                 raise not_configured(str(error)) from error
             # A user's own servers often need no key.
-            given["authorization"] = f"Bearer {value or 'none'}"
-        return given
+            headers["authorization"] = f"Bearer {value or 'none'}"
+        return headers
 
     return authorize
 
@@ -76,7 +76,7 @@ class Endpoint:
 
         try:
             url = _joined(httpx2.URL(self.base_url), path)
-            sent = {
+            all_headers = {
                 "accept": "application/json",
                 "content-type": "application/json",
                 **await self._authorize(str(url), body),
@@ -84,7 +84,9 @@ class Endpoint:
             }
             timeout = httpx2.Timeout(silence_s, connect=CONNECT_TIMEOUT_S)
             client = self._client()
-            request = client.build_request("POST", url, content=body, headers=sent, timeout=timeout)
+            request = client.build_request(
+                "POST", url, content=body, headers=all_headers, timeout=timeout
+            )
             response = await client.send(request, stream=stream)
         except httpx2.HTTPError as error:
             raise broken(error) from error
@@ -94,8 +96,8 @@ class Endpoint:
             return response
         try:
             await read(response)
-            said = json_or_text(response.text)
-            raise self._refusal(response.status_code, said, response.headers)
+            error_body = json_or_text(response.text)
+            raise self._refusal(response.status_code, error_body, response.headers)
         finally:
             await response.aclose()
 
@@ -127,7 +129,7 @@ def broken(error: "httpx2.HTTPError") -> ProviderFault:
     """The connection was refused, or broke before the answer's end."""
     import httpx2
 
-    return disconnected(error, timeout=isinstance(error, httpx2.TimeoutException))
+    return make_disconnect_fault(error, timeout=isinstance(error, httpx2.TimeoutException))
 
 
 def json_or_text(text: str) -> object:

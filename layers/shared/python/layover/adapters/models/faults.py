@@ -67,11 +67,11 @@ class ProviderFault(Exception):
     provider asked for; `started`: part of a stream had been received."""
 
     def __init__(
-        self, error: ModelError, *, passing: bool, retry_after: float | None = None
+        self, error: ModelError, *, is_transient: bool, retry_after: float | None = None
     ) -> None:
         super().__init__(error.message)
         self.error = error
-        self.passing = passing
+        self.is_transient = is_transient
         self.retry_after = retry_after
         self.started = False
         self.most_attempts: int | None = None
@@ -106,15 +106,17 @@ def type_of(status: int) -> str:
 
 def invalid(message: str, status: int | None = None) -> ProviderFault:
     """The provider broke the protocol; as a rule a proxy's passing mood."""
-    fault = ProviderFault(ModelError(message, status=status, type=INVALID_RESPONSE), passing=True)
+    fault = ProviderFault(
+        ModelError(message, status=status, type=INVALID_RESPONSE), is_transient=True
+    )
     fault.of_settings = True
     return fault
 
 
 def page(text: str) -> ProviderFault:
     """The answer is no JSON: a proxy's page, which may pass, or the address of something else."""
-    said = plain_text(text) or "nothing"
-    fault = invalid(f"The model's provider answered with invalid JSON: {said}")
+    page_text = plain_text(text) or "nothing"
+    fault = invalid(f"The model's provider answered with invalid JSON: {page_text}")
     fault.most_attempts = BRIEFLY
     return fault
 
@@ -125,31 +127,31 @@ def unusable(cause: Exception) -> ProviderFault:
         cause = cause.exceptions[0]
     what = f"{type(cause).__name__}: {cause}" if not isinstance(cause, UnicodeError) else "a key"
     error = ModelError(f"The provider's settings cannot be used: {what}", type="APIConnectionError")
-    fault = ProviderFault(error, passing=False)
+    fault = ProviderFault(error, is_transient=False)
     fault.of_settings = True
     return fault
 
 
 def not_configured(why: str) -> ProviderFault:
     """The deployment lacks something that a request needs, such as the key: nothing was sent."""
-    fault = ProviderFault(ModelError(why, type=NOT_CONFIGURED), passing=False)
+    fault = ProviderFault(ModelError(why, type=NOT_CONFIGURED), is_transient=False)
     fault.of_settings = True
     return fault
 
 
-def disconnected(cause: BaseException, *, timeout: bool) -> ProviderFault:
+def make_disconnect_fault(cause: BaseException, *, timeout: bool) -> ProviderFault:
     """No answer, or half of one: refused, reset, silent for too long."""
     what = "The model's provider did not answer in time" if timeout else "Connection error"
     root = cause.__cause__ or cause
     detail = str(root).strip() or type(root).__name__
     name = "APITimeoutError" if timeout else "APIConnectionError"
-    fault = ProviderFault(ModelError(f"{what}: {detail}", type=name), passing=True)
+    fault = ProviderFault(ModelError(f"{what}: {detail}", type=name), is_transient=True)
     fault.of_settings = True
     for each in _chain(cause):
         if isinstance(each, socket.gaierror) and each.errno == socket.EAI_AGAIN:
             fault.most_attempts = BRIEFLY
         elif isinstance(each, socket.gaierror) or _is_of_settings(each):
-            fault.passing = False
+            fault.is_transient = False
     return fault
 
 
@@ -184,13 +186,13 @@ def _fault(status: int | None, body: object, wait: float | None) -> ProviderFaul
     message = _message(body, status)
     code = str(_details(body).get("code") or "")
     if _is_too_long(status, code, message):
-        return ProviderFault(ContextLengthExceeded(message, status=status), passing=False)
+        return ProviderFault(ContextLengthExceeded(message, status=status), is_transient=False)
     if status is None:
-        return ProviderFault(ModelError(message, type="APIError"), passing=True)
+        return ProviderFault(ModelError(message, type="APIError"), is_transient=True)
     is_unpaid = any(_UNPAID.search(str(_details(body).get(k) or "")) for k in ("code", "type"))
-    passing = (status in _PASSING or status >= 500) and not is_unpaid
+    is_transient = (status in _PASSING or status >= 500) and not is_unpaid
     error = ModelError(message, status=status, type=type_of(status))
-    fault = ProviderFault(error, passing=passing, retry_after=wait)
+    fault = ProviderFault(error, is_transient=is_transient, retry_after=wait)
     fault.of_settings = is_unpaid or status in _OF_SETTINGS
     return fault
 
@@ -216,9 +218,9 @@ def _message(body: object, status: int | None) -> str:
     for key in ("message", "error", "detail", "msg"):
         value = details.get(key)
         if isinstance(value, str) and value.strip():
-            named = details.get("param")
-            is_news = isinstance(named, str) and named not in value
-            return value.strip() + (f" ({named})" if is_news else "")
+            param = details.get("param")
+            is_news = isinstance(param, str) and param not in value
+            return value.strip() + (f" ({param})" if is_news else "")
         if isinstance(value, list) and value:  # a list of what is wrong with the fields
             return plain_text(json.dumps(value, ensure_ascii=False), 500)
     at = f"HTTP {status}" if status is not None else "an error"

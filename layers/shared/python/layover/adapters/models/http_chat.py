@@ -14,12 +14,12 @@ from layover.adapters.models import wire
 from layover.adapters.models.endpoint import Endpoint, broken, json_or_text, read
 from layover.adapters.models.faults import (
     ProviderFault,
-    disconnected,
     from_event,
     invalid,
+    make_disconnect_fault,
     shown_url,
 )
-from layover.adapters.models.replies import decoded
+from layover.adapters.models.replies import decode
 from layover.adapters.models.retrying import Sleep, retrying
 from layover.adapters.models.sse import EventParser, ServerEvent
 from layover.errors import ModelError
@@ -83,11 +83,11 @@ class HttpChat(ChatModel):
                 return await self._complete(prompt, request, on_delta)
             except ModelError as error:
                 unknown = self._unknown_fields(error, request)
-                refused = refused_settings(error, self._removable(prompt, request) - left_out)
-                if not unknown | refused:
+                settings = refused_settings(error, self._removable(prompt, request) - left_out)
+                if not unknown | settings:
                     raise
                 self._left_out |= unknown
-                self._refuse(name, refused)
+                self._refuse(name, settings)
 
     @abstractmethod
     def _name(self, prompt: Prompt) -> str:
@@ -134,7 +134,7 @@ class HttpChat(ChatModel):
     ) -> Reply:
         streams = self._streams(prompt, request)
         path = self._path(prompt, request, stream=streams)
-        body = wire.encoded(request)
+        body = wire.encode(request)
         name = self._name(prompt)
 
         async def attempt() -> Reply:
@@ -182,7 +182,7 @@ class HttpChat(ChatModel):
 
     def _whole(self, prompt: Prompt, response: "httpx2.Response") -> tuple[Reply, list[Delta]]:
         assembly = self._assembly(prompt)
-        deltas = assembly.add(decoded(response.text))
+        deltas = assembly.add(decode(response.text))
         return assembly.reply(), deltas
 
     async def _stream(
@@ -241,7 +241,7 @@ async def _within(prompt: Prompt, attempt: Coroutine[Any, Any, Reply]) -> Reply:
         if not limit.expired():
             raise
         late = f"no whole reply within {prompt.settings.timeout:g} s"
-        raise disconnected(TimeoutError(late), timeout=True) from error
+        raise make_disconnect_fault(TimeoutError(late), timeout=True) from error
 
 
 _UNSUPPORTED = re.compile(
@@ -257,14 +257,14 @@ def refused_settings(error: ModelError, settings: Set[str]) -> frozenset[str]:
     the author's to mend: the error names it."""
     if error.status not in (400, 422) or not _UNSUPPORTED.search(error.message):
         return frozenset()
-    named = set(re.findall(r"\w+", error.message))
-    return frozenset(settings & named)
+    words = set(re.findall(r"\w+", error.message))
+    return frozenset(settings & words)
 
 
 async def server_events(response: "httpx2.Response") -> AsyncGenerator[ServerEvent, None]:
     """The server-sent events of an answer until its end. Raises ProviderFault if the connection breaks."""
     parser = EventParser()
-    async with contextlib.aclosing(received(response)) as chunks:
+    async with contextlib.aclosing(receive(response)) as chunks:
         async for chunk in chunks:
             for event in parser.feed(chunk):
                 yield event
@@ -282,10 +282,10 @@ async def server_chunks(response: "httpx2.Response") -> AsyncGenerator[object, N
             elif event.name == "error":
                 raise from_event(json_or_text(event.data))
             elif event.data.strip():
-                yield decoded(event.data)
+                yield decode(event.data)
 
 
-async def received(response: "httpx2.Response") -> AsyncGenerator[bytes, None]:
+async def receive(response: "httpx2.Response") -> AsyncGenerator[bytes, None]:
     """The bytes of an answer as they come. Raises ProviderFault if the connection breaks."""
     import httpx2
 

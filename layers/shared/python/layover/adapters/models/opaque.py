@@ -40,12 +40,12 @@ class Opaque:
             if isinstance(block, Mapping):
                 self._add_block(block)
         if isinstance(extra := piece.get(EXTRA), Mapping):
-            self._extra = merged(self._extra, extra)
+            self._extra = merge(self._extra, extra)
 
     def fields(self) -> dict[str, Any]:
         """Return the state received so far, by the wire's field names."""
-        found = {TEXT: self._text, BLOCKS: self._blocks, EXTRA: self._extra}
-        fields: dict[str, Any] = stored({n: value for n, value in found.items() if value})
+        values = {TEXT: self._text, BLOCKS: self._blocks, EXTRA: self._extra}
+        fields: dict[str, Any] = load_stored({n: value for n, value in values.items() if value})
         return fields
 
     def _add_block(self, piece: Json) -> None:
@@ -72,23 +72,23 @@ def _is_of(piece: Json, block: Json) -> bool:
     return piece.get("type") != "reasoning.encrypted" and not block.get("signature")
 
 
-def stored(value: Any, depth: int = 0) -> Any:
+def load_stored(value: Any, depth: int = 0) -> Any:
     """The same JSON as every store takes it. No provider nests deeper than callers may."""
     if isinstance(value, str):
         return sanitise(value)
     if not isinstance(value, Mapping | list) or depth > MAX_DEPTH:
         return None if isinstance(value, Mapping | list) else value
     if isinstance(value, Mapping):
-        return {sanitise(name): stored(each, depth + 1) for name, each in value.items()}
-    return [stored(each, depth + 1) for each in value]
+        return {sanitise(name): load_stored(each, depth + 1) for name, each in value.items()}
+    return [load_stored(each, depth + 1) for each in value]
 
 
-def merged(known: Json, more: Json) -> dict[str, Any]:
+def merge(target: Json, more: Json) -> dict[str, Any]:
     """Both, the second winning, objects in each other's place merged in turn."""
-    whole = dict(known)
+    whole = dict(target)
     for name, value in more.items():
         both = isinstance(value, Mapping) and isinstance(whole.get(name), Mapping)
-        whole[name] = merged(whole[name], value) if both else value
+        whole[name] = merge(whole[name], value) if both else value
     return whole
 
 

@@ -39,18 +39,18 @@ class OpenAIChat(HttpChat):
         ids: Ids | None = None,
         sleep: Sleep = asyncio.sleep,
     ) -> None:
-        named = endpoint or Endpoint(base_url or OPENAI_BASE_URL, bearer(api_key))
-        super().__init__(named, ids or RandomIds(), sleep)
+        resolved_endpoint = endpoint or Endpoint(base_url or OPENAI_BASE_URL, bearer(api_key))
+        super().__init__(resolved_endpoint, ids or RandomIds(), sleep)
         self._responses: HttpChat | None = None
-        self._said = False
+        self._warned = False
         self._left_out = frozenset() if prompt_cache_key else frozenset({"prompt_cache_key"})
 
     async def complete(self, prompt: Prompt, on_delta: OnDelta | None = None) -> Reply:
         """One reply; see the port. By the API that the prompt names."""
         if prompt.api == "responses":
             return await self._responses_api().complete(prompt, on_delta)
-        if prompt.provider_tools and not self._said:
-            self._said = True
+        if prompt.provider_tools and not self._warned:
+            self._warned = True
             logger.warning("Chat Completions has no tools of the provider's: not sent")
         return await super().complete(prompt, on_delta)
 

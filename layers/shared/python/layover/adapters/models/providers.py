@@ -37,7 +37,7 @@ class Providers(ChatModel):
         self._key_of = key_of
         self._make_bedrock = bedrock
         self._bedrock: BedrockChat | None = None
-        self._made: dict[str, OpenAIChat] = {}
+        self._models: dict[str, OpenAIChat] = {}
 
     async def complete(self, prompt: Prompt, on_delta: OnDelta | None = None) -> Reply:
         """One reply; see the port."""
@@ -61,16 +61,16 @@ class Providers(ChatModel):
 
     async def aclose(self) -> None:
         """Close this event loop's connections to them; the next call opens new ones."""
-        for chat in self._made.values():
+        for chat in self._models.values():
             await chat.aclose()
         if self._bedrock is not None:
             await self._bedrock.aclose()
 
     def _chat(self, provider: str) -> OpenAIChat:
-        if provider not in self._made:
+        if provider not in self._models:
             url = self._addresses[provider].base_url
-            self._made[provider] = OpenAIChat(partial(self._key_of, provider), url)
-        return self._made[provider]
+            self._models[provider] = OpenAIChat(partial(self._key_of, provider), url)
+        return self._models[provider]
 
 
 def make_model(
@@ -118,6 +118,6 @@ def find_key(
         return None
     key = variables.get(address.api_key_env)
     if not key:
-        told = f"LAYOVER_PROVIDERS has the key of {provider} in {address.api_key_env}"
-        raise ConfigurationError(f"{told}, and it is not set: the deployer has to set it")
+        message = f"LAYOVER_PROVIDERS has the key of {provider} in {address.api_key_env}"
+        raise ConfigurationError(f"{message}, and it is not set: the deployer has to set it")
     return key

@@ -11,7 +11,7 @@ from layover.adapters.models.opaque import Opaque
 from layover.adapters.models.thoughts import Thoughts
 from layover.ports import Ids
 from layover.values.prompt import Delta, Reply, RequestedCall
-from layover.values.runs.usage import Usage, tokens_said
+from layover.values.runs.usage import Usage, parse_tokens
 from layover.values.text import sanitise
 
 FinishReason = Literal["stop", "length", "tool-calls", "content-filter"]
@@ -88,7 +88,7 @@ class Assembly:
         """Return the whole reply. Raises ProviderFault for an empty one."""
         if not self._answered:
             raise invalid("The model's provider answered without any choices")
-        list(self._said(*self._thoughts.end()))
+        list(self._text_deltas(*self._thoughts.end()))
         return Reply(
             text=self._text.whole(),
             reasoning=self._reasoning.whole(),
@@ -113,23 +113,23 @@ class Assembly:
             raise from_event(choice)
         if finish:
             self._finish = str(finish)
-            yield from self._said(*self._thoughts.end())
+            yield from self._text_deltas(*self._thoughts.end())
 
     def _message(self, message: Json, *, whole: bool) -> Iterator[Delta]:
         self._opaque.add(message)
         refusal = text_of(message.get("refusal"))
         self._refused = self._refused or bool(refusal)
         thought, text = self._thoughts.add(refusal + text_of(message.get("content")))
-        yield from self._said(reasoning_of(message) + thought, text)
+        yield from self._text_deltas(reasoning_of(message) + thought, text)
         for at, piece in enumerate(_pieces(message)):
             # Calls of a plain answer are whole: two of one id are two calls.
             yield self._call({**piece, "index": at} if whole else piece)
 
-    def _said(self, reasoning: str, text: str) -> Iterator[Delta]:
-        if shown := self._reasoning.add(reasoning):
-            yield Delta(kind="reasoning", text=shown)
-        if shown := self._text.add(text):
-            yield Delta(kind="text", text=shown)
+    def _text_deltas(self, reasoning: str, text: str) -> Iterator[Delta]:
+        if visible_text := self._reasoning.add(reasoning):
+            yield Delta(kind="reasoning", text=visible_text)
+        if visible_text := self._text.add(text):
+            yield Delta(kind="text", text=visible_text)
 
     def _call(self, piece: Json) -> Delta:
         call = self._find(piece)
@@ -150,8 +150,8 @@ class Assembly:
         if index is None and call_id:
             return next((c for c in self._calls if c.given_id == call_id), None)
         if index is None:
-            named = bool(_function(piece).get("name"))
-            return self._calls[-1] if self._calls and not named else None
+            has_name = bool(_function(piece).get("name"))
+            return self._calls[-1] if self._calls and not has_name else None
         same = next((c for c in reversed(self._calls) if c.index == index), None)
         # Some servers send whole calls, one after another, all of them with index 0.
         another = same is not None and call_id and same.given_id and same.given_id != call_id
@@ -160,8 +160,8 @@ class Assembly:
     def _finish_reason(self) -> FinishReason:
         if self._refused:
             return "content-filter"
-        told = _FINISH.get((self._finish or "").lower())
-        return told or ("tool-calls" if self._calls else "stop")
+        reason = _FINISH.get((self._finish or "").lower())
+        return reason or ("tool-calls" if self._calls else "stop")
 
 
 class _Call:
@@ -193,11 +193,11 @@ class _Call:
 
 def _pieces(message: Json) -> list[Json]:
     calls = message.get("tool_calls")
-    found = [c for c in calls if isinstance(c, Mapping)] if isinstance(calls, list) else []
+    pieces = [c for c in calls if isinstance(c, Mapping)] if isinstance(calls, list) else []
     legacy = message.get("function_call")
-    if not found and isinstance(legacy, Mapping):
+    if not pieces and isinstance(legacy, Mapping):
         return [{"index": 0, "function": legacy}]
-    return found
+    return pieces
 
 
 def _function(piece: Json) -> Json:
@@ -249,21 +249,23 @@ def usage_of(usage: Json) -> Usage:
     """Return token counts; a missing or senseless one counts 0."""
     prompt, output = usage.get("prompt_tokens_details"), usage.get("completion_tokens_details")
     cached = _count(prompt, "cached_tokens") or _count(usage, "prompt_cache_hit_tokens")
-    written = _count(prompt, "cache_write_tokens") or _count(prompt, "cache_creation_tokens")
+    cache_write_tokens = _count(prompt, "cache_write_tokens") or _count(
+        prompt, "cache_creation_tokens"
+    )
     return Usage(
         input_tokens=_count(usage, "prompt_tokens"),
         output_tokens=_count(usage, "completion_tokens"),
         cached_input_tokens=cached,
-        cache_write_input_tokens=written or _count(usage, "cache_creation_input_tokens"),
+        cache_write_input_tokens=cache_write_tokens or _count(usage, "cache_creation_input_tokens"),
         reasoning_tokens=_count(output, "reasoning_tokens"),
     )
 
 
 def _count(counts: object, key: str) -> int:
-    return tokens_said(counts.get(key)) if isinstance(counts, Mapping) else 0
+    return parse_tokens(counts.get(key)) if isinstance(counts, Mapping) else 0
 
 
-def decoded(text: str) -> Any:
+def decode(text: str) -> Any:
     """JSON. Raises ProviderFault (it may pass) with the beginning of what came instead."""
     try:
         return json.loads(text)

@@ -45,7 +45,7 @@ async def retrying(attempt: Callable[[], Awaitable[T]], sleep: Sleep, on_fault: 
     try:
         return await attempt()
     except ProviderFault as fault:
-        if not fault.passing:
+        if not fault.is_transient:
             raise
         first = fault
     # Most calls succeed at once: they pay nothing for what a repetition needs.
@@ -54,11 +54,11 @@ async def retrying(attempt: Callable[[], Awaitable[T]], sleep: Sleep, on_fault: 
 
 def _after(fault: ProviderFault, attempt: Callable[[], Awaitable[T]]) -> Callable[[], Awaitable[T]]:
     """An attempt whose first outcome is known: this fault."""
-    known = [fault]
+    faults = [fault]
 
     async def again() -> T:
-        if known:
-            raise known.pop()
+        if faults:
+            raise faults.pop()
         return await attempt()
 
     return again
@@ -67,15 +67,15 @@ def _after(fault: ProviderFault, attempt: Callable[[], Awaitable[T]]) -> Callabl
 async def _repeated(attempt: Callable[[], Awaitable[T]], sleep: Sleep, on_fault: OnFault) -> T:
     from tenacity import AsyncRetrying, retry_if_exception
 
-    async def told(state: "RetryCallState") -> None:
+    async def notify_restart(state: "RetryCallState") -> None:
         await on_fault(_fault(state))
 
     retries = AsyncRetrying(
         sleep=sleep,
         stop=_Window().is_over,
         wait=_wait,
-        retry=retry_if_exception(lambda e: isinstance(e, ProviderFault) and e.passing),
-        before_sleep=told,
+        retry=retry_if_exception(lambda e: isinstance(e, ProviderFault) and e.is_transient),
+        before_sleep=notify_restart,
         reraise=True,
     )
     try:
@@ -100,8 +100,8 @@ def _fault(state: "RetryCallState") -> ProviderFault:
 def _wait(state: "RetryCallState") -> float:
     """Return the wait that the provider asked for, in seconds. Else it doubles from one second, half of it
     random: many runs that failed together must not come back together."""
-    asked = _fault(state).retry_after
-    if asked is not None:
-        return asked
+    retry_after = _fault(state).retry_after
+    if retry_after is not None:
+        return retry_after
     longest: float = min(LONGEST_WAIT_S, FIRST_WAIT_S * 2 ** (state.attempt_number - 1))
     return longest * (0.5 + random.random() / 2)

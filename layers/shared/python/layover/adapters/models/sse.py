@@ -37,8 +37,8 @@ class EventParser:
     def end(self) -> list[ServerEvent]:
         """Return the events left at the end of the stream. Some servers forget the last blank line."""
         last, self._rest = self._rest, b""
-        found = [self._line(last), self._line(b"")]
-        return [event for event in found if event is not None]
+        events = [self._line(last), self._line(b"")]
+        return [event for event in events if event is not None]
 
     def _line(self, raw: bytes) -> ServerEvent | None:
         line = raw.decode("utf-8", errors="replace")

@@ -11,26 +11,26 @@ class Thoughts:
 
     def __init__(self) -> None:
         self._take = self._at_start
-        self._held = ""
+        self._buffer = ""
 
     def add(self, piece: str) -> tuple[str, str]:
         """Take a piece; return the thoughts and the text in it and in what was held back."""
-        self._held += piece
+        self._buffer += piece
         return self._take()
 
     def end(self) -> tuple[str, str]:
         """Return what was held back: no piece follows."""
-        held, self._held = self._held, ""
+        buffer, self._buffer = self._buffer, ""
         is_thought = self._take in (self._opening, self._thinking)
         self._take = self._text
-        return (held, "") if is_thought else ("", held)
+        return (buffer, "") if is_thought else ("", buffer)
 
     def _at_start(self) -> tuple[str, str]:
-        begun = self._held.lstrip()
-        if begun.startswith(_BEGIN):
-            self._held = begun[len(_BEGIN) :]
+        text = self._buffer.lstrip()
+        if text.startswith(_BEGIN):
+            self._buffer = text[len(_BEGIN) :]
             self._take = self._opening
-        elif _BEGIN.startswith(begun):
+        elif _BEGIN.startswith(text):
             return "", ""
         else:
             self._take = self._text
@@ -40,12 +40,12 @@ class Thoughts:
         return self._skip_blanks(self._thinking)
 
     def _thinking(self) -> tuple[str, str]:
-        thought, end, rest = self._held.partition(_END)
+        thought, end, rest = self._buffer.partition(_END)
         if end:
-            self._held, self._take = rest, self._between
+            self._buffer, self._take = rest, self._between
             return thought, self._take()[1]
         keep = next(n for n in range(len(_END), -1, -1) if thought.endswith(_END[:n]))
-        self._held = thought[len(thought) - keep :]
+        self._buffer = thought[len(thought) - keep :]
         return thought[: len(thought) - keep], ""
 
     def _between(self) -> tuple[str, str]:
@@ -53,12 +53,12 @@ class Thoughts:
 
     def _skip_blanks(self, then: Callable[[], tuple[str, str]]) -> tuple[str, str]:
         """Blank lines next to a tag belong to neither."""
-        self._held = self._held.lstrip()
-        if not self._held:
+        self._buffer = self._buffer.lstrip()
+        if not self._buffer:
             return "", ""
         self._take = then
         return self._take()
 
     def _text(self) -> tuple[str, str]:
-        text, self._held = self._held, ""
+        text, self._buffer = self._buffer, ""
         return "", text

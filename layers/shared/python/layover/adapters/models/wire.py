@@ -41,12 +41,12 @@ MAX_TOKENS = ("max_completion_tokens", "max_tokens")
 def body(prompt: Prompt, left_out: frozenset[str] = frozenset(), provider: str = "") -> Body:
     """Return the request, without the `OPTIONAL` fields and the settings that the model refuses. `provider`:
     the host that is called, which gets its own state back."""
-    asked = model(prompt)
+    model_name = model(prompt)
     request: Body = {
-        "model": asked,
+        "model": model_name,
         "messages": [
             *_system(prompt.system),
-            *messages(prompt.messages, (provider, asked), left_out),
+            *messages(prompt.messages, (provider, model_name), left_out),
         ],
     }
     if prompt.tools:
@@ -71,21 +71,21 @@ def removable(prompt: Prompt) -> frozenset[str]:
 
 
 def _settings(prompt: Prompt, left_out: frozenset[str]) -> Body:
-    given = prompt.settings
+    settings = prompt.settings
     limit = next((name for name in MAX_TOKENS if name not in left_out), MAX_TOKENS[0])
     fields: Body = {
-        limit: given.max_tokens,
-        "temperature": given.temperature,
-        "top_p": given.top_p,
-        "reasoning_effort": given.reasoning,
-        "verbosity": given.verbosity,
-        "seed": given.seed,
-        "stop": list(given.stop) if isinstance(given.stop, tuple) else given.stop,
+        limit: settings.max_tokens,
+        "temperature": settings.temperature,
+        "top_p": settings.top_p,
+        "reasoning_effort": settings.reasoning,
+        "verbosity": settings.verbosity,
+        "seed": settings.seed,
+        "stop": list(settings.stop) if isinstance(settings.stop, tuple) else settings.stop,
     }
     if prompt.tools:
-        fields["tool_choice"] = _tool_choice(given.tool_choice)
-        fields["parallel_tool_calls"] = given.parallel_tool_calls
-    return {name: value for name, value in fields.items() if value is not None} | given.extra
+        fields["tool_choice"] = _tool_choice(settings.tool_choice)
+        fields["parallel_tool_calls"] = settings.parallel_tool_calls
+    return {name: value for name, value in fields.items() if value is not None} | settings.extra
 
 
 def _tool_choice(choice: str | None) -> str | Body | None:
@@ -100,7 +100,7 @@ def model(prompt: Prompt) -> str:
     return prompt.model.removeprefix("openai/")
 
 
-def encoded(request: Body) -> bytes:
+def encode(request: Body) -> bytes:
     """UTF-8 JSON. A lone surrogate, which UTF-8 has no bytes for, becomes a question mark."""
     text = json.dumps(request, ensure_ascii=False, separators=(",", ":"))
     return text.encode("utf-8", errors="replace")
@@ -126,22 +126,22 @@ def safe_name(name: str) -> str:
 
 def messages(
     thread: Sequence[Message],
-    asked: tuple[str, str] = ("", ""),
+    provider_model: tuple[str, str] = ("", ""),
     left_out: frozenset[str] = frozenset(),
 ) -> list[Body]:
     """Return messages in the provider's form: custom ones, empty ones, and calls without a result left out.
-    `asked`: the provider and the model, which get their own state back, except `left_out`."""
+    `provider_model`: the provider and the model, which get their own state back, except `left_out`."""
     sendable = [m for m in thread if m.role is not Role.CUSTOM]
-    found = [
+    messages = [
         wire
         for at, m in enumerate(sendable)
-        for wire in _message(m, sendable[at + 1 :], opaque.state_of(m, *asked))
+        for wire in _message(m, sendable[at + 1 :], opaque.state_of(m, *provider_model))
     ]
     for name in left_out & opaque.FIELDS:
-        for message in found:
+        for message in messages:
             for holder in (message, *message.get("tool_calls", ())):
                 holder.pop(name, None)
-    return found
+    return messages
 
 
 def _system(text: str | None) -> list[Body]:
@@ -149,29 +149,29 @@ def _system(text: str | None) -> list[Body]:
 
 
 def _message(
-    message: Message, following: Sequence[Message], state: ProviderState | None
+    message: Message, later_messages: Sequence[Message], state: ProviderState | None
 ) -> Iterator[Body]:
     if message.role is Role.USER:
         content = _user_content(message)
         if content:
             yield {"role": "user", "content": content}
     elif message.role is Role.ASSISTANT:
-        yield from _assistant(message, following, state)
+        yield from _assistant(message, later_messages, state)
 
 
 def _assistant(
-    message: Message, following: Sequence[Message], state: ProviderState | None
+    message: Message, later_messages: Sequence[Message], state: ProviderState | None
 ) -> Iterator[Body]:
     """Return an assistant message with the calls that were answered, and right after it their answers."""
-    answered = answers(following)
+    answered = answers(later_messages)
     calls = [c for c in message.tool_calls if c.tool_call_id in answered]
     if calls:
         tool_calls = [_call(c) | opaque.call_fields(state, c.tool_call_id) for c in calls]
-        said: Body = {"role": "assistant", "content": message.text or None}
-        yield {**said, "tool_calls": tool_calls, **opaque.message_fields(state, calls=True)}
+        body: Body = {"role": "assistant", "content": message.text or None}
+        yield {**body, "tool_calls": tool_calls, **opaque.message_fields(state, calls=True)}
     elif message.text:
-        said = {"role": "assistant", "content": message.text}
-        yield {**said, **opaque.message_fields(state, calls=False)}
+        body = {"role": "assistant", "content": message.text}
+        yield {**body, **opaque.message_fields(state, calls=False)}
     for call in calls:
         call_id = safe_id(call.tool_call_id)
         content = answered[call.tool_call_id].text
@@ -185,17 +185,17 @@ class Answer(NamedTuple):
     is_error: bool
 
 
-def answers(following: Sequence[Message]) -> dict[str, Answer]:
+def answers(later_messages: Sequence[Message]) -> dict[str, Answer]:
     """Return the answers in the tool messages that follow directly, by call."""
     return {
-        part.tool_call_id: Answer(_seen(message, part), part.is_error)
-        for message in takewhile(lambda m: m.role is Role.TOOL, following)
+        part.tool_call_id: Answer(_result_text(message, part), part.is_error)
+        for message in takewhile(lambda m: m.role is Role.TOOL, later_messages)
         for part in message.content
         if isinstance(part, ToolResultPart)
     }
 
 
-def _seen(message: Message, part: ToolResultPart) -> str:
+def _result_text(message: Message, part: ToolResultPart) -> str:
     if message.model_output is not None:
         return message.model_output
     if isinstance(part.result, str):

@@ -14,7 +14,7 @@ from layover.ports import SocketPorts
 from layover.ports.sockets import SocketGone, SocketUnsure
 from layover.values.socket import Subscription
 
-_AT_ONCE = 8
+_MAX_CONCURRENT = 8
 """Posts under way in one process, on connections of their own: slow sockets never hold up the journal's."""
 _POST_TAKES_S = 3
 _GONE_CODES = {"GoneException"}
@@ -97,5 +97,5 @@ def management_client(aws: AwsServices, endpoint: str) -> AwsClient:
         "execute-api",
         retries=RetryRules(max_attempts=1),
         timeout_s=_POST_TAKES_S,
-        max_connections=_AT_ONCE,
+        max_connections=_MAX_CONCURRENT,
     )

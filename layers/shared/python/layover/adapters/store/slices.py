@@ -17,7 +17,7 @@ def in_a_row(slices: Iterable[Generation], after_depth: int) -> tuple[Generation
         if longest_here is None or slice.through_depth > longest_here.through_depth:
             longest[slice.after_depth] = slice
     row: list[Generation] = []
-    while (following := longest.get(after_depth)) is not None:
-        row.append(following)
-        after_depth = following.through_depth
+    while (next_slice := longest.get(after_depth)) is not None:
+        row.append(next_slice)
+        after_depth = next_slice.through_depth
     return tuple(row)

@@ -56,18 +56,18 @@ def name_of(name: Any) -> str:
     return name
 
 
-def check_instructions(what: str, given: Any) -> None:
+def check_instructions(what: str, value: Any) -> None:
     """Raise DefinitionError for instructions that are neither a text nor a function of one argument."""
-    if not isinstance(given, str) and not (callable(given) and takes(given, 1)):
+    if not isinstance(value, str) and not (callable(value) and takes(value, 1)):
         expected = "a text or a function of the run's context"
-        raise checks.fail(f"{what}instructions", expected, given)
+        raise checks.fail(f"{what}instructions", expected, value)
 
 
-def check_tools_function(what: str, given: Any) -> None:
+def check_tools_function(what: str, function: Any) -> None:
     """Raise DefinitionError for a function of tools that does not take the context alone."""
-    if given is not None and not takes(given, 1):
+    if function is not None and not takes(function, 1):
         raise checks.fail(
-            f"{what}tools", "a list of tools, or a function of the run's context", given
+            f"{what}tools", "a list of tools, or a function of the run's context", function
         )
 
 
@@ -88,19 +88,19 @@ def tools_of(what: str, tools: Any) -> tuple[AnyTool, ...]:
 
 def overridable_of(what: str, names: Any) -> frozenset[Overridable]:
     """Return the settings that a run may choose. Raises DefinitionError."""
-    given: set[Any] = {names} if isinstance(names, str) else set(names)
-    if unknown := sorted(given - set(OVERRIDABLE), key=str):
+    requested_names: set[Any] = {names} if isinstance(names, str) else set(names)
+    if unknown := sorted(requested_names - set(OVERRIDABLE), key=str):
         checks.one_of(f"{what}overridable", unknown[0], OVERRIDABLE)
-    return frozenset(given)
+    return frozenset(requested_names)
 
 
-def factory_of(what: str, given: Any) -> Callable[..., Any] | None:
+def factory_of(what: str, value: Any) -> Callable[..., Any] | None:
     """Return the function that makes a value, or None. Raises DefinitionError."""
-    if given is None:
+    if value is None:
         return None
-    if not callable(given) or not _can_make(given):
-        raise checks.fail(what, "a function of the settings, or of nothing", given)
-    return cast("Callable[..., Any]", given)
+    if not callable(value) or not _can_make(value):
+        raise checks.fail(what, "a function of the settings, or of nothing", value)
+    return cast("Callable[..., Any]", value)
 
 
 def _can_make(make: Callable[..., Any]) -> bool:
@@ -121,8 +121,11 @@ def settings_for(make: Callable[..., Any], settings: Any) -> tuple[tuple[Any, ..
         parameters = inspect.signature(make).parameters
     except (TypeError, ValueError):
         return (), {}
-    named = parameters.get("settings")
-    if named is not None and named.kind in (named.POSITIONAL_OR_KEYWORD, named.KEYWORD_ONLY):
+    parameter = parameters.get("settings")
+    if parameter is not None and parameter.kind in (
+        parameter.POSITIONAL_OR_KEYWORD,
+        parameter.KEYWORD_ONLY,
+    ):
         return (), {"settings": settings}
     first = next(iter(parameters.values()), None)
     positional = first is not None and first.kind in (

@@ -201,11 +201,11 @@ def name_of(hook: Any) -> str:
     return type(hook).__name__
 
 
-def hooks_of(what: str, given: Any) -> tuple[Any, ...]:
+def hooks_of(what: str, value: Any) -> tuple[Any, ...]:
     """Return the hooks, as they were given. Raises DefinitionError for a hook that is asked at no point."""
-    if isinstance(given, str | Hook) or not hasattr(given, "__iter__"):
-        raise checks.fail(f"{what}hooks", "a list of hooks", given)
-    hooks = tuple(given)
+    if isinstance(value, str | Hook) or not hasattr(value, "__iter__"):
+        raise checks.fail(f"{what}hooks", "a list of hooks", value)
+    hooks = tuple(value)
     for hook in hooks:
         if isinstance(hook, type) or not any(defines(hook, point) for point in POINTS):
             expected = f"an object with one of {', '.join(POINTS)}"

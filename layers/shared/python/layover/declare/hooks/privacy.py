@@ -69,7 +69,7 @@ class RedactPII(Hook):
 
     def before_model(self, ctx: HookContext, request: ModelRequest) -> ModelRequest | None:
         """Return the request with placeholders."""
-        names = _Names(_taken(request.messages, request.system or ""))
+        names = _Names(_placeholders_in(request.messages, request.system or ""))
 
         def redacted(text: str) -> str:
             return self._redacted(text, names)
@@ -90,20 +90,20 @@ class RedactPII(Hook):
             return None
 
         def restored(text: str) -> str:
-            return _PLACEHOLDER.sub(lambda found: values.get(found[0], found[0]), text)
+            return _PLACEHOLDER.sub(lambda match: values.get(match[0], match[0]), text)
 
         def restored_text(text: str) -> str:
             if not _is_json(text):
                 return restored(text)
             escaped = {name: _in_json(value) for name, value in values.items()}
-            return _PLACEHOLDER.sub(lambda found: escaped.get(found[0], found[0]), text)
+            return _PLACEHOLDER.sub(lambda match: escaped.get(match[0], match[0]), text)
 
         calls = tuple(
             call.model_copy(update={"args": _everywhere(call.args, restored)})
             for call in response.calls
         )
-        told = {"text": restored_text(response.text), "reasoning": restored(response.reasoning)}
-        return response.model_copy(update={**told, "calls": calls})
+        changes = {"text": restored_text(response.text), "reasoning": restored(response.reasoning)}
+        return response.model_copy(update={**changes, "calls": calls})
 
     def before_embedding(self, text: str) -> str:
         """Return the text with placeholders."""
@@ -111,15 +111,15 @@ class RedactPII(Hook):
 
     def _redacted(self, text: str, names: "_Names") -> str:
         for kind, pattern in self._kinds.items():
-            text = pattern.sub(lambda found, kind=kind: names.of(kind, found[0]), text)  # type: ignore[misc]
+            text = pattern.sub(lambda match, kind=kind: names.of(kind, match[0]), text)  # type: ignore[misc]
         return text
 
 
 class _Names:
     """Placeholders of one request: the same for the same value, numbered in order."""
 
-    def __init__(self, taken: frozenset[str]) -> None:
-        self._taken = taken
+    def __init__(self, used_names: frozenset[str]) -> None:
+        self._used_names = used_names
         self._of: dict[tuple[str, str], str] = {}
         self._counts: dict[str, int] = {}
         self.values: dict[str, str] = {}
@@ -133,22 +133,22 @@ class _Names:
             number = self._counts[kind] = self._counts.get(kind, 0) + 1
             name = f"[{kind}_{number}]"
             # A user who writes a placeholder must not get another user's data for it.
-            if name not in self._taken:
+            if name not in self._used_names:
                 self._of[key], self.values[name] = name, value
         return self._of[key]
 
 
-def _taken(messages: tuple[Message, ...], system: str) -> frozenset[str]:
+def _placeholders_in(messages: tuple[Message, ...], system: str) -> frozenset[str]:
     """Return the placeholders that the request has by itself."""
-    found = set(_PLACEHOLDER.findall(system))
+    names = set(_PLACEHOLDER.findall(system))
 
     def look(text: str) -> str:
-        found.update(_PLACEHOLDER.findall(text))
+        names.update(_PLACEHOLDER.findall(text))
         return text
 
     for message in messages:
         _changed(message, look)
-    return frozenset(found)
+    return frozenset(names)
 
 
 def _passes_luhn(text: str) -> bool:
@@ -160,8 +160,8 @@ def _passes_luhn(text: str) -> bool:
 def _changed(message: Message, change: Callable[[str], str]) -> Message:
     content = tuple(_part(part, change) for part in message.content)
     output = message.model_output
-    told = {"content": content, "model_output": None if output is None else change(output)}
-    return message.model_copy(update=told)
+    changes = {"content": content, "model_output": None if output is None else change(output)}
+    return message.model_copy(update=changes)
 
 
 def _part(part: Part, change: Callable[[str], str]) -> Part:

@@ -18,15 +18,15 @@ def warn_of_embedded(name: str, hooks: Sequence[Any], memory: Memory) -> None:
     parts = [part for part in _EMBEDDED if getattr(memory, part)]
     for hook in (h for h in hooks if is_everywhere(h) and not defines(h, "before_embedding")):
         for part in parts:
-            told = "agent %r: %s does not change what Memory(%s=...) sends to the embedder"
-            logger.warning(told, name, name_of(hook), part)
+            message = "agent %r: %s does not change what Memory(%s=...) sends to the embedder"
+            logger.warning(message, name, name_of(hook), part)
 
 
 def warn_of_handoffs(name: str, hooks: Sequence[Any], others: Iterable[Any]) -> None:
     """Log the agents that would get the conversation without the `everywhere` hooks that it had so far."""
     for other in others:
         for hook in inherited_hooks(hooks, other.hooks):
-            told = (
+            message = (
                 "agent %r: %s is no hook of %r, which reads the whole conversation after a hand-off"
             )
-            logger.warning(told, name, name_of(hook), other.name)
+            logger.warning(message, name, name_of(hook), other.name)

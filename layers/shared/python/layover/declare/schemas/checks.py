@@ -15,10 +15,10 @@ NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
 def fail(what: str, expected: str, value: object) -> DefinitionError:
     """Return the error to raise for an unexpected value."""
-    return DefinitionError(f"{what} must be {expected}, not {_shown(value)}")
+    return DefinitionError(f"{what} must be {expected}, not {_repr(value)}")
 
 
-def _shown(value: object) -> str:
+def _repr(value: object) -> str:
     """Return an author's value for a message: plain ones as they are, anything else by its kind and name."""
     if value is None or isinstance(value, str | int | float | list | tuple | dict | timedelta):
         text = repr(value)

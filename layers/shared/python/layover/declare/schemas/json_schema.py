@@ -95,13 +95,13 @@ def strict(schema: Schema) -> Schema | None:
     if "$ref" in root:
         root = {**_resolve(root["$ref"], defs), **{k: v for k, v in root.items() if k != "$ref"}}
     try:
-        done = {name: _strict(s, defs) for name, s in defs.items()}
+        strict_defs = {name: _strict(s, defs) for name, s in defs.items()}
         result = _strict(root, defs)
     except _NotStrict:
         return None
     if result.get("type") != "object":
         return None
-    return {**result, "$defs": done} if done else result
+    return {**result, "$defs": strict_defs} if strict_defs else result
 
 
 def takes_null(schema: Schema, defs: Mapping[str, Any]) -> bool:
@@ -134,8 +134,8 @@ def is_object(schema: Schema) -> bool:
 
 def _resolve(ref: str, defs: Mapping[str, Any]) -> Schema:
     name = ref.removeprefix("#/$defs/").replace("~1", "/").replace("~0", "~")
-    found: Schema = defs[name]
-    return found
+    schema: Schema = defs[name]
+    return schema
 
 
 def _strict(schema: Schema, defs: Mapping[str, Any]) -> Schema:
@@ -171,13 +171,13 @@ def _strict_ref(schema: Schema, defs: Mapping[str, Any]) -> Schema:
 
 def _reachable(ref: str, defs: Mapping[str, Any]) -> set[str]:
     """Return the references that are reached from this one; itself among them if it is recursive."""
-    met: set[str] = set()
+    visited: set[str] = set()
     open_ = [ref]
     while open_:
-        new = set(_REF.findall(json.dumps(_resolve(open_.pop(), defs), default=str))) - met
-        met |= new
+        new = set(_REF.findall(json.dumps(_resolve(open_.pop(), defs), default=str))) - visited
+        visited |= new
         open_ += new
-    return met
+    return visited
 
 
 def _strict_text(schema: Schema, result: Schema, notes: Schema) -> None:
@@ -220,6 +220,6 @@ def _described(result: Schema, notes: Schema) -> Schema:
         notes = {k: v for k, v in notes.items() if k != "default"}
     if not notes:
         return result
-    told = ", ".join(f"{k}: {json.dumps(v, ensure_ascii=False)}" for k, v in notes.items())
+    notes_text = ", ".join(f"{k}: {json.dumps(v, ensure_ascii=False)}" for k, v in notes.items())
     before = result.get("description")
-    return {**result, "description": f"{before} ({told})" if before else f"({told})"}
+    return {**result, "description": f"{before} ({notes_text})" if before else f"({notes_text})"}

@@ -19,27 +19,31 @@ WRAPPED = "value"
 class OutputType:
     """The type given as `Agent(output=...)`. Raises DefinitionError if no model could be asked for it."""
 
-    def __init__(self, what: str, given: Any) -> None:
-        self._given = given
+    def __init__(self, what: str, value: Any) -> None:
+        self._value = value
         try:
-            self._adapter: TypeAdapter[Any] = TypeAdapter(given)
+            self._adapter: TypeAdapter[Any] = TypeAdapter(value)
             self._schema = schema.tidy(self._adapter.json_schema())
             self._wrapper = self._wrapped()
         except (PydanticUserError, TypeError, NameError) as error:
-            told = f"{what}output has no schema: {checks.no_schema(error)}"
-            raise DefinitionError(told) from error
+            message = f"{what}output has no schema: {checks.no_schema(error)}"
+            raise DefinitionError(message) from error
         if self._wrapper is not None and not _is_list_or_union(self._schema):
             expected = "a type that is an object, a list or a union"
-            raise checks.fail(f"{what}output", expected, given)
+            raise checks.fail(f"{what}output", expected, value)
 
     @property
     def spec(self) -> OutputSpec:
         """The output that a prompt asks the model for."""
-        asked = self._schema if self._wrapper is None else schema.tidy(self._wrapper.json_schema())
-        strict = schema.strict(asked)
-        name = getattr(self._given, "__name__", "output") if self._wrapper is None else "output"
-        named = re.sub(r"[^a-zA-Z0-9_-]", "_", name)[:64] or "output"
-        return OutputSpec(name=named, json_schema=strict or asked, strict=strict is not None)
+        json_schema = (
+            self._schema if self._wrapper is None else schema.tidy(self._wrapper.json_schema())
+        )
+        strict = schema.strict(json_schema)
+        name = getattr(self._value, "__name__", "output") if self._wrapper is None else "output"
+        schema_name = re.sub(r"[^a-zA-Z0-9_-]", "_", name)[:64] or "output"
+        return OutputSpec(
+            name=schema_name, json_schema=strict or json_schema, strict=strict is not None
+        )
 
     def parse(self, text: str) -> Any:
         """Return the reply as an instance. A list or a union may come bare. Raises
@@ -69,11 +73,11 @@ class OutputType:
     def _wrapped(self) -> TypeAdapter[Any] | None:
         if schema.is_object(self._schema):
             return None
-        fields: dict[str, Any] = {WRAPPED: (self._given, ...)}
+        fields: dict[str, Any] = {WRAPPED: (self._value, ...)}
         return TypeAdapter(create_model("Output", **fields))
 
 
-def _is_list_or_union(made: dict[str, Any]) -> bool:
-    if "$ref" in made:
-        return _is_list_or_union(made["$defs"][made["$ref"].rsplit("/", 1)[1]])
-    return made.get("type") == "array" or "anyOf" in made or "oneOf" in made
+def _is_list_or_union(schema: dict[str, Any]) -> bool:
+    if "$ref" in schema:
+        return _is_list_or_union(schema["$defs"][schema["$ref"].rsplit("/", 1)[1]])
+    return schema.get("type") == "array" or "anyOf" in schema or "oneOf" in schema

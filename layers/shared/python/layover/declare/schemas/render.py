@@ -9,9 +9,9 @@ from pydantic_core import PydanticSerializationError, from_json, to_json, to_jso
 from layover.values.base import TOO_DEEP, too_deep
 from layover.values.text import sanitise
 
-LONGEST_PROBLEM = 2_000
+MAX_PROBLEM = 2_000
 """Characters of the error in an answer: names of fields may be the model's, and long."""
-_SHOWN_ERRORS = 10
+_MAX_ERRORS = 10
 
 
 def jsonable(value: Any) -> Any:
@@ -74,10 +74,10 @@ def message_of(error: BaseException) -> str:
 def describe(error: ValidationError) -> str:
     """Return `field: what is wrong; ...`, with neither links nor the values that were given."""
     problems = error.errors(include_url=False, include_context=False, include_input=False)
-    told = [_problem(p["loc"], p["msg"]) for p in problems[:_SHOWN_ERRORS]]
-    if len(problems) > _SHOWN_ERRORS:
-        told.append(f"and {len(problems) - _SHOWN_ERRORS} more")
-    return sanitise("; ".join(told))
+    problem_lines = [_problem(p["loc"], p["msg"]) for p in problems[:_MAX_ERRORS]]
+    if len(problems) > _MAX_ERRORS:
+        problem_lines.append(f"and {len(problems) - _MAX_ERRORS} more")
+    return sanitise("; ".join(problem_lines))
 
 
 def _problem(location: tuple[int | str, ...], message: str) -> str:

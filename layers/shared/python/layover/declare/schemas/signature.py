@@ -39,14 +39,14 @@ class ToolArgs:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the same as JSON: events and the journal show this."""
-        shown: dict[str, Any] = jsonable(self._named("json"))
-        return shown
+        args: dict[str, Any] = jsonable(self._by_name("json"))
+        return args
 
     def for_predicate(self) -> dict[str, Any]:
         """Return models as dicts, the rest (numbers, dates, enums) as Python values."""
-        return self._named("python")
+        return self._by_name("python")
 
-    def _named(self, mode: str) -> dict[str, Any]:
+    def _by_name(self, mode: str) -> dict[str, Any]:
         assert self._model is not None
         dumped = self._model.model_dump(mode=mode, fallback=str, warnings=False)
         fields = zip(type(self._model).model_fields, self.kwargs, strict=True)
@@ -73,9 +73,9 @@ class Signature:
 
         Raises `pydantic.ValidationError`. No text at all stands for no arguments."""
         text, _ = self._checked(args)
-        made = self.model.model_validate_json(text)
-        values = [getattr(made, field) for field in self.model.model_fields]
-        return ToolArgs(dict(zip(self.names, values, strict=True)), made)
+        instance = self.model.model_validate_json(text)
+        values = [getattr(instance, field) for field in self.model.model_fields]
+        return ToolArgs(dict(zip(self.names, values, strict=True)), instance)
 
     def _checked(self, args: Any) -> tuple[str, Any]:
         """Return the result of `_prepared`. Raises ValidationError for arguments that no schema may let
@@ -87,8 +87,8 @@ class Signature:
             raise self._refusal("finite_number", NOT_FINITE)
         return text, decoded
 
-    def _refusal(self, kind: str, told: str) -> ValidationError:
-        problem = InitErrorDetails(type=PydanticCustomError(kind, told), input=None)
+    def _refusal(self, kind: str, message: str) -> ValidationError:
+        problem = InitErrorDetails(type=PydanticCustomError(kind, message), input=None)
         return ValidationError.from_exception_data(self.model.__name__, [problem])
 
     def _prepared(self, args: Any) -> tuple[str, Any]:
@@ -108,9 +108,9 @@ class Signature:
     @cached_property
     def schema(self) -> Schema:
         """The plain JSON schema of the arguments."""
-        made = self.model.model_json_schema(schema_generator=_ArgumentSchema)
-        made.pop("description", None)
-        return {"properties": {}, **tidy(made)}
+        schema = self.model.model_json_schema(schema_generator=_ArgumentSchema)
+        schema.pop("description", None)
+        return {"properties": {}, **tidy(schema)}
 
     @cached_property
     def strict_schema(self) -> Schema | None:

@@ -11,7 +11,7 @@ from layover.declare.schemas import checks
 from layover.declare.schemas.signature import Signature
 from layover.errors import DefinitionError
 
-_LONGEST_WAIT = timedelta(days=365)
+_MAX_WAIT = timedelta(days=365)
 """A Step Functions execution lives for a year at most."""
 
 ToMessage = Callable[..., Any]
@@ -51,16 +51,16 @@ _DECLARED = frozenset(Options.__dataclass_fields__) - {"delegate", "handoff"}
 """The options that authors give."""
 
 
-def options_of(name: str, signature: Signature, given: dict[str, Any]) -> Options:
+def options_of(name: str, signature: Signature, raw_options: dict[str, Any]) -> Options:
     """Return the options as they were given, once they are checked. Raises DefinitionError."""
     what = f"tool {name!r}: "
-    if unknown := sorted(given.keys() - _DECLARED):
+    if unknown := sorted(raw_options.keys() - _DECLARED):
         raise DefinitionError(f"{what}no options {unknown}")
-    given["timeout"] = checks.duration(f"{what}timeout", given.get("timeout"))
-    given["expires_after"] = checks.duration(
-        f"{what}expires_after", given.get("expires_after"), most=_LONGEST_WAIT
+    raw_options["timeout"] = checks.duration(f"{what}timeout", raw_options.get("timeout"))
+    raw_options["expires_after"] = checks.duration(
+        f"{what}expires_after", raw_options.get("expires_after"), most=_MAX_WAIT
     )
-    options = Options(**given)
+    options = Options(**raw_options)
     checks.whole_or_none(f"{what}retries", options.retries, least=0)
     checks.whole_or_none(f"{what}max_calls", options.max_calls)
     checks.flag(f"{what}idempotent", options.idempotent)

@@ -5,7 +5,7 @@ import asyncio
 import re
 from types import TracebackType
 
-from layover.context.frames import notice_id, unnoticed
+from layover.context.frames import notice_id, pending_notices
 from layover.engine.frames.subagents import NestedRuns
 from layover.engine.progress import OutOfTime
 from layover.engine.state import RunState
@@ -89,13 +89,13 @@ class Background:
 
     def has_news(self) -> bool:
         """Return whether a sub-agent is done and no step's prompt has had its notice yet."""
-        return bool(unnoticed(self._state.steps, self._state.in_background()))
+        return bool(pending_notices(self._state.steps, self._state.in_background()))
 
     def notify(self) -> None:
         """End the next step's prompt with notices of the sub-agents that are done since the step before."""
         state = self._state
         state.notices = ()
-        for call in unnoticed(state.steps, state.in_background()):
+        for call in pending_notices(state.steps, state.in_background()):
             state.notices = (*state.notices, _notice(call, state))
 
     async def _stop_all(self) -> None:
@@ -108,12 +108,12 @@ class Background:
     async def _work(self, call: CallRecord, ready: Ready | Settled) -> None:
         assert self._calls is not None
         if isinstance(ready, Settled):
-            gone = RunFailed(ready.model_output, type="ToolNotFound", run_id=self._state.meta.id)
-            return await self._end(call, await self._nested.failed(call, gone))
+            failure = RunFailed(ready.model_output, type="ToolNotFound", run_id=self._state.meta.id)
+            return await self._end(call, await self._nested.failed(call, failure))
         outcome = await self._nested.advance(call, ready, WIDTH)
         if outcome is None:
             return None
-        return await self._end(call, await self._calls.shown(call, ready, outcome))
+        return await self._end(call, await self._calls.finish_outcome(call, ready, outcome))
 
     async def _end(self, call: CallRecord, outcome: Settled) -> None:
         """Journal a sub-agent's end, in the record of its call."""
@@ -122,11 +122,11 @@ class Background:
         answer = ChildAnswer(
             result=outcome.result, model_output=outcome.model_output, is_error=outcome.is_error
         )
-        ended = {
+        changes = {
             "child": child.model_copy(update={"answer": answer}),
             "hooked": with_failure(call.hooked, outcome.failure),
         }
-        record = call.model_copy(update=ended)
+        record = call.model_copy(update=changes)
         await self._log.close_call(record)
         self._state.update(record)
 
@@ -144,10 +144,10 @@ def _notice(call: CallRecord, state: RunState) -> Message:
         "is_error": answer.is_error,
         "result": answer.result,
     }
-    shown = _CLOSING.sub("&lt;", answer.model_output)
-    told = (
+    result_text = _CLOSING.sub("&lt;", answer.model_output)
+    text = (
         f"The work that you started with {call.tool_name} has ended. No user wrote this.\n"
-        f'<{NOTICE} id="{child.id}" status="{child.status}">\n{shown}\n</{NOTICE}>'
+        f'<{NOTICE} id="{child.id}" status="{child.status}">\n{result_text}\n</{NOTICE}>'
     )
     return Message(
         id=notice_id(child),
@@ -155,6 +155,6 @@ def _notice(call: CallRecord, state: RunState) -> Message:
         run_id=state.run_id,
         parent_id=state.newest().id,
         role=Role.CUSTOM,
-        content=(DataPart(name=NOTICE, data=data), TextPart(text=told)),
+        content=(DataPart(name=NOTICE, data=data), TextPart(text=text)),
         created_at=state.next_time(child.ended_at),
     )

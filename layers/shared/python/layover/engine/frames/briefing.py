@@ -4,14 +4,14 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from layover.ids import derived
+from layover.ids import derive_id
 from layover.memory.profile.iteration_log import previous_attempts
 from layover.values.memory.context import LoggedAttempt
 from layover.values.message import Message, Role, TextPart
 from layover.values.runs.run import RunMeta
 
 
-def briefing(
+def make_briefing(
     meta: RunMeta,
     child_id: str,
     args: Mapping[str, Any],
@@ -26,7 +26,7 @@ def briefing(
         previous_attempts(attempts),
     )
     return Message(
-        id=derived("msg", child_id, "input"),
+        id=derive_id("msg", child_id, "input"),
         thread_id=meta.thread_id,
         run_id=child_id,
         role=Role.USER,

@@ -32,8 +32,8 @@ def _facts(agent: Agent) -> dict[str, Any]:
         "name": agent.name,
         "model": agent.model,
         "settings": agent.model_settings.model_dump(mode="json", exclude_unset=True, fallback=str),
-        "instructions": _said(agent.instructions),
-        "tools": _said(agent.make_tools)
+        "instructions": _definition_text(agent.instructions),
+        "tools": _definition_text(agent.make_tools)
         if agent.make_tools
         else [_tool(tool) for tool in agent.tools],
         "limits": agent.limits.as_args() if agent.limits else None,
@@ -53,7 +53,7 @@ def _extras(agent: Agent) -> dict[str, Any]:
         **({"fallbacks": list(agent.fallbacks)} if agent.fallbacks else {}),
         **({"on_reached": limits.on_reached} if limits and limits.on_reached != "suspend" else {}),
         **({"overridable": sorted(agent.overridable)} if agent.overridable else {}),
-        **({"output_validator": _said(validator)} if validator else {}),
+        **({"output_validator": _definition_text(validator)} if validator else {}),
         **({"memory_settings": memory} if memory else {}),
         **({"api": agent.api} if agent.api != "chat" else {}),
         **({"provider_tools": _dumped(agent.provider_tools)} if agent.provider_tools else {}),
@@ -132,7 +132,7 @@ def _tool(tool: Any) -> dict[str, Any]:
     }
 
 
-def _said(instructions: Any) -> str:
+def _definition_text(instructions: Any) -> str:
     """Return a text as it is, and the name of a function of the context."""
     if isinstance(instructions, str):
         return instructions

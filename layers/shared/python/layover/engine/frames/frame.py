@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from layover.context.assembly import model_of
 from layover.declare.agent import Agent
 from layover.declare.delegate import MAX_DEPTH
-from layover.declare.schemas.render import LONGEST_PROBLEM, describe, jsonable
+from layover.declare.schemas.render import MAX_PROBLEM, describe, jsonable
 from layover.declare.tool import AnyTool
 from layover.declare.tools.options import Delegate
 from layover.engine.attachments import Attachments
@@ -25,7 +25,7 @@ from layover.engine.frames.log import NestedLog
 from layover.engine.frames.memory import as_sub_agent, empty_input, sub_agent_input
 from layover.engine.frames.output import accepted_output, is_last_attempt
 from layover.engine.frames.subagents import NestedRuns
-from layover.engine.frames.tools import with_made_tools, with_tools
+from layover.engine.frames.tools import with_run_tools, with_tools
 from layover.engine.frames.turn_input import TurnInput
 from layover.engine.hooks.around_model import too_many_rejections
 from layover.engine.hooks.at_end import AtEnd
@@ -84,37 +84,39 @@ class Frame:
         log: RunLog,
         state: RunState,
         agent: Agent,
-        given: TurnInput,
+        turn_input: TurnInput,
         width: int = MAX_WINDOW,
         above: Above | None = None,
     ) -> None:
         runtime = invocation.runtime
-        agent = with_tools(agent, given.tools)
+        agent = with_tools(agent, turn_input.tools)
         built_in = (
-            *given.memory_tools,
+            *turn_input.memory_tools,
             *([search_tool(agent.tools)] if uses_search(agent) else []),
         )
         self._invocation = invocation
         self._log = log
         self._state = state
         self._agent = agent
-        self._settings = agent.model_settings.over(given.model_settings)
+        self._settings = agent.model_settings.over(turn_input.model_settings)
         self._above = above
-        self._held = False
+        self._awaits_budget = False
         """True while a budget, of this frame or above it, waits for a person."""
         self._time = invocation.time
         self._budget = Budget(log, state, agent, runtime.clock)
-        belongings = RunFiles(runtime, state.meta, agent.name)
-        base = state.base or given.base
-        hooks = FrameHooks(log, state, agent, runtime.clock, belongings, base.metadata)
+        run_files = RunFiles(runtime, state.meta, agent.name)
+        base = state.base or turn_input.base
+        hooks = FrameHooks(log, state, agent, runtime.clock, run_files, base.metadata)
         self._end = AtEnd(hooks)
         nested = NestedRuns(runtime, state, self._enter)
         self._background = Background(log, state, self._time, nested)
-        self._calls = self._make_calls(built_in, belongings, nested, width)
-        prompter = _prompter(runtime, state, agent, given, built_in, self._settings)
-        known = given.compaction
-        self._compaction = Compaction(runtime, log, state, prompter, known) if known else None
-        attachments = Attachments(belongings.files)
+        self._calls = self._make_calls(built_in, run_files, nested, width)
+        prompter = _prompter(runtime, state, agent, turn_input, built_in, self._settings)
+        compacted = turn_input.compaction
+        self._compaction = (
+            Compaction(runtime, log, state, prompter, compacted) if compacted else None
+        )
+        attachments = Attachments(run_files.files)
         self._steps = ModelStep(
             runtime,
             log,
@@ -128,7 +130,7 @@ class Frame:
         )
 
     def _make_calls(
-        self, built_in: Sequence[AnyTool], belongings: RunFiles, nested: NestedRuns, width: int
+        self, built_in: Sequence[AnyTool], run_files: RunFiles, nested: NestedRuns, width: int
     ) -> Calls:
         runtime = self._invocation.runtime
         return Calls(
@@ -139,7 +141,7 @@ class Frame:
             self._invocation.stopping,
             built_in,
             runtime.memory,
-            belongings,
+            run_files,
             nested,
             self._invocation.running,
             window_beside(self._agent.tools, self._state, width),
@@ -150,8 +152,8 @@ class Frame:
     async def _enter(self, delegate: Delegate, state: RunState, width: int) -> Progress:
         """Go on with a sub-agent in one of this frame's calls."""
         if len(state.agent_path) > MAX_DEPTH + 1:
-            told = f"sub-agents are at most {MAX_DEPTH} levels below the top agent"
-            raise RunFailed(told, type="DefinitionError")
+            message = f"sub-agents are at most {MAX_DEPTH} levels below the top agent"
+            raise RunFailed(message, type="DefinitionError")
         agent = await with_deps(
             as_sub_agent(delegate.agent, self._agent, memory=delegate.memory),
             self._invocation.runtime.settings,
@@ -159,19 +161,19 @@ class Frame:
         settings = self._settings.for_sub_agent()
         state.choose(state.meta.choice.below(agent.model, agent.model_settings))
         if delegate.memory:
-            given = await sub_agent_input(self._invocation.runtime, agent, state, settings)
+            turn_input = await sub_agent_input(self._invocation.runtime, agent, state, settings)
         else:
-            given = empty_input(state, settings)
-        given = await with_instructions(agent, state, given, self._state.base)
-        given = await with_made_tools(agent, state, given)
+            turn_input = empty_input(state, settings)
+        turn_input = await with_instructions(agent, state, turn_input, self._state.base)
+        turn_input = await with_run_tools(agent, state, turn_input)
         frame = Frame(
             self._invocation,
             NestedLog(self._invocation.log, state.agent_path),
             state,
             agent,
-            given,
+            turn_input,
             width,
-            self._allowed,
+            self._check_budgets,
         )
         return await frame.run()
 
@@ -222,7 +224,7 @@ class Frame:
                     return progress
             await stopping.check()
             self._background.check()
-            if not await self._allowed():
+            if not await self._check_budgets():
                 return Suspended(self._state.waiting())
             if not self._time.for_model() or await runtime.allowance.stopped():
                 await self._log.flush()
@@ -237,13 +239,13 @@ class Frame:
         if step.slots:
             if not await self._calls.advance(step, self._gate, self._time.for_tools):
                 self._check_hooks(self._state.calls_of(step))
-                waits = self._state.blocking() or self._held
+                waits = self._state.blocking() or self._awaits_budget
                 return Suspended(self._state.waiting()) if waits else Yielded()
             self._check_hooks(self._state.calls_of(step))
             if self._state.step_ended < step.index:
                 await self._log.end_step(step, self._calls.turn_end(step))
                 self._state.step_ended = step.index
-            to = self._asked_to_hand_over(step)
+            to = self._find_handoff(step)
             if to is not None:
                 return await self._hand_over(to)
         elif step.correction is None and self._background.has_news():
@@ -262,13 +264,13 @@ class Frame:
                 failure = call.hooked.failure
                 raise RunFailed(failure.message, type=failure.type, run_id=self._state.meta.id)
 
-    def _asked_to_hand_over(self, step: StepRecord) -> Agent | None:
+    def _find_handoff(self, step: StepRecord) -> Agent | None:
         """Return the agent that gets the conversation, if this agent's newest step asked for that."""
         if step.agent != self._agent.name:
             return None
         calls = self._state.calls_of(step)
-        wanted = (self._agent.tool(c.tool_name) for c in calls if _took_effect(c))
-        name = next((t.handoff for t in wanted if t and t.handoff), None)
+        tools = (self._agent.tool(c.tool_name) for c in calls if _took_effect(c))
+        name = next((t.handoff for t in tools if t and t.handoff), None)
         return next((a for a in self._agent.handoffs if a.name == name), None)
 
     async def _hand_over(self, to: Agent) -> Progress:
@@ -295,19 +297,19 @@ class Frame:
     async def _gate(self, step: StepRecord, timeouts: list[timedelta | None]) -> bool:
         """Return whether there is enough budget for the next window of calls, and enough time for its
         tools."""
-        if not await self._allowed(len(timeouts)):
+        if not await self._check_budgets(len(timeouts)):
             return False
         return self._time.for_tools(timeouts)
 
-    async def _allowed(self, upcoming_calls: int = 0) -> bool:
+    async def _check_budgets(self, upcoming_calls: int = 0) -> bool:
         """Return whether the budgets of this frame, and of all above it, allow it to go on."""
-        self._held = not await self._budget.allows(self._state.step, upcoming_calls)
-        if not self._held and self._above is not None:
+        self._awaits_budget = not await self._budget.allows(self._state.step, upcoming_calls)
+        if not self._awaits_budget and self._above is not None:
             try:
-                self._held = not await self._above(upcoming_calls)
+                self._awaits_budget = not await self._above(upcoming_calls)
             except RunFailed as failure:
                 raise RunEnds(failure) from failure
-        return not self._held
+        return not self._awaits_budget
 
     def _answered(self, step: StepRecord) -> Over:
         if step.verdict == "hook":
@@ -327,7 +329,7 @@ class Frame:
             what = describe(error) if isinstance(error, ValidationError) else type(error).__name__
             often = ", twice" if step.correction is not None else ""
             problem = f"the model's answer does not fit the output's schema{often}: {what}"
-            problem = problem[:LONGEST_PROBLEM]
+            problem = problem[:MAX_PROBLEM]
             raise RunFailed(problem, type="OutputInvalid", run_id=self._state.meta.id) from error
 
 
@@ -335,7 +337,7 @@ def _prompter(
     runtime: Runtime,
     state: RunState,
     agent: Agent,
-    given: TurnInput,
+    turn_input: TurnInput,
     built_in: Sequence[AnyTool],
     settings: ModelSettings,
 ) -> Prompter:
@@ -343,9 +345,9 @@ def _prompter(
     return Prompter(
         agent,
         runtime.settings,
-        state.base or given.base,
-        given.shown,
-        given.history,
+        state.base or turn_input.base,
+        turn_input.rendered,
+        turn_input.history,
         partial(specs_of, agent, built_in),
         runtime.window(model) if runtime.window else None,
         settings,

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from layover.declare.agent import Agent
-from layover.declare.blocking import called
+from layover.declare.blocking import call_author
 from layover.declare.context import RunContext
 from layover.engine.frames.turn_input import TurnInput
 from layover.engine.state import RunState
@@ -37,26 +37,28 @@ async def instructions_of(agent: Agent, ctx: RunContext) -> str | None:
     if isinstance(make, str):
         return None
     try:
-        text: Any = await isolate(called(make, ctx))
+        text: Any = await isolate(call_author(make, ctx))
     except (Exception, TimedOut) as error:
-        told = f"the instructions of agent {agent.name!r} failed: {error}"
-        raise RunFailed(told, type=type(error).__name__, run_id=ctx.run_id) from error
+        message = f"the instructions of agent {agent.name!r} failed: {error}"
+        raise RunFailed(message, type=type(error).__name__, run_id=ctx.run_id) from error
     if not isinstance(text, str):
-        told = f"the instructions of agent {agent.name!r} are no text, but {type(text).__name__}"
-        raise RunFailed(told, type="DefinitionError", run_id=ctx.run_id)
+        message = f"the instructions of agent {agent.name!r} are no text, but {type(text).__name__}"
+        raise RunFailed(message, type="DefinitionError", run_id=ctx.run_id)
     return text
 
 
 async def with_instructions(
-    agent: Agent, state: RunState, given: TurnInput, above: PromptSnapshot | None
+    agent: Agent, state: RunState, turn_input: TurnInput, above: PromptSnapshot | None
 ) -> TurnInput:
     """Return a sub-agent's input with its instructions and the thread's metadata: those that it pinned at its
     first step, else new ones. `above`: the snapshot that the agent above it pinned. Raises RunFailed."""
     base = state.base
     if base is None:
         metadata = above.metadata if above else {}
-        about = run_context(agent, state.meta, state.run_id, given.base.as_of, metadata)
-        told = await instructions_of(agent, about)
-        base = given.base.model_copy(update={"instructions": told, "metadata": metadata})
-    shown = replace(given.shown, instructions=base.instructions)
-    return replace(given, base=base, shown=shown)
+        about = run_context(agent, state.meta, state.run_id, turn_input.base.as_of, metadata)
+        instructions = await instructions_of(agent, about)
+        base = turn_input.base.model_copy(
+            update={"instructions": instructions, "metadata": metadata}
+        )
+    rendered = replace(turn_input.rendered, instructions=base.instructions)
+    return replace(turn_input, base=base, rendered=rendered)

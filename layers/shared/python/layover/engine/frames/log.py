@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from datetime import timedelta
 
-from layover.ports import CancelAsked, Ended, RunLog
+from layover.ports import CancelRequest, Ended, RunLog
 from layover.values.runs.event import Event
 from layover.values.runs.run import CallRecord, Outcome, RunSnapshot, StepRecord
 from layover.values.thread import ThreadHead
@@ -42,11 +42,13 @@ class NestedLog:
         self,
         step: StepRecord,
         *events: Event,
-        ended: bool = False,
-        opened: Sequence[CallRecord] = (),
+        is_complete: bool = False,
+        open_calls: Sequence[CallRecord] = (),
     ) -> None:
         """See `ports.RunLog`."""
-        await self._log.put_step(step, *self._signed(events), ended=ended, opened=opened)
+        await self._log.put_step(
+            step, *self._signed(events), is_complete=is_complete, open_calls=open_calls
+        )
 
     async def end_step(self, step: StepRecord, *events: Event) -> None:
         """See `ports.RunLog`."""
@@ -82,7 +84,7 @@ class NestedLog:
         """See `ports.RunLog`."""
         await self._log.cancel_calls(calls, *self._signed(events))
 
-    async def cancel_requested(self) -> CancelAsked | None:
+    async def cancel_requested(self) -> CancelRequest | None:
         """See `ports.RunLog`."""
         return await self._log.cancel_requested()
 

@@ -48,7 +48,7 @@ async def sub_agent_input(
     keys = note_keys(agent, meta.thread_id)
     notes = await runtime.memory.read_notes(meta.owner, keys) if keys else ()
     base = state.base or PromptSnapshot(as_of=meta.input.created_at, notes=notes)
-    working = working_key(agent, meta.thread_id)
+    key = working_key(agent, meta.thread_id)
     return TurnInput(
         await own_history(runtime, agent, meta),
         base,
@@ -58,7 +58,7 @@ async def sub_agent_input(
             runtime.memory,
             meta,
             runtime.clock,
-            next((n for n in base.notes if n.key == working), None),
+            next((n for n in base.notes if n.key == key), None),
         ),
         model_settings=settings,
     )

@@ -4,9 +4,9 @@
 from datetime import datetime
 
 from layover.declare.agent import Agent
-from layover.declare.blocking import called
+from layover.declare.blocking import call_author
 from layover.declare.context import Retry
-from layover.declare.schemas.render import LONGEST_PROBLEM, format_error, jsonable
+from layover.declare.schemas.render import MAX_PROBLEM, format_error, jsonable
 from layover.engine.frames.instructions import run_context
 from layover.engine.hooks.around_model import refused_in_a_row
 from layover.engine.state import RunState
@@ -27,15 +27,15 @@ async def with_verdict(
         return step
     about = run_context(agent, state.meta, state.run_id, now, base.metadata)
     try:
-        given = agent.parse_output(sanitise(step.message.text))
-        output = jsonable(await isolate(called(agent.output_validator, given, about)))
+        parsed_output = agent.parse_output(sanitise(step.message.text))
+        output = jsonable(await isolate(call_author(agent.output_validator, parsed_output, about)))
     except Retry as again:
-        told = {"verdict": "retry", "correction": sanitise(str(again)[:LONGEST_PROBLEM])}
+        changes = {"verdict": "retry", "correction": sanitise(str(again)[:MAX_PROBLEM])}
     except Exception as error:
-        told = {"verdict": "failed", "correction": sanitise(format_error(error)[:LONGEST_PROBLEM])}
+        changes = {"verdict": "failed", "correction": sanitise(format_error(error)[:MAX_PROBLEM])}
     else:
         return step.model_copy(update={"verdict": "accepted", "output": output})
-    return step.model_copy(update=told)
+    return step.model_copy(update=changes)
 
 
 def is_last_attempt(steps: list[StepRecord]) -> bool:
@@ -54,6 +54,6 @@ def is_last_attempt(steps: list[StepRecord]) -> bool:
 def accepted_output(step: StepRecord, run_id: str) -> Json:
     """Return the output that the validator accepted. Raises RunFailed if it accepted none."""
     if step.verdict != "accepted":
-        told = f"the output's validator did not accept the answer: {step.correction}"
-        raise RunFailed(told[:LONGEST_PROBLEM], type="OutputInvalid", run_id=run_id)
+        message = f"the output's validator did not accept the answer: {step.correction}"
+        raise RunFailed(message[:MAX_PROBLEM], type="OutputInvalid", run_id=run_id)
     return step.output

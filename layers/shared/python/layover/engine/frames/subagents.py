@@ -7,12 +7,12 @@ from collections.abc import Awaitable, Callable
 from layover.declare.agent import Agent
 from layover.declare.delegate import answer_of
 from layover.declare.tools.options import Delegate
-from layover.engine.frames.briefing import briefing
+from layover.engine.frames.briefing import make_briefing
 from layover.engine.progress import OutOfTime, Over, Progress, Suspended
 from layover.engine.state import RunState
 from layover.engine.tools.execute import Ready, Settled
 from layover.errors import RetryableError, RunFailed
-from layover.ids import derived
+from layover.ids import derive_id
 from layover.memory.node.history import newest_of, remember_call
 from layover.ports import Runtime
 from layover.values.memory.context import LoggedAttempt
@@ -42,14 +42,14 @@ class NestedRuns:
         name = delegate.agent.name
         attempts = await self._runtime.memory.attempts(meta.owner, meta.thread_id, name)
         now = self._runtime.clock.now()
-        child_id = derived("run", meta.id, call.key)
-        given = briefing(meta, child_id, ready.args.as_dict(), attempts, now)
+        child_id = derive_id("run", meta.id, call.key)
+        input_message = make_briefing(meta, child_id, ready.args.as_dict(), attempts, now)
         if delegate.memory:
             # Fixed here: whatever other runs add to its memory meanwhile, this child continues the same
             # history.
             newest = await newest_of(self._runtime, delegate.agent, meta)
-            given = given.model_copy(update={"parent_id": newest})
-        child = ChildRun(id=child_id, agent=name, input=given, started_at=now)
+            input_message = input_message.model_copy(update={"parent_id": newest})
+        child = ChildRun(id=child_id, agent=name, input=input_message, started_at=now)
         return call.model_copy(update={"child": child})
 
     async def advance(self, call: CallRecord, ready: Ready, width: int) -> Settled | None:
@@ -74,9 +74,9 @@ class NestedRuns:
         steps = state.steps
         text = next((s.message.text for s in reversed(steps) if s.message.text), "")
         # An agent with `output=` that was cut off has no output, and its text is none.
-        said = None if agent.output is not None else text
-        result = answer_of(said, over.output, over.finish_reason)
-        ended = {
+        answer_text = None if agent.output is not None else text
+        result = answer_of(answer_text, over.output, over.finish_reason)
+        changes = {
             "status": over.status,
             "finish_reason": over.finish_reason,
             "output": over.output,
@@ -85,7 +85,7 @@ class NestedRuns:
         return Settled(
             result=result,
             model_output=json.dumps(result, ensure_ascii=False),
-            child=child.model_copy(update=ended),
+            child=child.model_copy(update=changes),
         )
 
     async def failed(self, call: CallRecord, failure: RunFailed) -> Settled:
@@ -93,16 +93,19 @@ class NestedRuns:
         assert call.child is not None
         child = call.child
         error = ErrorInfo.of(failure)
-        told = f"{error.type}: {error.message}"
-        await self._note(call, child, told)
-        ended = {
+        message = f"{error.type}: {error.message}"
+        await self._note(call, child, message)
+        changes = {
             "status": Status.FAILED,
             "finish_reason": FinishReason.ERROR,
             "error": error,
             "ended_at": self._runtime.clock.now(),
         }
         return Settled(
-            result=told, model_output=told, is_error=True, child=child.model_copy(update=ended)
+            result=message,
+            model_output=message,
+            is_error=True,
+            child=child.model_copy(update=changes),
         )
 
     async def _note(self, call: CallRecord, child: ChildRun, error: str) -> None:
@@ -117,7 +120,7 @@ class NestedRuns:
             run_id=meta.id,
             created_at=self._runtime.clock.now(),
         )
-        id = derived("att", meta.id, call.key)
+        id = derive_id("att", meta.id, call.key)
         try:
             await self._runtime.memory.log_attempt(meta.owner, meta.thread_id, line, id)
         except RetryableError:

@@ -6,7 +6,7 @@ from copy import copy
 from dataclasses import replace
 
 from layover.declare.agent import Agent
-from layover.declare.blocking import called
+from layover.declare.blocking import call_author
 from layover.declare.context import RunContext
 from layover.declare.delegate import sub_agents
 from layover.declare.tool import AnyTool, Tool
@@ -28,25 +28,28 @@ async def tools_of(
     if agent.make_tools is None:
         return None
     try:
-        given = await isolate(called(agent.make_tools, ctx))
+        tools = await isolate(call_author(agent.make_tools, ctx))
     except Exception as error:
-        told = f"the tools of agent {agent.name!r} failed: {error}"
-        raise RunFailed(told, type=type(error).__name__, run_id=ctx.run_id) from error
-    if not isinstance(given, Sequence) or not all(isinstance(tool, Tool) for tool in given):
-        told = f"the function that gives agent {agent.name!r} its tools returned no list of tools"
-        raise RunFailed(told, type="DefinitionError", run_id=ctx.run_id)
-    known = {tool.name: tool for tool in given}
+        message = f"the tools of agent {agent.name!r} failed: {error}"
+        raise RunFailed(message, type=type(error).__name__, run_id=ctx.run_id) from error
+    if not isinstance(tools, Sequence) or not all(isinstance(tool, Tool) for tool in tools):
+        message = (
+            f"the function that gives agent {agent.name!r} its tools returned no list of tools"
+        )
+        raise RunFailed(message, type="DefinitionError", run_id=ctx.run_id)
+    tools_by_name = {tool.name: tool for tool in tools}
     # A tool that is gone is not found when it is called; a tool that came later waits for the next run.
-    made = given if pinned is None else [known[name] for name in pinned if name in known]
-    return tuple(made)
+    if pinned is None:
+        return tuple(tools)
+    return tuple(tools_by_name[name] for name in pinned if name in tools_by_name)
 
 
-async def with_made_tools(agent: Agent, state: RunState, given: TurnInput) -> TurnInput:
+async def with_run_tools(agent: Agent, state: RunState, turn_input: TurnInput) -> TurnInput:
     """Return a frame's input with the tools that the agent's function gives, if it has one, and their names
     pinned. Raises RunFailed."""
     if agent.make_tools is None:
-        return given
-    base = given.base
+        return turn_input
+    base = turn_input.base
     about = run_context(agent, state.meta, state.run_id, base.as_of, base.metadata)
     tools = await tools_of(agent, about, base.tools)
     complete = with_tools(
@@ -55,7 +58,7 @@ async def with_made_tools(agent: Agent, state: RunState, given: TurnInput) -> Tu
     if base.tools is None and tools is not None:
         _check_tool_choice(complete)
         base = base.model_copy(update={"tools": tuple(tool.name for tool in tools)})
-    return replace(given, tools=tools, base=base)
+    return replace(turn_input, tools=tools, base=base)
 
 
 def with_tools(agent: Agent, tools: Sequence[AnyTool] | None) -> Agent:

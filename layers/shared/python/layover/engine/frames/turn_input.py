@@ -18,7 +18,7 @@ class TurnInput:
 
     history: Sequence[Message]
     base: PromptSnapshot
-    shown: RenderedMemory
+    rendered: RenderedMemory
     memory_tools: Sequence[AnyTool] = ()
     compaction: CompactionState | None = None
     model_settings: ModelSettings | None = None

@@ -27,7 +27,7 @@ MAX_RETRIES = 2
 """The limit of retries in a row."""
 
 
-class NotTaken(Exception):
+class ReplyRejected(Exception):
     """A hook rejects the reply. The text tells the model why, with the next request."""
 
 
@@ -51,21 +51,21 @@ class AroundModel:
             return prompt
         ctx = self._ctx = self._frame_hooks.context()
         records = answers_of(self._frame_hooks.state, "before_model")
-        known = [a for record in records for a in record["answers"]]
+        journaled_answers = [a for record in records for a in record["answers"]]
         fresh: list[dict[str, Any]] = []
         request = first = request_of(prompt)
         for name, hook in hooks:
             if getattr(hook, "idempotent", False):
-                request = await self._asked(hook, ctx, request)
+                request = await self._ask_hook(hook, ctx, request)
                 continue
             about = {"hook": name, "request": _digest(request)}
-            journaled = next((a for a in known if about.items() <= a.items()), None)
-            if journaled is None:
-                answer = await self._asked(hook, ctx, request)
-                journaled = {**about, "change": _change(request, answer)}
-                fresh.append(journaled)
+            stored_answer = next((a for a in journaled_answers if about.items() <= a.items()), None)
+            if stored_answer is None:
+                answer = await self._ask_hook(hook, ctx, request)
+                stored_answer = {**about, "change": _change(request, answer)}
+                fresh.append(stored_answer)
             # The first attempt sends the same request as a later one, which reads it from the journal.
-            request = _changed(request, journaled["change"])
+            request = _changed(request, stored_answer["change"])
         # A write counts as progress: a request that differs at each attempt must not be tried for ever.
         if fresh and len(records) < MAX_ATTEMPTS:
             frame_hooks = self._frame_hooks
@@ -75,7 +75,7 @@ class AroundModel:
             )
         return prompt if request is first else with_request(prompt, request)
 
-    async def _asked(self, hook: Any, ctx: HookContext, request: ModelRequest) -> ModelRequest:
+    async def _ask_hook(self, hook: Any, ctx: HookContext, request: ModelRequest) -> ModelRequest:
         try:
             answer = validate_answer(await ask_hook(hook, "before_model", ctx, request), request)
         except RetryableError:
@@ -94,7 +94,7 @@ class AroundModel:
                     await ask_hook(hook, "after_model", ctx, response), response
                 )
             except Retry as again:
-                raise NotTaken(sanitise(str(again))) from again
+                raise ReplyRejected(sanitise(str(again))) from again
             except RetryableError:
                 raise
             except Exception as error:
@@ -108,9 +108,9 @@ def refused_in_a_row(verdicts: list[str]) -> int:
     return len(verdicts) if newest is None else newest
 
 
-def too_many_rejections(told: str | None, run_id: str) -> RunFailed:
+def too_many_rejections(message: str | None, run_id: str) -> RunFailed:
     """Return the failure of a run whose replies hooks reject."""
-    problem = f"a hook did not take the model's reply, {MAX_RETRIES} retries included: {told}"
+    problem = f"a hook did not take the model's reply, {MAX_RETRIES} retries included: {message}"
     return RunFailed(problem, type="RetriesUsedUp", run_id=run_id)
 
 
@@ -137,13 +137,16 @@ def _change(before: ModelRequest, after: ModelRequest) -> dict[str, Json] | None
             mode="json", exclude_unset=True, fallback=str
         )
     if after.tools != before.tools:
-        known = {t.name: t for t in before.tools}
+        tools_by_name = {t.name: t for t in before.tools}
         change["tools"] = [
-            t.name if known.get(t.name) == t else t.model_dump(mode="json") for t in after.tools
+            t.name if tools_by_name.get(t.name) == t else t.model_dump(mode="json")
+            for t in after.tools
         ]
     if after.messages != before.messages:
-        said = {m.id: m for m in before.messages}
-        change["messages"] = [m.id if said.get(m.id) == m else _stored(m) for m in after.messages]
+        messages_by_id = {m.id: m for m in before.messages}
+        change["messages"] = [
+            m.id if messages_by_id.get(m.id) == m else _stored(m) for m in after.messages
+        ]
     return jsonable(change) if change else None
 
 
@@ -156,23 +159,26 @@ def _changed(request: ModelRequest, change: dict[str, Any] | None) -> ModelReque
         update["system"] = change["system"]
     if "settings" in change:
         # An author's unknown field is an error; one of a later release is not.
-        known = {k: v for k, v in change["settings"].items() if k in ModelSettings.model_fields}
-        update["settings"] = ModelSettings.model_validate(known)
+        tools_by_name = {
+            k: v for k, v in change["settings"].items() if k in ModelSettings.model_fields
+        }
+        update["settings"] = ModelSettings.model_validate(tools_by_name)
     if "tools" in change:
         tools = {t.name: t for t in request.tools}
         update["tools"] = tuple(
             tools[t] if isinstance(t, str) else ToolSpec.model_validate(t) for t in change["tools"]
         )
     if "messages" in change:
-        said = {m.id: m for m in request.messages}
+        messages_by_id = {m.id: m for m in request.messages}
         update["messages"] = tuple(
-            said[m] if isinstance(m, str) else _message(m, said) for m in change["messages"]
+            messages_by_id[m] if isinstance(m, str) else _message(m, messages_by_id)
+            for m in change["messages"]
         )
     return request.model_copy(update=update)
 
 
-def _message(stored: dict[str, Any], said: dict[str, Message]) -> Message:
+def _message(stored: dict[str, Any], messages_by_id: dict[str, Message]) -> Message:
     """Return a changed message with the state that its provider wants back."""
-    message, before = Message.model_validate(stored), said.get(stored["id"])
+    message, before = Message.model_validate(stored), messages_by_id.get(stored["id"])
     state = before.provider_state if before else None
     return message.model_copy(update={"provider_state": state})

@@ -19,7 +19,7 @@ from layover.declare.hooks.base import (
 )
 from layover.declare.schemas.render import as_text, jsonable
 from layover.engine.hooks.frame_hooks import FrameHooks, ask_hook
-from layover.engine.tools.execute import Ready, Settled, declined, failed, raised
+from layover.engine.tools.execute import Ready, Settled, author_error, declined_result, failed
 from layover.values.base import Json
 from layover.values.runs.decision import DecisionNote
 from layover.values.runs.event import Event, HookDecided
@@ -60,29 +60,31 @@ class AroundTools:
     async def before(self, call: CallRecord, ready: Ready) -> PlannedCall:
         """Return the hooks' answers about a call that is about to begin. Hooks are asked while it is planned,
         and never again: their answers are in its record from the first write."""
-        given: list[HookDecision] = []
+        decisions: list[HookDecision] = []
         allowed = False
         ctx = None
         for _, hook in self._frame_hooks.at("before_tool"):
             ctx = ctx or self._frame_hooks.context()
-            seen = self._seen(call, ready)
+            tool_call = self._tool_call_of(call, ready)
             try:
-                answer = await ask_hook(hook, "before_tool", ctx, seen)
-                told = _decision(hook, answer, seen)
+                answer = await ask_hook(hook, "before_tool", ctx, tool_call)
+                decision = _decision(hook, answer, tool_call)
             except Exception as error:
-                return PlannedCall(_with(call, given), raised(ready.tool.name, call, error))
-            if told is None:
+                return PlannedCall(
+                    _with(call, decisions), author_error(ready.tool.name, call, error)
+                )
+            if decision is None:
                 continue
-            given.append(told)
-            if told.args is not None:
-                prepared = self._prepare(call, told.args)
+            decisions.append(decision)
+            if decision.args is not None:
+                prepared = self._prepare(call, decision.args)
                 if isinstance(prepared, Settled):
-                    return PlannedCall(_with(call, given), prepared)
+                    return PlannedCall(_with(call, decisions), prepared)
                 ready = prepared
-            allowed = allowed or told.decision == "allow"
-            if told.decision not in ("allow", "change"):
-                return PlannedCall(_with(call, given), self._settled(answer, ready))
-        return PlannedCall(_with(call, given), ready, allowed)
+            allowed = allowed or decision.decision == "allow"
+            if decision.decision not in ("allow", "change"):
+                return PlannedCall(_with(call, decisions), self._outcome_of(answer, ready))
+        return PlannedCall(_with(call, decisions), ready, allowed)
 
     async def after(self, call: CallRecord, ready: Ready, outcome: Settled) -> Settled:
         """Return a tool's outcome as hooks changed it. A hook that raises ends the run: it may have wanted to
@@ -95,16 +97,21 @@ class AroundTools:
             )
             try:
                 answer = validate_answer(
-                    await ask_hook(hook, "after_tool", ctx, self._seen(call, ready), result), result
+                    await ask_hook(
+                        hook, "after_tool", ctx, self._tool_call_of(call, ready), result
+                    ),
+                    result,
                 )
                 outcome = _changed(outcome, result, answer)
             except Exception as error:
                 failure = self._frame_hooks.failed(hook, "after_tool", error)
-                told = failed(f"HookFailed: {call.tool_name} ran, and its result is withheld")
-                return replace(told, failure=ErrorInfo.of(failure), child=outcome.child)
+                error_outcome = failed(
+                    f"HookFailed: {call.tool_name} ran, and its result is withheld"
+                )
+                return replace(error_outcome, failure=ErrorInfo.of(failure), child=outcome.child)
         return outcome
 
-    def _seen(self, call: CallRecord, ready: Ready) -> ToolCall:
+    def _tool_call_of(self, call: CallRecord, ready: Ready) -> ToolCall:
         own = self._frame_hooks.agent.tool(call.tool_name) is not None
         return ToolCall(
             tool_call_id=call.tool_call_id,
@@ -116,12 +123,12 @@ class AroundTools:
             trusted=ready.tool.trusted or not own,
         )
 
-    def _settled(self, answer: Any, ready: Ready) -> Settled | Suspension:
+    def _outcome_of(self, answer: Any, ready: Ready) -> Settled | Suspension:
         if isinstance(answer, Answer):
             value = jsonable(answer.value)
             return Settled(result=value, model_output=as_text(value))
         if isinstance(answer, Refuse):
-            return declined(ready.tool.name, answer.reason, expired=False)
+            return declined_result(ready.tool.name, answer.reason, expired=False)
         return _approval(ready, answer.reason, self._frame_hooks.clock.now())
 
 
@@ -161,7 +168,7 @@ def _approval(ready: Ready, reason: str | None, now: datetime) -> Suspension:
     )
 
 
-def _decision(hook: Any, answer: Any, seen: ToolCall) -> HookDecision | None:
+def _decision(hook: Any, answer: Any, tool_call: ToolCall) -> HookDecision | None:
     """Return the record of an answer; None: it changes nothing. Raises TypeError."""
     name = name_of(hook)
     match answer:
@@ -177,7 +184,7 @@ def _decision(hook: Any, answer: Any, seen: ToolCall) -> HookDecision | None:
         case Suspend():
             return HookDecision(hook=name, decision="suspend", reason=_text(answer.reason))
         case ToolCall():
-            if answer.args == seen.args:
+            if answer.args == tool_call.args:
                 return None
             return HookDecision(hook=name, decision="change", args=jsonable(answer.args))
     raise TypeError(
@@ -186,10 +193,10 @@ def _decision(hook: Any, answer: Any, seen: ToolCall) -> HookDecision | None:
     )
 
 
-def _with(call: CallRecord, given: list[HookDecision]) -> CallRecord:
-    if not given:
+def _with(call: CallRecord, decisions: list[HookDecision]) -> CallRecord:
+    if not decisions:
         return call
-    return call.model_copy(update={"hooked": HookedCall(decisions=tuple(given))})
+    return call.model_copy(update={"hooked": HookedCall(decisions=tuple(decisions))})
 
 
 def _changed(outcome: Settled, before: ToolResult, after: ToolResult) -> Settled:

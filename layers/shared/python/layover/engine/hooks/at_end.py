@@ -24,7 +24,7 @@ from layover.values.runs.run import ErrorInfo, FinishReason, Status
 
 logger = logging.getLogger("layover")
 
-CANCELLED_HOOKS_HAVE = timedelta(seconds=1)
+CANCEL_HOOKS_GRACE = timedelta(seconds=1)
 """The time that the hooks of a cancelled run have together, including the making of its deps."""
 
 
@@ -33,7 +33,7 @@ def has_at_end(agent: Agent | None) -> bool:
     return agent is not None and any(defines(hook, "at_end") for hook in agent.hooks)
 
 
-async def tell_cancelled(runtime: Runtime, log: RunLog, state: RunState, agent: Agent) -> None:
+async def run_cancel_hooks(runtime: Runtime, log: RunLog, state: RunState, agent: Agent) -> None:
     """Ask the hooks of a run that ends as cancelled, once. Nothing that they do keeps it from ending: a
     failure is logged and journaled. Raises Fenced if another writer took the run."""
     if not has_at_end(agent) or answers_of(state, "at_end"):
@@ -41,15 +41,15 @@ async def tell_cancelled(runtime: Runtime, log: RunLog, state: RunState, agent: 
 
     async def answers() -> dict[str, Any]:
         complete = await with_deps(agent, runtime.settings)
-        belongings = RunFiles(runtime, state.meta, agent.name)
-        frame_hooks = FrameHooks(log, state, complete, runtime.clock, belongings)
+        run_files = RunFiles(runtime, state.meta, agent.name)
+        frame_hooks = FrameHooks(log, state, complete, runtime.clock, run_files)
         return await AtEnd(frame_hooks).answers(CANCELLED)
 
-    journaled = await _within(answers(), CANCELLED_HOOKS_HAVE)
-    if failure := journaled.get("failure"):
+    answer = await _within(answers(), CANCEL_HOOKS_GRACE)
+    if failure := answer.get("failure"):
         ids = {"run_id": state.run_id, "cause": failure["type"]}
         logger.warning("a hook failed at the end of a cancelled run", extra=ids)
-    await put_answers(log, state, runtime.clock, "at_end", journaled)
+    await put_answers(log, state, runtime.clock, "at_end", answer)
 
 
 async def _within(answers: Coroutine[Any, Any, dict[str, Any]], limit: timedelta) -> dict[str, Any]:
@@ -57,8 +57,8 @@ async def _within(answers: Coroutine[Any, Any, dict[str, Any]], limit: timedelta
     try:
         return await isolate(answers, limit)
     except TimedOut as late:
-        told = f"the hooks took longer than {late.limit:g} s"
-        failure = ErrorInfo(type="TimeoutError", message=told)
+        message = f"the hooks took longer than {late.limit:g} s"
+        failure = ErrorInfo(type="TimeoutError", message=message)
     except RunFailed as failed:
         failure = ErrorInfo.of(failed)
     except Exception as error:
@@ -74,9 +74,9 @@ class AtEnd:
 
     def raise_earlier_failure(self) -> None:
         """Raise RunFailed if the hooks were told of a failure already: the run ends with it."""
-        for journaled in answers_of(self._frame_hooks.state, "at_end"):
-            if journaled.get("error"):
-                raise _failure(journaled["error"], self._frame_hooks.state.run_id)
+        for answer in answers_of(self._frame_hooks.state, "at_end"):
+            if answer.get("error"):
+                raise _failure(answer["error"], self._frame_hooks.state.run_id)
 
     async def over(self, over: Over) -> Over:
         """Return the end as it is written. Journaled answers are not asked for again. Raises RunFailed if a
@@ -84,15 +84,15 @@ class AtEnd:
         if not self._frame_hooks.at("at_end"):
             return over
         frame_hooks = self._frame_hooks
-        journaled = next(iter(answers_of(frame_hooks.state, "at_end")), None)
-        if journaled is None:
-            journaled = await self.answers(over)
+        answer = next(iter(answers_of(frame_hooks.state, "at_end")), None)
+        if answer is None:
+            answer = await self.answers(over)
             await put_answers(
-                frame_hooks.log, frame_hooks.state, frame_hooks.clock, "at_end", journaled
+                frame_hooks.log, frame_hooks.state, frame_hooks.clock, "at_end", answer
             )
-        if journaled.get("failure"):
-            raise _failure(journaled["failure"], frame_hooks.state.run_id)
-        return replace(over, output=journaled["output"])
+        if answer.get("failure"):
+            raise _failure(answer["failure"], frame_hooks.state.run_id)
+        return replace(over, output=answer["output"])
 
     async def failed(self, failure: RunFailed) -> None:
         """Tell the hooks of a frame that ends with this failure, which stays what it is."""

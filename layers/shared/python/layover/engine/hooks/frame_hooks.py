@@ -3,7 +3,7 @@
 from typing import Any
 
 from layover.declare.agent import Agent
-from layover.declare.blocking import called
+from layover.declare.blocking import call_author
 from layover.declare.hooks.base import MODEL_POINTS, HookContext, defines, name_of
 from layover.declare.schemas.render import message_of
 from layover.engine.state import RunState
@@ -23,14 +23,14 @@ class FrameHooks:
         state: RunState,
         agent: Agent,
         clock: Clock,
-        belongings: RunFiles | None = None,
+        run_files: RunFiles | None = None,
         metadata: dict[str, Json] | None = None,
     ) -> None:
         self.log = log
         self.state = state
         self.agent = agent
         self.clock = clock
-        self._belongings = belongings
+        self._run_files = run_files
         self._metadata = metadata
 
     def at(self, point: str) -> list[tuple[str, Any]]:
@@ -38,8 +38,8 @@ class FrameHooks:
         model, those of callers are behind the agent's own."""
         above = self.agent.hooks_above if point in MODEL_POINTS else ()
         hooks = (*self.agent.hooks, *above)
-        named = ((f"{n}.{name_of(hook)}", hook) for n, hook in enumerate(hooks))
-        return [(name, hook) for name, hook in named if defines(hook, point)]
+        named_hooks = ((f"{n}.{name_of(hook)}", hook) for n, hook in enumerate(hooks))
+        return [(name, hook) for name, hook in named_hooks if defines(hook, point)]
 
     def context(self) -> HookContext:
         """Return the context that the hooks of one step share."""
@@ -52,15 +52,15 @@ class FrameHooks:
             metadata=base.metadata if base else self._metadata or {},
             now=self.clock.now(),
             deps=self.agent.made_deps,
-            nodes=self._belongings.node if self._belongings else None,
+            nodes=self._run_files.node if self._run_files else None,
         )
 
     def failed(self, hook: Any, point: str, error: Exception) -> RunFailed:
         """Return the failure of a run whose hook raised."""
-        told = f"{point} of the hook {name_of(hook)!r} failed: {message_of(error)}"
-        return RunFailed(told, type=type(error).__name__, run_id=self.state.run_id)
+        message = f"{point} of the hook {name_of(hook)!r} failed: {message_of(error)}"
+        return RunFailed(message, type=type(error).__name__, run_id=self.state.run_id)
 
 
-async def ask_hook(hook: Any, point: str, *given: Any) -> Any:
+async def ask_hook(hook: Any, point: str, *args: Any) -> Any:
     """Return the hook's answer. Raises what the hook raises, always an Exception."""
-    return await isolate(called(getattr(hook, point), *given))
+    return await isolate(call_author(getattr(hook, point), *args))

@@ -14,7 +14,7 @@ from layover.values.runs.usage import Usage
 
 ANSWER_TOKENS = 4_000
 """The tokens that are reserved for an answer before it is there."""
-LOOK_AGAIN_AFTER = timedelta(seconds=0.5)
+POLL_INTERVAL = timedelta(seconds=0.5)
 """The pause between two looks while steps of the user's other runs hold the rest of the day."""
 
 
@@ -43,7 +43,7 @@ class DayRoom:
             if answer is Reservation.USED_UP:
                 reason = "the user's day is used up; the next one begins at 00:00 UTC"
                 raise RunFailed(reason, type="LimitReached", run_id=meta.id)
-            await self._runtime.clock.sleep(LOOK_AGAIN_AFTER)
+            await self._runtime.clock.sleep(POLL_INTERVAL)
 
     @asynccontextmanager
     async def released(self) -> AsyncIterator[None]:

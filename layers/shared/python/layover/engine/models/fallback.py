@@ -9,7 +9,7 @@ from layover.values.runs.event import ModelFallback
 from layover.values.runs.run import ErrorInfo, StepRecord
 
 _STATUSES = frozenset({404, 408, 429})
-IN_A_ROW = 2
+MAX_FALLBACKS_IN_A_ROW = 2
 """Steps that fell back in a row, after which the next one begins with the model that answered the last
 one."""
 
@@ -53,8 +53,8 @@ class Fallback:
 
 
 def _first(models: Sequence[str], steps: Sequence[StepRecord]) -> int:
-    last = [step.fell_back_to for step in steps[-IN_A_ROW:]]
-    if len(last) < IN_A_ROW or None in last or last[-1] not in models:
+    last = [step.fell_back_to for step in steps[-MAX_FALLBACKS_IN_A_ROW:]]
+    if len(last) < MAX_FALLBACKS_IN_A_ROW or None in last or last[-1] not in models:
         return 0
     return models.index(last[-1])
 

@@ -82,7 +82,7 @@ class _PartialOutput:
         """Begin the reply again."""
         self._length = self._next = 0
         self._pieces: list[str] = []
-        self._told: Json = None
+        self._last_output: Json = None
 
     def after(self, text: str) -> Json:
         """Return the output with this piece of text; None if there is nothing new."""
@@ -102,11 +102,11 @@ class _PartialOutput:
         return None if self._agent.output is None else self._new(text)
 
     def _new(self, text: str) -> Json:
-        found = self._agent.partial_output(sanitise(text))
-        if found in (None, {}, [], self._told):
+        output = self._agent.partial_output(sanitise(text))
+        if output in (None, {}, [], self._last_output):
             return None
-        self._told = jsonable(found)
-        return self._told
+        self._last_output = jsonable(output)
+        return self._last_output
 
 
 class CallNames:
@@ -119,10 +119,10 @@ class CallNames:
         self._longest = longest
         self._named: dict[int, str] = {}
 
-    def of(self, at: int, given: str) -> str:
-        """Return the id of the reply's call number `at`, which the provider calls `given`."""
+    def of(self, at: int, provider_id: str) -> str:
+        """Return the id of the reply's call number `at`, which the provider calls `provider_id`."""
         if at not in self._named:
-            self._named[at] = self._new(sanitise(given))
+            self._named[at] = self._new(sanitise(provider_id))
             self._used.add(self._named[at])
         return self._named[at]
 

@@ -20,8 +20,8 @@ _NOTE = "It works in the background. You will be told its result before you are 
 def window_beside(tools: Iterable[Any], state: RunState, width: int) -> int:
     """Return how many calls may wait at once in the frame itself: the rest is for its sub-agents in the
     background."""
-    named = any(t.delegate is not None and t.delegate.background for t in tools)
-    if state.path or not (named or state.in_background()):
+    has_background = any(t.delegate is not None and t.delegate.background for t in tools)
+    if state.path or not (has_background or state.in_background()):
         return width
     return min(width, MAX_WINDOW - MAX_BACKGROUND * WIDTH)
 
@@ -32,17 +32,17 @@ def unfinished(state: RunState) -> list[CallRecord]:
     return sorted(calls, key=lambda call: call.key)
 
 
-def started(call: CallRecord, state: RunState) -> Settled:
+def start_background(call: CallRecord, state: RunState) -> Settled:
     """Return the answer to a call whose sub-agent begins to work in the background; too many are an error."""
     assert call.child is not None
     if len(unfinished(state)) >= MAX_BACKGROUND:
-        told = f"{MAX_BACKGROUND} tasks work in the background already: wait for one to end"
-        error = ErrorInfo(type="LimitReached", message=told)
-        ended = {"status": Status.FAILED, "finish_reason": FinishReason.ERROR, "error": error}
-        return replace(failed(told), child=call.child.model_copy(update=ended))
-    shown = {"started": call.child.id, "note": _NOTE}
+        message = f"{MAX_BACKGROUND} tasks work in the background already: wait for one to end"
+        error = ErrorInfo(type="LimitReached", message=message)
+        changes = {"status": Status.FAILED, "finish_reason": FinishReason.ERROR, "error": error}
+        return replace(failed(message), child=call.child.model_copy(update=changes))
+    result = {"started": call.child.id, "note": _NOTE}
     return Settled(
         result={"started": call.child.id},
-        model_output=json.dumps(shown, ensure_ascii=False),
+        model_output=json.dumps(result, ensure_ascii=False),
         child=call.child.model_copy(update={"background": True}),
     )

@@ -15,13 +15,13 @@ def within_limit(ready: Ready | Settled, state: RunState, call: CallRecord) -> R
     most = ready.tool.options.max_calls if isinstance(ready, Ready) else None
     if most is None:
         return ready
-    asked = [
+    attempts = [
         part.tool_call_id
         for step in state.steps
         for part in step.message.tool_calls
         if part.tool_name == call.tool_name
     ]
-    if call.tool_call_id not in asked[most:]:
+    if call.tool_call_id not in attempts[most:]:
         return ready
     return failed(f"MaxCallsReached: {call.tool_name} may be called {most} times in a run")
 
@@ -58,5 +58,5 @@ def with_retries_counted(
     ]
     if len(before) < most:
         return outcome
-    told = f"RetriesUsedUp: {call.tool_name} failed after {most} retries: {outcome.model_output}"
-    return replace(outcome, result=told, model_output=told, retry=False)
+    message = f"RetriesUsedUp: {call.tool_name} failed after {most} retries: {outcome.model_output}"
+    return replace(outcome, result=message, model_output=message, retry=False)

@@ -20,19 +20,19 @@ from layover.engine.hooks.around_tools import AroundTools, PlannedCall
 from layover.engine.hooks.frame_hooks import FrameHooks
 from layover.engine.progress import OutOfTime
 from layover.engine.state import RunState
-from layover.engine.tools.background import started
+from layover.engine.tools.background import start_background
 from layover.engine.tools.call_limits import with_one_handoff, within_limit
 from layover.engine.tools.events import CallEvents
 from layover.engine.tools.execute import (
     Ready,
     Settled,
     approval,
-    declined,
+    author_error,
+    declined_result,
     failed,
-    interrupted,
-    limited,
+    interrupted_error,
+    limit_output,
     prepare,
-    raised,
     run_tool,
     with_change,
 )
@@ -40,7 +40,7 @@ from layover.engine.tools.first_window import FirstWindow, ready_at_once
 from layover.engine.tools.hooks import Hooks, Stopping
 from layover.engine.tools.records import CallRecords
 from layover.engine.tools.run_files import RunFiles
-from layover.ids import derived
+from layover.ids import derive_id
 from layover.ports import Clock, MemoryStore, RunLog
 from layover.values.runs.run import (
     BUDGET_TOOL,
@@ -98,7 +98,7 @@ class Calls:
         stopping: Stopping | None = None,
         memory_tools: Sequence[AnyTool] = (),
         memory: MemoryStore | None = None,
-        belongings: RunFiles | None = None,
+        run_files: RunFiles | None = None,
         sub_agents: SubAgents | None = None,
         running: dict[str, AnyTool] | None = None,
         width: int = MAX_WINDOW,
@@ -109,7 +109,7 @@ class Calls:
         self._agent = agent
         self._clock = clock
         self._memory = memory
-        self._belongings = belongings
+        self._run_files = run_files
         self._stopping = stopping or Stopping()
         # The tool of every call that runs or whose outcome is being journaled, by the call's key.
         self._running: dict[str, AnyTool] = {} if running is None else running
@@ -122,7 +122,7 @@ class Calls:
         self._at_once = FirstWindow()
         self._events = CallEvents(state, agent, clock)
         self._records = CallRecords(log, state, clock, self._tools, self._events)
-        self._hooks = AroundTools(FrameHooks(log, state, agent, clock, belongings), self._prepare)
+        self._hooks = AroundTools(FrameHooks(log, state, agent, clock, run_files), self._prepare)
         self.turn_end = self._events.turn_end
 
     async def advance(self, step: StepRecord, gate: Gate, has_time: HasTime) -> bool:
@@ -150,7 +150,7 @@ class Calls:
         such as a person's decision or too little time."""
         self._at_once = FirstWindow()
         calls = self._state.calls_of(step)[: self._size]
-        stops = self._stopping.asked or self._stopping.aborts is not None
+        stops = self._stopping.is_requested or self._stopping.aborts is not None
         if not calls or stops or self._hooks.ask_before:
             return self._at_once
         ready = ready_at_once(calls, self._tools, lambda c: self._prepare(c, c.args))
@@ -165,8 +165,10 @@ class Calls:
         a later writer finds open is in doubt."""
         ready, self._at_once = self._at_once.ready, FirstWindow()
         calls = [c for c in self._state.calls_of(step) if c.key in ready]
-        opened = [c for c in calls if c.state is CallState.OPEN]
-        await _all(self._one(step, _Job(c, ready[c.key], self._context(c, None))) for c in opened)
+        open_calls = [c for c in calls if c.state is CallState.OPEN]
+        await _all(
+            self._one(step, _Job(c, ready[c.key], self._context(c, None))) for c in open_calls
+        )
 
     def _next_window(self, step: StepRecord) -> list[CallRecord]:
         """Return the calls to begin next: first the rest of a window in which an earlier attempt died (a
@@ -217,15 +219,15 @@ class Calls:
         """Return the job that is left of a begun call; None if the call is settled and no tool has to run."""
         if call.decision and call.decision.kind in (DecisionKind.DENIED, DecisionKind.EXPIRED):
             expired = call.decision.kind is DecisionKind.EXPIRED
-            told = declined(call.tool_name, call.decision.reason, expired=expired)
-            await self._records.close(step, call, told)
+            outcome = declined_result(call.tool_name, call.decision.reason, expired=expired)
+            await self._records.close(step, call, outcome)
             return None
         ready = self.ready(call)
         if isinstance(ready, Settled):
             await self._records.close(step, call, ready)
             return None
         if call.state is CallState.OPEN and not ready.tool.idempotent:
-            await self._records.close(step, call, interrupted(call.tool_name))
+            await self._records.close(step, call, interrupted_error(call.tool_name))
             return None
         try:
             resumed = self._resumed(ready.tool, call)
@@ -262,33 +264,33 @@ class Calls:
         jobs: list[_Job] = []
         waiting: list[tuple[CallRecord, Suspension]] = []
         for call in calls:
-            asked = await self._asked(call)
-            match asked.outcome:
+            planned = await self._plan_call(call)
+            match planned.outcome:
                 case Settled() as settled:
-                    await self._records.close(step, asked.call, settled)
+                    await self._records.close(step, planned.call, settled)
                 case Suspension() as suspension:
-                    waiting.append((asked.call, suspension))
+                    waiting.append((planned.call, suspension))
                 case Ready() as ready:
-                    jobs.append(_Job(asked.call, ready, self._context(call, None)))
+                    jobs.append(_Job(planned.call, ready, self._context(call, None)))
         if waiting:
             await self._records.suspend(waiting)
         if jobs:
             await self._run(step, jobs)
 
-    async def _asked(self, call: CallRecord) -> PlannedCall:
+    async def _plan_call(self, call: CallRecord) -> PlannedCall:
         """Return a planned call after its hooks and its tool's own rule were asked about it."""
         ready = self._prepare(call, call.args)
         if isinstance(ready, Settled):
             return PlannedCall(call, ready)
-        asked = await self._hooks.before(call, ready)
-        if not isinstance(asked.outcome, Ready) or asked.allowed:
-            return asked
+        planned = await self._hooks.before(call, ready)
+        if not isinstance(planned.outcome, Ready) or planned.allowed:
+            return planned
         ctx, now = self._context(call, None), self._clock.now()
         try:
-            waits = await approval(asked.outcome, ctx, now)
+            waits = await approval(planned.outcome, ctx, now)
         except Exception as error:
-            return replace(asked, outcome=raised(call.tool_name, call, error))
-        return asked if waits is None else replace(asked, outcome=waits)
+            return replace(planned, outcome=author_error(call.tool_name, call, error))
+        return planned if waits is None else replace(planned, outcome=waits)
 
     async def _run(self, step: StepRecord, jobs: list[_Job]) -> None:
         """Journal the calls, run them, and journal their outcomes."""
@@ -309,21 +311,23 @@ class Calls:
             return
         delegate = job.ready.tool.delegate
         if self._launch is not None and delegate is not None and delegate.background:
-            begun = await self._records.close_as(
-                step, job.call, lambda: with_change(job.changed, started(job.call, self._state))
+            start_outcome = await self._records.close_as(
+                step,
+                job.call,
+                lambda: with_change(job.changed, start_background(job.call, self._state)),
             )
-            if not begun.is_error:
+            if not start_outcome.is_error:
                 self._launch(self._state.calls[job.call.key], job.ready)
             return
         outcome = await self._sub_agents.advance(job.call, job.ready, self._share(step, job.call))
         if outcome is not None:
-            outcome = await self.shown(job.call, job.ready, outcome)
+            outcome = await self.finish_outcome(job.call, job.ready, outcome)
             await self._records.close(step, job.call, with_change(job.changed, outcome))
 
-    async def shown(self, call: CallRecord, ready: Ready, outcome: Settled) -> Settled:
+    async def finish_outcome(self, call: CallRecord, ready: Ready, outcome: Settled) -> Settled:
         """Return the outcome of a call as hooks leave it, short enough for the model."""
         outcome = await self._hooks.after(call, ready, outcome)
-        return await limited(outcome, call, self._belongings)
+        return await limit_output(outcome, call, self._run_files)
 
     def _share(self, step: StepRecord, call: CallRecord) -> int:
         """Return how many calls may wait at once inside this call of the window: the same in every
@@ -340,13 +344,13 @@ class Calls:
         # Until its outcome is journaled: a process that stops the run waits for a tool whose result it may
         # keep.
         self._stopping.tools += 1
-        self._stopping.begun.add(call.key)
+        self._stopping.started_keys.add(call.key)
         self._running[call.key] = job.ready.tool
         try:
             outcome = await run_tool(job.ready, job.ctx, call, self._clock)
             if isinstance(outcome, Suspension):
                 return await self._records.suspend([(call, outcome)])
-            outcome = await self.shown(call, job.ready, outcome)
+            outcome = await self.finish_outcome(call, job.ready, outcome)
             return await self._records.close(step, call, with_change(job.changed, outcome))
         finally:
             del self._running[call.key]
@@ -361,7 +365,7 @@ class Calls:
         meta, base = self._state.meta, self._state.base
         hooks = Hooks(
             *(self._log, self._clock, call.tool_call_id, self._stopping),
-            *(self._memory, self._belongings),
+            *(self._memory, self._run_files),
         )
         return ToolContext(
             run_id=meta.id,
@@ -369,7 +373,7 @@ class Calls:
             resource_id=meta.owner,
             agent_name=self._agent.name,
             tool_call_id=call.tool_call_id,
-            idempotency_key=derived("idem", meta.id, call.key),
+            idempotency_key=derive_id("idem", meta.id, call.key),
             resume=resumed,
             hooks=hooks,
             metadata=base.metadata if base else {},
@@ -382,6 +386,6 @@ async def _all(work: Iterable[Coroutine[Any, Any, None]]) -> None:
     """Run to the end. An error of one call (in its journal entry, for example) is raised once the others are
     through: a window settles whole."""
     tasks = [asyncio.ensure_future(each) for each in work]
-    for ended in await asyncio.gather(*tasks, return_exceptions=True):
-        if isinstance(ended, BaseException):
-            raise ended
+    for result in await asyncio.gather(*tasks, return_exceptions=True):
+        if isinstance(result, BaseException):
+            raise result

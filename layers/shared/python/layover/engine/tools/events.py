@@ -51,8 +51,8 @@ class CallEvents:
     def suspended(self, calls: Sequence[CallRecord]) -> list[Event]:
         """Return the events of calls that wait."""
         now = self._clock.now()
-        told: list[Event] = [event for call in calls for event in hook_events(call, now)]
-        return [*told, *(self._waits(call) for call in calls)]
+        events: list[Event] = [event for call in calls for event in hook_events(call, now)]
+        return [*events, *(self._waits(call) for call in calls)]
 
     def _waits(self, call: CallRecord) -> ToolCallSuspended:
         assert call.suspension is not None

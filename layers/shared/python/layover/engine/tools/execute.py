@@ -28,9 +28,9 @@ logger = logging.getLogger("layover")
 MODEL_OUTPUT_TOKENS = 50_000
 """The limit above which the model sees head and tail (docs/behaviour.md#long-results)."""
 _CHARACTERS = MODEL_OUTPUT_TOKENS * 4
-_SHOWN = 2_000
+_EXCERPT = 2_000
 """Characters of head and of tail."""
-SHOWN_CHANGE = 4_000
+MAX_CHANGED_ARGS = 4_000
 """Characters of a person's changed arguments that the model is shown."""
 
 
@@ -68,7 +68,7 @@ def failed(message: str) -> Settled:
     return Settled(result=message, model_output=message, is_error=True)
 
 
-def raised(tool: str, call: CallRecord, error: Exception) -> Settled:
+def author_error(tool: str, call: CallRecord, error: Exception) -> Settled:
     """Return a tool error for an exception of the author's code. The log says where it was raised. Its
     message is the call's result, and in no log."""
     cause = error.__cause__
@@ -86,12 +86,12 @@ def raised(tool: str, call: CallRecord, error: Exception) -> Settled:
     return failed(format_error(error))
 
 
-def interrupted(name: str) -> Settled:
+def interrupted_error(name: str) -> Settled:
     """Return the error of a call in doubt (docs/behaviour.md#calls-in-doubt)."""
     return failed(f"Interrupted: {name} may or may not have taken effect")
 
 
-def declined(name: str, reason: str | None, *, expired: bool) -> Settled:
+def declined_result(name: str, reason: str | None, *, expired: bool) -> Settled:
     """Return the ordinary result of a denied or expired call (docs/behaviour.md#denials)."""
     result: dict[str, Any] = {
         "declined": True,
@@ -146,7 +146,7 @@ async def run_tool(
     except TimedOut as late:
         return failed(f"TimeoutError: {tool.name} took longer than {late.limit:g} s")
     except Exception as error:
-        return raised(tool.name, call, error)
+        return author_error(tool.name, call, error)
     if isinstance(value, SuspendRequest):
         return _suspension(tool, value, call, clock.now())
     return await shape(ready, value, call)
@@ -161,7 +161,7 @@ def _suspension(
     except ValidationError as error:
         return failed(invalid_suspend_payload(error))
     except Exception as error:  # an author's validator or serializer may raise anything
-        return raised(tool.name, call, error)
+        return author_error(tool.name, call, error)
     return Suspension(
         kind=SuspensionKind.INPUT,
         payload=payload,
@@ -179,26 +179,26 @@ async def shape(ready: Ready, value: Any, call: CallRecord) -> Settled:
         output = ready.tool.model_output(value)
         custom = await isolate(ready.tool.message(ready.args, value))
     except Exception as error:
-        return raised(ready.tool.name, call, error)
+        return author_error(ready.tool.name, call, error)
     return Settled(result=result, model_output=output, custom=custom)
 
 
-async def limited(settled: Settled, call: CallRecord, belongings: RunFiles | None) -> Settled:
+async def limit_output(settled: Settled, call: CallRecord, run_files: RunFiles | None) -> Settled:
     """Return the outcome with head and tail in the place of an output that is too long for the model. The
     whole is kept behind `url` (null if it could not be kept)."""
     output = settled.model_output
     if len(output) <= _CHARACTERS:
         return settled
-    is_kept = belongings is not None and await belongings.keep_result(call, output)
+    is_kept = run_files is not None and await run_files.keep_result(call, output)
     path = f"/runs/{call.run_id}/tool-calls/{quote(call.tool_call_id, safe='')}/result"
-    told = {
+    excerpt = {
         "_truncated": True,
-        "head": output[:_SHOWN],
-        "tail": output[-_SHOWN:],
+        "head": output[:_EXCERPT],
+        "tail": output[-_EXCERPT:],
         "original_chars": len(output),
         "url": path if is_kept else None,
     }
-    return replace(settled, model_output=json.dumps(told, ensure_ascii=False))
+    return replace(settled, model_output=json.dumps(excerpt, ensure_ascii=False))
 
 
 def with_change(changed: dict[str, Any] | None, outcome: Settled) -> Settled:
@@ -206,6 +206,6 @@ def with_change(changed: dict[str, Any] | None, outcome: Settled) -> Settled:
     (docs/behaviour.md#edited-arguments)."""
     if changed is None:
         return outcome
-    shown = json.dumps(changed, ensure_ascii=False)[:SHOWN_CHANGE]
-    told = f"A person changed the arguments to {shown}. Result: {outcome.model_output}"
-    return replace(outcome, model_output=told)
+    args_text = json.dumps(changed, ensure_ascii=False)[:MAX_CHANGED_ARGS]
+    text = f"A person changed the arguments to {args_text}. Result: {outcome.model_output}"
+    return replace(outcome, model_output=text)

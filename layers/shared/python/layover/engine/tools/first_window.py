@@ -26,13 +26,13 @@ def ready_at_once(
 ) -> dict[str, Ready]:
     """Return the calls that only have to begin: they ask no person and no code of the author's, have no limit
     to count, no sub-agent to brief and no hand-off before them, and their arguments are valid."""
-    found: dict[str, Ready] = {}
+    ready_calls: dict[str, Ready] = {}
     for call in calls:
         tool = tools.get(call.tool_name)
         if tool is None or tool.needs_approval is not False or tool.delegate is not None:
             continue
-        if tool.handoff is not None and any(r.tool.handoff for r in found.values()):
+        if tool.handoff is not None and any(r.tool.handoff for r in ready_calls.values()):
             continue
         if tool.options.max_calls is None and isinstance(ready := prepare(call), Ready):
-            found[call.key] = ready
-    return found
+            ready_calls[call.key] = ready
+    return ready_calls

@@ -11,7 +11,7 @@ from layover.declare.context import Attempt, NodeHistory
 from layover.engine.progress import Stopped
 from layover.engine.tools.run_files import RunFiles
 from layover.errors import ConfigurationError
-from layover.ids import derived
+from layover.ids import derive_id
 from layover.ports import Aborts, Clock, MemoryStore, RunLog
 from layover.values.memory.context import LoggedAttempt
 from layover.values.message import FilePart
@@ -27,14 +27,14 @@ class Stopping:
 
     log: RunLog | None = None
     aborts: Aborts | None = None
-    asked: bool = False
+    is_requested: bool = False
     tools: int = 0
-    begun: set[str] = field(default_factory=set)
+    started_keys: set[str] = field(default_factory=set)
     """Keys of the calls that this writer has begun to run."""
 
     async def check(self) -> None:
         """Raise Stopped if no further model or tool may be called."""
-        if self.asked:
+        if self.is_requested:
             raise Stopped
         if self.aborts is None or self.log is None:
             return
@@ -53,20 +53,20 @@ class Hooks:
         tool_call_id: str,
         stopping: Stopping,
         memory: MemoryStore | None = None,
-        belongings: RunFiles | None = None,
+        run_files: RunFiles | None = None,
     ) -> None:
         self._log = log
         self._clock = clock
         self._tool_call_id = tool_call_id
         self._stopping = stopping
         self._memory = memory
-        self._belongings = belongings
+        self._run_files = run_files
         self._logged = 0
         self._loop = asyncio.get_running_loop()
 
     def cancelled(self) -> bool:
         """Return whether the run is to be cancelled."""
-        return self._stopping.asked
+        return self._stopping.is_requested
 
     def emit(self, data: Any) -> None:
         """Add a `data` event. The log belongs to the loop: another thread hands the event over, and
@@ -89,9 +89,9 @@ class Hooks:
             raise ConfigurationError("the iteration log is not available here")
         meta = self._log.snapshot.meta
         self._logged += 1
-        said = {k: v if v is None else sanitise(str(v)) for k, v in asdict(attempt).items()}
-        id = derived("att", meta.id, self._tool_call_id, self._logged, *said.values())
-        line = LoggedAttempt(**said, run_id=meta.id, created_at=self._clock.now())
+        fields = {k: v if v is None else sanitise(str(v)) for k, v in asdict(attempt).items()}
+        id = derive_id("att", meta.id, self._tool_call_id, self._logged, *fields.values())
+        line = LoggedAttempt(**fields, run_id=meta.id, created_at=self._clock.now())
         await self._on_loop(self._memory.log_attempt(meta.owner, meta.thread_id, line, id))
 
     async def _on_loop(self, work: Coroutine[Any, Any, T]) -> T:
@@ -105,9 +105,9 @@ class Hooks:
         return self._owned().node(node_id)
 
     def _owned(self) -> RunFiles:
-        if self._belongings is None:
+        if self._run_files is None:
             raise ConfigurationError("files and node memory are not available here")
-        return self._belongings
+        return self._run_files
 
 
 def _running_loop() -> asyncio.AbstractEventLoop | None:

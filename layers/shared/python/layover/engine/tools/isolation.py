@@ -5,7 +5,7 @@ from collections.abc import Coroutine
 from datetime import timedelta
 from typing import Any, TypeVar
 
-LAST_WORDS_S = 1.0
+CLEANUP_GRACE_S = 1.0
 """Seconds that cancelled code has to clean up. After that it is left behind."""
 
 T = TypeVar("T")
@@ -15,7 +15,7 @@ _left: set[asyncio.Future[Any]] = set()
 
 def count_abandoned() -> int:
     """Return how many pieces of work go on although they were cancelled. They would wake up in the middle of
-    this process's next event (compare `declare.blocking.abandoned`)."""
+    this process's next event (compare `declare.blocking.count_abandoned`)."""
     return sum(not task.done() for task in _left)
 
 
@@ -36,7 +36,7 @@ async def isolate(work: Coroutine[Any, Any, T], limit: timedelta | None = None) 
     CancelledError only if the caller itself was cancelled. The work is cancelled in both cases."""
     seconds = None if limit is None else limit.total_seconds()
     task = asyncio.ensure_future(work)
-    task.add_done_callback(_seen)
+    task.add_done_callback(_retrieve_exception)
     try:
         done, _ = await asyncio.wait({task}, timeout=seconds)
     except asyncio.CancelledError:
@@ -54,26 +54,26 @@ def _result(task: asyncio.Future[T]) -> T:
     except Exception:
         raise
     except asyncio.CancelledError:
-        raise _named("CancelledError", "the tool cancelled itself") from None
+        raise _with_type_name("CancelledError", "the tool cancelled itself") from None
     except BaseException as error:
-        raise _named(type(error).__name__, str(error)) from error
+        raise _with_type_name(type(error).__name__, str(error)) from error
 
 
-def _named(name: str, message: str) -> Exception:
+def _with_type_name(name: str, message: str) -> Exception:
     """Return an exception that reads as the one it stands for: the model is shown the type's name."""
-    named: type[Exception] = type(name, (Raised,), {})
-    return named(message)
+    error_type: type[Exception] = type(name, (Raised,), {})
+    return error_type(message)
 
 
 async def _stop(task: asyncio.Future[Any]) -> None:
     task.cancel()
-    await asyncio.wait({task}, timeout=LAST_WORDS_S)
+    await asyncio.wait({task}, timeout=CLEANUP_GRACE_S)
     if not task.done():
         _left.add(task)
         task.add_done_callback(_left.discard)
 
 
-def _seen(task: asyncio.Future[Any]) -> None:
+def _retrieve_exception(task: asyncio.Future[Any]) -> None:
     """Retrieve the exception of a task that nothing waits for any more, so that asyncio does not report
     it."""
     if not task.cancelled():

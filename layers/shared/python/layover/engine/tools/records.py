@@ -39,11 +39,11 @@ class CallRecords:
     async def open(self, calls: Sequence[CallRecord], *events: Event) -> list[CallRecord]:
         """Journal that calls begin to run, together. Return them as they are then."""
         await self._log.open_calls(calls, *events)
-        opened = {"state": CallState.OPEN, "opener": self._log.opener}
-        begun = [call.model_copy(update=opened) for call in calls]
-        for call in begun:
+        changes = {"state": CallState.OPEN, "opener": self._log.opener}
+        open_calls = [call.model_copy(update=changes) for call in calls]
+        for call in open_calls:
             self._state.update(call)
-        return begun
+        return open_calls
 
     async def suspend(self, waiting: Sequence[tuple[CallRecord, Suspension]]) -> None:
         """Journal waiting calls together: a reader that sees one of them waiting sees all of them."""
@@ -84,16 +84,16 @@ class CallRecords:
                 else None,
             }
         )
-        done = settled.model_copy(update={"state": CallState.SETTLED, "opener": self._log.opener})
+        record = settled.model_copy(update={"state": CallState.SETTLED, "opener": self._log.opener})
         before = self._state.calls.get(call.key)
-        self._state.update(done)
+        self._state.update(record)
         complete = self._state.settled(step) and self._state.step_ended < step.index
-        self._state.update(done.model_copy(update={"ends_step": complete}))
+        self._state.update(record.model_copy(update={"ends_step": complete}))
         try:
-            events = self._events.ended(step, call, done)
+            events = self._events.ended(step, call, record)
             events += [self._events.turn_end(step)] if complete else []
-            ended = step if complete else None
-            await self._log.close_call(settled, *events, ended_step=ended)
+            ended_step = step if complete else None
+            await self._log.close_call(settled, *events, ended_step=ended_step)
         except BaseException:
             if before is not None:
                 self._state.update(before)

@@ -36,7 +36,7 @@ class RunFiles:
             raise ValueError("this is no media type that a file may have")
         if len(data) > max_bytes(mime_type):
             raise ValueError(f"a file of this type may have {max_bytes(mime_type)} bytes")
-        facts = await self._kept(self._runtime.ids.new("file"), name, mime_type, bytes(data))
+        facts = await self._store_file(self._runtime.ids.new("file"), name, mime_type, bytes(data))
         return FilePart(file_id=facts.id, name=name, mime_type=mime_type)
 
     async def keep_result(self, call: CallRecord, output: str) -> bool:
@@ -46,7 +46,7 @@ class RunFiles:
         name = f"{call.tool_name}-{call.tool_call_id}"[: MAX_NAME - 5] + ending
         try:
             file_id = result_id(call.run_id, call.tool_call_id)
-            await self._kept(file_id, name, mime_type, output.encode("utf-8", "replace"))
+            await self._store_file(file_id, name, mime_type, output.encode("utf-8", "replace"))
         except (RetryableError, NotFound) as error:
             cause = {"run_id": call.run_id, "cause": type(error).__name__}
             logger.warning("a long result is not kept whole", extra=cause)
@@ -58,7 +58,7 @@ class RunFiles:
         meta = self._meta
         return NodeLog(self._runtime, meta.owner, self._agent, meta.thread_id, node_id)
 
-    async def _kept(self, file_id: str, name: str, mime_type: str, data: bytes) -> FileFacts:
+    async def _store_file(self, file_id: str, name: str, mime_type: str, data: bytes) -> FileFacts:
         meta = self._meta
         now = self._runtime.clock.now()
         facts = thread_file_facts(file_id, meta.thread_id, name, mime_type, data, now)

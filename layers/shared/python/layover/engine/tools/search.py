@@ -43,9 +43,9 @@ def search_tool(tools: Sequence[AnyTool]) -> AnyTool:
 def find_tools(tools: Sequence[AnyTool], query: str) -> list[AnyTool]:
     """Return the tools that fit best, those with rare words of the query first; none if no word fits."""
     texts = [_words(f"{t.name} {t.description} {' '.join(_names(t))}") for t in tools]
-    wanted = _words(query)
-    rarity = {w: math.log(1 + len(tools) / n) for w in wanted if (n := _having(texts, w))}
-    scores = [sum(rarity.get(w, 0) * bool(_fits(text, w)) for w in wanted) for text in texts]
+    query_words = _words(query)
+    rarity = {w: math.log(1 + len(tools) / n) for w in query_words if (n := _having(texts, w))}
+    scores = [sum(rarity.get(w, 0) * bool(_fits(text, w)) for w in query_words) for text in texts]
     ranked = sorted(range(len(tools)), key=lambda at: -scores[at])
     return [tools[at] for at in ranked[:FOUND] if scores[at] > 0]
 
@@ -58,7 +58,7 @@ def specs_of(agent: Agent, built_in: Sequence[AnyTool], state: RunState) -> list
     forced = agent.model_settings.tool_choice
     always = [t for t in agent.tools if t.handoff is not None or t.name == forced]
     names = dict.fromkeys(name for name in _found_in(state) if agent.tool(name) not in always)
-    late = [known for name in names if (known := agent.tool(name))]
+    late = [tool for name in names if (tool := agent.tool(name))]
     return [t.spec for t in (*built_in, *always, *late)]
 
 
@@ -92,5 +92,5 @@ def _fits(text: Counter[str], word: str) -> bool:
     """Return whether a word of the text is this one, or another form of it: the same beginning."""
     if word in text:
         return True
-    beginning = word[: max(4, len(word) - 3)]
-    return len(word) >= 4 and any(other.startswith(beginning) for other in text)
+    stem = word[: max(4, len(word) - 3)]
+    return len(word) >= 4 and any(other.startswith(stem) for other in text)

@@ -69,15 +69,15 @@ class ResponseStream:
 
     async def take(self, pieces: AsyncIterator[bytes]) -> None:
         """Hand all of these on as they come. Raises ReaderLeft, and what they raise."""
-        leaving = asyncio.create_task(self._has_left.wait())
+        disconnect = asyncio.create_task(self._has_left.wait())
         handing = asyncio.create_task(self._hand_on(pieces))
         try:
-            await asyncio.wait({leaving, handing}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({disconnect, handing}, return_when=asyncio.FIRST_COMPLETED)
             if not handing.done():
                 raise ReaderLeft
             await handing
         finally:
-            leaving.cancel()
+            disconnect.cancel()
             handing.cancel()
 
     async def _hand_on(self, pieces: AsyncIterator[bytes]) -> None:

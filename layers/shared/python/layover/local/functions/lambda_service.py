@@ -34,7 +34,7 @@ _ASYNC_RETRY_DELAYS = (timedelta(seconds=1), timedelta(seconds=2))
 # A start costs a second of CPU: starting twelve at once makes all of them late.
 _STARTING_AT_ONCE = min(4, max(2, os.cpu_count() or 2))
 # How often a caller that waits for a loop checks whether it has ended without a word.
-_LOOK_EVERY_S = 0.5
+_POLL_INTERVAL_S = 0.5
 
 
 def result_in(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, T]) -> T:
@@ -47,7 +47,7 @@ def result_in(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, T]) -> 
     except RuntimeError:
         work.close()
         raise LambdaError("the runner is stopping") from None
-    while not wait([future], _LOOK_EVERY_S).done:
+    while not wait([future], _POLL_INTERVAL_S).done:
         if loop.is_closed():
             # It was taken by a loop that ran no more, and would be reported as never awaited.
             work.close()

@@ -11,7 +11,7 @@ from typing import Any
 
 from layover.values.text import drop_controls
 
-LOOK_EVERY = timedelta(milliseconds=250)
+POLL_INTERVAL = timedelta(milliseconds=250)
 _MAX_BYTES = 1_000_000
 """Bytes read at one look; the rest of a long log comes at the next."""
 _LEVELS = frozenset({"WARNING", "ERROR", "CRITICAL"})
@@ -28,7 +28,7 @@ class LogWatch:
     async def follow(self) -> None:
         """Until cancelled."""
         while True:
-            await asyncio.sleep(LOOK_EVERY.total_seconds())
+            await asyncio.sleep(POLL_INTERVAL.total_seconds())
             self.look()
 
     def look(self) -> None:

@@ -30,7 +30,7 @@ BACKLOG_LIMIT = 4 * 1024 * 1024
 """Bytes that wait for a client that does not read; beyond, its connection is closed."""
 GOING_AWAY, NORMAL, TOO_BIG = 1001, 1000, 1009
 _CLOSE_TAKES_S = 1.0
-_AT_ONCE = 4
+_MAX_CONCURRENT = 4
 """Messages of one connection that are worked on at once. Their order is not promised, here as there."""
 
 
@@ -202,7 +202,7 @@ class WebSocketFront:
 
     async def _read(self, socket: _Socket, scope: Scope, receive: Receive) -> None:
         """Each message becomes an event, until the client goes."""
-        room = asyncio.Semaphore(_AT_ONCE)
+        room = asyncio.Semaphore(_MAX_CONCURRENT)
         async with asyncio.TaskGroup() as messages:
             while (message := await receive())["type"] == "websocket.receive":
                 socket.touch()

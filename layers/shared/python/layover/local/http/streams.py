@@ -72,13 +72,13 @@ async def send_stream(answer: StreamedAnswer, receive: Receive, send: Send) -> N
     client, too: a regular end would look complete."""
     head = {"type": "http.response.start", "status": answer.head.status}
     await send({**head, "headers": answer.head.headers})
-    leaving = asyncio.create_task(_wait_for_disconnect(receive))
+    disconnect = asyncio.create_task(_wait_for_disconnect(receive))
     sending = asyncio.create_task(_send_pieces(answer, send))
     try:
-        await asyncio.wait({leaving, sending}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({disconnect, sending}, return_when=asyncio.FIRST_COMPLETED)
     finally:
         answer.stream.leave()
-        for task in (leaving, sending):
+        for task in (disconnect, sending):
             if not task.done():
                 task.cancel()
         with suppress(asyncio.CancelledError):

@@ -148,8 +148,8 @@ class _Scene:
         """Tools that fit, the best first; after the first call only those that are named in full."""
         least = 1.0 if self._done else 0.5
         choices = [_score(t, self._wish) for t in self._tools if t.get("name") not in self._done]
-        fitting = [c for c in choices if c.score >= least]
-        return sorted(fitting, key=lambda c: (-c.score, c.at, -c.description_hits))
+        candidates = [c for c in choices if c.score >= least]
+        return sorted(candidates, key=lambda c: (-c.score, c.at, -c.description_hits))
 
     def _recall(self) -> str:
         if _KEEP.search(self._wish):

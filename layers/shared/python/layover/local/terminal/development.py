@@ -20,9 +20,9 @@ STANDARD_MODEL = "openai/gpt-5-mini"
 class Development:
     """The companions of a runner that serves. `inherited`: the variables that it was given."""
 
-    def __init__(self, runner: Runner, inherited: Mapping[str, str]) -> None:
+    def __init__(self, runner: Runner, base_variables: Mapping[str, str]) -> None:
         self._runner = runner
-        self._inherited = inherited
+        self._inherited = base_variables
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:

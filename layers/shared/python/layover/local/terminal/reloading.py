@@ -11,7 +11,7 @@ from layover.local.terminal.sources import Sources
 
 logger = logging.getLogger(__name__)
 
-LOOK_EVERY = timedelta(milliseconds=250)
+POLL_INTERVAL = timedelta(milliseconds=250)
 _PREWARMED = ("api", "turn")
 
 
@@ -35,7 +35,7 @@ class Reloader:
     async def follow(self) -> None:
         """Until cancelled."""
         while True:
-            await asyncio.sleep(LOOK_EVERY.total_seconds())
+            await asyncio.sleep(POLL_INTERVAL.total_seconds())
             try:
                 if await asyncio.to_thread(self._sources.has_changed):
                     await self.reload()

@@ -27,30 +27,30 @@ def skeleton(schema: Schema) -> Any:
 
 
 class _Skeleton:
-    """`root`: the schema that references point into. `seen`: the references that lead to a schema."""
+    """`root`: the schema that references point into. `visited`: the references that lead to a schema."""
 
     def __init__(self, root: Schema) -> None:
         self._root = root
 
-    def value(self, schema: Any, seen: frozenset[str]) -> Any:
+    def value(self, schema: Any, visited: frozenset[str]) -> Any:
         """Return a value for the schema; None where it requires itself."""
         if not isinstance(schema, Mapping):  # `true`: anything goes
             return BLANK
         if "$ref" in schema:
             pointer = str(schema["$ref"])
-            if pointer in seen:
+            if pointer in visited:
                 return None
             rest = {name: each for name, each in schema.items() if name != "$ref"}
-            return self.value({**self._target(pointer), **rest}, seen | {pointer})
+            return self.value({**self._target(pointer), **rest}, visited | {pointer})
         if (name := next((n for n in _UNIONS if schema.get(n)), None)) is not None:
             rest = {n: each for n, each in schema.items() if n not in _UNIONS}
-            return self.value({**_choose(schema[name], seen), **rest}, seen)
+            return self.value({**_choose(schema[name], visited), **rest}, visited)
         if schema.get("allOf"):
             rest = {n: each for n, each in schema.items() if n != "allOf"}
-            return self.value({**_merge(schema["allOf"]), **rest}, seen)
-        return self._plain(schema, seen)
+            return self.value({**_merge(schema["allOf"]), **rest}, visited)
+        return self._plain(schema, visited)
 
-    def _plain(self, schema: Schema, seen: frozenset[str]) -> Any:
+    def _plain(self, schema: Schema, visited: frozenset[str]) -> Any:
         for name in ("const", "default"):
             if name in schema:
                 return schema[name]
@@ -59,9 +59,9 @@ class _Skeleton:
                 return schema[name][0]
         match _type(schema):
             case "object":
-                return self._object(schema, seen)
+                return self._object(schema, visited)
             case "array":
-                return self._array(schema, seen)
+                return self._array(schema, visited)
             case "integer" | "number":
                 return _number(schema)
             case "boolean":
@@ -72,31 +72,33 @@ class _Skeleton:
                 text = _FORMATS.get(str(schema.get("format")), BLANK)
                 return text.ljust(schema.get("minLength", 0), ".")[: schema.get("maxLength")]
 
-    def _object(self, schema: Schema, seen: frozenset[str]) -> dict[str, Any]:
+    def _object(self, schema: Schema, visited: frozenset[str]) -> dict[str, Any]:
         properties = schema.get("properties") or {}
         required = schema.get("required") or ()
-        return {name: self.value(properties.get(name), seen) for name in required}
+        return {name: self.value(properties.get(name), visited) for name in required}
 
-    def _array(self, schema: Schema, seen: frozenset[str]) -> list[Any]:
+    def _array(self, schema: Schema, visited: frozenset[str]) -> list[Any]:
         """Return the elements that have a place of their own, and of the others as many as have to be there,
         or one that shows what they are."""
-        own = [self.value(each, seen) for each in schema.get("prefixItems") or ()]
+        own = [self.value(each, visited) for each in schema.get("prefixItems") or ()]
         items = schema.get("items")
-        is_needless = own or not items or (isinstance(items, Mapping) and items.get("$ref") in seen)
+        is_needless = (
+            own or not items or (isinstance(items, Mapping) and items.get("$ref") in visited)
+        )
         least = schema.get("minItems", 0) - len(own)
         count = max(least, 0 if is_needless else 1)
-        return own + [self.value(items, seen) for _ in range(count)]
+        return own + [self.value(items, visited) for _ in range(count)]
 
     def _target(self, pointer: str) -> Schema:
-        found: Any = self._root
+        schema: Any = self._root
         for name in pointer.removeprefix("#").strip("/").split("/"):
-            found = found.get(name) if name and isinstance(found, Mapping) else found
-        return found if isinstance(found, Mapping) else {}
+            schema = schema.get(name) if name and isinstance(schema, Mapping) else schema
+        return schema if isinstance(schema, Mapping) else {}
 
 
-def _choose(choices: list[Schema], seen: frozenset[str]) -> Schema:
+def _choose(choices: list[Schema], visited: frozenset[str]) -> Schema:
     """Return the first alternative that says something and ends."""
-    ending = [c for c in choices if isinstance(c, Mapping) and c.get("$ref") not in seen]
+    ending = [c for c in choices if isinstance(c, Mapping) and c.get("$ref") not in visited]
     real = [c for c in ending if c.get("type") != "null"]
     return next(iter([*real, *ending]), {})
 

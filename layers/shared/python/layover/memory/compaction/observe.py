@@ -18,7 +18,7 @@ WAIT = timedelta(seconds=8)
 """The time that a run waits for slices that are being observed already: another call would take as long."""
 WAIT_AFTER_RUN = timedelta(seconds=20)
 """The wait after a run, when no run waits: slices under way are not requested again."""
-LOOK_EVERY = timedelta(seconds=0.5)
+POLL_INTERVAL = timedelta(seconds=0.5)
 
 
 class Mode(Protocol):
@@ -72,7 +72,7 @@ async def _await_slices(
         enough = total_tokens(path[_count_covered(path, ready) :]) < job.limits.start
         if (waits and ready and enough) or clock.now() > until:
             break
-        await clock.sleep(LOOK_EVERY)
+        await clock.sleep(POLL_INTERVAL)
         current = await job.read_compacted()
     return current
 

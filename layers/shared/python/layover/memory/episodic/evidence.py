@@ -90,9 +90,9 @@ def missing_anchors(content: str, texts: Sequence[str]) -> list[str]:
     """Return the numbers, URLs, addresses, paths and identifiers of `content` that occur in none of the
     turn's texts: the model made them up."""
     conversation = " \x00 ".join(map(plain_characters, texts))
-    spoken = _MINUS.sub("-", normalise(conversation).casefold())
+    conversation_text = _MINUS.sub("-", normalise(conversation).casefold())
     candidates = dict.fromkeys(anchors(content))
-    return [a for a in candidates if not _occurs(_MINUS.sub("-", a.casefold()), spoken)]
+    return [a for a in candidates if not _occurs(_MINUS.sub("-", a.casefold()), conversation_text)]
 
 
 def anchors(content: str) -> list[str]:

@@ -199,7 +199,7 @@ class EpisodicExtraction:
         candidate, meta = selection.candidate, self._meta
         embedder = self._embedder.model if self._embedder and selection.vector else None
         return NewEntry(
-            id=ids.derived("ent", meta.id, candidate.hash),
+            id=ids.derive_id("ent", meta.id, candidate.hash),
             agent=self._agent.name,
             content=candidate.content,
             source=candidate.source,

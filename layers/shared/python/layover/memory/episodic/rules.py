@@ -126,8 +126,8 @@ def _description() -> str:
 
 def dialogue_of(messages: Sequence[Message]) -> list[Message]:
     """Return the words of users and assistants in these messages: no tool outputs."""
-    spoken = (m for m in messages if m.role in (Role.USER, Role.ASSISTANT))
-    return [m for m in spoken if m.text.strip()]
+    dialogue = (m for m in messages if m.role in (Role.USER, Role.ASSISTANT))
+    return [m for m in dialogue if m.text.strip()]
 
 
 def request(

@@ -18,13 +18,13 @@ class ReadContract(Contract):
             await put(table, pk, sk, n=1)
         await put(table, f"{pk}-other", "B", n=1)
 
-        async def found(*bounds: str, **options: Any) -> list[str]:
+        async def query_keys(*bounds: str, **options: Any) -> list[str]:
             return [i["sk"] for i in await table.query(pk, *bounds, **options)]
 
-        assert await found("X", "Z") == []
-        assert await found("B", "C") == ["B", "C"]
-        assert await found("A", "D", limit=2) == ["A", "B"]
-        assert await found("A", "D", limit=2, forward=False) == ["D", "C"]
+        assert await query_keys("X", "Z") == []
+        assert await query_keys("B", "C") == ["B", "C"]
+        assert await query_keys("A", "D", limit=2) == ["A", "B"]
+        assert await query_keys("A", "D", limit=2, forward=False) == ["D", "C"]
 
     async def test_nothing_is_read_where_nothing_is(self, table: Table, pk: str) -> None:
         assert await table.get(pk, "A") is None
@@ -44,17 +44,17 @@ class ReadContract(Contract):
         for n in range(8):
             await put(table, pk, f"{n}", body=b"x" * 300_000, gsi1pk=pk, gsi1sk=f"A#{n}")
 
-        async def found(**options: Any) -> str:
+        async def query_keys(**options: Any) -> str:
             return "".join(i["sk"] for i in await table.query(pk, "0", "9", **options))
 
         async def indexed(**options: Any) -> str:
             options = {"limit": 99, "forward": True, "after": None, **options}
             return "".join(i["sk"] for i in await table.query_index(pk, "A#", **options))
 
-        assert await found() == "01234567"
-        assert await found(forward=False) == "76543210"
-        assert await found(limit=5) == "01234"
-        assert await found(limit=7, forward=False) == "7654321"
+        assert await query_keys() == "01234567"
+        assert await query_keys(forward=False) == "76543210"
+        assert await query_keys(limit=5) == "01234"
+        assert await query_keys(limit=7, forward=False) == "7654321"
         assert await indexed() == "01234567"
         assert await indexed(limit=7) == "0123456"
         assert await indexed(after="A#1", limit=5) == "23456"
@@ -67,9 +67,9 @@ class ReadContract(Contract):
         place = {"gsi1pk": pk, "gsi1sk": "A#1", "title": "a title", "queue": ["r1"], "b": b"body"}
         await put(table, f"{pk}#1", "X", **ITEM, **place)
         await put(table, f"{pk}#2", "X", gsi1pk=f"{pk}-other", gsi1sk="A#1")
-        [found] = await table.query_index(pk, "A#", limit=9, forward=True, after=None)
-        shown = {"pk": f"{pk}#1", "sk": "X", **place}
-        assert {name: found.get(name) for name in shown} == shown
+        [item] = await table.query_index(pk, "A#", limit=9, forward=True, after=None)
+        projected = {"pk": f"{pk}#1", "sk": "X", **place}
+        assert {name: item.get(name) for name in projected} == projected
 
     @pytest.mark.parametrize("together", [False, True])
     async def test_indexes_follow_every_change_of_an_item(
@@ -82,8 +82,8 @@ class ReadContract(Contract):
                 await table.write(action)
 
         async def places() -> list[str]:
-            found = await table.query_index(pk, "A#", limit=9, forward=True, after=None)
-            return [i["gsi1sk"] for i in found]
+            items = await table.query_index(pk, "A#", limit=9, forward=True, after=None)
+            return [i["gsi1sk"] for i in items]
 
         async def due(until: str) -> list[tuple[str, str]]:
             return await table.due(f"W{pk}", until, 9)
@@ -116,20 +116,20 @@ class ReadContract(Contract):
             await put(table, f"{pk}#{name}", "X", gsi1pk=pk, gsi1sk=name)
         await put(table, f"{pk}#none", "X", n=1)
 
-        async def found(prefix: str, after: str | None = None, **options: Any) -> list[str]:
+        async def query_keys(prefix: str, after: str | None = None, **options: Any) -> list[str]:
             options = {"limit": 10, "forward": True, **options}
             return [
                 i["gsi1sk"] for i in await table.query_index(pk, prefix, after=after, **options)
             ]
 
-        assert await found("C#") == []
-        assert await found("A#") == ["A#1", "A#2", "A#3"]
-        assert await found("A#", "A#1") == ["A#2", "A#3"]
-        assert await found("A#", "A#1", limit=1) == ["A#2"]
-        assert await found("A#", "A#3") == []
-        assert await found("A#", forward=False, limit=2) == ["A#3", "A#2"]
-        assert await found("A#", "A#2", forward=False) == ["A#1"]
-        assert await found("A#", "A#15") == ["A#2", "A#3"]
+        assert await query_keys("C#") == []
+        assert await query_keys("A#") == ["A#1", "A#2", "A#3"]
+        assert await query_keys("A#", "A#1") == ["A#2", "A#3"]
+        assert await query_keys("A#", "A#1", limit=1) == ["A#2"]
+        assert await query_keys("A#", "A#3") == []
+        assert await query_keys("A#", forward=False, limit=2) == ["A#3", "A#2"]
+        assert await query_keys("A#", "A#2", forward=False) == ["A#1"]
+        assert await query_keys("A#", "A#15") == ["A#2", "A#3"]
 
     @pytest.mark.parametrize("forward", [True, False])
     @pytest.mark.parametrize("after", ["0", "A", "B#1", "Z"])
@@ -139,9 +139,9 @@ class ReadContract(Contract):
         """Cursors come from callers, who may make them up."""
         for name in ("A#1", "A#2", "B#1"):
             await put(table, f"{pk}#{name}", "X", gsi1pk=pk, gsi1sk=name)
-        found = await table.query_index(pk, "A#", limit=9, forward=forward, after=after)
+        items = await table.query_index(pk, "A#", limit=9, forward=forward, after=after)
         beyond = (after < "A#") == forward
-        assert sorted(i["gsi1sk"] for i in found) == (["A#1", "A#2"] if beyond else [])
+        assert sorted(i["gsi1sk"] for i in items) == (["A#1", "A#2"] if beyond else [])
 
     async def test_item_leaves_the_index_with_its_attributes(self, table: Table, pk: str) -> None:
         await put(table, pk, gsi1pk=pk, gsi1sk="A#1")

@@ -55,8 +55,8 @@ class TransactionContract(Contract):
             ],
             f"{pk}-1",
         )
-        found = await table.query(pk, " ", "~")
-        assert [(i["sk"], i["n"]) for i in found] == [("A", 2), ("C", 7)]
+        items = await table.query(pk, " ", "~")
+        assert [(i["sk"], i["n"]) for i in items] == [("A", 2), ("C", 7)]
 
     async def test_update_does_in_a_transaction_what_it_does_alone(
         self, table: Table, pk: str

@@ -136,9 +136,9 @@ class WriteContract(Contract):
     async def test_tuples_come_back_as_lists_and_frozen_sets_as_sets(
         self, table: Table, pk: str
     ) -> None:
-        given = {"list": ("x", "y"), "set": frozenset({"p"})}
-        await table.write(Put(pk, "A", given))
-        await table.write(Update(pk, "B", set=given))
+        new_item = {"list": ("x", "y"), "set": frozenset({"p"})}
+        await table.write(Put(pk, "A", new_item))
+        await table.write(Update(pk, "B", set=new_item))
         for item in await table.query(pk, "A", "B"):
             assert (item["list"], type(item["set"])) == (["x", "y"], set)
 
@@ -227,10 +227,10 @@ class WriteContract(Contract):
     async def test_update_of_an_item_that_is_not_there_makes_it(
         self, table: Table, pk: str
     ) -> None:
-        made = Update(
+        update = Update(
             pk, "A", set={"text": "a"}, add={"n": 2}, include={"set": "p"}, append={"list": "x"}
         )
-        new = await table.write(made)
+        new = await table.write(update)
         assert new == {"pk": pk, "sk": "A", "text": "a", "n": 2, "set": {"p"}, "list": ["x"]}
 
     async def test_update_sets_removes_adds_includes_excludes_and_appends_at_once(
@@ -284,10 +284,10 @@ class WriteContract(Contract):
     async def test_what_is_done_to_an_answer_or_to_what_was_given_does_not_reach_the_table(
         self, table: Table, pk: str
     ) -> None:
-        def given() -> dict[str, Any]:
+        def new_item() -> dict[str, Any]:
             return {"list": ["x"], "set": {"p"}}
 
-        written = [given() for _ in range(4)]
+        written = [new_item() for _ in range(4)]
         await table.write(Put(pk, "A", written[0]))
         answer = await table.write(Update(pk, "B", set=written[1]))
         await table.transact(
@@ -300,7 +300,7 @@ class WriteContract(Contract):
             each["list"].append("y")
             each["set"].add("q")
         for item in await table.query(pk, "A", "D"):
-            assert {"list": item["list"], "set": item["set"]} == given()
+            assert {"list": item["list"], "set": item["set"]} == new_item()
 
     async def test_one_of_racing_conditional_writes_wins(self, table: Table, pk: str) -> None:
         async def claim(writer: int) -> bool:

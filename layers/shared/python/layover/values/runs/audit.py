@@ -62,13 +62,13 @@ def rows_of_hooks(run: RunMeta, calls: Iterable[CallRecord], at: datetime) -> li
     and the arguments that the tool gets."""
     rows: list[AuditRow] = []
     for call in calls:
-        given = call.hooked.decisions if call.hooked else ()
-        allows = [decision for decision in given if decision.decision == "allow"]
+        decisions = call.hooked.decisions if call.hooked else ()
+        allows = [decision for decision in decisions if decision.decision == "allow"]
         if call.state is not CallState.PLANNED or not allows:
             continue
         by, reason = f"hook:{allows[-1].hook}", allows[-1].reason
-        told = {"kind": DecisionKind.APPROVED, "decided_by": by, "reason": reason}
-        rows.append(AuditRow.of(run, call, Decision(**told, via=Via.SYSTEM, at=at)))
+        decision_fields = {"kind": DecisionKind.APPROVED, "decided_by": by, "reason": reason}
+        rows.append(AuditRow.of(run, call, Decision(**decision_fields, via=Via.SYSTEM, at=at)))
     return rows
 
 

@@ -37,7 +37,7 @@ SYSTEM = "system"
 """`decided_by` if no person decided."""
 MAX_QUEUE = 100
 """Runs that wait for one thread."""
-CANCELLED_TOOLS_HAVE = timedelta(seconds=1.5)
+CANCEL_GRACE = timedelta(seconds=1.5)
 """The time that a cancel leaves to running tools, from the request on: with the end itself less than 2 s."""
 RECORDS_SLACK = timedelta(hours=2)
 """The expiry of records: this time, and the retention, after the run was accepted. The records of a run that
@@ -45,7 +45,7 @@ ends sooner need no write for it (docs/saved-writes.md#expiry)."""
 RECORDS_KEPT_AFTER = timedelta(hours=1)
 """A run that takes longer than this has records without an expiry. No writer that took the run before lives
 until the slack is over."""
-INTERRUPTED_TOOLS_HAVE = timedelta(seconds=2)
+INTERRUPT_GRACE = timedelta(seconds=2)
 """The same if another run takes the thread over (docs/behaviour.md#busy-threads): no caller waits for the end
 then."""
 

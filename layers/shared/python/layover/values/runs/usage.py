@@ -12,7 +12,7 @@ MAX_TOKENS = 2**31 - 1
 too."""
 
 
-def tokens_said(count: object) -> int:
+def parse_tokens(count: object) -> int:
     """Return a provider's count: 0 if it is missing or senseless, `MAX_TOKENS` if it is absurd."""
     if isinstance(count, float) and count.is_integer():
         count = int(count)

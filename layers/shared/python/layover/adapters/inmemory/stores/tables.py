@@ -96,8 +96,8 @@ class StoredThread:
         start = self.windows.get(branch, 0)
         length = len(path) - start
         if length > least + least // 2 or (start > 0 and length < least):
-            fitting = path[: max(0, len(path) - least + 1)]
-            users = [i for i, m in enumerate(fitting) if m.role is Role.USER]
+            candidates = path[: max(0, len(path) - least + 1)]
+            users = [i for i, m in enumerate(candidates) if m.role is Role.USER]
             start = self.windows[branch] = users[-1] if users else 0
         return start
 

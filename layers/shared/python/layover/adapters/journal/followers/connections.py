@@ -99,13 +99,13 @@ class TableConnections:
         ids: list[str] = []
         after: str | None = None
         while True:
-            found = await self._table.query_index(
+            page = await self._table.query_index(
                 Keys(owner).partition, _CONNECTIONS, limit=_PAGE, forward=True, after=after
             )
-            ids += [item["id"] for item in found]
-            if len(found) < _PAGE:
+            ids += [item["id"] for item in page]
+            if len(page) < _PAGE:
                 return ids
-            after = found[-1]["gsi1sk"]
+            after = page[-1]["gsi1sk"]
 
     async def close(self, connection_id: str) -> None:
         """See `ports.Connections`. The connection itself goes last, once it follows nothing. A repeated close
@@ -152,13 +152,13 @@ class TableConnections:
     async def forget(self, line: Subscription) -> None:
         """See `ports.Connections`. A line that exists again is not forgotten."""
         connection = connection_key(line.connection_id)
-        for known in (
+        for items in (
             Update(_run(line), META, exclude={"sockets": line.connection_id}, when=Exists("pk")),
             Update(connection, CONNECTION, exclude={"runs": line.run_id}, when=Exists("pk")),
         ):
-            gone = Check(_run(line), _line(line), Missing("pk"))
+            is_unfollowed = Check(_run(line), _line(line), Missing("pk"))
             with suppress(TransactionFailed):
-                await self._table.transact([gone, known], secrets.token_hex(16))
+                await self._table.transact([is_unfollowed, items], secrets.token_hex(16))
 
     async def claim(self, line: Subscription, now: datetime) -> Claim | Held | None:
         """See `ports.Connections`."""
@@ -175,9 +175,9 @@ class TableConnections:
             return Held(from_rfc3339(item["claimed_at"]))
         return Claim(line, me, item["sent"], _moment(item.get("token_until")))
 
-    async def release(self, claim: Claim, sent: int) -> bool:
+    async def release(self, claim: Claim, last_seq: int) -> bool:
         """See `ports.Connections`."""
-        changes = {"sent": sent, "claim": None, "claimed_at": None}
+        changes = {"sent": last_seq, "claim": None, "claimed_at": None}
         mine = Equals("claim", claim.id)
         try:
             await self._table.write(

@@ -48,8 +48,8 @@ class PayloadStore:
         packed = zlib.compress(raw, 6)
         if len(packed) <= min(SPILL_BESIDE_ABOVE, SHARED_BESIDE // among):
             return packed
-        spilled = await self._spill(folder, packed)
-        return [spilled["blob"], spilled["sha256"], str(spilled["size"])]
+        body = await self._spill(folder, packed)
+        return [body["blob"], body["sha256"], str(body["size"])]
 
     async def unpack_beside(self, value: str | bytes | Sequence[str]) -> str:
         """Invert `pack_beside`."""

@@ -88,35 +88,35 @@ class DynamoTable:
             low, high = (max(low, after), high) if forward else (low, min(high, after))
         if low > high:
             return []
-        found = await self._pages(
+        items = await self._pages(
             limit + 1,
             IndexName=_INDEX,
             KeyConditionExpression="gsi1pk = :p AND gsi1sk BETWEEN :l AND :h",
             ExpressionAttributeValues=_write({":p": partition, ":l": low, ":h": high}),
             ScanIndexForward=forward,
         )
-        return [i for i in found if i["gsi1sk"] != after][:limit]
+        return [i for i in items if i["gsi1sk"] != after][:limit]
 
     async def due(self, partition: str, until: str, limit: int) -> list[tuple[str, str]]:
         """Return keys in the watch index with a sort key <= `until`, read with eventual consistency."""
-        found = await self._pages(
+        items = await self._pages(
             limit,
             IndexName=_WATCH,
             KeyConditionExpression="gsi2pk = :p AND gsi2sk <= :u",
             ExpressionAttributeValues=_write({":p": partition, ":u": until}),
         )
-        return [(i["pk"], i["sk"]) for i in found]
+        return [(i["pk"], i["sk"]) for i in items]
 
     async def behind(self, partition: str, after: str, limit: int) -> list[tuple[str, str, str]]:
         """Return places in a partition of the watch index behind `after`, read with eventual consistency."""
-        found = await self._pages(
+        items = await self._pages(
             limit,
             IndexName=_WATCH,
             KeyConditionExpression="gsi2pk = :p AND gsi2sk > :a",
             # DynamoDB takes no empty key.
             ExpressionAttributeValues=_write({":p": partition, ":a": after or " "}),
         )
-        return [(i["gsi2sk"], i["pk"], i["sk"]) for i in found]
+        return [(i["gsi2sk"], i["pk"], i["sk"]) for i in items]
 
     async def write(self, action: Write) -> Item | None:
         """Make one conditional write."""
@@ -126,16 +126,16 @@ class DynamoTable:
             arguments["ReturnValues"] = "ALL_NEW"
         if isinstance(action, Delete):
             arguments["ReturnValues"] = "ALL_OLD"
-        answer = await self._settled(operation, **arguments)
+        answer = await self._complete(operation, **arguments)
         return _read(answer["Attributes"]) if "Attributes" in answer else None
 
     async def transact(self, actions: Sequence[Action], token: str) -> None:
         """Make one TransactWriteItems, repeated on conflicts with other transactions."""
         names = {Put: "Put", Update: "Update", Delete: "Delete", Check: "ConditionCheck"}
         items = [{names[type(a)]: self._arguments(a)} for a in actions]
-        await self._settled("TransactWriteItems", TransactItems=items, ClientRequestToken=token)
+        await self._complete("TransactWriteItems", TransactItems=items, ClientRequestToken=token)
 
-    async def _settled(self, operation: str, **arguments: Any) -> dict[str, Any]:
+    async def _complete(self, operation: str, **arguments: Any) -> dict[str, Any]:
         for attempt in range(_CONFLICTS):
             try:
                 return await self._call(operation, **arguments)
@@ -163,15 +163,15 @@ class DynamoTable:
         return arguments
 
     async def _pages(self, limit: int | None, **arguments: Any) -> list[Item]:
-        found: list[Item] = []
+        items: list[Item] = []
         while True:
             if limit is not None:
-                arguments["Limit"] = limit - len(found)
+                arguments["Limit"] = limit - len(items)
             answer = await self._call("Query", TableName=self._name, **arguments)
-            found += [_read(i) for i in answer["Items"]]
+            items += [_read(i) for i in answer["Items"]]
             last = answer.get("LastEvaluatedKey")
-            if last is None or (limit is not None and len(found) >= limit):
-                return found
+            if last is None or (limit is not None and len(items) >= limit):
+                return items
             arguments["ExclusiveStartKey"] = last
 
     async def _call(self, operation: str, **arguments: Any) -> dict[str, Any]:

@@ -96,18 +96,18 @@ async def keep_records(table: Table, pk: str, *, for_good: bool = False) -> bool
 async def _remove_expiry(table: Table, pk: str) -> bool:
     """Remove the expiry in transactions that check META: the end of the run may set another expiry meanwhile,
     which has to stay."""
-    low, following, whole = _LOWEST, 1, True
+    low, next_start, whole = _LOWEST, 1, True
     while items := await table.query(pk, low, _HIGHEST, limit=_PAGE):
         for batch in (item for item in items if item["sk"].startswith(EVENT_PREFIX)):
-            whole = whole and batch["sk"] == event_key(following)
-            following += batch["count"]
+            whole = whole and batch["sk"] == event_key(next_start)
+            next_start += batch["count"]
         low = items[-1]["sk"] + " "
         expiring = [i["sk"] for i in items if "expires" in i and i["sk"] != META]
-        kept = [Update(pk, sk, set={"expires": None}, when=Exists("expires")) for sk in expiring]
-        if not kept:
+        updates = [Update(pk, sk, set={"expires": None}, when=Exists("expires")) for sk in expiring]
+        if not updates:
             continue
         try:
-            await table.transact([Check(pk, META, _RUNNING), *kept], secrets.token_hex(16))
+            await table.transact([Check(pk, META, _RUNNING), *updates], secrets.token_hex(16))
         except TransactionFailed as failure:
             whole = False
             if 0 in failure.failed:
@@ -115,9 +115,9 @@ async def _remove_expiry(table: Table, pk: str) -> bool:
     return whole
 
 
-def is_near(expires: int | None, wanted: int) -> bool:
+def is_near(expires: int | None, expiry: int) -> bool:
     """Return whether a record that expires then needs no other time."""
-    return expires is not None and 0 <= expires - wanted <= RECORDS_SLACK.total_seconds()
+    return expires is not None and 0 <= expires - expiry <= RECORDS_SLACK.total_seconds()
 
 
 def is_in_s3(item: Mapping[str, Any]) -> bool:

@@ -17,20 +17,20 @@ class Marks:
     def __init__(self, table: Table, clock: Clock) -> None:
         self._table = table
         self._clock = clock
-        self._written: dict[tuple[str, str], datetime] = {}
+        self._written_until: dict[tuple[str, str], datetime] = {}
 
-    async def put(self, pk: str, name: str, kept: timedelta) -> None:
-        """Write a mark that lives for `kept`."""
+    async def put(self, pk: str, name: str, retention: timedelta) -> None:
+        """Write a mark that lives for `retention`."""
         now = self._clock.now()
-        last = self._written.get((pk, name))
+        last = self._written_until.get((pk, name))
         if last is not None and last <= now < last + _AGAIN:
             return
-        expires = int((now + kept + _AGAIN).timestamp())
+        expires = int((now + retention + _AGAIN).timestamp())
         await self._table.write(Put(pk, mark_key(name), {"name": name, "expires": expires}))
-        self._written[pk, name] = now
+        self._written_until[pk, name] = now
 
     async def names(self, pk: str, low: str = "", high: str = "~") -> list[str]:
         """Return the marks of a partition with low <= name <= high, in order."""
         now = int(self._clock.now().timestamp())
-        found = await self._table.query(pk, mark_key(low), mark_key(high))
-        return [str(item["name"]) for item in found if item["expires"] > now]
+        items = await self._table.query(pk, mark_key(low), mark_key(high))
+        return [str(item["name"]) for item in items if item["expires"] > now]

@@ -35,24 +35,24 @@ class Reader:
         """Return the items of a run without its events: INPUT, META, then its steps and their calls."""
         return await self._table.query(pk, INPUT, _STEPS_END)
 
-    async def meta(self, owner: str, item: Item, given: Item | None = None) -> RunMeta:
-        """Return the value of a run's META. `given`: its INPUT, if it was read with it."""
+    async def meta(self, owner: str, item: Item, input_item: Item | None = None) -> RunMeta:
+        """Return the value of a run's META. `input_item`: its INPUT, if it was read with it."""
         if not has_input(item):
-            given = given or await self._input(item)
-        body = await self._bodies.unpack(given or item)
+            input_item = input_item or await self._input(item)
+        body = await self._bodies.unpack(input_item or item)
         return run_from(owner, item, body, await self._beside(item, "outcome"))
 
     async def _input(self, meta: Item) -> Item:
         """Return INPUT. It never changes: a process that reads the same run again and again fetches it
         once."""
         pk = meta["pk"]
-        found = self._inputs.pop(pk, None) or await self._table.get(pk, INPUT)
-        if found is None:
+        input_item = self._inputs.pop(pk, None) or await self._table.get(pk, INPUT)
+        if input_item is None:
             raise InputGone("the input of a run is gone", run_id=meta["id"])
-        self._inputs[pk] = found
+        self._inputs[pk] = input_item
         while len(self._inputs) > _INPUTS_KEPT:
             del self._inputs[next(iter(self._inputs))]
-        return found
+        return input_item
 
     async def call(self, run_id: str, item: Item) -> CallRecord:
         """Return the value of a call."""

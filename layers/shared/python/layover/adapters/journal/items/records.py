@@ -203,8 +203,8 @@ def outcome_text(outcome: Outcome) -> str:
     """Return the part of an outcome that META keeps. Fields with their default are left out: META stays below
     1 KB."""
     names = {"finish_reason", "output", "error", "usage", "model"}
-    kept = {"usage": {}, **outcome.model_dump(mode="json", include=names, exclude_defaults=True)}
-    return json.dumps(kept, ensure_ascii=False, separators=(",", ":"))
+    fields = {"usage": {}, **outcome.model_dump(mode="json", include=names, exclude_defaults=True)}
+    return json.dumps(fields, ensure_ascii=False, separators=(",", ":"))
 
 
 def call_body(call: CallRecord) -> str:

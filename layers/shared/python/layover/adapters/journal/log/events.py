@@ -12,7 +12,7 @@ from layover.keys import EVENT_PREFIX, Keys, event_key
 from layover.ports.table import Item, Missing, Put, Table
 from layover.values.runs.event import Event, EventPage, dump_events, load_events
 
-LONGEST_BATCH = 500
+MAX_BATCH = 500
 """Events in a batch. A page reads the whole of every batch that it begins or ends in."""
 _BATCHES = 50
 """Batches read at once."""
@@ -48,36 +48,36 @@ class EventLog:
 
     async def tail(self) -> tuple[int, bool]:
         """Return the next free seq, and whether the log is closed."""
-        found = await self._table.query(
+        batches = await self._table.query(
             self._keys.run(self._run_id), EVENT_PREFIX, _END, limit=1, forward=False
         )
         return (
-            (_first(found[0]) + found[0]["count"], bool(found[0].get("last")))
-            if found
+            (_first(batches[0]) + batches[0]["count"], bool(batches[0].get("last")))
+            if batches
             else (1, False)
         )
 
     async def page(self, after: int, limit: int) -> EventPage:
         """Return events with seq > after; `done` once the closed end of the log was reached."""
         pk = self._keys.run(self._run_id)
-        found = await self._table.query(pk, event_key(after + 1), _END, limit=_BATCHES)
-        if after > 0 and (not found or _first(found[0]) != after + 1):
+        batches = await self._table.query(pk, event_key(after + 1), _END, limit=_BATCHES)
+        if after > 0 and (not batches or _first(batches[0]) != after + 1):
             # `after` lies inside a batch, or at the end of the log: its batch began earlier.
             low = EVENT_PREFIX
-            found = (
-                await self._table.query(pk, low, event_key(after), limit=1, forward=False) + found
+            batches = (
+                await self._table.query(pk, low, event_key(after), limit=1, forward=False) + batches
             )
         events: list[Event] = []
-        for item in found:
+        for item in batches:
             if len(events) >= limit:
                 break
             text = await self._bodies.unpack(item)
             events += [e for e in load_events(text, self._run_id, _first(item)) if e.seq > after]
-        end = _first(found[-1]) + found[-1]["count"] - 1 if found else after
+        end = _first(batches[-1]) + batches[-1]["count"] - 1 if batches else after
         items = tuple(events[:limit])
         last_seq = items[-1].seq if items else after
-        closed = bool(found and found[-1].get("last"))
-        return EventPage(items=items, last_seq=last_seq, done=closed and last_seq >= end)
+        is_closed = bool(batches and batches[-1].get("last"))
+        return EventPage(items=items, last_seq=last_seq, done=is_closed and last_seq >= end)
 
 
 def _first(item: Item) -> int:

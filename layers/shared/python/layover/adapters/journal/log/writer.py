@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from layover.adapters.journal.followers.watchers import Watchers
 from layover.adapters.journal.items.expiry import RecordExpiry
-from layover.adapters.journal.items.whole import whole
-from layover.adapters.journal.log.events import LONGEST_BATCH, EventLog
+from layover.adapters.journal.items.whole import run_to_end
+from layover.adapters.journal.log.events import MAX_BATCH, EventLog
 from layover.errors import Fenced
 from layover.keys import EVENT_PREFIX, META, Keys
 from layover.ports.table import Action, ConditionFailed, Item, Table, TransactionFailed
@@ -16,7 +16,7 @@ from layover.values.runs.event import Event
 from layover.values.runs.run import RunMeta
 
 
-class NotRetired(Exception):
+class TtlNotSet(Exception):
     """The run needs a look after its end: a socket follows it by now, or it has objects in S3."""
 
 
@@ -70,7 +70,7 @@ class LogWriter:
     async def flush(self) -> None:
         """Write the events emitted so far, if this writer still holds the run. Raises Fenced otherwise."""
         if self._emitted or self._writing.locked():
-            await whole(self._flush())
+            await run_to_end(self._flush())
 
     async def _flush(self) -> None:
         async with self._writing:
@@ -91,9 +91,9 @@ class LogWriter:
 
     async def _shorten(self, emitted: list[Event]) -> None:
         """Put the oldest events as batches of their own, until the rest fits into one."""
-        while len(emitted) > LONGEST_BATCH:
-            await self._put_batch(emitted[:LONGEST_BATCH])
-            del emitted[:LONGEST_BATCH]
+        while len(emitted) > MAX_BATCH:
+            await self._put_batch(emitted[:MAX_BATCH])
+            del emitted[:MAX_BATCH]
 
     async def _put_batch(self, batch: list[Event]) -> None:
         """Put a batch of deltas. Deltas state no fact: a plain put costs half as much as a transaction."""
@@ -120,21 +120,21 @@ class LogWriter:
         events: Sequence[Event] = (),
         *,
         last: bool = False,
-        retires: bool = False,
+        sets_ttl: bool = False,
     ) -> None:
         """Write facts, the events emitted before them and `events`, in this order. `last`: the log is closed
-        with them. `retires`: the facts retire the run. Raises Fenced, NotRetired, and TransactionFailed if a
+        with them. `sets_ttl`: the facts retire the run. Raises Fenced, NotRetired, and TransactionFailed if a
         condition of something else than the run fails."""
-        await whole(self._write_now(facts, events, last, retires))
+        await run_to_end(self._write_now(facts, events, last, sets_ttl))
 
     async def _write_now(
-        self, facts: list[Action], events: Sequence[Event], last: bool, retires: bool
+        self, facts: list[Action], events: Sequence[Event], last: bool, sets_ttl: bool
     ) -> None:
         async with self._writing:
             emitted = self._drain()
             try:
                 await self._shorten(emitted)
-                await self._transact(facts, [*emitted, *events], last=last, retires=retires)
+                await self._transact(facts, [*emitted, *events], last=last, sets_ttl=sets_ttl)
                 if emitted or events:
                     self._watchers.notify_connections()
             except BaseException:
@@ -142,21 +142,21 @@ class LogWriter:
                 raise
 
     async def _transact(
-        self, facts: list[Action], batch: list[Event], *, last: bool, retires: bool
+        self, facts: list[Action], batch: list[Event], *, last: bool, sets_ttl: bool
     ) -> None:
         if not batch and not last:
-            return await self._attempt(facts, retires)
+            return await self._attempt(facts, sets_ttl)
         body = await self._log.body(batch)
         self._expiry.note(body)
-        if retires and not self._expiry.alone:
-            raise NotRetired
+        if sets_ttl and not self._expiry.alone:
+            raise TtlNotSet
         while True:
             if self._next_seq is None:
                 await self._find_tail()
             assert self._next_seq is not None
             try:
                 put = self._log.batch(body, self._next_seq, last=last)
-                await self._attempt([*facts, put], retires)
+                await self._attempt([*facts, put], sets_ttl)
                 # After the last event no seq is free: a writer that goes on finds the log closed.
                 self._next_seq = None if last else self._next_seq + len(batch)
                 return None
@@ -165,22 +165,22 @@ class LogWriter:
                     raise
                 self._next_seq = None
 
-    async def _attempt(self, actions: list[Action], retires: bool) -> None:
+    async def _attempt(self, actions: list[Action], sets_ttl: bool) -> None:
         try:
             conditional = self._watchers.with_condition(self._expiry.with_expiry(actions))
             await self._table.transact(conditional, secrets.token_hex(16))
         except TransactionFailed as failure:
             if self._watchers.learn(actions, failure):
-                if retires:
-                    raise NotRetired from failure
-                return await self._attempt(actions, retires)
+                if sets_ttl:
+                    raise TtlNotSet from failure
+                return await self._attempt(actions, sets_ttl)
             if any(self._is_fence(actions[i]) for i in failure.failed):
                 raise Fenced("another attempt holds the run", run_id=self._run_id) from failure
             raise
 
     async def _find_tail(self) -> None:
-        self._next_seq, closed = await self._log.tail()
-        if closed:
+        self._next_seq, is_closed = await self._log.tail()
+        if is_closed:
             raise Fenced("the run is over", run_id=self._run_id)
 
     def _is_fence(self, action: Action) -> bool:

@@ -38,13 +38,13 @@ class BedrockChat(ChatModel):
     async def complete(self, prompt: Prompt, on_delta: OnDelta | None = None) -> Reply:
         """One reply; see the port."""
         name = prompt.model.removeprefix(BEDROCK_PREFIX)
-        named = prompt.model_copy(update={"model": name, "api": "chat"})
+        request = prompt.model_copy(update={"model": name, "api": "chat"})
         try:
             chat = self._chat(name)
         except ConfigurationError as error:
-            told = f"Amazon Bedrock cannot be asked for {name}: {error}"
-            raise not_configured(told).error from error
-        return await chat.complete(named, on_delta)
+            message = f"Amazon Bedrock cannot be asked for {name}: {error}"
+            raise not_configured(message).error from error
+        return await chat.complete(request, on_delta)
 
     async def aclose(self) -> None:
         """Close this event loop's connections; the next call opens new ones."""

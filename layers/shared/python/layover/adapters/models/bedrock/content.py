@@ -39,7 +39,7 @@ _VIDEOS = {
 }
 _DATA_URL = re.compile(r"data:([\w.+-]+/[\w.+-]+)[^,]*;base64,(.*)", re.S)
 _UNSAFE_IN_NAME = re.compile(r"[^A-Za-z0-9()\[\]-]+")
-LONGEST_NAME = 100
+MAX_NAME = 100
 
 _BEGIN = "(What was said before is left out.)"
 _GO_ON = "(Go on.)"
@@ -62,10 +62,10 @@ def turns(
             points = points - {"history"}
         state = opaque.state_of(message, provider, prompt.model)
         writer.add(message, sendable[at + 1 :], state)
-    made = writer.whole()
-    if "last" in points and ("tools" in points or "text" in made[-1]["content"][-1]):
-        made[-1]["content"].append(CACHE_POINT)
-    return made
+    turns = writer.whole()
+    if "last" in points and ("tools" in points or "text" in turns[-1]["content"][-1]):
+        turns[-1]["content"].append(CACHE_POINT)
+    return turns
 
 
 class _Turns:
@@ -78,12 +78,12 @@ class _Turns:
         self._names: set[str] = set()
 
     def add(
-        self, message: Message, following: Sequence[Message], state: ProviderState | None
+        self, message: Message, later_messages: Sequence[Message], state: ProviderState | None
     ) -> None:
         if message.role is Role.USER:
             self._say("user", list(self._user(message)))
         elif message.role is Role.ASSISTANT:
-            answers = wire.answers(following)
+            answers = wire.answers(later_messages)
             self._say("assistant", self._assistant(message, answers.keys(), state))
             called = [c.tool_call_id for c in message.tool_calls if c.tool_call_id in answers]
             self._say("user", [self._result(i, answers[i]) for i in called])
@@ -133,8 +133,8 @@ class _Turns:
     def _with_reasoning(self, blocks: list[Body], state: ProviderState | None) -> list[Body]:
         if state is None or REASONING in self._left_out:
             return blocks
-        kept = state.fields.get(REASONING, [])
-        for shift, thought in enumerate(kept):
+        reasoning_blocks = state.fields.get(REASONING, [])
+        for shift, thought in enumerate(reasoning_blocks):
             block = {name: value for name, value in thought.items() if name != AT}
             blocks.insert(thought[AT] + shift, {REASONING: block})
         return blocks
@@ -161,9 +161,9 @@ class _Turns:
             yield {"text": "[file]"}
 
     def _file(self, part: FilePart) -> Body:
-        found = _DATA_URL.fullmatch(part.url or "")
-        kind = found[1].lower() if found else ""
-        source = {"source": {"bytes": found[2]}} if found else {}
+        match = _DATA_URL.fullmatch(part.url or "")
+        kind = match[1].lower() if match else ""
+        source = {"source": {"bytes": match[2]}} if match else {}
         if kind in _IMAGES:
             return {"image": {"format": _IMAGES[kind], **source}}
         if kind in _DOCUMENTS:
@@ -174,10 +174,10 @@ class _Turns:
         # No address is fetched, neither by Bedrock nor by Layover.
         return {"text": wire.named_only(part)}
 
-    def _name(self, given: str) -> str:
+    def _name(self, original_name: str) -> str:
         """Return a name that Converse accepts, and that no other document of the request has."""
-        stem = given.rpartition(".")[0] or given
-        plain = _UNSAFE_IN_NAME.sub(" ", stem).strip()[:LONGEST_NAME].strip() or "document"
+        stem = original_name.rpartition(".")[0] or original_name
+        plain = _UNSAFE_IN_NAME.sub(" ", stem).strip()[:MAX_NAME].strip() or "document"
         name, number = plain, 1
         while name in self._names:
             number += 1

@@ -12,7 +12,7 @@ from layover.adapters.models.bedrock.faults import failed
 from layover.adapters.models.bedrock.reply import ConverseReply
 from layover.adapters.models.endpoint import Endpoint, json_or_text
 from layover.adapters.models.faults import invalid
-from layover.adapters.models.http_chat import END, HttpChat, logger, received
+from layover.adapters.models.http_chat import END, HttpChat, logger, receive
 from layover.adapters.models.retrying import Sleep
 from layover.ports import Ids
 from layover.values.prompt import Prompt
@@ -30,16 +30,18 @@ class ConverseChat(HttpChat):
 
     def __init__(self, endpoint: Endpoint, ids: Ids, sleep: Sleep) -> None:
         super().__init__(endpoint, ids, sleep)
-        self._said: set[tuple[str, frozenset[str]]] = set()
+        self._warned: set[tuple[str, frozenset[str]]] = set()
 
     def _name(self, prompt: Prompt) -> str:
         return prompt.model
 
     def _request(self, prompt: Prompt, left_out: frozenset[str]) -> wire.Body:
-        lost = request.not_taken(prompt)
-        if lost and (prompt.model, lost) not in self._said:
-            self._said.add((prompt.model, lost))
-            logger.warning("%s takes no %s: not sent", prompt.model, ", ".join(sorted(lost)))
+        ignored_settings = request.unsupported_settings(prompt)
+        if ignored_settings and (prompt.model, ignored_settings) not in self._warned:
+            self._warned.add((prompt.model, ignored_settings))
+            logger.warning(
+                "%s takes no %s: not sent", prompt.model, ", ".join(sorted(ignored_settings))
+            )
         return request.body(prompt, left_out, self._provider)
 
     def _removable(self, prompt: Prompt, request_: wire.Body) -> frozenset[str]:
@@ -63,7 +65,7 @@ class ConverseChat(HttpChat):
     async def _chunks(self, response: "httpx2.Response") -> AsyncGenerator[object, None]:
         parser = FrameParser()
         try:
-            async with contextlib.aclosing(received(response)) as pieces:
+            async with contextlib.aclosing(receive(response)) as pieces:
                 async for piece in pieces:
                     for frame in parser.feed(piece):
                         event = _event(frame)

@@ -40,8 +40,8 @@ _TO_DO = {
 
 def refused(status: int, body: object, headers: Mapping[str, str]) -> ProviderFault:
     """An answer with an error status. `body`: decoded JSON, or the text."""
-    named = headers.get("x-amzn-errortype") or _of(body, "__type")
-    return failed(str(named).rpartition("#")[2].partition(":")[0], body, status, headers)
+    error_type = headers.get("x-amzn-errortype") or _of(body, "__type")
+    return failed(str(error_type).rpartition("#")[2].partition(":")[0], body, status, headers)
 
 
 def failed(
@@ -49,10 +49,10 @@ def failed(
 ) -> ProviderFault:
     """An error by its name, in an answer or inside a stream."""
     message = str(_of(body, "message") or _of(body, "Message") or _of(body, "originalMessage"))
-    said: object = {"message": message} if message else body
-    fault = from_status(_status(code, body, status), said, headers or {})
+    detail: object = {"message": message} if message else body
+    fault = from_status(_status(code, body, status), detail, headers or {})
     if code == "ServiceQuotaExceededException":
-        fault.passing = False
+        fault.is_transient = False
     if code in ("ServiceQuotaExceededException", "ValidationException"):
         fault.of_settings = "model identifier" in message or code != "ValidationException"
     if code in ("ModelErrorException", "ModelStreamErrorException"):
@@ -66,16 +66,16 @@ def failed(
 def unsigned(why: str) -> ProviderFault:
     """Return the fault of a request that could not be signed for now: nothing was sent."""
     error = ModelError(f"No AWS credentials: {why}", type="AuthenticationError")
-    return ProviderFault(error, passing=True)
+    return ProviderFault(error, is_transient=True)
 
 
 def _status(code: str, body: object, status: int) -> int:
     """Return the status. A model's own status counts if it is one that passes."""
-    said = _STATUSES.get(code, status)
+    status_name = _STATUSES.get(code, status)
     original = _of(body, "originalStatusCode")
-    if said == 502 and isinstance(original, int) and (original == 429 or original >= 500):
+    if status_name == 502 and isinstance(original, int) and (original == 429 or original >= 500):
         return original
-    return said
+    return status_name
 
 
 def _to_do(code: str, message: str) -> str:

@@ -7,11 +7,11 @@ from typing import Any, Literal
 
 from layover.adapters.models.bedrock.content import AT, REASONING
 from layover.adapters.models.faults import BRIEFLY, invalid
-from layover.adapters.models.opaque import stored
+from layover.adapters.models.opaque import load_stored
 from layover.adapters.models.replies import Text, object_at, text_at
 from layover.ports import Ids
 from layover.values.prompt import Delta, Reply, RequestedCall
-from layover.values.runs.usage import Usage, tokens_said
+from layover.values.runs.usage import Usage, parse_tokens
 from layover.values.text import sanitise
 
 FinishReason = Literal["stop", "length", "tool-calls", "content-filter"]
@@ -120,31 +120,31 @@ class ConverseReply:
             self._answer = self._answer or Text()
             self._blocks[index] = _Call("", "")
             return
-        made = _Call(
+        new_call = _Call(
             sanitise(str(call.get("toolUseId") or self._ids.new("call"))), text_at(call, "name")
         )
-        self._blocks[index] = made
-        self._calls.append(made)
-        yield self._delta(made, "")
+        self._blocks[index] = new_call
+        self._calls.append(new_call)
+        yield self._delta(new_call, "")
 
     def _piece(self, index: int, delta: Json) -> Iterator[Delta]:
         if isinstance(text := delta.get("text"), str):
             self._blocks.setdefault(index, None)
-            if shown := self._text.add(text):
-                yield Delta(kind="text", text=shown)
+            if visible_text := self._text.add(text):
+                yield Delta(kind="text", text=visible_text)
         if thought := object_at(delta, REASONING):
             block = self._blocks.setdefault(index, _Thought(self._place()))
             if isinstance(block, _Thought):
                 block.add(thought)
-            if shown := self._reasoning.add(text_at(thought, "text")):
-                yield Delta(kind="reasoning", text=shown)
+            if visible_text := self._reasoning.add(text_at(thought, "text")):
+                yield Delta(kind="reasoning", text=visible_text)
         piece, call = object_at(delta, "toolUse").get("input"), self._blocks.get(index)
         if not isinstance(piece, str) or not isinstance(call, _Call):
             return
         if call in self._calls:
             yield self._delta(call, call.args.add(piece))
-        elif self._answer is not None and (shown := self._answer.add(piece)):
-            yield Delta(kind="text", text=shown)
+        elif self._answer is not None and (visible_text := self._answer.add(piece)):
+            yield Delta(kind="text", text=visible_text)
 
     def _delta(self, call: "_Call", text: str) -> Delta:
         at = self._calls.index(call)
@@ -166,7 +166,9 @@ class ConverseReply:
     def _state(self) -> dict[str, Any]:
         """Thoughts that are signed or encrypted: the model wants them back as they were."""
         thoughts = [b for b in self._blocks.values() if isinstance(b, _Thought) and b.is_kept]
-        return {REASONING: [stored(thought.block()) for thought in thoughts]} if thoughts else {}
+        return (
+            {REASONING: [load_stored(thought.block()) for thought in thoughts]} if thoughts else {}
+        )
 
 
 class _Call:
@@ -212,13 +214,15 @@ class _Thought:
 
 def usage_of(usage: Json) -> Usage:
     """Return token counts. Bedrock counts tokens read from its cache, or written there, beside the input."""
-    read = tokens_said(usage.get("cacheReadInputTokens"))
-    written = tokens_said(usage.get("cacheWriteInputTokens"))
+    read = parse_tokens(usage.get("cacheReadInputTokens"))
+    cache_write_tokens = parse_tokens(usage.get("cacheWriteInputTokens"))
     return Usage(
-        input_tokens=tokens_said(tokens_said(usage.get("inputTokens")) + read + written),
-        output_tokens=tokens_said(usage.get("outputTokens")),
+        input_tokens=parse_tokens(
+            parse_tokens(usage.get("inputTokens")) + read + cache_write_tokens
+        ),
+        output_tokens=parse_tokens(usage.get("outputTokens")),
         cached_input_tokens=read,
-        cache_write_input_tokens=written,
+        cache_write_input_tokens=cache_write_tokens,
     )
 
 

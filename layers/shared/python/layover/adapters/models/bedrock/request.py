@@ -15,7 +15,7 @@ Body = dict[str, Any]
 
 BUDGETS = {"low": 1024, "medium": 4096, "high": 16_384}
 """Tokens that Claude may think, where it has to be told."""
-LEAST_BUDGET = 1024
+MIN_BUDGET = 1024
 
 _ALIASES = {
     "maxTokens": ("maxTokens", "max_tokens"),
@@ -41,42 +41,42 @@ _TO_ANSWER = "When you have your answer, call the tool {name} with it instead of
 
 def body(prompt: Prompt, left_out: frozenset[str], provider: str) -> Body:
     """Return the request, without the fields that this model has refused."""
-    taken = _without(left_out)
+    supported = _without(left_out)
     family = family_of(prompt.model)
     wants_cache = prompt.cache_key is not None and prompt.settings.cache == "auto"
-    caches = wants_cache and "cachePoint" in taken
-    given = prompt.settings
+    caches = wants_cache and "cachePoint" in supported
+    settings = prompt.settings
     config: Body = {
-        "maxTokens": given.max_tokens,
-        "temperature": given.temperature,
-        "topP": given.top_p,
-        "stopSequences": [given.stop] if isinstance(given.stop, str) else given.stop,
+        "maxTokens": settings.max_tokens,
+        "temperature": settings.temperature,
+        "topP": settings.top_p,
+        "stopSequences": [settings.stop] if isinstance(settings.stop, str) else settings.stop,
     }
-    config = {n: value for n, value in config.items() if value is not None and n in taken}
-    thinking = _thinking(prompt, family, provider, taken)
+    config = {n: value for n, value in config.items() if value is not None and n in supported}
+    thinking = _thinking(prompt, family, provider, supported)
     # Claude that thinks is not to be forced.
     is_thinking = thinking.get("thinking", {}).get("type") in ("enabled", "adaptive")
-    forces = "toolChoice" in taken and not is_thinking
+    forces = "toolChoice" in supported and not is_thinking
     request: Body = {
         "messages": turns(prompt, provider, family, left_out, caches=caches),
         "system": list(_system(prompt, family, caches, forces=forces)),
         "inferenceConfig": config,
-        "toolConfig": _tool_config(prompt, family, caches, taken, forces=forces),
+        "toolConfig": _tool_config(prompt, family, caches, supported, forces=forces),
         _ADDITIONAL: thinking,
     }
     request = {name: value for name, value in request.items() if value}
-    return opaque.merged(request, given.extra) if given.extra else request
+    return opaque.merge(request, settings.extra) if settings.extra else request
 
 
 def removable(prompt: Prompt, request: Body) -> frozenset[str]:
     """Return the fields of this request that a run can do without if the model refuses them."""
-    sent = request.get("inferenceConfig", {}).keys() | request.get(_ADDITIONAL, {}).keys()
-    sent |= request.get("toolConfig", {}).keys()
+    field_names = request.get("inferenceConfig", {}).keys() | request.get(_ADDITIONAL, {}).keys()
+    field_names |= request.get("toolConfig", {}).keys()
     text = str(request)
-    sent |= {name for name in ("cachePoint", REASONING, "'status'") if name in text}
-    sent |= {"stream"} if prompt.stream else set()
-    known = {name.strip("'") for name in sent} & _ALIASES.keys()
-    return frozenset(alias for name in known for alias in _ALIASES[name])
+    field_names |= {name for name in ("cachePoint", REASONING, "'status'") if name in text}
+    field_names |= {"stream"} if prompt.stream else set()
+    removable = {name.strip("'") for name in field_names} & _ALIASES.keys()
+    return frozenset(alias for name in removable for alias in _ALIASES[name])
 
 
 def streams(prompt: Prompt, left_out: frozenset[str]) -> bool:
@@ -84,15 +84,15 @@ def streams(prompt: Prompt, left_out: frozenset[str]) -> bool:
     return prompt.stream and not ("streaming" in left_out and bool(prompt.tools or prompt.output))
 
 
-def not_taken(prompt: Prompt) -> frozenset[str]:
+def unsupported_settings(prompt: Prompt) -> frozenset[str]:
     """Return the settings for which Converse has no field, for this model."""
-    given = prompt.settings
-    thinks = given.reasoning in (None, "none") or family_of(prompt.model).thinks
+    model_settings = prompt.settings
+    thinks = model_settings.reasoning in (None, "none") or family_of(prompt.model).thinks
     settings = {
         "reasoning": not thinks,
-        "verbosity": given.verbosity is not None,
-        "seed": given.seed is not None,
-        "parallel_tool_calls": given.parallel_tool_calls is False,
+        "verbosity": model_settings.verbosity is not None,
+        "seed": model_settings.seed is not None,
+        "parallel_tool_calls": model_settings.parallel_tool_calls is False,
     }
     return frozenset(name for name, is_lost in settings.items() if is_lost)
 
@@ -106,7 +106,7 @@ def _without(left_out: frozenset[str]) -> frozenset[str]:
     return frozenset(n for n, aliases in _ALIASES.items() if left_out.isdisjoint(aliases))
 
 
-def _thinking(prompt: Prompt, family: Family, provider: str, taken: frozenset[str]) -> Body:
+def _thinking(prompt: Prompt, family: Family, provider: str, supported: frozenset[str]) -> Body:
     """Return the fields that set how much the model thinks, as its family expects them."""
     level = prompt.settings.reasoning
     if level is None or family.thinks is None:
@@ -124,9 +124,9 @@ def _thinking(prompt: Prompt, family: Family, provider: str, taken: frozenset[st
     else:
         budget, most = BUDGETS[level], prompt.settings.max_tokens
         if most is not None:
-            budget = max(LEAST_BUDGET, min(budget, most * 3 // 4))
+            budget = max(MIN_BUDGET, min(budget, most * 3 // 4))
         fields = {"thinking": {"type": "enabled", "budget_tokens": budget}}
-    return {name: value for name, value in fields.items() if name in taken}
+    return {name: value for name, value in fields.items() if name in supported}
 
 
 def _may_think(prompt: Prompt, provider: str) -> bool:
@@ -153,7 +153,7 @@ def _system(prompt: Prompt, family: Family, caches: bool, *, forces: bool) -> It
 
 
 def _tool_config(
-    prompt: Prompt, family: Family, caches: bool, taken: frozenset[str], *, forces: bool
+    prompt: Prompt, family: Family, caches: bool, supported: frozenset[str], *, forces: bool
 ) -> Body:
     """Return the tools, including those that only the history calls: the API refuses calls of others."""
     choice = prompt.settings.tool_choice
@@ -162,18 +162,18 @@ def _tool_config(
     if prompt.output is not None:
         name = _output_name(prompt.output, prompt)
         tools.append(_tool(name, _ANSWER, prompt.output.json_schema))
-    known = {tool["toolSpec"]["name"] for tool in tools}
+    tool_names = {tool["toolSpec"]["name"] for tool in tools}
     tools += [
         _tool(name, _UNAVAILABLE, {"type": "object"})
         for name in _called(prompt.messages)
-        if name not in known
+        if name not in tool_names
     ]
     if not tools:
         return {}
     config: Body = {"tools": tools}
     if caches and "tools" in family.caches:
         tools.append(CACHE_POINT)
-    if (wish := _choice(prompt, forces=forces)) and "toolChoice" in taken:
+    if (wish := _choice(prompt, forces=forces)) and "toolChoice" in supported:
         config["toolChoice"] = wish
     return config
 
@@ -207,5 +207,5 @@ def _called(messages: Sequence[Message]) -> list[str]:
 
 
 def _tool(name: str, description: str, schema: Body) -> Body:
-    told = {"description": description} if description.strip() else {}
-    return {"toolSpec": {"name": name, **told, "inputSchema": {"json": schema}}}
+    fields = {"description": description} if description.strip() else {}
+    return {"toolSpec": {"name": name, **fields, "inputSchema": {"json": schema}}}

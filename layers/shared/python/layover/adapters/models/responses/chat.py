@@ -25,16 +25,18 @@ class ResponsesChat(HttpChat):
 
     def __init__(self, endpoint: Endpoint, ids: Ids, sleep: Sleep) -> None:
         super().__init__(endpoint, ids, sleep)
-        self._said: set[frozenset[str]] = set()
+        self._warned: set[frozenset[str]] = set()
 
     def _name(self, prompt: Prompt) -> str:
         return wire.model(prompt)
 
     def _request(self, prompt: Prompt, left_out: frozenset[str]) -> wire.Body:
-        lost = request.not_taken(prompt)
-        if lost and lost not in self._said:
-            self._said.add(lost)
-            logger.warning("the Responses API takes no %s: not sent", ", ".join(sorted(lost)))
+        ignored_settings = request.unsupported_settings(prompt)
+        if ignored_settings and ignored_settings not in self._warned:
+            self._warned.add(ignored_settings)
+            logger.warning(
+                "the Responses API takes no %s: not sent", ", ".join(sorted(ignored_settings))
+            )
         return request.body(prompt, left_out, self._provider)
 
     def _removable(self, prompt: Prompt, request_: wire.Body) -> frozenset[str]:

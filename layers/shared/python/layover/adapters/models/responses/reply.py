@@ -4,13 +4,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
 from layover.adapters.models.faults import from_event, invalid
-from layover.adapters.models.opaque import stored
+from layover.adapters.models.opaque import load_stored
 from layover.adapters.models.replies import Text, object_at, text_at
 from layover.adapters.models.responses.request import AT, ITEMS
 from layover.ports import Ids
 from layover.values.message import DataPart
 from layover.values.prompt import Delta, Reply, RequestedCall
-from layover.values.runs.usage import Usage, tokens_said
+from layover.values.runs.usage import Usage, parse_tokens
 from layover.values.text import sanitise
 
 Json = Mapping[str, Any]
@@ -66,20 +66,20 @@ class ResponsesReply:
         if not self._response:
             raise invalid("The model's provider answered without a response")
         items = [self._items[index] for index in sorted(self._items)]
-        said = [part for item in items if item.get("type") == SAID for part in _parts(item)]
+        text_parts = [part for item in items if item.get("type") == SAID for part in _parts(item)]
         calls = [self._called(index) for index in sorted(self._items) if self._is_call(index)]
-        refused = any(part.get("refusal") for part in said)
+        is_refusal = any(part.get("refusal") for part in text_parts)
         return Reply(
-            text=sanitise("".join(text_at(p, "text") + text_at(p, "refusal") for p in said)),
+            text=sanitise("".join(text_at(p, "text") + text_at(p, "refusal") for p in text_parts)),
             reasoning="\n\n".join(filter(None, map(_thought, items))),
             calls=tuple(calls),
-            finish_reason=self._finish_reason(refused=refused, calls=bool(calls)),
+            finish_reason=self._finish_reason(is_refusal=is_refusal, calls=bool(calls)),
             usage=usage_of(object_at(self._response, "usage")),
             model=str(self._response.get("model") or self._asked_model),
             provider=self._provider,
             asked_model=self._asked_model,
             state=_state(items),
-            data=tuple(_data(items, said)),
+            data=tuple(_data(items, text_parts)),
         )
 
     def _plain(self, response: Json) -> list[Delta]:
@@ -110,8 +110,8 @@ class ResponsesReply:
     def _event(self, kind: str, event: Json) -> Iterator[Delta]:
         index, piece = _index(event), text_at(event, "delta")
         if kind in ("response.output_text.delta", "response.refusal.delta"):
-            if shown := self._text.add(piece):
-                yield Delta(kind="text", text=shown)
+            if text := self._text.add(piece):
+                yield Delta(kind="text", text=text)
         elif kind in ("response.reasoning_summary_text.delta", "response.reasoning_text.delta"):
             yield Delta(kind="reasoning", text=sanitise(piece))
         elif kind == "response.reasoning_summary_part.added" and event.get("summary_index"):
@@ -132,8 +132,8 @@ class ResponsesReply:
 
     def _grow(self, index: int, piece: str) -> Iterator[Delta]:
         for at, (of, _, _, args) in enumerate(self._calls):
-            if of == index and (shown := args.add(piece)):
-                yield self._delta(at, shown)
+            if of == index and (args_text := args.add(piece)):
+                yield self._delta(at, args_text)
 
     def _delta(self, at: int, text: str) -> Delta:
         _, call_id, name, _ = self._calls[at]
@@ -145,14 +145,18 @@ class ResponsesReply:
     def _called(self, index: int) -> RequestedCall:
         """A call; its id is the one that its deltas had."""
         item = self._items[index]
-        known = next((call for call in self._calls if call[0] == index), None)
-        call_id = known[1] if known else sanitise(text_at(item, "call_id")) or self._ids.new("call")
+        open_call = next((call for call in self._calls if call[0] == index), None)
+        call_id = (
+            open_call[1]
+            if open_call
+            else sanitise(text_at(item, "call_id")) or self._ids.new("call")
+        )
         args = sanitise(text_at(item, "arguments"))
         args = args if args.strip() else "{}"
         return RequestedCall(id=call_id, name=sanitise(text_at(item, "name")), args=args)
 
-    def _finish_reason(self, *, refused: bool, calls: bool) -> FinishReason:
-        if refused:
+    def _finish_reason(self, *, is_refusal: bool, calls: bool) -> FinishReason:
+        if is_refusal:
             return "content-filter"
         why = text_at(object_at(self._response, "incomplete_details"), "reason")
         return _FINISH.get(why) or ("tool-calls" if calls else "stop")
@@ -160,7 +164,7 @@ class ResponsesReply:
 
 def _state(items: list[Json]) -> dict[str, Any]:
     """The items that are neither text nor calls of ours, with their places."""
-    kept: list[dict[str, Any]] = []
+    stored_items: list[dict[str, Any]] = []
     texts = calls = 0
     for item in items:
         kind = item.get("type")
@@ -169,28 +173,28 @@ def _state(items: list[Json]) -> dict[str, Any]:
         elif kind == CALL:
             calls += 1
         elif kind != THOUGHT or item.get("encrypted_content"):
-            known = {name: value for name, value in item.items() if value is not None}
-            kept.append({AT: texts + calls, **stored(known)})
-    return {ITEMS: kept} if kept else {}
+            fields = {name: value for name, value in item.items() if value is not None}
+            stored_items.append({AT: texts + calls, **load_stored(fields)})
+    return {ITEMS: stored_items} if stored_items else {}
 
 
-def _data(items: list[Json], said: list[Json]) -> Iterator[DataPart]:
+def _data(items: list[Json], text_parts: list[Json]) -> Iterator[DataPart]:
     """Yield the tools that the provider ran itself, and the sources that the model cites."""
     for item in items:
         kind = text_at(item, "type")
         if kind not in (SAID, CALL, THOUGHT) and kind.endswith("_call"):
-            shown = {name: item[name] for name in ("id", "status", "action") if name in item}
+            data = {name: item[name] for name in ("id", "status", "action") if name in item}
             yield DataPart(
-                name=PROVIDER_TOOL, data=stored({"tool": kind.removesuffix("_call"), **shown})
+                name=PROVIDER_TOOL, data=load_stored({"tool": kind.removesuffix("_call"), **data})
             )
-    found = [a for part in said for a in _list(part, "annotations")]
+    annotations = [a for part in text_parts for a in _list(part, "annotations")]
     sources = [
         {name: a.get(name) for name in ("url", "title", "start_index", "end_index")}
-        for a in found
+        for a in annotations
         if a.get("type") == "url_citation"
     ]
     if sources:
-        yield DataPart(name=CITATIONS, data=stored(sources))
+        yield DataPart(name=CITATIONS, data=load_stored(sources))
 
 
 def _thought(item: Json) -> str:
@@ -207,11 +211,11 @@ def usage_of(usage: Json) -> Usage:
     """Return token counts; a missing or senseless one counts 0."""
     read = object_at(usage, "input_tokens_details")
     return Usage(
-        input_tokens=tokens_said(usage.get("input_tokens")),
-        output_tokens=tokens_said(usage.get("output_tokens")),
-        cached_input_tokens=tokens_said(read.get("cached_tokens")),
-        cache_write_input_tokens=tokens_said(read.get("cache_write_tokens")),
-        reasoning_tokens=tokens_said(
+        input_tokens=parse_tokens(usage.get("input_tokens")),
+        output_tokens=parse_tokens(usage.get("output_tokens")),
+        cached_input_tokens=parse_tokens(read.get("cached_tokens")),
+        cache_write_input_tokens=parse_tokens(read.get("cache_write_tokens")),
+        reasoning_tokens=parse_tokens(
             object_at(usage, "output_tokens_details").get("reasoning_tokens")
         ),
     )
@@ -222,8 +226,8 @@ def _parts(item: Json) -> list[Json]:
 
 
 def _list(holder: Json, name: str) -> list[Json]:
-    found = holder.get(name)
-    return [each for each in found if isinstance(each, Mapping)] if isinstance(found, list) else []
+    value = holder.get(name)
+    return [each for each in value if isinstance(each, Mapping)] if isinstance(value, list) else []
 
 
 def _index(event: Json) -> int:

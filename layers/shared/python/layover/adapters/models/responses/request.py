@@ -34,10 +34,10 @@ _REMOVABLE = frozenset(
 def body(prompt: Prompt, left_out: frozenset[str], provider: str) -> Body:
     """Return the request, without the fields that this model has refused. `provider`: the host that is
     called, which gets its own items back. Raises ModelError for sound and films."""
-    asked = wire.model(prompt)
+    model_name = wire.model(prompt)
     request: Body = {
-        "model": asked,
-        "input": list(_items(prompt.messages, provider, asked)),
+        "model": model_name,
+        "input": list(_items(prompt.messages, provider, model_name)),
         "store": False,
         # Thoughts come encrypted, since the provider stores none.
         "include": [ENCRYPTED],
@@ -53,7 +53,7 @@ def body(prompt: Prompt, left_out: frozenset[str], provider: str) -> Body:
         request["stream"] = True
     if prompt.cache_key is not None and prompt.settings.cache == "auto":
         request["prompt_cache_key"] = prompt.cache_key
-    request = opaque.merged(request | _settings(prompt, left_out), prompt.settings.extra)
+    request = opaque.merge(request | _settings(prompt, left_out), prompt.settings.extra)
     return {name: value for name, value in request.items() if name not in left_out}
 
 
@@ -62,29 +62,29 @@ def removable(prompt: Prompt) -> frozenset[str]:
     return _REMOVABLE | prompt.settings.extra.keys()
 
 
-def not_taken(prompt: Prompt) -> frozenset[str]:
+def unsupported_settings(prompt: Prompt) -> frozenset[str]:
     """Return the settings for which the API has no field."""
     return frozenset(n for n in ("seed", "stop") if getattr(prompt.settings, n) is not None)
 
 
 def _settings(prompt: Prompt, left_out: frozenset[str]) -> Body:
-    given = prompt.settings
+    settings = prompt.settings
     text: Body = {}
     if prompt.output is not None:
         text["format"] = _format(prompt.output)
-    if given.verbosity is not None and "verbosity" not in left_out:
-        text["verbosity"] = given.verbosity
+    if settings.verbosity is not None and "verbosity" not in left_out:
+        text["verbosity"] = settings.verbosity
     fields: Body = {
-        "max_output_tokens": given.max_tokens,
-        "temperature": given.temperature,
-        "top_p": given.top_p,
-        "reasoning": None if given.reasoning is None else {"effort": given.reasoning},
+        "max_output_tokens": settings.max_tokens,
+        "temperature": settings.temperature,
+        "top_p": settings.top_p,
+        "reasoning": None if settings.reasoning is None else {"effort": settings.reasoning},
         "text": text or None,
     }
     if prompt.tools or prompt.provider_tools:
-        fields["tool_choice"] = _tool_choice(given.tool_choice)
+        fields["tool_choice"] = _tool_choice(settings.tool_choice)
     if prompt.tools:
-        fields["parallel_tool_calls"] = given.parallel_tool_calls
+        fields["parallel_tool_calls"] = settings.parallel_tool_calls
     return {name: value for name, value in fields.items() if value is not None}
 
 
@@ -94,22 +94,22 @@ def _tool_choice(choice: str | None) -> str | Body | None:
     return {"type": "function", "name": wire.safe_name(choice)}
 
 
-def _items(messages: Sequence[Message], provider: str, asked: str) -> Iterator[Body]:
+def _items(messages: Sequence[Message], provider: str, provider_model: str) -> Iterator[Body]:
     sendable = [m for m in messages if m.role is not Role.CUSTOM]
     for at, message in enumerate(sendable):
         if message.role is Role.USER:
             if content := _user_content(message):
                 yield {"role": "user", "content": content}
         elif message.role is Role.ASSISTANT:
-            state = opaque.state_of(message, provider, asked)
+            state = opaque.state_of(message, provider, provider_model)
             yield from _assistant(message, sendable[at + 1 :], state)
 
 
 def _assistant(
-    message: Message, following: Sequence[Message], state: ProviderState | None
+    message: Message, later_messages: Sequence[Message], state: ProviderState | None
 ) -> Iterator[Body]:
     """The items of an assistant message with the calls that were answered, and after them their answers."""
-    answered = wire.answers(following)
+    answered = wire.answers(later_messages)
     calls = [c for c in message.tool_calls if c.tool_call_id in answered]
     items: list[Body] = [{"role": "assistant", "content": message.text}] if message.text else []
     for call in calls:
@@ -125,9 +125,9 @@ def _assistant(
         )
     # The API refuses a thought without the item that it led to.
     if items and state is not None and len(calls) == len(message.tool_calls):
-        for shift, kept in enumerate(state.fields.get(ITEMS, ())):
-            item = {name: value for name, value in kept.items() if name != AT}
-            items.insert(kept[AT] + shift, item)
+        for shift, stored_item in enumerate(state.fields.get(ITEMS, ())):
+            item = {name: value for name, value in stored_item.items() if name != AT}
+            items.insert(stored_item[AT] + shift, item)
     yield from items
     for call in calls:
         call_id, output = wire.safe_id(call.tool_call_id), answered[call.tool_call_id].text

@@ -42,13 +42,13 @@ class Database:
         password: Callable[[], str] | None = None,
         connect_timeout: timedelta = timedelta(seconds=10),
         patience: timedelta = timedelta(seconds=60),
-        waking: timedelta = timedelta(0),
+        wake_timeout: timedelta = timedelta(0),
     ) -> None:
         self._dsn = dsn
         self._password = password
         self._connect_timeout = connect_timeout
         self._patience = patience
-        self._waking = waking
+        self._wake_timeout = wake_timeout
         self._session: _Session | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._turn = asyncio.Lock()
@@ -105,7 +105,7 @@ class Database:
                 await self.close()
 
     async def _connect(self) -> "_Session":
-        give_up = time.monotonic() + self._waking.total_seconds()
+        give_up = time.monotonic() + self._wake_timeout.total_seconds()
         while True:
             try:
                 return await self._connect_once()

@@ -74,7 +74,7 @@ class PostgresMigrations:
         try:
             return await self._apply(connection)
         except Error as error:
-            raise _passing(error) from error
+            raise _as_retryable(error) from error
         finally:
             await connection.close()
 
@@ -122,7 +122,7 @@ async def _apply_one(connection: "AsyncConnection[Any]", migration: Migration) -
         )
 
 
-def _passing(error: Exception) -> Exception:
+def _as_retryable(error: Exception) -> Exception:
     from psycopg import Error, OperationalError
 
     if not isinstance(error, Error):

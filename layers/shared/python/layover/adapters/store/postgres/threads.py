@@ -15,7 +15,7 @@ from layover.adapters.store.postgres.database import Database, Row
 from layover.adapters.store.postgres.memory.compaction import (
     compacted,
     compacted_of,
-    find_gone,
+    find_deleted,
     gone_of,
     place_window,
 )
@@ -145,7 +145,7 @@ def _extra(query: TurnQuery) -> list[tuple[str, Statement, Callable[[list[Row]],
     if query.compaction is not None:
         extra.append(("compacted", compacted(query), compacted_of))
     if query.pinned:
-        extra.append(("gone", find_gone(query.pinned), gone_of))
+        extra.append(("gone", find_deleted(query.pinned), gone_of))
     return extra
 
 

@@ -194,10 +194,10 @@ class _Part(dict[Any, Any]):
 
 def _place(document: dict[Any, Any], path: tuple[str | int, ...], value: Value) -> None:
     here = document
-    for part, following in itertools.pairwise(path):
+    for part, next_part in itertools.pairwise(path):
         if not isinstance(here.get(part), _Part):
             here[part] = _Part()
-            here[part][None] = "M" if isinstance(following, str) else "L"
+            here[part][None] = "M" if isinstance(next_part, str) else "L"
         here = here[part]
     here[path[-1]] = value
 

@@ -235,8 +235,8 @@ class _Parser:
         return True
 
     def _accept(self, token: str, *, is_word: bool = False) -> bool:
-        following = self._peek()
-        if (following.lower() if is_word else following) != token:
+        next_token = self._peek()
+        if (next_token.lower() if is_word else next_token) != token:
             return False
         self._at += 1
         return True

@@ -96,9 +96,9 @@ class DynamoDB:
         with self._storage.transaction() as connection:
             table = self._tables.get(connection, request["TableName"])
             write = Write.read(table, kind, request)
-            done = write.apply(connection)
-        self._tell([done])
-        return answer_of(write, done, request)
+            writes = write.apply(connection)
+        self._tell([writes])
+        return answer_of(write, writes, request)
 
     def _query(self, request: Document) -> Document:
         with self._storage.reading() as connection:
@@ -120,14 +120,14 @@ class DynamoDB:
 
     def _transact_write(self, request: Document) -> Document:
         with self._storage.transaction() as connection:
-            answer, done = transactions.write(connection, self._tables, request, time.time())
-        self._tell(done)
+            answer, writes = transactions.write(connection, self._tables, request, time.time())
+        self._tell(writes)
         return answer
 
-    def _tell(self, done: list[Done]) -> None:
+    def _tell(self, writes: list[Done]) -> None:
         if self._on_change is None:
             return
-        for each in done:
+        for each in writes:
             try:
                 self._on_change(each.old, each.new)
             except Exception:  # The write stands, whatever the listener does with it.

@@ -35,8 +35,8 @@ def write(
         return {}, []
     writes = _writes(connection, tables, request["TransactItems"])
     olds = _check_all(connection, writes)
-    done = [each.carry_out(connection, old) for each, old in zip(writes, olds, strict=True)]
-    if sum(each.size for each in done) > MAX_BYTES:
+    results = [each.carry_out(connection, old) for each, old in zip(writes, olds, strict=True)]
+    if sum(each.size for each in results) > MAX_BYTES:
         # In the words of TransactWriteItems' documentation, which does not give the error's own.
         raise ValidationError(
             "The aggregate size of the items in the transaction cannot exceed 4 MB"
@@ -45,15 +45,15 @@ def write(
         row = (token, _fingerprint(request), now)
         connection.execute("INSERT INTO ddb_tokens VALUES (?, ?, ?)", row)
     if request.get("ReturnConsumedCapacity") not in ("TOTAL", "INDEXES"):
-        return {}, done
+        return {}, results
     capacity: dict[str, float] = {}
-    for each, result in zip(writes, done, strict=True):
+    for each, result in zip(writes, results, strict=True):
         name = each.table.name
         capacity[name] = capacity.get(name, 0.0) + units(result, 2)
     by_name = {each.table.name: each.table for each in writes}
     return {
         "ConsumedCapacity": [consumed_capacity(by_name[n], c) for n, c in capacity.items()]
-    }, done
+    }, results
 
 
 def get(

@@ -71,10 +71,10 @@ class Execution:
             self._save(frame, [*first_events, _enter_event(program, frame)], is_transition=True)
         while not frame.is_over:
             state = program["States"][frame.state]
-            following, output = await self._carry_out(frame, state, item)
+            next_state, output = await self._carry_out(frame, state, item)
             events = [_exited(state, frame, output)]
-            frame = Frame(path, following or frame.state, output, entered=time.time())
-            frame.is_over = following is None
+            frame = Frame(path, next_state or frame.state, output, entered=time.time())
+            frame.is_over = next_state is None
             self._save(
                 frame,
                 events if frame.is_over else [*events, _enter_event(program, frame)],
@@ -95,13 +95,13 @@ class Execution:
         """Return the next state (None: none) and its input."""
         while True:
             try:
-                following, output = await self._once(frame, state, item)
+                next_state, output = await self._once(frame, state, item)
                 if len(json.dumps(output)) > MAX_DATA:
                     raise StateFailed(
                         "States.DataLimitExceeded",
                         f"The state '{frame.state}' returned more than {MAX_DATA} bytes",
                     )
-                return following, output
+                return next_state, output
             except StateFailed as error:
                 if await self._is_retried(frame, state, error):
                     continue
@@ -133,7 +133,7 @@ class Execution:
     async def _once(
         self, frame: Frame, state: State, item: Mapping[str, Any]
     ) -> tuple[str | None, Any]:
-        kind, following = state["Type"], state.get("Next")
+        kind, next_state = state["Type"], state.get("Next")
         context = self._context(frame, item)
         path = state.get("InputPath", "$")
         data = {} if path is None else read_path(path, frame.data, context)
@@ -146,7 +146,7 @@ class Execution:
                 return None, data
             case "Wait":
                 await self._wait(frame, state, data, context)
-                return following, data
+                return next_state, data
             case "Pass":
                 parameters = fill_template(state.get("Parameters", data), data, context)
                 result = state.get("Result", parameters)
@@ -162,7 +162,7 @@ class Execution:
             result = fill_template(state["ResultSelector"], result, context)
         output = place_result(state.get("ResultPath", "$"), data, result)
         path = state.get("OutputPath", "$")
-        return following, {} if path is None else read_path(path, output, context)
+        return next_state, {} if path is None else read_path(path, output, context)
 
     def _context(self, frame: Frame, item: Mapping[str, Any]) -> dict[str, Any]:
         record = self.record

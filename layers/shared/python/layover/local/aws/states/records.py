@@ -168,12 +168,12 @@ class Records:
         """End it, with `output`, or `error` and `cause`; False if it was over already."""
         values = tuple(outcome.get(name) for name in ("output", "error", "cause"))
         with self._storage.transaction() as connection:
-            done = connection.execute(
+            cursor = connection.execute(
                 "UPDATE sfn_executions SET status = ?, stopped = ?, output = ?, error = ?, cause = ? "
                 "WHERE arn = ? AND status = ?",
                 (status, time.time(), *values, arn, RUNNING),
             )
-            if not done.rowcount:
+            if not cursor.rowcount:
                 return False
             connection.execute("DELETE FROM sfn_frames WHERE execution = ?", (arn,))
             connection.execute("UPDATE sfn_tokens SET over = 1 WHERE execution = ?", (arn,))

@@ -55,13 +55,13 @@ def compacted_of(rows: list[Row]) -> Compacted | None:
     )
 
 
-def find_gone(ids: Sequence[str]) -> Statement:
+def find_deleted(ids: Sequence[str]) -> Statement:
     """The statement whose answer `gone_of` reads."""
     return _query("gone")(ids=dump_json(list(ids)))
 
 
 def gone_of(rows: list[Row]) -> tuple[str, ...]:
-    """The answer of `find_gone`."""
+    """The answer of `find_deleted`."""
     return tuple(json.loads(rows[0][0] or b"[]"))
 
 
@@ -123,8 +123,8 @@ class PostgresCompaction:
         activate = _query("activate")(
             **call, numbers=dump_json(list(numbers)), expected=expected, mode="observations"
         )
-        done = _query("activated")(**call, generation=numbers[-1])
-        *_, rows = await self._database.run(owner, lock_thread(thread_id), activate, done)
+        query = _query("activated")(**call, generation=numbers[-1])
+        *_, rows = await self._database.run(owner, lock_thread(thread_id), activate, query)
         return bool(rows)
 
     async def replace(

@@ -20,20 +20,20 @@ _MOST_PROBLEMS = 5
 
 
 @dataclass(frozen=True)
-class GivenArgs(ToolArgs):
+class JsonSchemaArgs(ToolArgs):
     """Arguments as the model wrote them. They fit the schema."""
 
-    given: Mapping[str, Any] = field(default_factory=dict)
+    values: Mapping[str, Any] = field(default_factory=dict)
 
-    def _named(self, mode: str) -> dict[str, Any]:
-        return dict(self.given)
+    def _by_name(self, mode: str) -> dict[str, Any]:
+        return dict(self.values)
 
 
 @dataclass(frozen=True)
-class GivenSignature(Signature):
+class JsonSchemaSignature(Signature):
     """`whole`: the handler's parameter that takes all arguments as a dict; None: each has its own."""
 
-    given: Schema = field(default_factory=dict)
+    json_schema: Schema = field(default_factory=dict)
     whole: str | None = None
 
     def validate(self, args: Any) -> ToolArgs:
@@ -53,19 +53,19 @@ class GivenSignature(Signature):
                 self.model.__name__, problems[:_MOST_PROBLEMS]
             )
         kwargs = dict(decoded) if self.whole is None else {self.whole: decoded}
-        return GivenArgs(kwargs, None, decoded)
+        return JsonSchemaArgs(kwargs, None, decoded)
 
     @cached_property
     def schema(self) -> Schema:
         """The schema as it was given."""
-        return {"properties": {}, **self.given}
+        return {"properties": {}, **self.json_schema}
 
     @cached_property
     def strict_schema(self) -> Schema | None:
         """The schema if strict mode takes it as it is. Required fields, and those that may be null, are the
         author's decision."""
-        made = strict(self.schema)
-        return made if made == self.schema else None
+        schema = strict(self.schema)
+        return schema if schema == self.schema else None
 
     @cached_property
     def _null_means_out(self) -> frozenset[str]:
@@ -75,10 +75,12 @@ class GivenSignature(Signature):
     def _validator(self) -> "Validator":
         from jsonschema.validators import validator_for
 
-        return validator_for(self.given)(self.given)
+        return validator_for(self.json_schema)(self.json_schema)
 
 
-def given_signature(handler: Callable[..., Any], tool: str, given: Any) -> GivenSignature:
+def json_schema_signature(
+    handler: Callable[..., Any], tool: str, json_schema: Any
+) -> JsonSchemaSignature:
     """Return the signature of a handler for a schema. A handler with `**kwargs`, or with a parameter for each
     property, gets the arguments by name; one with a single other parameter gets them as a dict. Raises
     DefinitionError."""
@@ -86,21 +88,21 @@ def given_signature(handler: Callable[..., Any], tool: str, given: Any) -> Given
     from jsonschema.validators import validator_for
 
     what = f"tool {tool!r}: "
-    if not isinstance(given, Mapping) or not is_object(dict(given)):
+    if not isinstance(json_schema, Mapping) or not is_object(dict(json_schema)):
         raise DefinitionError(f"{what}schema has to be the JSON schema of an object")
     try:
-        validator_for(given).check_schema(dict(given))
+        validator_for(json_schema).check_schema(dict(json_schema))
     except SchemaError as error:
         raise DefinitionError(f"{what}schema is no JSON schema: {error.message}") from error
     parameters = inspect.signature(handler).parameters
     hints = hints_of(handler, tool, {})
     context = next((n for n in parameters if n in hints and is_context(hints[n])), None)
     own = {n: p for n, p in parameters.items() if n != context}
-    named = set(given.get("properties", {}))
+    property_names = set(json_schema.get("properties", {}))
     takes_all = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in own.values())
-    whole = None if takes_all or set(own) >= named else next(iter(own), None)
+    whole = None if takes_all or set(own) >= property_names else next(iter(own), None)
     if whole is not None and len(own) != 1:
         raise DefinitionError(
             f"{what}the handler takes **kwargs, a parameter for each property, or one dict"
         )
-    return GivenSignature(tuple(own), context, BaseModel, dict(given), whole)
+    return JsonSchemaSignature(tuple(own), context, BaseModel, dict(json_schema), whole)

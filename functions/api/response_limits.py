@@ -32,7 +32,7 @@ _Wholes = Mapping[str, tuple[int, str]]
 """Results that are kept whole, by call: their length, and their path."""
 
 
-def fitting(value: BaseModel, takes_gzip: bool) -> tuple[str, bool]:
+def limit_response(value: BaseModel, takes_gzip: bool) -> tuple[str, bool]:
     """Return the JSON of the value, bounded if it would not fit, and whether to compress it."""
     text = value.model_dump_json()
     if not is_large(text):
