@@ -31,12 +31,49 @@ AT_HOME = {
 }
 KINDS = (
     *(ast.FunctionDef, ast.AsyncFunctionDef, ast.Import, ast.ImportFrom, ast.alias),
-    *(ast.Attribute, ast.Call, ast.Constant),
+    *(ast.Attribute, ast.Call, ast.Constant, ast.Name, ast.arg, ast.ClassDef),
 )
 QUESTION = re.compile(
     r'^ *"""(?:How|Nobody|Somebody|That|What|When|Where|Whether|Which|Who|Whoever|Whose)\b', re.M
 )
+PARTICIPLES = {
+    *(
+        "asked",
+        "begun",
+        "drawn",
+        "found",
+        "given",
+        "gone",
+        "held",
+        "kept",
+        "known",
+        "made",
+        "met",
+        "named",
+    ),
+    *("said", "seen", "shown", "spoken", "taken", "told", "voted", "wanted"),
+}
+"""Names that do not say what they hold."""
 HEAVY = ("openai", "numpy", "psycopg", "boto3", "moto", "layover.local", "layover.cli")
+
+
+def names_of(path: Path) -> Iterator[tuple[str, int]]:
+    """Names of functions, parameters and variables with their lines. Fields of classes may be stored, so they
+    keep theirs."""
+    fields = {
+        field.target
+        for node in nodes(path)
+        if isinstance(node, ast.ClassDef)
+        for field in node.body
+        if isinstance(field, ast.AnnAssign)
+    }
+    for node in nodes(path):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            yield node.name, node.lineno
+        elif isinstance(node, ast.arg):
+            yield node.arg, node.lineno
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node not in fields:
+            yield node.id, node.lineno
 
 
 def sources() -> list[Path]:
@@ -131,6 +168,16 @@ def test_no_file_is_too_long() -> None:
         name_of(p): n for p in sources() if (n := len(p.read_text().splitlines())) > LONGEST_FILE
     }
     assert long == {}, f"files of more than {LONGEST_FILE} lines"
+
+
+def test_no_name_is_a_participle_and_limits_are_max_and_min() -> None:
+    wrong = [
+        f"{name_of(path)}:{line} {name}"
+        for path in sources()
+        for name, line in names_of(path)
+        if name.strip("_") in PARTICIPLES or re.match(r"_?(LONGEST|LEAST|MOST)_", name)
+    ]
+    assert wrong == []
 
 
 def test_no_function_is_too_long() -> None:

@@ -50,8 +50,8 @@ async def cancel(
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> RunMeta:
     """End the run as cancelled; one that is over stays as it is. Raises NotFound. `holder_has_s`: after this
-    many seconds it ends by force; running tools have `END_DURATION_S` less. Hooks that are asked `at_end` have
-    their own time on top, in whichever process asks them. `asks_hooks`: this process has the user's code, and
+    many seconds it ends by force; running tools have `END_DURATION_S` less. Hooks asked `at_end` have their
+    own time on top, in whichever process asks them. `asks_hooks`: this process has the user's code, and
     may ask them."""
     time = asyncio.get_running_loop().time
     give_up = time() + holder_has_s

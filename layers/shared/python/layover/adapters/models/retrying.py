@@ -15,7 +15,7 @@ WINDOW_S = 60.0
 """Counted from the first failure: a long stream that breaks at its end is still repeated."""
 
 FIRST_WAIT_S = 1.0
-LONGEST_WAIT_S = 16.0
+MAX_WAIT_S = 16.0
 
 T = TypeVar("T")
 Sleep = Callable[[float], Awaitable[None]]
@@ -103,5 +103,5 @@ def _wait(state: "RetryCallState") -> float:
     retry_after = _fault(state).retry_after
     if retry_after is not None:
         return retry_after
-    longest: float = min(LONGEST_WAIT_S, FIRST_WAIT_S * 2 ** (state.attempt_number - 1))
+    longest: float = min(MAX_WAIT_S, FIRST_WAIT_S * 2 ** (state.attempt_number - 1))
     return longest * (0.5 + random.random() / 2)

@@ -16,7 +16,7 @@ from layover.errors import DefinitionError
 if TYPE_CHECKING:
     from jsonschema.protocols import Validator
 
-_MOST_PROBLEMS = 5
+_MAX_PROBLEMS = 5
 
 
 @dataclass(frozen=True)
@@ -49,9 +49,7 @@ class JsonSchemaSignature(Signature):
             for error in sorted(self._validator.iter_errors(decoded), key=lambda e: e.json_path)
         ]
         if problems:
-            raise ValidationError.from_exception_data(
-                self.model.__name__, problems[:_MOST_PROBLEMS]
-            )
+            raise ValidationError.from_exception_data(self.model.__name__, problems[:_MAX_PROBLEMS])
         kwargs = dict(decoded) if self.whole is None else {self.whole: decoded}
         return JsonSchemaArgs(kwargs, None, decoded)
 
