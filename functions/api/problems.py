@@ -182,7 +182,7 @@ def has_problem_title(error: LayoverError) -> bool:
 
 
 def answer_error(error: LayoverError, log: str = LOG) -> Response[str]:
-    """Return the problem document of an error that `has_problem_title` holds for. `log`: where more is said."""
+    """Return the problem document of an error with a title of its own. `log`: where more is said."""
     kind = _kind(error) or _INTERNAL
     errors = error.errors if isinstance(error, InvalidRequest) else []
     extra: dict[str, Any] = dict(error.ids)
