@@ -64,3 +64,14 @@ def test_every_file_and_module_that_a_page_names_is_there(page: Path) -> None:
     modules = {q for q in quoted if re.fullmatch(r"layover(\.[a-z_]+)+", q)}
     missing = {name for name in paths | modules if not is_there(name)}
     assert missing - BUILT == set()
+
+
+def test_every_name_of_the_glossary_is_in_the_code() -> None:
+    """A renamed class or function takes its entry with it."""
+    code = "\n".join(path.read_text() for path in PACKAGE.rglob("*.py"))
+    names = re.findall(r"`([A-Za-z_][\w.]*)`", (DOCS / "glossary.md").read_text())
+    absent = {
+        name for name in names for part in name.split(".") if not re.search(rf"\b{part}\b", code)
+    }
+    assert len(names) > 40
+    assert absent == set()

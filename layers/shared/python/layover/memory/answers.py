@@ -5,14 +5,14 @@ import re
 from itertools import islice
 from typing import Any
 
-_THINKING = re.compile(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.DOTALL | re.IGNORECASE)
+THINKING = re.compile(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.DOTALL | re.IGNORECASE)
 _MAX_BRACES = 1_000
 """Braces of an answer that are tried: finding the error behind one reads the whole text."""
 
 
 def json_object(text: str) -> dict[str, Any] | None:
     """Return the first JSON object in an answer, whatever surrounds it; None if there is none."""
-    text = _THINKING.sub(" ", text)
+    text = THINKING.sub(" ", text)
     decoder = json.JSONDecoder()
     for brace in islice(re.finditer("{", text), _MAX_BRACES):
         try:

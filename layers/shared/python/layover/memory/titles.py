@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable
 from importlib.resources import files
 
+from layover.memory.answers import THINKING
 from layover.values.message import Message, Role, TextPart
 from layover.values.prompt import Prompt
 from layover.values.text import sanitise
@@ -20,7 +21,6 @@ _UNSPACED = re.compile(
 _EMPHASIS = re.compile(r"(?<![\w*])(\*{1,3}|_{1,3}|`{1,3}|~~)(?=\S)(.+?)(?<=\S)\1(?![\w*])")
 """Marks around words; neither the `_` of a name nor a lone `*` is one."""
 _LINK = re.compile(r"!?\[([^\[\]]*)\]\((?:[^()]|\([^()]*\))*\)")
-_THINKING = re.compile(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.DOTALL | re.IGNORECASE)
 _THOUGHT = re.compile(r"\A.*</think(?:ing)?>", re.DOTALL | re.IGNORECASE)
 """Some providers omit the opening tag."""
 _ANNOUNCED = re.compile(
@@ -52,7 +52,7 @@ def title_prompt(model: str, message: Message) -> Prompt:
 
 def parse_title(text: str) -> str | None:
     """Return one plain line of at most 80 characters; None if nothing is left."""
-    text = _THOUGHT.sub(" ", _THINKING.sub(" ", sanitise(text))).strip()[:_MAX_ANSWER]
+    text = _THOUGHT.sub(" ", THINKING.sub(" ", sanitise(text))).strip()[:_MAX_ANSWER]
     lines = [_plain(line) for line in re.sub(r"```\w*", " ", text).splitlines() if line.strip()]
     # A title is often announced on a line before it.
     while len(lines) > 1 and (not lines[0] or lines[0].endswith((":", "\uff1a"))):
