@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from support.kills.matrix import Outcome, baselines, check, matrix
+from support.kills.outages import Outages
 from support.kills.proxy import PostgresProxy
 from support.kills.scenarios import (
     BESIDE,
@@ -61,7 +62,7 @@ def cut(brain: Brain) -> Iterator[Torture]:
         proxies = json.dumps({"LAYOVER_DATABASE_URL": postgres.url})
         try:
             with Torture(data, brain, LAYOVER_TORTURE_PROXIES=proxies) as system:
-                system.postgres = postgres
+                system.outages = Outages(postgres)
                 yield system
         finally:
             postgres.stop()

@@ -237,8 +237,11 @@ def _forget_once(client: Client, thread: str, run_id: str) -> None:
 
 def _cut_database(client: Client, thread: str, run_id: str) -> None:
     """The database is away from the first death of a turn until the run is over."""
-    client.decide(run_id, client.suspended(run_id, 1)["pending"][0])
-    client.over_without_database(run_id)
+    assert client.system.outages is not None, "this system's stories have no outages"
+    pending = client.suspended(run_id, 1)["pending"]
+    with client.system.outages.outage():
+        client.decide(run_id, pending[0])
+        client.over_without_database(run_id)
 
 
 LOST = Scenario("lost", _WAITS, _WAITS_TEXT, act=_lose_execution, watched=("sweep",))

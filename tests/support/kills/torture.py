@@ -4,7 +4,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
@@ -15,7 +15,7 @@ import httpx2
 from layover.keys import HEAD, META, Keys, due_key
 from support.agents import ledger
 from support.event_source import EventSource
-from support.kills.proxy import PostgresProxy
+from support.kills.outages import Outages
 from support.kills.story import Line, Point, Scenario, Story
 from support.providers.openai import say
 from support.system.documented import Answer
@@ -52,9 +52,8 @@ class Torture(System):
         self.control = folder / "control"
         self.control.mkdir(parents=True)
         self.more = variables
-        self.postgres: PostgresProxy | None = None
-        """The proxy between the functions and the database, if a test has to cut the connection."""
-        self._away = 0
+        self.outages: Outages | None = None
+        """The stories' outages of the database, in a system whose matrix has them."""
         self._lock = threading.Lock()
         self._plans: dict[str, str] = {}
 
@@ -140,20 +139,6 @@ class Torture(System):
     def stop_execution(self, run_id: str, n: int = 1) -> None:
         """Nothing of an execution can catch this."""
         self.states.stop_execution(executionArn=f"{self.execution_arn}:{run_id}-{n}")
-
-    @contextmanager
-    def without_database(self) -> Iterator[None]:
-        """Cut the functions off the database until the last test that asked for it is done."""
-        assert self.postgres is not None, "this system has no proxy before its database"
-        with self._lock:
-            self._away += 1
-            self.postgres.go_down()
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._away -= 1
-                self.postgres.up = not self._away
 
     @cached_property
     def table(self) -> Any:
@@ -301,9 +286,10 @@ class Client:
 
     def over_without_database(self, run_id: str) -> None:
         """From the first death of a turn on, the database is away until the run is over."""
+        assert self.system.outages is not None, "this system has no proxy before its database"
         self.until(lambda: self.system.deaths(self.name, "turn"))
-        with self.system.without_database():
-            self.over(run_id)
+        self.system.outages.cut()
+        self.over(run_id)
 
     def follow(self, run_id: str) -> list[Json]:
         """The events as an `EventSource` gets them: it comes back until it is told to stay away, or the last
@@ -329,6 +315,11 @@ class Client:
 
     def story(self, scenario: Scenario) -> Story:
         """One run from its thread to the end of its execution."""
+        outages = self.system.outages
+        with outages.story() if outages else nullcontext():
+            return self._story(scenario)
+
+    def _story(self, scenario: Scenario) -> Story:
         for death in scenario.deaths:
             self.system.order_death(self.name, death.point, death.times)
         story = Story(scenario, self.name)

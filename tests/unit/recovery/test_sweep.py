@@ -231,6 +231,23 @@ async def test_an_execution_that_is_alive_after_all_drives_on() -> None:
     assert await later(bench, PATIENCE) == {"lost": 1}
 
 
+async def test_a_run_given_up_tells_the_same_whoever_gives_it_up() -> None:
+    """Settle and the sweeper come first by chance where an outage lasts."""
+    bench = payer()
+    run_ids = [await bench.start(), await bench.start(thread="another")]
+    for run_id in run_ids:
+        for _ in range(5):
+            await bench.plain.journal.acquire(ANN, run_id, f"{run_id}-1")
+    assert await bench.settle(run_ids[0], Error="AttemptsUsedUp") == "over"
+    await bench.callbacks.stop(f"{run_ids[1]}-1", "it died")
+    await later(bench, timedelta(0))
+    assert (await later(bench, PATIENCE))["failed"] == 1
+    errors = [(await bench.run(run_id)).error for run_id in run_ids]
+    assert errors[0] is not None
+    assert errors[0].message.startswith("the run was attempted 5 times since its last step; ")
+    assert errors[1] == errors[0]
+
+
 async def test_a_run_that_nothing_drives_after_five_attempts_is_given_up() -> None:
     bench = payer()
     run_id = await bench.start()

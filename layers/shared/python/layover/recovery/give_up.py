@@ -7,7 +7,7 @@ from typing import Any
 from layover import logs
 from layover.engine.loop import failed
 from layover.engine.state import RunState
-from layover.errors import Fenced, RunFailed
+from layover.errors import AttemptsUsedUp, Fenced
 from layover.ports import Runtime
 from layover.runs.event_budget import SETTLE_EVENTS, room_for
 from layover.runs.finish import end_even_unsaved
@@ -30,7 +30,7 @@ async def give_up(runtime: Runtime, payload: SettlePayload) -> Mapping[str, Any]
     log = await runtime.journal.seize(payload.owner, payload.run_id)
     if log is None:
         return {"status": "left"}
-    failure = failed(_reason(payload))
+    failure = failed(attempts_used_up(payload.run_id, _last_error(payload.error)))
     state = RunState(log.snapshot)
     try:
         head = await head_of(runtime, run)
@@ -40,16 +40,23 @@ async def give_up(runtime: Runtime, payload: SettlePayload) -> Mapping[str, Any]
     return {"status": "over"}
 
 
-def _reason(payload: SettlePayload) -> RunFailed:
-    """Return the cause of the last attempt's end, as far as the state machine knows it."""
-    kind = str(payload.error.get("Error") or "unknown")
-    message = (
-        f"the run was attempted {MAX_ATTEMPTS} times since its last step; the last error: {kind}"
-    )
+def attempts_used_up(run_id: str, last_error: str = "") -> AttemptsUsedUp:
+    """Return the error of a run that was attempted five times without a step. `last_error`: the reason of the
+    last attempt's end, where it is known."""
+    reason = f"the last error: {last_error}" if last_error else "the log of `turn` has the errors"
+    message = f"the run was attempted {MAX_ATTEMPTS} times since its last step; {reason}"
+    return AttemptsUsedUp(message, run_id=run_id)
+
+
+def _last_error(error: Mapping[str, Any]) -> str:
+    """Return the last attempt's error, as far as the state machine knows it. An attempt that only saw that no
+    more are left knows nothing."""
+    kind = str(error.get("Error") or "unknown")
+    if kind == AttemptsUsedUp.__name__:
+        return ""
     try:
-        cause = json.loads(payload.error.get("Cause") or "{}")
+        cause = json.loads(error.get("Cause") or "{}")
     except ValueError:
         cause = {}
-    if isinstance(cause, dict) and cause.get("errorMessage") and kind != "AttemptsUsedUp":
-        message = f"{message}: {str(cause['errorMessage'])[:500]}"
-    return RunFailed(message, type="AttemptsUsedUp", run_id=payload.run_id)
+    text = cause.get("errorMessage") if isinstance(cause, dict) else None
+    return f"{kind}: {str(text)[:500]}" if text else kind

@@ -10,8 +10,9 @@ from datetime import datetime, timedelta
 from layover import logs
 from layover.engine.loop import failed
 from layover.engine.state import RunState
-from layover.errors import LayoverError, RetryableError, RunFailed
+from layover.errors import LayoverError, RetryableError
 from layover.ports import DueCheck, Runtime
+from layover.recovery.give_up import attempts_used_up
 from layover.recovery.stalled_branches import check_branches, is_busy
 from layover.retention.erase import erase
 from layover.retention.expire import expire
@@ -182,8 +183,7 @@ async def _give_up(runtime: Runtime, run: RunMeta) -> str:
     log = await runtime.journal.seize(run.owner, run.id)
     if log is None:
         return "over"
-    problem = f"{MAX_ATTEMPTS} attempts made no step, and nothing drives the run any more"
-    over = failed(RunFailed(problem, type="AttemptsUsedUp", run_id=run.id))
+    over = failed(attempts_used_up(run.id))
     head, state = await head_of(runtime, run), RunState(log.snapshot)
     await end_even_unsaved(runtime, log, state, head, over)
     return "failed"
