@@ -259,6 +259,27 @@ async def test_an_embedder_reads_placeholders_and_the_words_are_stored() -> None
     assert len(reads.texts) > 8
 
 
+async def test_a_hook_changes_an_embedded_text_once() -> None:
+    class Masks(Hook):
+        everywhere = True
+
+        def before_model(self, ctx: HookContext, request: ModelRequest) -> None:
+            """Nothing."""
+
+        def before_embedding(self, text: str) -> str:
+            return f"masked {text}"
+
+    memory = Memory(titles=False, semantic_recall=SemanticRecall())
+    agent = Agent("helper", model="m", hooks=[Masks()], memory=memory)
+    reads = Reads()
+    bench = Bench(agent, ScriptedModel([say("Kyoto"), say("ok")]), embedder=reads)
+    await bench.go("Which city has temples?")
+    await bench.remember()
+    await bench.go("Which temples?")
+    assert reads.texts[:2] == ["masked Which city has temples?", "masked Kyoto"]
+    assert [text.count("masked") for text in reads.texts] == [1, 1, 1]
+
+
 async def test_reembedding_reads_placeholders() -> None:
     memory = Memory(titles=False, semantic_recall=SemanticRecall(), episodic=EpisodicMemory())
     agent = Agent("helper", model="m", hooks=[RedactPII()], memory=memory)

@@ -79,9 +79,9 @@ class Loop:
     async def _note_definition(self) -> None:
         """Journal, once, that the deployed definition differs from the one that the run began with. The run
         goes on under it (docs/versions.md)."""
-        steps, now = self.state.steps, definition_of(self._agent)
+        steps = self.state.steps
         definition = self.state.meta.definition or (steps[0].definition if steps else "")
-        if definition and definition != now:
+        if definition and definition != (now := definition_of(self._agent)):
             event = DefinitionChanged(at=self._clock.now(), was=definition, now=now)
             await self._log.redefine(now, event)
 

@@ -1,7 +1,8 @@
 """Tools that are a function of the run. Each process that goes on with the run calls the function with the
 facts that the run pinned at its first step, and keeps to the names that the tools had then."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from copy import copy
 from dataclasses import replace
 
@@ -52,11 +53,11 @@ async def with_run_tools(agent: Agent, state: RunState, turn_input: TurnInput) -
     base = turn_input.base
     about = run_context(agent, state.meta, state.run_id, base.as_of, base.metadata)
     tools = await tools_of(agent, about, base.tools)
-    complete = with_tools(
-        agent, tools
-    )  # tools that it cannot have fail the run here, before it begins
+    # Tools that the agent cannot have fail the run here, before it begins.
+    complete = with_tools(agent, tools)
     if base.tools is None and tools is not None:
-        _check_tool_choice(complete)
+        with _failing_the_run():
+            complete.check_tool_choice()
         base = base.model_copy(update={"tools": tuple(tool.name for tool in tools)})
     return replace(turn_input, tools=tools, base=base)
 
@@ -67,16 +68,16 @@ def with_tools(agent: Agent, tools: Sequence[AnyTool] | None) -> Agent:
     if tools is None:
         return agent
     complete = copy(agent)
-    try:
+    with _failing_the_run():
         complete.tools = tools
-    except DefinitionError as error:
-        raise RunFailed(error.message, type="DefinitionError") from error
     return complete
 
 
-def _check_tool_choice(agent: Agent) -> None:
+@contextmanager
+def _failing_the_run() -> Iterator[None]:
+    """Raise RunFailed for what the author's function made of the agent's definition."""
     try:
-        agent.check_tool_choice()
+        yield
     except DefinitionError as error:
         raise RunFailed(error.message, type="DefinitionError") from error
 

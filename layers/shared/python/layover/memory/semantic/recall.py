@@ -85,7 +85,7 @@ async def index(
     """Store the run's texts for later turns, if the agent recalls. An embedder that fails or is not asked
     costs the vectors: the words are stored all the same, and `layover reembed` adds the vectors later. Raises
     RetryableError (the database)."""
-    embedder = _embedder(runtime, agent) if agent else None
+    embedder = hooked_embedder(agent, _embedder(runtime, agent)) if agent else None
     if agent is None or embedder is None:
         return
     names = agent.memory.role_prefix or {}
@@ -128,7 +128,7 @@ def _embedder(runtime: Runtime, agent: Agent) -> Embedder | None:
             "semantic recall is off: no embedder is set (LAYOVER_EMBEDDER_MODEL)",
             extra={"agent": agent.name},
         )
-    return hooked_embedder(agent, runtime.embedder)
+    return runtime.embedder
 
 
 async def _query_vector(
@@ -142,7 +142,7 @@ async def _query_vector(
     try:
         async with asyncio.timeout(QUERY_TIMEOUT.total_seconds()):
             common = await _common_words(runtime, meta, thread_id, text)
-            # Hooks see the whole text: a part of a name is none that they would know.
+            # Hooks see the whole text, and once: a part of a name is none that they would know.
             whole = await embedded_text(agent, text)
             return await embed(embedder, [recall.vector_text(whole, common)])
     except Exception as error:
