@@ -1,5 +1,6 @@
 """The console in Chromium, against the real one-machine system."""
 
+import re
 import threading
 
 import pytest
@@ -242,6 +243,8 @@ def test_timeline_says_where_the_time_went(enter: Enter, brain: Brain) -> None:
     ann.button("Timeline").click()
     for text in ("Model, Step 1", "Waiting for a decision: refund, approved", "Model, Step 2"):
         ann.sees(text)
+    facts = ann.page.locator(".spans li", has_text="Model, Step 1").locator(".small")
+    assert re.fullmatch(r"[\d.]+ m?s · [\d,]+ tokens", facts.inner_text())
     ann.picture("timeline")
 
 

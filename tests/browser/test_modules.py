@@ -159,6 +159,23 @@ def test_step_that_was_asked_again_and_a_fallback_are_in_the_timeline(modules: P
     ]
 
 
+def test_request_of_the_timeline_has_its_model_and_its_use(modules: Page) -> None:
+    usage = {"total_tokens": 1_200, "cost_usd": 0.0031}
+    events = [
+        turn(1),
+        {**message(asks("c1")), "model": "gpt", "usage": usage},
+        message({"type": "tool_result", "tool_call_id": "c1", "result": "x"}, role="tool"),
+        turn(2),
+        message({"type": "text", "text": "Hello."}),
+    ]
+    spans = modules.evaluate(
+        """async (events) => (await import("/timeline.js")).spansOf(events)
+          .map((span) => [span.step, span.model, span.usage])""",
+        [{**event, "at": AT} for event in events],
+    )
+    assert spans == [[1, "gpt", usage], [2, None, None]]
+
+
 @pytest.mark.parametrize(
     ("ms", "text"),
     [

@@ -39,3 +39,16 @@ def test_each_line_is_shown_once_and_whole_from_where_the_log_was(tmp_path: Path
             file.write(piece)
         watch.look()
     assert told == ["error turn: now"]
+
+
+def test_a_warning_about_an_agent_is_shown_once_for_all_functions(tmp_path: Path) -> None:
+    logs = [tmp_path / "turn.log", tmp_path / "extract.log"]
+    told: list[str] = []
+    watch = LogWatch(logs, told.append)
+    for n, log in enumerate(logs):
+        log.write_bytes(line(level="WARNING", message="no embedder", agent="shop", run_id=f"r{n}"))
+    watch.look()
+    with logs[0].open("ab") as file:
+        file.write(line(level="WARNING", message="no embedder", agent="other", run_id="r2"))
+    watch.look()
+    assert told == ["warning: agent shop: no embedder", "warning: agent other: no embedder"]

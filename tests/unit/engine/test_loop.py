@@ -13,7 +13,9 @@ from layover.errors import AttemptsUsedUp, DefinitionError, RetryableError
 from layover.runs.cancel import cancel
 from layover.values.message import Role
 from layover.values.prompt import Prompt, Reply
+from layover.values.runs.event import MessageEvent
 from layover.values.runs.run import FinishReason, OnBusy, Status
+from layover.values.runs.usage import Usage
 from support.worlds.loops import skipping
 from support.worlds.runs import ANN, Bench, answers, told, types
 
@@ -54,6 +56,20 @@ async def test_a_refusing_provider_fails_the_run_with_one_error_just_before_fini
     assert run.error is not None
     assert run.error.message == "no such model"
     assert types(await bench.events(run.id)) == ["agent-start", "turn-start", "error", "finish"]
+
+
+async def test_the_message_of_a_reply_says_its_model_and_its_use() -> None:
+    bench = Bench(agent(look), [call("look", what="a"), say("found")])
+    run = await bench.go()
+    events = [e for e in await bench.events(run.id) if isinstance(e, MessageEvent)]
+    by_role = [(e.message.role, e.model, e.usage is not None) for e in events]
+    assert by_role == [
+        (Role.ASSISTANT, "m", True),
+        (Role.TOOL, None, False),
+        (Role.ASSISTANT, "m", True),
+    ]
+    spent = Usage.total([e.usage for e in events if e.usage is not None])
+    assert spent.total_tokens == run.usage.total_tokens > 0
 
 
 async def test_what_a_failed_run_had_produced_is_kept() -> None:

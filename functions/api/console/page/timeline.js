@@ -48,7 +48,9 @@ export function spansOf(events) {
     const below = [path, event.tool_name].filter(Boolean).join(" › ");
     switch (event.type) {
       case "turn-start": requests.start(path, at, { kind: "model", name: path || S.timeline.model, step: event.step }); break;
-      case "message": if (event.message.role === "assistant") requests.end(path, at); break;
+      case "message":
+        if (event.message.role === "assistant") requests.end(path, at, { model: event.model, usage: event.usage });
+        break;
       case "model-fallback": mark("mark", S.chat.fallback(event.from, event.to)); break;
       case "tool-execution-start":
         requests.enter(below, event.tool_call_id);
@@ -112,6 +114,13 @@ const labelOf = (span) => [
   span.retried && S.timeline.retry, span.failed && S.call.failed, span.decision && S.decide.decided[span.decision],
 ].filter(Boolean).join(", ");
 
+/** How long a span took, and what its model's request cost. */
+const factsOf = (span) => span.open ? "…" : [
+  !MARKS.includes(span.kind) && duration(span.to - span.from),
+  span.usage && `${tokens(span.usage.total_tokens)} ${S.timeline.tokens.toLowerCase()}`,
+  span.usage && span.usage.cost_usd != null && money(span.usage.cost_usd),
+].filter(Boolean).join(" · ");
+
 /** Where the time and the money of a run went. `stamp` changes when there are more events. */
 export function Timeline({ runId, stamp }) {
   const found = useLoaded(() => Promise.all([eventsOf(runId), get(`/runs/${id(runId)}`)]), [runId, stamp]);
@@ -131,7 +140,7 @@ export function Timeline({ runId, stamp }) {
       ${slowest && html`<div><dt>${S.timeline.slowest}</dt><dd>${slowest.name}, ${duration(slowest.to - slowest.from)}</dd></div>`}
     </dl>
     <ol class="spans">${spans.map((span, n) => html`<li key=${n}>
-      <span class="span-name">${labelOf(span)}</span><span class="quiet small">${span.open ? "…" : MARKS.includes(span.kind) ? "" : duration(span.to - span.from)}</span>
+      <span class="span-name">${labelOf(span)}</span><span class="quiet small" title=${span.model || ""}>${factsOf(span)}</span>
       <svg class="span-bar" viewBox="0 0 100 6" preserveAspectRatio="none" aria-hidden="true">
         <rect class="track" x="0" y="0" width="100" height="6" rx="1" />
         <rect class=${`${span.kind}${span.failed ? " failed" : ""}`} x=${place(span.from) * 100} y="0" height="6" width=${Math.max(0.6, (place(span.to) - place(span.from)) * 100)} />

@@ -135,8 +135,12 @@ class ModelStep:
 
     async def _journal(self, step: StepRecord, before: Sequence[Event]) -> None:
         now = self._runtime.clock.now()
-        messages = (*step.notices, step.message)
-        events: list[Event] = [*before, *(MessageEvent(at=now, message=m) for m in messages)]
+        reply = MessageEvent(at=now, message=step.message, model=step.model, usage=step.counts_as)
+        events: list[Event] = [
+            *before,
+            *(MessageEvent(at=now, message=notice) for notice in step.notices),
+            reply,
+        ]
         is_complete = not step.slots
         if is_complete:
             events.append(TurnEnd(at=now, step=step.index, message=step.message, tool_results=()))

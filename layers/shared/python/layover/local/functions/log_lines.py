@@ -15,6 +15,7 @@ POLL_INTERVAL = timedelta(milliseconds=250)
 _MAX_BYTES = 1_000_000
 """Bytes read at one look; the rest of a long log comes at the next."""
 _LEVELS = frozenset({"WARNING", "ERROR", "CRITICAL"})
+_OF_AN_AGENT = "warning: agent "
 _FIELDS = ("error", "says", "cause", "run_id", "request_id")
 
 
@@ -24,6 +25,7 @@ class LogWatch:
     def __init__(self, logs: list[Path], say: Callable[[str], object] | None = None) -> None:
         self._read = {log: log.stat().st_size if log.exists() else 0 for log in logs}
         self._say = say or _print
+        self._about_agents: set[str] = set()
 
     async def follow(self) -> None:
         """Until cancelled."""
@@ -35,8 +37,13 @@ class LogWatch:
         """Print the lines logged since the last look."""
         for log in self._read:
             for line in self._new(log):
-                if text := format_entry(log.stem, line):
-                    self._say(text)
+                text = format_entry(log.stem, line)
+                if text is None or text in self._about_agents:
+                    continue
+                if text.startswith(_OF_AN_AGENT):
+                    # Each process of each function finds it out.
+                    self._about_agents.add(text)
+                self._say(text)
 
     def _new(self, log: Path) -> list[bytes]:
         try:
@@ -52,13 +59,16 @@ class LogWatch:
 
 
 def format_entry(function: str, line: bytes) -> str | None:
-    """Return the lines for the terminal; None if the line is no warning of ours."""
+    """Return the lines for the terminal; None if the line is no warning of ours. A warning about an agent names
+    neither the function nor a run: it holds for all."""
     try:
         entry: Any = json.loads(line)
     except ValueError:
         return None
     if not isinstance(entry, dict) or entry.get("level") not in _LEVELS:
         return None
+    if entry.get("agent"):
+        return f"{_OF_AN_AGENT}{entry['agent']}: {entry.get('message')}"
     fields = [f"{name}={entry[name]}" for name in _FIELDS if entry.get(name)]
     first = (
         f"{entry['level'].lower()} {function}: {entry.get('message')} {' '.join(fields)}".rstrip()

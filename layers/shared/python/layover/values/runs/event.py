@@ -105,6 +105,16 @@ class MessageEvent(BaseEvent):
 
     type: Literal["message"] = "message"
     message: Message
+    model: str | None = Field(
+        default=None,
+        exclude_if=lambda value: value is None,
+        description="Of a model's reply: the model that made it.",
+    )
+    usage: Usage | None = Field(
+        default=None,
+        exclude_if=lambda value: value is None,
+        description="Of a model's reply: the usage of its request, estimated where the provider reports none.",
+    )
 
 
 class ToolExecutionStart(BaseEvent):
