@@ -25,6 +25,11 @@ def view_of(modules: Page, events: list[Json]) -> list[Any]:
     return blocks
 
 
+def below(call_id: str, *names: str) -> Json:
+    """Return where an event of the sub-agent in this call comes from."""
+    return {"agent_path": ["top", *names], "parent_tool_call_id": call_id}
+
+
 def message(*parts: Json, run_id: str = "run_0", role: str = "assistant", **more: Any) -> Json:
     return {
         "type": "message",
@@ -37,8 +42,9 @@ def asks(call_id: str, name: str = "refund") -> Json:
     return {"type": "tool_call", "tool_call_id": call_id, "tool_name": name, "args": {}}
 
 
-def begins(call_id: str, name: str = "refund") -> Json:
-    return {"type": "tool-execution-start", "tool_call_id": call_id, "tool_name": name, "args": {}}
+def begins(call_id: str, name: str = "refund", **more: Any) -> Json:
+    fields = {"tool_call_id": call_id, "tool_name": name, "args": {}}
+    return {"type": "tool-execution-start", **fields, **more}
 
 
 def ends(call_id: str, name: str = "refund", **more: Any) -> Json:
@@ -76,20 +82,19 @@ def test_call_that_never_ran_is_not_done(modules: Page, decision: str) -> None:
 def test_answer_that_broke_off_in_a_sub_agent_is_told_and_one_of_its_next_call_is_not(
     modules: Page,
 ) -> None:
-    below: Json = {"agent_path": ["top", "deputy"]}
     events = [
         message(asks("c1", "deputy")),
         begins("c1", "deputy"),
-        turn(1, **below),
-        says(1, "broken", **below),
-        turn(1, **below),
-        says(1, "whole", **below),
-        message({"type": "text", "text": "whole"}, run_id="run_1", **below),
+        turn(1, **below("c1", "deputy")),
+        says(1, "broken", **below("c1", "deputy")),
+        turn(1, **below("c1", "deputy")),
+        says(1, "whole", **below("c1", "deputy")),
+        message({"type": "text", "text": "whole"}, run_id="run_1", **below("c1", "deputy")),
         ends("c1", "deputy"),
         message(asks("c2", "deputy")),
         begins("c2", "deputy"),
-        turn(1, **below),
-        says(1, "another", **below),
+        turn(1, **below("c2", "deputy")),
+        says(1, "another", **below("c2", "deputy")),
     ]
     assert view_of(modules, events) == [
         ["deputy", "done", [["note", "restarted"], ["text", "whole"]]],
@@ -97,28 +102,44 @@ def test_answer_that_broke_off_in_a_sub_agent_is_told_and_one_of_its_next_call_i
     ]
 
 
-def test_drafts_of_calls_side_by_side_are_not_mixed(modules: Page) -> None:
-    below: Json = {"agent_path": ["top", "deputy"]}
+def test_each_of_several_calls_of_one_sub_agent_shows_its_own_draft(modules: Page) -> None:
+    one, other = below("c1", "deputy"), below("c2", "deputy")
     events = [
         message(asks("c1", "deputy"), asks("c2", "deputy")),
         begins("c1", "deputy"),
         begins("c2", "deputy"),
-        turn(1, **below),
-        turn(1, **below),
-        says(1, "of one", **below),
-        says(1, "of the other", **below),
+        turn(1, **one),
+        turn(1, **other),
+        says(1, "of ", **one),
+        says(1, "of the ", **other),
+        says(1, "one", **one),
+        says(1, "other", **other),
     ]
-    assert view_of(modules, events) == [["deputy", "running", []], ["deputy", "running", []]]
-    labels = modules.evaluate(
+    assert view_of(modules, events) == [
+        ["deputy", "running", [["text", "of one"]]],
+        ["deputy", "running", [["text", "of the other"]]],
+    ]
+    retried = modules.evaluate(
         """async (events) => (await import("/timeline.js")).spansOf(events)
           .map((span) => Boolean(span.retried))""",
         [{**event, "at": AT} for event in events],
     )
-    assert labels == [False] * 4
+    assert retried == [False] * 4
+
+
+def test_call_below_a_sub_agent_stands_inside_it(modules: Page) -> None:
+    events = [
+        message(asks("c1", "deputy")),
+        begins("c1", "deputy"),
+        message(asks("c2", "aide"), **below("c1", "deputy")),
+        begins("c2", "aide", **below("c1", "deputy")),
+        says(1, "deep", **below("c2", "deputy", "aide")),
+    ]
+    inner = ["aide", "running", [["text", "deep"]]]
+    assert view_of(modules, events) == [["deputy", "running", [inner]]]
 
 
 def test_sub_agent_in_the_background_speaks_inside_its_call(modules: Page) -> None:
-    below: Json = {"agent_path": ["top", "aide"]}
     notice = {
         "type": "data",
         "name": "background-result",
@@ -130,8 +151,8 @@ def test_sub_agent_in_the_background_speaks_inside_its_call(modules: Page) -> No
         begins("c2", "aide"),
         ends("c1", "aide", result={"started": "run_1"}),
         ends("c2", "aide", result={"started": "run_2"}),
-        message({"type": "text", "text": "of the second"}, run_id="run_2", **below),
-        message({"type": "text", "text": "of the first"}, run_id="run_1", **below),
+        message({"type": "text", "text": "of the second"}, run_id="run_2", **below("c2", "aide")),
+        message({"type": "text", "text": "of the first"}, run_id="run_1", **below("c1", "aide")),
         message(notice, {"type": "text", "text": "<background-result>"}, role="custom"),
     ]
     assert view_of(modules, events) == [

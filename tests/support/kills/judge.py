@@ -167,9 +167,12 @@ def _steps(story: Story) -> list[tuple[tuple[str, int], Json]]:
 
 
 def _judge_paths(story: Story) -> None:
-    """Events say whose they are: those of a sub-agent's messages have its path."""
+    """Events say whose they are: a sub-agent's have its path, and the call in which it works."""
     agents = {child["id"]: child["agent"] for child in story.children}
     for event in story.events:
+        path = event.get("agent_path", [])
+        tool = story.tools.get(event.get("parent_tool_call_id", ""))
+        assert tool == (path[-1] if len(path) > 1 else None), event
         if "message" in event:
             name = agents.get(event["message"]["run_id"])
             assert event.get("agent_path", [None])[-1] == name, event

@@ -252,7 +252,12 @@ async def test_two_levels_down_a_call_is_decided_at_the_top_and_ids_stay_unique(
     (mid,) = run.children
     (low,) = mid.children
     assert (mid.text, low.text) == ("mid done", "low done")
-    assert of(await bench.events(run.id), "top", "mid", "low")[-1] == "turn-end"
+    events = await bench.events(run.id)
+    assert of(events, "top", "mid", "low")[-1] == "turn-end"
+    started = {e.tool_call_id: e.tool_name for e in events if e.type == "tool-execution-start"}
+    for event in events:
+        below = event.agent_path[-1] if len(event.agent_path) > 1 else None
+        assert started.get(event.parent_tool_call_id or "") == below, event
 
 
 async def test_usage_counts_in_the_run_and_is_itemised_at_every_depth() -> None:

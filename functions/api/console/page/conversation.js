@@ -1,7 +1,7 @@
 import { all, follow, get, id, post } from "./api.js";
 import { askedOf, turnsOf } from "./branches.js";
 import { useCallback, useEffect, useMemo, useRef, useState } from "./dom.js";
-import { applyEvent, newView, placeSubAgents } from "./events.js";
+import { applyEvent, newView } from "./events.js";
 import { runsOf } from "./timeline.js";
 
 const PAINT_MS = 40;
@@ -57,8 +57,6 @@ export function useConversation(threadId, changed) {
         for await (const events of follow(runId, view.last, leave.signal, setConnected)) {
           const waited = view.waiting.size;
           for (const event of events) applyEvent(view, event);
-          const run = view.unplaced && await get(`/runs/${id(runId)}`).catch(() => null);
-          if (run) placeSubAgents(view, run.usage);
           if (view.waiting.size !== waited) changed();
           soon();
         }

@@ -1,18 +1,16 @@
 /** What a run's events amount to: blocks of text, reasoning and calls, in order, with sub-agents inside the calls
- *  that asked them. Built from a log, from a live stream, or from stored messages. `calls` are at all depths, `runs` the
- *  places of sub-agents by their runs' ids, `marks` counts what a timeline shows. */
+ *  that asked them. Built from a log, from a live stream, or from stored messages. `calls` are at all depths, `marks`
+ *  counts what a timeline shows. */
 export function newView() {
-  return { blocks: [], calls: new Map(), runs: new Map(), waiting: new Map(), last: 0, marks: 0, status: "running", finish: null, error: null, seen: new Set() };
+  return { blocks: [], calls: new Map(), waiting: new Map(), last: 0, marks: 0, status: "running", finish: null, error: null, seen: new Set() };
 }
 
-/** The view after one more event. Changes it in place. `unplaced` is then true where only the run itself can say which
- *  of several calls a sub-agent belongs to: `placeSubAgents`. */
+/** The view after one more event. Changes it in place. */
 export function applyEvent(view, event) {
   if (event.seq) view.last = event.seq;
   if (!event.type.endsWith("-delta") && event.type !== "data") view.marks += 1;
-  const path = event.agent_path?.length > 1 && event.type !== "tool-call-suspended" ? event.agent_path.slice(1) : [];
   const apply = HANDLERS[event.type];
-  if (apply) apply(view, event, scopeOf(view, path, event.message?.run_id));
+  if (apply) apply(view, event, scopeOf(view, event));
   return view;
 }
 
@@ -30,61 +28,17 @@ export function viewOfMessages(messages, children = [], usage = null) {
   return view;
 }
 
-/** Moves what sub-agents said to the calls that the run's usage names. */
-export function placeSubAgents(view, usage) {
-  view.unplaced = false;
-  for (const each of usage?.sub_agents || []) {
-    const call = view.calls.get(each.tool_call_id), group = view.runs.get(each.run_id);
-    if (call && call !== group) {
-      view.runs.set(each.run_id, call);
-      call.blocks.push(...(group?.blocks || []));
-      if (group) group.among.splice(group.among.indexOf(group), 1);
-    }
-    placeSubAgents(view, each);
-  }
-}
-
-/** Where an event belongs: `{blocks, key}`, the run's own or those of a call that asked a sub-agent. Only messages say
- *  which run they are of, so `mixed` is true where calls of one sub-agent are at work side by side. */
-function scopeOf(view, path, runId) {
-  if (!path.length) return { blocks: view.blocks, key: "" };
-  if (view.runs.has(runId)) return scopeIn(view.runs.get(runId));
-  let place = view, mixed = false;
-  const taken = new Set(runId ? view.runs.values() : []);
-  for (const name of path) {
-    const calls = place.blocks.filter((block) => block.kind === "call" && block.name === name);
-    const working = calls.filter((call) => call.status === "running" || call.background);
-    const free = working.filter((call) => !taken.has(call));
-    mixed ||= (free.length || working.length) > 1;
-    place = free.at(-1) || working.at(-1) || calls.at(-1) || groupIn(place.blocks, name);
-  }
-  if (mixed && runId) {
-    place = groupIn(view.blocks, path.at(-1), runId);
-    view.unplaced = true;
-    mixed = false;
-  }
-  if (runId) view.runs.set(runId, place);
-  return scopeIn(place, mixed);
-}
-
-const scopeIn = (place, mixed = false) => ({ blocks: place.blocks, key: place.id || place.name, mixed });
-
-/** The group of a sub-agent whose call is not known. */
-function groupIn(among, name, runId) {
-  let group = among.findLast((block) => block.kind === "agent" && block.name === name && block.id === runId);
-  if (!group) {
-    group = { kind: "agent", name, id: runId, blocks: [], among };
-    among.push(group);
-  }
-  return group;
+/** Where an event belongs: the run's own blocks, or those of the call in which a sub-agent works. */
+function scopeOf(view, { parent_tool_call_id: callId, agent_path: path }) {
+  if (!callId) return { blocks: view.blocks, key: "" };
+  return { blocks: callIn(view, view.blocks, callId, path.at(-1)).blocks, key: callId };
 }
 
 function dropStep(blocks, key) {
   for (let n = blocks.length - 1; n >= 0; n -= 1) if (blocks[n].key === key && blocks[n].draft) blocks.splice(n, 1);
 }
 
-function append({ blocks, key, mixed }, kind, { step, text }) {
-  if (mixed) return;
+function append({ blocks, key }, kind, { step, text }) {
   const last = blocks.at(-1), at = `${key}#${step}`;
   if (last?.kind === kind && last.key === at && last.draft) last.text += text;
   else blocks.push({ kind, key: at, text, draft: true });
@@ -114,12 +68,11 @@ function settle(call, part) {
 
 /** A sub-agent that worked beside the run is done. */
 function endBackground(call, { result, is_error: failed }) {
-  Object.assign(call, { background: false, result, failed, status: failed ? "failed" : "done" });
+  Object.assign(call, { result, failed, status: failed ? "failed" : "done" });
 }
 
 const HANDLERS = {
-  "turn-start": (view, event, { blocks, key, mixed }) => {
-    if (mixed) return;
+  "turn-start": (view, event, { blocks, key }) => {
     const step = `${key}#${event.step}`;
     if (view.seen.has(step)) {
       dropStep(blocks, step);
@@ -129,8 +82,7 @@ const HANDLERS = {
   },
   "text-delta": (view, event, scope) => append(scope, "text", event),
   "reasoning-delta": (view, event, scope) => append(scope, "reasoning", event),
-  "tool-call-delta": (view, event, { blocks, key, mixed }) => {
-    if (mixed) return;
+  "tool-call-delta": (view, event, { blocks, key }) => {
     const last = blocks.findLast((block) => block.draft && block.callId === event.tool_call_id);
     if (last) last.text += event.args_delta;
     else blocks.push({ kind: "draft-call", callId: event.tool_call_id, name: event.tool_name, text: event.args_delta, key: `${key}#${event.step}`, draft: true });
@@ -167,12 +119,7 @@ const HANDLERS = {
     Object.assign(call, { status: "running", args: event.args ?? call.args, pending: null });
   },
   "tool-execution-end": (view, event, { blocks }) => {
-    const call = callIn(view, blocks, event.tool_call_id, event.tool_name, event.args);
-    settle(call, event);
-    // A sub-agent in the background has begun: its call is settled with the id of its run.
-    if (typeof event.result?.started !== "string") return;
-    call.background = true;
-    view.runs.set(event.result.started, call);
+    settle(callIn(view, blocks, event.tool_call_id, event.tool_name, event.args), event);
   },
   "tool-call-suspended": (view, event, { blocks }) => {
     const call = callIn(view, blocks, event.tool_call_id, event.tool_name, event.args);

@@ -5,30 +5,9 @@ import { S } from "./strings.js";
 /** Of the drawn width, at most, is one wait. */
 const WAIT_SHARE = 0.12;
 
-/** The model's requests that are open, oldest first, by the agent's path. Events do not say which of several calls of one
- *  sub-agent they are of: one more request than there are calls at work is the repetition of the oldest. */
-function requestsOf(spans) {
-  const open = new Map(), working = new Map();
-  const listOf = (map, path) => map.get(path) || map.set(path, []).get(path);
-  const end = (path, at, more = {}) => {
-    const span = listOf(open, path).shift();
-    if (span) spans.push({ ...span, to: at, ...more });
-  };
-  return {
-    start: (path, at, span) => {
-      if (listOf(open, path).length >= Math.max(1, listOf(working, path).length)) end(path, at, { retried: true });
-      listOf(open, path).push({ ...span, from: at });
-    },
-    end,
-    enter: (path, callId) => { if (!listOf(working, path).includes(callId)) listOf(working, path).push(callId); },
-    leave: (path, callId) => { working.set(path, listOf(working, path).filter((each) => each !== callId)); },
-    endAll: (at, more) => { for (const path of open.keys()) while (listOf(open, path).length) end(path, at, more); },
-  };
-}
-
 /** Spans of a run: model, tools, waits, fallbacks and hooks' decisions, with their beginnings and ends in milliseconds. */
 export function spansOf(events) {
-  const spans = [], open = new Map(), requests = requestsOf(spans);
+  const spans = [], open = new Map();
   let at = 0;
   const start = (key, span) => { open.set(key, { ...span, from: at }); };
   const end = (key, more = {}) => {
@@ -38,28 +17,24 @@ export function spansOf(events) {
     spans.push({ ...span, to: at, ...more });
   };
   const endAll = (more) => {
-    requests.endAll(at, more);
     for (const key of [...open.keys()]) end(key, more);
   };
   const mark = (kind, name) => spans.push({ kind, name, from: at, to: at });
   for (const event of events) {
     at = Date.parse(event.at);
     const path = (event.agent_path || []).slice(1).join(" › ");
-    const below = [path, event.tool_name].filter(Boolean).join(" › ");
+    const request = `model ${event.parent_tool_call_id || ""}`;
     switch (event.type) {
-      case "turn-start": requests.start(path, at, { kind: "model", name: path || S.timeline.model, step: event.step }); break;
+      case "turn-start":
+        end(request, { retried: true });
+        start(request, { kind: "model", name: path || S.timeline.model, step: event.step });
+        break;
       case "message":
-        if (event.message.role === "assistant") requests.end(path, at, { model: event.model, usage: event.usage });
+        if (event.message.role === "assistant") end(request, { model: event.model, usage: event.usage });
         break;
       case "model-fallback": mark("mark", S.chat.fallback(event.from, event.to)); break;
-      case "tool-execution-start":
-        requests.enter(below, event.tool_call_id);
-        start(`tool ${event.tool_call_id}`, { kind: "tool", name: event.tool_name });
-        break;
-      case "tool-execution-end":
-        if (event.result?.started === undefined) requests.leave(below, event.tool_call_id);
-        end(`tool ${event.tool_call_id}`, { failed: event.is_error });
-        break;
+      case "tool-execution-start": start(`tool ${event.tool_call_id}`, { kind: "tool", name: event.tool_name }); break;
+      case "tool-execution-end": end(`tool ${event.tool_call_id}`, { failed: event.is_error }); break;
       case "tool-call-suspended": start(`wait ${event.tool_call_id}`, { kind: "wait", name: event.tool_name }); break;
       case "tool-call-decided": end(`wait ${event.tool_call_id}`, { decision: event.decision }); break;
       case "hook-decision": mark("hook", `${event.tool_name}: ${S.call.hook(event)}`); break;

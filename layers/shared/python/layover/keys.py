@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 META = "META"
 INPUT = "INPUT"
@@ -165,6 +165,12 @@ def path_of(key: str) -> str:
     """Path of a step's or a call's key: "" for the run's own, else the sub-agent's."""
     call, slash, _ = key.rpartition("/")
     return call + slash
+
+
+def parent_call_of(key: str) -> str | None:
+    """Id of the call that the sub-agent of this key, or path, works in; None for the run's own."""
+    path = path_of(key)
+    return unquote(path.removesuffix("/").rpartition("#CALL#")[2]) if path else None
 
 
 def event_key(seq: int) -> str:

@@ -27,6 +27,7 @@ from layover.errors import (
     RetryableError,
     TooLarge,
 )
+from layover.keys import parent_call_of
 from layover.ports import Runtime, StaleVotes
 from layover.runs.read import snapshot_of
 from layover.runs.views import run_view
@@ -254,6 +255,7 @@ async def _record(
             vote_event = ToolCallApproval(
                 at=decision.at,
                 agent_path=call.agent_path,
+                parent_tool_call_id=parent_call_of(call.key),
                 tool_call_id=call.tool_call_id,
                 by=decision.decided_by,
             )

@@ -122,7 +122,7 @@ async def _settle(
     step = _step_of(state, call)
     stopping = Stopping(log, runtime.aborts)
     calls = Calls(
-        NestedLog(log, state.agent_path),
+        NestedLog(log, state.agent_path, state.path),
         state,
         agent,
         runtime.clock,

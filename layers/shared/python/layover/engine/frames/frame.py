@@ -168,7 +168,7 @@ class Frame:
         turn_input = await with_run_tools(agent, state, turn_input)
         frame = Frame(
             self._invocation,
-            NestedLog(self._invocation.log, state.agent_path),
+            NestedLog(self._invocation.log, state.agent_path, state.path),
             state,
             agent,
             turn_input,

@@ -2,7 +2,9 @@
 
 from collections.abc import Sequence
 from datetime import timedelta
+from typing import Any
 
+from layover.keys import parent_call_of
 from layover.ports import CancelRequest, Ended, RunLog
 from layover.values.runs.event import Event
 from layover.values.runs.run import CallRecord, Outcome, RunSnapshot, StepRecord
@@ -10,11 +12,15 @@ from layover.values.thread import ThreadHead
 
 
 class NestedLog:
-    """`ports.RunLog` with `agent_path` on each event. Keys locate a sub-agent's facts."""
+    """`ports.RunLog` that writes on each event which sub-agent's it is, and in which call. `path` begins its
+    keys; empty: the run's own."""
 
-    def __init__(self, log: RunLog, agent_path: tuple[str, ...]) -> None:
+    def __init__(self, log: RunLog, agent_path: tuple[str, ...], path: str) -> None:
         self._log = log
-        self._agent_path = agent_path
+        self._place: dict[str, Any] = {
+            "agent_path": agent_path,
+            "parent_tool_call_id": parent_call_of(path),
+        }
 
     @property
     def snapshot(self) -> RunSnapshot:
@@ -99,9 +105,6 @@ class NestedLog:
         return await self._log.end(outcome, *events, head=head, retention=retention)
 
     def _signed(self, events: Sequence[Event]) -> list[Event]:
-        return [with_path(event, self._agent_path) for event in events]
-
-
-def with_path(event: Event, agent_path: tuple[str, ...]) -> Event:
-    """Return the event with the agent's path. Events of the run's own agent have none."""
-    return event.model_copy(update={"agent_path": agent_path}) if agent_path else event
+        if not self._place["agent_path"]:
+            return list(events)
+        return [event.model_copy(update=self._place) for event in events]

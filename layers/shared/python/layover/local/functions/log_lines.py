@@ -59,8 +59,8 @@ class LogWatch:
 
 
 def format_entry(function: str, line: bytes) -> str | None:
-    """Return the lines for the terminal; None if the line is no warning of ours. A warning about an agent names
-    neither the function nor a run: it holds for all."""
+    """Return the lines for the terminal; None if the line is no warning of ours. A warning about an agent
+    names neither the function nor a run: it holds for all."""
     try:
         entry: Any = json.loads(line)
     except ValueError:

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import ConfigDict, Field, TypeAdapter
 
+from layover.keys import parent_call_of
 from layover.values.base import Json, Time, Value
 from layover.values.message import Message
 from layover.values.runs.hooked import Verdict
@@ -32,6 +33,11 @@ class BaseEvent(Value):
         default=(),
         exclude_if=lambda path: not path,
         description="Of a sub-agent's event: the names from the run's agent down to it.",
+    )
+    parent_tool_call_id: str | None = Field(
+        default=None,
+        exclude_if=lambda value: value is None,
+        description="Of a sub-agent's event: the call that it works in.",
     )
 
 
@@ -113,7 +119,7 @@ class MessageEvent(BaseEvent):
     usage: Usage | None = Field(
         default=None,
         exclude_if=lambda value: value is None,
-        description="Of a model's reply: the usage of its request, estimated where the provider reports none.",
+        description="Of a model's reply: the usage of its request, or an estimate of it.",
     )
 
 
@@ -141,6 +147,7 @@ class ToolExecutionEnd(BaseEvent):
         return cls(
             at=at,
             agent_path=call.agent_path,
+            parent_tool_call_id=parent_call_of(call.key),
             tool_call_id=call.tool_call_id,
             tool_name=call.tool_name,
             result=call.result,
@@ -180,6 +187,7 @@ class ToolCallDecided(BaseEvent):
         return cls(
             at=decision.at,
             agent_path=call.agent_path,
+            parent_tool_call_id=parent_call_of(call.key),
             tool_call_id=call.tool_call_id,
             decision=decision.kind,
             decided_by=decision.decided_by,
