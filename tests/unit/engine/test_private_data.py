@@ -263,9 +263,6 @@ async def test_a_hook_changes_an_embedded_text_once() -> None:
     class Masks(Hook):
         everywhere = True
 
-        def before_model(self, ctx: HookContext, request: ModelRequest) -> None:
-            """Nothing."""
-
         def before_embedding(self, text: str) -> str:
             return f"masked {text}"
 

@@ -207,7 +207,8 @@ def hooks_of(what: str, value: Any) -> tuple[Any, ...]:
         raise checks.fail(f"{what}hooks", "a list of hooks", value)
     hooks = tuple(value)
     for hook in hooks:
-        if isinstance(hook, type) or not any(defines(hook, point) for point in POINTS):
-            expected = f"an object with one of {', '.join(POINTS)}"
+        points = (*POINTS, "before_embedding") if is_everywhere(hook) else POINTS
+        if isinstance(hook, type) or not any(defines(hook, point) for point in points):
+            expected = f"an object with one of {', '.join(points)}"
             raise checks.fail(f"{what}a hook", expected, hook)
     return hooks
