@@ -8,7 +8,9 @@ from typing import Any
 
 Json = dict[str, Any]
 
+_ALWAYS = {"ToolCallSuspended": {"agent_path"}}
 _SOMETIMES = {
+    "MessageEvent": {"model", "usage"},
     "Run": {"truncated"},
     "ToolResultPart": {"decision"},
     "Pending": {"approval"},
@@ -73,8 +75,9 @@ def _discriminators(properties: Json) -> set[str]:
 
 def _always_present(name: str, properties: Json) -> set[str]:
     # Events of a run's own have none; a waiting call always has one.
-    if {"seq", "agent_path"} <= properties.keys() and name != "ToolCallSuspended":
-        properties = {n: p for n, p in properties.items() if n != "agent_path"}
+    if {"seq", "agent_path"} <= properties.keys():
+        absent = {"parent_tool_call_id"} | ({"agent_path"} - _ALWAYS.get(name, set()))
+        properties = {n: p for n, p in properties.items() if n not in absent}
     return properties.keys() - _SOMETIMES.get(name, set())
 
 
