@@ -3,39 +3,28 @@
 A field with a default may be absent from a request and is always present in an answer: a generated
 client would make the one required and the other optional. So no schema has defaults."""
 
+from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
 
+from layover.values.base import Value
+
 Json = dict[str, Any]
 
-_ALWAYS = {"ToolCallSuspended": {"agent_path"}}
-_SOMETIMES = {
-    "MessageEvent": {"model", "usage"},
-    "Run": {"truncated"},
-    "ToolResultPart": {"decision"},
-    "Pending": {"approval"},
-    "OpenApproval": {"approval"},
-    "ApproverItem": {"approval"},
-    "ToolCallSuspended": {"approval"},
-    "Vote": {"on_behalf_of", "args", "reason"},
-    "DecisionNote": {"given"},
-}
-"""Fields of answers that are not always there, by their schemas."""
 _ID: Json = {"minLength": 1, "pattern": "^[^/]+$"}
 
 
 def correct(spec: Json) -> None:
     """Correct parameters, bodies and schemas. Problems are added as they are, and need no correction."""
     schemas = spec["components"]["schemas"]
-    requests, answers = set[str](), set[str]()
+    requests, absent = set[str](), _fields_that_may_be_absent()
     for operation in _operations(spec):
         _correct_request(operation)
         requests |= _reachable(operation.get("requestBody"), schemas)
-        answers |= _reachable(operation["responses"], schemas)
     for name, schema in schemas.items():
         properties = schema.get("properties", {})
         present = (
-            _discriminators(properties) if name in requests else _always_present(name, properties)
+            _discriminators(properties) if name in requests else properties.keys() - absent[name]
         )
         required_names = [p for p in properties if p in {*schema.get("required", ()), *present}]
         if required_names:
@@ -73,12 +62,14 @@ def _discriminators(properties: Json) -> set[str]:
     return {name for name, schema in properties.items() if "const" in schema}
 
 
-def _always_present(name: str, properties: Json) -> set[str]:
-    # Events of a run's own have none; a waiting call always has one.
-    if {"seq", "agent_path"} <= properties.keys():
-        absent = {"parent_tool_call_id"} | ({"agent_path"} - _ALWAYS.get(name, set()))
-        properties = {n: p for n, p in properties.items() if n not in absent}
-    return properties.keys() - _SOMETIMES.get(name, set())
+def _fields_that_may_be_absent() -> defaultdict[str, set[str]]:
+    """Return the fields that are not in each answer, by the name of their schema: its model's."""
+    fields = defaultdict[str, set[str]](set)
+    models = [Value]
+    for model in models:
+        models += model.__subclasses__()
+        fields[model.__name__] |= {n for n, f in model.model_fields.items() if f.exclude_if}
+    return fields
 
 
 def _reachable(value: Any, schemas: Json, visited: frozenset[str] = frozenset()) -> set[str]:

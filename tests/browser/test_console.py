@@ -245,6 +245,7 @@ def test_timeline_says_where_the_time_went(enter: Enter, brain: Brain) -> None:
         ann.sees(text)
     facts = ann.page.locator(".spans li", has_text="Model, Step 1").locator(".small")
     assert re.fullmatch(r"[\d.]+ m?s · [\d,]+ tokens", facts.inner_text())
+    assert facts.get_attribute("title") == "fake-1"
     ann.picture("timeline")
 
 

@@ -23,9 +23,9 @@ def test_a_warning_is_shown_with_where_it_came_from_and_nothing_else_of_it() -> 
         where=["a.py:3 pay"],
         exception="KeyError: 'secret'",
     )
-    assert format_entry("turn", told) == (
-        "warning turn: tool pay failed with KeyError run_id=run_1\n    a.py:3 pay"
-    )
+    entry = format_entry("turn", told)
+    assert entry is not None
+    assert entry.text == "warning turn: tool pay failed with KeyError run_id=run_1\n    a.py:3 pay"
 
 
 def test_each_line_is_shown_once_and_whole_from_where_the_log_was(tmp_path: Path) -> None:

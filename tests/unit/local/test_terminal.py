@@ -199,7 +199,9 @@ def test_a_tool_error_is_shown_with_the_lines_of_its_source(tmp_path: Path) -> N
     file = tmp_path / "tools.py"
     file.write_text("def pay():\n    raise KeyError('x')\n")
     entry = {"level": "WARNING", "message": "tool pay failed", "where": [f"{file}:2 pay"]}
-    assert format_entry("turn", json.dumps(entry).encode()) == (
+    shown = format_entry("turn", json.dumps(entry).encode())
+    assert shown is not None
+    assert shown.text == (
         f"warning turn: tool pay failed\n    {file}:2 pay\n        raise KeyError('x')"
     )
 

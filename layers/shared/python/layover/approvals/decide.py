@@ -27,7 +27,6 @@ from layover.errors import (
     RetryableError,
     TooLarge,
 )
-from layover.keys import parent_call_of
 from layover.ports import Runtime, StaleVotes
 from layover.runs.read import snapshot_of
 from layover.runs.views import run_view
@@ -252,13 +251,7 @@ async def _record(
     if needs_quorum(actor, call, decision):
         votes = votes_with(call, decision)
         if not is_enough(call, votes):
-            vote_event = ToolCallApproval(
-                at=decision.at,
-                agent_path=call.agent_path,
-                parent_tool_call_id=parent_call_of(call.key),
-                tool_call_id=call.tool_call_id,
-                by=decision.decided_by,
-            )
+            vote_event = ToolCallApproval.of(call, decision)
             return await journal.vote(run, call, votes, decision, vote_event)
     event = ToolCallDecided.of(call, decision)
     outcome = await journal.decide(run, call, decision, event, votes=votes)

@@ -12,7 +12,7 @@ from layover.declare.approval import APPROVAL_SCHEMA
 from layover.declare.limits import Limits
 from layover.engine.state import RunState
 from layover.errors import RunFailed
-from layover.keys import call_key, parent_call_of
+from layover.keys import call_key
 from layover.ports import Clock, RunLog
 from layover.values.runs.event import ToolCallSuspended
 from layover.values.runs.run import (
@@ -122,7 +122,6 @@ class Budget:
             resume_schema=suspension.resume_schema,
             attempt=1,
             agent_path=self._state.agent_path or (self._agent.name,),
-            parent_tool_call_id=parent_call_of(call.key),
             requested_at=now,
         )
         await self._log.suspend_calls([call], event)

@@ -168,14 +168,7 @@ def _closed_events(
         if call.tool_name == BUDGET_TOOL:
             continue
         message = messages[call.tool_call_id]
-        end = ToolExecutionEnd.of(call, now)
-        message_event = MessageEvent(
-            at=now,
-            message=message,
-            agent_path=end.agent_path,
-            parent_tool_call_id=end.parent_tool_call_id,
-        )
-        events += [end, message_event]
+        events += [ToolExecutionEnd.of(call, now), MessageEvent.of(call, message, now)]
     return events
 
 

@@ -6,7 +6,6 @@ from layover.context.transcript import tool_message
 from layover.declare.agent import Agent
 from layover.engine.hooks.around_tools import hook_events
 from layover.engine.state import RunState
-from layover.keys import parent_call_of
 from layover.ports import Clock
 from layover.values.base import Json
 from layover.values.runs.event import (
@@ -43,10 +42,10 @@ class CallEvents:
         events: list[Event] = [
             *hook_events(before, now),
             ToolExecutionEnd.of(call, now),
-            MessageEvent(at=now, message=message),
+            MessageEvent.of(call, message, now),
         ]
         if call.custom is not None:
-            events.append(MessageEvent(at=now, message=call.custom))
+            events.append(MessageEvent.of(call, call.custom, now))
         return events
 
     def suspended(self, calls: Sequence[CallRecord]) -> list[Event]:
@@ -67,7 +66,6 @@ class CallEvents:
             resume_schema=call.suspension.resume_schema,
             attempt=call.attempt + 1,
             agent_path=call.agent_path or (self._agent.name,),
-            parent_tool_call_id=parent_call_of(call.key),
             requested_at=call.suspension.requested_at,
             expires_at=call.suspension.expires_at,
             approval=call.approval,

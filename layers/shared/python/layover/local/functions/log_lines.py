@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from layover.values.text import drop_controls
 
@@ -15,7 +15,6 @@ POLL_INTERVAL = timedelta(milliseconds=250)
 _MAX_BYTES = 1_000_000
 """Bytes read at one look; the rest of a long log comes at the next."""
 _LEVELS = frozenset({"WARNING", "ERROR", "CRITICAL"})
-_OF_AN_AGENT = "warning: agent "
 _FIELDS = ("error", "says", "cause", "run_id", "request_id")
 
 
@@ -37,13 +36,13 @@ class LogWatch:
         """Print the lines logged since the last look."""
         for log in self._read:
             for line in self._new(log):
-                text = format_entry(log.stem, line)
-                if text is None or text in self._about_agents:
+                entry = format_entry(log.stem, line)
+                if entry is None or entry.text in self._about_agents:
                     continue
-                if text.startswith(_OF_AN_AGENT):
+                if entry.is_about_agent:
                     # Each process of each function finds it out.
-                    self._about_agents.add(text)
-                self._say(text)
+                    self._about_agents.add(entry.text)
+                self._say(entry.text)
 
     def _new(self, log: Path) -> list[bytes]:
         try:
@@ -58,9 +57,16 @@ class LogWatch:
         return data[:whole].splitlines()
 
 
-def format_entry(function: str, line: bytes) -> str | None:
-    """Return the lines for the terminal; None if the line is no warning of ours. A warning about an agent
-    names neither the function nor a run: it holds for all."""
+class LogEntry(NamedTuple):
+    """A warning as the terminal shows it."""
+
+    text: str
+    is_about_agent: bool
+    """Such a text names neither the function nor a run: it holds for all."""
+
+
+def format_entry(function: str, line: bytes) -> LogEntry | None:
+    """Return the terminal's text of a logged line; None if the line is no warning of ours."""
     try:
         entry: Any = json.loads(line)
     except ValueError:
@@ -68,13 +74,15 @@ def format_entry(function: str, line: bytes) -> str | None:
     if not isinstance(entry, dict) or entry.get("level") not in _LEVELS:
         return None
     if entry.get("agent"):
-        return f"{_OF_AN_AGENT}{entry['agent']}: {entry.get('message')}"
+        text = f"warning: agent {entry['agent']}: {entry.get('message')}"
+        return LogEntry(text, is_about_agent=True)
     fields = [f"{name}={entry[name]}" for name in _FIELDS if entry.get(name)]
     first = (
         f"{entry['level'].lower()} {function}: {entry.get('message')} {' '.join(fields)}".rstrip()
     )
     where = entry.get("where")
-    return "\n".join([first, *map(_frame, where)] if isinstance(where, list) else [first])
+    text = "\n".join([first, *map(_frame, where)] if isinstance(where, list) else [first])
+    return LogEntry(text, is_about_agent=False)
 
 
 def _frame(at: str) -> str:

@@ -41,6 +41,11 @@ class BaseEvent(Value):
     )
 
 
+def _place(call: CallRecord) -> dict[str, Any]:
+    """Return what the events of a call say about where it is."""
+    return {"agent_path": call.agent_path, "parent_tool_call_id": parent_call_of(call.key)}
+
+
 class AgentStart(BaseEvent):
     """The run begins; never repeated."""
 
@@ -122,6 +127,11 @@ class MessageEvent(BaseEvent):
         description="Of a model's reply: the usage of its request, or an estimate of it.",
     )
 
+    @classmethod
+    def of(cls, call: CallRecord, message: Message, at: datetime) -> Self:
+        """Return the event of a message that a settled call gave."""
+        return cls(at=at, **_place(call), message=message)
+
 
 class ToolExecutionStart(BaseEvent):
     """A call begins to run."""
@@ -146,8 +156,7 @@ class ToolExecutionEnd(BaseEvent):
         """Return the end of a settled call."""
         return cls(
             at=at,
-            agent_path=call.agent_path,
-            parent_tool_call_id=parent_call_of(call.key),
+            **_place(call),
             tool_call_id=call.tool_call_id,
             tool_name=call.tool_name,
             result=call.result,
@@ -186,8 +195,7 @@ class ToolCallDecided(BaseEvent):
         """Return the event of a decision about a call."""
         return cls(
             at=decision.at,
-            agent_path=call.agent_path,
-            parent_tool_call_id=parent_call_of(call.key),
+            **_place(call),
             tool_call_id=call.tool_call_id,
             decision=decision.kind,
             decided_by=decision.decided_by,
@@ -203,6 +211,11 @@ class ToolCallApproval(BaseEvent):
     type: Literal["tool-call-approval"] = "tool-call-approval"
     tool_call_id: str
     by: str
+
+    @classmethod
+    def of(cls, call: CallRecord, vote: Decision) -> Self:
+        """Return the event of one person's approval."""
+        return cls(at=vote.at, **_place(call), tool_call_id=call.tool_call_id, by=vote.decided_by)
 
 
 class HookDecided(BaseEvent):
