@@ -55,7 +55,7 @@ from layover.adapters.store.postgres.memory.reembedding import PostgresOwners, P
 from layover.adapters.store.postgres.migrate import PostgresMigrations
 from layover.adapters.store.postgres.threads import PostgresThreads
 from layover.clock import ManualClock, SystemClock
-from layover.declare.driver import Driver
+from layover.declare.agents.driver import Driver
 from layover.ids import RandomIds, SequentialIds
 from layover.inprocess.aborts import AbortsHere
 from layover.inprocess.background_tasks import InThisProcess

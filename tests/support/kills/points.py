@@ -39,7 +39,7 @@ def install() -> None:
     from layover.adapters.models.openai_chat import OpenAIChat
     from layover.adapters.sockets.apigateway import ApiGatewaySockets
     from layover.adapters.store.postgres.database import Database
-    from layover.declare.tool import Tool
+    from layover.declare.tools.tool import Tool
 
     for name in ("get", "query"):
         _wrap(DynamoTable, name, lambda pk, sk, *_: (_hash(pk), _shown(sk)))

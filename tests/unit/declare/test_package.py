@@ -82,6 +82,6 @@ def test_a_name_that_is_not_there_is_an_attribute_error(package: object) -> None
 
 
 def test_the_decorator_is_not_hidden_by_its_module() -> None:
-    import layover.declare.tool
+    import layover.declare.tools.tool
 
-    assert layover.tool is layover.declare.tool.tool
+    assert layover.tool is layover.declare.tools.tool.tool

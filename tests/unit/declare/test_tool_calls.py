@@ -12,10 +12,10 @@ import pytest
 from pydantic import BaseModel, ValidationError
 
 from layover import ConfigurationError, ToolContext, tool
-from layover.declare.approval import APPROVAL_SCHEMA
 from layover.declare.context import SuspendRequest
 from layover.declare.schemas.render import invalid_input, invalid_suspend_payload
-from layover.declare.tool import Tool
+from layover.declare.tools.approval import APPROVAL_SCHEMA
+from layover.declare.tools.tool import Tool
 
 
 class Kind(Enum):

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from typing_extensions import TypedDict
 
 from layover import ToolContext, tool
-from layover.declare.tool import Tool
+from layover.declare.tools.tool import Tool
 
 
 class Color(Enum):

@@ -9,7 +9,6 @@ if TYPE_CHECKING:
     from layover.declare.agent import Agent
     from layover.declare.agents.provider_tools import web_search
     from layover.declare.agents.stream import RunStream
-    from layover.declare.approval import Approval
     from layover.declare.context import RecordedHooks, Retry, RunContext, ToolContext
     from layover.declare.hooks.base import (
         Allow,
@@ -38,7 +37,8 @@ if TYPE_CHECKING:
         WorkingMemory,
     )
     from layover.declare.result import AgentState, Result
-    from layover.declare.tool import Tool, tool, tool_from_schema
+    from layover.declare.tools.approval import Approval
+    from layover.declare.tools.tool import Tool, tool, tool_from_schema
     from layover.errors import (
         ConfigurationError,
         Conflict,
@@ -79,7 +79,7 @@ _HOME = {
     "declare.agent": ("Agent",),
     "declare.agents.stream": ("RunStream",),
     "declare.agents.provider_tools": ("web_search",),
-    "declare.approval": ("Approval",),
+    "declare.tools.approval": ("Approval",),
     "declare.context": ("RecordedHooks", "Retry", "RunContext", "ToolContext"),
     "declare.hooks.base": (
         "Allow",
@@ -112,7 +112,7 @@ _HOME = {
         "WorkingMemory",
     ),
     "declare.result": ("AgentState", "Result"),
-    "declare.tool": ("Tool", "tool", "tool_from_schema"),
+    "declare.tools.tool": ("Tool", "tool", "tool_from_schema"),
     "errors": (
         "ConfigurationError",
         "Conflict",

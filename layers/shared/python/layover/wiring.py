@@ -373,7 +373,7 @@ def in_memory_runtime(
     from layover.adapters.inmemory.journal import in_memory_journal
     from layover.adapters.inmemory.stores.memory import InMemoryMemory
     from layover.adapters.inmemory.stores.threads import InMemoryThreads
-    from layover.declare.delegate import with_handoffs
+    from layover.declare.tools.delegate import with_handoffs
 
     clock = clock or SystemClock()
     blobs, threads, all_agents = MemoryBlobs(clock), InMemoryThreads(), with_handoffs(agents)

@@ -9,7 +9,7 @@ from layover.ports import Runtime
 from layover.values.runs.run import BUDGET_TOOL, CallRecord
 
 if TYPE_CHECKING:
-    from layover.declare.tool import AnyTool
+    from layover.declare.tools.tool import AnyTool
 
 MAX_REASON = 10_000
 """Characters of a decision's reason."""

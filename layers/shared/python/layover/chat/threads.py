@@ -3,7 +3,7 @@ thread of the caller and the agent for good. The agent may have handed the conve
 
 import hashlib
 
-from layover.declare.delegate import with_handoffs
+from layover.declare.tools.delegate import with_handoffs
 from layover.errors import Conflict, NotFound, UnknownAgent
 from layover.ports import Runtime
 from layover.retention.rules import watch_thread

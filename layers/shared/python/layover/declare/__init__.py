@@ -1,12 +1,9 @@
-"""Everything that users of Layover write: agents, tools, memory settings. Loaded when first used.
-
-The decorator is `layover.tool` (`layover.declare.tool` is the module that it lives in)."""
+"""Everything that users of Layover write: agents, tools, memory settings. Loaded when first used."""
 
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from layover.declare.agent import Agent
-    from layover.declare.approval import Approval
     from layover.declare.context import Retry, RunContext, SuspendRequest, ToolContext
     from layover.declare.limits import Limits
     from layover.declare.memory import (
@@ -21,12 +18,13 @@ if TYPE_CHECKING:
     )
     from layover.declare.registry import load_agents
     from layover.declare.result import AgentState, Result
-    from layover.declare.tool import Tool
+    from layover.declare.tools.approval import Approval
+    from layover.declare.tools.tool import Tool
 
 _HOME = {
     "Agent": "agent",
     "AgentState": "result",
-    "Approval": "approval",
+    "Approval": "tools.approval",
     "EpisodicMemory": "memory",
     "Limits": "limits",
     "Memory": "memory",
@@ -39,7 +37,7 @@ _HOME = {
     "SemanticRecall": "memory",
     "SuspendRequest": "context",
     "TokenBuffer": "memory",
-    "Tool": "tool",
+    "Tool": "tools.tool",
     "ToolContext": "context",
     "WorkingMemory": "memory",
     "load_agents": "registry",

@@ -8,7 +8,7 @@ from types import UnionType
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, cast
 
 from layover.declare.agents.driven import Driven
-from layover.declare.agents.generics import Deps, Output
+from layover.declare.agents.driver import Driver
 from layover.declare.agents.options import (
     check_instructions,
     check_tools_function,
@@ -21,13 +21,7 @@ from layover.declare.agents.options import (
 )
 from layover.declare.agents.provider_tools import wire_of
 from layover.declare.context import RunContext
-from layover.declare.delegate import (
-    check_sub_agents,
-    delegate_tool,
-    handoff_tool,
-    sub_agents,
-)
-from layover.declare.driver import Driver
+from layover.declare.generics import Deps, Output
 from layover.declare.hooks.base import hooks_of
 from layover.declare.hooks.raw_texts import warn_of_embedded, warn_of_handoffs
 from layover.declare.limits import Limits
@@ -35,7 +29,13 @@ from layover.declare.memory import Memory
 from layover.declare.override import Override
 from layover.declare.schemas import checks
 from layover.declare.schemas.output import OutputType
-from layover.declare.tool import AnyTool, Tool
+from layover.declare.tools.delegate import (
+    check_sub_agents,
+    delegate_tool,
+    handoff_tool,
+    sub_agents,
+)
+from layover.declare.tools.tool import AnyTool, Tool
 from layover.errors import DefinitionError
 from layover.values.deployment.settings import Settings
 from layover.values.prompt import Api, OutputSpec, ProviderTool

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any, Generic, Protocol, Self, TypeVar, cast
 
-from layover.declare.agents.generics import Deps, Resumed
+from layover.declare.generics import Deps, Resumed
 from layover.declare.schemas.render import jsonable
 from layover.errors import ConfigurationError
 from layover.values.message import FilePart

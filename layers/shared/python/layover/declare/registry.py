@@ -3,7 +3,7 @@
 import importlib
 
 from layover.declare.agent import Agent
-from layover.declare.delegate import with_handoffs
+from layover.declare.tools.delegate import with_handoffs
 from layover.errors import AgentsNotLoaded
 
 

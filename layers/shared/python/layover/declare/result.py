@@ -5,7 +5,7 @@ from typing import Any, Generic, Literal
 
 from pydantic import Field
 
-from layover.declare.agents.generics import Output
+from layover.declare.generics import Output
 from layover.values.base import Value
 from layover.values.message import InputPart, Message
 from layover.values.runs.run import ErrorInfo, FinishReason, Status

@@ -8,8 +8,8 @@ from itertools import count
 from typing import Any
 
 from layover.declare.agent import Agent
-from layover.declare.approval import APPROVAL_SCHEMA
 from layover.declare.limits import Limits
+from layover.declare.tools.approval import APPROVAL_SCHEMA
 from layover.engine.state import RunState
 from layover.errors import RunFailed
 from layover.keys import call_key

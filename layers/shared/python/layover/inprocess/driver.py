@@ -15,9 +15,9 @@ from layover.approvals.token_answer import DECIDED
 from layover.approvals.waiting import is_expired, waiting_call
 from layover.declare.agent import Agent
 from layover.declare.agents.stream import RunStream
-from layover.declare.delegate import with_handoffs
 from layover.declare.memory import NodeMemory
 from layover.declare.result import AgentState, Input, Result
+from layover.declare.tools.delegate import with_handoffs
 from layover.errors import (
     ConfigurationError,
     DecisionAlreadyMade,
@@ -60,7 +60,7 @@ class _Unknown(DecisionError, NotFound):
 
 
 class InProcess:
-    """`declare.driver.Driver`: drives the runs of one agent in this process."""
+    """`declare.agents.driver.Driver`: drives the runs of one agent in this process."""
 
     def __init__(self, runtime: Runtime, agent: Agent, bell: asyncio.Event) -> None:
         self._followers = Followers(runtime.journal, bell)

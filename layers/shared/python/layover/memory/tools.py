@@ -9,7 +9,7 @@ from pydantic.fields import FieldInfo
 
 from layover.declare.agent import Agent
 from layover.declare.schemas.render import jsonable
-from layover.declare.tool import AnyTool, tool
+from layover.declare.tools.tool import AnyTool, tool
 from layover.errors import NotFound
 from layover.memory.episodic.search import recall_memory_tool
 from layover.memory.profile.notes import working_key

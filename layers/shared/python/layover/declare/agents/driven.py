@@ -6,10 +6,10 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import Any, Generic
 
-from layover.declare.agents.generics import Output
+from layover.declare.agents.driver import Driver
 from layover.declare.agents.options import EVENT_NAMES
 from layover.declare.agents.stream import RunStream
-from layover.declare.driver import Driver
+from layover.declare.generics import Output
 from layover.declare.result import AgentState, Input, Result
 from layover.declare.schemas import checks
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from layover.declare.schemas import checks
-from layover.declare.tool import AnyTool
 from layover.declare.tools.options import takes
+from layover.declare.tools.tool import AnyTool
 from layover.values.runs.model_settings import OVERRIDABLE, Overridable
 from layover.values.runs.run import MAX_WINDOW
 

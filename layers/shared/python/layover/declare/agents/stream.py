@@ -3,7 +3,7 @@
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Generic
 
-from layover.declare.agents.generics import Output
+from layover.declare.generics import Output
 
 if TYPE_CHECKING:
     from layover.declare.result import Result

@@ -6,8 +6,8 @@ from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
 
 from pydantic import Field
 
-from layover.declare.agents.generics import Deps
 from layover.declare.context import NodeHistory, RunContext
+from layover.declare.generics import Deps
 from layover.declare.result import Result
 from layover.declare.schemas import checks
 from layover.errors import ConfigurationError

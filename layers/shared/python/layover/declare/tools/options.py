@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from layover.declare.approval import Approval, Predicate
 from layover.declare.schemas import checks
-from layover.declare.schemas.signature import Signature
+from layover.declare.tools.approval import Approval, Predicate
+from layover.declare.tools.signature import Signature
 from layover.errors import DefinitionError
 
 _MAX_WAIT = timedelta(days=365)

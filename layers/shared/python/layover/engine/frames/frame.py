@@ -10,10 +10,10 @@ from pydantic import ValidationError
 
 from layover.context.assembly import model_of
 from layover.declare.agent import Agent
-from layover.declare.delegate import MAX_DEPTH
 from layover.declare.schemas.render import MAX_PROBLEM, describe, jsonable
-from layover.declare.tool import AnyTool
+from layover.declare.tools.delegate import MAX_DEPTH
 from layover.declare.tools.options import Delegate
+from layover.declare.tools.tool import AnyTool
 from layover.engine.attachments import Attachments
 from layover.engine.budget import Budget
 from layover.engine.compaction import Compaction

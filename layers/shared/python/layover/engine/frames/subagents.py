@@ -5,7 +5,7 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from layover.declare.agent import Agent
-from layover.declare.delegate import answer_of
+from layover.declare.tools.delegate import answer_of
 from layover.declare.tools.options import Delegate
 from layover.engine.frames.briefing import make_briefing
 from layover.engine.progress import OutOfTime, Over, Progress, Suspended

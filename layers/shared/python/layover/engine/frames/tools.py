@@ -9,8 +9,8 @@ from dataclasses import replace
 from layover.declare.agent import Agent
 from layover.declare.blocking import call_author
 from layover.declare.context import RunContext
-from layover.declare.delegate import sub_agents
-from layover.declare.tool import AnyTool, Tool
+from layover.declare.tools.delegate import sub_agents
+from layover.declare.tools.tool import AnyTool, Tool
 from layover.engine.dependencies import with_deps
 from layover.engine.frames.instructions import run_context
 from layover.engine.frames.turn_input import TurnInput

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from layover.context.assembly import RenderedMemory
-from layover.declare.tool import AnyTool
+from layover.declare.tools.tool import AnyTool
 from layover.engine.compaction import CompactionState
 from layover.values.message import Message
 from layover.values.runs.model_settings import ModelSettings

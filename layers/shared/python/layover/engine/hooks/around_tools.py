@@ -6,7 +6,6 @@ from datetime import datetime
 from typing import Any
 
 from layover.context.hooked import validate_answer
-from layover.declare.approval import APPROVAL_SCHEMA
 from layover.declare.hooks.base import (
     Allow,
     Answer,
@@ -18,6 +17,7 @@ from layover.declare.hooks.base import (
     name_of,
 )
 from layover.declare.schemas.render import as_text, jsonable
+from layover.declare.tools.approval import APPROVAL_SCHEMA
 from layover.engine.hooks.frame_hooks import FrameHooks, ask_hook
 from layover.engine.tools.execute import Ready, Settled, author_error, declined_result, failed
 from layover.values.base import Json

@@ -4,7 +4,7 @@ are counted from the journal, so every process that goes on with the run counts 
 from collections.abc import Mapping
 from dataclasses import replace
 
-from layover.declare.tool import AnyTool
+from layover.declare.tools.tool import AnyTool
 from layover.engine.state import RunState
 from layover.engine.tools.execute import Ready, Settled, failed
 from layover.values.runs.run import CallRecord

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from layover.declare.agent import Agent
 from layover.declare.context import ToolContext
 from layover.declare.schemas.render import format_error
-from layover.declare.tool import AnyTool
+from layover.declare.tools.tool import AnyTool
 from layover.engine.budget import settle_budget
 from layover.engine.hooks.around_tools import AroundTools, PlannedCall
 from layover.engine.hooks.frame_hooks import FrameHooks

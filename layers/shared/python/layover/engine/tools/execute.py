@@ -12,11 +12,11 @@ from urllib.parse import quote
 from pydantic import ValidationError
 
 from layover import logs
-from layover.declare.approval import APPROVAL_SCHEMA
 from layover.declare.context import Retry, SuspendRequest, ToolContext
 from layover.declare.schemas.render import format_error, invalid_input, invalid_suspend_payload
-from layover.declare.schemas.signature import ToolArgs
-from layover.declare.tool import AnyTool
+from layover.declare.tools.approval import APPROVAL_SCHEMA
+from layover.declare.tools.signature import ToolArgs
+from layover.declare.tools.tool import AnyTool
 from layover.engine.tools.isolation import TimedOut, isolate
 from layover.engine.tools.run_files import RunFiles
 from layover.ports import Clock

@@ -5,7 +5,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 
 from layover.context.transcript import custom_message
-from layover.declare.tool import AnyTool
+from layover.declare.tools.tool import AnyTool
 from layover.engine.state import RunState
 from layover.engine.tools.call_limits import with_retries_counted
 from layover.engine.tools.events import CallEvents

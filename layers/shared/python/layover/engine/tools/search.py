@@ -9,7 +9,7 @@ from typing import Annotated
 from pydantic import Field
 
 from layover.declare.agent import Agent
-from layover.declare.tool import AnyTool, tool
+from layover.declare.tools.tool import AnyTool, tool
 from layover.engine.state import RunState
 from layover.values.prompt import ToolSpec
 from layover.values.runs.run import SEARCH_TOOL, CallState

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from layover.clock import rfc3339
 from layover.declare.memory import EpisodicMemory
-from layover.declare.tool import Tool, tool
+from layover.declare.tools.tool import Tool, tool
 from layover.memory.embedding import embed
 from layover.memory.episodic.function_words import without_function_words
 from layover.memory.semantic import query as recall

@@ -1,50 +1,18 @@
-"""GetItem, and reads and writes of many items without a transaction's promises."""
+"""Reads and writes of many items without a transaction's promises."""
 
 import sqlite3
 from collections.abc import Mapping
 from typing import Any
 
-from layover.local.aws.dynamodb import items
+from layover.local.aws.dynamodb import items, queries
 from layover.local.aws.dynamodb.attributes import read_item, size_of
 from layover.local.aws.dynamodb.errors import ValidationError
-from layover.local.aws.dynamodb.evaluation import Names, project
-from layover.local.aws.dynamodb.parser import parse_projection
-from layover.local.aws.dynamodb.tables import Table, Tables
-from layover.local.aws.dynamodb.writes import Write, consumed_capacity, refuse_legacy
+from layover.local.aws.dynamodb.tables import Tables
+from layover.local.aws.dynamodb.writes import Write
 
 MAX_GETS, MAX_WRITES = 100, 25
 MAX_BYTES = 16 * 1024 * 1024
 """Of all items that one BatchGetItem answers; the rest is left unprocessed."""
-
-
-def get(connection: sqlite3.Connection, table: Table, request: Mapping[str, Any]) -> dict[str, Any]:
-    """`{"Item"}`, or nothing. Raises ValidationError."""
-    refuse_legacy(request)
-    key = items.key_of(table, read_item(request["Key"]), whole=True)
-    names = Names.of(request)
-    paths = projection(names, request)
-    names.refuse_unused()
-    item = items.read(connection, table, key)
-    answer: dict[str, Any] = {}
-    if item is not None:
-        answer["Item"] = item if paths is None else project(item, paths)
-    if request.get("ReturnConsumedCapacity") in ("TOTAL", "INDEXES"):
-        size = 0 if item is None else size_of(item)
-        answer["ConsumedCapacity"] = consumed_capacity(table, read_units(size, request))
-    return answer
-
-
-def read_units(size: int, request: Mapping[str, Any]) -> float:
-    """Return the units of bytes that were read together; half if the read need not be consistent."""
-    return max(1, -(-size // 4096)) * (1.0 if request.get("ConsistentRead") else 0.5)
-
-
-def projection(names: Names, request: Mapping[str, Any]) -> list[tuple[str | int, ...]] | None:
-    """The paths of a ProjectionExpression, None if there is none."""
-    text = request.get("ProjectionExpression")
-    if text is None:
-        return None
-    return [names.path(tree) for tree in names.use(parse_projection(text), "ProjectionExpression")]
 
 
 def get_all(
@@ -68,7 +36,7 @@ def get_all(
             if size >= MAX_BYTES:
                 unprocessed.setdefault(name, {**each, "Keys": []})["Keys"].append(key)
                 continue
-            item = get(connection, table, {**each, "Key": key}).get("Item")
+            item = queries.get(connection, table, {**each, "Key": key}).get("Item")
             if item is not None:
                 size += size_of(item)
                 responses[name].append(item)

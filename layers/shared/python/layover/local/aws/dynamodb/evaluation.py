@@ -19,6 +19,9 @@ from layover.local.aws.dynamodb.parser import Expression, Tree
 
 _SETS = ("SS", "NS", "BS")
 _ELEMENT = {"SS": "S", "NS": "N", "BS": "B"}
+_LEGACY = frozenset({"Expected", "AttributeUpdates", "ConditionalOperator", "KeyConditions"}) | {
+    *("QueryFilter", "ScanFilter", "AttributesToGet")
+}
 _TYPES = frozenset({"S", "N", "B", "BOOL", "NULL", "SS", "NS", "BS", "L", "M"})
 
 
@@ -32,7 +35,10 @@ class Names:
 
     @classmethod
     def of(cls, request: Mapping[str, Any]) -> "Names":
-        """Those of a request."""
+        """Those of a request. Conditions without expressions, of before 2014, are refused: the system sends
+        none."""
+        if legacy := sorted(_LEGACY & request.keys()):
+            raise ValidationError(f"{legacy[0]} is not served on one machine: use an expression")
         values = request.get("ExpressionAttributeValues") or {}
         read = {name: read_value(value) for name, value in values.items()}
         return cls(request.get("ExpressionAttributeNames") or {}, read)

@@ -1,28 +1,41 @@
-"""Query and Scan: items in order, filtered, a page at a time."""
+"""GetItem, and Query and Scan: items in order, filtered, a page at a time."""
 
 import sqlite3
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from layover.local.aws.dynamodb import items
-from layover.local.aws.dynamodb.attributes import Item, Value, read_item
-from layover.local.aws.dynamodb.batches import projection, read_units
+from layover.local.aws.dynamodb.attributes import Item, Value, read_item, size_of
 from layover.local.aws.dynamodb.errors import ValidationError
 from layover.local.aws.dynamodb.evaluation import Names, holds, project
-from layover.local.aws.dynamodb.parser import Tree, parse_condition
+from layover.local.aws.dynamodb.parser import Tree, parse_condition, parse_projection
 from layover.local.aws.dynamodb.tables import Index, Keys, Table, column
-from layover.local.aws.dynamodb.writes import consumed_capacity, refuse_legacy
 
 PAGE_BYTES = 1024 * 1024
 """Of items that one page reads, before they are filtered."""
 _NOT_SUPPORTED = "Query key condition not supported"
 
 
+def get(connection: sqlite3.Connection, table: Table, request: Mapping[str, Any]) -> dict[str, Any]:
+    """`{"Item"}`, or nothing. Raises ValidationError."""
+    key = items.key_of(table, read_item(request["Key"]), whole=True)
+    names = Names.of(request)
+    paths = _projection(names, request)
+    names.refuse_unused()
+    item = items.read(connection, table, key)
+    answer: dict[str, Any] = {}
+    if item is not None:
+        answer["Item"] = item if paths is None else project(item, paths)
+    if request.get("ReturnConsumedCapacity") in ("TOTAL", "INDEXES"):
+        size = 0 if item is None else size_of(item)
+        answer["ConsumedCapacity"] = table.consumed_capacity(_read_units(size, request))
+    return answer
+
+
 def query(
     connection: sqlite3.Connection, table: Table, request: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Items of one partition of the table or of an index. Raises ValidationError."""
-    refuse_legacy(request)
     index = _index(table, request)
     keys = table.keys if index is None else index.keys
     names = Names.of(request)
@@ -44,7 +57,6 @@ def scan(
     connection: sqlite3.Connection, table: Table, request: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Items of the table or of an index, whatever their order."""
-    refuse_legacy(request)
     index = _index(table, request)
     if request.get("Segment"):
         # One segment has everything, the others nothing.
@@ -81,7 +93,7 @@ def _page(
     request: Mapping[str, Any],
     names: Names,
 ) -> dict[str, Any]:
-    condition, paths = _filter(names, request), projection(names, request)
+    condition, paths = _filter(names, request), _projection(names, request)
     names.refuse_unused()
     limit = request.get("Limit")
     if limit is not None and (not isinstance(limit, int) or limit < 1):
@@ -101,7 +113,7 @@ def _page(
     if last is not None:
         answer["LastEvaluatedKey"] = _key(table, index, last)
     if request.get("ReturnConsumedCapacity") in ("TOTAL", "INDEXES"):
-        answer["ConsumedCapacity"] = consumed_capacity(table, read_units(size, request))
+        answer["ConsumedCapacity"] = table.consumed_capacity(_read_units(size, request))
     return answer
 
 
@@ -200,3 +212,16 @@ def _next(prefix: bytes) -> bytes | None:
     """The first key behind all that begin with `prefix`."""
     rest = prefix.rstrip(b"\xff")
     return rest[:-1] + bytes([rest[-1] + 1]) if rest else None
+
+
+def _read_units(size: int, request: Mapping[str, Any]) -> float:
+    """Return the units of bytes that were read together; half if the read need not be consistent."""
+    return max(1, -(-size // 4096)) * (1.0 if request.get("ConsistentRead") else 0.5)
+
+
+def _projection(names: Names, request: Mapping[str, Any]) -> list[tuple[str | int, ...]] | None:
+    """The paths of a ProjectionExpression, None if there is none."""
+    text = request.get("ProjectionExpression")
+    if text is None:
+        return None
+    return [names.path(tree) for tree in names.use(parse_projection(text), "ProjectionExpression")]

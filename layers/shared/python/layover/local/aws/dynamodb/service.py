@@ -90,7 +90,7 @@ class DynamoDB:
     def _get_item(self, request: Document) -> Document:
         with self._storage.reading() as connection:
             table = self._tables.get(connection, request["TableName"])
-            return batches.get(connection, table, request)
+            return queries.get(connection, table, request)
 
     def _write(self, kind: str, request: Document) -> Document:
         with self._storage.transaction() as connection:

@@ -66,6 +66,10 @@ class Table:
         """Its name."""
         return str(self.document["TableName"])
 
+    def consumed_capacity(self, capacity: float) -> dict[str, Any]:
+        """`ConsumedCapacity` of the table alone, without its indexes' part."""
+        return {"TableName": self.name, "CapacityUnits": capacity}
+
     @cached_property
     def keys(self) -> Keys:
         """Of the table itself."""

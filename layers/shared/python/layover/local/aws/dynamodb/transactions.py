@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Mapping
 from typing import Any
 
-from layover.local.aws.dynamodb import batches
+from layover.local.aws.dynamodb import queries
 from layover.local.aws.dynamodb.attributes import Item
 from layover.local.aws.dynamodb.errors import (
     ConditionalCheckFailed,
@@ -15,7 +15,7 @@ from layover.local.aws.dynamodb.errors import (
     ValidationError,
 )
 from layover.local.aws.dynamodb.tables import Tables
-from layover.local.aws.dynamodb.writes import Done, Write, consumed_capacity, units
+from layover.local.aws.dynamodb.writes import Done, Write, units
 
 MAX_ACTIONS = 100
 MAX_BYTES = 4 * 1024 * 1024
@@ -52,7 +52,7 @@ def write(
         capacity[name] = capacity.get(name, 0.0) + units(result, 2)
     by_name = {each.table.name: each.table for each in writes}
     return {
-        "ConsumedCapacity": [consumed_capacity(by_name[n], c) for n, c in capacity.items()]
+        "ConsumedCapacity": [by_name[n].consumed_capacity(c) for n, c in capacity.items()]
     }, results
 
 
@@ -66,7 +66,7 @@ def get(
     responses = []
     for action in actions:
         table = tables.get(connection, action["Get"]["TableName"])
-        response = batches.get(connection, table, action["Get"])
+        response = queries.get(connection, table, action["Get"])
         responses.append(response)
     return {"Responses": responses}
 

@@ -13,9 +13,6 @@ from layover.local.aws.dynamodb.parser import Tree, parse_condition, parse_updat
 from layover.local.aws.dynamodb.tables import Table
 from layover.local.aws.dynamodb.updates import Path, update
 
-_LEGACY = frozenset({"Expected", "AttributeUpdates", "ConditionalOperator", "KeyConditions"}) | {
-    *("QueryFilter", "ScanFilter", "AttributesToGet")
-}
 _RETURNS = {
     "Put": ("NONE", "ALL_OLD"),
     "Delete": ("NONE", "ALL_OLD"),
@@ -49,7 +46,6 @@ class Write:
     @classmethod
     def read(cls, table: Table, kind: str, request: Mapping[str, Any]) -> "Write":
         """Of `Put`, `Update`, `Delete` or `ConditionCheck`. Raises ValidationError."""
-        refuse_legacy(request)
         is_put = kind == "Put"
         item = read_item(request["Item"] if is_put else request["Key"])
         key = items.key_of(table, item, whole=not is_put)
@@ -93,12 +89,6 @@ class Write:
         return old, []
 
 
-def refuse_legacy(request: Mapping[str, Any]) -> None:
-    """Refuse conditions without expressions, of before 2014: the system sends none."""
-    if legacy := sorted(_LEGACY & request.keys()):
-        raise ValidationError(f"{legacy[0]} is not served on one machine: use an expression")
-
-
 def answer_of(write: Write, done: Done, request: Mapping[str, Any]) -> dict[str, Any]:
     """The answer of a write on its own."""
     return_values = request.get("ReturnValues") or "NONE"
@@ -111,7 +101,7 @@ def answer_of(write: Write, done: Done, request: Mapping[str, Any]) -> dict[str,
     if return_values != "NONE" and item:
         answer["Attributes"] = item
     if request.get("ReturnConsumedCapacity") in ("TOTAL", "INDEXES"):
-        answer["ConsumedCapacity"] = consumed_capacity(write.table, units(done))
+        answer["ConsumedCapacity"] = write.table.consumed_capacity(units(done))
     return answer
 
 
@@ -119,8 +109,3 @@ def units(done: Done, times: int = 1) -> float:
     """Write units of the larger of both items; of a transaction `times` is 2."""
     sizes = [size_of(each) for each in (done.old, done.new) if each is not None]
     return float(times * max(1, -(-max(sizes, default=0) // 1024)))
-
-
-def consumed_capacity(table: Table, capacity: float) -> dict[str, Any]:
-    """`ConsumedCapacity` of the table alone, without its indexes' part."""
-    return {"TableName": table.name, "CapacityUnits": capacity}

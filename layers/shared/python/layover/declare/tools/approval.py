@@ -8,7 +8,7 @@ from typing import Any
 from layover.declare.blocking import call_author
 from layover.declare.context import ToolContext
 from layover.declare.schemas import checks
-from layover.declare.schemas.signature import ToolArgs
+from layover.declare.tools.signature import ToolArgs
 from layover.values.runs.decision import ApprovalRule
 
 MAX_GROUPS = 20

@@ -8,9 +8,9 @@ from pydantic import AfterValidator, Field
 
 from layover.declare.result import Result
 from layover.declare.schemas import checks
-from layover.declare.schemas.signature import read
-from layover.declare.tool import AnyTool, Tool
 from layover.declare.tools.options import Delegate, Options
+from layover.declare.tools.signature import read
+from layover.declare.tools.tool import AnyTool, Tool
 from layover.errors import DefinitionError
 from layover.values.runs.run import FinishReason
 

@@ -10,15 +10,15 @@ from pydantic import TypeAdapter
 from pydantic.errors import PydanticUserError
 from typing_extensions import ParamSpec, TypeVar
 
-from layover.declare.approval import Approval, Predicate
 from layover.declare.blocking import call_author
 from layover.declare.context import ToolContext
 from layover.declare.schemas import checks
 from layover.declare.schemas import json_schema as schema
-from layover.declare.schemas.json_schema_signature import json_schema_signature
 from layover.declare.schemas.render import as_text, json_text, jsonable
-from layover.declare.schemas.signature import Signature, ToolArgs, caller_scope, read
+from layover.declare.tools.approval import Approval, Predicate
+from layover.declare.tools.json_schema_signature import json_schema_signature
 from layover.declare.tools.options import Delegate, Options, ToMessage, options_of, takes
+from layover.declare.tools.signature import Signature, ToolArgs, caller_scope, read
 from layover.errors import ConfigurationError, DefinitionError
 from layover.values.prompt import ToolSpec
 from layover.values.runs.decision import ApprovalRule

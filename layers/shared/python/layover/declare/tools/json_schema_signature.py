@@ -10,7 +10,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from layover.declare.schemas.json_schema import Schema, is_object, strict
-from layover.declare.schemas.signature import Signature, ToolArgs, hints_of, is_context
+from layover.declare.tools.signature import Signature, ToolArgs, hints_of, is_context
 from layover.errors import DefinitionError
 
 if TYPE_CHECKING:
