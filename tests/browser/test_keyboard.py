@@ -116,5 +116,5 @@ def test_menu_of_a_phone_takes_the_keyboard_and_gives_it_back(enter: Enter) -> N
     arrives(ann, "button Close the menu")
     go_to(ann, "a Usage")
     press(ann, "Enter")
-    ann.page.get_by_role("heading", name="Usage").wait_for()
+    ann.page.get_by_role("heading", name="Usage", exact=True).wait_for()
     arrives(ann, "main")

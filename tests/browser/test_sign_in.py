@@ -63,7 +63,7 @@ def test_code_is_redeemed_with_its_verifier_and_the_page_is_where_it_was(
     ann.page.goto(f"{ann.url}/#/usage")
     assert ann.findings(axe) == []
     ann.button("Sign in").click()
-    ann.page.get_by_role("heading", name="Usage").wait_for()
+    ann.page.get_by_role("heading", name="Usage", exact=True).wait_for()
     assert provider.places == [f"{system.url}/"]
     assert provider.given == 1
     assert "code=" not in ann.page.url

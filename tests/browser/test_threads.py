@@ -61,7 +61,7 @@ def test_new_thread_does_not_take_the_place_of_a_page_that_was_opened_meanwhile(
     ann.say(brain.plan(say("Hello.")))
     late.begun()
     ann.open("usage")
-    ann.page.get_by_role("heading", name="Usage").wait_for()
+    ann.page.get_by_role("heading", name="Usage", exact=True).wait_for()
     with ann.page.expect_response("**/threads?*"):
         late.end()
     assert ann.thread == "usage"
