@@ -8,7 +8,7 @@ from aws_lambda_powertools.event_handler import Response
 from pydantic import BaseModel, ConfigDict, Field, Strict
 
 from functions.api.call import call_of, new_router
-from functions.api.documented import stream_responses
+from functions.api.documented import also, stream_responses
 from functions.api.streaming import chat_caller, check_place, stream_answer
 from layover.approvals.decide import DecisionRequest, Verdict
 from layover.chat.start import decide_all, file_part, regenerate, say
@@ -77,10 +77,9 @@ def post_chat(agent: str, body: ChatRequest) -> Response[str]:
     description="The answer that is being written, from its beginning; 204 where nothing runs, or where what "
     "runs waits for a person.",
     operation_id="resume_chat",
-    responses={
-        **stream_responses("The UI message stream", 404, 406, 409, 429),
-        204: {"description": "Nothing runs"},
-    },
+    responses=also(
+        stream_responses("The UI message stream", 404, 406, 409, 429), 204, None, "Nothing runs"
+    ),
 )
 def get_chat_stream(agent: str, chat_id: str) -> Response[str]:
     call = chat_caller(call_of(router))

@@ -113,7 +113,10 @@ def get_run(run_id: str, wait: Wait = 0) -> Response[str]:
     "each event is sent when it happens, until the last one; `Last-Event-ID` wins over `after`, and `ticket` "
     "(`POST /socket-tickets` with `run_id`) stands for a token.",
     operation_id="get_events",
-    responses=or_stream(answers(200, EventPage, "Events in order", 404, 406)),
+    responses=also(
+        or_stream(answers(200, EventPage, "Events in order", 404, 406)),
+        *(204, None, "With a ticket: no event follows, and a browser that reconnects stops"),
+    ),
 )
 def get_events(
     run_id: str,

@@ -87,7 +87,10 @@ def test_every_call_is_described_with_what_it_answers(api: Api) -> None:
         good = [c for c in operation["responses"] if c < "400"]
         assert good, call
         for code in good:
-            assert code in ("204", "302", "303") or operation["responses"][code]["content"], call
+            has_body = code not in ("204", "302", "303")
+            assert bool(operation["responses"][code]["content"]) == has_body, (call, code)
+    streams = {call for call, operation in found.items() if "204" in operation["responses"]}
+    assert {("get", "/runs/{run_id}/events"), ("get", "/chat/{agent}/{chat_id}/stream")} <= streams
 
 
 def test_every_error_is_a_problem_document(api: Api) -> None:
