@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -32,22 +33,29 @@ def _rows(postgres: TestPostgres, owner: str, query: str) -> list[tuple[Any, ...
         return connection.execute(query).fetchall()
 
 
-def _usage(step: str, tokens: int, cost: str | None = None) -> StepUsage:
+def _usage(name: str, tokens: int, cost: str | None = None, later: int = 0) -> StepUsage:
     usage = Usage(input_tokens=tokens, cost_usd=None if cost is None else Decimal(cost))
-    return StepUsage(step=step, agent="support", model="m", usage=usage, at=START)
+    at = START + timedelta(seconds=later)
+    return StepUsage(step=name, agent="support", model="m", usage=usage, at=at)
 
 
-async def test_a_step_is_paid_for_once(talk: Conversation, postgres: TestPostgres) -> None:
+async def test_a_run_is_paid_for_once(talk: Conversation, postgres: TestPostgres) -> None:
     question = talk.message("q", None)
-    await talk.save(question, usage=(_usage("STEP#0001", 7, "0.000000123456789"),))
-    await talk.save(question, usage=(_usage("STEP#0001", 9), _usage("STEP#0002", 5)))
+    await talk.save(question, usage=(_usage("a", 7, "0.000000123456789"),))
+    await talk.save(question, usage=(_usage("a", 7, "0.000000123456789"), _usage("b", 5)))
     rows = _rows(
         postgres, talk.owner, "select step, kind, input_tokens, cost_usd from usage order by step"
     )
-    assert rows == [
-        ("STEP#0001", "run", 7, Decimal("0.000000123456789")),
-        ("STEP#0002", "run", 5, None),
-    ]
+    assert rows == [("a", "run", 7, Decimal("0.000000123456789")), ("b", "run", 5, None)]
+
+
+async def test_a_run_that_went_on_is_paid_for_with_what_came_since(
+    talk: Conversation, postgres: TestPostgres
+) -> None:
+    question = talk.message("q", None)
+    for row in (_usage("a", 7), _usage("a", 12, later=1), _usage("a", 7)):
+        await talk.save(question, usage=(row,))
+    assert _rows(postgres, talk.owner, "select input_tokens from usage") == [(12,)]
 
 
 async def test_the_last_tree_of_a_run_is_kept(talk: Conversation, postgres: TestPostgres) -> None:

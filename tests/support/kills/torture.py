@@ -37,8 +37,8 @@ order by created_at, id"""
 NEXT = Scenario("next", (say("my turn"),), "please go on with the next one")
 """The run that follows another one on its thread."""
 _TABLES = "select table_name from information_schema.columns where column_name = 'resource_id'"
-_USED = """select step, input_tokens, output_tokens from usage where run_id = %s and kind = 'run'
-order by step"""
+_USED = """select agent, model, sum(input_tokens), sum(output_tokens) from usage
+where run_id = %s and kind = 'run' group by agent, model order by agent, model"""
 
 
 class Torture(System):

@@ -69,8 +69,8 @@ async def test_the_run_and_its_thread_are_the_other_agents_from_there_on() -> No
     first, second = bench.model.prompts[:2]
     assert (first.system, second.system) == ("front", "billing")
     assert second.messages[0].text == "hello"
-    rows = [row.agent for _, row in bench.threads.usage_rows.values()]
-    assert rows == ["front", "billing", "billing"]
+    rows = [(r.agent, r.usage.total_tokens) for _, r in bench.threads.usage_rows.values()]
+    assert rows == [("front", 15), ("billing", 30)]
 
 
 async def test_the_next_run_of_the_thread_begins_with_the_agent_that_has_it() -> None:

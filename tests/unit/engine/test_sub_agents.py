@@ -273,7 +273,8 @@ async def test_usage_counts_in_the_run_and_is_itemised_at_every_depth() -> None:
     finish = next(e for e in await bench.events(run.id) if e.type == "finish")
     assert finish.usage == run.usage
     rows = [row for _, row in bench.threads.usage_rows.values()]
-    assert sorted(r.agent for r in rows) == ["low", "low", "mid", "mid", "top", "top"]
+    paid = sorted((r.agent, r.usage.total_tokens) for r in rows)
+    assert paid == [("low", 30), ("mid", 30), ("top", 30)]
 
 
 def side_by_side(script: list[Any], concurrency: float = math.inf) -> tuple[Ledger, Bench]:

@@ -1,13 +1,38 @@
 """A user's usage by day, as far as it is stored: a run's once it is over, or yields to compaction."""
 
+import hashlib
+from collections import defaultdict
+from collections.abc import Iterable
 from datetime import date
 
 from layover.ports import Runtime
 from layover.values.cursor import bad_cursor, decode_cursor, encode_cursor
+from layover.values.memory.context import StepUsage
 from layover.values.page import Page
-from layover.values.runs.usage import DayUsage
+from layover.values.runs.run import StepRecord
+from layover.values.runs.usage import DayUsage, Usage
 
 _CURSOR = "usage"
+_NAME_LENGTH = 12
+
+
+def usage_of_steps(steps: Iterable[tuple[str, StepRecord]]) -> tuple[StepUsage, ...]:
+    """Return a run's usage as it is stored, of its steps with the names of their agents: a row for each UTC
+    day, agent and model, however many steps there are."""
+    groups = defaultdict[tuple[str, str, str], list[StepRecord]](list)
+    for agent, step in steps:
+        groups[step.message.created_at.date().isoformat(), agent, step.model].append(step)
+    return tuple(
+        StepUsage(
+            # The same for a longer run: which step is the first of a group may change.
+            step=hashlib.sha256("\n".join((day, agent, model)).encode()).hexdigest()[:_NAME_LENGTH],
+            agent=agent,
+            model=model,
+            usage=Usage.total([step.usage for step in group]),
+            at=max(step.message.created_at for step in group),
+        )
+        for (day, agent, model), group in groups.items()
+    )
 
 
 async def list_usage(

@@ -11,10 +11,11 @@ from layover.engine.progress import Over
 from layover.engine.state import RunState
 from layover.errors import RetryableError
 from layover.keys import path_of
+from layover.metering.usage import usage_of_steps
 from layover.ports import Ended, RunLog, Runtime
 from layover.retention.past_runs import tree_of
 from layover.runs.views import run_view
-from layover.values.memory.context import StepUsage, TurnRecord
+from layover.values.memory.context import TurnRecord
 from layover.values.message import Message, ToolResultPart
 from layover.values.runs.event import (
     AgentEnd,
@@ -220,22 +221,15 @@ def _run_over(state: RunState, outcome: Outcome) -> Run:
 def turn_record(
     state: RunState, head: ThreadHead, response: Sequence[Message], run: Run
 ) -> TurnRecord:
-    """Return the record that goes to the database: messages with their token counts, each step's usage, and
-    the tree of the run."""
+    """Return the record that goes to the database: messages with their token counts, its usage, and the tree
+    of the run."""
     return TurnRecord(
         head=head,
         run=state.meta,
         input=with_token_count(state.meta.input),
         response=tuple(with_token_count(m) for m in response),
-        usage=tuple(
-            StepUsage(
-                step=s.key,
-                agent=s.agent or state.frame_of(s.key).meta.agent,
-                model=s.model,
-                usage=s.usage,
-                at=s.message.created_at,
-            )
-            for s in state.all_steps()
+        usage=usage_of_steps(
+            (s.agent or state.frame_of(s.key).meta.agent, s) for s in state.all_steps()
         ),
         snapshot=tree_of(run),
     )

@@ -89,7 +89,8 @@ class Recalled(Value):
 
 
 class StepUsage(Value):
-    """Usage of one model call; `step` is its journal key, or the task of background work."""
+    """Usage of a run's steps, or of a task of background work. `step` names the row within its run. A row of
+    steps takes the place of the one before it: its run went on. `at`: the time of the newest."""
 
     step: str
     agent: str

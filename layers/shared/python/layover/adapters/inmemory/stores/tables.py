@@ -134,9 +134,12 @@ class Tables:
         return [t for (o, _), t in self._threads.items() if o == owner and not t.head.deleted]
 
     def spend(self, owner: str, run_id: str, usage: Sequence[StepUsage], kind: str) -> None:
-        """Store usage, each row once."""
+        """Store usage, each row once; a row of a run that went on since takes the place of the older one."""
         for row in usage:
-            self.usage_rows.setdefault((owner, run_id, row.step), (kind, row))
+            key = (owner, run_id, row.step)
+            _, stored = self.usage_rows.setdefault(key, (kind, row))
+            if kind == "run" and stored.at < row.at:
+                self.usage_rows[key] = (kind, row)
 
     def set_title(self, owner: str, thread_id: str, title: str) -> None:
         """Name a thread that has no title yet."""

@@ -14,8 +14,8 @@ def insert_usage(
     usage: Sequence[StepUsage],
     kind: Literal["run", "background"] = "run",
 ) -> list[Statement]:
-    """The statement that keeps each row once (none for nothing); nothing happens where the thread is
-    gone."""
+    """The statement that keeps each row once (none for nothing). A row of a run that went on since takes the
+    place of the older one. Nothing happens where the thread is gone."""
     if not usage:
         return []
     rows = dump_usage(run_id, usage, kind)

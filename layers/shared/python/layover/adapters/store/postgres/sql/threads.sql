@@ -267,7 +267,12 @@ select id from threads where deleted_at is null
 -- name: insert_usage
 -- include: usage.sql
 where exists (select from threads t where t.id = %(thread_id)s and t.deleted_at is null)
-on conflict on constraint usage_pkey do nothing
+on conflict on constraint usage_pkey do update
+set (input_tokens, output_tokens, cached_input_tokens, cache_write_input_tokens, reasoning_tokens, cost_usd, at) =
+    (excluded.input_tokens, excluded.output_tokens, excluded.cached_input_tokens, excluded.cache_write_input_tokens,
+     excluded.reasoning_tokens, excluded.cost_usd, excluded.at)
+-- A run that went on since; a late writer takes nothing back.
+where usage.kind = 'run' and usage.at < excluded.at
 
 -- name: upsert_snapshot
 insert into run_snapshots as s (thread_id, run_id, status, created_at, tree)
