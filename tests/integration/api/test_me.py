@@ -78,6 +78,15 @@ def test_all_branches_and_what_is_under_way_are_in_the_document(api: Api) -> Non
     assert said[-1] == "under way"
 
 
+def test_threads_that_are_read_side_by_side_stand_in_their_order(api: Api) -> None:
+    assert [t["id"] for t in api.get("/me/export").json["threads"]] == []
+    made = [talk(api, f"the talk {n}") for n in range(11)]
+    threads = api.get("/me/export").json["threads"]
+    assert [t["id"] for t in threads] == [t["id"] for t in api.get("/threads").json["items"]]
+    said = {t["id"]: texts(t["messages"])[0] for t in threads}
+    assert said == {id: f"the talk {n}" for n, id in enumerate(made)}
+
+
 def test_a_document_that_fits_no_answer_is_elsewhere_for_some_minutes(api: Api) -> None:
     thread_id = talk(api)
     for n in range(7):
