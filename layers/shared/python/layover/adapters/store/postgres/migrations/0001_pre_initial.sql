@@ -1,4 +1,4 @@
--- Everything that outlives a run (DESIGN 3).
+-- Everything that outlives a run (docs/database.md).
 --
 -- Rules that tests/migration hold every table to:
 --   * `resource_id` is in every primary, unique and foreign key. A plain foreign key would let a row be
@@ -54,7 +54,7 @@ create table branches (
     id integer not null,
     path integer[] not null,
     path_depths integer[] not null,
-    -- Where the recent window of the newest turn on this branch begins: it moves in steps (BEHAVIOUR 6.2).
+    -- Where the recent window of the newest turn on this branch begins: it moves in steps (docs/behaviour.md#prompt-window).
     window_depth integer not null default 0,
     constraint branches_pkey primary key (resource_id, thread_id, id),
     constraint branches_thread_fkey foreign key (resource_id, thread_id)
