@@ -47,5 +47,5 @@ def test_each_invocation_publishes_its_own() -> None:
 
 def test_metrics_that_cannot_be_printed_cost_no_answer() -> None:
     closed = "import sys; out = sys.stdout; sys.stdout = open('/dev/full', 'w', buffering=1)\n"
-    lines = printed(f"{closed}wiring.run(work(1)); print('answered', file=out)")
+    lines = printed(f"{closed}wiring.run(work(1)); print('answered', file=out, flush=True)")
     assert "answered" in lines
