@@ -87,6 +87,14 @@ def test_threads_that_are_read_side_by_side_stand_in_their_order(api: Api) -> No
     assert said == {id: f"the talk {n}" for n, id in enumerate(made)}
 
 
+def test_files_that_are_read_side_by_side_are_all_in_the_document(api: Api) -> None:
+    file = {"mime_type": "text/plain", "size": 3}
+    made = [api.post("/files", {"name": f"{n}.txt", **file}).json["id"] for n in range(11)]
+    files = api.get("/me/export").json["files"]
+    assert sorted(f["id"] for f in files) == sorted(made)
+    assert {f["name"] for f in files} == {f"{n}.txt" for n in range(11)}
+
+
 def test_a_document_that_fits_no_answer_is_elsewhere_for_some_minutes(api: Api) -> None:
     thread_id = talk(api)
     for n in range(7):

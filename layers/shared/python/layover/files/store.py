@@ -23,6 +23,8 @@ _JSON = "application/json"
 _MAX_TRIES = 20
 """Attempts to change a file's facts while other writers get ahead."""
 _MAX_PAUSE_S = 0.05
+_MAX_CONCURRENT = 8
+"""Records that a list reads at once."""
 
 
 def result_id(run_id: str, tool_call_id: str) -> str:
@@ -133,10 +135,12 @@ class Files:
             await self._blobs.delete(key)
 
     async def list_all(self) -> AsyncIterator[FileFacts]:
-        """Yield all files of the owner, used or not."""
-        for key in await self._blobs.keys(self._keys.blob("files") + "/"):
-            if key.endswith("/facts.json"):
-                facts = await self.facts(key.split("/")[-2])
+        """Yield all files of the owner, used or not. Some are read at once."""
+        keys = await self._blobs.keys(self._keys.blob("files") + "/")
+        ids = [key.split("/")[-2] for key in keys if key.endswith("/facts.json")]
+        for at in range(0, len(ids), _MAX_CONCURRENT):
+            some = ids[at : at + _MAX_CONCURRENT]
+            for facts in await asyncio.gather(*map(self.facts, some)):
                 if facts is not None:
                     yield facts
 

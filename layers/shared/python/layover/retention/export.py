@@ -204,9 +204,12 @@ def _decisions(snapshot: RunSnapshot) -> Iterator[Mapping[str, Any]]:
 
 async def _files(runtime: Runtime, owner: str) -> AsyncIterator[Mapping[str, Any]]:
     files = Files(runtime.blobs, owner)
-    async for facts in files.list_all():
-        row = facts.model_dump(mode="json", exclude={"going"})
-        yield {**row, "url": await files.download_url(facts, LINK_LIVES)}
+    all_facts = [facts async for facts in files.list_all()]
+    for at in range(0, len(all_facts), _MAX_CONCURRENT):
+        some = all_facts[at : at + _MAX_CONCURRENT]
+        urls = await asyncio.gather(*(files.download_url(facts, LINK_LIVES) for facts in some))
+        for facts, url in zip(some, urls, strict=True):
+            yield {**facts.model_dump(mode="json", exclude={"going"}), "url": url}
 
 
 async def _stored(
