@@ -79,11 +79,9 @@ def _wrap(owner: type, name: str, describe: Describe) -> None:
         what = f"{owner.__name__}.{name}"
         reads = what == "DynamoTable.get"
         point = " ".join(filter(None, [_request, what, about, "" if reads else _state]))
-        k = trace.begin(point)
-        trace.die_if_asked(point, k, "before")
+        trace.begin(point)
         result = await work(self, *args, **more)
-        trace.die_if_asked(point, k, "after")
-        trace.note("<", point, k)
+        trace.end(point)
         if reads and _function() == "sweep":
             _see(about, result)
         return result
@@ -123,10 +121,8 @@ def _wrap_due(table: type) -> None:
         _state = ""
         for owner in sorted({_hash(pk) for pk, _ in found}):
             trace = _Trace(owner)
-            k = trace.begin("DynamoTable.due")
-            trace.die_if_asked("DynamoTable.due", k, "before")
-            trace.die_if_asked("DynamoTable.due", k, "after")
-            trace.note("<", "DynamoTable.due", k)
+            trace.begin("DynamoTable.due")
+            trace.end("DynamoTable.due")
         return found
 
     table.due = traced  # type: ignore[attr-defined]
@@ -138,37 +134,42 @@ class _Trace:
     def __init__(self, owner: str) -> None:
         self._stem = _folder() / owner
 
-    def begin(self, point: str) -> int:
-        """Note that the point is reached; the how-manieth time in this function it is."""
+    def begin(self, point: str) -> None:
+        """Note that this function reaches the point. Die before it if an order says so."""
+        self._pass(point, "before", ">")
+
+    def end(self, point: str) -> None:
+        """Note that this function is through with the point. Die after it if an order says so."""
+        self._pass(point, "after", "<X")
+
+    def _pass(self, point: str, when: str, marks: str) -> None:
+        """Number the beginnings and the ends apart: a transaction that another process's write refuses
+        begins a second time and ends once."""
+        about = f"\t{_function()}\t{point}\t"
         with self._stem.with_suffix(".trace").open("a+") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             file.seek(0)
-            start = f">\t{_function()}\t{point}\t"
-            k = 1 + sum(line.startswith(start) for line in file)
-            file.write(f"{start}{k}\t{os.getpid()}\t{time.time():.3f}\n")
-        return k
+            k = 1 + sum(line[0] in marks and line[1:].startswith(about) for line in file)
+            dies = self._is_ordered(point, k, when)
+            signs = {"before": ">x" if dies else ">", "after": "X" if dies else "<"}[when]
+            for mark in signs:
+                file.write(f"{mark}{about}{k}\t{os.getpid()}\t{time.time():.3f}\n")
+        if dies:
+            _die()
 
-    def note(self, mark: str, point: str, k: int) -> None:
-        """One more line."""
-        line = f"{mark}\t{_function()}\t{point}\t{k}\t{os.getpid()}\t{time.time():.3f}\n"
-        file = os.open(self._stem.with_suffix(".trace"), os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-        os.write(file, line.encode())
-        os.close(file)
-
-    def die_if_asked(self, point: str, k: int, when: str) -> None:
-        """Die here, if one of the file's orders says so."""
+    def _is_ordered(self, point: str, k: int, when: str) -> bool:
+        """Return whether an order of the file has this process die here."""
         try:
             orders = json.loads(self._stem.with_suffix(".kill").read_text())
         except FileNotFoundError:
-            return
-        for order in orders:
-            here = order["function"] == _function() and order["when"] == when
-            if not (here and fnmatchcase(point, order["point"])):
-                continue
-            # Counted here, not by the process that gives the order: that would come late on a busy machine.
-            if 0 <= k - order["k"] < order["times"]:
-                self.note("x" if when == "before" else "X", point, k)
-                _die()
+            return False
+        # Counted here, not by the process that gives the order: that would come late on a busy machine.
+        return any(
+            (order["function"], order["when"]) == (_function(), when)
+            and fnmatchcase(point, order["point"])
+            and 0 <= k - order["k"] < order["times"]
+            for order in orders
+        )
 
 
 def _die() -> NoReturn:

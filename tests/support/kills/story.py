@@ -1,7 +1,8 @@
 """Runs as they are told to go, points at which a process dies, and all that can be seen of a run afterwards.
 
-A *point* is the k-th time that one function does one thing for one owner, before or after it is done
-(`kill_points`). Points are read from what runs without a kill did; nothing is listed by hand."""
+A *point* is the k-th time that one function begins one thing for one owner, or is through with it
+(`points`): what another process's write refuses begins more often than it ends. Points are read from what
+runs without a kill did; nothing is listed by hand."""
 
 import re
 from collections import Counter
