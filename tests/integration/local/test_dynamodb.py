@@ -194,3 +194,21 @@ def claim(table: Table, name: str, writer: int) -> bool:
     except table.client.exceptions.ConditionalCheckFailedException:
         return False
     return True
+
+
+@pytest.mark.parametrize(
+    ("operation", "request_"),
+    [
+        ("get_item", {"Key": key("a"), "AttributesToGet": ["pk"]}),
+        ("put_item", {"Item": key("a"), "Expected": {"pk": {"Exists": False}}}),
+        ("query", {"KeyConditions": {}}),
+        ("scan", {"ScanFilter": {}}),
+        ("scan", {"ScanFilter": {}, "Segment": 1, "TotalSegments": 2}),
+    ],
+)
+async def test_conditions_without_expressions_are_refused(
+    table: Table, operation: str, request_: Item
+) -> None:
+    send = getattr(table.client, operation)
+    with pytest.raises(ClientError, match="use an expression"):
+        await asyncio.to_thread(send, TableName=TABLE_NAME, **request_)

@@ -12,6 +12,7 @@ import re
 from collections.abc import AsyncIterator
 from datetime import datetime, timedelta
 
+from layover.batches import batched
 from layover.errors import RetryableError
 from layover.ids import derive_id
 from layover.keys import Keys
@@ -138,8 +139,7 @@ class Files:
         """Yield all files of the owner, used or not. Some are read at once."""
         keys = await self._blobs.keys(self._keys.blob("files") + "/")
         ids = [key.split("/")[-2] for key in keys if key.endswith("/facts.json")]
-        for at in range(0, len(ids), _MAX_CONCURRENT):
-            some = ids[at : at + _MAX_CONCURRENT]
+        for some in batched(ids, _MAX_CONCURRENT):
             for facts in await asyncio.gather(*map(self.facts, some)):
                 if facts is not None:
                     yield facts

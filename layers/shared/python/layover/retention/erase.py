@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime
 
+from layover.batches import batched
 from layover.errors import NotFound
 from layover.files.store import Files
 from layover.memory.node.store import erase_nodes
@@ -64,5 +65,5 @@ async def _stop(runtime: Runtime, owner: str, run_ids: Sequence[str]) -> None:
         with suppress(NotFound):
             await cancel(runtime, owner, run_id, holder_has_s=0, asks_hooks=False)
 
-    for at in range(0, len(run_ids), _MAX_CONCURRENT):
-        await asyncio.gather(*(stop(run_id) for run_id in run_ids[at : at + _MAX_CONCURRENT]))
+    for some in batched(run_ids, _MAX_CONCURRENT):
+        await asyncio.gather(*map(stop, some))

@@ -9,6 +9,7 @@ from datetime import timedelta
 from tempfile import SpooledTemporaryFile
 from typing import IO, Any
 
+from layover.batches import batched
 from layover.clock import rfc3339
 from layover.files.store import Files
 from layover.files.uploads import LINK_LIVES
@@ -97,8 +98,7 @@ async def _threads(
     after the other, and an export has the time of one answer."""
     between = ""
     async for heads in _pages_of_heads(runtime, owner):
-        for at in range(0, len(heads), _MAX_CONCURRENT):
-            some = heads[at : at + _MAX_CONCURRENT]
+        for some in batched(heads, _MAX_CONCURRENT):
             with ExitStack() as texts:
                 reads = (_read_thread(runtime, head, texts) for head in some)
                 for text, about_calls in await asyncio.gather(*reads):
@@ -205,8 +205,7 @@ def _decisions(snapshot: RunSnapshot) -> Iterator[Mapping[str, Any]]:
 async def _files(runtime: Runtime, owner: str) -> AsyncIterator[Mapping[str, Any]]:
     files = Files(runtime.blobs, owner)
     all_facts = [facts async for facts in files.list_all()]
-    for at in range(0, len(all_facts), _MAX_CONCURRENT):
-        some = all_facts[at : at + _MAX_CONCURRENT]
+    for some in batched(all_facts, _MAX_CONCURRENT):
         urls = await asyncio.gather(*(files.download_url(facts, LINK_LIVES) for facts in some))
         for facts, url in zip(some, urls, strict=True):
             yield {**facts.model_dump(mode="json", exclude={"going"}), "url": url}

@@ -10,6 +10,7 @@ import logging
 from contextlib import suppress
 from datetime import datetime, timedelta
 
+from layover.batches import batched
 from layover.clock import from_rfc3339, rfc3339
 from layover.errors import RetryableError
 from layover.files.store import Files
@@ -93,8 +94,7 @@ async def _mark(runtime: Runtime, owner: str, until: datetime) -> list[ThreadHea
     while True:
         page = await runtime.journal.threads(owner, _PAGE, cursor)
         heads = [head for head in page.items if head.created_at <= until]
-        for at in range(0, len(heads), BATCH_SIZE):
-            some = heads[at : at + BATCH_SIZE]
+        for some in batched(heads, BATCH_SIZE):
             await asyncio.gather(*(runtime.journal.mark_deleted(owner, h.id) for h in some))
         marked += heads
         cursor = page.next_cursor

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from layover import logs
+from layover.batches import batched
 from layover.errors import NotFound, RetryableError
 from layover.ports import Runtime
 from layover.retention.past_runs import past_run
@@ -99,8 +100,7 @@ async def list_runs(
     page = await runtime.journal.runs(owner, thread_id, limit, start)
     ids = list(page.items)
     views: list[Run] = []
-    for at in range(0, len(ids), _MAX_CONCURRENT_READS):
-        some = ids[at : at + _MAX_CONCURRENT_READS]
+    for some in batched(ids, _MAX_CONCURRENT_READS):
         snapshots = await asyncio.gather(*(runtime.journal.snapshot(owner, i) for i in some))
         for view in (run_view(s) for s in snapshots if s is not None):
             if not takes(view):

@@ -10,6 +10,7 @@ from datetime import timedelta
 from typing import Any
 
 from layover.adapters.journal.items.marks import Marks
+from layover.batches import batched
 from layover.keys import (
     POINTER,
     approver_partition,
@@ -65,8 +66,7 @@ class Inbox:
         while True:
             pages = [self._table.behind(p, after, limit + 1) for p in partitions]
             places = sorted(p for page in await asyncio.gather(*pages) for p in page)[: limit + 1]
-            for at in range(0, len(places), _MAX_CONCURRENT_READS):
-                some = places[at : at + _MAX_CONCURRENT_READS]
+            for some in batched(places, _MAX_CONCURRENT_READS):
                 items = await asyncio.gather(*(self._table.get(pk, sk) for _, pk, sk in some))
                 for (place, _, _), item in zip(some, items, strict=True):
                     if len(matches) == limit:

@@ -57,13 +57,13 @@ def scan(
     connection: sqlite3.Connection, table: Table, request: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Items of the table or of an index, whatever their order."""
-    index = _index(table, request)
+    names, index = Names.of(request), _index(table, request)
     if request.get("Segment"):
         # One segment has everything, the others nothing.
         return {"Items": [], "Count": 0, "ScannedCount": 0}
     start = _start(table, index, request, scan=True)
     rows = items.everything(connection, table, request.get("IndexName"), after=start)
-    return _page(rows, table, index, request, Names.of(request))
+    return _page(rows, table, index, request, names)
 
 
 def _index(table: Table, request: Mapping[str, Any]) -> Index | None:
