@@ -118,7 +118,7 @@ async def test_calls_and_their_results_are_items(server: FakeOpenAI, chat: OpenA
             "type": "function_call",
             "call_id": "c_1",
             "name": "look",
-            "arguments": '{"a": 2, "b": 1}',
+            "arguments": '{"a":2,"b":1}',
         },
         {"type": "function_call_output", "call_id": "c_1", "output": "seen"},
     ]

@@ -5,11 +5,13 @@ The same prompt gives the same bytes every time: providers cache by prefix."""
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Sequence
-from itertools import takewhile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from pydantic_core import PydanticSerializationError, to_json
+
 from layover.adapters.models import opaque
+from layover.values.base import Json
 from layover.values.message import (
     FilePart,
     Message,
@@ -22,6 +24,17 @@ from layover.values.message import (
 from layover.values.prompt import OutputSpec, Prompt, ToolSpec
 
 Body = dict[str, Any]
+
+
+class Answer(NamedTuple):
+    """A tool's result, as the model sees it."""
+
+    text: str
+    is_error: bool
+
+
+Answers = Mapping[str, Answer]
+"""By the id of the call."""
 
 _SAFE_ID = re.compile(r"[a-zA-Z0-9_-]{1,40}")
 """Tool call ids that every provider accepts (OpenAI allows 64 characters, some 40)."""
@@ -100,10 +113,14 @@ def model(prompt: Prompt) -> str:
     return prompt.model.removeprefix("openai/")
 
 
-def encode(request: Body) -> bytes:
+def encode(value: Json) -> bytes:
     """UTF-8 JSON. A lone surrogate, which UTF-8 has no bytes for, becomes a question mark."""
-    text = json.dumps(request, ensure_ascii=False, separators=(",", ":"))
-    return text.encode("utf-8", errors="replace")
+    try:
+        # A step of a long run encodes all of it again: json takes ten times as long.
+        return to_json(value)
+    except PydanticSerializationError:
+        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+        return text.encode("utf-8", errors="replace")
 
 
 def headers(prompt: Prompt) -> dict[str, str]:
@@ -135,7 +152,7 @@ def messages(
     messages = [
         wire
         for at, m in enumerate(sendable)
-        for wire in _message(m, sendable[at + 1 :], opaque.state_of(m, *provider_model))
+        for wire in _message(sendable, at, opaque.state_of(m, *provider_model))
     ]
     for name in left_out & opaque.FIELDS:
         for message in messages:
@@ -148,22 +165,16 @@ def _system(text: str | None) -> list[Body]:
     return [{"role": "system", "content": text}] if text else []
 
 
-def _message(
-    message: Message, later_messages: Sequence[Message], state: ProviderState | None
-) -> Iterator[Body]:
-    if message.role is Role.USER:
-        content = _user_content(message)
-        if content:
-            yield {"role": "user", "content": content}
-    elif message.role is Role.ASSISTANT:
-        yield from _assistant(message, later_messages, state)
+def _message(messages: Sequence[Message], at: int, state: ProviderState | None) -> Iterable[Body]:
+    message = messages[at]
+    if message.role is Role.ASSISTANT:
+        return _assistant(message, answers(messages, at), state)
+    content = _user_content(message) if message.role is Role.USER else None
+    return ({"role": "user", "content": content},) if content else ()
 
 
-def _assistant(
-    message: Message, later_messages: Sequence[Message], state: ProviderState | None
-) -> Iterator[Body]:
+def _assistant(message: Message, answered: Answers, state: ProviderState | None) -> Iterator[Body]:
     """Return an assistant message with the calls that were answered, and right after it their answers."""
-    answered = answers(later_messages)
     calls = [c for c in message.tool_calls if c.tool_call_id in answered]
     if calls:
         tool_calls = [_call(c) | opaque.call_fields(state, c.tool_call_id) for c in calls]
@@ -178,21 +189,17 @@ def _assistant(
         yield {"role": "tool", "tool_call_id": call_id, "content": content}
 
 
-class Answer(NamedTuple):
-    """A tool's result, as the model sees it."""
-
-    text: str
-    is_error: bool
-
-
-def answers(later_messages: Sequence[Message]) -> dict[str, Answer]:
-    """Return the answers in the tool messages that follow directly, by call."""
-    return {
-        part.tool_call_id: Answer(_result_text(message, part), part.is_error)
-        for message in takewhile(lambda m: m.role is Role.TOOL, later_messages)
-        for part in message.content
-        if isinstance(part, ToolResultPart)
-    }
+def answers(messages: Sequence[Message], at: int) -> Answers:
+    """Return the answers in the tool messages right behind the message at this place, by call."""
+    result: dict[str, Answer] = {}
+    for place in range(at + 1, len(messages)):
+        message = messages[place]
+        if message.role is not Role.TOOL:
+            break
+        for part in message.content:
+            if isinstance(part, ToolResultPart):
+                result[part.tool_call_id] = Answer(_result_text(message, part), part.is_error)
+    return result
 
 
 def _result_text(message: Message, part: ToolResultPart) -> str:
@@ -204,20 +211,27 @@ def _result_text(message: Message, part: ToolResultPart) -> str:
 
 
 def _call(call: ToolCallPart) -> Body:
-    function = {"name": safe_name(call.tool_name), "arguments": _arguments(call.args)}
+    function = {"name": safe_name(call.tool_name), "arguments": arguments_text(call.args)}
     return {"id": safe_id(call.tool_call_id), "type": "function", "function": function}
 
 
-def _arguments(args: object) -> str:
-    """Return the arguments sorted: a store may reorder the keys."""
-    return json.dumps(arguments(args), ensure_ascii=False, sort_keys=True)
+def arguments_text(args: Json) -> str:
+    """Return the arguments as the JSON of an object."""
+    return encode(arguments(args)).decode()
 
 
-def arguments(args: object) -> dict[str, Any]:
-    """Return the arguments as a JSON object, as some providers insist."""
+def arguments(args: Json) -> Body:
+    """Return the arguments as a JSON object, as some providers insist; sorted, as a store may reorder the
+    keys."""
     if args is None:
         return {}
-    return args if isinstance(args, dict) else {"invalid_arguments": args}
+    return _sorted(args) if isinstance(args, dict) else {"invalid_arguments": _sorted(args)}
+
+
+def _sorted(value: Json) -> Any:
+    if isinstance(value, dict):
+        return {name: _sorted(value[name]) for name in sorted(value)}
+    return [_sorted(each) for each in value] if isinstance(value, list) else value
 
 
 def _user_content(message: Message) -> str | list[Body]:

@@ -1,8 +1,7 @@
 """Messages as Converse's turns: users and the assistant in alternation, each turn a list of blocks."""
 
-import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 from layover.adapters.models import opaque, wire
@@ -61,7 +60,7 @@ def turns(
             writer.cache()
             points = points - {"history"}
         state = opaque.state_of(message, provider, prompt.model)
-        writer.add(message, sendable[at + 1 :], state)
+        writer.add(message, wire.answers(sendable, at), state)
     turns = writer.whole()
     if "last" in points and ("tools" in points or "text" in turns[-1]["content"][-1]):
         turns[-1]["content"].append(CACHE_POINT)
@@ -77,13 +76,10 @@ class _Turns:
         self._turns: list[Body] = []
         self._names: set[str] = set()
 
-    def add(
-        self, message: Message, later_messages: Sequence[Message], state: ProviderState | None
-    ) -> None:
+    def add(self, message: Message, answers: wire.Answers, state: ProviderState | None) -> None:
         if message.role is Role.USER:
             self._say("user", list(self._user(message)))
         elif message.role is Role.ASSISTANT:
-            answers = wire.answers(later_messages)
             self._say("assistant", self._assistant(message, answers.keys(), state))
             called = [c.tool_call_id for c in message.tool_calls if c.tool_call_id in answers]
             self._say("user", [self._result(i, answers[i]) for i in called])
@@ -117,14 +113,12 @@ class _Turns:
             blocks.append({"text": text})
         for call in message.tool_calls:
             if call.tool_call_id in answered:
-                # A store may reorder the keys.
-                args = json.loads(json.dumps(wire.arguments(call.args), sort_keys=True))
                 blocks.append(
                     {
                         "toolUse": {
                             "toolUseId": wire.safe_id(call.tool_call_id),
                             "name": wire.safe_name(call.tool_name),
-                            "input": args,
+                            "input": wire.arguments(call.args),
                         }
                     }
                 )

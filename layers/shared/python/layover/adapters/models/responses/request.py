@@ -2,7 +2,6 @@
 
 The same prompt gives the same bytes every time: providers cache by prefix."""
 
-import json
 from collections.abc import Iterator, Sequence
 
 from layover.adapters.models import opaque, wire
@@ -102,14 +101,13 @@ def _items(messages: Sequence[Message], provider: str, provider_model: str) -> I
                 yield {"role": "user", "content": content}
         elif message.role is Role.ASSISTANT:
             state = opaque.state_of(message, provider, provider_model)
-            yield from _assistant(message, sendable[at + 1 :], state)
+            yield from _assistant(message, wire.answers(sendable, at), state)
 
 
 def _assistant(
-    message: Message, later_messages: Sequence[Message], state: ProviderState | None
+    message: Message, answered: wire.Answers, state: ProviderState | None
 ) -> Iterator[Body]:
     """The items of an assistant message with the calls that were answered, and after them their answers."""
-    answered = wire.answers(later_messages)
     calls = [c for c in message.tool_calls if c.tool_call_id in answered]
     items: list[Body] = [{"role": "assistant", "content": message.text}] if message.text else []
     for call in calls:
@@ -118,9 +116,7 @@ def _assistant(
                 "type": "function_call",
                 "call_id": wire.safe_id(call.tool_call_id),
                 "name": wire.safe_name(call.tool_name),
-                "arguments": json.dumps(
-                    wire.arguments(call.args), ensure_ascii=False, sort_keys=True
-                ),
+                "arguments": wire.arguments_text(call.args),
             }
         )
     # The API refuses a thought without the item that it led to.
