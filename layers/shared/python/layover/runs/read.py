@@ -23,8 +23,8 @@ from layover.values.runs.views import Run
 
 MAX_WAIT = 25.0
 """Seconds: API Gateway gives up after 30."""
-_FIRST_DELAY = 0.05
-_LAST_DELAY = 0.5
+_FIRST_DELAY, _SLOWING, _MAX_DELAY = 0.027, 1.45, 0.5
+"""Seconds between two looks, and their growth: looks after 27, 66 and 123 ms, ten within 2.1 s."""
 MAX_SEQ = 900_000_000
 _CURSOR = "runs"
 _MAX_CONCURRENT_READS = 4
@@ -195,11 +195,10 @@ async def _until(
     if wait <= 0 or enough(value):
         return value
     async with place_to_wait(runtime, owner) as may_wait:
-        # Looks every 50 ms, slowing to 500 ms.
         end = pace.now() + (min(wait, MAX_WAIT) if may_wait else 0)
         delay = _FIRST_DELAY
         while not enough(value) and (left := end - pace.now()) > 0:
             await pace.sleep(min(delay, left))
-            delay = min(delay * 1.3, _LAST_DELAY)
+            delay = min(delay * _SLOWING, _MAX_DELAY)
             value = await look()
         return value
