@@ -1,7 +1,7 @@
 """Messages as Converse's turns: users and the assistant in alternation, each turn a list of blocks."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from layover.adapters.models import opaque, wire
@@ -60,7 +60,7 @@ def turns(
             writer.cache()
             points = points - {"history"}
         state = opaque.state_of(message, provider, prompt.model)
-        writer.add(message, wire.answers(sendable, at), state)
+        writer.add(sendable, at, state)
     turns = writer.whole()
     if "last" in points and ("tools" in points or "text" in turns[-1]["content"][-1]):
         turns[-1]["content"].append(CACHE_POINT)
@@ -76,10 +76,12 @@ class _Turns:
         self._turns: list[Body] = []
         self._names: set[str] = set()
 
-    def add(self, message: Message, answers: wire.Answers, state: ProviderState | None) -> None:
+    def add(self, messages: Sequence[Message], at: int, state: ProviderState | None) -> None:
+        message = messages[at]
         if message.role is Role.USER:
             self._say("user", list(self._user(message)))
         elif message.role is Role.ASSISTANT:
+            answers = wire.answers(messages, at)
             self._say("assistant", self._assistant(message, answers.keys(), state))
             called = [c.tool_call_id for c in message.tool_calls if c.tool_call_id in answers]
             self._say("user", [self._result(i, answers[i]) for i in called])
