@@ -1,5 +1,7 @@
 """The cost of a model call."""
 
+import subprocess
+import sys
 from decimal import Decimal
 
 import pytest
@@ -64,3 +66,18 @@ def test_prefixes_and_dated_names_find_the_same_price(model: str) -> None:
 @pytest.mark.parametrize("model", ["text-embedding-3-small", "openai/text-embedding-3-small"])
 def test_embedders_have_a_price(model: str) -> None:
     assert cost(model, Usage(input_tokens=1_000_000)) == Decimal("0.02")
+
+
+def test_price_imports_no_http_client_and_others_find_the_package_whole() -> None:
+    code = (
+        "import sys\n"
+        "from layover.adapters.prices import cost\n"
+        "from layover.values.runs.usage import Usage\n"
+        "assert cost('gpt-5-mini', Usage(input_tokens=1))\n"
+        "print('httpx2' in sys.modules)\n"
+        "from genai_prices import UpdatePrices, wait_prices_updated_sync\n"
+        "import genai_prices\n"
+        "print(UpdatePrices.__module__, 'httpx2' in sys.modules, hasattr(genai_prices, 'x'))\n"
+    )
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert told.stdout.split() == ["False", "genai_prices.update_prices", "True", "False"]

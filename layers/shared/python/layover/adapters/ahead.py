@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from importlib import import_module
 
-from layover.adapters.tls import system_trust
+from layover.adapters.http.tls import system_trust
 
 _JOURNAL = (
     "layover.adapters.journal.journal",
@@ -22,8 +22,8 @@ _STORES = (
     "psycopg",
 )
 _STARTS = ("layover.adapters.callbacks.stepfunctions",)
-_MODEL = ("layover.adapters.models.providers", "httpx2")
-_PRICES = ("layover.adapters.prices", "genai_prices.data")
+_MODEL = ("layover.adapters.models.providers", "layover.adapters.http.client")
+_PRICES = ("layover.adapters.prices", "layover.adapters.catalogue")
 
 MODULES: Mapping[str, tuple[str, ...]] = {
     "api": (*_JOURNAL, *_STORES, *_STARTS),

@@ -63,7 +63,7 @@ def _cost(model: str, usage: Usage) -> Decimal | None:
     entry = _find(model)
     if entry is None:
         return None
-    from genai_prices import Usage as Counts
+    from layover.adapters.catalogue import Counts
 
     provider, info = entry
     read = min(usage.cached_input_tokens, usage.input_tokens)
@@ -81,7 +81,7 @@ def _cost(model: str, usage: Usage) -> Decimal | None:
 @lru_cache(MAX_MODELS)
 def _find(model: str) -> "tuple[Provider, ModelInfo] | None":
     """The model in the catalogue, which does not change while a process lives."""
-    from genai_prices.data_snapshot import get_snapshot
+    from layover.adapters.catalogue import get_snapshot
 
     for provider, name in _readings(model):
         try:

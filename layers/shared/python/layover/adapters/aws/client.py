@@ -5,20 +5,22 @@ import json
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
-from urllib.parse import urlsplit
 from zlib import crc32
 
-from layover.adapters.aws.connection import Answer, ConnectionBroken, Target
 from layover.adapters.aws.credentials import CredentialChain
-from layover.adapters.aws.pool import Pools
 from layover.adapters.aws.retries import NoAnswer, RetryRules, ServiceError
 from layover.adapters.aws.signature import Signer
+from layover.adapters.http.connection import Answer, ConnectionBroken
+from layover.adapters.http.pool import PoolLimits, Pools
+from layover.adapters.http.request import encode_request, join_url
 
 ANSWER_TIMEOUT_S = 20.0
 MAX_CONNECTIONS = 16
+CONNECT_TIMEOUT_S = 3.0
+MAX_IDLE_S = 300.0
+"""NAT gateways forget a connection after 350 s, and let the next request run into its time-out."""
 _EXPIRED = frozenset({"ExpiredToken", "ExpiredTokenException"})
 _encode = json.JSONEncoder(separators=(",", ":")).encode
-_PORTS = {"https": 443, "http": 80}
 
 
 class AwsClient:
@@ -36,13 +38,11 @@ class AwsClient:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         now: Callable[[], float] = time.time,
     ) -> None:
-        url = urlsplit(endpoint)
-        host = url.hostname or ""
-        port = url.port or _PORTS[url.scheme]
-        self._pools = Pools(Target(host, port, url.scheme == "https"), max_connections)
-        host_name = f"[{host}]" if ":" in host else host
-        self._host = host_name if port == _PORTS[url.scheme] else f"{host_name}:{port}"
-        self._path = url.path.rstrip("/")
+        url = join_url(endpoint, "")
+        limits = PoolLimits(max_connections, MAX_IDLE_S, CONNECT_TIMEOUT_S)
+        self._pools = Pools(url.target, limits)
+        self._host = url.host
+        self._path = url.path
         self._signer = signer
         self._credentials = credentials
         self._retries = retries or RetryRules()
@@ -76,11 +76,12 @@ class AwsClient:
                 credentials, (method, path), headers, body, self._now()
             )
             try:
-                # Not signed: it is the attempt's own.
+                # Not signed: they are the attempt's own.
+                signed_headers["accept-encoding"] = "identity"
                 signed_headers["amz-sdk-request"] = (
                     f"attempt={attempt}; max={self._retries.max_attempts}"
                 )
-                answer = await self._exchange(_encode_request(method, path, signed_headers, body))
+                answer = await self._exchange(encode_request(method, path, signed_headers, body))
                 self._retries.count_success(attempt)
                 return answer
             except ServiceError as error:
@@ -112,12 +113,6 @@ class AwsClient:
         if answer.status >= 300:
             raise _error(answer)
         return answer
-
-
-def _encode_request(method: str, path: str, headers: Mapping[str, str], body: bytes) -> bytes:
-    lines = [f"{method} {path} HTTP/1.1", *(f"{name}: {headers[name]}" for name in headers)]
-    lines += ["accept-encoding: identity", f"content-length: {len(body)}", "", ""]
-    return "\r\n".join(lines).encode() + body
 
 
 def _error(answer: Answer) -> ServiceError:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
+from layover.adapters.http.client import DirectClient, MakeClient
 from layover.adapters.models.endpoint import Endpoint, Key, bearer, json_or_text
 from layover.adapters.models.faults import ProviderFault, invalid
 from layover.adapters.models.openai_chat import OPENAI_BASE_URL
@@ -34,11 +35,13 @@ class OpenAIEmbedder:
         base_url: str | None = None,
         *,
         sent_as: str | None = None,
+        make_client: MakeClient = DirectClient,
         sleep: Sleep = asyncio.sleep,
     ) -> None:
         self.model = model
         self._sent_as = sent_as or model.removeprefix(PREFIX)
-        self._endpoint = Endpoint(base_url or OPENAI_BASE_URL, bearer(api_key))
+        url = base_url or OPENAI_BASE_URL
+        self._endpoint = Endpoint(url, bearer(api_key), make_client=make_client)
         self._sleep = sleep
 
     async def embed(self, texts: Sequence[str]) -> Embedded:

@@ -50,20 +50,22 @@ def make_embedder(
 
         return HashingEmbedder()
     from layover.adapters.embeddings.openai import OpenAIEmbedder
+    from layover.adapters.http.client import choose_client
 
+    make_client = choose_client(variables)
     provider, sent_as = split_model(name, environment.providers)
     if provider is not None:
         from layover.adapters.models.providers import find_key
 
         address = environment.providers[provider]
         key = partial(find_key, provider, address, variables, parameter)
-        return OpenAIEmbedder(name, key, address.base_url, sent_as=sent_as)
+        return OpenAIEmbedder(name, key, address.base_url, sent_as=sent_as, make_client=make_client)
     if _asks_bedrock(name, environment, variables):
         from layover.adapters.aws.sdk import bedrock_client
         from layover.adapters.embeddings.bedrock import BedrockEmbedder
 
         return BedrockEmbedder(name, bedrock_client)
-    return OpenAIEmbedder(name, own_key, environment.openai_base_url)
+    return OpenAIEmbedder(name, own_key, environment.openai_base_url, make_client=make_client)
 
 
 def _asks_bedrock(name: str, environment: Environment, variables: Mapping[str, str]) -> bool:

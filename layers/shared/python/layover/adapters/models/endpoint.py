@@ -3,30 +3,21 @@
 Nothing here imports a provider's package: `openai` alone costs 0.2 s of a cold start
 (docs/performance.md#openai-client)."""
 
-import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING
-from weakref import WeakKeyDictionary
 
+from layover.adapters.http.client import Client, DirectClient, MakeClient, Response
+from layover.adapters.http.connection import ConnectionBroken
+from layover.adapters.http.request import InvalidHeader, InvalidURL, join_url
 from layover.adapters.models.faults import (
     ProviderFault,
     from_status,
     make_disconnect_fault,
     not_configured,
+    redirected,
     unusable,
 )
-from layover.adapters.tls import system_trust
 from layover.errors import ConfigurationError
-
-if TYPE_CHECKING:
-    import httpx2
-
-CONNECT_TIMEOUT_S = 5.0
-KEEP_ALIVE_S = 120.0
-"""Longer than the 5 s of the client's default: a tool may run between two model calls."""
-MAX_CONNECTIONS = 1000
-MAX_IDLE_CONNECTIONS = 100
 
 Headers = Mapping[str, str]
 Authorize = Callable[[str, bytes], Awaitable[Headers]]
@@ -57,79 +48,70 @@ def bearer(key: Key) -> Authorize:
 
 
 class Endpoint:
-    """One provider's base URL. Nothing is imported or opened before the first request."""
+    """One provider's base URL. Nothing is opened before the first request."""
 
-    def __init__(self, base_url: str, authorize: Authorize, refusal: Refusal = from_status) -> None:
+    def __init__(
+        self,
+        base_url: str,
+        authorize: Authorize,
+        refusal: Refusal = from_status,
+        make_client: MakeClient = DirectClient,
+    ) -> None:
         self.base_url = base_url
         self._authorize = authorize
         self._refusal = refusal
-        self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, httpx2.AsyncClient] = (
-            WeakKeyDictionary()
-        )
+        self._make_client = make_client
+        self._client: Client | None = None
 
     async def post(
         self, path: str, body: bytes, headers: Headers, silence_s: float, *, stream: bool = False
-    ) -> "httpx2.Response":
+    ) -> Response:
         """The answer to a JSON body: read, or open where `stream`. `silence_s`: the longest pause
         between two of its bytes. Raises ProviderFault, for an answer with an error status, too."""
-        import httpx2
-
+        if self._client is None:
+            self._client = self._make_client()
         try:
-            url = _joined(httpx2.URL(self.base_url), path)
+            url = join_url(self.base_url, path)
             all_headers = {
                 "accept": "application/json",
                 "content-type": "application/json",
                 **await self._authorize(str(url), body),
                 **headers,
             }
-            timeout = httpx2.Timeout(silence_s, connect=CONNECT_TIMEOUT_S)
-            client = self._client()
-            request = client.build_request(
-                "POST", url, content=body, headers=all_headers, timeout=timeout
-            )
-            response = await client.send(request, stream=stream)
-        except httpx2.HTTPError as error:
-            raise broken(error) from error
-        except (httpx2.InvalidURL, UnicodeError, ExceptionGroup) as error:
+            response = await self._client.post(url, all_headers, body, silence_s)
+        except (InvalidURL, InvalidHeader, UnicodeError) as error:
             raise unusable(error) from error
-        if response.is_success:
+        except (ConnectionBroken, OSError) as error:
+            raise broken(error) from error
+        if response.is_success and stream:
             return response
         try:
             await read(response)
-            error_body = json_or_text(response.text)
-            raise self._refusal(response.status_code, error_body, response.headers)
         finally:
             await response.aclose()
+        if response.is_success:
+            return response
+        if response.status < 400:
+            raise redirected(response.status, response.headers.get("location", ""))
+        raise self._refusal(response.status, json_or_text(response.text), response.headers)
 
     async def aclose(self) -> None:
         """Close this event loop's connections; the next request opens new ones."""
-        client = self._clients.pop(asyncio.get_running_loop(), None)
-        if client is not None:
-            await client.aclose()
-
-    def _client(self) -> "httpx2.AsyncClient":
-        loop = asyncio.get_running_loop()
-        client = self._clients.get(loop)
-        if client is None:
-            client = self._clients[loop] = _connections()
-        return client
+        if self._client is not None:
+            await self._client.aclose()
 
 
-async def read(response: "httpx2.Response") -> None:
+async def read(response: Response) -> None:
     """Read an open answer to its end. Raises ProviderFault."""
-    import httpx2
-
     try:
-        await response.aread()
-    except httpx2.HTTPError as error:
+        await response.read()
+    except (ConnectionBroken, OSError) as error:
         raise broken(error) from error
 
 
-def broken(error: "httpx2.HTTPError") -> ProviderFault:
+def broken(error: Exception) -> ProviderFault:
     """The connection was refused, or broke before the answer's end."""
-    import httpx2
-
-    return make_disconnect_fault(error, timeout=isinstance(error, httpx2.TimeoutException))
+    return make_disconnect_fault(error, timeout=isinstance(error, TimeoutError))
 
 
 def json_or_text(text: str) -> object:
@@ -138,21 +120,3 @@ def json_or_text(text: str) -> object:
         return json.loads(text)
     except ValueError:
         return text
-
-
-def _connections() -> "httpx2.AsyncClient":
-    import httpx2
-
-    limits = httpx2.Limits(
-        max_connections=MAX_CONNECTIONS,
-        max_keepalive_connections=MAX_IDLE_CONNECTIONS,
-        keepalive_expiry=KEEP_ALIVE_S,
-    )
-    # One trust for all: each reading of the system's roots takes some 50 ms.
-    return httpx2.AsyncClient(limits=limits, follow_redirects=True, verify=system_trust())
-
-
-def _joined(base: "httpx2.URL", path: str) -> "httpx2.URL":
-    """The path behind the base URL's own; a query of the base stays (some gateways want a version)."""
-    own, mark, query = base.raw_path.partition(b"?")
-    return base.copy_with(raw_path=own.rstrip(b"/") + path.encode() + mark + query)

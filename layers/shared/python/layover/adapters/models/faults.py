@@ -47,7 +47,6 @@ _STATUS_OF_NAME = (
 
 _OF_SETTINGS = frozenset({401, 402, 403, 404, 405})
 _UNPAID = re.compile(r"insufficient_quota|billing_(hard_limit|not_active)|credit_balance", re.I)
-_BAD_URL = ("InvalidURL", "UnsupportedProtocol")
 _NO_TLS = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "HTTPS_PROXY_REQUEST")
 """OpenSSL's reasons if the other side does not speak TLS."""
 BRIEFLY = 3
@@ -123,11 +122,19 @@ def page(text: str) -> ProviderFault:
 
 def unusable(cause: Exception) -> ProviderFault:
     """The URL or the key cannot be used at all: no connection can be tried with it."""
-    if isinstance(cause, ExceptionGroup):
-        cause = cause.exceptions[0]
     what = f"{type(cause).__name__}: {cause}" if not isinstance(cause, UnicodeError) else "a key"
     error = ModelError(f"The provider's settings cannot be used: {what}", type="APIConnectionError")
     fault = ProviderFault(error, is_transient=False)
+    fault.of_settings = True
+    return fault
+
+
+def redirected(status: int, location: str) -> ProviderFault:
+    """The provider is elsewhere. Nothing is sent there: conversations go where the settings say."""
+    message = f"The provider has moved to {shown_url(location)}: set its base URL"
+    fault = ProviderFault(
+        ModelError(message, status=status, type=type_of(status)), is_transient=False
+    )
     fault.of_settings = True
     return fault
 
@@ -167,9 +174,7 @@ def _is_of_settings(error: BaseException) -> bool:
     if isinstance(error, ssl.SSLError):
         reason = getattr(error, "reason", None)  # not every one of them has it
         return isinstance(error, ssl.SSLCertVerificationError) or reason in _NO_TLS
-    if type(error).__name__ == "LocalProtocolError":
-        return "header" in str(error)
-    return isinstance(error, UnicodeError) or type(error).__name__ in _BAD_URL
+    return False
 
 
 def from_status(status: int, body: object, headers: Mapping[str, str]) -> ProviderFault:

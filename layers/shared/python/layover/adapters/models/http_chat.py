@@ -7,9 +7,11 @@ import logging
 import re
 from abc import abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Set
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 from urllib.parse import urlsplit
 
+from layover.adapters.http.client import Response
+from layover.adapters.http.connection import ConnectionBroken
 from layover.adapters.models import wire
 from layover.adapters.models.endpoint import Endpoint, broken, json_or_text, read
 from layover.adapters.models.faults import (
@@ -25,9 +27,6 @@ from layover.adapters.models.sse import EventParser, ServerEvent
 from layover.errors import ModelError
 from layover.ports import ChatModel, Ids, OnDelta, send_deltas
 from layover.values.prompt import Delta, Prompt, Reply
-
-if TYPE_CHECKING:
-    import httpx2
 
 logger = logging.getLogger("layover")
 
@@ -110,7 +109,7 @@ class HttpChat(ChatModel):
         """An empty reply."""
 
     @abstractmethod
-    def _chunks(self, response: "httpx2.Response") -> AsyncGenerator[object, None]:
+    def _chunks(self, response: Response) -> AsyncGenerator[object, None]:
         """The chunks of a stream until its end. Raises ProviderFault if the connection breaks."""
 
     def _headers(self, prompt: Prompt, *, stream: bool) -> dict[str, str]:
@@ -180,7 +179,7 @@ class HttpChat(ChatModel):
             await send_deltas(on_delta, *deltas)
         return reply
 
-    def _whole(self, prompt: Prompt, response: "httpx2.Response") -> tuple[Reply, list[Delta]]:
+    def _whole(self, prompt: Prompt, response: Response) -> tuple[Reply, list[Delta]]:
         assembly = self._assembly(prompt)
         deltas = assembly.add(decode(response.text))
         return assembly.reply(), deltas
@@ -200,7 +199,7 @@ class HttpChat(ChatModel):
             await response.aclose()
 
     async def _assemble(
-        self, prompt: Prompt, response: "httpx2.Response", on_delta: OnDelta | None
+        self, prompt: Prompt, response: Response, on_delta: OnDelta | None
     ) -> Reply:
         assembly = self._assembly(prompt)
         started = False
@@ -225,7 +224,7 @@ class HttpChat(ChatModel):
 
     async def _post(
         self, prompt: Prompt, path: str, body: bytes, silence_s: float, *, stream: bool
-    ) -> "httpx2.Response":
+    ) -> Response:
         """The response: read, or open where `stream`. Raises ProviderFault."""
         headers = self._headers(prompt, stream=stream)
         return await self._endpoint.post(path, body, headers, silence_s, stream=stream)
@@ -261,7 +260,7 @@ def refused_settings(error: ModelError, settings: Set[str]) -> frozenset[str]:
     return frozenset(settings & words)
 
 
-async def server_events(response: "httpx2.Response") -> AsyncGenerator[ServerEvent, None]:
+async def server_events(response: Response) -> AsyncGenerator[ServerEvent, None]:
     """The server-sent events of an answer until its end. Raises ProviderFault if the connection breaks."""
     parser = EventParser()
     async with contextlib.aclosing(receive(response)) as chunks:
@@ -272,7 +271,7 @@ async def server_events(response: "httpx2.Response") -> AsyncGenerator[ServerEve
         yield event
 
 
-async def server_chunks(response: "httpx2.Response") -> AsyncGenerator[object, None]:
+async def server_chunks(response: Response) -> AsyncGenerator[object, None]:
     """The JSON of OpenAI's server-sent events; END for `[DONE]`. Raises ProviderFault for an event that is an
     error, or no JSON."""
     async with contextlib.aclosing(server_events(response)) as events:
@@ -285,14 +284,12 @@ async def server_chunks(response: "httpx2.Response") -> AsyncGenerator[object, N
                 yield decode(event.data)
 
 
-async def receive(response: "httpx2.Response") -> AsyncGenerator[bytes, None]:
+async def receive(response: Response) -> AsyncGenerator[bytes, None]:
     """The bytes of an answer as they come. Raises ProviderFault if the connection breaks."""
-    import httpx2
-
     try:
-        async for chunk in response.aiter_bytes():
+        async for chunk in response.pieces():
             yield chunk
-    except httpx2.HTTPError as error:
+    except (ConnectionBroken, OSError) as error:
         raise broken(error) from error
 
 
@@ -304,7 +301,7 @@ async def _drain(chunks: AsyncIterator[object]) -> None:
                 pass
 
 
-def _is_whole(response: "httpx2.Response") -> bool:
+def _is_whole(response: Response) -> bool:
     """Return whether the answer is one document: some servers send one to a request for a stream, and proxies
     send a page."""
     kind = response.headers.get("content-type", "")

@@ -6,8 +6,8 @@ its parameter transforms 4 ms at 20 messages, and its stream objects throw the c
 
 import asyncio
 from collections.abc import AsyncGenerator
-from typing import TYPE_CHECKING
 
+from layover.adapters.http.client import DirectClient, MakeClient, Response
 from layover.adapters.models import opaque, wire
 from layover.adapters.models.endpoint import Endpoint, Key, bearer
 from layover.adapters.models.http_chat import HttpChat, logger, server_chunks
@@ -17,9 +17,6 @@ from layover.errors import ModelError
 from layover.ids import RandomIds
 from layover.ports import Ids, OnDelta
 from layover.values.prompt import Prompt, Reply
-
-if TYPE_CHECKING:
-    import httpx2
 
 OPENAI_BASE_URL = "https://api.openai.com/v1"
 PATH = "/chat/completions"
@@ -35,11 +32,14 @@ class OpenAIChat(HttpChat):
         base_url: str | None = None,
         *,
         endpoint: Endpoint | None = None,
+        make_client: MakeClient = DirectClient,
         prompt_cache_key: bool = True,
         ids: Ids | None = None,
         sleep: Sleep = asyncio.sleep,
     ) -> None:
-        resolved_endpoint = endpoint or Endpoint(base_url or OPENAI_BASE_URL, bearer(api_key))
+        resolved_endpoint = endpoint or Endpoint(
+            base_url or OPENAI_BASE_URL, bearer(api_key), make_client=make_client
+        )
         super().__init__(resolved_endpoint, ids or RandomIds(), sleep)
         self._responses: HttpChat | None = None
         self._warned = False
@@ -83,5 +83,5 @@ class OpenAIChat(HttpChat):
     def _assembly(self, prompt: Prompt) -> Assembly:
         return Assembly(self._ids, wire.model(prompt), self._provider)
 
-    def _chunks(self, response: "httpx2.Response") -> AsyncGenerator[object, None]:
+    def _chunks(self, response: Response) -> AsyncGenerator[object, None]:
         return server_chunks(response)

@@ -5,6 +5,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from layover.adapters.aws.services import AwsServices
+from layover.adapters.http.client import DirectClient, MakeClient, choose_client
 from layover.adapters.models.openai_chat import OpenAIChat
 from layover.errors import ConfigurationError
 from layover.ports import ChatModel, OnDelta
@@ -31,11 +32,13 @@ class Providers(ChatModel):
         addresses: Addresses,
         key_of: KeyOf,
         bedrock: Callable[[], "BedrockChat"] | None = None,
+        make_client: MakeClient = DirectClient,
     ) -> None:
         self._own = own
         self._addresses = addresses
         self._key_of = key_of
         self._make_bedrock = bedrock
+        self._make_client = make_client
         self._bedrock: BedrockChat | None = None
         self._models: dict[str, OpenAIChat] = {}
 
@@ -69,7 +72,8 @@ class Providers(ChatModel):
     def _chat(self, provider: str) -> OpenAIChat:
         if provider not in self._models:
             url = self._addresses[provider].base_url
-            self._models[provider] = OpenAIChat(partial(self._key_of, provider), url)
+            key = partial(self._key_of, provider)
+            self._models[provider] = OpenAIChat(key, url, make_client=self._make_client)
         return self._models[provider]
 
 
@@ -83,6 +87,7 @@ def make_model(
     """The deployment's own provider, Bedrock, and the further ones that it names. A key is read before the
     first request that needs it: a deployment that asks other providers alone needs none of its own."""
     addresses = environment.providers
+    make_client = choose_client(variables)
 
     def key_of(name: str) -> str | None:
         return find_key(name, addresses[name], variables, parameter)
@@ -90,12 +95,15 @@ def make_model(
     def bedrock() -> "BedrockChat":
         from layover.adapters.models.bedrock.chat import BedrockChat
 
-        return BedrockChat(aws())
+        return BedrockChat(aws(), make_client=make_client)
 
     if environment.provider == "bedrock":
-        return Providers(bedrock(), addresses, key_of) if addresses else bedrock()
-    own = OpenAIChat(own_key, environment.openai_base_url)
-    return Providers(own, addresses, key_of, bedrock if has_bedrock(variables) else None)
+        if not addresses:
+            return bedrock()
+        return Providers(bedrock(), addresses, key_of, make_client=make_client)
+    own = OpenAIChat(own_key, environment.openai_base_url, make_client=make_client)
+    with_bedrock = bedrock if has_bedrock(variables) else None
+    return Providers(own, addresses, key_of, with_bedrock, make_client)
 
 
 def has_bedrock(variables: Mapping[str, str]) -> bool:

@@ -3,6 +3,7 @@
 import asyncio
 
 from layover.adapters.aws.services import AwsServices
+from layover.adapters.http.client import DirectClient, MakeClient
 from layover.adapters.models.bedrock import families
 from layover.adapters.models.bedrock.converse import ConverseChat
 from layover.adapters.models.bedrock.faults import refused, unsigned
@@ -27,9 +28,15 @@ class BedrockChat(ChatModel):
     model's name is not sent."""
 
     def __init__(
-        self, aws: AwsServices, *, ids: Ids | None = None, sleep: Sleep = asyncio.sleep
+        self,
+        aws: AwsServices,
+        *,
+        make_client: MakeClient = DirectClient,
+        ids: Ids | None = None,
+        sleep: Sleep = asyncio.sleep,
     ) -> None:
         self._aws = aws
+        self._make_client = make_client
         self._ids = ids or RandomIds()
         self._sleep = sleep
         self._converse: HttpChat | None = None
@@ -59,14 +66,15 @@ class BedrockChat(ChatModel):
                 # Bedrock does not document a field for the cache's key.
                 self._completions = OpenAIChat(
                     None,
-                    endpoint=Endpoint(url, self._authorize),
+                    endpoint=Endpoint(url, self._authorize, make_client=self._make_client),
                     prompt_cache_key=False,
                     ids=self._ids,
                     sleep=self._sleep,
                 )
             return self._completions
         if self._converse is None:
-            endpoint = Endpoint(self._aws.endpoint(SERVICE), self._authorize, refused)
+            url = self._aws.endpoint(SERVICE)
+            endpoint = Endpoint(url, self._authorize, refused, self._make_client)
             self._converse = ConverseChat(endpoint, self._ids, self._sleep)
         return self._converse
 

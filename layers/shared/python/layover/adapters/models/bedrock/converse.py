@@ -2,9 +2,9 @@
 
 import contextlib
 from collections.abc import AsyncGenerator
-from typing import TYPE_CHECKING
 from urllib.parse import quote
 
+from layover.adapters.http.client import Response
 from layover.adapters.models import wire
 from layover.adapters.models.bedrock import request
 from layover.adapters.models.bedrock.eventstream import Damaged, Frame, FrameParser
@@ -16,9 +16,6 @@ from layover.adapters.models.http_chat import END, HttpChat, logger, receive
 from layover.adapters.models.retrying import Sleep
 from layover.ports import Ids
 from layover.values.prompt import Prompt
-
-if TYPE_CHECKING:
-    import httpx2
 
 _STREAM = "application/vnd.amazon.eventstream"
 _LAST = "metadata"
@@ -62,7 +59,7 @@ class ConverseChat(HttpChat):
         output = request.output_tool(prompt)
         return ConverseReply(self._ids, prompt.model, self._provider, output)
 
-    async def _chunks(self, response: "httpx2.Response") -> AsyncGenerator[object, None]:
+    async def _chunks(self, response: Response) -> AsyncGenerator[object, None]:
         parser = FrameParser()
         try:
             async with contextlib.aclosing(receive(response)) as pieces:

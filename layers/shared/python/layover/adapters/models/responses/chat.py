@@ -3,8 +3,8 @@ journal."""
 
 import contextlib
 from collections.abc import AsyncGenerator
-from typing import TYPE_CHECKING
 
+from layover.adapters.http.client import Response
 from layover.adapters.models import wire
 from layover.adapters.models.endpoint import Endpoint
 from layover.adapters.models.http_chat import END, HttpChat, logger, server_chunks
@@ -13,9 +13,6 @@ from layover.adapters.models.responses.reply import LAST, ResponsesReply
 from layover.adapters.models.retrying import Sleep
 from layover.ports import Ids
 from layover.values.prompt import Prompt
-
-if TYPE_CHECKING:
-    import httpx2
 
 PATH = "/responses"
 
@@ -48,7 +45,7 @@ class ResponsesChat(HttpChat):
     def _assembly(self, prompt: Prompt) -> ResponsesReply:
         return ResponsesReply(self._ids, wire.model(prompt), self._provider)
 
-    async def _chunks(self, response: "httpx2.Response") -> AsyncGenerator[object, None]:
+    async def _chunks(self, response: Response) -> AsyncGenerator[object, None]:
         async with contextlib.aclosing(server_chunks(response)) as chunks:
             async for chunk in chunks:
                 yield chunk

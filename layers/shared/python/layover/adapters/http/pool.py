@@ -1,0 +1,105 @@
+"""Idle connections, a pool for each event loop."""
+
+import asyncio
+from typing import NamedTuple
+
+from layover.adapters.http.connection import Answer, Connection, Target
+from layover.adapters.http.tls import system_trust
+
+
+class PoolLimits(NamedTuple):
+    """`size`: connections at once; `max_idle_s`: an older idle one is not used; `next_address_s`: how long
+    each of a host's addresses is tried alone (RFC 8305), None where one is enough."""
+
+    size: int
+    max_idle_s: float
+    connect_timeout_s: float
+    next_address_s: float | None = None
+
+
+class Pools:
+    """The pools to one target. An event loop that was closed leaves its pool to the next one's first
+    request; `aclose` closes it properly."""
+
+    def __init__(self, target: Target, limits: PoolLimits) -> None:
+        self._target = target
+        self._limits = limits
+        self._of: dict[asyncio.AbstractEventLoop, Pool] = {}
+
+    def of_this_loop(self) -> "Pool":
+        """The running loop's pool."""
+        loop = asyncio.get_running_loop()
+        pool = self._of.get(loop)
+        if pool is None:
+            for old_loop in [each for each in self._of if each.is_closed()]:
+                self._of.pop(old_loop, None)
+            pool = self._of[loop] = Pool(self._target, self._limits)
+        return pool
+
+    async def aclose(self) -> None:
+        """Close the running loop's idle connections."""
+        pool = self._of.pop(asyncio.get_running_loop(), None)
+        if pool is not None:
+            pool.close()
+            await asyncio.sleep(0)  # A transport closes in the loop's next round.
+
+
+class Pool:
+    """Connections to one target, the one that was used last first."""
+
+    def __init__(self, target: Target, limits: PoolLimits) -> None:
+        self._target = target
+        self._limits = limits
+        self._room = asyncio.Semaphore(limits.size)
+        self._idle: list[Connection] = []
+        self._is_closed = False
+
+    async def exchange(self, request: bytes, timeout_s: float) -> Answer:
+        """The answer to a request. Raises ConnectionBroken, TimeoutError, OSError."""
+        connection = await self.acquire()
+        try:
+            return await connection.exchange(request, timeout_s)
+        finally:
+            self.release(connection)
+
+    async def acquire(self) -> Connection:
+        """A connection of the caller's own, until it is released. Raises OSError."""
+        await self._room.acquire()
+        try:
+            return self._reused() or await self._connect()
+        except BaseException:
+            self._room.release()
+            raise
+
+    def release(self, connection: Connection) -> None:
+        """Keep the connection for the next request; one whose answer was not read to its end is closed."""
+        self._room.release()
+        if connection.is_idle and not self._is_closed:
+            self._idle.append(connection)
+        else:
+            connection.abort()
+
+    def close(self) -> None:
+        """Close idle connections; those in use close when they are released."""
+        self._is_closed = True
+        while self._idle:
+            self._idle.pop().abort()
+
+    def _reused(self) -> Connection | None:
+        oldest = asyncio.get_running_loop().time() - self._limits.max_idle_s
+        while self._idle:
+            connection = self._idle.pop()
+            if connection.idle_since > oldest and connection.is_reusable():
+                return connection
+            connection.abort()
+        return None
+
+    async def _connect(self) -> Connection:
+        host, port, tls = self._target
+        trust = system_trust() if tls else None
+        loop = asyncio.get_running_loop()
+        async with asyncio.timeout(self._limits.connect_timeout_s):
+            _, connection = await loop.create_connection(
+                Connection, host, port, ssl=trust, happy_eyeballs_delay=self._limits.next_address_s
+            )
+        return connection

@@ -1,0 +1,273 @@
+"""The clients of models' providers, direct and through a proxy: servers that answer late, half or wrong."""
+
+import asyncio
+import gzip
+import os
+import socket
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from layover.adapters.http import connection as connections
+from layover.adapters.http.client import (
+    Client,
+    DirectClient,
+    Response,
+    choose_client,
+)
+from layover.adapters.http.connection import ConnectionBroken
+from layover.adapters.http.proxied import ProxiedClient
+from layover.adapters.http.request import InvalidHeader, InvalidURL, join_url
+from support.aws.loopback import CLOSE, HANG, Loopback, loopback
+
+SILENCE_S = 3600.0
+HEADERS = {"content-type": "application/json"}
+OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi"
+CHUNKED = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
+CLIENTS: dict[str, Callable[[], Client]] = {
+    "direct": DirectClient,
+    "proxied": lambda: ProxiedClient(10, 60.0, 5.0),
+}
+
+
+@pytest.fixture(params=list(CLIENTS.values()), ids=list(CLIENTS))
+async def client(request: pytest.FixtureRequest) -> AsyncIterator[Client]:
+    """Both clients; without a proxy in the environment, both ask the server itself."""
+    client: Client = request.param()
+    yield client
+    await client.aclose()
+
+
+@asynccontextmanager
+async def ask(
+    client: Client, served: Loopback, path: str = "/v1", **headers: str
+) -> AsyncIterator[Response]:
+    """One request and its open answer."""
+    url = join_url(served.url, path)
+    response = await client.post(url, {**HEADERS, **headers}, b"{}", SILENCE_S)
+    try:
+        yield response
+    finally:
+        await response.aclose()
+
+
+async def text_of(client: Client, served: Loopback) -> str:
+    async with ask(client, served) as response:
+        await response.read()
+        return response.text
+
+
+# What breaks
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        CLOSE,
+        b"HTTP/1.1 200 OK\r\nConte" + CLOSE,
+        OK[:-1] + CLOSE,
+        CHUNKED + b"5\r\nhel" + CLOSE,
+        CHUNKED + b"zz\r\nhello" + CLOSE,
+        b"SSH-2.0-OpenSSH\r\n\r\n" + CLOSE,
+        b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\ncontent-encoding: gzip\r\n\r\nhi",
+    ],
+    ids=["closed", "head", "body", "chunk", "length", "no-http", "no-gzip"],
+)
+async def test_half_an_answer_is_a_broken_connection(client: Client, answer: bytes) -> None:
+    async with loopback(answer, OK) as served:
+        with pytest.raises((ConnectionBroken, OSError)):
+            await text_of(client, served)
+        assert await text_of(client, served) == "hi"
+
+
+async def test_compression_that_nobody_asked_for_is_a_broken_answer() -> None:
+    client = DirectClient()
+    answer = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\ncontent-encoding: br\r\n\r\nhi"
+    async with loopback(answer, OK) as served:
+        with pytest.raises(ConnectionBroken, match="br"):
+            await text_of(client, served)
+        assert await text_of(client, served) == "hi"
+    await client.aclose()
+
+
+async def test_nobody_listening_is_an_error_of_the_system(client: Client) -> None:
+    async with loopback(OK) as served:
+        pass
+    with pytest.raises((ConnectionBroken, OSError)):
+        await text_of(client, served)
+
+
+async def test_silence_is_counted_from_the_last_byte(monkeypatch: pytest.MonkeyPatch) -> None:
+    loop, timers = asyncio.get_running_loop(), list[Callable[..., object]]()
+    real = loop.call_later
+
+    def call_later(
+        delay: float, callback: Callable[..., object], *args: Any
+    ) -> asyncio.TimerHandle:
+        if delay == SILENCE_S:
+            timers.append(callback)
+        return real(delay, callback, *args)
+
+    monkeypatch.setattr(loop, "call_later", call_later)
+    client = DirectClient()
+    async with loopback(CHUNKED + b"2\r\nhi\r\n") as served, ask(client, served) as response:
+        pieces = response.pieces()
+        assert await anext(pieces) == b"hi"
+        more = asyncio.ensure_future(anext(pieces))
+        await asyncio.sleep(0)
+        timers[-1]()
+        with pytest.raises(TimeoutError):
+            await more
+    await client.aclose()
+
+
+async def test_header_that_no_request_may_have_is_named_without_its_value(client: Client) -> None:
+    async with loopback(OK) as served:
+        for value in ("secret\n", "secret\r\nx: y", "schlüssel", " secret"):
+            with pytest.raises(InvalidHeader) as caught:
+                async with ask(client, served, authorization=value):
+                    pass
+            assert "secret" not in str(caught.value)
+        assert served.requests == []
+
+
+@pytest.mark.parametrize(
+    "url", ["localhost:1/v1", "ftp://host/v1", "http:///v1", "http://h:99999/", "http://[::1/v1"]
+)
+def test_url_that_leads_nowhere_is_refused(url: str) -> None:
+    with pytest.raises(InvalidURL):
+        join_url(url, "/x")
+
+
+# Connections
+
+
+async def test_answer_that_was_read_leaves_its_connection_to_the_next(client: Client) -> None:
+    stream = CHUNKED + b"2\r\nhi\r\n0\r\n\r\n"
+    async with loopback(OK, stream, OK) as served:
+        assert [await text_of(client, served) for _ in range(3)] == ["hi"] * 3
+        assert [r.connection for r in served.requests] == [1, 1, 1]
+
+
+async def test_answer_that_was_left_takes_its_connection_along(client: Client) -> None:
+    async with loopback(CHUNKED + b"2\r\nhi\r\n", OK) as served:
+        async with ask(client, served) as response:
+            assert await anext(response.pieces()) == b"hi"
+        assert await text_of(client, served) == "hi"
+        assert [r.connection for r in served.requests] == [1, 2]
+
+
+async def test_request_that_was_cancelled_takes_its_connection_along(client: Client) -> None:
+    async with loopback(HANG, OK) as served:
+        lost = asyncio.create_task(text_of(client, served))
+        await asyncio.wait_for(served.arrived.wait(), 60)
+        lost.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await lost
+        assert await text_of(client, served) == "hi"
+        assert [r.connection for r in served.requests] == [1, 2]
+
+
+async def test_end_that_came_while_the_process_was_frozen_is_seen(client: Client) -> None:
+    async with loopback(OK) as served:
+        await text_of(client, served)
+        served.open[0].get_extra_info("socket").shutdown(socket.SHUT_WR)
+        assert await text_of(client, served) == "hi"
+        assert [r.connection for r in served.requests] == [1, 2]
+
+
+async def test_connection_in_use_while_the_client_closes_is_closed_after_it(
+    client: Client,
+) -> None:
+    async with loopback(OK) as served:
+        async with ask(client, served) as response:
+            if isinstance(client, DirectClient):
+                await client.aclose()
+            await response.read()
+        assert response.text == "hi"
+        assert await text_of(client, served) == "hi"
+
+
+async def test_body_that_nobody_reads_waits_at_its_sender(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "MAX_UNREAD", 1000)
+    client, body = DirectClient(), b"x" * 50_000_000
+    whole = b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % len(body) + body
+    async with loopback(whole) as served, ask(client, served) as response:
+        writer = served.open[0]
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert writer.transport.get_write_buffer_size() > len(body) // 2
+        await response.read()
+        assert len(response.text) == len(body)
+    await client.aclose()
+
+
+# What arrives
+
+
+async def test_request_says_where_it_goes_and_what_it_brings(client: Client) -> None:
+    async with loopback(OK) as served:
+        async with ask(client, served, "/chat", authorization="Bearer k"):
+            pass
+        [request] = served.requests
+        assert request.first == "POST /chat HTTP/1.1"
+        assert request.body == b"{}"
+        assert request.headers["host"] == served.url.removeprefix("http://")
+        assert request.headers["authorization"] == "Bearer k"
+        assert request.headers["content-type"] == "application/json"
+
+
+async def test_name_and_password_of_the_url_are_sent_as_such(client: Client) -> None:
+    async with loopback(OK) as served:
+        url = join_url(served.url.replace("//", "//me:p%40ss@"), "/v1")
+        assert "me" not in str(url)
+        response = await client.post(url, {**HEADERS, "authorization": "Bearer k"}, b"", SILENCE_S)
+        await response.aclose()
+        assert served.requests[0].headers["authorization"] == "Basic bWU6cEBzcw=="
+
+
+async def test_compressed_body_is_read_as_it_comes(client: Client) -> None:
+    body = gzip.compress("grüße".encode())
+    head = b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ntransfer-encoding: chunked\r\n\r\n"
+    chunks = b"".join(b"1\r\n%c\r\n" % byte for byte in body)
+    async with loopback(head + chunks + b"0\r\n\r\n") as served:
+        assert await text_of(client, served) == "grüße"
+
+
+async def test_redirection_is_an_answer_and_not_followed(client: Client) -> None:
+    moved = b"HTTP/1.1 308 Moved\r\nlocation: http://127.0.0.1:1/\r\ncontent-length: 0\r\n\r\n"
+    async with loopback(moved) as served, ask(client, served) as response:
+        assert (response.status, response.headers["location"]) == (308, "http://127.0.0.1:1/")
+        assert not response.is_success
+
+
+async def test_variables_decide_between_the_two(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert choose_client({"NO_PROXY": "*", "https_proxy": ""}) is DirectClient
+    async with loopback(OK) as proxy:
+        monkeypatch.setenv("HTTP_PROXY", proxy.url)
+        monkeypatch.setenv("no_proxy", "")
+        client = choose_client(os.environ)()
+        url = join_url("http://provider.example/v1", "/chat")
+        response = await client.post(url, HEADERS, b"{}", SILENCE_S)
+        await response.read()
+        await response.aclose()
+        await client.aclose()
+        assert response.text == "hi"
+        assert proxy.requests[0].first == "POST http://provider.example/v1/chat HTTP/1.1"
+
+
+@pytest.mark.parametrize(
+    ("base", "url"),
+    [
+        ("https://api.example.com/v1", "https://api.example.com/v1/chat"),
+        ("https://api.example.com:443/v1/", "https://api.example.com/v1/chat"),
+        ("http://h:8080?api-version=1", "http://h:8080/chat?api-version=1"),
+        ("http://[::1]:80/a b", "http://[::1]/a%20b/chat"),
+        ("http://bücher.example/é", "http://xn--bcher-kva.example/%C3%A9/chat"),
+        ("http://h/model/a%3Ab", "http://h/model/a%3Ab/chat"),
+    ],
+)
+def test_path_follows_the_base_and_its_query_stays(base: str, url: str) -> None:
+    assert str(join_url(base, "/chat")) == url
