@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import ssl
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -80,12 +81,12 @@ class Loopback:
 
 
 @asynccontextmanager
-async def loopback(*script: bytes) -> AsyncIterator[Loopback]:
+async def loopback(*script: bytes, tls: ssl.SSLContext | None = None) -> AsyncIterator[Loopback]:
     """A server that lives as long as the block."""
     served = Loopback(script=list(script))
-    server = await asyncio.start_server(served.serve, "127.0.0.1", 0)
+    server = await asyncio.start_server(served.serve, "127.0.0.1", 0, ssl=tls)
     port = server.sockets[0].getsockname()[1]
-    served.url = f"http://127.0.0.1:{port}"
+    served.url = f"http{'s' if tls else ''}://127.0.0.1:{port}"
     try:
         yield served
     finally:

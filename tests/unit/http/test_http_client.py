@@ -4,13 +4,18 @@ import asyncio
 import gzip
 import os
 import socket
+import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
+import uvloop
 
+from layover.adapters.http import client as clients
 from layover.adapters.http import connection as connections
+from layover.adapters.http import pool, proxied
 from layover.adapters.http.client import (
     Client,
     DirectClient,
@@ -21,6 +26,7 @@ from layover.adapters.http.connection import ConnectionBroken
 from layover.adapters.http.proxied import ProxiedClient
 from layover.adapters.http.request import InvalidHeader, InvalidURL, join_url
 from support.aws.loopback import CLOSE, HANG, Loopback, loopback
+from support.certificates import loopback_certificate
 
 SILENCE_S = 3600.0
 HEADERS = {"content-type": "application/json"}
@@ -59,6 +65,13 @@ async def text_of(client: Client, served: Loopback) -> str:
         return response.text
 
 
+async def closed(served: Loopback, connection: int) -> None:
+    """Wait until the server has seen the end of a connection."""
+    async with asyncio.timeout(60):
+        while not served.open[connection - 1].is_closing():
+            await asyncio.sleep(0)
+
+
 # What breaks
 
 
@@ -75,11 +88,22 @@ async def text_of(client: Client, served: Loopback) -> str:
     ],
     ids=["closed", "head", "body", "chunk", "length", "no-http", "no-gzip"],
 )
-async def test_half_an_answer_is_a_broken_connection(client: Client, answer: bytes) -> None:
+async def test_half_an_answer_is_a_broken_connection_and_leaves_its_room(
+    client: Client, answer: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(clients, "_LIMITS", pool.PoolLimits(1, 60.0, 60.0))
     async with loopback(answer, OK) as served:
         with pytest.raises((ConnectionBroken, OSError)):
             await text_of(client, served)
-        assert await text_of(client, served) == "hi"
+        assert await asyncio.wait_for(text_of(client, served), 60) == "hi"
+
+
+async def test_head_without_an_end_is_given_up() -> None:
+    client = DirectClient()
+    async with loopback(b"HTTP/1.1 200 OK\r\nx: " + b"x" * 70_000) as served:
+        with pytest.raises(ConnectionBroken):
+            await asyncio.wait_for(text_of(client, served), 60)
+    await client.aclose()
 
 
 async def test_compression_that_nobody_asked_for_is_a_broken_answer() -> None:
@@ -133,6 +157,16 @@ async def test_header_that_no_request_may_have_is_named_without_its_value(client
         assert served.requests == []
 
 
+async def test_certificate_that_nobody_vouches_for_is_refused(
+    client: Client, tmp_path: Path
+) -> None:
+    _, tls = loopback_certificate(tmp_path)
+    async with loopback(OK, tls=tls) as served:
+        with pytest.raises((ConnectionBroken, ssl.SSLCertVerificationError), match=r"(?i)verify"):
+            await text_of(client, served)
+        assert served.requests == []
+
+
 @pytest.mark.parametrize(
     "url", ["localhost:1/v1", "ftp://host/v1", "http:///v1", "http://h:99999/", "http://[::1/v1"]
 )
@@ -151,10 +185,38 @@ async def test_answer_that_was_read_leaves_its_connection_to_the_next(client: Cl
         assert [r.connection for r in served.requests] == [1, 1, 1]
 
 
+@pytest.mark.parametrize("make_client", CLIENTS.values(), ids=CLIENTS.keys())
+async def test_connection_over_tls_is_kept_as_well(
+    make_client: Callable[[], Client], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    certificate, tls = loopback_certificate(tmp_path)
+    trust = ssl.create_default_context(cafile=certificate)
+    monkeypatch.setattr(pool, "system_trust", lambda: trust)
+    monkeypatch.setattr(proxied, "system_trust", lambda: trust)
+    client, stream = make_client(), CHUNKED + b"2\r\nhi\r\n0\r\n\r\n"
+    async with loopback(OK, stream, OK, tls=tls) as served:
+        assert [await text_of(client, served) for _ in range(3)] == ["hi"] * 3
+        assert [r.connection for r in served.requests] == [1, 1, 1]
+        await client.aclose()
+
+
+def test_another_kind_of_event_loop_will_do() -> None:
+    async def main() -> None:
+        client = DirectClient()
+        async with loopback(OK, CHUNKED + b"2\r\nhi\r\n0\r\n\r\n") as served:
+            assert [await text_of(client, served) for _ in range(2)] == ["hi"] * 2
+            assert [r.connection for r in served.requests] == [1, 1]
+            await client.aclose()
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(main())
+
+
 async def test_answer_that_was_left_takes_its_connection_along(client: Client) -> None:
     async with loopback(CHUNKED + b"2\r\nhi\r\n", OK) as served:
         async with ask(client, served) as response:
             assert await anext(response.pieces()) == b"hi"
+        await closed(served, 1)
         assert await text_of(client, served) == "hi"
         assert [r.connection for r in served.requests] == [1, 2]
 
@@ -178,16 +240,16 @@ async def test_end_that_came_while_the_process_was_frozen_is_seen(client: Client
         assert [r.connection for r in served.requests] == [1, 2]
 
 
-async def test_connection_in_use_while_the_client_closes_is_closed_after_it(
-    client: Client,
-) -> None:
+async def test_connection_in_use_while_the_client_closes_is_closed_after_it() -> None:
+    client = DirectClient()
     async with loopback(OK) as served:
         async with ask(client, served) as response:
-            if isinstance(client, DirectClient):
-                await client.aclose()
+            await client.aclose()
             await response.read()
         assert response.text == "hi"
+        await closed(served, 1)
         assert await text_of(client, served) == "hi"
+        await client.aclose()
 
 
 async def test_body_that_nobody_reads_waits_at_its_sender(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -234,6 +296,13 @@ async def test_compressed_body_is_read_as_it_comes(client: Client) -> None:
     chunks = b"".join(b"1\r\n%c\r\n" % byte for byte in body)
     async with loopback(head + chunks + b"0\r\n\r\n") as served:
         assert await text_of(client, served) == "grüße"
+
+
+async def test_trailers_are_no_headers(client: Client) -> None:
+    async with loopback(CHUNKED + b"2\r\nhi\r\n0\r\nx: y\r\n\r\n") as served:
+        async with ask(client, served) as response:
+            await response.read()
+        assert (response.text, response.headers.get("x")) == ("hi", None)
 
 
 async def test_redirection_is_an_answer_and_not_followed(client: Client) -> None:

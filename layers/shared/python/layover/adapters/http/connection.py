@@ -5,7 +5,7 @@ By hand, as a library's request costs more than all that its callers do beside i
 
 import asyncio
 import select
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
@@ -153,8 +153,8 @@ class Connection(asyncio.Protocol):
     # What the event loop calls
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        # Not always a subclass: uvloop has transports of its own.
+        self._transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
         if self._is_over:

@@ -1,7 +1,7 @@
 """Idle connections, a pool for each event loop."""
 
 import asyncio
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from layover.adapters.http.connection import Answer, Connection, Target
 from layover.adapters.http.tls import system_trust
@@ -98,8 +98,10 @@ class Pool:
         host, port, tls = self._target
         trust = system_trust() if tls else None
         loop = asyncio.get_running_loop()
+        more: dict[str, Any] = {}
+        if self._limits.next_address_s and isinstance(loop, asyncio.BaseEventLoop):
+            # uvloop, in which an application may run agents, knows no such argument.
+            more["happy_eyeballs_delay"] = self._limits.next_address_s
         async with asyncio.timeout(self._limits.connect_timeout_s):
-            _, connection = await loop.create_connection(
-                Connection, host, port, ssl=trust, happy_eyeballs_delay=self._limits.next_address_s
-            )
+            _, connection = await loop.create_connection(Connection, host, port, ssl=trust, **more)
         return connection
