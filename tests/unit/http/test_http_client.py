@@ -13,16 +13,12 @@ from typing import Any
 import pytest
 import uvloop
 
-from layover.adapters.http import client as clients
 from layover.adapters.http import connection as connections
-from layover.adapters.http import pool, proxied
-from layover.adapters.http.client import (
-    Client,
-    DirectClient,
-    Response,
-    choose_client,
-)
+from layover.adapters.http import direct, pool, proxied
+from layover.adapters.http.choice import choose_client
+from layover.adapters.http.client import Client, Response
 from layover.adapters.http.connection import ConnectionBroken
+from layover.adapters.http.direct import DirectClient
 from layover.adapters.http.proxied import ProxiedClient
 from layover.adapters.http.request import InvalidHeader, InvalidURL, join_url
 from support.aws.loopback import CLOSE, HANG, Loopback, loopback
@@ -91,7 +87,7 @@ async def closed(served: Loopback, connection: int) -> None:
 async def test_half_an_answer_is_a_broken_connection_and_leaves_its_room(
     client: Client, answer: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(clients, "_LIMITS", pool.PoolLimits(1, 60.0, 60.0))
+    monkeypatch.setattr(direct, "_LIMITS", pool.PoolLimits(1, 60.0, 60.0))
     async with loopback(answer, OK) as served:
         with pytest.raises((ConnectionBroken, OSError)):
             await text_of(client, served)

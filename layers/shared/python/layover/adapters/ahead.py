@@ -22,7 +22,7 @@ _STORES = (
     "psycopg",
 )
 _STARTS = ("layover.adapters.callbacks.stepfunctions",)
-_MODEL = ("layover.adapters.models.providers", "layover.adapters.http.client")
+_MODEL = ("layover.adapters.models.providers", "layover.adapters.http.direct")
 _PRICES = ("layover.adapters.prices", "layover.adapters.catalogue")
 
 MODULES: Mapping[str, tuple[str, ...]] = {

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
-from layover.adapters.http.client import DirectClient, MakeClient
+from layover.adapters.http.client import MakeClient
+from layover.adapters.http.direct import DirectClient
 from layover.adapters.models.endpoint import Endpoint, Key, bearer, json_or_text
 from layover.adapters.models.faults import ProviderFault, invalid
 from layover.adapters.models.openai_chat import OPENAI_BASE_URL

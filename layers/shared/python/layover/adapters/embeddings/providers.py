@@ -50,7 +50,7 @@ def make_embedder(
 
         return HashingEmbedder()
     from layover.adapters.embeddings.openai import OpenAIEmbedder
-    from layover.adapters.http.client import choose_client
+    from layover.adapters.http.choice import choose_client
 
     make_client = choose_client(variables)
     provider, sent_as = split_model(name, environment.providers)

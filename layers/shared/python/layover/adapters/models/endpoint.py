@@ -6,8 +6,9 @@ Nothing here imports a provider's package: `openai` alone costs 0.2 s of a cold 
 import json
 from collections.abc import Awaitable, Callable, Mapping
 
-from layover.adapters.http.client import Client, DirectClient, MakeClient, Response
+from layover.adapters.http.client import Client, MakeClient, Response
 from layover.adapters.http.connection import ConnectionBroken
+from layover.adapters.http.direct import DirectClient
 from layover.adapters.http.request import InvalidHeader, InvalidURL, join_url
 from layover.adapters.models.faults import (
     ProviderFault,

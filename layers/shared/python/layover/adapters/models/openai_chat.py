@@ -7,7 +7,8 @@ its parameter transforms 4 ms at 20 messages, and its stream objects throw the c
 import asyncio
 from collections.abc import AsyncGenerator
 
-from layover.adapters.http.client import DirectClient, MakeClient, Response
+from layover.adapters.http.client import MakeClient, Response
+from layover.adapters.http.direct import DirectClient
 from layover.adapters.models import opaque, wire
 from layover.adapters.models.endpoint import Endpoint, Key, bearer
 from layover.adapters.models.http_chat import HttpChat, logger, server_chunks

@@ -5,7 +5,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from layover.adapters.aws.services import AwsServices
-from layover.adapters.http.client import DirectClient, MakeClient, choose_client
+from layover.adapters.http.choice import choose_client
+from layover.adapters.http.client import MakeClient
+from layover.adapters.http.direct import DirectClient
 from layover.adapters.models.openai_chat import OpenAIChat
 from layover.errors import ConfigurationError
 from layover.ports import ChatModel, OnDelta

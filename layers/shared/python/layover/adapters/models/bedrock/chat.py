@@ -3,7 +3,8 @@
 import asyncio
 
 from layover.adapters.aws.services import AwsServices
-from layover.adapters.http.client import DirectClient, MakeClient
+from layover.adapters.http.client import MakeClient
+from layover.adapters.http.direct import DirectClient
 from layover.adapters.models.bedrock import families
 from layover.adapters.models.bedrock.converse import ConverseChat
 from layover.adapters.models.bedrock.faults import refused, unsigned
