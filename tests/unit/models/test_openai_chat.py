@@ -367,6 +367,7 @@ async def test_the_request_says_who_asks_and_what(server: FakeOpenAI, chat: Chat
     assert request.headers["x-layover-run"] == "run_1"
     assert request.headers["authorization"] == "Bearer sk-test"
     assert request.headers["content-type"] == "application/json"
+    assert request.headers["user-agent"] == "layover"
     assert request.body["stream_options"] == {"include_usage": True}
     assert request.body["messages"][0]["content"] == "größe"
     assert request.body["prompt_cache_key"] == "k"

@@ -20,6 +20,8 @@ from layover.adapters.models.faults import (
 )
 from layover.errors import ConfigurationError
 
+USER_AGENT = "layover"
+"""Some gateways refuse requests that name no client."""
 Headers = Mapping[str, str]
 Authorize = Callable[[str, bytes], Awaitable[Headers]]
 """The headers, names in lower case, that let a POST of JSON with this URL and body in. Raises
@@ -76,6 +78,7 @@ class Endpoint:
             all_headers = {
                 "accept": "application/json",
                 "content-type": "application/json",
+                "user-agent": USER_AGENT,
                 **await self._authorize(str(url), body),
                 **headers,
             }
