@@ -153,6 +153,8 @@ async def test_a_server_that_speaks_no_tls_is_named_and_not_tried_again() -> Non
         document("<html><body>nginx</body></html>", status=404),
         fail(401, "Incorrect API key"),
         fail(429, "You exceeded your current quota", code="insufficient_quota"),
+        fail(307, location="http://user:secret@elsewhere/v1"),
+        fail(301),
     ],
 )
 async def test_what_the_operator_has_to_mend_names_the_provider_without_credentials(

@@ -49,6 +49,7 @@ _OF_SETTINGS = frozenset({401, 402, 403, 404, 405})
 _UNPAID = re.compile(r"insufficient_quota|billing_(hard_limit|not_active)|credit_balance", re.I)
 _NO_TLS = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "HTTPS_PROXY_REQUEST")
 """OpenSSL's reasons if the other side does not speak TLS."""
+MAX_LOCATION = 200
 BRIEFLY = 3
 """Attempts for a fault that is as likely a wrong address as a passing one: some seconds."""
 
@@ -131,7 +132,8 @@ def unusable(cause: Exception) -> ProviderFault:
 
 def redirected(status: int, location: str) -> ProviderFault:
     """The provider is elsewhere. Nothing is sent there: conversations go where the settings say."""
-    message = f"The provider has moved to {shown_url(location)}: set its base URL"
+    where = shown_url(location)[:MAX_LOCATION] or "another address"
+    message = f"The provider has moved to {where}: set its base URL"
     fault = ProviderFault(
         ModelError(message, status=status, type=type_of(status)), is_transient=False
     )
