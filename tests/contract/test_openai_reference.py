@@ -153,6 +153,9 @@ async def test_request_is_the_one_that_the_reference_sends(
     assert first.path == second.path == "/v1/chat/completions"
     same = ("authorization", "content-type", "accept")
     assert [first.headers[name] for name in same] == [second.headers[name] for name in same]
+    # Of the reference's encodings, the one that everybody means the same by.
+    assert second.headers["accept-encoding"] == "gzip"
+    assert "gzip" in first.headers["accept-encoding"]
 
 
 DIFFERENT = {

@@ -10,11 +10,11 @@ from pathlib import Path
 import botocore
 import pytest
 from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from infra import build
 from infra.certificates import MIN_LIFETIME, problem
+from support.certificates import self_signed
 
 ROOT = Path(__file__).parents[2]
 NOW = datetime(2026, 11, 1, tzinfo=UTC)
@@ -30,18 +30,7 @@ def root(region: str, end: datetime = NOW + YEARS) -> str:
             x509.NameAttribute(x509.NameOID.COMMON_NAME, f"Amazon RDS {region} Root CA ECC384 G1"),
         ]
     )
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(NOW - YEARS)
-        .not_valid_after(end)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    return certificate.public_bytes(serialization.Encoding.PEM).decode()
+    return self_signed(key, name, NOW - YEARS, end).decode()
 
 
 def other_roots() -> str:

@@ -1,4 +1,4 @@
-"""A certificate of this machine, which nobody trusts."""
+"""Certificates that nobody trusts."""
 
 import ssl
 from datetime import UTC, datetime, timedelta
@@ -10,28 +10,37 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 
-def loopback_certificate(folder: Path) -> tuple[Path, ssl.SSLContext]:
-    """Return the certificate's file, and the context of a server on 127.0.0.1 that has it."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "loopback")])
-    now = datetime.now(UTC)
-    certificate = (
+def self_signed(
+    key: ec.EllipticCurvePrivateKey,
+    name: x509.Name,
+    begin: datetime,
+    end: datetime,
+    *more: x509.ExtensionType,
+) -> bytes:
+    """Return the PEM of a root certificate of this name. `more`: its further extensions."""
+    builder = (
         x509.CertificateBuilder()
         .subject_name(name)
         .issuer_name(name)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=1))
+        .not_valid_before(begin)
+        .not_valid_after(end)
         .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .add_extension(
-            x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), critical=False
-        )
-        .sign(key, hashes.SHA256())
     )
-    public = folder / "certificate.pem"
-    public.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
-    private = folder / "key.pem"
+    for extension in more:
+        builder = builder.add_extension(extension, critical=False)
+    return builder.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+
+
+def loopback_certificate(folder: Path) -> tuple[Path, ssl.SSLContext]:
+    """Return the certificate's file, and the context of a server on 127.0.0.1 that has it."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "loopback")])
+    now, day = datetime.now(UTC), timedelta(days=1)
+    address = x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))])
+    public, private = folder / "certificate.pem", folder / "key.pem"
+    public.write_bytes(self_signed(key, name, now - day, now + day, address))
     private.write_bytes(
         key.private_bytes(
             serialization.Encoding.PEM,

@@ -10,7 +10,7 @@ from zlib import crc32
 from layover.adapters.aws.credentials import CredentialChain
 from layover.adapters.aws.retries import NoAnswer, RetryRules, ServiceError
 from layover.adapters.aws.signature import Signer
-from layover.adapters.http.connection import Answer, ConnectionBroken
+from layover.adapters.http.connection import Answer
 from layover.adapters.http.pool import PoolLimits, Pools
 from layover.adapters.http.request import encode_request, join_url
 
@@ -105,7 +105,7 @@ class AwsClient:
     async def _exchange(self, request: bytes) -> Answer:
         try:
             answer = await self._pools.of_this_loop().exchange(request, self._timeout_s)
-        except (OSError, ConnectionBroken) as error:  # TimeoutError is an OSError.
+        except OSError as error:
             raise NoAnswer(type(error).__name__) from error
         checksum = answer.headers.get("x-amz-crc32")
         if checksum is not None and checksum != str(crc32(answer.body)):

@@ -23,7 +23,7 @@ class Response(ABC):
 
     @abstractmethod
     def pieces(self) -> AsyncGenerator[bytes, None]:
-        """The body as it comes. Raises ConnectionBroken, OSError (TimeoutError for silence)."""
+        """The body as it comes. Raises OSError: ConnectionBroken, TimeoutError for silence."""
 
     async def read(self) -> None:
         """Read the body to its end. Raises as `pieces` does."""
@@ -43,7 +43,7 @@ class Client(Protocol):
     ) -> Response:
         """The open answer. `silence_s`: the longest pause between two of its bytes.
 
-        Raises ConnectionBroken, OSError (TimeoutError for silence), InvalidURL, InvalidHeader."""
+        Raises OSError (ConnectionBroken, TimeoutError for silence), InvalidURL, InvalidHeader."""
 
     async def aclose(self) -> None:
         """Close this event loop's idle connections."""

@@ -15,7 +15,7 @@ MAX_UNREAD = 262_144
 """Bytes of a body that wait for their reader; the other side waits with the rest."""
 
 
-class ConnectionBroken(Exception):
+class ConnectionBroken(ConnectionError):
     """The connection ended before the answer did, or the bytes received are no answer."""
 
 
@@ -68,7 +68,7 @@ class Connection(asyncio.Protocol):
     # Requests
 
     async def exchange(self, request: bytes, timeout_s: float) -> Answer:
-        """The answer to a request. Raises ConnectionBroken, TimeoutError, OSError."""
+        """The answer to a request. Raises OSError: ConnectionBroken, TimeoutError and the system's own."""
         self._begin(request, is_whole_wanted=True)
         await self._wait(timeout_s)
         assert self._head is not None

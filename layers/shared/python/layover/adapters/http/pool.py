@@ -55,7 +55,7 @@ class Pool:
         self._is_closed = False
 
     async def exchange(self, request: bytes, timeout_s: float) -> Answer:
-        """The answer to a request. Raises ConnectionBroken, TimeoutError, OSError."""
+        """The answer to a request. Raises OSError."""
         connection = await self.acquire()
         try:
             return await connection.exchange(request, timeout_s)

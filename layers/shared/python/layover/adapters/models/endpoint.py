@@ -7,7 +7,6 @@ import json
 from collections.abc import Awaitable, Callable, Mapping
 
 from layover.adapters.http.client import Client, MakeClient, Response
-from layover.adapters.http.connection import ConnectionBroken
 from layover.adapters.http.direct import DirectClient
 from layover.adapters.http.request import InvalidHeader, InvalidURL, join_url
 from layover.adapters.models.faults import (
@@ -85,7 +84,7 @@ class Endpoint:
             response = await self._client.post(url, all_headers, body, silence_s)
         except (InvalidURL, InvalidHeader, UnicodeError) as error:
             raise unusable(error) from error
-        except (ConnectionBroken, OSError) as error:
+        except OSError as error:
             raise broken(error) from error
         if response.is_success and stream:
             return response
@@ -109,11 +108,11 @@ async def read(response: Response) -> None:
     """Read an open answer to its end. Raises ProviderFault."""
     try:
         await response.read()
-    except (ConnectionBroken, OSError) as error:
+    except OSError as error:
         raise broken(error) from error
 
 
-def broken(error: Exception) -> ProviderFault:
+def broken(error: OSError) -> ProviderFault:
     """The connection was refused, or broke before the answer's end."""
     return make_disconnect_fault(error, timeout=isinstance(error, TimeoutError))
 

@@ -11,7 +11,6 @@ from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 from layover.adapters.http.client import Response
-from layover.adapters.http.connection import ConnectionBroken
 from layover.adapters.models import wire
 from layover.adapters.models.endpoint import Endpoint, broken, json_or_text, read
 from layover.adapters.models.faults import (
@@ -289,7 +288,7 @@ async def receive(response: Response) -> AsyncGenerator[bytes, None]:
     try:
         async for chunk in response.pieces():
             yield chunk
-    except (ConnectionBroken, OSError) as error:
+    except OSError as error:
         raise broken(error) from error
 
 
