@@ -1,6 +1,8 @@
 """The loop of a run (docs/behaviour.md#run-loop), with its surroundings in one invocation: a cancel, the
 deadline, the end."""
 
+from contextlib import suppress
+
 from layover.declare.agent import Agent
 from layover.engine.frames.definition import definition_of
 from layover.engine.frames.frame import Frame, Invocation
@@ -10,7 +12,7 @@ from layover.engine.state import RunState
 from layover.engine.supervise import supervise
 from layover.engine.time_left import TimeLeft
 from layover.engine.tools.hooks import Stopping
-from layover.errors import RunFailed
+from layover.errors import Fenced, LayoverError, RunFailed
 from layover.ports import Deadline, RunLog, Runtime
 from layover.values.runs.event import AgentStart, DefinitionChanged
 from layover.values.runs.run import CallState, ErrorInfo, FinishReason, RunSnapshot, Status
@@ -59,6 +61,13 @@ class Loop:
             return failed(end.failure)
         except RunFailed as failure:
             return failed(failure)
+        except Fenced:
+            raise
+        except Exception:
+            # What the attempt has begun is told, although the next one begins it again.
+            with suppress(LayoverError):
+                await self._log.flush()
+            raise
 
     def with_unbegun(self, snapshot: RunSnapshot) -> RunState:
         """Return the run as the journal has it. A call that this writer opened and never began is planned

@@ -86,8 +86,8 @@ async def _abort(log: RunLog, aborts: Aborts) -> None:
 
 async def _flush(log: RunLog) -> None:
     while True:
-        await log.flush()
         await asyncio.sleep(FLUSH_EVERY)
+        await log.flush()
 
 
 async def _poll(log: RunLog) -> None:

@@ -48,6 +48,12 @@ class RunLog(Protocol):
         ...
 
     @property
+    def head(self) -> ThreadHead | None:
+        """The thread's head as it was when this writer took the run; None: the thread is gone, or the writer
+        did not take the run."""
+        ...
+
+    @property
     def opener(self) -> str:
         """This writer's name on the calls that it opens."""
         ...
@@ -98,10 +104,19 @@ class RunLog(Protocol):
         ...
 
     async def close_call(
-        self, call: CallRecord, *events: Event, ended_step: StepRecord | None = None
+        self,
+        call: CallRecord,
+        *events: Event,
+        ended_step: StepRecord | None = None,
+        wait: bool = True,
     ) -> None:
         """Record a settled call. `call.state` is what is journaled: OPEN by this writer needs no
-        epoch (no other writer can close it), any other state does. Raises `Fenced`."""
+        epoch (no other writer can close it), any other state does. Raises `Fenced`. `wait`: False returns
+        while the write is under way; nothing is written before it is done, or if it failed."""
+        ...
+
+    async def wait(self) -> None:
+        """Wait for the write that `close_call` did not wait for. Raises what that would have raised."""
         ...
 
     async def suspend_calls(self, calls: Sequence[CallRecord], *events: Event) -> None:

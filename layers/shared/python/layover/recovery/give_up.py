@@ -11,7 +11,7 @@ from layover.errors import AttemptsUsedUp, Fenced
 from layover.ports import Runtime
 from layover.runs.event_budget import SETTLE_EVENTS, room_for
 from layover.runs.finish import end_even_unsaved
-from layover.runs.load_turn import head_of
+from layover.runs.load_turn import thread_of
 from layover.values.runs.payload import SettlePayload
 from layover.values.runs.run import MAX_ATTEMPTS, Status
 
@@ -33,7 +33,7 @@ async def give_up(runtime: Runtime, payload: SettlePayload) -> Mapping[str, Any]
     failure = failed(attempts_used_up(payload.run_id, _last_error(payload.error)))
     state = RunState(log.snapshot)
     try:
-        head = await head_of(runtime, run)
+        head = thread_of(log)
         await end_even_unsaved(runtime, log, state, head, failure)
     except Fenced:
         return {"status": "left"}

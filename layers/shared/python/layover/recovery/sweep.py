@@ -19,7 +19,7 @@ from layover.retention.expire import expire
 from layover.retention.set_ttl import keep_records, set_ttl
 from layover.runs.cancel import cancel
 from layover.runs.finish import end_even_unsaved, start_execution
-from layover.runs.load_turn import head_of
+from layover.runs.load_turn import head_of, thread_of
 from layover.runs.pending_saves import save_unsaved
 from layover.sockets.subscriptions import catch_up, close
 from layover.values.runs.run import MAX_ATTEMPTS, RunMeta, Status
@@ -184,7 +184,7 @@ async def _give_up(runtime: Runtime, run: RunMeta) -> str:
     if log is None:
         return "over"
     over = failed(attempts_used_up(run.id))
-    head, state = await head_of(runtime, run), RunState(log.snapshot)
+    head, state = thread_of(log), RunState(log.snapshot)
     await end_even_unsaved(runtime, log, state, head, over)
     return "failed"
 

@@ -16,7 +16,7 @@ from layover.engine.state import RunState
 from layover.errors import DefinitionError, Fenced, NotFound, RetryableError
 from layover.ports import Runtime
 from layover.runs.finish import end_even_unsaved, last_events
-from layover.runs.load_turn import head_of
+from layover.runs.load_turn import thread_of
 from layover.values.runs.run import (
     CANCEL_GRACE,
     FinishReason,
@@ -117,7 +117,7 @@ async def _force(runtime: Runtime, run: RunMeta, save_has: timedelta, agent: Age
         if run.execution is not None:
             await _stop(runtime, run.execution)
         try:
-            head = await head_of(runtime, run)
+            head = thread_of(log)
             state = RunState(log.snapshot)
             if agent is not None:
                 await run_cancel_hooks(runtime, log, state, agent)

@@ -30,7 +30,7 @@ from layover.memory.semantic.recall import count_cut_scope, recall_query, select
 from layover.memory.semantic.rendering import recalled_block, recalled_lines
 from layover.memory.tools import built_in_tools
 from layover.memory.usage import meter
-from layover.ports import Runtime
+from layover.ports import RunLog, Runtime
 from layover.values.memory.compaction import Compacted, CompactionQuery
 from layover.values.memory.context import Recalled, TurnContext, TurnQuery
 from layover.values.message import Message
@@ -48,6 +48,14 @@ def agent_of(runtime: Runtime, meta: RunMeta) -> Agent:
     if agent is None:
         raise RunFailed(f"there is no agent {meta.agent!r}", type="UnknownAgent", run_id=meta.id)
     return agent
+
+
+def thread_of(log: RunLog) -> ThreadHead:
+    """Return the head of the thread of a run that was taken. Raises Fenced if the thread is gone for good."""
+    if log.head is None:
+        meta = log.snapshot.meta
+        raise Fenced("the thread is gone", run_id=meta.id, thread_id=meta.thread_id)
+    return log.head
 
 
 async def head_of(runtime: Runtime, meta: RunMeta) -> ThreadHead:

@@ -24,7 +24,7 @@ from layover.retention.rules import watch_thread
 from layover.retention.set_ttl import set_ttl
 from layover.runs.event_budget import BRANCH_EVENTS, PAUSE_EVENTS, room_for, start_successor
 from layover.runs.finish import end_run
-from layover.runs.load_turn import agent_of, head_of, load_turn_input
+from layover.runs.load_turn import agent_of, load_turn_input, thread_of
 from layover.runs.pending_saves import save_unsaved
 from layover.runs.resume import resume
 from layover.values.runs.payload import (
@@ -104,7 +104,7 @@ async def _not_mine(runtime: Runtime, payload: RunPayload, epoch: int | None = N
 async def _turn(runtime: Runtime, payload: RunPayload, log: RunLog, deadline: Deadline) -> Answer:
     meta = log.snapshot.meta
     logs.name(thread_id=meta.thread_id)
-    head = await head_of(runtime, meta)
+    head = thread_of(log)
     await save_unsaved(runtime, head)
     try:
         await _check_may_start(runtime, log)

@@ -1,8 +1,10 @@
 """A run's next writer: it takes the run, and fences the writers before it."""
 
+import asyncio
 import secrets
 from collections.abc import Callable
 
+from layover.adapters.journal.heads import ThreadRecords
 from layover.adapters.journal.items.expiry import keep_records
 from layover.adapters.journal.items.reader import Reader
 from layover.clock import rfc3339
@@ -15,27 +17,31 @@ from layover.ports.table import (
     ConditionFailed,
     Differs,
     Equals,
+    Item,
     Table,
     Update,
     all_of,
 )
 from layover.values.runs.run import MAX_ATTEMPTS, TURN_EVENTS, RunSnapshot, Status
+from layover.values.thread import ThreadHead
 
 
 class Acquisition:
-    """Takes runs for writers. `log_of(snapshot, next_seq)`: returns a writer's access to the run."""
+    """Takes runs for writers. `log_of(snapshot, next_seq, head)`: returns a writer's access to the run."""
 
     def __init__(
         self,
         table: Table,
         clock: Clock,
         read: Reader,
+        heads: ThreadRecords,
         sink: EventSink,
-        log_of: Callable[[RunSnapshot, int | None], RunLog],
+        log_of: Callable[[RunSnapshot, int | None, ThreadHead | None], RunLog],
     ) -> None:
         self._table = table
         self._clock = clock
         self._read = read
+        self._heads = heads
         self._sink = sink
         self._log_of = log_of
 
@@ -80,6 +86,14 @@ class Acquisition:
         assert meta_item is not None
         # A run's first writer finds no step and no event: no writer came before it.
         first = meta_item["epoch"] == 1
+        snapshot, head = await asyncio.gather(
+            self._records(owner, meta_item, first=first),
+            self._heads.get(owner, meta_item["thread_id"]),
+        )
+        return self._log_of(snapshot, 1 if first else None, head)
+
+    async def _records(self, owner: str, meta_item: Item, *, first: bool) -> RunSnapshot:
+        pk = meta_item["pk"]
         items = [] if first else await self._read.records(pk)
         input_item = next((item for item in items if item["sk"] == INPUT), None)
         meta = await self._read.meta(owner, meta_item, input_item)
@@ -87,4 +101,4 @@ class Acquisition:
             is_permanent = await keep_records(self._table, pk)
             meta = meta.model_copy(update={"records_kept": is_permanent})
         steps = [item for item in items if item["sk"] not in (INPUT, META)]
-        return self._log_of(await self._read.snapshot(meta, steps), 1 if first else None)
+        return await self._read.snapshot(meta, steps)

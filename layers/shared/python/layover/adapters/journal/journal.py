@@ -19,7 +19,6 @@ from layover.adapters.journal.log.events import EventLog
 from layover.adapters.journal.requests import RunCommands
 from layover.adapters.journal.runlog import TableRunLog
 from layover.clock import rfc3339
-from layover.errors import InvalidRequest
 from layover.keys import (
     AUDIT,
     CONNECTION,
@@ -43,6 +42,7 @@ from layover.ports import (
     RunLog,
 )
 from layover.ports.table import Table
+from layover.values.cursor import bad_cursor
 from layover.values.page import Page
 from layover.values.runs.audit import AuditRow
 from layover.values.runs.decision import Vote
@@ -85,7 +85,8 @@ class TableJournal(TableDues):
         self._inbox = Inbox(table, clock)
         self._decisions = Decisions(table, self._bodies, clock, self._audit)
         self._erasure = Erasure(table, blobs)
-        self._acquisition = Acquisition(table, clock, self._read, self._sink, self._log)
+        reads = (self._read, self._heads)
+        self._acquisition = Acquisition(table, clock, *reads, self._sink, self._log)
 
     async def put_thread(self, head: ThreadHead) -> None:
         """See `ports.Journal`."""
@@ -384,14 +385,16 @@ class TableJournal(TableDues):
         await self._requests.request_cancel(owner, run_id, grace)
         return await self.run(owner, run_id)
 
-    def _log(self, snapshot: RunSnapshot, next_seq: int | None) -> RunLog:
-        parts = (self._table, self._bodies, self._clock, self._handover)
-        return TableRunLog(*parts, snapshot, next_seq, self._sink, self._audit, self._inbox)
+    def _log(
+        self, snapshot: RunSnapshot, next_seq: int | None, head: ThreadHead | None = None
+    ) -> RunLog:
+        table = (self._table, self._bodies, self._clock, self._handover)
+        followers = (self._sink, self._audit, self._inbox)
+        return TableRunLog(*table, snapshot, next_seq, *followers, head)
 
 
 def _within(prefix: str, cursor: str | None) -> str | None:
     """Return the cursor. Raises InvalidRequest if it leads out of its own list."""
     if cursor is not None and not cursor.startswith(prefix):
-        error = {"loc": ["query", "cursor"], "msg": "not a cursor of this list", "type": "cursor"}
-        raise InvalidRequest("the cursor is not one of this list", [error])
+        raise bad_cursor()
     return cursor

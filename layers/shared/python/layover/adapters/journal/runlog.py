@@ -60,8 +60,10 @@ class TableRunLog:
         sink: EventSink,
         audit: Audit,
         inbox: Inbox,
+        head: ThreadHead | None = None,
     ) -> None:
         meta = snapshot.meta
+        self._head = head
         self._bodies = bodies
         self._clock = clock
         self._handover = handover
@@ -84,6 +86,11 @@ class TableRunLog:
     def snapshot(self) -> RunSnapshot:
         """The journal of the run as it was when this writer took the run."""
         return self._snapshot
+
+    @property
+    def head(self) -> ThreadHead | None:
+        """The thread's head, read when this writer took the run."""
+        return self._head
 
     @property
     def opener(self) -> str:
@@ -165,7 +172,11 @@ class TableRunLog:
         return [*rows, *(Put(self._pk, c.key, i, when=self._is_unchanged(c)) for c, i in pairs)]
 
     async def close_call(
-        self, call: CallRecord, *events: Event, ended_step: StepRecord | None = None
+        self,
+        call: CallRecord,
+        *events: Event,
+        ended_step: StepRecord | None = None,
+        wait: bool = True,
     ) -> None:
         """Record a settled call. The run has progressed: attempts start again."""
         [item] = await self._items.of([call], CallState.SETTLED)
@@ -181,8 +192,13 @@ class TableRunLog:
             decided_key = call.key if call.state is CallState.WAITING else None
             marks.append(self._meta({"attempts": 0, **meta_changes}, decided_key))
         put = Put(self._pk, call.key, item, when=self._is_unchanged(call))
-        await self._writer.write([put, *marks], events)
+        write = self._writer.write if wait else self._writer.begin
+        await write([put, *marks], events)
         self._progressed = True
+
+    async def wait(self) -> None:
+        """Wait for the write that `close_call` did not wait for."""
+        await self._writer.wait()
 
     async def suspend_calls(self, calls: Sequence[CallRecord], *events: Event) -> None:
         """Journal that calls wait: attempt, payload and expiry are new, token and decision are gone. Before

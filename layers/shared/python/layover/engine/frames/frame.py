@@ -113,17 +113,17 @@ class Frame:
         self._calls = self._make_calls(built_in, run_files, nested, width)
         prompter = _prompter(runtime, state, agent, turn_input, built_in, self._settings)
         compacted = turn_input.compaction
+        self._calls.records.model_follows = above is None and not (compacted or agent.hooks)
         self._compaction = (
             Compaction(runtime, log, state, prompter, compacted) if compacted else None
         )
-        attachments = Attachments(run_files.files)
         self._steps = ModelStep(
             runtime,
             log,
             state,
             agent,
             prompter,
-            attachments,
+            Attachments(run_files.files),
             invocation.stopping,
             hooks,
             self._first_window,
@@ -215,6 +215,12 @@ class Frame:
                     return progress
 
     async def _work(self) -> Progress:
+        try:
+            return await self._make_steps()
+        finally:
+            await self._log.wait()
+
+    async def _make_steps(self) -> Progress:
         runtime, stopping = self._invocation.runtime, self._invocation.stopping
         while True:
             step = self._state.step

@@ -28,6 +28,11 @@ class NestedLog:
         return self._log.snapshot
 
     @property
+    def head(self) -> ThreadHead | None:
+        """The thread's head."""
+        return self._log.head
+
+    @property
     def opener(self) -> str:
         """The writer's name."""
         return self._log.opener
@@ -77,10 +82,18 @@ class NestedLog:
         await self._log.open_calls(calls, *self._signed(events))
 
     async def close_call(
-        self, call: CallRecord, *events: Event, ended_step: StepRecord | None = None
+        self,
+        call: CallRecord,
+        *events: Event,
+        ended_step: StepRecord | None = None,
+        wait: bool = True,
     ) -> None:
         """See `ports.RunLog`."""
-        await self._log.close_call(call, *self._signed(events), ended_step=ended_step)
+        await self._log.close_call(call, *self._signed(events), ended_step=ended_step, wait=wait)
+
+    async def wait(self) -> None:
+        """See `ports.RunLog`."""
+        await self._log.wait()
 
     async def suspend_calls(self, calls: Sequence[CallRecord], *events: Event) -> None:
         """See `ports.RunLog`."""

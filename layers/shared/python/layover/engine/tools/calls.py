@@ -121,7 +121,7 @@ class Calls:
         self._tools: dict[str, AnyTool] = {t.name: t for t in (*agent.tools, *memory_tools)}
         self._at_once = FirstWindow()
         self._events = CallEvents(state, agent, clock)
-        self._records = CallRecords(log, state, clock, self._tools, self._events)
+        self.records = CallRecords(log, state, clock, self._tools, self._events)
         self._hooks = AroundTools(FrameHooks(log, state, agent, clock, run_files), self._prepare)
         self.turn_end = self._events.turn_end
 
@@ -220,19 +220,19 @@ class Calls:
         if call.decision and call.decision.kind in (DecisionKind.DENIED, DecisionKind.EXPIRED):
             expired = call.decision.kind is DecisionKind.EXPIRED
             outcome = declined_result(call.tool_name, call.decision.reason, expired=expired)
-            await self._records.close(step, call, outcome)
+            await self.records.close(step, call, outcome)
             return None
         ready = self.ready(call)
         if isinstance(ready, Settled):
-            await self._records.close(step, call, ready)
+            await self.records.close(step, call, ready)
             return None
         if call.state is CallState.OPEN and not ready.tool.idempotent:
-            await self._records.close(step, call, interrupted_error(call.tool_name))
+            await self.records.close(step, call, interrupted_error(call.tool_name))
             return None
         try:
             resumed = self._resumed(ready.tool, call)
         except Exception as error:  # new code may want other data, or none at all
-            await self._records.close(step, call, failed(format_error(error)))
+            await self.records.close(step, call, failed(format_error(error)))
             return None
         return _Job(call, ready, self._context(call, resumed), self._changed(call, ready))
 
@@ -267,13 +267,13 @@ class Calls:
             planned = await self._plan_call(call)
             match planned.outcome:
                 case Settled() as settled:
-                    await self._records.close(step, planned.call, settled)
+                    await self.records.close(step, planned.call, settled)
                 case Suspension() as suspension:
                     waiting.append((planned.call, suspension))
                 case Ready() as ready:
                     jobs.append(_Job(planned.call, ready, self._context(call, None)))
         if waiting:
-            await self._records.suspend(waiting)
+            await self.records.suspend(waiting)
         if jobs:
             await self._run(step, jobs)
 
@@ -296,7 +296,7 @@ class Calls:
         """Journal the calls, run them, and journal their outcomes."""
         jobs = [await self._briefed(job) for job in jobs]
         starts = [self._events.started(j.call, j.ready.args.as_dict()) for j in jobs]
-        calls = await self._records.open([j.call for j in jobs], *chain.from_iterable(starts))
+        calls = await self.records.open([j.call for j in jobs], *chain.from_iterable(starts))
         jobs = [replace(job, call=call) for job, call in zip(jobs, calls, strict=True)]
         await _all(self._one(step, job) for job in jobs)
 
@@ -311,7 +311,7 @@ class Calls:
             return
         delegate = job.ready.tool.delegate
         if self._launch is not None and delegate is not None and delegate.background:
-            start_outcome = await self._records.close_as(
+            start_outcome = await self.records.close_as(
                 step,
                 job.call,
                 lambda: with_change(job.changed, start_background(job.call, self._state)),
@@ -322,7 +322,7 @@ class Calls:
         outcome = await self._sub_agents.advance(job.call, job.ready, self._share(step, job.call))
         if outcome is not None:
             outcome = await self.finish_outcome(job.call, job.ready, outcome)
-            await self._records.close(step, job.call, with_change(job.changed, outcome))
+            await self.records.close(step, job.call, with_change(job.changed, outcome))
 
     async def finish_outcome(self, call: CallRecord, ready: Ready, outcome: Settled) -> Settled:
         """Return the outcome of a call as hooks leave it, short enough for the model."""
@@ -349,9 +349,9 @@ class Calls:
         try:
             outcome = await run_tool(job.ready, job.ctx, call, self._clock)
             if isinstance(outcome, Suspension):
-                return await self._records.suspend([(call, outcome)])
+                return await self.records.suspend([(call, outcome)])
             outcome = await self.finish_outcome(call, job.ready, outcome)
-            return await self._records.close(step, call, with_change(job.changed, outcome))
+            return await self.records.close(step, call, with_change(job.changed, outcome))
         finally:
             del self._running[call.key]
             self._stopping.tools -= 1

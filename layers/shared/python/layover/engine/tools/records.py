@@ -35,6 +35,9 @@ class CallRecords:
         # Calls of a window are closed one after another: the call that completes the step says so in its own
         # transaction, and has to be the last.
         self._closing = asyncio.Lock()
+        self.model_follows = False
+        """True: nobody but the model learns of the step's last call before `RunLog.wait`: no hook, no database. So
+        the model is called while the end of that call is journaled."""
 
     async def open(self, calls: Sequence[CallRecord], *events: Event) -> list[CallRecord]:
         """Journal that calls begin to run, together. Return them as they are then."""
@@ -93,7 +96,10 @@ class CallRecords:
             events = self._events.ended(step, call, record)
             events += [self._events.turn_end(step)] if complete else []
             ended_step = step if complete else None
-            await self._log.close_call(settled, *events, ended_step=ended_step)
+            # A call that another writer opened may be settled by now: no model is asked for nothing.
+            mine = call.opener == self._log.opener
+            wait = not (complete and self.model_follows and mine)
+            await self._log.close_call(settled, *events, ended_step=ended_step, wait=wait)
         except BaseException:
             if before is not None:
                 self._state.update(before)

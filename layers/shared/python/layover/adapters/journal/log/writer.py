@@ -3,7 +3,8 @@
 import asyncio
 import secrets
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 
 from layover.adapters.journal.followers.watchers import Watchers
 from layover.adapters.journal.items.expiry import RecordExpiry
@@ -40,6 +41,7 @@ class LogWriter:
         self._watchers = watchers
         self._next_seq = next_seq
         self._emitted: deque[Event] = deque()
+        self._begun: asyncio.Task[None] | None = None
         # Facts of parallel calls are written one after another, so that their events have one order.
         self._writing = asyncio.Lock()
 
@@ -57,7 +59,7 @@ class LogWriter:
 
     async def keep_records(self) -> None:
         """Remove the expiry from the records of the run, if they have one."""
-        async with self._writing:
+        async with self._turn():
             if not self._expiry.kept:
                 await self._expiry.keep(self._table)
 
@@ -73,7 +75,7 @@ class LogWriter:
             await run_to_end(self._flush())
 
     async def _flush(self) -> None:
-        async with self._writing:
+        async with self._turn():
             emitted = self._drain()
             if not emitted:
                 return
@@ -130,16 +132,62 @@ class LogWriter:
     async def _write_now(
         self, facts: list[Action], events: Sequence[Event], last: bool, sets_ttl: bool
     ) -> None:
+        async with self._turn():
+            await self._write_batch(self._drain(), facts, events, last, sets_ttl)
+
+    async def begin(self, facts: list[Action], events: Sequence[Event]) -> None:
+        """Begin to write as `write` does, and return while the write is under way. Events emitted from now on
+        come after it, and nothing is written after it if it fails. `wait` raises its error."""
+        await self._writing.acquire()
+        try:
+            self._check_begun()
+        except BaseException:
+            self._writing.release()
+            raise
+        # No other task runs until the events are drained: none of them gets behind a later one.
+        emitted = self._drain()
+        self._begun = asyncio.create_task(self._write_begun(emitted, facts, events))
+
+    async def _write_begun(
+        self, emitted: list[Event], facts: list[Action], events: Sequence[Event]
+    ) -> None:
+        try:
+            await self._write_batch(emitted, facts, events, last=False, sets_ttl=False)
+        finally:
+            self._writing.release()
+
+    async def wait(self) -> None:
+        """Wait for the write that `begin` began, if there is one. Raises what `write` raises."""
+        if self._begun is not None:
+            await run_to_end(self._begun)
+
+    @asynccontextmanager
+    async def _turn(self) -> AsyncIterator[None]:
+        """One write at a time, and none after `begin`'s has failed."""
         async with self._writing:
-            emitted = self._drain()
-            try:
-                await self._shorten(emitted)
-                await self._transact(facts, [*emitted, *events], last=last, sets_ttl=sets_ttl)
-                if emitted or events:
-                    self._watchers.notify_connections()
-            except BaseException:
-                self._emitted.extendleft(reversed(emitted))
-                raise
+            self._check_begun()
+            yield
+
+    def _check_begun(self) -> None:
+        if self._begun is not None:
+            self._begun.result()
+
+    async def _write_batch(
+        self,
+        emitted: list[Event],
+        facts: list[Action],
+        events: Sequence[Event],
+        last: bool,
+        sets_ttl: bool,
+    ) -> None:
+        try:
+            await self._shorten(emitted)
+            await self._transact(facts, [*emitted, *events], last=last, sets_ttl=sets_ttl)
+            if emitted or events:
+                self._watchers.notify_connections()
+        except BaseException:
+            self._emitted.extendleft(reversed(emitted))
+            raise
 
     async def _transact(
         self, facts: list[Action], batch: list[Event], *, last: bool, sets_ttl: bool
