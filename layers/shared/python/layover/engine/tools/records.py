@@ -36,8 +36,8 @@ class CallRecords:
         # transaction, and has to be the last.
         self._closing = asyncio.Lock()
         self.model_follows = False
-        """True: nobody but the model learns of the step's last call before `RunLog.wait`: no hook, no database. So
-        the model is called while the end of that call is journaled."""
+        """True: the model is called while the end of the step's last call is journaled. Nobody else learns of
+        it before `RunLog.wait`: no hook, no database."""
 
     async def open(self, calls: Sequence[CallRecord], *events: Event) -> list[CallRecord]:
         """Journal that calls begin to run, together. Return them as they are then."""
