@@ -97,6 +97,14 @@ def test_ids_are_never_given_twice_and_safe_everywhere(ids: Ids) -> None:
     assert all(len(f"{each}-1000000") <= 80 for each in made)
 
 
+def test_a_messages_id_is_the_shortest() -> None:
+    ids = RandomIds()
+    made = [ids.new("msg") for _ in range(1_000)]
+    assert len(set(made)) > 990, "unique within a thread, which makes a few a second"
+    assert all(re.fullmatch(r"msg_[0-9a-z]{16}", each) for each in made)
+    assert re.fullmatch(r"run_[0-9a-z]{26}", ids.new("run"))
+
+
 def test_kinds_count_apart() -> None:
     ids = SequentialIds()
     assert [ids.new("run"), ids.new("msg"), ids.new("run")] == ["run_1", "msg_1", "run_2"]

@@ -16,14 +16,18 @@ def _base32(value: int, length: int) -> str:
     return "".join(reversed(digits))
 
 
+_RANDOM = {"msg": 6}
+"""Random characters of an id by kind. A message's is unique within its thread, and each turn stores many."""
+
+
 class RandomIds:
-    """Ids of 10 characters of time (ms) and 16 random ones, with a prefix for their kind."""
+    """Ids of 10 characters of time (ms) and 16 random ones (a message's: 6), with a prefix for their kind."""
 
     def new(self, kind: str) -> str:
         """Return a new id, for example `run_01k...`."""
-        return (
-            f"{kind}_{_base32(time.time_ns() // 1_000_000, 10)}{_base32(secrets.randbits(80), 16)}"
-        )
+        length = _RANDOM.get(kind, 16)
+        moment = _base32(time.time_ns() // 1_000_000, 10)
+        return f"{kind}_{moment}{_base32(secrets.randbits(5 * length), length)}"
 
 
 def made_at(id: str) -> datetime | None:
