@@ -38,8 +38,8 @@ _FILL = """
 select set_config('app.resource_id', %(owner)s, true);
 insert into threads (id, agent, created_at, updated_at) values ('t', 'a', '2026-01-01', '2026-01-01');
 insert into branches (thread_id, id, path, path_depths) values ('t', 0, '{0}', '{2147483647}');
-insert into messages (thread_id, branch_id, depth, id, role, created_at, content)
-    select 't', 0, n, 'm' || n, 'user', timestamptz '2026-01-01' + n * interval '1 minute',
+insert into messages (thread, branch_id, depth, id, role, created_at, content)
+    select thread_key('t'), 0, n, 'm' || n, 'user', timestamptz '2026-01-01' + n * interval '1 minute',
            '[{"type": "text", "text": "as it was said"}]'
     from generate_series(0, %(rows)s - 1) n;
 insert into message_embeddings

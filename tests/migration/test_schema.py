@@ -1,5 +1,7 @@
 """The schema as it is after all migrations: what holds for every table, also for those to come."""
 
+import hashlib
+import uuid
 from typing import Any
 
 import psycopg
@@ -27,6 +29,8 @@ TABLES = {
 }
 _SETTING = "NULLIF(current_setting('app.resource_id'::text, true), ''::text)"
 _POLICY = f"(resource_id = {_SETTING})"
+_LIKELY = f"(NULLIF({_POLICY}, false) IS NOT NULL)"
+"""The same to whoever reads; a planner takes it for a filter that nearly all rows pass."""
 
 
 def _rows(postgres: TestPostgres, query: str) -> list[tuple[Any, ...]]:
@@ -58,7 +62,8 @@ def test_every_table_has_one_policy_for_everybody_on_its_owner(postgres: TestPos
     assert {name for name, *_ in rows} == TABLES
     assert len(rows) == len(TABLES)
     for name, *policy in rows:
-        assert policy == ["PERMISSIVE", "{public}", "ALL", _POLICY, _POLICY], name
+        using = _LIKELY if name == "messages" else _POLICY
+        assert policy == ["PERMISSIVE", "{public}", "ALL", using, _POLICY], name
 
 
 def test_only_the_role_that_owns_the_tables_may_read_the_threads_of_all(
@@ -73,11 +78,12 @@ def test_only_the_role_that_owns_the_tables_may_read_the_threads_of_all(
 
 
 def test_the_owner_is_in_every_primary_unique_and_foreign_key(postgres: TestPostgres) -> None:
+    """Or the thread's key, which contains the owner: nobody else's thread has it."""
     rows = _rows(
         postgres,
         """
-        select c.conname, bool_or(a.attname = 'resource_id'),
-               bool_or(f.attname = 'resource_id') or c.contype <> 'f'
+        select c.conname, bool_or(a.attname in ('resource_id', 'thread')),
+               bool_or(f.attname in ('resource_id', 'thread')) or c.contype <> 'f'
         from pg_constraint c
         cross join unnest(c.conkey, coalesce(c.confkey, c.conkey)) k (here, there)
         join pg_attribute a on a.attrelid = c.conrelid and a.attnum = k.here
@@ -88,6 +94,37 @@ def test_the_owner_is_in_every_primary_unique_and_foreign_key(postgres: TestPost
     )
     assert len(rows) >= 2 * len(TABLES)
     assert [row for row in rows if row[1:] != (True, True)] == []
+
+
+def test_a_threads_key_is_made_of_its_owner_and_its_id(postgres: TestPostgres) -> None:
+    (keys,) = _rows(
+        postgres,
+        "select thread_key('ab', 'c'), thread_key('a', 'bc'), thread_key('ab', 'd'), thread_key('', 'c')",
+    )
+    assert len(set(keys)) == 4
+    odd = "\\1é\\😀'"
+    for owner, id in (("ab", "c"), (odd, "c"), ("ab", odd), ("\\", "\\001")):
+        with psycopg.connect(postgres.superuser) as connection:
+            row = connection.execute("select thread_key(%s, %s)", (owner, id)).fetchone()
+        digest = hashlib.sha256(f"{owner}\x1f{id}".encode()).digest()
+        assert row == (uuid.UUID(bytes=digest[:16]),)
+
+
+def test_a_threads_key_comes_from_its_row_where_it_is_no_foreign_key(
+    postgres: TestPostgres,
+) -> None:
+    rows = _rows(
+        postgres,
+        "select table_name, generation_expression from information_schema.columns "
+        "where column_name in ('key', 'thread') and data_type = 'uuid' order by 1",
+    )
+    by_row = {name: made for name, made in rows if made}
+    assert [name for name, made in rows if not made] == ["messages"]
+    assert by_row == {
+        "compactions": "thread_key(resource_id, thread_id)",
+        "message_embeddings": "thread_key(resource_id, thread_id)",
+        "threads": "thread_key(resource_id, id)",
+    }
 
 
 def test_the_owner_leads_every_index_but_those_that_would_look_alike(
@@ -103,8 +140,9 @@ def test_the_owner_leads_every_index_but_those_that_would_look_alike(
         """,
     )
     others = {name for name, first in rows if first != "resource_id"}
-    messages = {"messages_pkey", "messages_id_key"}
-    assert others == messages | {"compactions_id_key", "compactions_run_idx"}, "see there why"
+    by_place = {"messages_pkey", "message_embeddings_pkey", "compactions_through_idx"}
+    by_id = {"messages_id_idx", "threads_key_key", "compactions_id_key", "compactions_run_idx"}
+    assert others == by_place | by_id, "see there why"
 
 
 def test_every_table_has_a_primary_key_and_a_required_owner(postgres: TestPostgres) -> None:
@@ -216,8 +254,8 @@ def test_only_observations_may_wait_to_take_effect(postgres: TestPostgres) -> No
             "insert into branches (thread_id, id, path, path_depths) values ('t', 0, '{0}', '{0}')"
         )
         connection.execute(
-            "insert into messages (thread_id, branch_id, depth, id, role, created_at, content) "
-            "values ('t', 0, 0, 'm', 'user', now(), '[]')"
+            "insert into messages (thread, branch_id, depth, id, role, created_at, content) "
+            "values (thread_key('t'), 0, 0, 'm', 'user', now(), '[]')"
         )
         connection.execute(insert, (1, "observations"))
         with pytest.raises(psycopg.errors.CheckViolation):

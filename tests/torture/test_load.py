@@ -90,9 +90,7 @@ def check_thread(system: Torture, client: Client, thread: str, runs: list[Json])
     messages = client.caller.messages(thread)
     order = list(dict.fromkeys(m["run_id"] for m in messages))
     assert order == [run["id"] for run in runs]
-    rows = (
-        "select id from messages where resource_id = %s and thread_id = %s order by created_at, id"
-    )
+    rows = "select id from messages where thread = thread_key(%s, %s) order by created_at, id"
     saved = [row[0] for row in system.sql(rows, client.name, thread)]
     assert saved == [m["id"] for m in messages]
     return Counter(check_run(system, client, run) for run in runs)

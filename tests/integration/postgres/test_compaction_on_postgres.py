@@ -26,11 +26,12 @@ insert into branches (thread_id, id, path, path_depths) values
     ('t', 0, '{0}', '{2147483647}'), ('t', 1, '{0,1}', '{11999,2147483647}');
 insert into branches (thread_id, id, path, path_depths)
     select 't', n, array[0, n], array[11999, 2147483647] from generate_series(2, 1001) n;
-insert into messages (thread_id, branch_id, depth, id, run_id, role, created_at, content)
-    select 't', case when n < 12000 then 0 else 1 end, n, 'm' || n, 'run', 'user', now(), '[]'
+insert into messages (thread, branch_id, depth, id, run_id, role, created_at, content)
+    select thread_key('t'), case when n < 12000 then 0 else 1 end, n, 'm' || n, 'run', 'user', now(), '[]'
     from generate_series(0, 19999) n;
-insert into messages (thread_id, branch_id, depth, id, run_id, role, created_at, content)
-    select 't', b, 12000, 'x' || b, 'other run', 'user', now(), '[]' from generate_series(2, 1001) b;
+insert into messages (thread, branch_id, depth, id, run_id, role, created_at, content)
+    select thread_key('t'), b, 12000, 'x' || b, 'other run', 'user', now(), '[]'
+    from generate_series(2, 1001) b;
 insert into compactions (thread_id, generation, kind, branch_id, after_depth, through_depth,
                          through_message_id, run_id, token_count, created_at, active, chain)
     select 't', n, 'observations', case when n * 4 <= 12000 then 0 else 1 end, n * 4 - 5, n * 4 - 1,

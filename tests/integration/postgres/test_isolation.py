@@ -78,6 +78,30 @@ async def test_a_row_cannot_be_planted_in_another_users_thread(
         )
 
 
+async def test_a_message_cannot_be_planted_in_another_users_thread(
+    connection: Connection[Any], victim: str
+) -> None:
+    _become(connection, fresh_owner())
+    plant = (
+        "insert into messages (thread, branch_id, depth, id, role, created_at, content) "
+        "values (thread_key(%s, %s), 0, 9, 'planted', 'user', now(), '[]')"
+    )
+    with pytest.raises(psycopg.errors.ForeignKeyViolation):
+        connection.execute(plant, (victim, f"t-{victim}"))
+
+
+async def test_what_hangs_on_a_message_cannot_be_planted_either(
+    connection: Connection[Any], victim: str
+) -> None:
+    _become(connection, fresh_owner())
+    with pytest.raises(psycopg.errors.ForeignKeyViolation):
+        connection.execute(
+            "insert into message_embeddings (thread_id, message_id, agent, branch_id, depth, created_at, "
+            "words) values (%s, 'q', 'support', 0, 0, now(), 'word')",
+            (f"t-{victim}",),
+        )
+
+
 async def test_another_users_rows_can_be_neither_changed_nor_deleted(
     connection: Connection[Any], victim: str
 ) -> None:

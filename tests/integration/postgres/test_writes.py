@@ -14,6 +14,7 @@ from layover.adapters.store.postgres.memory.memory import PostgresMemory
 from layover.adapters.store.postgres.threads import PostgresThreads
 from layover.memory.semantic import query as recall
 from layover.values.memory.context import Extraction, StepUsage
+from layover.values.message import Role, ToolResultPart
 from layover.values.runs.usage import Usage
 from support.postgres.server import TestPostgres
 from support.worlds.threads import START, Conversation
@@ -62,8 +63,99 @@ async def test_the_last_tree_of_a_run_is_kept(talk: Conversation, postgres: Test
     question = talk.message("q", None)
     await talk.save(question, snapshot={"z": 1, "a": "first"})
     await talk.save(question, snapshot={"z": 1, "a": "last"})
-    rows = _rows(postgres, talk.owner, "select run_id, status, tree::text from run_snapshots")
-    assert rows == [("run", "success", '{"z":1,"a":"last"}')]
+    rows = _rows(postgres, talk.owner, "select run_id, tree::text from run_snapshots")
+    assert rows == [("run", '{"z":1,"a":"last"}')]
+
+
+def _tree(updated_at: str = "later") -> dict[str, Any]:
+    """The tree of a run as `_usage` and the input say it, but for its end."""
+    run = {"agent": "support", "model": "m", "usage": {"input_tokens": 7, "total_tokens": 7}}
+    times = {"created_at": "2026-01-01T00:00:01.000000Z", "updated_at": updated_at}
+    end = {"status": "success", "finish_reason": "stop"}
+    return {"version": 3, "run": {**run, **end, **times}, "messages": ["q", 1]}
+
+
+async def test_a_tree_is_stored_with_the_runs_usage_and_repeats_nothing_of_it(
+    talk: Conversation, postgres: TestPostgres
+) -> None:
+    question = talk.message("q", None)
+    await talk.save(question, usage=(_usage("a", 7), _usage("b", 5)), snapshot=_tree())
+    trees = "select step, tree::text from usage order by step"
+    tree = '{"version":3,"run":{"updated_at":"later"},"messages":["q",1]}'
+    assert _rows(postgres, talk.owner, trees) == [("a", tree), ("b", None)]
+    assert _rows(postgres, talk.owner, "select * from run_snapshots") == []
+    past = await talk.store.past_run(talk.owner, "run")
+    assert past is not None
+    assert past.tree == _tree()
+
+
+async def test_a_message_repeats_neither_its_place_nor_its_result(
+    talk: Conversation, postgres: TestPostgres
+) -> None:
+    part = ToolResultPart(tool_call_id="c", tool_name="look", result="sunny")
+    told = talk.message("t", "a", Role.TOOL, part, model_output="sunny")
+    await talk.say("never-stored", "q", "a")
+    await talk.save(told)
+    await talk.say("a", "fork", "b")
+    rows = _rows(
+        postgres, talk.owner, "select id, parent_id, model_output from messages order by created_at"
+    )
+    expected = {("q", "never-stored", None), ("a", None, None), ("t", None, "=")}
+    assert set(rows) == expected | {("fork", "a", None), ("b", None, None)}
+
+
+async def test_a_save_that_is_repeated_writes_nothing_more(
+    talk: Conversation, postgres: TestPostgres
+) -> None:
+    version = "select ctid::text, input_tokens, tree::text is null from usage"
+    question = talk.message("q", None)
+    await talk.save(question, usage=(_usage("a", 7, later=1),), snapshot=_tree())
+    before = _rows(postgres, talk.owner, version)
+    await talk.save(question, usage=(_usage("a", 7, later=1),), snapshot=_tree())
+    await talk.save(question, usage=(_usage("a", 5),), snapshot=_tree("earlier"))
+    await talk.save(question, usage=(_usage("a", 7, later=1),))
+    assert _rows(postgres, talk.owner, version) == before
+    await talk.save(question, usage=(_usage("a", 9, later=2),), snapshot=_tree())
+    assert [row[1:] for row in _rows(postgres, talk.owner, version)] == [(9, False)]
+
+
+async def test_usage_outlives_its_thread_without_what_the_run_said(
+    talk: Conversation, postgres: TestPostgres
+) -> None:
+    await talk.save(talk.message("q", None), usage=(_usage("a", 7),), snapshot=_tree())
+    other = Conversation(talk.store, talk.owner, id="other")
+    said = other.message("q", None).model_copy(update={"run_id": "another"})
+    await other.save(said)
+    trees = "select input_tokens, tree is null from usage"
+    await talk.store.erase(talk.owner, "other")
+    assert _rows(postgres, talk.owner, trees) == [(7, False)]
+    await talk.store.erase(talk.owner, talk.id)
+    assert _rows(postgres, talk.owner, trees) == [(7, True)]
+
+
+async def test_a_dropped_thread_takes_the_trees_of_its_runs_with_it(
+    talk: Conversation, database: Database, postgres: TestPostgres
+) -> None:
+    memory, until = PostgresMemory(database), START + timedelta(hours=1)
+    kept = Conversation(talk.store, talk.owner, "kept", {"created_at": until + timedelta(days=1)})
+    said = kept.message("q2", None).model_copy(update={"run_id": "another"})
+    await kept.save(said)
+    _rows(
+        postgres,
+        talk.owner,
+        "insert into usage (run_id, step, kind, agent, model, input_tokens, output_tokens, "
+        "cached_input_tokens, reasoning_tokens, at, tree) "
+        "values ('another', 's', 'run', 'a', 'm', 1, 1, 0, 0, '2027-01-01', '{}') returning 1",
+    )
+    # It ends behind the request: its usage stays.
+    late = _usage("a", 7, later=7200)
+    await talk.save(talk.message("q", None), usage=(late,), snapshot=_tree())
+    await memory.forget(talk.owner, until, until)
+    assert await talk.store.past_run(talk.owner, "run") is None
+    assert not await memory.drop(talk.owner, until)
+    rows = _rows(postgres, talk.owner, "select run_id, tree is null from usage order by run_id")
+    assert rows == [("another", False), ("run", True)]
+    assert _rows(postgres, talk.owner, "select id from messages") == [("q2",)]
 
 
 async def test_a_late_outcome_of_an_erased_thread_leaves_no_trace(
@@ -112,7 +204,7 @@ async def test_erasing_a_thread_leaves_only_its_tombstone(
         postgres,
         talk.owner,
         "select table_name from information_schema.columns "
-        "where table_schema = 'public' and column_name = 'thread_id'",
+        "where table_schema = 'public' and column_name in ('thread_id', 'thread') group by 1",
     )
     assert len(tables) == 12
     for (table,) in tables:
@@ -157,7 +249,7 @@ async def test_what_a_thread_said_is_not_indexed_while_it_is_erased(
     async with await psycopg.AsyncConnection.connect(postgres.runtime) as eraser:
         await eraser.execute("select set_config('app.resource_id', %s, true)", (talk.owner,))
         await eraser.execute("update threads set deleted_at = now() where id = %s", (talk.id,))
-        await eraser.execute("delete from messages where thread_id = %s", (talk.id,))
+        await eraser.execute("delete from messages where thread = thread_key(%s)", (talk.id,))
         late = asyncio.create_task(memory.index_messages(talk.owner, [row]))
         await _until(lambda: _rows(postgres, talk.owner, WAITING) != [(0,)] or late.done())
         assert not late.done()

@@ -32,7 +32,7 @@ STREAM_S = 30.0
 """Without a byte; a stream says every 10 s that it is there."""
 OVER = ("success", "failed", "cancelled")
 _SERVER_ERRORS = range(500, 600)
-_SAVED = """select id from messages where resource_id = %s and thread_id = %s
+_SAVED = """select id from messages where thread = thread_key(%s, %s)
 order by created_at, id"""
 NEXT = Scenario("next", (say("my turn"),), "please go on with the next one")
 """The run that follows another one on its thread."""

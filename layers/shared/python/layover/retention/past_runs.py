@@ -10,21 +10,22 @@ from layover.runs.views import last_text
 from layover.values.memory.context import PastRun
 from layover.values.runs.views import Run
 
-VERSION = 2
-"""The version of a tree. Before 2 it had the run's ids and text, and each field that has its default."""
+VERSION = 3
+"""The version of a tree. Before 3 it named all messages of its run; before 2 it had the run's ids and text,
+and each field that has its default."""
 _ELSEWHERE = {"id", "thread_id", "input", "messages", "text"}
 """Fields that are columns, or rows of the thread."""
 
 
 def tree_of(run: Run) -> dict[str, Any]:
     """Return the tree of a run as the database keeps it. The run's own messages are rows of the thread; those
-    of its sub-agents are nowhere else."""
+    of its sub-agents are nowhere else. `messages`: the last of the run's own, and their number."""
     own = run.model_dump(mode="json", exclude=_ELSEWHERE | {"children"}, exclude_defaults=True)
     children = [child.model_dump(mode="json") for child in run.children]
     return {
         "version": VERSION,
         "run": {**own, "children": children} if children else own,
-        "message_ids": [run.input.id, *(m.id for m in run.messages)],
+        "messages": [(run.input, *run.messages)[-1].id, 1 + len(run.messages)],
     }
 
 

@@ -1,7 +1,8 @@
 """Threads in memory, with the semantics of the Postgres store and nothing that outlives the process."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from typing import Any
 
 from layover.adapters.inmemory.stores.compaction import compacted_for
 from layover.adapters.inmemory.stores.entries import found_entries, free_superseded
@@ -104,8 +105,7 @@ class InMemoryThreads(Tables):
         if thread is None:
             return None
         tree = thread.snapshots[run_id]
-        ids = [id for id in tree.get("message_ids", ()) if id in thread.messages]
-        messages = tuple(thread.messages[id] for id in ids)
+        messages = tuple(_messages_of(thread, tree))
         return PastRun(thread_id=thread.head.id, tree=tree, messages=messages)
 
     async def head(self, owner: str, thread_id: str) -> ThreadHead | None:
@@ -161,6 +161,14 @@ class InMemoryThreads(Tables):
                 }
             )
         return thread
+
+
+def _messages_of(thread: StoredThread, tree: Mapping[str, Any]) -> Sequence[Message]:
+    """Return the messages of a run, as its tree names them."""
+    if "messages" in tree:
+        leaf_id, count = tree["messages"]
+        return thread.path(leaf_id)[-count:] if leaf_id in thread.messages else ()
+    return [thread.messages[id] for id in tree.get("message_ids", ()) if id in thread.messages]
 
 
 def _window(thread: StoredThread, query: TurnQuery, path: Sequence[Message]) -> int:

@@ -12,10 +12,12 @@ from pydantic import TypeAdapter
 
 from layover.values.base import Json, Value
 from layover.values.memory.context import StepUsage
-from layover.values.message import Message, Part, ProviderState, Role
+from layover.values.message import Message, Part, ProviderState, Role, ToolResultPart
 
 # An escaped NUL, but not an escaped backslash followed by "u0000".
 _NUL = re.compile(rb"(?<!\\)((?:\\\\)*)\\u0000")
+_AS_RESULT = "="
+"""Stored in the place of a `model_output` that is the result. Another text that begins so has one more."""
 
 
 class _MessageRow(Value):
@@ -45,6 +47,7 @@ class _UsageRow(Value):
     reasoning_tokens: int
     cost_usd: Decimal | None
     at: datetime
+    tree: Json = None
 
 
 @cache
@@ -69,12 +72,12 @@ def _anything() -> TypeAdapter[Json]:
 
 def load_messages(array: bytes | None) -> tuple[Message, ...]:
     """Messages from a JSON array of rows."""
-    return _messages().validate_json(array or b"[]")
+    return tuple(map(with_output, _messages().validate_json(array or b"[]")))
 
 
 def load_message(row: bytes | None) -> Message:
     """A message from a JSON object."""
-    return Message.model_validate_json(row or b"{}")
+    return with_output(Message.model_validate_json(row or b"{}"))
 
 
 def dump_messages(messages: Iterable[Message]) -> bytes:
@@ -82,9 +85,12 @@ def dump_messages(messages: Iterable[Message]) -> bytes:
     return _dump(_message_rows(), [_message_row(m) for m in messages])
 
 
-def dump_usage(run_id: str, usage: Sequence[StepUsage], kind: str = "run") -> bytes:
-    """A JSON array of usage rows."""
-    return _dump(_usage_rows(), [_usage_row(run_id, u, kind) for u in usage])
+def dump_usage(
+    run_id: str, usage: Sequence[StepUsage], kind: str = "run", tree: Json = None
+) -> bytes:
+    """A JSON array of usage rows, the first with the run's tree."""
+    rows = [_usage_row(run_id, u, kind, tree if n == 0 else None) for n, u in enumerate(usage)]
+    return _dump(_usage_rows(), rows)
 
 
 def dump_json(value: Json) -> bytes:
@@ -102,12 +108,36 @@ def _message_row(m: Message) -> _MessageRow:
         created_at=m.created_at,
         token_count=m.token_count,
         content=m.content,
-        model_output=m.model_output,
+        model_output=_stored_output(m),
         provider_state=m.provider_state,
     )
 
 
-def _usage_row(run_id: str, step: StepUsage, kind: str) -> _UsageRow:
+def _stored_output(m: Message) -> str | None:
+    output = m.model_output
+    if output is None:
+        return None
+    if output == _result_text(m):
+        return _AS_RESULT
+    return _AS_RESULT + output if output.startswith(_AS_RESULT) else output
+
+
+def with_output(m: Message) -> Message:
+    """The message with the model's text as it was before `_stored_output`."""
+    stored = m.model_output
+    if stored is None or not stored.startswith(_AS_RESULT):
+        return m
+    output = _result_text(m) if stored == _AS_RESULT else stored[len(_AS_RESULT) :]
+    return m.model_copy(update={"model_output": output})
+
+
+def _result_text(m: Message) -> str | None:
+    part = m.content[0] if len(m.content) == 1 else None
+    result = part.result if isinstance(part, ToolResultPart) else None
+    return result if isinstance(result, str) else None
+
+
+def _usage_row(run_id: str, step: StepUsage, kind: str, tree: Json) -> _UsageRow:
     u = step.usage
     return _UsageRow.model_construct(
         run_id=run_id,
@@ -122,6 +152,7 @@ def _usage_row(run_id: str, step: StepUsage, kind: str) -> _UsageRow:
         reasoning_tokens=u.reasoning_tokens,
         cost_usd=u.cost_usd,
         at=step.at,
+        tree=tree,
     )
 
 

@@ -9,9 +9,8 @@ if TYPE_CHECKING:
 
 CONSTRAINTS: dict[str, tuple[type[LayoverError], str]] = {
     "branches_thread_fkey": (NotFound, "the thread is gone"),
-    "messages_branch_fkey": (NotFound, "the thread is gone"),
+    "messages_thread_fkey": (NotFound, "the thread is gone"),
     "messages_pkey": (Conflict, "another message is at this place of the branch"),
-    "messages_id_key": (Conflict, "a message with this id is there already"),
     "message_embeddings_message_fkey": (NotFound, "the message is gone"),
     "memory_entries_thread_fkey": (NotFound, "the thread is gone"),
     "memory_entries_hash_key": (Conflict, "the same entry is remembered already"),

@@ -23,7 +23,8 @@ from layover.adapters.store.postgres.memory.entries import entries_of, find_entr
 from layover.adapters.store.postgres.memory.notes import notes_of, read_notes, read_state, state_of
 from layover.adapters.store.postgres.memory.recall import recall, recalled_of, was_cut
 from layover.adapters.store.postgres.queries import Query, Statement, load
-from layover.adapters.store.postgres.usage import insert_usage
+from layover.adapters.store.postgres.trees import restore_tree, strip_tree
+from layover.adapters.store.postgres.usage import insert_usage, save_usage
 from layover.values.memory.context import PastRun, TurnContext, TurnQuery, TurnRecord
 from layover.values.message import Message
 from layover.values.page import Page
@@ -66,9 +67,9 @@ class PostgresThreads:
         statements = [
             _upsert_thread(record.head),
             _insert_messages(thread_id, (record.input, *record.response)),
-            *insert_usage(thread_id, record.run.id, record.usage),
+            *save_usage(thread_id, record.run.id, record.usage, tree := strip_tree(record)),
         ]
-        if record.snapshot is not None:
+        if record.snapshot is not None and tree is None:
             statements.append(_upsert_snapshot(record))
         await self._database.run(record.head.owner, *statements)
 
@@ -104,12 +105,11 @@ class PostgresThreads:
         (rows,) = await self._database.run(owner, _query("run_tree")(run_id=run_id))
         if not rows:
             return None
-        thread_id, tree, messages = rows[0]
-        return PastRun(
-            thread_id=str(thread_id, "utf-8") if isinstance(thread_id, bytes) else thread_id,
-            tree=json.loads(tree or b"{}"),
-            messages=load_messages(messages),
-        )
+        thread_id, stored, spent, array = rows[0]
+        tree, messages = json.loads(stored or b"{}"), load_messages(array)
+        if spent is not None and messages:
+            tree = restore_tree(tree, json.loads(spent), messages[0])
+        return PastRun(thread_id=(thread_id or b"").decode(), tree=tree, messages=messages)
 
     async def head(self, owner: str, thread_id: str) -> ThreadHead | None:
         """Return the thread's head; `deleted` is set if it was erased."""
@@ -154,7 +154,7 @@ def _open_turn(query: TurnQuery) -> list[Statement]:
     statements = [
         _upsert_thread(query.head),
         _insert_messages(query.head.id, (query.input,)),
-        *insert_usage(query.head.id, query.run_id, query.usage, "background"),
+        *insert_usage(query.head.id, query.run_id, query.usage),
     ]
     if query.compaction is not None:
         history = _query("open_turn_history")(**ids, pinned=None, most=None)
@@ -192,7 +192,5 @@ def _upsert_snapshot(record: TurnRecord) -> Statement:
     return _query("upsert_snapshot")(
         thread_id=record.head.id,
         run_id=record.run.id,
-        status=record.run.status.value,
-        created_at=record.run.created_at.isoformat(),
         tree=dump_json(record.snapshot),
     )

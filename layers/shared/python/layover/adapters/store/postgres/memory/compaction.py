@@ -146,7 +146,7 @@ class PostgresCompaction:
         self, owner: str, thread_id: str, run_id: str, usage: Sequence[StepUsage]
     ) -> None:
         """Store the usage of background work that stored nothing else."""
-        if statements := insert_usage(thread_id, run_id, usage, "background"):
+        if statements := insert_usage(thread_id, run_id, usage):
             await self._database.run(owner, *statements)
 
     async def observations(

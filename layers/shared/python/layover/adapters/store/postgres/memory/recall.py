@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from pydantic import TypeAdapter
 
-from layover.adapters.store.postgres.codec import dump_json
+from layover.adapters.store.postgres.codec import dump_json, with_output
 from layover.adapters.store.postgres.database import Database, Row
 from layover.adapters.store.postgres.queries import Statement, load
 from layover.adapters.store.postgres.usage import insert_usage
@@ -76,7 +76,8 @@ def was_cut(rows: list[Row]) -> bool:
 
 def recalled_of(rows: list[Row]) -> tuple[Recalled, ...]:
     """The answer of `recall`."""
-    return _MATCHES.validate_json(rows[0][0] or b"[]")
+    matches = _MATCHES.validate_json(rows[0][0] or b"[]")
+    return tuple(m.model_copy(update={"message": with_output(m.message)}) for m in matches)
 
 
 class PostgresRecall:
@@ -94,7 +95,7 @@ class PostgresRecall:
     ) -> None:
         """Store texts for recall, with their vectors if they have one, and the usage of these."""
         if rows:
-            usage_rows = insert_usage(rows[0].thread_id, run_id, usage, "background")
+            usage_rows = insert_usage(rows[0].thread_id, run_id, usage)
             await self._database.run(owner, index_messages(rows), *usage_rows)
 
     async def common_words(

@@ -72,20 +72,14 @@ from leaf
 -- name: span
 -- include: stretch.sql
 ,
+ranges as materialized (
+    select s.thread_id, s.thread, s.branch_id, start.depth as before, s.depth as last
+    from start cross join spans s
+),
+-- include: ranged.sql
+,
 stretch as (
-    select m.*
-    from start
-    cross join spans s
-    cross join lateral (
-        select m.depth, m.id, m.thread_id, m.run_id, m.parent_id, m.role, m.content, m.created_at,
-               m.model_output, m.token_count
-        from messages m
-        where m.thread_id = %(thread_id)s and m.branch_id = s.branch_id
-          and m.depth > start.depth and m.depth <= s.depth
-        order by m.depth
-        offset 0
-    ) m
-    where s.depth > start.depth
+    select depth, id, thread_id, run_id, parent_id, role, content, created_at, model_output, token_count from ranged
 )
 select start.depth, leaf.depth,
        (select coalesce(json_agg(row_to_json(stretch) order by depth), '[]') from stretch)
@@ -121,7 +115,7 @@ with numbered as materialized (
         as n (generation, n)
 ),
 given as materialized (
-    select c.thread_id, c.generation, c.branch_id, c.after_depth, c.through_depth, n.n
+    select c.thread, c.generation, c.branch_id, c.after_depth, c.through_depth, n.n
     from numbered n
     cross join lateral (
         select * from compactions c where c.thread_id = %(thread_id)s and c.generation = n.generation offset 0
@@ -129,7 +123,7 @@ given as materialized (
     where c.kind = 'observations' and not c.active
 ),
 found as materialized (
-    select g.thread_id, g.branch_id, g.through_depth as depth from given g order by g.n desc limit 1
+    select g.thread, g.branch_id, g.through_depth as depth from given g order by g.n desc limit 1
 ),
 -- include: path.sql
 ,
@@ -192,7 +186,7 @@ where c.thread_id = %(thread_id)s and c.id = %(id)s
 -- name: generations
 -- All of a path, each with whether a prompt shows it: it is in the chain of its mode's deepest one.
 with found as materialized (
-    select m.thread_id, m.branch_id, m.depth from messages m where m.id = %(leaf_id)s
+    select m.thread, m.branch_id, m.depth from messages m where m.id = %(leaf_id)s
 ),
 -- include: path.sql
 ,

@@ -122,14 +122,21 @@ where e.id = v.id
 -- name: stale_messages
 select coalesce(json_agg(row_to_json(m) order by m.id), '[]')
 from (
-    select e.message_id from message_embeddings e
+    select e.message_id, e.thread_id, e.thread, e.branch_id, e.depth from message_embeddings e
     where e.agent = %(agent)s and e.message_id > %(after_id)s
       and (e.embedding is null or e.model is distinct from %(model)s
            or vector_dims(e.embedding) <> %(dimensions)s::integer)
     order by e.message_id
     limit %(limit)s::integer
 ) e
-cross join lateral (select * from messages m where m.id = e.message_id offset 0) m
+cross join lateral (
+    select m.id, e.thread_id, m.run_id,
+-- include: parent.sql
+           , m.role, m.content, m.created_at, m.model_output, m.provider_state, m.token_count
+    from messages m
+    where m.thread = e.thread and m.branch_id = e.branch_id and m.depth = e.depth
+    offset 0
+) m
 
 -- name: owners
 -- One probe of the index an owner, not a walk over all threads.

@@ -28,8 +28,14 @@ titled as (
 ),
 counted as (
     update messages m set token_count = c.value::integer
-    from done, json_each_text(%(token_counts)s::json) c
-    where m.thread_id = %(thread_id)s and m.id = c.key and m.token_count is distinct from c.value::integer
+    from done
+    cross join json_each_text(%(token_counts)s::json) c
+    cross join lateral (
+        select f.thread, f.branch_id, f.depth from messages f where f.id = c.key offset 0
+    ) f
+    where f.thread = thread_key(%(thread_id)s)
+      and m.thread = f.thread and m.branch_id = f.branch_id and m.depth = f.depth
+      and m.token_count is distinct from c.value::integer
 ),
 profiled as (
     -- `said`: the turn's time for each of the fields.

@@ -2,13 +2,18 @@
 
 -- name: stored_messages
 select json_build_array(m.branch_id, m.depth), json_build_object(
-    'id', m.id, 'thread_id', m.thread_id, 'run_id', m.run_id, 'parent_id', m.parent_id, 'role', m.role,
+    'id', m.id, 'thread_id', %(thread_id)s::text, 'run_id', m.run_id, 'parent_id', m.parent_id, 'role', m.role,
     'content', m.content, 'created_at', m.created_at)
-from messages m
-where m.thread_id = %(thread_id)s
-  and (m.branch_id, m.depth) > ((%(after)s::json ->> 0)::integer, (%(after)s::json ->> 1)::integer)
+from (
+    select m.branch_id, m.depth, m.id, m.run_id, m.role, m.content, m.created_at,
+-- include: parent.sql
+    from messages m
+    where m.thread = (select thread_key(%(thread_id)s))
+      and (m.branch_id, m.depth) > ((%(after)s::json ->> 0)::integer, (%(after)s::json ->> 1)::integer)
+    order by m.branch_id, m.depth
+    limit %(limit)s::integer
+) m
 order by m.branch_id, m.depth
-limit %(limit)s::integer
 
 -- name: stored_generations
 select json_build_array(c.generation), json_build_object(
@@ -99,7 +104,7 @@ delete from memory_entries e where e.created_at <= %(until)s::timestamptz
 delete from working_memory w
 where w.created_at <= %(until)s::timestamptz or (
     w.created_at <= %(late)s::timestamptz and w.run_id is not null and not exists (
-        select from messages m join threads t on t.id = m.thread_id
+        select from messages m join threads t on t.key = m.thread
         where m.run_id = w.run_id and t.deleted_at is null))
 
 -- name: forget_scopes
@@ -114,21 +119,31 @@ delete from usage u where u.at <= %(until)s::timestamptz
 -- name: forget_texts
 -- Recall looks at them alone, and not at their threads.
 delete from message_embeddings e
-where (e.thread_id, e.message_id) in (
-    select d.thread_id, d.message_id
+where (e.thread, e.branch_id, e.depth) in (
+    select d.thread, d.branch_id, d.depth
     from message_embeddings d join threads t on t.id = d.thread_id
     where t.deleted_at is not null
     limit %(limit)s::integer)
 returning e.message_id
 
 -- name: drop_threads
--- Without an agent: they were buried before the database knew them, at a time of its own.
-delete from threads t
-where t.id in (
-    select d.id from threads d
+-- Without an agent: they were buried before the database knew them, at a time of its own. Of a run that ended
+-- behind the time the usage stays, without its tree.
+with dropped as materialized (
+    select d.id, d.key from threads d
     where d.deleted_at is not null and (d.created_at <= %(until)s::timestamptz or d.agent = '')
     order by d.id
-    limit %(limit)s::integer)
+    limit %(limit)s::integer
+),
+cut as (
+    update usage u set tree = null
+    where u.tree is not null and u.run_id = any(array(
+        select distinct m.run_id
+        from dropped
+        cross join lateral (select m.run_id from messages m where m.thread = dropped.key offset 0) m))
+)
+delete from threads t
+where t.id in (select dropped.id from dropped)
 returning t.id
 
 -- name: expire_entries

@@ -13,16 +13,16 @@ with alive as materialized (
 )
 insert into message_embeddings as e (thread_id, message_id, agent, branch_id, depth, created_at, speaker, words,
                                      model, embedding)
-select m.thread_id, m.id, r.agent, m.branch_id, m.depth, m.created_at,
+select r.thread_id, m.id, r.agent, m.branch_id, m.depth, m.created_at,
        array(select json_array_elements_text(r.speaker)),
        array_to_tsvector(array(select json_array_elements_text(r.words))),
        r.model, r.embedding::halfvec
 from json_to_recordset(%(rows)s::json) as r (
     thread_id text, message_id text, agent text, speaker json, words json, model text, embedding text)
 cross join lateral (
-    select m.thread_id, m.id, m.branch_id, m.depth, m.created_at from messages m where m.id = r.message_id offset 0
+    select m.thread, m.id, m.branch_id, m.depth, m.created_at from messages m where m.id = r.message_id offset 0
 ) m
-where m.thread_id = r.thread_id
+where m.thread = thread_key(r.thread_id)
   and exists (select from alive where alive.id = r.thread_id)
 on conflict on constraint message_embeddings_pkey do update
 set speaker = excluded.speaker, words = excluded.words, model = excluded.model, embedding = excluded.embedding
@@ -55,19 +55,19 @@ with asked as materialized (
     from json_array_elements_text(%(words)s::json) with ordinality as w (word, n)
 ),
 found as materialized (
-    select m.thread_id, m.branch_id, m.depth from messages m where m.id = %(input_id)s
+    select m.thread, m.branch_id, m.depth from messages m where m.id = %(input_id)s
 ),
 input as materialized (
-    select found.thread_id, b.path, b.path_depths, found.depth as leaf,
+    select b.thread_id, b.path, b.path_depths, found.depth as leaf,
            least(found.depth, case when %(pinned)s::integer is null then b.window_depth else %(pinned)s::integer end)
            - 1 as last
     from found
     cross join lateral (
-        select b.path, b.path_depths, b.window_depth from branches b
-        where b.thread_id = found.thread_id and b.id = found.branch_id
+        select b.thread_id, b.path, b.path_depths, b.window_depth from branches b
+        where b.thread_id = %(thread_id)s and b.id = found.branch_id
         offset 0
     ) b
-    where found.thread_id = %(thread_id)s
+    where found.thread = thread_key(%(thread_id)s)
 ),
 paths as materialized (
     select dense_rank() over (order by t.id)::integer as place, t.id as thread_id, s.branch_id,
@@ -80,7 +80,7 @@ paths as materialized (
          from branches b
          cross join lateral (
              select m.depth, m.created_at, m.id from messages m
-             where m.thread_id = b.thread_id and m.branch_id = b.id
+             where m.thread = t.key and m.branch_id = b.id
              order by m.depth desc
              limit 1
          ) newest
@@ -257,7 +257,17 @@ answer as (
     from shown
     left join matches m using (n)
     join message_embeddings e on e.ctid = shown.tid
-    cross join lateral (select row_to_json(m) as json from messages m where m.id = e.message_id offset 0) message
+    cross join lateral (
+        select row_to_json(m) as json
+        from (
+            select m.id, e.thread_id, m.run_id,
+-- include: parent.sql
+                   , m.role, m.content, m.created_at, m.model_output, m.provider_state, m.token_count
+            from messages m
+            where m.thread = e.thread and m.branch_id = e.branch_id and m.depth = e.depth
+            offset 0
+        ) m
+    ) message
 )
 select coalesce(json_agg(json order by begun, place, n), '[]'), (select number > %(most_rows)s::integer from searched)
 from answer

@@ -1,5 +1,5 @@
 with found as materialized (
-    select m.thread_id, m.branch_id, m.depth from messages m where m.id = %(leaf_id)s
+    select m.thread, m.branch_id, m.depth from messages m where m.id = %(leaf_id)s
 ),
 -- include: path.sql
 ,

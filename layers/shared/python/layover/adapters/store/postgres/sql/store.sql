@@ -9,7 +9,7 @@ made as (
            %(id)s, %(at)s::timestamptz
     from threads t
     cross join allowed
-    join found on found.thread_id = t.id
+    join found on found.thread = t.key
     cross join start
     cross join lateral (
         select 1 + coalesce(max(c.generation), 0) as next from compactions c where c.thread_id = t.id

@@ -1,5 +1,5 @@
 with found as materialized (
-    select m.thread_id, m.branch_id, m.depth, m.run_id from messages m where m.id = %(through_id)s
+    select m.thread, m.branch_id, m.depth, m.run_id from messages m where m.id = %(through_id)s
 ),
 -- include: path.sql
 ,
@@ -7,10 +7,9 @@ with found as materialized (
 start as materialized (
     select m.depth
     from (
-        select m.thread_id, m.branch_id, m.depth from messages m where m.id = %(after_id)s::text offset 0
+        select m.thread, m.branch_id, m.depth from messages m where m.id = %(after_id)s::text offset 0
     ) m
-    join spans s on s.branch_id = m.branch_id and m.depth <= s.depth
-    where m.thread_id = %(thread_id)s
+    join spans s on s.thread = m.thread and s.branch_id = m.branch_id and m.depth <= s.depth
     union all
     select -1 where %(after_id)s::text is null
 )

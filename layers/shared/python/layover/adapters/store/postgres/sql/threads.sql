@@ -36,41 +36,49 @@ where t.deleted_at is null
 -- A chain of messages, each the child of the one before. What is there already stays. The rest goes behind
 -- the last one that is there (or behind the parent of the first): into its branch where that place is
 -- free, else into a new branch whose path is cut at it. A parent that is missing starts a new root.
-with incoming as (
-    select * from rows from (
+-- Behind `upsert_thread`: under its lock nobody else adds an id of this thread.
+with listed as (
+    select distinct on (i.id) i.* from rows from (
         json_to_recordset(%(messages)s::json) as (
             id text, parent_id text, run_id text, role text, created_at timestamptz, token_count integer,
             content json, model_output text, provider_state json)
     ) with ordinality as i (id, parent_id, run_id, role, created_at, token_count, content, model_output,
                             provider_state, n)
+    order by i.id, i.n
+),
+incoming as (
+    select l.id, l.parent_id, l.run_id, l.role, l.created_at, l.token_count, l.content, l.model_output,
+           l.provider_state, row_number() over chain as n, lag(l.id) over chain as before_id
+    from listed l
+    window chain as (order by l.n)
 ),
 alive as (
-    select from threads where id = %(thread_id)s and deleted_at is null
+    select t.key from threads t where t.id = %(thread_id)s and t.deleted_at is null
 ),
 anchor as (
     select * from (
-        (select m.branch_id, m.depth, i.n
+        (select m.branch_id, m.depth, i.id, i.n
          from incoming i
          cross join lateral (
-             select m.thread_id, m.branch_id, m.depth from messages m where m.id = i.id offset 0
+             select m.thread, m.branch_id, m.depth from messages m where m.id = i.id offset 0
          ) m
-         where m.thread_id = %(thread_id)s)
+         where m.thread = thread_key(%(thread_id)s))
         union all
-        (select m.branch_id, m.depth, 0
+        (select m.branch_id, m.depth, i.parent_id, 0
          from incoming i
          cross join lateral (
-             select m.thread_id, m.branch_id, m.depth from messages m where m.id = i.parent_id offset 0
+             select m.thread, m.branch_id, m.depth from messages m where m.id = i.parent_id offset 0
          ) m
-         where i.n = 1 and m.thread_id = %(thread_id)s)
+         where i.n = 1 and m.thread = thread_key(%(thread_id)s))
     ) found
     order by n desc
     limit 1
 ),
 place as (
-    select a.branch_id, coalesce(a.depth, -1) as depth, coalesce(a.n, 0) as n,
+    select alive.key, a.id, a.branch_id, coalesce(a.depth, -1) as depth, coalesce(a.n, 0) as n,
            a.branch_id is not null and not exists (
                select from messages m
-               where m.thread_id = %(thread_id)s and m.branch_id = a.branch_id and m.depth = a.depth + 1
+               where m.thread = alive.key and m.branch_id = a.branch_id and m.depth = a.depth + 1
            ) as free
     from alive left join anchor a on true
 ),
@@ -91,10 +99,13 @@ fork as (
     where not place.free and place.n < (select count(*) from incoming)
     returning id
 )
-insert into messages (thread_id, branch_id, depth, id, parent_id, run_id, role, created_at, token_count, content,
+-- A parent that is the message before on the same branch is not stored: the place tells it.
+insert into messages (thread, branch_id, depth, id, parent_id, run_id, role, created_at, token_count, content,
                       model_output, provider_state)
-select %(thread_id)s, coalesce(fork.id, place.branch_id), place.depth + i.n - place.n, i.id, i.parent_id, i.run_id,
-       i.role, i.created_at, i.token_count, i.content, i.model_output, i.provider_state
+select place.key, coalesce(fork.id, place.branch_id), place.depth + i.n - place.n, i.id,
+       case when i.n = place.n + 1 and fork.id is not null then i.parent_id
+            else nullif(i.parent_id, coalesce(i.before_id, place.id)) end,
+       i.run_id, i.role, i.created_at, i.token_count, i.content, i.model_output, i.provider_state
 from place
 left join fork on true
 join incoming i on i.n > place.n
@@ -104,20 +115,20 @@ order by i.n
 -- The window outgrew `span` messages (or the agent wants more than it has): it begins at the last user
 -- message that leaves `least` before the input. Else nothing is written.
 with found as materialized (
-    select m.thread_id, m.branch_id, m.depth from messages m where m.id = %(input_id)s
+    select m.thread, m.branch_id, m.depth from messages m where m.id = %(input_id)s
 ),
 input as materialized (
-    select found.branch_id, found.depth, b.path, b.path_depths, b.window_depth
+    select found.thread, found.branch_id, found.depth, b.path, b.path_depths, b.window_depth
     from found
     cross join lateral (
         select b.path, b.path_depths, b.window_depth from branches b
-        where b.thread_id = found.thread_id and b.id = found.branch_id
+        where b.thread_id = %(thread_id)s and b.id = found.branch_id
         offset 0
     ) b
-    where found.thread_id = %(thread_id)s
+    where found.thread = thread_key(%(thread_id)s)
 ),
 spans as materialized (
-    select s.branch_id, least(s.depth, input.depth - %(least)s::integer) as depth, s.n
+    select input.thread, s.branch_id, least(s.depth, input.depth - %(least)s::integer) as depth, s.n
     from input cross join unnest(input.path, input.path_depths) with ordinality as s (branch_id, depth, n)
     where input.depth - input.window_depth > %(span)s::integer
        or (input.window_depth > 0 and input.depth - input.window_depth < %(least)s::integer)
@@ -128,8 +139,7 @@ start as (
         from spans s
         cross join lateral (
             select m.depth from messages m
-            where m.thread_id = %(thread_id)s and m.branch_id = s.branch_id and m.depth <= s.depth
-              and m.role = 'user'
+            where m.thread = s.thread and m.branch_id = s.branch_id and m.depth <= s.depth and m.role = 'user'
             order by m.depth desc
             limit 1
         ) m
@@ -147,19 +157,19 @@ where b.thread_id = %(thread_id)s and b.id = input.branch_id and b.window_depth 
 -- the branch has it, and at most `most` messages (but the newest turn whole). Every read of messages is a range
 -- of their primary key.
 with found as materialized (
-    select m.thread_id, m.branch_id, m.depth from messages m where m.id = %(input_id)s
+    select m.thread, m.branch_id, m.depth from messages m where m.id = %(input_id)s
 ),
 input as materialized (
-    select found.depth, b.path, b.path_depths,
+    select found.thread, found.depth, b.thread_id, b.path, b.path_depths,
            greatest(case when %(pinned)s::integer is null then b.window_depth else %(pinned)s::integer end,
                     case when %(most)s::integer is null then 0 else found.depth - %(most)s::integer end) as low
     from found
     cross join lateral (
-        select b.path, b.path_depths, b.window_depth from branches b
-        where b.thread_id = found.thread_id and b.id = found.branch_id
+        select b.thread_id, b.path, b.path_depths, b.window_depth from branches b
+        where b.thread_id = %(thread_id)s and b.id = found.branch_id
         offset 0
     ) b
-    where found.thread_id = %(thread_id)s
+    where found.thread = thread_key(%(thread_id)s)
 ),
 turn as materialized (
     select m.depth
@@ -167,7 +177,7 @@ turn as materialized (
     cross join unnest(input.path, input.path_depths) with ordinality as s (branch_id, depth, n)
     cross join lateral (
         select m.depth from messages m
-        where m.thread_id = %(thread_id)s and m.branch_id = s.branch_id and m.depth <= least(s.depth, input.depth - 1)
+        where m.thread = input.thread and m.branch_id = s.branch_id and m.depth <= least(s.depth, input.depth - 1)
           and m.role = 'user'
         order by m.depth desc
         limit 1
@@ -180,56 +190,29 @@ reach as materialized (
     select least(input.low, (select turn.depth from turn)) as low from input
 ),
 ranges as materialized (
-    select s.branch_id, least(s.depth, input.depth - 1) as depth, reach.low
+    select input.thread_id, input.thread, s.branch_id, reach.low - 1 as before,
+           least(s.depth, input.depth - 1) as last
     from input cross join reach cross join unnest(input.path, input.path_depths) as s (branch_id, depth)
 ),
-history as (
-    select m.*
-    from ranges s
-    cross join lateral (
-        select m.depth, m.id, m.thread_id, m.run_id, m.parent_id, m.role, m.content, m.created_at,
-               m.model_output, m.provider_state, m.token_count
-        from messages m
-        where m.thread_id = %(thread_id)s and m.branch_id = s.branch_id and m.depth between s.low and s.depth
-        order by m.depth
-        offset 0
-    ) m
-    where s.depth >= s.low
-)
-select (select reach.low from reach), coalesce(json_agg(row_to_json(history) order by depth), '[]') from history
+-- include: ranged.sql
+select (select reach.low from reach), coalesce(json_agg(row_to_json(ranged) order by depth), '[]') from ranged
 
 -- name: page_of_messages
 -- One page of the path that ends in a leaf: depths (after, after + limit]. No row: no such leaf.
 with found as materialized (
-    select m.thread_id, m.branch_id, m.depth from messages m where m.id = %(leaf_id)s
+    select m.thread, m.branch_id, m.depth from messages m where m.id = %(leaf_id)s
 ),
-leaf as (
-    select found.depth, b.path, b.path_depths
-    from found
-    cross join lateral (
-        select b.path, b.path_depths from branches b
-        where b.thread_id = found.thread_id and b.id = found.branch_id
-        offset 0
-    ) b
-    where found.thread_id = %(thread_id)s
-),
-spans as materialized (
-    select s.branch_id, least(s.depth, leaf.depth, %(after)s::integer + %(limit)s::integer) as depth
-    from leaf cross join unnest(leaf.path, leaf.path_depths) as s (branch_id, depth)
-),
-page as (
-    select m.*
+-- include: path.sql
+,
+ranges as materialized (
+    select s.thread_id, s.thread, s.branch_id, %(after)s::integer as before,
+           least(s.depth, %(after)s::integer + %(limit)s::integer) as last
     from spans s
-    cross join lateral (
-        select m.depth, m.id, m.thread_id, m.run_id, m.parent_id, m.role, m.content, m.created_at,
-               m.model_output, m.token_count
-        from messages m
-        where m.thread_id = %(thread_id)s and m.branch_id = s.branch_id
-          and m.depth > %(after)s::integer and m.depth <= s.depth
-        order by m.depth
-        offset 0
-    ) m
-    where s.depth > %(after)s::integer
+),
+-- include: ranged.sql
+,
+page as (
+    select depth, id, thread_id, run_id, parent_id, role, content, created_at, model_output, token_count from ranged
 )
 select leaf.depth, (select coalesce(json_agg(row_to_json(page) order by depth), '[]') from page) from leaf
 
@@ -237,7 +220,14 @@ select leaf.depth, (select coalesce(json_agg(row_to_json(page) order by depth), 
 with found as materialized (
     select m.* from messages m where m.id = %(message_id)s
 )
-select row_to_json(found) from found where found.thread_id = %(thread_id)s
+select row_to_json(m)
+from (
+    select m.id, %(thread_id)s::text as thread_id, m.run_id,
+-- include: parent.sql
+           , m.role, m.content, m.created_at, m.model_output, m.provider_state, m.token_count
+    from found m
+    where m.thread = thread_key(%(thread_id)s)
+) m
 
 -- name: thread_head
 -- The newest message is the last one of its branch, so one probe a branch finds it.
@@ -251,7 +241,7 @@ left join lateral (
     from branches b
     cross join lateral (
         select m.id, m.created_at from messages m
-        where m.thread_id = b.thread_id and m.branch_id = b.id
+        where m.thread = t.key and m.branch_id = b.id
         order by m.depth desc
         limit 1
     ) m
@@ -265,33 +255,114 @@ where t.id = %(thread_id)s
 select id from threads where deleted_at is null
 
 -- name: insert_usage
+-- Of background work.
 -- include: usage.sql
 where exists (select from threads t where t.id = %(thread_id)s and t.deleted_at is null)
-on conflict on constraint usage_pkey do update
-set (input_tokens, output_tokens, cached_input_tokens, cache_write_input_tokens, reasoning_tokens, cost_usd, at) =
-    (excluded.input_tokens, excluded.output_tokens, excluded.cached_input_tokens, excluded.cache_write_input_tokens,
-     excluded.reasoning_tokens, excluded.cost_usd, excluded.at)
--- A run that went on since; a late writer takes nothing back.
-where usage.kind = 'run' and usage.at < excluded.at
+on conflict on constraint usage_pkey do nothing
+
+-- name: save_usage
+-- A run's own rows, and its tree on the first of them. Behind `upsert_thread`: under its lock nobody else writes the
+-- run's rows, so no insert has to announce itself for others to see its conflict.
+with given as materialized (
+    select u.* from json_to_recordset(%(usage)s::json) as u (
+        step text, agent text, model text, input_tokens bigint, output_tokens bigint, cached_input_tokens bigint,
+        cache_write_input_tokens bigint, reasoning_tokens bigint, cost_usd numeric, at timestamptz, tree json)
+    where exists (select from threads t where t.id = %(thread_id)s and t.deleted_at is null)
+),
+renewed as (
+    update usage u
+    set (input_tokens, output_tokens, cached_input_tokens, cache_write_input_tokens, reasoning_tokens, cost_usd, at,
+         tree) =
+        (given.input_tokens, given.output_tokens, given.cached_input_tokens, given.cache_write_input_tokens,
+         given.reasoning_tokens, given.cost_usd, given.at, coalesce(given.tree, u.tree))
+    from given
+    where u.run_id = %(run_id)s and u.step = given.step and u.kind = 'run'
+      -- A run that went on since; a late writer takes nothing back.
+      and (u.at < given.at
+           or u.at = given.at and given.tree is not null and given.tree::text is distinct from u.tree::text)
+)
+insert into usage (run_id, step, kind, agent, model, input_tokens, output_tokens, cached_input_tokens,
+                   cache_write_input_tokens, reasoning_tokens, cost_usd, at, tree)
+select %(run_id)s, given.step, 'run', given.agent, given.model, given.input_tokens, given.output_tokens,
+       given.cached_input_tokens, given.cache_write_input_tokens, given.reasoning_tokens, given.cost_usd, given.at,
+       given.tree
+from given
+where not exists (select from usage u where u.run_id = %(run_id)s and u.step = given.step)
 
 -- name: upsert_snapshot
-insert into run_snapshots as s (thread_id, run_id, status, created_at, tree)
-select t.id, %(run_id)s, %(status)s, %(created_at)s::timestamptz, %(tree)s::json
+-- The tree of a run without usage.
+insert into run_snapshots as s (thread_id, run_id, tree)
+select t.id, %(run_id)s, %(tree)s::json
 from threads t
 where t.id = %(thread_id)s and t.deleted_at is null
-on conflict on constraint run_snapshots_pkey do update
-set status = excluded.status, tree = excluded.tree
+on conflict on constraint run_snapshots_pkey do update set tree = excluded.tree
 
 -- name: run_tree
--- The messages of a run are rows of their own; its sub-agents' are in the tree alone.
-with found as materialized (
-    select s.thread_id, s.tree
-    from run_snapshots s
-    join threads t on t.id = s.thread_id and t.deleted_at is null
-    where s.run_id = %(run_id)s
+-- The messages of a run are rows of their own; its sub-agents' are in the tree alone. A tree names the run's last
+-- message and their number, and its thread is that message's; one of before version 3 names them all.
+with spent as materialized (
+    select u.* from usage u where u.run_id = %(run_id)s and u.tree is not null order by u.at desc limit 1
+),
+trees as materialized (
+    select s.tree, json_build_object(
+               'agent', s.agent, 'model', s.model, 'input_tokens', s.input_tokens, 'output_tokens', s.output_tokens,
+               'cached_input_tokens', s.cached_input_tokens, 'cache_write_input_tokens', s.cache_write_input_tokens,
+               'reasoning_tokens', s.reasoning_tokens, 'cost_usd', s.cost_usd::text) as spent,
+           s.tree #>> '{messages,0}' as leaf_id, null as thread_id
+    from spent s
+    union all
+    select s.tree, null, s.tree #>> '{messages,0}', s.thread_id from run_snapshots s
+    where s.run_id = %(run_id)s and not exists (select from spent)
+),
+found as materialized (
+    select m.thread, m.branch_id, m.depth
+    from trees
+    cross join lateral (
+        select m.thread, m.branch_id, m.depth, m.run_id from messages m where m.id = trees.leaf_id offset 0
+    ) m
+    where m.run_id = %(run_id)s
+),
+homes as materialized (
+    select t.id, t.key
+    from trees
+    cross join lateral (
+        select t.id, t.key from threads t where t.id = trees.thread_id and t.deleted_at is null
+        union all
+        select t.id, t.key from found join threads t on t.key = found.thread
+        where trees.thread_id is null and t.deleted_at is null
+    ) t
+),
+ranges as materialized (
+    select homes.id as thread_id, homes.key as thread, s.branch_id,
+           found.depth - (trees.tree #>> '{messages,1}')::integer as before, least(s.depth, found.depth) as last
+    from trees
+    cross join homes
+    join found on found.thread = homes.key
+    cross join lateral (
+        select b.path, b.path_depths from branches b where b.thread_id = homes.id and b.id = found.branch_id offset 0
+    ) b
+    cross join unnest(b.path, b.path_depths) as s (branch_id, depth)
+),
+-- include: ranged.sql
+,
+listed as (
+    select m.*
+    from trees
+    cross join homes
+    cross join json_array_elements_text(coalesce(trees.tree -> 'message_ids', '[]')) with ordinality as ids (id, depth)
+    cross join lateral (
+        select ids.depth, m.id, homes.id as thread_id, m.run_id,
+-- include: parent.sql
+               , m.role, m.content, m.created_at, m.model_output, m.provider_state, m.token_count, m.thread
+        from messages m where m.id = ids.id offset 0
+    ) m
+    where m.thread = homes.key
 )
-select found.thread_id, found.tree, (
-    select coalesce(json_agg(row_to_json(m) order by ids.place), '[]')
-    from json_array_elements_text(found.tree -> 'message_ids') with ordinality as ids (id, place)
-    join messages m on m.id = ids.id and m.thread_id = found.thread_id)
-from found
+select homes.id, trees.tree, trees.spent, (
+    select coalesce(json_agg(message order by depth), '[]')
+    from (
+        select depth, row_to_json(ranged) as message from ranged
+        union all
+        select depth, row_to_json(listed) from listed
+    ) m)
+from trees cross join homes
