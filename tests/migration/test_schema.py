@@ -212,6 +212,12 @@ def test_an_idle_connection_is_given_up_so_that_the_database_can_pause(
     assert row == ("1min",)
 
 
+def test_any_page_costs_alike_whatever_the_servers_own_setting(postgres: TestPostgres) -> None:
+    with psycopg.connect(postgres.runtime) as connection:
+        row = connection.execute("show random_page_cost").fetchone()
+    assert row == ("1.1",)
+
+
 def test_vectors_are_halves_and_stored_plain(postgres: TestPostgres) -> None:
     rows = _rows(
         postgres,
