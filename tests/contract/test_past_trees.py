@@ -103,6 +103,8 @@ VARIANTS: dict[str, tuple[dict[str, Any], tuple[StepUsage, ...]]] = {
         (row(),),
     ),
     "without a reason": ({"status": Status.CANCELLED, "finish_reason": None}, (row(),)),
+    "that changed behind its last answer": ({"updated_at": LATER + timedelta(days=1)}, (row(),)),
+    "that changed before its row": ({}, (row(at=LATER + timedelta(milliseconds=120)),)),
     "of another model": ({"model": "n"}, (row(),)),
     "without a model": ({"model": None}, (row(),)),
     "of another agent": ({"agent": "other"}, (row(),)),
@@ -177,7 +179,8 @@ async def test_the_last_tree_of_a_run_counts(talk: Conversation) -> None:
 
 async def test_a_tree_stays_when_more_was_spent_since(talk: Conversation) -> None:
     messages = talk.chain(None, "q", "a")
-    tree = tree_of(run_of(messages, usage=Usage()))
+    # Its time is not its row's, which becomes later.
+    tree = tree_of(run_of(messages, usage=Usage(), updated_at=START))
     await talk.save(*messages, usage=(row(),), snapshot=tree)
     await talk.save(*messages, usage=(row(at=LATER + timedelta(seconds=1)),))
     assert await read_back(talk) == (tree, ["q", "a"])

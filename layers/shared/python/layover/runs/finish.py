@@ -214,7 +214,8 @@ def _run_over(state: RunState, outcome: Outcome) -> Run:
     names = ("status", "finish_reason", "output", "error", "usage", "model")
     changes = {name: getattr(outcome, name) for name in names}
     snapshot = state.snapshot()
-    meta = snapshot.meta.model_copy(update={"status": outcome.status})
+    over = {"status": outcome.status, "updated_at": outcome.last_created_at}
+    meta = snapshot.meta.model_copy(update=over)
     return run_view(snapshot.model_copy(update={"meta": meta})).model_copy(update=changes)
 
 

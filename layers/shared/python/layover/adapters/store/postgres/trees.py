@@ -2,6 +2,7 @@
 input say themselves."""
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 from layover.clock import rfc3339
@@ -27,7 +28,7 @@ def strip_tree(record: TurnRecord) -> dict[str, Any] | None:
     own, row = tree["run"], record.usage[0]
     if tree["messages"][0] != last.id or last.run_id != record.run.id or None in own.values():
         return None
-    usual = _usual_fields(row.agent, row.model, row.usage, record.input)
+    usual = _usual_fields(row.agent, row.model, row.usage, row.at, record.input)
     rest = {k: v for k, v in own.items() if k not in usual or v != usual[k]}
     return {**tree, "run": rest | {k: None for k in usual if k not in own}}
 
@@ -36,15 +37,19 @@ def restore_tree(
     tree: Mapping[str, Any], row: Mapping[str, Json], input_message: Message
 ) -> dict[str, Any]:
     """Return the tree that `strip_tree` was given. `row`: columns of the row that has it."""
-    usual = _usual_fields(row["agent"], row["model"], Usage.model_validate(row), input_message)
+    usage, at = Usage.model_validate(row), datetime.fromisoformat(str(row["at"]))
+    usual = _usual_fields(row["agent"], row["model"], usage, at, input_message)
     return {**tree, "run": {k: v for k, v in (usual | tree["run"]).items() if v is not None}}
 
 
-def _usual_fields(agent: str, model: str, usage: Usage, input_message: Message) -> dict[str, Json]:
+def _usual_fields(
+    agent: str, model: str, usage: Usage, at: datetime, input_message: Message
+) -> dict[str, Json]:
     return {
         "agent": agent,
         "model": model,
         "usage": usage.model_dump(mode="json", exclude_defaults=True),
         "created_at": rfc3339(input_message.created_at),
+        "updated_at": rfc3339(at),
         **_END,
     }

@@ -307,7 +307,7 @@ trees as materialized (
     select s.tree, json_build_object(
                'agent', s.agent, 'model', s.model, 'input_tokens', s.input_tokens, 'output_tokens', s.output_tokens,
                'cached_input_tokens', s.cached_input_tokens, 'cache_write_input_tokens', s.cache_write_input_tokens,
-               'reasoning_tokens', s.reasoning_tokens, 'cost_usd', s.cost_usd::text) as spent,
+               'reasoning_tokens', s.reasoning_tokens, 'cost_usd', s.cost_usd::text, 'at', s.at) as spent,
            s.tree #>> '{messages,0}' as leaf_id, null as thread_id
     from spent s
     union all
