@@ -139,7 +139,8 @@ def theirs() -> Iterator[Any]:
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 @given(requests=st.lists(update(), min_size=2, max_size=6))
 def test_both_do_the_same(theirs: Any, requests: list[dict[str, Any]]) -> None:
-    ours, fresh = DynamoDB(Storage()), uuid.uuid4().hex
+    storage, fresh = Storage(), uuid.uuid4().hex
+    ours = DynamoDB(storage)
     ours.call("CreateTable", TABLE)
     for each in requests:
         request = each | {"Key": {"pk": {"S": fresh + each["Key"]["pk"]["S"]}}}
@@ -152,3 +153,4 @@ def test_both_do_the_same(theirs: Any, requests: list[dict[str, Any]]) -> None:
         except DynamoDBError as error:
             found = error.code
         assert found == expected, request
+    storage.close()

@@ -17,6 +17,7 @@ import pytest
 
 from layover.local.aws.clients import make_client
 from layover.local.aws.emulator import Services
+from layover.local.aws.storage import Storage
 from layover.local.aws.wsgi import WsgiServer
 from layover.local.functions import execution_environment, lambda_service
 from layover.local.functions.execution_environment import ExecutionEnvironment, FunctionSpec, State
@@ -222,7 +223,8 @@ def test_event_that_comes_after_the_end_is_refused_and_nothing_is_logged(
         await functions.stop()
 
     asyncio.run(lived())
-    services = WsgiServer(Services(functions))
+    storage = Storage()
+    services = WsgiServer(Services(functions, None, storage))
     services.start()
     try:
         lambdas = make_client("lambda", services.url)
@@ -230,6 +232,7 @@ def test_event_that_comes_after_the_end_is_refused_and_nothing_is_logged(
             lambdas.invoke(FunctionName="turn", InvocationType=kind)
     finally:
         services.stop()
+        storage.close()
     assert caplog.messages == []
 
 

@@ -15,6 +15,7 @@ from botocore.exceptions import ClientError
 
 from layover.local.aws.clients import make_client
 from layover.local.aws.emulator import AwsServer, Services
+from layover.local.aws.storage import Storage
 from layover.local.aws.wsgi import WsgiServer
 from layover.local.functions.execution_environment import FunctionSpec
 from layover.local.functions.invocation import InvokeResult, LambdaError
@@ -111,7 +112,8 @@ def test_event_that_is_checked_before_the_end_and_handed_over_after_it_is_refuse
         assert ended.wait(60)
 
     monkeypatch.setattr(functions, "check", slow)
-    services = WsgiServer(Services(functions))
+    storage = Storage()
+    services = WsgiServer(Services(functions, None, storage))
     services.start()
     lambdas = make_client("lambda", services.url)
 
@@ -129,6 +131,7 @@ def test_event_that_is_checked_before_the_end_and_handed_over_after_it_is_refuse
             call.result(60)
     finally:
         services.stop()
+        storage.close()
     gc.collect()
     assert caplog.messages == []
 
@@ -148,7 +151,8 @@ def test_loop_that_ends_with_an_event_under_way_refuses_it(
         return await never
 
     monkeypatch.setattr(functions, "invoke", for_ever)
-    services = WsgiServer(Services(functions))
+    storage = Storage()
+    services = WsgiServer(Services(functions, None, storage))
     services.start()
     lambdas = make_client("lambda", services.url)
 
@@ -164,6 +168,7 @@ def test_loop_that_ends_with_an_event_under_way_refuses_it(
             call.result(60)
     finally:
         services.stop()
+        storage.close()
     assert caplog.messages == []
 
 

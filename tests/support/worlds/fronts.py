@@ -11,6 +11,7 @@ from typing import Any
 from websockets.asyncio.client import ClientConnection, connect
 
 from layover.local.aws.emulator import Services
+from layover.local.aws.storage import Storage
 from layover.local.aws.wsgi import WsgiServer
 from layover.local.functions.invocation import InvokeResult, failure
 from layover.local.functions.lambda_service import LambdaService
@@ -104,7 +105,8 @@ async def serving(limits: Limits | None = None) -> AsyncIterator[Served]:
     function = Function()
     front = WebSocketFront(function, limits)
     server = HttpServer(Front(function, websocket=front.serve))
-    services = WsgiServer(Services(LambdaService(), front))
+    storage = Storage()
+    services = WsgiServer(Services(LambdaService(), front, storage))
     await server.start()
     services.start()
     try:
@@ -112,3 +114,4 @@ async def serving(limits: Limits | None = None) -> AsyncIterator[Served]:
     finally:
         await server.stop()
         await asyncio.to_thread(services.stop)
+        storage.close()

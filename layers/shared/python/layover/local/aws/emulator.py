@@ -86,11 +86,10 @@ class Services:
     def __init__(
         self,
         functions: LambdaService,
-        sockets: WebSocketFront | None = None,
-        storage: Storage | None = None,
+        sockets: WebSocketFront | None,
+        storage: Storage,
         watch: Watch | None = None,
     ) -> None:
-        storage = storage or Storage()
         self.events = Events(storage, watch.on_event if watch else None)
         self.dynamodb = DynamoDB(storage, watch.on_item if watch else None)
         self.states = StepFunctions(storage, Tasks(functions, self.dynamodb))
