@@ -130,12 +130,7 @@ from (
     limit %(limit)s::integer
 ) e
 cross join lateral (
-    select m.id, e.thread_id, m.run_id,
--- include: parent.sql
-           , m.role, m.content, m.created_at, m.model_output, m.provider_state, m.token_count
-    from messages m
-    where m.thread = e.thread and m.branch_id = e.branch_id and m.depth = e.depth
-    offset 0
+-- include: message_at.sql
 ) m
 
 -- name: owners
