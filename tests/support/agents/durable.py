@@ -137,6 +137,7 @@ learner = Agent(
     memory=Memory(
         last_messages=4,
         compaction=ObservationalMemory(message_tokens=1_500, observation_tokens=120),
+        result_tokens=600,
         episodic=EpisodicMemory(),
         semantic_recall=SemanticRecall(),
         profile=True,

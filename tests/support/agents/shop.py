@@ -243,11 +243,18 @@ thrifty = chatty(
 
 @tool(idempotent=True)
 def read_page(page: int) -> str:
-    """One page of a long book: about 2,000 tokens."""
-    return f"page {page}: the code is K-{page * 7919}. " + "words of a page " * 500
+    """One page of a long book: about 2,000 tokens. The code is where it begins, the seal in its middle."""
+    words = "words of a page " * 250
+    return f"page {page}: the code is K-{page * 7919}. {words}the seal is S-{page * 6271}. {words}"
 
 
 page_reader = Agent("page-reader", tools=[read_page], max_iterations=60)
+page_keeper = Agent(
+    "page-keeper",
+    tools=[read_page],
+    max_iterations=60,
+    memory=Memory(compaction=ObservationalMemory(), result_tokens=math.inf),
+)
 page_observer = Agent(
     "page-observer",
     tools=[read_page],

@@ -4,6 +4,7 @@ import json
 import re
 from dataclasses import dataclass, field
 from typing import Any
+from zlib import crc32
 
 from support.kills.story import Line
 from support.kills.torture import Client
@@ -23,8 +24,12 @@ _EXTRACTED = "select run_id, count(*) from extractions where resource_id = %s gr
 
 
 def observed(body: Any) -> Answer:
-    found = re.findall(r"page (\d+): the code is (K-\d+)", json.dumps(body["messages"]))
-    return say("\n".join(f"* INFO (00:00) page {p} has the code {c}" for p, c in found))
+    """Note the code of each page; of messages without one, that they were read. A slice without a note would
+    be waited for after the run."""
+    text = json.dumps(body["messages"])
+    found = re.findall(r"page (\d+): the code is (K-\d+)", text)
+    lines = [f"* INFO (00:00) page {p} has the code {c}" for p, c in found]
+    return say("\n".join(lines or [f"* INFO (00:00) looked again, {crc32(text.encode())}"]))
 
 
 def reflected(body: Any) -> Answer:
@@ -38,11 +43,21 @@ def learned(answer: Any) -> Any:
     return lambda body: say(json.dumps(answer) if FAULT in json.dumps(body["messages"]) else "{}")
 
 
+OPENED = 40
+"""Characters of the first page that are not opened again: they name it, and it is observed once."""
+
+
 def next_page(body: Any) -> Answer:
+    """Read page after page, then list their results and open the first one again."""
     newest = body["messages"][-1]
+    if '"characters"' in str(newest["content"]):
+        first = json.loads(newest["content"])[0]["id"]
+        return call("read_result", id=first, start=OPENED)
     read = re.findall(r"page (\d+):", str(newest["content"])) if newest["role"] == "tool" else []
     page = max(map(int, read), default=0) + 1
-    return call("read_note", page=page) if page <= PAGES else say("done")
+    if (page <= PAGES and read) or newest["role"] == "user":
+        return call("read_note", page=page)
+    return call("read_result") if read else say("done")
 
 
 @dataclass
@@ -108,7 +123,7 @@ def look(client: Client, thread: str) -> Memory:
 def judge(memory: Memory) -> None:
     """Everything once, and every generation whole."""
     assert memory.pages == [f"page {n + 1}" for n in range(PAGES)]
-    assert memory.messages == 1 + 2 * PAGES + 1 + 2
+    assert memory.messages == 1 + 2 * PAGES + 4 + 1 + 2, "pages, a list, a page again, the answer"
     assert memory.entries == [FAULT]
     assert memory.profile == {"wood": "walnut cabinet"}
     assert memory.session["objective"] == "a new hinge"

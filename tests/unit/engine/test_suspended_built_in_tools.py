@@ -20,6 +20,7 @@ ARGS: dict[str, dict[str, Any]] = {
     "recall_memory": {"query": "tea"},
     "plan": {"goal": "tea"},
     "search_tools": {"query": "number seven"},
+    "read_result": {},
 }
 
 
@@ -47,7 +48,12 @@ class Desk:
             self.paid.append(amount)
             return f"paid {amount}"
 
-        memory = Memory(working_memory=WorkingMemory(), episodic=EpisodicMemory(), plan=True)
+        memory = Memory(
+            working_memory=WorkingMemory(),
+            episodic=EpisodicMemory(),
+            plan=True,
+            result_tokens=1_000,
+        )
         tools = [pay, *(_numbered(n) for n in range(40))]
         self.agent = Agent(
             "shop",

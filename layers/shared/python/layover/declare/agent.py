@@ -40,7 +40,7 @@ from layover.errors import DefinitionError
 from layover.values.deployment.settings import Settings
 from layover.values.prompt import Api, OutputSpec, ProviderTool
 from layover.values.runs.model_settings import ModelSettings, Overridable
-from layover.values.runs.run import SEARCH_TOOL
+from layover.values.runs.run import RESULT_TOOL, SEARCH_TOOL
 
 if TYPE_CHECKING:
     from layover.ports.platform import ChatModel, Clock, Embedder
@@ -232,6 +232,7 @@ class Agent(Driven[Output], Generic[Deps, Output]):
             "recall_memory": self.memory.episodic,
             "plan": self.memory.plan,
             SEARCH_TOOL: self.tool_search,
+            RESULT_TOOL: self.memory.has_previews and (self._tools or self.make_tools),
         }
         return frozenset(name for name, part in parts.items() if part)
 

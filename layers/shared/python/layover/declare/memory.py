@@ -2,6 +2,7 @@
 
 A number that is None is the deployment's; the methods that take `Settings` say which."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
@@ -13,6 +14,8 @@ from layover.values.deployment.settings import Settings
 
 Scope = Literal["thread", "resource"]
 _SCOPES = ("thread", "resource")
+RESULT_TOKENS = 10_000
+"""`Memory.result_tokens` beside `ObservationalMemory`."""
 _SPEAKERS = frozenset({"user", "assistant", "tool"})
 
 
@@ -183,7 +186,9 @@ class Memory:
     `last_messages`: the window (None: the deployment's, 20). `query_template` wraps the input
     (`{{query}}` stands for it). `role_prefix`: names of the speakers where history is rendered as
     text, `{"user": "Customer"}`. `history="none"`: a run sees its own input and steps alone, and what memory
-    adds. Raises DefinitionError for settings that make no sense."""
+    adds. `result_tokens`: of long tool results that are whole in a prompt, beside those of the newest step;
+    older ones are previews, which the model can open again (None: 10,000 with `ObservationalMemory`, else all
+    are whole; `math.inf`: all). Raises DefinitionError for settings that make no sense."""
 
     last_messages: int | None = None
     token_buffer: TokenBuffer | None = None
@@ -198,9 +203,12 @@ class Memory:
     query_template: str | None = None
     role_prefix: Mapping[str, str] | None = None
     history: Literal["thread", "none"] | NodeMemory = "thread"
+    result_tokens: float | None = None
 
     def __post_init__(self) -> None:
         checks.whole_or_none("Memory.last_messages", self.last_messages)
+        if self.result_tokens is not None:
+            checks.number("Memory.result_tokens", self.result_tokens)
         for name, kinds in _PARTS.items():
             part = getattr(self, name)
             if part is not None and not isinstance(part, kinds):
@@ -247,6 +255,18 @@ class Memory:
     def window(self, settings: Settings) -> int:
         """Return the recent messages that stay in the prompt (docs/behaviour.md#prompt-window)."""
         return self.last_messages or settings.last_messages
+
+    @property
+    def max_result_tokens(self) -> float:
+        """The tokens of long tool results that are whole in a prompt (docs/result-previews.md)."""
+        if self.result_tokens is not None:
+            return self.result_tokens
+        return RESULT_TOKENS if isinstance(self.compaction, ObservationalMemory) else math.inf
+
+    @property
+    def has_previews(self) -> bool:
+        """True if older results may be previews."""
+        return self.max_result_tokens < math.inf
 
 
 _PARTS: dict[str, tuple[type, ...]] = {

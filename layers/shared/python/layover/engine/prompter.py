@@ -10,6 +10,7 @@ from layover.context.assembly import (
     messages_room,
 )
 from layover.context.fit import TooLong, room
+from layover.context.previews import Previews
 from layover.context.rendering import sendable
 from layover.context.tokens import estimate
 from layover.declare.agent import Agent
@@ -52,6 +53,7 @@ class Prompter:
         self.history = history
         self._tools = tools
         self._model_settings = model_settings
+        self._previews = Previews(agent.memory.max_result_tokens)
         self._budget = room(window)
 
     def room(self, state: RunState) -> int:
@@ -89,10 +91,10 @@ class Prompter:
         """Return the history and the run's own messages for a model, without what is compacted."""
         through = self.rendered.through
         if through is None:
-            return self.history, state.sendable()
+            return self._previews.apply(self.history, state.sendable())
         response = [*state.response(), *state.notices]
         history, own = drop_compacted(self.history, state.meta.input, response, through)
-        return history, sendable(own, state.steps)
+        return self._previews.apply(history, sendable(own, state.steps))
 
     async def complete(self, state: RunState, ask: Ask) -> tuple[Reply, int]:
         """Return the model's reply and the prompt's estimated size. A prompt that the provider finds too long

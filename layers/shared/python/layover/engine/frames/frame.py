@@ -39,6 +39,7 @@ from layover.engine.tools.background import window_beside
 from layover.engine.tools.calls import Calls
 from layover.engine.tools.first_window import FirstWindow
 from layover.engine.tools.hooks import Stopping
+from layover.engine.tools.results import opens_results, result_tool
 from layover.engine.tools.run_files import RunFiles
 from layover.engine.tools.search import search_tool, specs_of, uses_search
 from layover.errors import RunFailed
@@ -90,10 +91,8 @@ class Frame:
     ) -> None:
         runtime = invocation.runtime
         agent = with_tools(agent, turn_input.tools)
-        built_in = (
-            *turn_input.memory_tools,
-            *([search_tool(agent.tools)] if uses_search(agent) else []),
-        )
+        run_files = RunFiles(runtime, state.meta, agent.name)
+        built_in = _built_in(agent, state, turn_input, run_files)
         self._invocation = invocation
         self._log = log
         self._state = state
@@ -104,7 +103,6 @@ class Frame:
         """True while a budget, of this frame or above it, waits for a person."""
         self._time = invocation.time
         self._budget = Budget(log, state, agent, runtime.clock)
-        run_files = RunFiles(runtime, state.meta, agent.name)
         base = state.base or turn_input.base
         hooks = FrameHooks(log, state, agent, runtime.clock, run_files, base.metadata)
         self._end = AtEnd(hooks)
@@ -337,6 +335,17 @@ class Frame:
             problem = f"the model's answer does not fit the output's schema{often}: {what}"
             problem = problem[:MAX_PROBLEM]
             raise RunFailed(problem, type="OutputInvalid", run_id=self._state.meta.id) from error
+
+
+def _built_in(
+    agent: Agent, state: RunState, turn_input: TurnInput, run_files: RunFiles
+) -> Sequence[AnyTool]:
+    """Return Layover's own tools."""
+    return (
+        *turn_input.memory_tools,
+        *([search_tool(agent.tools)] if uses_search(agent) else []),
+        *([result_tool(state, turn_input.history, run_files)] if opens_results(agent) else []),
+    )
 
 
 def _prompter(

@@ -201,6 +201,11 @@ async def limit_output(settled: Settled, call: CallRecord, run_files: RunFiles |
     return replace(settled, model_output=json.dumps(excerpt, ensure_ascii=False))
 
 
+def is_excerpt(output: str) -> bool:
+    """Return whether an output stands for a longer one (`limit_output`)."""
+    return '{"_truncated": true, "head": ' in output
+
+
 def with_change(changed: dict[str, Any] | None, outcome: Settled) -> Settled:
     """Return the handler's outcome, an error or not, with the arguments that it got
     (docs/behaviour.md#edited-arguments)."""

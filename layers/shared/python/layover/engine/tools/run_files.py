@@ -53,6 +53,12 @@ class RunFiles:
             return False
         return True
 
+    async def read_result(self, run_id: str, tool_call_id: str) -> str | None:
+        """Return the whole of a result that was cut for the model; None if it was not kept. Raises
+        RetryableError."""
+        data = await self.files.data(result_id(run_id, tool_call_id))
+        return None if data is None else data.decode("utf-8", "replace")
+
     def node(self, node_id: str) -> NodeHistory:
         """Return the history of a node. Raises ConfigurationError for an invalid id."""
         meta = self._meta

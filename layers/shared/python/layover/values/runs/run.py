@@ -33,6 +33,8 @@ HOOKS_TOOL = "layover.hooks"
 """`tool_name` of a record of hooks' answers (docs/hooks.md#stored): no model made this call."""
 SEARCH_TOOL = "search_tools"
 """Finds tools that the model is not shown (`Agent(tool_search=True)`)."""
+RESULT_TOOL = "read_result"
+"""Opens a result again that the prompt shows as a preview (docs/result-previews.md)."""
 SYSTEM = "system"
 """`decided_by` if no person decided."""
 MAX_QUEUE = 100

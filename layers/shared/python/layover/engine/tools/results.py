@@ -1,0 +1,109 @@
+"""Opening a result again that a prompt shows as a preview (docs/result-previews.md)."""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from layover.context.previews import MIN_LENGTH
+from layover.declare.agent import Agent
+from layover.declare.tools.tool import AnyTool, tool
+from layover.engine.state import RunState
+from layover.engine.tools.execute import is_excerpt
+from layover.engine.tools.run_files import RunFiles
+from layover.values.base import Json
+from layover.values.message import Message, ToolResultPart
+from layover.values.runs.run import RESULT_TOOL, CallState
+
+PAGE = 20_000
+"""Characters of one answer: 5,000 tokens."""
+MAX_LISTED = 100
+"""Results in a list: the newest."""
+MAX_LISTED_ARGS = 200
+"""Characters of a call's arguments in a list."""
+
+
+@dataclass(frozen=True)
+class _Result:
+    """A result as the model was shown it. `id`: of its message."""
+
+    id: str
+    run_id: str
+    tool_call_id: str
+    tool_name: str
+    output: str
+    args: Json = None
+
+
+def opens_results(agent: Agent) -> bool:
+    """Return whether the agent's model gets the tool."""
+    return RESULT_TOOL in agent.built_in_tools
+
+
+def result_tool(state: RunState, history: Sequence[Message], run_files: RunFiles) -> AnyTool:
+    """Return the tool that shows results of the run, and of the history before it, page by page."""
+
+    @tool(name=RESULT_TOOL, idempotent=True)
+    async def read_result(
+        id: Annotated[
+            str | None,
+            Field(description="The result's id. Without it: a list of this run's long results."),
+        ] = None,
+        start: Annotated[int, Field(description="The first character to show.", ge=0)] = 0,
+    ) -> Any:
+        """Read the whole of an earlier tool result of which a part was left out. Repeats no call."""
+        if id is None:
+            return [_entry(r) for r in _own_results(state) if len(r.output) >= MIN_LENGTH][
+                -MAX_LISTED:
+            ]
+        results = (*_own_results(state), *_earlier_results(history))
+        result = next((r for r in results if r.id == id), None)
+        if result is None:
+            raise LookupError(
+                f"there is no result {id}: call {RESULT_TOOL} without an id for a list"
+            )
+        return _page(result.id, await _whole(result, run_files), start)
+
+    return read_result
+
+
+def _own_results(state: RunState) -> Iterator[_Result]:
+    for step in state.steps:
+        for slot, call in zip(step.slots, state.calls_of(step), strict=True):
+            if call.state is CallState.SETTLED and call.model_output is not None:
+                facts = (slot.message_id, call.run_id, call.tool_call_id, call.tool_name)
+                yield _Result(*facts, call.model_output, call.args)
+
+
+def _earlier_results(history: Sequence[Message]) -> Iterator[_Result]:
+    for message in history:
+        for part in message.content:
+            if isinstance(part, ToolResultPart) and message.model_output is not None:
+                facts = (message.id, message.run_id or "", part.tool_call_id, part.tool_name)
+                yield _Result(*facts, message.model_output)
+
+
+def _entry(result: _Result) -> dict[str, Any]:
+    args = json.dumps(result.args, ensure_ascii=False)[:MAX_LISTED_ARGS]
+    return {
+        "id": result.id,
+        "tool": result.tool_name,
+        "args": args,
+        "characters": len(result.output),
+    }
+
+
+async def _whole(result: _Result, run_files: RunFiles) -> str:
+    """Return the output. One that was too long for the model is read from its file, if it was kept."""
+    if not is_excerpt(result.output):
+        return result.output
+    return await run_files.read_result(result.run_id, result.tool_call_id) or result.output
+
+
+def _page(id: str, text: str, start: int) -> str:
+    end = start + PAGE
+    if end >= len(text):
+        return text[start:] or f"{id} has {len(text)} characters"
+    return f"{text[start:end]}\n… {len(text) - end} characters more: {RESULT_TOOL}, start {end} …"
