@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from layover.context.previews import HEAD, MIN_LENGTH, TAIL, Previews, older_results, preview
-from layover.context.tokens import counted_tokens, estimate
+from layover.context.tokens import counted_tokens, estimate, with_token_count
 from layover.values.message import Message, Role, TextPart, ToolCallPart, ToolResultPart
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -89,7 +89,7 @@ def test_what_people_and_models_wrote_is_never_a_preview() -> None:
 
 def test_a_preview_has_head_and_tail_and_says_how_to_open_the_rest() -> None:
     text = "begin" + "x" * 5_000 + "end"
-    [_, result] = step(0, text)
+    result = with_token_count(step(0, text)[1])
     shown = preview(result)
     assert shown.model_output is not None
     assert shown.model_output.startswith(text[:HEAD])
@@ -102,7 +102,8 @@ def test_a_preview_has_head_and_tail_and_says_how_to_open_the_rest() -> None:
 
 
 def test_the_shortest_result_that_may_become_a_preview_gets_shorter_by_half() -> None:
-    [_, result] = step(0, "x" * MIN_LENGTH)
+    [_, result] = steps(1, "x" * MIN_LENGTH)
+    assert older_results([result, *step(1, "")], 0) == {result.id}
     assert len(preview(result).model_output or "") < MIN_LENGTH / 2
 
 

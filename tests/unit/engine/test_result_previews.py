@@ -221,6 +221,21 @@ def _steady(prompt: Prompt) -> Any:
     return step(prompt) if callable(step) else step
 
 
+async def test_results_that_no_observation_represents_yet_are_previews_too() -> None:
+    compaction = ObservationalMemory(message_tokens=6_000, buffer=0.25)
+    memory = Memory(compaction=compaction, result_tokens=LIMIT, last_messages=2)
+    script = [*pages(12), call("read_result"), say("done")]
+    model = ScriptedModel(script, background={"observer": lambda _: say("* INFO (00:00) a page")})
+    stage = Bench(reader(memory=memory), model)
+    stage.observe_ahead()
+    await stage.go()
+    last = model.turns[-1]
+    shown, (listed,) = seen(last)[:-1], seen(last)[-1:]
+    assert 3 < len(shown) < 12, "observations represent the others"
+    assert ["secret" in output for output in shown] == [n > 2 for n in range(len(shown))]
+    assert len(json.loads(listed)) == 12, "those too can be opened"
+
+
 async def test_agents_without_it_show_all_results_and_have_no_such_tool() -> None:
     stage = bench(*pages(6), say("done"), memory=Memory())
     await stage.go()

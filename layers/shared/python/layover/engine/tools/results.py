@@ -15,7 +15,7 @@ from layover.engine.tools.execute import is_excerpt
 from layover.engine.tools.run_files import RunFiles
 from layover.values.base import Json
 from layover.values.message import Message, ToolResultPart
-from layover.values.runs.run import RESULT_TOOL, CallState
+from layover.values.runs.run import RESULT_TOOL
 
 PAGE = 20_000
 """Characters of one answer: 5,000 tokens."""
@@ -72,7 +72,7 @@ def result_tool(state: RunState, history: Sequence[Message], run_files: RunFiles
 def _own_results(state: RunState) -> Iterator[_Result]:
     for step in state.steps:
         for slot, call in zip(step.slots, state.calls_of(step), strict=True):
-            if call.state is CallState.SETTLED and call.model_output is not None:
+            if call.model_output is not None:
                 facts = (slot.message_id, call.run_id, call.tool_call_id, call.tool_name)
                 yield _Result(*facts, call.model_output, call.args)
 
