@@ -3,8 +3,10 @@
 Providers agree on Chat Completions only roughly; each deviation here was seen in the wild."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Literal
+
+from pydantic_core import from_json
 
 from layover.adapters.models.faults import from_event, invalid, page
 from layover.adapters.models.opaque import Opaque
@@ -38,6 +40,8 @@ class Text:
 
     def add(self, piece: str) -> str:
         """Take a piece; return the part of the text that can be shown."""
+        if not piece:
+            return ""
         piece, self._half = self._half + piece, ""
         if piece and "\ud800" <= piece[-1] <= "\udbff":
             piece, self._half = piece[:-1], piece[-1]
@@ -82,13 +86,13 @@ class Assembly:
             self._usage = usage_of(usage)
         choices = chunk.get("choices")
         choice = choices[0] if isinstance(choices, list) and choices else None
-        return list(self._choice(choice)) if isinstance(choice, Mapping) else []
+        return self._choice(choice) if isinstance(choice, Mapping) else []
 
     def reply(self) -> Reply:
         """Return the whole reply. Raises ProviderFault for an empty one."""
         if not self._answered:
             raise invalid("The model's provider answered without any choices")
-        list(self._text_deltas(*self._thoughts.end()))
+        self._text_deltas(*self._thoughts.end())
         return Reply(
             text=self._text.whole(),
             reasoning=self._reasoning.whole(),
@@ -101,35 +105,42 @@ class Assembly:
             state=self._opaque.fields(),
         )
 
-    def _choice(self, choice: Json) -> Iterator[Delta]:
+    def _choice(self, choice: Json) -> list[Delta]:
         if choice.get("index"):
-            return  # a second alternative, which is never requested
+            return []  # a second alternative, which is never requested
         message = choice.get("delta") or choice.get("message")
+        deltas: list[Delta] = []
         if isinstance(message, Mapping):
             self._answered = True
-            yield from self._message(message, whole=not choice.get("delta"))
+            deltas += self._message(message, whole=not choice.get("delta"))
         finish = choice.get("finish_reason")
         if finish == "error":
             raise from_event(choice)
         if finish:
             self._finish = str(finish)
-            yield from self._text_deltas(*self._thoughts.end())
+            deltas += self._text_deltas(*self._thoughts.end())
+        return deltas
 
-    def _message(self, message: Json, *, whole: bool) -> Iterator[Delta]:
+    def _message(self, message: Json, *, whole: bool) -> list[Delta]:
+        if has_text_alone(message):
+            return self._text_deltas(*self._thoughts.add(message["content"]))
         self._opaque.add(message)
         refusal = text_of(message.get("refusal"))
         self._refused = self._refused or bool(refusal)
         thought, text = self._thoughts.add(refusal + text_of(message.get("content")))
-        yield from self._text_deltas(reasoning_of(message) + thought, text)
+        deltas = self._text_deltas(reasoning_of(message) + thought, text)
         for at, piece in enumerate(_pieces(message)):
             # Calls of a plain answer are whole: two of one id are two calls.
-            yield self._call({**piece, "index": at} if whole else piece)
+            deltas.append(self._call({**piece, "index": at} if whole else piece))
+        return deltas
 
-    def _text_deltas(self, reasoning: str, text: str) -> Iterator[Delta]:
+    def _text_deltas(self, reasoning: str, text: str) -> list[Delta]:
+        deltas: list[Delta] = []
         if visible_text := self._reasoning.add(reasoning):
-            yield Delta(kind="reasoning", text=visible_text)
+            deltas.append(Delta(kind="reasoning", text=visible_text))
         if visible_text := self._text.add(text):
-            yield Delta(kind="text", text=visible_text)
+            deltas.append(Delta(kind="text", text=visible_text))
+        return deltas
 
     def _call(self, piece: Json) -> Delta:
         call = self._find(piece)
@@ -189,6 +200,14 @@ class _Call:
         args = self._args.whole()
         args = args if args.strip() else "{}"
         return RequestedCall(id=self.id, name=self.name, args=args, state=self._opaque.fields())
+
+
+def has_text_alone(message: Json) -> bool:
+    """Return whether a piece of a message has nothing but text: most pieces of a stream."""
+    for name, value in message.items():
+        if value is not None and name not in ("content", "role"):
+            return False
+    return isinstance(message.get("content"), str)
 
 
 def _pieces(message: Json) -> list[Json]:
@@ -267,6 +286,10 @@ def _count(counts: object, key: str) -> int:
 
 def decode(text: str) -> Any:
     """JSON. Raises ProviderFault (it may pass) with the beginning of what came instead."""
+    try:
+        return from_json(text)
+    except ValueError:
+        pass  # It refuses half a character, which `json` takes.
     try:
         return json.loads(text)
     except ValueError:

@@ -1,13 +1,13 @@
 """Server-sent events, as model providers send them."""
 
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 
 _LINE_END = re.compile(rb"\r\n|\n|\r")
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
-@dataclass(frozen=True)
-class ServerEvent:
+class ServerEvent(NamedTuple):
     """One event: its name (empty for the default one) and its data lines, joined by a line feed."""
 
     name: str
@@ -31,7 +31,8 @@ class EventParser:
         """The events that this chunk completes."""
         second_half = self._after_cr and chunk.startswith(b"\n")
         self._after_cr = chunk.endswith(b"\r") if chunk else self._after_cr
-        *lines, self._rest = _LINE_END.split(self._rest + chunk[second_half:])
+        text = self._rest + chunk[second_half:]
+        *lines, self._rest = _LINE_END.split(text) if b"\r" in text else text.split(b"\n")
         return [event for line in lines if (event := self._line(line)) is not None]
 
     def end(self) -> list[ServerEvent]:
@@ -41,21 +42,23 @@ class EventParser:
         return [event for event in events if event is not None]
 
     def _line(self, raw: bytes) -> ServerEvent | None:
-        line = raw.decode("utf-8", errors="replace")
         if self._first_line:
             self._first_line = False
-            line = line.removeprefix("\ufeff")
-        if not line:
+            raw = raw.removeprefix(_BYTE_ORDER_MARK)
+        if not raw:
             return self._dispatch()
-        field, _, value = line.partition(":")
-        value = value.removeprefix(" ")
-        if field == "data":
-            self._data.append(value)
-        elif field == "event":
-            self._name = value
+        field, _, value = raw.partition(b":")
+        if field == b"data":
+            self._data.append(_decode(value))
+        elif field == b"event":
+            self._name = _decode(value)
         return None
 
     def _dispatch(self) -> ServerEvent | None:
         name, data = self._name, self._data
         self._name, self._data = "", []
         return ServerEvent(name, "\n".join(data)) if data else None
+
+
+def _decode(value: bytes) -> str:
+    return value.removeprefix(b" ").decode("utf-8", errors="replace")
