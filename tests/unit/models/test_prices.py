@@ -2,11 +2,13 @@
 
 import subprocess
 import sys
+from datetime import UTC, datetime
 from decimal import Decimal
 
 import pytest
 
-from layover.adapters.prices import cost
+from layover.adapters.catalogue import Counts, get_snapshot
+from layover.adapters.prices import cost, price_at, rates_at
 from layover.values.runs.usage import Usage
 
 USAGE = Usage(input_tokens=1_000_000, output_tokens=100_000)
@@ -26,7 +28,8 @@ def test_an_unknown_model_has_no_price(model: str) -> None:
     ],
 )
 def test_senseless_usage_never_raises(usage: Usage) -> None:
-    cost("gpt-4o-mini", usage)
+    price = cost("gpt-4o-mini", usage)
+    assert price is None or price >= 0
 
 
 def test_nothing_used_costs_nothing() -> None:
@@ -81,3 +84,33 @@ def test_price_imports_no_http_client_and_others_find_the_package_whole() -> Non
     )
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert told.stdout.split() == ["False", "genai_prices.update_prices", "True", "False"]
+
+
+@pytest.mark.parametrize(
+    "usage",
+    [
+        Usage(),
+        Usage(input_tokens=1, output_tokens=1),
+        Usage(input_tokens=987, cached_input_tokens=654, output_tokens=321),
+        Usage(input_tokens=199_999, cached_input_tokens=7, cache_write_input_tokens=11),
+        Usage(input_tokens=1_200_001, cached_input_tokens=600_003, output_tokens=70_001),
+        Usage(output_tokens=12_345_678),
+    ],
+)
+def test_every_model_costs_what_the_catalogue_calculates(usage: Usage) -> None:
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    counts = Counts(
+        input_tokens=usage.input_tokens,
+        cache_read_tokens=usage.cached_input_tokens,
+        cache_write_tokens=usage.cache_write_input_tokens,
+        output_tokens=usage.output_tokens,
+    )
+    entries = [
+        (provider, model) for provider in get_snapshot().providers for model in provider.models
+    ]
+    by_rates = 0
+    for provider, model in entries:
+        expected = model.calc_price(counts, provider, genai_request_timestamp=now).total_price
+        assert price_at(now, (provider, model), usage) == expected, f"{provider.id}/{model.id}"
+        by_rates += rates_at((provider, model), now) is not None
+    assert len(entries) > by_rates > len(entries) / 2, "the test is about both ways"

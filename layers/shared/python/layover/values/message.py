@@ -152,8 +152,10 @@ class Message(Value):
     def is_notice(self) -> bool:
         """True if it tells a model of the end of a sub-agent in the background: its text is sent, unlike any
         other custom message's."""
+        if self.role is not Role.CUSTOM:
+            return False
         is_notice = any(isinstance(p, DataPart) and p.name == NOTICE for p in self.content)
-        return is_notice and self.role is Role.CUSTOM and bool(self.text)
+        return is_notice and bool(self.text)
 
     @property
     def tool_calls(self) -> tuple[ToolCallPart, ...]:
