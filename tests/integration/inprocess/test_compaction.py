@@ -1,6 +1,7 @@
 """Long runs and long threads under a compaction mode: what the model sees, when a run waits."""
 
 import json
+import math
 import re
 from dataclasses import replace
 from typing import Any
@@ -29,8 +30,10 @@ def read(page: int) -> str:
     return f"page {page}: the code is K-{page * 7919}. " + "words of a page " * 500
 
 
-def agent(**compaction: Any) -> Agent:
-    memory = Memory(compaction=ObservationalMemory(**compaction), titles=False)
+def agent(result_tokens: float | None = None, **compaction: Any) -> Agent:
+    memory = Memory(
+        compaction=ObservationalMemory(**compaction), titles=False, result_tokens=result_tokens
+    )
     return Agent(
         "reader", instructions="Read.", tools=[read], memory=memory, max_iterations=STEPS + 5
     )
@@ -88,9 +91,12 @@ async def test_an_observer_that_fails_or_answers_garbage_fails_no_run() -> None:
         assert counted(stage, Metric.OBSERVATIONS_MADE) == 0
 
 
-async def test_fifty_steps_never_exceed_the_thresholds_and_still_know_step_three() -> None:
+@pytest.mark.parametrize(("result_tokens", "least"), [(math.inf, 2), (None, 8)])
+async def test_fifty_steps_never_exceed_the_thresholds_and_still_know_step_three(
+    result_tokens: float | None, least: float
+) -> None:
     reader = Reader()
-    stage = bench(reader, observing)
+    stage = bench(reader, observing, result_tokens=result_tokens)
     run = await stage.go("read 50 pages, then tell the code of page 3")
     assert run.status is Status.SUCCESS
     assert run.text == f"page 3: K-{3 * 7919}"
@@ -99,13 +105,13 @@ async def test_fifty_steps_never_exceed_the_thresholds_and_still_know_step_three
     raw = STEPS * 2_000
     ratio = raw / max(reader.sizes)
     print(f"largest prompt {max(reader.sizes)} tokens of {raw} read: {ratio:.1f} times smaller")
-    assert ratio > 2
+    assert ratio > least
     assert counted(stage, Metric.COMPACTION_WAITS) == 0, "slices were ready in time"
 
 
 async def test_the_run_waits_where_nothing_was_observed_ahead_and_goes_on() -> None:
     reader = Reader()
-    stage = bench(reader, observing, ahead=False)
+    stage = bench(reader, observing, ahead=False, result_tokens=math.inf)
     run = await stage.go("read 50 pages, then tell the code of page 3")
     assert run.text == f"page 3: K-{3 * 7919}"
     assert max(reader.sizes) <= T * 1.2 + 4_000

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -12,6 +13,7 @@ from layover import Agent, Memory, ObservationalMemory, RollingSummary, tool
 from layover.context.assembly import estimated_tokens
 from layover.memory.compaction.compact import NOW, compact
 from layover.testing import MemoryMetrics, ScriptedModel, call, say
+from layover.values.memory.context import TurnRecord
 from layover.values.metrics import Metric
 from layover.values.prompt import Prompt, Reply
 from layover.values.runs.payload import CompactPayload
@@ -53,13 +55,16 @@ class Reader:
         ahead: bool = True,
         instructions: str = INSTRUCTIONS,
         window: int | None = None,
+        result_tokens: float = math.inf,
     ) -> None:
         self.steps: list[int] = []
         """Tokens of the pages that are still to be read."""
         self.times = 1
         """So many of the provider's tokens is one of ours."""
         self.metrics = MemoryMetrics()
-        memory = Memory(last_messages=2, compaction=compaction, titles=False)
+        memory = Memory(
+            last_messages=2, compaction=compaction, titles=False, result_tokens=result_tokens
+        )
         agent = Agent(
             "reader", instructions=instructions, tools=[read], memory=memory, max_iterations=99
         )
@@ -161,11 +166,66 @@ async def test_nobody_waits_for_a_compaction_that_could_take_the_input_alone(mod
     assert world.waits == 0
 
 
-async def test_a_memory_model_of_no_use_is_waited_for_once_in_a_while_alone() -> None:
-    world = Reader(ObservationalMemory(message_tokens=3_000), lambda prompt: say("no"), ahead=False)
-    await world.go("read", *[1_000] * 12)
-    assert 1 <= world.waits <= 12_000 // 3_000
+@pytest.mark.parametrize(("result_tokens", "steps"), [(math.inf, 12), (1_100, 80)])
+async def test_a_memory_model_of_no_use_is_waited_for_once_in_a_while_alone(
+    result_tokens: float, steps: int
+) -> None:
+    world = Reader(
+        ObservationalMemory(message_tokens=3_000),
+        lambda prompt: say("no"),
+        ahead=False,
+        result_tokens=result_tokens,
+    )
+    await world.go("read", *[1_000] * steps)
+    assert 2 <= world.waits <= 12_000 // 3_000
+    assert max(map(estimated_tokens, world.prompts)) > 6_000
     assert world.asked("observer") == 2 * world.waits
+
+
+@pytest.mark.parametrize(
+    "mode", [ObservationalMemory(message_tokens=3_000), RollingSummary(max_window=13_750)]
+)
+async def test_nobody_waits_while_previews_keep_the_prompt_small(mode: Any) -> None:
+    waits = []
+    for result_tokens in (math.inf, 1_100):
+        world = Reader(mode, ahead=False, result_tokens=result_tokens)
+        await world.go("read", *[500] * 12)
+        waits.append(world.waits)
+    assert waits[0] > 0 == waits[1]
+    assert max(map(estimated_tokens, world.prompts)) < 3_600
+
+
+async def test_a_run_that_waits_for_no_summary_does_not_look_for_one_at_each_step() -> None:
+    world = Reader(RollingSummary(max_window=13_750), result_tokens=1_100)
+    saves: list[int] = []
+    save_turn = world.bench.threads.save_turn
+
+    async def count(record: TurnRecord) -> None:
+        saves.append(len(record.response))
+        await save_turn(record)
+
+    world.bench.threads.save_turn = count  # type: ignore[method-assign]
+    await world.go("read", *[500] * 12)
+    assert saves == [25], "once, at the end"
+
+
+async def test_previews_that_become_too_many_are_compacted_too() -> None:
+    world = Reader(ObservationalMemory(message_tokens=3_000), ahead=False, result_tokens=1_100)
+    await world.go("read", *[500] * 30)
+    assert world.waits == 1
+    assert max(map(estimated_tokens, world.prompts)) < 4_500
+
+
+async def test_observations_take_effect_as_soon_as_without_previews() -> None:
+    """The threshold counts whole results: what is observed leaves the prompt all the same."""
+    places = []
+    for result_tokens in (math.inf, 1_100):
+        world = Reader(ObservationalMemory(message_tokens=3_000), result_tokens=result_tokens)
+        await world.go("read", *[500] * 12)
+        assert world.waits == 0
+        places.append([shows(p, "<observations>") for p in world.prompts])
+    assert True in places[0]
+    assert places[0] == places[1]
 
 
 async def test_a_memory_model_that_works_again_is_taken_up_in_the_same_run() -> None:

@@ -31,9 +31,11 @@ class CompactionState:
 
 @dataclass(frozen=True)
 class _Sizes:
-    """Tokens of a prompt. `messages`: those that are not compacted. `stays`: the run's input, if it stays in
-    the prompt. `block`: the text that stands for the compacted messages."""
+    """Tokens of a prompt. `stored`: messages that are not compacted, as the thread has them. `messages`: the
+    same as the prompt shows them. `stays`: the run's input, if it stays in the prompt. `block`: the text that
+    stands for the compacted messages."""
 
+    stored: int
     messages: int
     stays: int
     block: int
@@ -95,11 +97,15 @@ class Compaction:
         rendered, input_message = self._prompter.rendered, self._state.meta.input
         path = self._path(rendered.through)
         stays = 0 if any(m.id == input_message.id for m in path) else counted_tokens(input_message)
-        return _Sizes(total_tokens(path), stays, estimate(rendered.block))
+        messages = self._prompter.with_previews(path)
+        return _Sizes(total_tokens(path), total_tokens(messages), stays, estimate(rendered.block))
 
     def _is_over_threshold(self) -> bool:
+        """Return whether compactions that are ready are to take effect. A summary is made for a run that
+        waits for it: none is ready before."""
         sizes = self._sizes()
-        return sizes.messages >= self._limits.start or self._too_large(sizes)
+        tokens = sizes.messages if self._limits.ahead is None else sizes.stored
+        return tokens >= self._limits.start or self._too_large(sizes)
 
     def _late(self, sizes: _Sizes) -> bool:
         return sizes.messages >= self._limits.late or self._too_large(sizes)
@@ -128,10 +134,9 @@ class Compaction:
         path = self._path(self._prompter.rendered.through)
         first = steps[index - 1].message.id
         before = next((i for i, m in enumerate(path) if m.id == first), 0)
-        since = total_tokens(path[before:])
         sizes = self._sizes()
-        was = replace(sizes, messages=sizes.messages - since)
-        return self._late(was) and since < self._limits.start
+        was = replace(sizes, messages=total_tokens(self._prompter.with_previews(path[:before])))
+        return self._late(was) and sizes.messages - was.messages < self._limits.start
 
     async def _observe_ahead(self) -> None:
         """Request observations of the settled steps in the background, a slice at a time."""

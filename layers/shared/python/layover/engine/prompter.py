@@ -96,6 +96,10 @@ class Prompter:
         history, own = drop_compacted(self.history, state.meta.input, response, through)
         return self._previews.apply(history, sendable(own, state.steps))
 
+    def with_previews(self, messages: Sequence[Message]) -> Sequence[Message]:
+        """Return messages as a prompt shows them, older results as previews."""
+        return self._previews.apply((), messages)[1]
+
     async def complete(self, state: RunState, ask: Ask) -> tuple[Reply, int]:
         """Return the model's reply and the prompt's estimated size. A prompt that the provider finds too long
         is made smaller, a few times."""
