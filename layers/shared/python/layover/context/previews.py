@@ -18,7 +18,8 @@ each such time alone: a provider's cache holds in between."""
 
 
 class Previews:
-    """The view of a run's results. `max_tokens`: of results that are whole, beside the newest step's."""
+    """The view of a run's results. `max_tokens`: of results that are whole, beside the newest step's. Each
+    preview is made once: a step of a long run costs what the first one costs."""
 
     def __init__(self, max_tokens: float) -> None:
         self._max_tokens = max_tokens
@@ -38,7 +39,9 @@ class Previews:
     def _view(self, message: Message, older: set[str]) -> Message:
         if message.id not in older:
             return message
-        return self._previews.setdefault(message.id, preview(message))
+        if message.id not in self._previews:
+            self._previews[message.id] = preview(message)
+        return self._previews[message.id]
 
 
 def older_results(messages: Sequence[Message], max_tokens: float) -> set[str]:
@@ -51,7 +54,7 @@ def older_results(messages: Sequence[Message], max_tokens: float) -> set[str]:
     for message in messages:
         if message.role is Role.ASSISTANT:
             earlier = len(whole)
-        if is_long(message):
+        elif message.role is Role.TOOL and len(message.model_output or "") >= MIN_LENGTH:
             whole.append((message.id, counted_tokens(message)))
             total += whole[-1][1]
         if total <= max_tokens:
@@ -64,12 +67,6 @@ def older_results(messages: Sequence[Message], max_tokens: float) -> set[str]:
         del whole[:leaving]
         earlier -= leaving
     return older
-
-
-def is_long(message: Message) -> bool:
-    """Return whether a message is a result that may become a preview."""
-    output = message.model_output
-    return message.role is Role.TOOL and output is not None and len(output) >= MIN_LENGTH
 
 
 def preview(message: Message) -> Message:
