@@ -97,8 +97,10 @@ class Compaction:
         rendered, input_message = self._prompter.rendered, self._state.meta.input
         path = self._path(rendered.through)
         stays = 0 if any(m.id == input_message.id for m in path) else counted_tokens(input_message)
+        stored = total_tokens(path)
         messages = self._prompter.with_previews(path)
-        return _Sizes(total_tokens(path), total_tokens(messages), stays, estimate(rendered.block))
+        tokens = stored if messages is path else total_tokens(messages)
+        return _Sizes(stored, tokens, stays, estimate(rendered.block))
 
     def _is_over_threshold(self) -> bool:
         """Return whether compactions that are ready are to take effect. A summary is made for a run that
