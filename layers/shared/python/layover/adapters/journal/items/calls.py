@@ -38,6 +38,8 @@ class CallItems:
         """Return the bodies. Large ones go to S3 side by side: one after another, a window's would take
         seconds."""
         packing = [self._bodies.pack(self._folder, call_body(c), len(calls)) for c in calls]
+        if len(packing) < 2:
+            return [await each for each in packing]
         return await asyncio.gather(*packing)
 
     async def _decision(self, call: CallRecord, among: int) -> str | bytes | list[str] | None:
