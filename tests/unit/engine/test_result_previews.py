@@ -205,13 +205,13 @@ async def test_a_run_that_dies_anywhere_shows_its_model_the_same(after: bool) ->
         assert run.text == "done", run.error
         return [output.partition(", id ")[0] for output in seen(stage.model.prompts[-1])]
 
-    calm = Power()
-    expected = await live(calm)
-    assert calm.calls > 20
-    for cut in range(1, calm.calls + 1):
+    expected = await live(Power())
+    for cut in range(1, 1_000):  # A slow machine makes a few calls more, to flush events.
         power = Power(cut, after=after)
         assert await live(power) == expected, f"cut at {cut}"
-        assert power.cuts == 1
+        if not power.cuts:
+            break
+    assert cut > 20
 
 
 def _steady(prompt: Prompt) -> Any:
