@@ -122,7 +122,7 @@ class Assembly:
         return deltas
 
     def _message(self, message: Json, *, whole: bool) -> list[Delta]:
-        if has_text_alone(message):
+        if _has_text_alone(message):
             return self._text_deltas(*self._thoughts.add(message["content"]))
         self._opaque.add(message)
         refusal = text_of(message.get("refusal"))
@@ -202,7 +202,7 @@ class _Call:
         return RequestedCall(id=self.id, name=self.name, args=args, state=self._opaque.fields())
 
 
-def has_text_alone(message: Json) -> bool:
+def _has_text_alone(message: Json) -> bool:
     """Return whether a piece of a message has nothing but text: most pieces of a stream."""
     for name, value in message.items():
         if value is not None and name not in ("content", "role"):

@@ -55,9 +55,8 @@ def result_tool(state: RunState, history: Sequence[Message], run_files: RunFiles
     ) -> Any:
         """Read the whole of an earlier tool result of which a part was left out. Repeats no call."""
         if id is None:
-            return [_entry(r) for r in _own_results(state) if len(r.output) >= MIN_LENGTH][
-                -MAX_LISTED:
-            ]
+            long_results = [r for r in _own_results(state) if len(r.output) >= MIN_LENGTH]
+            return [_entry(result) for result in long_results[-MAX_LISTED:]]
         results = (*_own_results(state), *_earlier_results(history))
         result = next((r for r in results if r.id == id), None)
         if result is None:
