@@ -15,6 +15,7 @@ from layover.values.prompt import Prompt, Reply
 from layover.values.runs.run import CallState, Status
 from support.worlds.loops import LoopClock, skipping
 from support.worlds.runs import ANN, Bench, told, types
+from support.worlds.writes import Proceed, around_writes
 
 
 @tool
@@ -33,8 +34,7 @@ class Watched:
         self.takes = 5.0
         """Seconds until the end of a call is journaled."""
         self.bench = Bench(agent, [self._asked(step) for step in script], clock=LoopClock())
-        self._transact = self.bench._table.transact
-        self.bench._table.transact = self.transact  # type: ignore[method-assign]
+        around_writes(self.bench, self._write)
 
     def _asked(self, step: Any) -> Callable[[Prompt], Awaitable[Reply]]:
         async def answer(prompt: Prompt) -> Reply:
@@ -47,7 +47,7 @@ class Watched:
 
         return answer
 
-    async def transact(self, actions: Sequence[Action], token: str) -> None:
+    async def _write(self, actions: Sequence[Action], proceed: Proceed) -> None:
         puts = [a for a in actions if isinstance(a, Put)]
         calls = [p for p in puts if "#CALL#call_" in p.sk]
         ends = any(p.item.get("state") == CallState.SETTLED.value for p in calls)
@@ -55,7 +55,7 @@ class Watched:
             await asyncio.sleep(self.takes)
         if ends and self.fails is not None:
             raise self.fails
-        await self._transact(actions, token)
+        await proceed()
         if ends:
             self.order.append("ended")
         elif any(p.sk.startswith("STEP#") and "#CALL#" not in p.sk for p in puts):

@@ -13,6 +13,7 @@ from layover.values.deployment.settings import Settings
 from layover.values.runs.run import CallState
 from layover.values.runs.views import Run
 from support.worlds.runs import Bench, Ledger, answers, told
+from support.worlds.writes import Proceed, around_writes
 
 
 class Watching(Hook):
@@ -44,13 +45,12 @@ class Short:
         return timedelta(seconds=1 if self.bench.model.prompts else 600)
 
 
-def transactions(bench: Bench) -> list[list[str]]:
-    """Record the puts of each transaction from now on: `STEP`, or a call's id with its state."""
+def writes(bench: Bench) -> list[list[str]]:
+    """Record the puts of each write from now on: `STEP`, or a call's id with its state."""
     found: list[list[str]] = []
-    transact = bench._table.transact
 
-    async def transacted(actions: Sequence[Action], token: str) -> None:
-        await transact(actions, token)
+    async def note(actions: Sequence[Action], proceed: Proceed) -> None:
+        await proceed()
         puts = [a for a in actions if isinstance(a, Put) and a.sk.startswith("STEP")]
         names = [
             f"{p.sk.rpartition('#')[2]}={p.item['state']}" if "#CALL#" in p.sk else "STEP"
@@ -59,7 +59,7 @@ def transactions(bench: Bench) -> list[list[str]]:
         if names:
             found.append(names)
 
-    bench._table.transact = transacted  # type: ignore[method-assign]
+    around_writes(bench, note)
     return found
 
 
@@ -70,7 +70,7 @@ def bench_of(*script: Any, tools: Sequence[Any], **given: Any) -> Bench:
 
 
 async def journaled(bench: Bench) -> list[list[str]]:
-    found = transactions(bench)
+    found = writes(bench)
     await bench.go()
     return found
 
@@ -122,7 +122,7 @@ async def test_a_step_opens_no_call_beside_one_that_does_not_run(other: str) -> 
 
 async def test_a_step_opens_no_call_that_there_is_no_time_for() -> None:
     bench = bench_of(call("look", n=1, tool_call_id="a"), tools=[Ledger().look])
-    found = transactions(bench)
+    found = writes(bench)
     run_id = await bench.start()
     assert (await bench.turn(run_id, Short(bench)))["status"] == "yielded"
     assert found == [["STEP"]]

@@ -18,6 +18,7 @@ from layover.values.runs.run import CallState, Status
 from layover.values.runs.views import Run
 from support.worlds.loops import LoopClock, LoopDeadline, played
 from support.worlds.runs import ANN, Bench, Ledger, answers, suspended, told, types
+from support.worlds.writes import Proceed, around_writes
 
 Fact = Callable[[Put], bool]
 LARGE = random.Random(5).randbytes(350_000).hex()
@@ -37,15 +38,15 @@ def is_step(put: Put) -> bool:
 
 def slowed(bench: Bench, fact: Fact) -> asyncio.Event:
     """The answer to this write takes half a minute. Returns what is set while it is waited for."""
-    transact, waiting = bench._table.transact, asyncio.Event()
+    waiting = asyncio.Event()
 
-    async def transacted(actions: Sequence[Action], token: str) -> None:
-        await transact(actions, token)
+    async def slow(actions: Sequence[Action], proceed: Proceed) -> None:
+        await proceed()
         if not waiting.is_set() and any(isinstance(a, Put) and fact(a) for a in actions):
             waiting.set()
             await asyncio.sleep(30)
 
-    bench._table.transact = transacted  # type: ignore[method-assign]
+    around_writes(bench, slow)
     return waiting
 
 

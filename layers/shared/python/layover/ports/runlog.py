@@ -39,8 +39,9 @@ class Ended:
 class RunLog(Protocol):
     """The journal of one run for one writer, under the epoch that the writer took.
 
-    Every fact is one transaction with its events; events that were emitted before go with it. A writer whose
-    epoch is gone gets `Fenced` and must stop."""
+    Every fact is one transaction with its events, but for the end of a step's last call
+    (docs/saved-writes.md#events-behind-the-record). Events that were emitted before go with it. A writer
+    whose epoch is gone gets `Fenced` and must stop."""
 
     @property
     def snapshot(self) -> RunSnapshot:
@@ -111,8 +112,11 @@ class RunLog(Protocol):
         wait: bool = True,
     ) -> None:
         """Record a settled call. `call.state` is what is journaled: OPEN by this writer needs no
-        epoch (no other writer can close it), any other state does. Raises `Fenced`. `wait`: False returns
-        while the write is under way; nothing is written before it is done, or if it failed."""
+        epoch (no other writer can close it), any other state does. Raises `Fenced`.
+
+        `wait`: False returns while the write is under way; nothing is written before it is done, or if it
+        failed. The events have to be those of the end of a step's last call: they may go with the next write,
+        and a later writer that finds them missing makes them from the record."""
         ...
 
     async def wait(self) -> None:

@@ -7,8 +7,9 @@ from collections.abc import Callable
 from layover.adapters.journal.heads import ThreadRecords
 from layover.adapters.journal.items.expiry import keep_records
 from layover.adapters.journal.items.reader import Reader
+from layover.adapters.journal.runlog import TableRunLog
 from layover.clock import rfc3339
-from layover.errors import AttemptsUsedUp
+from layover.errors import AttemptsUsedUp, Fenced
 from layover.keys import INPUT, META, Keys
 from layover.ports import Clock, EventSink, RunLog
 from layover.ports.table import (
@@ -36,7 +37,7 @@ class Acquisition:
         read: Reader,
         heads: ThreadRecords,
         sink: EventSink,
-        log_of: Callable[[RunSnapshot, int | None, ThreadHead | None], RunLog],
+        log_of: Callable[[RunSnapshot, int | None, ThreadHead | None], TableRunLog],
     ) -> None:
         self._table = table
         self._clock = clock
@@ -46,7 +47,7 @@ class Acquisition:
         self._log_of = log_of
 
     async def acquire(self, owner: str, run_id: str, execution: str) -> RunLog | None:
-        """See `ports.Journal`."""
+        """See `ports.Journal`. Fenced: another writer took the run while this one caught up with its log."""
         mine = all_of(Equals("execution", execution), Below("attempts", MAX_ATTEMPTS))
         try:
             return await self._take(owner, run_id, mine)
@@ -61,12 +62,14 @@ class Acquisition:
                 # now, or has all of it, gets nothing.
                 self._sink.notify(owner, run_id, old.get("sockets", ()))
             return None
+        except Fenced:
+            return None
 
     async def seize(self, owner: str, run_id: str) -> RunLog | None:
         """See `ports.Journal`."""
         try:
             return await self._take(owner, run_id, all_of())
-        except ConditionFailed:
+        except (ConditionFailed, Fenced):
             return None
 
     async def _take(self, owner: str, run_id: str, condition: Condition) -> RunLog:
@@ -90,7 +93,9 @@ class Acquisition:
             self._records(owner, meta_item, first=first),
             self._heads.get(owner, meta_item["thread_id"]),
         )
-        return self._log_of(snapshot, 1 if first else None, head)
+        log = self._log_of(snapshot, 1 if first else None, head)
+        await log.catch_up()
+        return log
 
     async def _records(self, owner: str, meta_item: Item, *, first: bool) -> RunSnapshot:
         pk = meta_item["pk"]

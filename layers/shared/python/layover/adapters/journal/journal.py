@@ -387,7 +387,7 @@ class TableJournal(TableDues):
 
     def _log(
         self, snapshot: RunSnapshot, next_seq: int | None, head: ThreadHead | None = None
-    ) -> RunLog:
+    ) -> TableRunLog:
         table = (self._table, self._bodies, self._clock, self._handover)
         followers = (self._sink, self._audit, self._inbox)
         return TableRunLog(*table, snapshot, next_seq, *followers, head)

@@ -16,6 +16,8 @@ from layover.adapters.journal.items.records import outcome_text, step_body
 from layover.adapters.journal.log.events import EventLog
 from layover.adapters.journal.log.writer import LogWriter, TtlNotSet
 from layover.clock import from_rfc3339, rfc3339
+from layover.context.call_ends import end_events, turn_end
+from layover.context.transcript import own_steps
 from layover.errors import Fenced
 from layover.keys import HEAD, META, Keys, path_of
 from layover.ports import CancelRequest, Clock, Ended, EventSink
@@ -195,6 +197,17 @@ class TableRunLog:
         write = self._writer.write if wait else self._writer.begin
         await write([put, *marks], events)
         self._progressed = True
+
+    async def catch_up(self) -> None:
+        """Write the events of the last call's end, if the writer before died between the two."""
+        steps = own_steps(self._snapshot)
+        newest = steps[-1].key if steps else None
+        calls = {c.key: c for c in self._snapshot.calls if c.key.rpartition("#CALL#")[0] == newest}
+        for call in calls.values():
+            if call.log_seq is not None:
+                at = call.settled_at or self._clock.now()
+                events = [*end_events(steps[-1], call, at), turn_end(steps[-1], calls, at)]
+                await self._writer.log_end(call, events)
 
     async def wait(self) -> None:
         """Wait for the write that `close_call` did not wait for."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from layover.context.transcript import tool_message
+from layover.context.call_ends import end_events, turn_end
 from layover.declare.agent import Agent
 from layover.engine.hooks.around_tools import hook_events
 from layover.engine.state import RunState
@@ -10,9 +10,7 @@ from layover.ports import Clock
 from layover.values.base import Json
 from layover.values.runs.event import (
     Event,
-    MessageEvent,
     ToolCallSuspended,
-    ToolExecutionEnd,
     ToolExecutionStart,
     TurnEnd,
 )
@@ -38,15 +36,7 @@ class CallEvents:
     def ended(self, step: StepRecord, before: CallRecord, call: CallRecord) -> list[Event]:
         """Return the events of a call that is settled. `before`: the call as it was journaled."""
         now = self._clock.now()
-        message = tool_message(step, self._state.slot(step, call), call)
-        events: list[Event] = [
-            *hook_events(before, now),
-            ToolExecutionEnd.of(call, now),
-            MessageEvent.of(call, message, now),
-        ]
-        if call.custom is not None:
-            events.append(MessageEvent.of(call, call.custom, now))
-        return events
+        return [*hook_events(before, now), *end_events(step, call, now)]
 
     def suspended(self, calls: Sequence[CallRecord]) -> list[Event]:
         """Return the events of calls that wait."""
@@ -73,9 +63,4 @@ class CallEvents:
 
     def turn_end(self, step: StepRecord) -> TurnEnd:
         """Return the event of a complete step."""
-        return TurnEnd(
-            at=self._clock.now(),
-            step=step.index,
-            message=step.message,
-            tool_results=self._state.tool_messages(step),
-        )
+        return turn_end(step, self._state.calls, self._clock.now())

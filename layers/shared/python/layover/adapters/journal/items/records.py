@@ -39,6 +39,7 @@ _CALL_ATTRIBUTES = {
     "votes",
     "voted",
     "ends_step",
+    "log_seq",
     "key",
     "run_id",
 }
@@ -235,6 +236,7 @@ def call_from(
             "votes": json.loads(votes) if votes else (),
             "voted": item.get("voted", 0),
             "ends_step": item.get("ends", False),
+            "log_seq": item.get("log_seq"),
         }
     )
 

@@ -10,7 +10,13 @@ from typing import Any
 from layover.adapters.journal.items.codec import PayloadStore
 from layover.keys import EVENT_PREFIX, Keys, event_key
 from layover.ports.table import Item, Missing, Put, Table
-from layover.values.runs.event import Event, EventPage, dump_events, load_events
+from layover.values.runs.event import (
+    Event,
+    EventPage,
+    ToolExecutionEnd,
+    dump_events,
+    load_events,
+)
 
 MAX_BATCH = 500
 """Events in a batch. A page reads the whole of every batch that it begins or ends in."""
@@ -57,6 +63,15 @@ class EventLog:
             else (1, False)
         )
 
+    async def seq_for_end(self, tool_call_id: str, first_seq: int) -> int | None:
+        """Return None if the end of a call is in the log at `first_seq` or later; else the next free seq."""
+        after = first_seq - 1
+        while (page := await self.page(after, MAX_BATCH)).items:
+            if any(_ends(event, tool_call_id) for event in page.items):
+                return None
+            after = page.last_seq
+        return after + 1
+
     async def page(self, after: int, limit: int) -> EventPage:
         """Return events with seq > after; `done` once the closed end of the log was reached."""
         pk = self._keys.run(self._run_id)
@@ -78,6 +93,10 @@ class EventLog:
         last_seq = items[-1].seq if items else after
         is_closed = bool(batches and batches[-1].get("last"))
         return EventPage(items=items, last_seq=last_seq, done=is_closed and last_seq >= end)
+
+
+def _ends(event: Event, tool_call_id: str) -> bool:
+    return isinstance(event, ToolExecutionEnd) and event.tool_call_id == tool_call_id
 
 
 def _first(item: Item) -> int:

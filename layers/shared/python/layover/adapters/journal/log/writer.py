@@ -3,8 +3,10 @@
 import asyncio
 import secrets
 from collections import deque
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any
 
 from layover.adapters.journal.followers.watchers import Watchers
 from layover.adapters.journal.items.expiry import RecordExpiry
@@ -12,9 +14,21 @@ from layover.adapters.journal.items.whole import run_to_end
 from layover.adapters.journal.log.events import MAX_BATCH, EventLog
 from layover.errors import Fenced
 from layover.keys import EVENT_PREFIX, META, Keys
-from layover.ports.table import Action, ConditionFailed, Item, Table, TransactionFailed
+from layover.ports.table import (
+    Action,
+    Check,
+    ConditionFailed,
+    Equals,
+    Item,
+    Put,
+    Table,
+    TransactionFailed,
+    all_of,
+)
 from layover.values.runs.event import Event
-from layover.values.runs.run import RunMeta
+from layover.values.runs.run import CallRecord, RunMeta
+
+_RUNNING = Equals("status", "running")
 
 
 class TtlNotSet(Exception):
@@ -136,25 +150,66 @@ class LogWriter:
             await self._write_batch(self._drain(), facts, events, last, sets_ttl)
 
     async def begin(self, facts: list[Action], events: Sequence[Event]) -> None:
-        """Begin to write as `write` does, and return while the write is under way. Events emitted from now on
-        come after it, and nothing is written after it if it fails. `wait` raises its error."""
+        """Begin to write the end of a call, and return while the write is under way. Events emitted from now
+        on come after `events`, and nothing is written after it if it fails. `wait` raises its error.
+
+        A record alone is put without its events, which follow from it: they go with the next write, and the
+        record's `log_seq` tells a later writer where to look for them."""
         await self._writing.acquire()
         try:
             self._check_begun()
         except BaseException:
             self._writing.release()
             raise
-        # No other task runs until the events are drained: none of them gets behind a later one.
-        emitted = self._drain()
-        self._begun = asyncio.create_task(self._write_begun(emitted, facts, events))
+        # No other task runs until the task has what it writes: no event gets behind a later one.
+        self._begun = asyncio.create_task(self._write_begun(self._beginning(facts, events)))
 
-    async def _write_begun(
-        self, emitted: list[Event], facts: list[Action], events: Sequence[Event]
-    ) -> None:
+    def _beginning(self, facts: list[Action], events: Sequence[Event]) -> Coroutine[Any, Any, None]:
+        match facts:
+            # A batch is written whole: so the events are in the log together, or none of them is.
+            case [Put() as call] if (
+                self._next_seq and len(self._emitted) + len(events) <= MAX_BATCH
+            ):
+                self._emitted.extend(events)
+                item = {**call.item, "log_seq": self._next_seq}
+                return self._put_alone(replace(call, item=item))
+        return self._write_batch(self._drain(), facts, events, last=False, sets_ttl=False)
+
+    async def _write_begun(self, write: Coroutine[Any, Any, None]) -> None:
         try:
-            await self._write_batch(emitted, facts, events, last=False, sets_ttl=False)
+            await write
         finally:
             self._writing.release()
+
+    async def _put_alone(self, call: Put) -> None:
+        try:
+            await self._table.write(self._expiry.put(call))
+        except ConditionFailed as failure:
+            # A request that was repeated, because its first answer was lost, finds what it wrote.
+            names, old = ("state", "opener"), failure.old or {}
+            if any(old.get(name) != call.item[name] for name in names):
+                raise Fenced("another attempt closed the call", run_id=self._run_id) from failure
+
+    async def log_end(self, call: CallRecord, events: Sequence[Event]) -> None:
+        """Write the events of a call's end, if its writer died before it did. Raises Fenced."""
+        assert call.log_seq is not None
+        body = await self._log.body(list(events))
+        fence = Check(self._pk, META, all_of(Equals("epoch", self._epoch), _RUNNING))
+        async with self._turn():
+            while True:
+                self._next_seq = await self._log.seq_for_end(call.tool_call_id, call.log_seq)
+                if self._next_seq is None:
+                    return None
+                # That writer may still be alive, and write them at this very place: then they collide.
+                put = self._log.batch(body, self._next_seq)
+                try:
+                    await self._attempt([fence, put], sets_ttl=False)
+                except TransactionFailed as failure:
+                    if set(failure.failed) != {1}:
+                        raise
+                    continue
+                self._next_seq += len(events)
+                return self._watchers.notify_connections()
 
     async def wait(self) -> None:
         """Wait for the write that `begin` began, if there is one. Raises what `write` raises."""

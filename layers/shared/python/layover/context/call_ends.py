@@ -1,0 +1,22 @@
+"""The events of a call's end. Pure: whoever finds an end journaled, and not in the log, makes them again."""
+
+from collections.abc import Mapping
+from datetime import datetime
+
+from layover.context.transcript import step_messages, tool_message
+from layover.values.message import Role
+from layover.values.runs.event import Event, MessageEvent, ToolExecutionEnd, TurnEnd
+from layover.values.runs.run import CallRecord, StepRecord
+
+
+def end_events(step: StepRecord, call: CallRecord, at: datetime) -> list[Event]:
+    """Return the events of a settled call: its end, and its messages."""
+    slot = next(s for s in step.slots if s.tool_call_id == call.tool_call_id)
+    messages = [tool_message(step, slot, call), *([call.custom] if call.custom else [])]
+    return [ToolExecutionEnd.of(call, at), *(MessageEvent.of(call, m, at) for m in messages)]
+
+
+def turn_end(step: StepRecord, calls: Mapping[str, CallRecord], at: datetime) -> TurnEnd:
+    """Return the event of a complete step. `calls`: the run's, by key."""
+    results = tuple(m for m in step_messages(step, calls) if m.role is Role.TOOL)
+    return TurnEnd(at=at, step=step.index, message=step.message, tool_results=results)
