@@ -14,6 +14,7 @@ import layover.ports
 from layover.adapters.background.lambda_events import LambdaEvents
 from layover.adapters.blobs.s3 import S3Blobs
 from layover.adapters.callbacks.stepfunctions import StepFunctions
+from layover.adapters.dialer import ClientDialer
 from layover.adapters.embeddings.bedrock import BedrockEmbedder
 from layover.adapters.embeddings.offline import OfflineEmbedder
 from layover.adapters.embeddings.openai import OpenAIEmbedder
@@ -73,6 +74,7 @@ from layover.ports import (
     Clock,
     Connections,
     Deadline,
+    Dialer,
     Dues,
     Embedder,
     EntryStore,
@@ -83,6 +85,7 @@ from layover.ports import (
     MemoryStore,
     Metrics,
     NoAllowance,
+    NoDialer,
     NoLeases,
     NoMetrics,
     NoSink,
@@ -116,6 +119,7 @@ clock: tuple[type[Clock], ...] = (SystemClock, ManualClock)
 compaction: tuple[type[CompactionStore], ...] = (InMemoryCompaction, PostgresCompaction)
 connections: tuple[type[Connections], ...] = (TableConnections,)
 deadline: tuple[type[Deadline], ...] = (NoDeadline, LambdaDeadline)
+dialer: tuple[type[Dialer], ...] = (NoDialer, ClientDialer)
 driver: tuple[type[Driver], ...] = (InProcess,)
 dues: tuple[type[Dues], ...] = (TableDues,)
 embedder: tuple[type[Embedder], ...] = (

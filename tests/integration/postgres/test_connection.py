@@ -1,9 +1,8 @@
 """The connection: one round trip a pipeline, opened again once when it was dropped."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 
@@ -18,88 +17,9 @@ from layover.errors import DatabaseWaking, RetryableError
 from layover.values.memory.context import StepUsage
 from layover.values.message import Role
 from layover.values.runs.usage import Usage
+from support.postgres.line import Proxy
 from support.postgres.server import TestPostgres
-from support.system.folders import folder
 from support.worlds.threads import START, Conversation
-
-
-async def say_that_it_starts(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Answer as a server that has only just been started."""
-    await reader.read(8)  # may encryption be used? (a unix socket does not ask)
-    body = b"SFATAL\0VFATAL\0C57P03\0Mthe database system is starting up\0\0"
-    writer.write(b"E" + (len(body) + 4).to_bytes(4, "big") + body)
-    await writer.drain()
-    writer.close()
-
-
-@dataclass
-class Proxy:
-    """Stands between client and server, and counts how often the client speaks after the server did."""
-
-    target: str
-    connections: int = 0
-    round_trips: int = 0
-    asked: asyncio.Event = field(default_factory=asyncio.Event)
-    _client_spoke: bool = False
-    _writers: set[asyncio.StreamWriter] = field(default_factory=set)
-    _tasks: set[asyncio.Task[None]] = field(default_factory=set)
-    silent: bool = False
-    """The server's answers are kept back."""
-    starting: int = 0
-    """So many clients more are told that the server starts."""
-
-    async def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.connections += 1
-        if self.starting:
-            self.starting -= 1
-            await say_that_it_starts(reader, writer)
-            return
-        upstream_reader, upstream_writer = await asyncio.open_unix_connection(self.target)
-        self._writers |= {writer, upstream_writer}
-        for copying in (
-            self._copy(reader, upstream_writer, from_client=True),
-            self._copy(upstream_reader, writer, from_client=False),
-        ):
-            task = asyncio.create_task(copying)
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
-
-    async def _copy(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, from_client: bool
-    ) -> None:
-        with suppress(ConnectionError):
-            while data := await reader.read(65536):
-                if from_client and not self._client_spoke:
-                    self.round_trips += 1
-                self._client_spoke = from_client
-                if from_client:
-                    self.asked.set()
-                if from_client or not self.silent:
-                    writer.write(data)
-                    await writer.drain()
-        writer.close()
-
-    async def drop(self) -> None:
-        """Cut all connections."""
-        for writer in self._writers:
-            writer.close()
-        self._writers.clear()
-        await asyncio.gather(*self._tasks)
-
-
-@asynccontextmanager
-async def proxied(postgres: TestPostgres, folder: Path) -> AsyncIterator[tuple[Proxy, Database]]:
-    proxy = Proxy(f"{postgres.socket_dir}/.s.PGSQL.5432")
-    server = await asyncio.start_unix_server(proxy.accept, folder / ".s.PGSQL.5432")
-    dsn = f"host={folder} dbname={postgres.database} user=layover_runtime"
-    database = Database(dsn, patience=timedelta(seconds=10))
-    try:
-        yield proxy, database
-    finally:
-        await database.close()
-        await proxy.drop()
-        server.close()
-        await server.wait_closed()
 
 
 @contextmanager
@@ -113,19 +33,6 @@ def new_environment() -> Iterator[None]:
     finally:
         for each in cached:
             each.cache_clear()
-
-
-@pytest.fixture
-def sockets() -> Iterator[Path]:
-    """A folder whose path leaves room for a socket's name."""
-    with folder("pg") as made:
-        yield made
-
-
-@pytest.fixture
-async def line(postgres: TestPostgres, sockets: Path) -> AsyncIterator[tuple[Proxy, Database]]:
-    async with proxied(postgres, sockets) as pair:
-        yield pair
 
 
 async def test_a_turn_is_two_round_trips_on_a_warm_connection(

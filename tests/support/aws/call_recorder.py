@@ -29,7 +29,6 @@ ASSEMBLE = frozenset(
         ("runtime", None),
         ("settings", None),
         ("has_embedder", None),
-        ("_lazy_sockets", None),
         ("_journal", "socket_endpoint"),
     }
 )

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from layover.adapters.aws.services import AwsServices
     from layover.adapters.journal.items.dynamodb import DynamoTable
     from layover.adapters.metrics.emf import EmfMetrics
+    from layover.adapters.models.bedrock.chat import BedrockChat
+    from layover.adapters.models.providers import Providers
     from layover.adapters.store.postgres.database import Database
     from layover.declare.agent import Agent
     from layover.inprocess.driver import InProcess
@@ -51,6 +53,8 @@ def unset(*names: str) -> list[str]:
 @cache
 def runtime() -> ports.Runtime:
     """Return the ports on AWS (or on the server that `AWS_ENDPOINT_URL` names)."""
+    from layover.adapters.dialer import ClientDialer
+
     clock = SystemClock()
     return ports.Runtime(
         journal=lazy(_journal),
@@ -71,7 +75,8 @@ def runtime() -> ports.Runtime:
         allowance=lazy(_allowance),
         leases=lazy(_leases),
         background=lazy(_background) if environment().compact_function else None,
-        sockets=_lazy_sockets(),
+        sockets=lazy(_sockets) if environment().socket_endpoint else None,
+        dialer=ClientDialer(_database, _model),
     )
 
 
@@ -113,10 +118,6 @@ def _leases() -> ports.Leases:
     from layover.adapters.journal.leases import TableLeases
 
     return TableLeases(_table())
-
-
-def _lazy_sockets() -> ports.SocketPorts | None:
-    return lazy(_sockets) if environment().socket_endpoint else None
 
 
 @cache
@@ -202,7 +203,7 @@ def _memory() -> ports.MemoryStore:
 
 
 @cache
-def _model() -> ports.ChatModel:
+def _model() -> "Providers | BedrockChat":
     from layover.adapters.models.providers import make_model
 
     return make_model(environment(), _api_key, os.environ, _parameter, _aws)

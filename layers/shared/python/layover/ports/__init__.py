@@ -30,9 +30,11 @@ from layover.ports.platform import (
     ChatModel,
     Clock,
     Deadline,
+    Dialer,
     Embedder,
     Ids,
     Metrics,
+    NoDialer,
     NoMetrics,
     OnDelta,
     send_deltas,
@@ -70,6 +72,7 @@ __all__ = [
     "DayUse",
     "Deadline",
     "Decided",
+    "Dialer",
     "Due",
     "DueCheck",
     "DueKind",
@@ -85,6 +88,7 @@ __all__ = [
     "MemoryStore",
     "Metrics",
     "NoAllowance",
+    "NoDialer",
     "NoLeases",
     "NoMetrics",
     "NoSink",
@@ -138,3 +142,4 @@ class Runtime:
     """None: only the journal says that a run is to stop."""
     sockets: SocketPorts | None = None
     """None: no run can be followed by socket."""
+    dialer: Dialer = field(default_factory=NoDialer)

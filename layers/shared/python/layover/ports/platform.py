@@ -50,6 +50,23 @@ class ChatModel(Protocol):
         ...
 
 
+class Dialer(Protocol):
+    """Connects ahead of need: what it begins goes on beside the caller. Nothing is raised; a connection that
+    does not come about is made again, and its failure told, where it is used."""
+
+    def dial_database(self) -> None:
+        """Begin to connect to the database, unless it is connected."""
+        ...
+
+    def dial_model(self, model: str) -> None:
+        """Begin to connect to the provider of a model, unless a connection is idle."""
+        ...
+
+
+class NoDialer(Dialer):
+    """Connections are made where they are used."""
+
+
 class Embedder(Protocol):
     """Texts to vectors."""
 

@@ -8,6 +8,7 @@ from typing import Any
 from layover import logs
 from layover.approvals.token_answer import next_wait, record_answer
 from layover.approvals.waiting import waiting_call
+from layover.context.assembly import model_of
 from layover.declare.agent import Agent
 from layover.engine.dependencies import with_deps
 from layover.engine.frames.tools import with_run_tools
@@ -61,6 +62,7 @@ async def turn(runtime: Runtime, payload: RunPayload, deadline: Deadline) -> Ans
                 return _answer("suspended", [item])
         room = await room_for(runtime, payload, PAUSE_EVENTS)
         return _answer("paused" if room else "left")
+    runtime.dialer.dial_database()
     log = await runtime.journal.acquire(payload.owner, payload.run_id, payload.execution)
     if log is None:
         return await _not_mine(runtime, payload)
@@ -109,6 +111,7 @@ async def _turn(runtime: Runtime, payload: RunPayload, log: RunLog, deadline: De
     try:
         await _check_may_start(runtime, log)
         agent = await with_deps(agent_of(runtime, meta), runtime.settings)
+        runtime.dialer.dial_model(model_of(agent, runtime.settings, meta))
         turn_input = await load_turn_input(runtime, agent, head, log.snapshot)
         turn_input = await with_run_tools(agent, RunState(log.snapshot), turn_input)
     except RunFailed as failure:

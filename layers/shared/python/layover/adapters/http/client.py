@@ -45,6 +45,9 @@ class Client(Protocol):
 
         Raises OSError (ConnectionBroken, TimeoutError for silence), InvalidURL, InvalidHeader."""
 
+    def dial(self, url: Url) -> None:
+        """Begin to connect to the server, unless a connection is idle: the next request takes it."""
+
     async def aclose(self) -> None:
         """Close this event loop's idle connections."""
 

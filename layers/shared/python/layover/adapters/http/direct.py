@@ -34,10 +34,7 @@ class DirectClient:
         if url.user:
             fields["authorization"] = f"Basic {b64encode(unquote_to_bytes(url.user)).decode()}"
         request = encode_request("POST", url.path, fields, body)
-        pools = self._pools.get(url.target)
-        if pools is None:
-            pools = self._pools[url.target] = Pools(url.target, _LIMITS)
-        pool = pools.of_this_loop()
+        pool = self._pool(url)
         connection = await pool.acquire()
         try:
             head = await connection.open(request, silence_s)
@@ -46,6 +43,16 @@ class DirectClient:
             pool.release(connection)
             raise
         return _DirectResponse(head.status, head.headers, pool, connection, silence_s, decoder)
+
+    def dial(self, url: Url) -> None:
+        """See Client."""
+        self._pool(url).dial()
+
+    def _pool(self, url: Url) -> Pool:
+        pools = self._pools.get(url.target)
+        if pools is None:
+            pools = self._pools[url.target] = Pools(url.target, _LIMITS)
+        return pools.of_this_loop()
 
     async def aclose(self) -> None:
         """See Client."""

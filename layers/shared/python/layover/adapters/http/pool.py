@@ -1,6 +1,7 @@
 """Idle connections, a pool for each event loop."""
 
 import asyncio
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from layover.adapters.http.connection import Answer, Connection, Target
@@ -52,7 +53,18 @@ class Pool:
         self._limits = limits
         self._room = asyncio.Semaphore(limits.size)
         self._idle: list[Connection] = []
+        self._attempt: asyncio.Task[Connection] | None = None
         self._is_closed = False
+
+    def dial(self) -> None:
+        """Begin to connect, unless a connection is idle: the next request takes it, once it is there."""
+        connection = self._reused()
+        if connection is not None:
+            self._idle.append(connection)
+        elif self._attempt is None:
+            self._attempt = asyncio.create_task(self._connect())
+            # A failure is the next request's own, which connects by itself.
+            self._attempt.add_done_callback(_is_there)
 
     async def exchange(self, request: bytes, timeout_s: float) -> Answer:
         """The answer to a request. Raises OSError."""
@@ -66,7 +78,7 @@ class Pool:
         """A connection of the caller's own, until it is released. Raises OSError."""
         await self._room.acquire()
         try:
-            return self._reused() or await self._connect()
+            return self._reused() or await self._take_attempt() or await self._connect()
         except BaseException:
             self._room.release()
             raise
@@ -84,6 +96,17 @@ class Pool:
         self._is_closed = True
         while self._idle:
             self._idle.pop().abort()
+        if self._attempt is not None:
+            self._attempt.add_done_callback(_abort)
+
+    async def _take_attempt(self) -> Connection | None:
+        """The connection that `dial` began, if it came about."""
+        attempt, self._attempt = self._attempt, None
+        if attempt is None:
+            return None
+        with suppress(OSError):
+            self._idle.append(await attempt)
+        return self._reused()
 
     def _reused(self) -> Connection | None:
         oldest = asyncio.get_running_loop().time() - self._limits.max_idle_s
@@ -104,4 +127,14 @@ class Pool:
             more["happy_eyeballs_delay"] = self._limits.next_address_s
         async with asyncio.timeout(self._limits.connect_timeout_s):
             _, connection = await loop.create_connection(Connection, host, port, ssl=trust, **more)
+        connection.idle_since = loop.time()
         return connection
+
+
+def _is_there(attempt: asyncio.Task[Connection]) -> bool:
+    return not attempt.cancelled() and attempt.exception() is None
+
+
+def _abort(attempt: asyncio.Task[Connection]) -> None:
+    if _is_there(attempt):
+        attempt.result().abort()

@@ -37,6 +37,9 @@ class ProxiedClient:
             )
             return _ProxiedResponse(await client.send(request, stream=True))
 
+    def dial(self, url: Url) -> None:
+        """Nothing: the library connects with a request alone."""
+
     async def aclose(self) -> None:
         """See Client."""
         client = self._clients.pop(asyncio.get_running_loop(), None)

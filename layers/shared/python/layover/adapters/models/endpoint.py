@@ -5,6 +5,7 @@ Nothing here imports a provider's package: `openai` alone costs 0.2 s of a cold 
 
 import json
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 
 from layover.adapters.http.client import Client, MakeClient, Response
 from layover.adapters.http.direct import DirectClient
@@ -70,8 +71,6 @@ class Endpoint:
     ) -> Response:
         """The answer to a JSON body: read, or open where `stream`. `silence_s`: the longest pause
         between two of its bytes. Raises ProviderFault, for an answer with an error status, too."""
-        if self._client is None:
-            self._client = self._make_client()
         try:
             url = join_url(self.base_url, path)
             all_headers = {
@@ -81,7 +80,7 @@ class Endpoint:
                 **await self._authorize(str(url), body),
                 **headers,
             }
-            response = await self._client.post(url, all_headers, body, silence_s)
+            response = await self._get_client().post(url, all_headers, body, silence_s)
         except (InvalidURL, InvalidHeader, UnicodeError) as error:
             raise unusable(error) from error
         except OSError as error:
@@ -97,6 +96,16 @@ class Endpoint:
         if response.status < 400:
             raise redirected(response.status, response.headers.get("location", ""))
         raise self._refusal(response.status, json_or_text(response.text), response.headers)
+
+    def dial(self) -> None:
+        """Begin to connect, unless a connection is idle. A request says what is wrong with the URL."""
+        with suppress(InvalidURL, UnicodeError):
+            self._get_client().dial(join_url(self.base_url, ""))
+
+    def _get_client(self) -> Client:
+        if self._client is None:
+            self._client = self._make_client()
+        return self._client
 
     async def aclose(self) -> None:
         """Close this event loop's connections; the next request opens new ones."""

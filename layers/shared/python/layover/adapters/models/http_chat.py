@@ -165,6 +165,10 @@ class HttpChat(ChatModel):
         except ValueError:  # the request's own error says what is wrong with it
             return ""
 
+    def dial(self, model: str) -> None:
+        """Begin to connect to the provider, unless a connection is idle."""
+        self._endpoint.dial()
+
     async def aclose(self) -> None:
         """Close this event loop's connections; the next call opens new ones."""
         await self._endpoint.aclose()

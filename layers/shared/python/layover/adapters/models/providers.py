@@ -30,7 +30,7 @@ class Providers(ChatModel):
 
     def __init__(
         self,
-        own: ChatModel,
+        own: "OpenAIChat | BedrockChat",
         addresses: Addresses,
         key_of: KeyOf,
         bedrock: Callable[[], "BedrockChat"] | None = None,
@@ -53,7 +53,12 @@ class Providers(ChatModel):
             prompt = prompt.model_copy(update={"model": name, "api": api})
         return await chat.complete(prompt, on_delta)
 
-    def chat_of(self, model: str) -> tuple[ChatModel, str]:
+    def dial(self, model: str) -> None:
+        """Begin to connect to the provider of a model, unless a connection is idle."""
+        chat, name = self.chat_of(model)
+        chat.dial(name)
+
+    def chat_of(self, model: str) -> "tuple[OpenAIChat | BedrockChat, str]":
         """Return the client that serves a model, and the name to ask it for."""
         provider, name = split_model(model, self._addresses)
         if provider is not None:
@@ -85,7 +90,7 @@ def make_model(
     variables: Mapping[str, str],
     parameter: Callable[[str], str],
     aws: Callable[[], AwsServices],
-) -> ChatModel:
+) -> "Providers | BedrockChat":
     """The deployment's own provider, Bedrock, and the further ones that it names. A key is read before the
     first request that needs it: a deployment that asks other providers alone needs none of its own."""
     addresses = environment.providers

@@ -1,6 +1,7 @@
 """Amazon Bedrock behind the port: each model by the API that reaches it, each request signed by the role."""
 
 import asyncio
+from contextlib import suppress
 
 from layover.adapters.aws.services import AwsServices
 from layover.adapters.http.client import MakeClient
@@ -53,6 +54,11 @@ class BedrockChat(ChatModel):
             message = f"Amazon Bedrock cannot be asked for {name}: {error}"
             raise not_configured(message).error from error
         return await chat.complete(request, on_delta)
+
+    def dial(self, model: str) -> None:
+        """Begin to connect to the API of this model, unless a connection is idle."""
+        with suppress(ConfigurationError):
+            self._chat(model.removeprefix(BEDROCK_PREFIX)).dial(model)
 
     async def aclose(self) -> None:
         """Close this event loop's connections; the next call opens new ones."""

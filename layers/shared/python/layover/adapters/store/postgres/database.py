@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from layover.adapters.store.postgres.faults import ConnectionLost, connection_error, of_statement
 from layover.adapters.store.postgres.queries import Statement, load
-from layover.errors import RetryableError
+from layover.errors import LayoverError, RetryableError
 
 if TYPE_CHECKING:
     from psycopg import AsyncConnection
@@ -50,6 +50,7 @@ class Database:
         self._patience = patience
         self._wake_timeout = wake_timeout
         self._session: _Session | None = None
+        self._attempt: asyncio.Task[_Session] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._turn = asyncio.Lock()
 
@@ -69,11 +70,24 @@ class Database:
         async with self._turn:
             return (await self._twice(pipeline))[2:-1]
 
+    def dial(self) -> None:
+        """Begin to connect, if there is no connection: the next pipeline takes it, once it is there."""
+        self._loop = self._loop or asyncio.get_running_loop()
+        if self._session is None and self._attempt is None:
+            self._attempt = asyncio.create_task(self._connect_once())
+            # A failure is the next pipeline's own, which connects by itself.
+            self._attempt.add_done_callback(lambda task: task.cancelled() or task.exception())
+
     async def close(self) -> None:
         """Close the connection, if there is one. The next pipeline opens another."""
         session, self._session = self._session, None
         if session is not None:
             await session.close()
+        attempt, self._attempt = self._attempt, None
+        if attempt is not None and attempt.get_loop() is asyncio.get_running_loop():
+            attempt.cancel()
+            with suppress(asyncio.CancelledError, LayoverError):
+                await (await attempt).close()
 
     async def _enter_loop(self) -> None:
         loop = asyncio.get_running_loop()
@@ -82,6 +96,10 @@ class Database:
             self._loop, self._turn = loop, asyncio.Lock()
 
     async def _twice(self, pipeline: Sequence[Statement]) -> list[list[Row]]:
+        if self._attempt is not None:
+            attempt, self._attempt = self._attempt, None
+            with suppress(RetryableError):
+                self._session = await attempt
         if self._session is not None:
             with suppress(ConnectionLost):
                 return await self._once(self._session, pipeline)
