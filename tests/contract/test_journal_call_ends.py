@@ -80,12 +80,7 @@ async def test_a_writer_that_is_slow_and_its_successor_tell_the_end_once(
         if moment == "before":
             await slow.flush()
         if moment == "during":
-
-            async def nothing() -> None:
-                """The next write takes the run."""
-
-            table.before_next(nothing)
-            table.before_next(slow.flush)
+            table.after_next(slow.flush)
         await meddled.take(call.run_id)
         if moment == "after":
             with pytest.raises(Fenced):
@@ -116,11 +111,7 @@ async def test_the_end_of_a_call_that_another_one_closed_is_never_told(world: Jo
         [call] = other.snapshot.calls
         await other.close_call(settled(call, "in doubt"), world.data("in doubt"))
 
-    async def nothing() -> None:
-        """The step is written."""
-
-    table.before_next(nothing)
-    table.before_next(close_it)
+    table.after_next(close_it)
     call, _ = await began(meddled, log)
     with pytest.raises(Fenced):
         await log.wait()
@@ -147,11 +138,7 @@ async def test_a_write_that_is_repeated_because_its_answer_was_lost_finds_itself
     async def lose_an_answer() -> None:
         table._table = Repeating(world.table, twice)
 
-    async def nothing() -> None:
-        """The step is written."""
-
-    table.before_next(nothing)
-    table.before_next(lose_an_answer)
+    table.after_next(lose_an_answer)
     call, _ = await began(meddled, log)
     await log.wait()
     table._table = world.table
@@ -180,16 +167,12 @@ async def test_nothing_is_told_of_a_run_that_ended_meanwhile(
     await dead.wait()
     meddled, table = world.meddled()
 
-    async def nothing() -> None:
-        """The next write takes the run."""
-
     async def end_it() -> None:
         other = await world.journal.seize(world.owner, call.run_id)
         assert other is not None
         await world.end(other)
 
-    table.before_next(nothing)
-    table.before_next(end_it)
+    table.after_next(end_it)
     if by_force:
         assert await meddled.journal.seize(world.owner, call.run_id) is None
     else:

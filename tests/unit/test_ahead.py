@@ -71,6 +71,9 @@ def test_the_collector_works_again_and_leaves_out_what_was_imported(agents: str)
     _, _, works, left_out = prepared("turn", **on_lambda)
     assert works
     assert left_out > 50_000
+
+
+def test_the_collector_of_other_processes_is_left_alone() -> None:
     _, _, works, left_out = prepared("turn")
     assert works
     assert left_out < 1_000

@@ -321,6 +321,10 @@ class Meddled:
         """Let this happen first."""
         self._before.append(happens)
 
+    def after_next(self, happens: Callable[[], Awaitable[object]]) -> None:
+        """Let this happen between the next transaction (or write) and the one after it."""
+        self._before += [_pass, happens]
+
     async def transact(self, actions: Sequence[Action], token: str) -> None:
         """See `Table`."""
         await self._meddle()
@@ -337,6 +341,10 @@ class Meddled:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._table, name)
+
+
+async def _pass() -> None:
+    """Nothing happens."""
 
 
 def after_input(meta: RunMeta, index: int) -> datetime:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from datetime import datetime
 
-from layover.context.transcript import step_messages, tool_message
+from layover.context.transcript import slot_of, step_messages, tool_message
 from layover.values.message import Role
 from layover.values.runs.event import Event, MessageEvent, ToolExecutionEnd, TurnEnd
 from layover.values.runs.run import CallRecord, StepRecord
@@ -11,8 +11,10 @@ from layover.values.runs.run import CallRecord, StepRecord
 
 def end_events(step: StepRecord, call: CallRecord, at: datetime) -> list[Event]:
     """Return the events of a settled call: its end, and its messages."""
-    slot = next(s for s in step.slots if s.tool_call_id == call.tool_call_id)
-    messages = [tool_message(step, slot, call), *([call.custom] if call.custom else [])]
+    messages = [
+        tool_message(step, slot_of(step, call), call),
+        *([call.custom] if call.custom else []),
+    ]
     return [ToolExecutionEnd.of(call, at), *(MessageEvent.of(call, m, at) for m in messages)]
 
 

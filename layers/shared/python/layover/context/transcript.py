@@ -43,6 +43,11 @@ def step_messages(step: StepRecord, calls: Mapping[str, CallRecord]) -> list[Mes
     return messages
 
 
+def slot_of(step: StepRecord, call: CallRecord) -> ToolMessageSlot:
+    """Return the slot of the call's tool message."""
+    return next(s for s in step.slots if s.tool_call_id == call.tool_call_id)
+
+
 def tool_message(step: StepRecord, slot: ToolMessageSlot, call: CallRecord) -> Message:
     """Return the tool message of a settled call. Its parent: the slot before it, or the assistant message."""
     part = ToolResultPart(

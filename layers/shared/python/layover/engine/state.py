@@ -7,9 +7,8 @@ from datetime import datetime
 from layover.clock import MICROSECOND
 from layover.context.frames import steps_at, usage_at
 from layover.context.rendering import Rendering, render_notices
-from layover.context.transcript import step_messages
 from layover.keys import call_key, child_path, path_of, step_key
-from layover.values.message import Message, Role
+from layover.values.message import Message
 from layover.values.runs.model_settings import RunChoice
 from layover.values.runs.run import (
     BUDGET_TOOL,
@@ -19,7 +18,6 @@ from layover.values.runs.run import (
     RunMeta,
     RunSnapshot,
     StepRecord,
-    ToolMessageSlot,
 )
 from layover.values.runs.usage import Usage
 from layover.values.thread import after
@@ -201,14 +199,6 @@ class RunState:
     def sendable(self) -> list[Message]:
         """Return the messages that the next step may send to a model, with corrections and notices."""
         return [*self._rendering.sendable(self.steps), *render_notices(self.notices)]
-
-    def tool_messages(self, step: StepRecord) -> tuple[Message, ...]:
-        """Return the tool messages of one step, for the calls that are settled."""
-        return tuple(m for m in step_messages(step, self.calls) if m.role is Role.TOOL)
-
-    def slot(self, step: StepRecord, call: CallRecord) -> ToolMessageSlot:
-        """Return the slot of the call's tool message."""
-        return next(s for s in step.slots if s.tool_call_id == call.tool_call_id)
 
     @property
     def call_ids(self) -> set[str]:

@@ -207,7 +207,8 @@ class TableRunLog:
             if call.log_seq is not None:
                 at = call.settled_at or self._clock.now()
                 events = [*end_events(steps[-1], call, at), turn_end(steps[-1], calls, at)]
-                await self._writer.log_end(call, events)
+                fence = Check(self._pk, META, self._fence())
+                await self._writer.log_end(call, events, fence)
 
     async def wait(self) -> None:
         """Wait for the write that `close_call` did not wait for."""

@@ -4,7 +4,7 @@ state of the run follows what is journaled."""
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 
-from layover.context.transcript import custom_message
+from layover.context.transcript import custom_message, slot_of
 from layover.declare.tools.tool import AnyTool
 from layover.engine.state import RunState
 from layover.engine.tools.call_limits import with_retries_counted
@@ -70,7 +70,7 @@ class CallRecords:
             return outcome
 
     async def _record(self, step: StepRecord, call: CallRecord, outcome: Settled) -> None:
-        tool, slot = self._tools.get(call.tool_name), self._state.slot(step, call)
+        tool, slot = self._tools.get(call.tool_name), slot_of(step, call)
         outcome = with_retries_counted(tool, self._state, call, outcome)
         custom = outcome.custom
         settled = call.model_copy(

@@ -111,7 +111,7 @@ class CallRecord(Value):
     voted: int = 0
     """Count of votes: a reader that knows this number knows them all."""
     ends_step: bool = False
-    """True if its end completed its step: the `turn-end` is in the log with it."""
+    """True if its end completed its step: the `turn-end` is in the log with its other events."""
     log_seq: int | None = None
     """The events of its end are in the log at this seq or later; missing, if its writer died before it wrote
     them. None: they were written with the record."""

@@ -18,17 +18,13 @@ from layover.ports.table import (
     Action,
     Check,
     ConditionFailed,
-    Equals,
     Item,
     Put,
     Table,
     TransactionFailed,
-    all_of,
 )
 from layover.values.runs.event import Event
 from layover.values.runs.run import CallRecord, RunMeta
-
-_RUNNING = Equals("status", "running")
 
 
 class TtlNotSet(Exception):
@@ -190,11 +186,10 @@ class LogWriter:
             if any(old.get(name) != call.item[name] for name in names):
                 raise Fenced("another attempt closed the call", run_id=self._run_id) from failure
 
-    async def log_end(self, call: CallRecord, events: Sequence[Event]) -> None:
+    async def log_end(self, call: CallRecord, events: Sequence[Event], fence: Check) -> None:
         """Write the events of a call's end, if its writer died before it did. Raises Fenced."""
         assert call.log_seq is not None
         body = await self._log.body(list(events))
-        fence = Check(self._pk, META, all_of(Equals("epoch", self._epoch), _RUNNING))
         async with self._turn():
             while True:
                 self._next_seq = await self._log.seq_for_end(call.tool_call_id, call.log_seq)
