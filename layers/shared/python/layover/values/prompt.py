@@ -1,7 +1,7 @@
 """A model's request and its reply, independent of the provider."""
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from pydantic import Field
 
@@ -97,7 +97,7 @@ class Embedded:
     usage: Usage | None = None
 
 
-class Delta(Value):
+class Delta(NamedTuple):
     """A piece of a streamed reply. `restart` says that the stream broke and begins again."""
 
     kind: Literal["text", "reasoning", "tool-call", "restart"]

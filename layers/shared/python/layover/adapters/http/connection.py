@@ -171,6 +171,14 @@ class Connection(asyncio.Protocol):
                 self._break_off()
         elif self._is_over or not self._is_whole_wanted:
             self._wake()
+            self._hold_back(len(data))
+
+    def _hold_back(self, size: int) -> None:
+        """Let the other side wait while the reader of an unfinished body is far behind."""
+        self._unread += size
+        if self._unread > MAX_UNREAD and not (self._is_over or self._is_paused):
+            self._is_paused = True
+            self._transport.pause_reading()
 
     def _break_off(self) -> None:
         """End what is no answer, or more than one."""
@@ -208,13 +216,8 @@ class Connection(asyncio.Protocol):
             self._headers = {}  # What follows are trailers.
 
     def on_body(self, body: bytes) -> None:
-        if self._is_over:
-            return
-        self._pieces.append(body)
-        self._unread += len(body)
-        if not self._is_whole_wanted and not self._is_paused and self._unread > MAX_UNREAD:
-            self._is_paused = True
-            self._transport.pause_reading()
+        if not self._is_over:
+            self._pieces.append(body)
 
     def on_message_complete(self) -> None:
         if self._head is None:

@@ -6,7 +6,7 @@ import contextlib
 import logging
 import re
 from abc import abstractmethod
-from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Set
+from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Iterator, Set
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
@@ -33,6 +33,8 @@ SILENCE_TIMEOUT_S = 120.0
 """The longest pause between two chunks of a stream."""
 PLAIN_TIMEOUT_S = 600.0
 """A plain call is silent until it is done."""
+MAX_PIECES = 8
+"""Deltas of what arrives together, before the rest of its text is one."""
 DRAIN_TIMEOUT_S = 0.5
 """The longest wait for the end of the body after the last event, so that the connection can be reused."""
 
@@ -108,8 +110,9 @@ class HttpChat(ChatModel):
         """An empty reply."""
 
     @abstractmethod
-    def _chunks(self, response: Response) -> AsyncGenerator[object, None]:
-        """The chunks of a stream until its end. Raises ProviderFault if the connection breaks."""
+    def _chunks(self, response: Response) -> AsyncGenerator[Iterator[object], None]:
+        """The chunks of a stream until its end, those together that arrive together. Raises ProviderFault if
+        the connection breaks; so does the iterator for a chunk that cannot be read."""
 
     def _headers(self, prompt: Prompt, *, stream: bool) -> dict[str, str]:
         return wire.headers(prompt)
@@ -206,22 +209,21 @@ class HttpChat(ChatModel):
     ) -> Reply:
         assembly = self._assembly(prompt)
         started = False
-        chunks = self._chunks(response)
+        arrivals = self._chunks(response)
         try:
-            async with contextlib.aclosing(chunks):
-                async for chunk in chunks:
-                    if chunk is END:
-                        await _drain(chunks)
-                        return assembly.reply()
-                    deltas = assembly.add(chunk)
+            async with contextlib.aclosing(arrivals):
+                async for chunks in arrivals:
+                    is_last = await _take(chunks, assembly, on_delta)
                     started = True
-                    await send_deltas(on_delta, *deltas)
+                    if is_last:
+                        await _drain(arrivals)
+                        return assembly.reply()
             if not assembly.finished:
                 raise invalid("The model's stream broke off before its end")
         except ProviderFault as fault:
             if assembly.finished and fault.is_disconnection:
                 return assembly.reply()  # all but the usage had come
-            fault.started = started
+            fault.started = fault.started or started
             raise
         return assembly.reply()
 
@@ -231,6 +233,33 @@ class HttpChat(ChatModel):
         """The response: read, or open where `stream`. Raises ProviderFault."""
         headers = self._headers(prompt, stream=stream)
         return await self._endpoint.post(path, body, headers, silence_s, stream=stream)
+
+
+async def _take(chunks: Iterator[object], assembly: Assembly, on_delta: OnDelta | None) -> bool:
+    """Add the chunks of one arrival to the reply; return whether the last one is among them. Raises
+    ProviderFault, after what came before it has been sent."""
+    deltas: list[Delta] = []
+    try:
+        for chunk in chunks:
+            if chunk is END:
+                return True
+            deltas += assembly.add(chunk)
+        return False
+    except ProviderFault as fault:
+        fault.started = bool(deltas)
+        raise
+    finally:
+        await send_deltas(on_delta, *join_burst(deltas))
+
+
+def join_burst(deltas: list[Delta]) -> list[Delta]:
+    """Return the deltas of one arrival, the text or the thoughts in those above MAX_PIECES as one: nobody can
+    see them one by one."""
+    rest = deltas[MAX_PIECES:]
+    if {delta.kind for delta in rest} not in ({"text"}, {"reasoning"}):
+        return deltas
+    text = "".join([delta.text for delta in rest])
+    return [*deltas[:MAX_PIECES], Delta(kind=rest[0].kind, text=text)]
 
 
 async def _within(prompt: Prompt, attempt: Coroutine[Any, Any, Reply]) -> Reply:
@@ -263,28 +292,24 @@ def refused_settings(error: ModelError, settings: Set[str]) -> frozenset[str]:
     return frozenset(settings & words)
 
 
-async def server_events(response: Response) -> AsyncGenerator[ServerEvent, None]:
-    """The server-sent events of an answer until its end. Raises ProviderFault if the connection breaks."""
+async def server_chunks(response: Response) -> AsyncGenerator[Iterator[object], None]:
+    """The JSON of OpenAI's server-sent events until the answer's end; END for `[DONE]`. Raises ProviderFault
+    for an event that is an error, or no JSON, and if the connection breaks."""
     parser = EventParser()
-    async with contextlib.aclosing(receive(response)) as chunks:
-        async for chunk in chunks:
-            for event in parser.feed(chunk):
-                yield event
-    for event in parser.end():
-        yield event
+    async with contextlib.aclosing(receive(response)) as pieces:
+        async for piece in pieces:
+            yield _decoded(parser.feed(piece))
+    yield _decoded(parser.end())
 
 
-async def server_chunks(response: Response) -> AsyncGenerator[object, None]:
-    """The JSON of OpenAI's server-sent events; END for `[DONE]`. Raises ProviderFault for an event that is an
-    error, or no JSON."""
-    async with contextlib.aclosing(server_events(response)) as events:
-        async for event in events:
-            if event.data == "[DONE]":
-                yield END
-            elif event.name == "error":
-                raise from_event(json_or_text(event.data))
-            elif event.data.strip():
-                yield decode(event.data)
+def _decoded(events: list[ServerEvent]) -> Iterator[object]:
+    for event in events:
+        if event.data == "[DONE]":
+            yield END
+        elif event.name == "error":
+            raise from_event(json_or_text(event.data))
+        elif event.data.strip():
+            yield decode(event.data)
 
 
 async def receive(response: Response) -> AsyncGenerator[bytes, None]:
@@ -296,11 +321,11 @@ async def receive(response: Response) -> AsyncGenerator[bytes, None]:
         raise broken(error) from error
 
 
-async def _drain(chunks: AsyncIterator[object]) -> None:
+async def _drain(arrivals: AsyncIterator[object]) -> None:
     """Read to the end of the body: only then the connection serves the next call."""
     with contextlib.suppress(TimeoutError, ProviderFault):
         async with asyncio.timeout(DRAIN_TIMEOUT_S):
-            async for _ in chunks:
+            async for _ in arrivals:
                 pass
 
 

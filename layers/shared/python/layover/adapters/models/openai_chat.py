@@ -5,7 +5,7 @@ its parameter transforms 4 ms at 20 messages, and its stream objects throw the c
 (docs/performance.md#openai-client)."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterator
 
 from layover.adapters.http.client import MakeClient, Response
 from layover.adapters.http.direct import DirectClient
@@ -84,5 +84,5 @@ class OpenAIChat(HttpChat):
     def _assembly(self, prompt: Prompt) -> Assembly:
         return Assembly(self._ids, wire.model(prompt), self._provider)
 
-    def _chunks(self, response: Response) -> AsyncGenerator[object, None]:
+    def _chunks(self, response: Response) -> AsyncGenerator[Iterator[object], None]:
         return server_chunks(response)

@@ -3,7 +3,6 @@
 Providers agree on Chat Completions only roughly; each deviation here was seen in the wild."""
 
 import json
-from collections.abc import Mapping
 from typing import Any, Literal
 
 from pydantic_core import from_json
@@ -17,7 +16,7 @@ from layover.values.runs.usage import Usage, parse_tokens
 from layover.values.text import sanitise
 
 FinishReason = Literal["stop", "length", "tool-calls", "content-filter"]
-Json = Mapping[str, Any]
+Json = dict[str, Any]
 
 _FINISH: dict[str, FinishReason] = {
     "length": "length",
@@ -77,16 +76,16 @@ class Assembly:
 
     def add(self, chunk: object) -> list[Delta]:
         """Take a chunk and return what is new. Raises ProviderFault for an error inside it."""
-        if not isinstance(chunk, Mapping):
+        if not isinstance(chunk, dict):
             raise invalid("The model's provider sent a chunk that is no JSON object")
         if chunk.get("error"):
             raise from_event(chunk)
         self._model = chunk.get("model") or self._model
-        if isinstance(usage := chunk.get("usage"), Mapping):
+        if isinstance(usage := chunk.get("usage"), dict):
             self._usage = usage_of(usage)
         choices = chunk.get("choices")
         choice = choices[0] if isinstance(choices, list) and choices else None
-        return self._choice(choice) if isinstance(choice, Mapping) else []
+        return self._choice(choice) if isinstance(choice, dict) else []
 
     def reply(self) -> Reply:
         """Return the whole reply. Raises ProviderFault for an empty one."""
@@ -110,7 +109,7 @@ class Assembly:
             return []  # a second alternative, which is never requested
         message = choice.get("delta") or choice.get("message")
         deltas: list[Delta] = []
-        if isinstance(message, Mapping):
+        if isinstance(message, dict):
             self._answered = True
             deltas += self._message(message, whole=not choice.get("delta"))
         finish = choice.get("finish_reason")
@@ -136,9 +135,9 @@ class Assembly:
 
     def _text_deltas(self, reasoning: str, text: str) -> list[Delta]:
         deltas: list[Delta] = []
-        if visible_text := self._reasoning.add(reasoning):
+        if reasoning and (visible_text := self._reasoning.add(reasoning)):
             deltas.append(Delta(kind="reasoning", text=visible_text))
-        if visible_text := self._text.add(text):
+        if text and (visible_text := self._text.add(text)):
             deltas.append(Delta(kind="text", text=visible_text))
         return deltas
 
@@ -212,16 +211,16 @@ def _has_text_alone(message: Json) -> bool:
 
 def _pieces(message: Json) -> list[Json]:
     calls = message.get("tool_calls")
-    pieces = [c for c in calls if isinstance(c, Mapping)] if isinstance(calls, list) else []
+    pieces = [c for c in calls if isinstance(c, dict)] if isinstance(calls, list) else []
     legacy = message.get("function_call")
-    if not pieces and isinstance(legacy, Mapping):
+    if not pieces and isinstance(legacy, dict):
         return [{"index": 0, "function": legacy}]
     return pieces
 
 
 def _function(piece: Json) -> Json:
     function = piece.get("function")
-    return function if isinstance(function, Mapping) else {}
+    return function if isinstance(function, dict) else {}
 
 
 def text_of(content: object) -> str:
@@ -229,7 +228,7 @@ def text_of(content: object) -> str:
     if isinstance(content, str):
         return content
     blocks = content if isinstance(content, list) else []
-    texts = [b.get("text") for b in blocks if isinstance(b, Mapping) and not _is_thought(b)]
+    texts = [b.get("text") for b in blocks if isinstance(b, dict) and not _is_thought(b)]
     return "".join(t for t in texts if isinstance(t, str))
 
 
@@ -255,7 +254,7 @@ def _is_thought(block: Json) -> bool:
 def _thought(block: object) -> str:
     """Return the text of `reasoning.text`, `reasoning.summary` or a thinking block; encrypted ones have
     none."""
-    if not isinstance(block, Mapping) or not _is_thought(block):
+    if not isinstance(block, dict) or not _is_thought(block):
         return ""
     for key in ("text", "summary", "thinking", "reasoning"):
         value = block.get(key)
@@ -281,7 +280,7 @@ def usage_of(usage: Json) -> Usage:
 
 
 def _count(counts: object, key: str) -> int:
-    return parse_tokens(counts.get(key)) if isinstance(counts, Mapping) else 0
+    return parse_tokens(counts.get(key)) if isinstance(counts, dict) else 0
 
 
 def decode(text: str) -> Any:
@@ -299,7 +298,7 @@ def decode(text: str) -> Any:
 def object_at(holder: Json, name: str) -> Json:
     """The field if it is an object, else an empty one: providers leave fields out, or send null."""
     value = holder.get(name)
-    return value if isinstance(value, Mapping) else {}
+    return value if isinstance(value, dict) else {}
 
 
 def text_at(holder: Json, name: str) -> str:

@@ -4,7 +4,7 @@ import re
 from typing import NamedTuple
 
 _LINE_END = re.compile(rb"\r\n|\n|\r")
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_BYTE_ORDER_MARK = "\ufeff"
 
 
 class ServerEvent(NamedTuple):
@@ -32,33 +32,36 @@ class EventParser:
         second_half = self._after_cr and chunk.startswith(b"\n")
         self._after_cr = chunk.endswith(b"\r") if chunk else self._after_cr
         text = self._rest + chunk[second_half:]
-        *lines, self._rest = _LINE_END.split(text) if b"\r" in text else text.split(b"\n")
-        return [event for line in lines if (event := self._line(line)) is not None]
+        if b"\r" in text:
+            text = _LINE_END.sub(b"\n", text)
+        lines, end, self._rest = text.rpartition(b"\n")
+        return self._events(lines) if end else []
 
     def end(self) -> list[ServerEvent]:
         """Return the events left at the end of the stream. Some servers forget the last blank line."""
         last, self._rest = self._rest, b""
-        events = [self._line(last), self._line(b"")]
-        return [event for event in events if event is not None]
+        return self._events(last + b"\n")
 
-    def _line(self, raw: bytes) -> ServerEvent | None:
+    def _events(self, lines: bytes) -> list[ServerEvent]:
+        """The events that these whole lines complete."""
+        text = lines.decode("utf-8", errors="replace")
         if self._first_line:
             self._first_line = False
-            raw = raw.removeprefix(_BYTE_ORDER_MARK)
-        if not raw:
-            return self._dispatch()
-        field, _, value = raw.partition(b":")
-        if field == b"data":
-            self._data.append(_decode(value))
-        elif field == b"event":
-            self._name = _decode(value)
-        return None
+            text = text.removeprefix(_BYTE_ORDER_MARK)
+        events = []
+        for line in text.split("\n"):
+            if line:
+                self._add_field(line)
+                continue
+            if self._data:
+                events.append(ServerEvent(self._name, "\n".join(self._data)))
+                self._data = []
+            self._name = ""
+        return events
 
-    def _dispatch(self) -> ServerEvent | None:
-        name, data = self._name, self._data
-        self._name, self._data = "", []
-        return ServerEvent(name, "\n".join(data)) if data else None
-
-
-def _decode(value: bytes) -> str:
-    return value.removeprefix(b" ").decode("utf-8", errors="replace")
+    def _add_field(self, line: str) -> None:
+        name, _, value = line.partition(":")
+        if name == "data":
+            self._data.append(value.removeprefix(" "))
+        elif name == "event":
+            self._name = value.removeprefix(" ")

@@ -1,7 +1,7 @@
 """Bedrock's Converse and ConverseStream: Claude, Nova, Llama and all other models that it serves."""
 
 import contextlib
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterator
 from urllib.parse import quote
 
 from layover.adapters.http.client import Response
@@ -59,18 +59,23 @@ class ConverseChat(HttpChat):
         output = request.output_tool(prompt)
         return ConverseReply(self._ids, prompt.model, self._provider, output)
 
-    async def _chunks(self, response: Response) -> AsyncGenerator[object, None]:
+    async def _chunks(self, response: Response) -> AsyncGenerator[Iterator[object], None]:
         parser = FrameParser()
-        try:
-            async with contextlib.aclosing(receive(response)) as pieces:
-                async for piece in pieces:
-                    for frame in parser.feed(piece):
-                        event = _event(frame)
-                        yield event
-                        if _LAST in event:
-                            yield END
-        except Damaged as error:
-            raise invalid(f"Bedrock's stream cannot be read: {error}") from error
+        async with contextlib.aclosing(receive(response)) as pieces:
+            async for piece in pieces:
+                yield _events(parser, piece)
+
+
+def _events(parser: FrameParser, piece: bytes) -> Iterator[object]:
+    """The events that this piece completes; END after the last one."""
+    try:
+        for frame in parser.feed(piece):
+            event = _event(frame)
+            yield event
+            if _LAST in event:
+                yield END
+    except Damaged as error:
+        raise invalid(f"Bedrock's stream cannot be read: {error}") from error
 
 
 def _event(frame: Frame) -> dict[str, object]:

@@ -2,7 +2,7 @@
 
 import json
 from base64 import b64decode, b64encode
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, Literal
 
 from layover.adapters.models.bedrock.content import AT, REASONING
@@ -15,7 +15,7 @@ from layover.values.runs.usage import Usage, parse_tokens
 from layover.values.text import sanitise
 
 FinishReason = Literal["stop", "length", "tool-calls", "content-filter"]
-Json = Mapping[str, Any]
+Json = dict[str, Any]
 
 _FINISH: dict[str, FinishReason] = {
     "max_tokens": "length",
@@ -54,7 +54,7 @@ class ConverseReply:
 
     def add(self, chunk: object) -> list[Delta]:
         """Take a chunk and return what is new. Raises ProviderFault if it is none of Converse's."""
-        if not isinstance(chunk, Mapping):
+        if not isinstance(chunk, dict):
             raise invalid("Bedrock sent something that is no JSON object")
         deltas: list[Delta] = []
         message = object_at(object_at(chunk, "output"), "message")
@@ -98,7 +98,7 @@ class ConverseReply:
         self._answered = True
         blocks = message.get("content")
         for index, block in enumerate(blocks if isinstance(blocks, list) else ()):
-            if not isinstance(block, Mapping):
+            if not isinstance(block, dict):
                 continue
             if call := object_at(block, "toolUse"):
                 yield from self._start(index, {"toolUse": call})
@@ -108,7 +108,7 @@ class ConverseReply:
                 yield from self._piece(index, {REASONING: thought})
             elif cited := object_at(block, "citationsContent").get("content"):
                 for each in cited if isinstance(cited, list) else ():
-                    yield from self._piece(index, each if isinstance(each, Mapping) else {})
+                    yield from self._piece(index, each if isinstance(each, dict) else {})
             else:
                 yield from self._piece(index, block)
 

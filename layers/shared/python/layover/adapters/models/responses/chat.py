@@ -2,7 +2,7 @@
 journal."""
 
 import contextlib
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterator
 
 from layover.adapters.http.client import Response
 from layover.adapters.models import wire
@@ -45,9 +45,14 @@ class ResponsesChat(HttpChat):
     def _assembly(self, prompt: Prompt) -> ResponsesReply:
         return ResponsesReply(self._ids, wire.model(prompt), self._provider)
 
-    async def _chunks(self, response: Response) -> AsyncGenerator[object, None]:
-        async with contextlib.aclosing(server_chunks(response)) as chunks:
-            async for chunk in chunks:
-                yield chunk
-                if isinstance(chunk, dict) and chunk.get("type") in LAST:
-                    yield END
+    async def _chunks(self, response: Response) -> AsyncGenerator[Iterator[object], None]:
+        async with contextlib.aclosing(server_chunks(response)) as arrivals:
+            async for chunks in arrivals:
+                yield _with_end(chunks)
+
+
+def _with_end(chunks: Iterator[object]) -> Iterator[object]:
+    for chunk in chunks:
+        yield chunk
+        if isinstance(chunk, dict) and chunk.get("type") in LAST:
+            yield END

@@ -1,6 +1,6 @@
 """The Responses API's replies, translated into Layover's values."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, Literal
 
 from layover.adapters.models.faults import from_event, invalid
@@ -13,7 +13,7 @@ from layover.values.prompt import Delta, Reply, RequestedCall
 from layover.values.runs.usage import Usage, parse_tokens
 from layover.values.text import sanitise
 
-Json = Mapping[str, Any]
+Json = dict[str, Any]
 FinishReason = Literal["stop", "length", "tool-calls", "content-filter"]
 
 LAST = frozenset({"response.completed", "response.incomplete", "response.failed"})
@@ -49,7 +49,7 @@ class ResponsesReply:
 
     def add(self, chunk: object) -> list[Delta]:
         """Take an event, or a plain response, and return what is new. Raises ProviderFault for an error."""
-        if not isinstance(chunk, Mapping):
+        if not isinstance(chunk, dict):
             raise invalid("The model's provider sent an event that is no JSON object")
         kind = chunk.get("type")
         if kind is None and "output" in chunk:
@@ -103,7 +103,7 @@ class ResponsesReply:
             raise from_event({"error": response.get("error") or "the response failed"})
         output = response.get("output")
         for index, item in enumerate(output if isinstance(output, list) else ()):
-            if isinstance(item, Mapping):
+            if isinstance(item, dict):
                 self._items[index] = item
         self._response = response
 
@@ -227,7 +227,7 @@ def _parts(item: Json) -> list[Json]:
 
 def _list(holder: Json, name: str) -> list[Json]:
     value = holder.get(name)
-    return [each for each in value if isinstance(each, Mapping)] if isinstance(value, list) else []
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
 
 
 def _index(event: Json) -> int:
