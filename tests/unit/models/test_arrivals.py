@@ -1,21 +1,28 @@
 """What of a provider's stream arrives together: the deltas that it becomes."""
 
+import asyncio
 import json
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import Any
 
 import pytest
 
+from layover.adapters.aws.services import AwsServices
 from layover.adapters.http.client import Response
 from layover.adapters.http.connection import ConnectionBroken
 from layover.adapters.http.request import Url
+from layover.adapters.models import http_chat
+from layover.adapters.models.bedrock.chat import BedrockChat
 from layover.adapters.models.http_chat import MAX_PIECES
 from layover.adapters.models.openai_chat import OpenAIChat
 from layover.errors import ModelError
+from layover.ports import ChatModel
 from layover.values.prompt import Delta, Prompt, Reply
+from support.providers import converse, responses
 
 WORDS = [f"w{i} " for i in range(3 * MAX_PIECES)]
 END = b"data: [DONE]\n\n"
+HANG_UP, FALL_SILENT = b"hang up", b"fall silent"
 
 
 def event(finish: str | None = None, **delta: Any) -> bytes:
@@ -27,6 +34,7 @@ def said(*words: str) -> bytes:
     return b"".join(event(content=word) for word in words)
 
 
+STREAM = Prompt(model="m", stream=True)
 STOP = event("stop")
 BROKEN = b'data: {"error": {"message": "overloaded", "code": 529}}\n\n'
 
@@ -38,15 +46,17 @@ class Arriving(Response):
 
     async def pieces(self) -> AsyncGenerator[bytes, None]:
         for arrival in self._arrivals:
-            if not arrival:
+            if arrival is HANG_UP:
                 raise ConnectionBroken("the connection was closed")
+            if arrival is FALL_SILENT:
+                await asyncio.Event().wait()
             yield arrival
 
     async def aclose(self) -> None: ...
 
 
 class Provider:
-    """A client to which each answer comes in these arrivals; an empty one is the connection's end."""
+    """A client to which each answer comes in these arrivals."""
 
     def __init__(self, *answers: list[bytes]) -> None:
         self._answers = list(answers)
@@ -67,9 +77,16 @@ async def told(*answers: list[bytes]) -> tuple[Reply, list[Delta]]:
 
 
 async def completed(deltas: list[Delta], *answers: list[bytes]) -> Reply:
-    provider = Provider(*answers)
-    chat = OpenAIChat("key", "http://model.example", make_client=lambda: provider, sleep=at_once)
-    return await chat.complete(Prompt(model="m", stream=True), deltas.append)
+    return await openai(Provider(*answers)).complete(STREAM, deltas.append)
+
+
+def openai(provider: Provider) -> OpenAIChat:
+    return OpenAIChat("key", "http://model.example", make_client=lambda: provider, sleep=at_once)
+
+
+def bedrock(provider: Provider) -> BedrockChat:
+    services = AwsServices(converse.variables_of("http://bedrock.example"))
+    return BedrockChat(services, make_client=lambda: provider, sleep=at_once)
 
 
 async def at_once(seconds: float) -> None: ...
@@ -108,6 +125,36 @@ async def test_pieces_before_an_error_that_stays_are_told() -> None:
     assert "".join(texts(deltas[: MAX_PIECES + 1])) == "".join(WORDS)
 
 
+@pytest.mark.parametrize(
+    ("connect", "prompt", "chunks"),
+    [
+        (openai, STREAM, [said("Hello"), STOP, END]),
+        (
+            openai,
+            STREAM.model_copy(update={"api": "responses"}),
+            responses.stream(*responses.events(responses.response(responses.said("Hello")))).chunks,
+        ),
+        (
+            bedrock,
+            STREAM.model_copy(update={"model": "bedrock/eu.anthropic.claude"}),
+            [converse.begin(), converse.text(0, "Hello"), converse.stop(), converse.metadata()],
+        ),
+    ],
+    ids=["chat", "responses", "converse"],
+)
+async def test_provider_that_never_ends_the_body_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+    connect: Callable[[Provider], ChatModel],
+    prompt: Prompt,
+    chunks: Sequence[bytes],
+) -> None:
+    monkeypatch.setattr(http_chat, "DRAIN_TIMEOUT_S", 0)
+    model = connect(Provider([b"".join(chunks), FALL_SILENT]))
+    async with asyncio.timeout(60):
+        reply = await model.complete(prompt)
+    assert reply.text == "Hello"
+
+
 async def test_few_pieces_that_arrive_together_stay_apart() -> None:
     _, deltas = await told([said(*WORDS[:MAX_PIECES]) + STOP + END])
     assert texts(deltas) == WORDS[:MAX_PIECES]
@@ -141,5 +188,5 @@ async def test_burst_of_more_than_text_is_told_piece_by_piece() -> None:
 
 
 async def test_connection_that_ends_after_the_last_piece_loses_nothing() -> None:
-    reply, deltas = await told([said(*WORDS) + STOP, b""])
+    reply, deltas = await told([said(*WORDS) + STOP, HANG_UP])
     assert reply.text == "".join(texts(deltas)) == "".join(WORDS)

@@ -22,6 +22,10 @@ def test_an_event_without_data_is_none() -> None:
     assert parsed(b"event: ping\n\n\n\n") == []
 
 
+def test_name_of_an_event_without_data_is_not_the_next_ones() -> None:
+    assert parsed(b"event: error\n\ndata: a\n\n") == [ServerEvent("", "a")]
+
+
 def test_invalid_utf8_does_not_end_the_stream() -> None:
     assert data(b"data: a\xffb\n\n") == ["a\ufffdb"]
 
