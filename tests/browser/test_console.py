@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import FilePayload, Page
 
 from browser.conftest import Enter
-from support.providers.openai import call, say
+from support.providers.openai import call, delta, say, stream
 from support.system.system import Brain, unique
 
 LONG = " ".join(f"word{n}" for n in range(1, 41))
@@ -174,9 +174,10 @@ def test_markup_in_an_answer_is_text(enter: Enter, brain: Brain) -> None:
 def test_decision_of_a_hook_and_a_growing_output_are_shown(enter: Enter, brain: Brain) -> None:
     ann = enter().sign_in()
     hold = threading.Event()
-    report = '{"order": "A-1", "verdict": "' + LONG + '"}'
+    begun, rest = '{"order": "A-1", "verdict": "' + LONG[:200], LONG[200:] + '"}'
+    report = stream(delta(begun), delta(rest, finish="stop"), done=False, hold=hold)
     refund = call("refund", order_id="A-1", amount=600)
-    ann.begin(brain.plan(refund, say(report, hold=hold)), "inspector")
+    ann.begin(brain.plan(refund, report), "inspector")
     ann.sees("Refusal refused the call: more than 100 euros")
     output = ann.page.locator("details", has_text="Output")
     output.get_by_text("word20").wait_for()
