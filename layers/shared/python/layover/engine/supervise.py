@@ -10,8 +10,9 @@ from layover.engine.tools.hooks import Stopping
 from layover.ports import Aborts, RunLog
 from layover.values.runs.run import CANCEL_GRACE
 
-FLUSH_EVERY = 0.1
-"""Seconds between two batches of deltas (docs/behaviour.md#event-log)."""
+FLUSH_WITHIN = 0.1
+FLUSH_EVERY = 0.2
+"""Seconds until the first batch of deltas is written, and between two (docs/behaviour.md#event-log)."""
 POLL_INTERVAL_S = 0.05
 """Seconds between two checks whether running work may be let go."""
 POLL_CANCEL_EVERY = 0.5
@@ -86,8 +87,9 @@ async def _abort(log: RunLog, aborts: Aborts) -> None:
 
 async def _flush(log: RunLog) -> None:
     while True:
-        await asyncio.sleep(FLUSH_EVERY)
-        await log.flush()
+        await asyncio.sleep(FLUSH_WITHIN)
+        if await log.flush():
+            await asyncio.sleep(FLUSH_EVERY - FLUSH_WITHIN)
 
 
 async def _poll(log: RunLog) -> None:

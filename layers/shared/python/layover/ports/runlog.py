@@ -63,8 +63,8 @@ class RunLog(Protocol):
         """Add events to the run's sequence. They become durable with the next fact or `flush`."""
         ...
 
-    async def flush(self) -> None:
-        """Write the events emitted so far."""
+    async def flush(self) -> bool:
+        """Write the events emitted so far. Return False if there were none."""
         ...
 
     async def has_begun(self) -> bool:

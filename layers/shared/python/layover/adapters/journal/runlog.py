@@ -103,9 +103,9 @@ class TableRunLog:
         """Add events. They become durable with the next fact or `flush`."""
         self._writer.emit(*events)
 
-    async def flush(self) -> None:
+    async def flush(self) -> bool:
         """Write the events emitted so far, if this writer still holds the run."""
-        await self._writer.flush()
+        return await self._writer.flush()
 
     async def has_begun(self) -> bool:
         """Return whether the run has any event yet."""

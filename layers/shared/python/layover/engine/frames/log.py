@@ -41,9 +41,9 @@ class NestedLog:
         """See `ports.RunLog`."""
         self._log.emit(*self._signed(events))
 
-    async def flush(self) -> None:
+    async def flush(self) -> bool:
         """See `ports.RunLog`."""
-        await self._log.flush()
+        return await self._log.flush()
 
     async def has_begun(self) -> bool:
         """See `ports.RunLog`."""

@@ -79,10 +79,13 @@ class LogWriter:
             await self._find_tail()
         return self._next_seq != 1
 
-    async def flush(self) -> None:
-        """Write the events emitted so far, if this writer still holds the run. Raises Fenced otherwise."""
-        if self._emitted or self._writing.locked():
-            await run_to_end(self._flush())
+    async def flush(self) -> bool:
+        """Write the events emitted so far, if this writer still holds the run. Raises Fenced otherwise.
+        Return False if there were none, and no other write was under way."""
+        if not self._emitted and not self._writing.locked():
+            return False
+        await run_to_end(self._flush())
+        return True
 
     async def _flush(self) -> None:
         async with self._turn():
