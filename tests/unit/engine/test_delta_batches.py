@@ -16,8 +16,6 @@ from support.worlds.loops import LoopClock, skipping
 from support.worlds.runs import Bench
 from support.worlds.writes import Proceed, around_writes
 
-LATEST = 0.25
-"""Seconds after which a follower sees what the model said (docs/behaviour.md#event-log)."""
 _SLACK = 1e-6
 
 
@@ -63,7 +61,7 @@ async def test_word_is_written_in_time_for_its_follower(begins: float) -> None:
     for n, moment in enumerate(model.said, 1):
         in_log = [at for at, words in written if words >= n]
         end = model.said[-1]
-        assert (in_log[0] if in_log else end) - moment <= 0.2 + _SLACK < LATEST
+        assert (in_log[0] if in_log else end) - moment <= 0.2 + _SLACK
 
 
 @pytest.mark.parametrize("quiet", [0.55, 0.61, 1.0, 7.77])

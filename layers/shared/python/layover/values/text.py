@@ -17,8 +17,7 @@ def sanitise(value: T) -> T:
     """Return the same text or JSON value with U+FFFD for NUL and lone surrogates, in keys as well.
 
     Postgres stores neither of them. Raises InvalidRequest above 100 levels."""
-    # Most values are text; most text is ASCII.
-    result: T = _sanitise_text(value) if isinstance(value, str) else _sanitise(value, 0)
+    result: T = _sanitise(value, 0)
     return result
 
 
@@ -33,7 +32,7 @@ def json_size(value: Any) -> int:
     return len(compact_json(value).encode("utf-8", "replace"))
 
 
-def _sanitise_text(text: str) -> Any:
+def _sanitise_text(text: str) -> str:
     if not text.isascii():
         # Halves of a character that meet again are whole.
         text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
