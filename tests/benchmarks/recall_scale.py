@@ -39,15 +39,15 @@ select set_config('app.resource_id', %(owner)s, true);
 insert into threads (id, agent, created_at, updated_at) values ('t', 'a', '2026-01-01', '2026-01-01');
 insert into branches (thread_id, id, path, path_depths) values ('t', 0, '{0}', '{2147483647}');
 insert into messages (thread, branch_id, depth, id, role, created_at, content)
-    select thread_key('t'), 0, n, 'm' || n, 'user', timestamptz '2026-01-01' + n * interval '1 minute',
+    select t.key, 0, n, 'm' || n, 'user', timestamptz '2026-01-01' + n * interval '1 minute',
            '[{"type": "text", "text": "as it was said"}]'
-    from generate_series(0, %(rows)s - 1) n;
+    from threads t, generate_series(0, %(rows)s - 1) n;
 insert into message_embeddings
-    (thread_id, message_id, agent, branch_id, depth, created_at, model, embedding, words)
-    select 't', 'm' || n - 1, 'a', 0, n - 1, timestamptz '2026-01-01' + n * interval '1 minute', 'm',
+    (thread, thread_id, message_id, agent, branch_id, depth, created_at, model, embedding, words)
+    select t.key, 't', 'm' || n - 1, 'a', 0, n - 1, timestamptz '2026-01-01' + n * interval '1 minute', 'm',
            e.vector,
            array_to_tsvector(array(select json_array_elements_text(w.words)))
-    from json_array_elements(%(texts)s::json) with ordinality as w (words, n)
+    from threads t, json_array_elements(%(texts)s::json) with ordinality as w (words, n)
     cross join lateral (
         select array_agg(x)::real[]::halfvec as vector
         from (select random() - 0.5 as x from generate_series(1, %(dimensions)s) where w.n > 0 offset 0) x

@@ -34,10 +34,10 @@ select set_config('app.resource_id', %(owner)s, true);
 insert into threads (id, agent, created_at, updated_at) values ('t', 'a', '2026-01-01', '2026-01-01');
 insert into branches (thread_id, id, path, path_depths) values ('t', 0, '{0}', '{2147483647}');
 insert into messages (thread, branch_id, depth, id, role, created_at, content, token_count)
-    select thread_key('t'), 0, n, 'm' || n, case when n %% 4 = 0 then 'user' else 'assistant' end,
+    select t.key, 0, n, 'm' || n, case when n %% 4 = 0 then 'user' else 'assistant' end,
            timestamptz '2025-01-01' + n * interval '1 second',
            json_build_array(json_build_object('type', 'text', 'text', %(text)s::text)), 40
-    from generate_series(0, %(last)s) n;
+    from threads t, generate_series(0, %(last)s) n;
 """
 
 

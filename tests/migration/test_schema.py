@@ -1,7 +1,5 @@
 """The schema as it is after all migrations: what holds for every table, also for those to come."""
 
-import hashlib
-import uuid
 from typing import Any
 
 import psycopg
@@ -78,7 +76,7 @@ def test_only_the_role_that_owns_the_tables_may_read_the_threads_of_all(
 
 
 def test_the_owner_is_in_every_primary_unique_and_foreign_key(postgres: TestPostgres) -> None:
-    """Or the thread's key, which contains the owner: nobody else's thread has it."""
+    """Or the thread's key: whoever names it has to name its owner, too."""
     rows = _rows(
         postgres,
         """
@@ -96,35 +94,40 @@ def test_the_owner_is_in_every_primary_unique_and_foreign_key(postgres: TestPost
     assert [row for row in rows if row[1:] != (True, True)] == []
 
 
-def test_a_threads_key_is_made_of_its_owner_and_its_id(postgres: TestPostgres) -> None:
-    (keys,) = _rows(
-        postgres,
-        "select thread_key('ab', 'c'), thread_key('a', 'bc'), thread_key('ab', 'd'), thread_key('', 'c')",
+def test_a_threads_key_is_never_another_threads(postgres: TestPostgres) -> None:
+    insert = (
+        "insert into threads (id, agent, created_at, updated_at) "
+        "values ('t', 'a', now(), now()) returning key"
     )
-    assert len(set(keys)) == 4
-    odd = "\\1é\\😀'"
-    for owner, id in (("ab", "c"), (odd, "c"), ("ab", odd), ("\\", "\\001")):
-        with psycopg.connect(postgres.superuser) as connection:
-            row = connection.execute("select thread_key(%s, %s)", (owner, id)).fetchone()
-        digest = hashlib.sha256(f"{owner}\x1f{id}".encode()).digest()
-        assert row == (uuid.UUID(bytes=digest[:16]),)
+    keys = []
+    with psycopg.connect(postgres.runtime) as connection:
+        for owner in ("keys of ann", "keys of bob"):
+            connection.execute("select set_config('app.resource_id', %s, true)", (owner,))
+            keys.append(connection.execute(insert).fetchone())
+        assert len(set(keys)) == 2
+        with pytest.raises(psycopg.errors.GeneratedAlways):
+            connection.execute("update threads set key = %s", keys[0])
 
 
-def test_a_threads_key_comes_from_its_row_where_it_is_no_foreign_key(
-    postgres: TestPostgres,
-) -> None:
+def test_who_names_a_thread_by_its_key_names_the_keys_owner(postgres: TestPostgres) -> None:
+    """A key is a number, and does not contain the owner."""
+    named = _rows(
+        postgres,
+        "select table_name from information_schema.columns "
+        "where column_name = 'thread' and data_type = 'bigint' order by 1",
+    )
+    assert named == [("compactions",), ("message_embeddings",), ("messages",)]
     rows = _rows(
         postgres,
-        "select table_name, generation_expression from information_schema.columns "
-        "where column_name in ('key', 'thread') and data_type = 'uuid' order by 1",
+        "select conrelid::regclass::text, pg_get_constraintdef(oid) from pg_constraint "
+        "where contype = 'f' and conname ~ '_thread_fkey$' and confkey = (select array_agg(attnum "
+        "order by attname) from pg_attribute where attrelid = 'threads'::regclass "
+        "and attname in ('key', 'resource_id')) order by 1",
     )
-    by_row = {name: made for name, made in rows if made}
-    assert [name for name, made in rows if not made] == ["messages"]
-    assert by_row == {
-        "compactions": "thread_key(resource_id, thread_id)",
-        "message_embeddings": "thread_key(resource_id, thread_id)",
-        "threads": "thread_key(resource_id, id)",
-    }
+    meaning = (
+        "FOREIGN KEY (thread, resource_id) REFERENCES threads(key, resource_id) ON DELETE CASCADE"
+    )
+    assert rows == [(name, meaning) for (name,) in named]
 
 
 def test_the_owner_leads_every_index_but_those_that_would_look_alike(
@@ -140,7 +143,12 @@ def test_the_owner_leads_every_index_but_those_that_would_look_alike(
         """,
     )
     others = {name for name, first in rows if first != "resource_id"}
-    by_place = {"messages_pkey", "message_embeddings_pkey", "compactions_through_idx"}
+    by_place = {
+        "messages_pkey",
+        "message_embeddings_pkey",
+        "compactions_through_idx",
+        "compactions_thread_idx",
+    }
     by_id = {"messages_id_idx", "threads_key_key", "compactions_id_key", "compactions_run_idx"}
     assert others == by_place | by_id, "see there why"
 
@@ -247,9 +255,9 @@ def test_the_longest_vector_fits_into_a_row(postgres: TestPostgres) -> None:
 
 def test_only_observations_may_wait_to_take_effect(postgres: TestPostgres) -> None:
     insert = (
-        "insert into compactions (thread_id, generation, kind, branch_id, after_depth, through_depth, "
-        "through_message_id, active, token_count, created_at) "
-        "values ('t', %s, %s, 0, -1, 0, 'm', false, 1, now())"
+        "insert into compactions (thread, thread_id, generation, kind, branch_id, after_depth, "
+        "through_depth, through_message_id, active, token_count, created_at) "
+        "select key, 't', %s, %s, 0, -1, 0, 'm', false, 1, now() from threads"
     )
     with psycopg.connect(postgres.runtime) as connection:
         connection.execute("select set_config('app.resource_id', %s, true)", ("waiting",))
@@ -261,7 +269,7 @@ def test_only_observations_may_wait_to_take_effect(postgres: TestPostgres) -> No
         )
         connection.execute(
             "insert into messages (thread, branch_id, depth, id, role, created_at, content) "
-            "values (thread_key('t'), 0, 0, 'm', 'user', now(), '[]')"
+            "select key, 0, 0, 'm', 'user', now(), '[]' from threads"
         )
         connection.execute(insert, (1, "observations"))
         with pytest.raises(psycopg.errors.CheckViolation):

@@ -1,4 +1,4 @@
-"""Data from before the short keys (0005), as it is read after them."""
+"""Data from before the short keys (0005, 0006), as it is read after them."""
 
 import json
 from collections.abc import AsyncIterator

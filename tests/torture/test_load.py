@@ -90,7 +90,10 @@ def check_thread(system: Torture, client: Client, thread: str, runs: list[Json])
     messages = client.caller.messages(thread)
     order = list(dict.fromkeys(m["run_id"] for m in messages))
     assert order == [run["id"] for run in runs]
-    rows = "select id from messages where thread = thread_key(%s, %s) order by created_at, id"
+    rows = (
+        "select m.id from messages m join threads t on t.key = m.thread "
+        "where t.resource_id = %s and t.id = %s order by m.created_at, m.id"
+    )
     saved = [row[0] for row in system.sql(rows, client.name, thread)]
     assert saved == [m["id"] for m in messages]
     return Counter(check_run(system, client, run) for run in runs)

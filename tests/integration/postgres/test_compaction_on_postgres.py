@@ -27,21 +27,21 @@ insert into branches (thread_id, id, path, path_depths) values
 insert into branches (thread_id, id, path, path_depths)
     select 't', n, array[0, n], array[11999, 2147483647] from generate_series(2, 1001) n;
 insert into messages (thread, branch_id, depth, id, run_id, role, created_at, content)
-    select thread_key('t'), case when n < 12000 then 0 else 1 end, n, 'm' || n, 'run', 'user', now(), '[]'
-    from generate_series(0, 19999) n;
+    select t.key, case when n < 12000 then 0 else 1 end, n, 'm' || n, 'run', 'user', now(), '[]'
+    from threads t, generate_series(0, 19999) n;
 insert into messages (thread, branch_id, depth, id, run_id, role, created_at, content)
-    select thread_key('t'), b, 12000, 'x' || b, 'other run', 'user', now(), '[]'
-    from generate_series(2, 1001) b;
-insert into compactions (thread_id, generation, kind, branch_id, after_depth, through_depth,
+    select t.key, b, 12000, 'x' || b, 'other run', 'user', now(), '[]'
+    from threads t, generate_series(2, 1001) b;
+insert into compactions (thread, thread_id, generation, kind, branch_id, after_depth, through_depth,
                          through_message_id, run_id, token_count, created_at, active, chain)
-    select 't', n, 'observations', case when n * 4 <= 12000 then 0 else 1 end, n * 4 - 5, n * 4 - 1,
+    select t.key, 't', n, 'observations', case when n * 4 <= 12000 then 0 else 1 end, n * 4 - 5, n * 4 - 1,
            'm' || (n * 4 - 1), 'run', 1, now(), n < 4990,
            case when n >= 4990 then '{}' else array(select generate_series(greatest(n - 4, 1), n)) end
-    from generate_series(1, 4995) n;
-insert into compactions (thread_id, generation, kind, branch_id, after_depth, through_depth,
+    from threads t, generate_series(1, 4995) n;
+insert into compactions (thread, thread_id, generation, kind, branch_id, after_depth, through_depth,
                          through_message_id, run_id, token_count, created_at, active)
-    select 't', 5000 + b, 'observations', b, 11999, 12000, 'x' || b, 'other run', 1, now(), false
-    from generate_series(2, 1001) b;
+    select t.key, 't', 5000 + b, 'observations', b, 11999, 12000, 'x' || b, 'other run', 1, now(), false
+    from threads t, generate_series(2, 1001) b;
 insert into observations (thread_id, generation, id, position, observed_at, marker, content)
     select 't', n, 'o' || p, p, now(), 'INFO', 'x' from generate_series(1, 4995) n, generate_series(1, 3) p;
 """
@@ -112,6 +112,37 @@ async def test_a_fork_of_the_trunk_reads_no_more(connection: AsyncConnection[Any
     compacted = load("compaction.sql")["compacted"]
     asked = {**ASKED, "leaf_id": "x500"}
     assert 20 < await _rows_read(connection, compacted, **asked, pinned=None) <= 60
+
+
+async def test_deleting_a_thread_reads_none_of_another_threads(
+    connection: AsyncConnection[Any],
+) -> None:
+    await connection.execute(
+        "insert into threads (id, agent, created_at, updated_at) values ('u', 'a', now(), now())"
+    )
+    await connection.execute(
+        "insert into branches (thread_id, id, path, path_depths) values ('u', 0, '{0}', '{9}')"
+    )
+    await connection.execute(
+        "insert into messages (thread, branch_id, depth, id, role, created_at, content) "
+        "select key, 0, 0, 'mu', 'user', now(), '[]' from threads where id = 'u'"
+    )
+    await connection.execute(
+        "insert into compactions (thread, thread_id, generation, kind, branch_id, after_depth, "
+        "through_depth, through_message_id, token_count, created_at) "
+        "select key, 'u', 1, 'summary', 0, -1, 0, 'mu', 1, now() from threads where id = 'u'"
+    )
+    read = (
+        "select sum(coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0))::integer "
+        "from pg_stat_xact_user_tables where relname = any(%s)"
+    )
+    (before,) = await (await connection.execute(read, [list(GROWING)])).fetchall()
+    await connection.execute("delete from threads where id = 'u'")
+    (after,) = await (await connection.execute(read, [list(GROWING)])).fetchall()
+    left = await connection.execute("select from compactions where thread_id = 'u'")
+    assert left.rowcount == 0
+    assert after[0] - before[0] <= 10
+    await connection.rollback()
 
 
 class Twice(Database):

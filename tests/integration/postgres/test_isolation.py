@@ -78,28 +78,29 @@ async def test_a_row_cannot_be_planted_in_another_users_thread(
         )
 
 
-async def test_a_message_cannot_be_planted_in_another_users_thread(
-    connection: Connection[Any], victim: str
-) -> None:
-    _become(connection, fresh_owner())
-    plant = (
+@pytest.mark.parametrize(
+    "plant",
+    [
         "insert into messages (thread, branch_id, depth, id, role, created_at, content) "
-        "values (thread_key(%s, %s), 0, 9, 'planted', 'user', now(), '[]')"
-    )
-    with pytest.raises(psycopg.errors.ForeignKeyViolation):
-        connection.execute(plant, (victim, f"t-{victim}"))
-
-
-async def test_what_hangs_on_a_message_cannot_be_planted_either(
-    connection: Connection[Any], victim: str
+        "values (%s, 0, 9, 'planted', 'user', now(), '[]')",
+        "insert into message_embeddings (thread, thread_id, message_id, agent, branch_id, depth, "
+        "created_at, words) values (%s, 't', 'q', 'support', 0, 0, now(), 'word')",
+        "insert into compactions (thread, thread_id, generation, kind, branch_id, after_depth, "
+        "through_depth, through_message_id, token_count, created_at) "
+        "values (%s, 't', 9, 'summary', 0, -1, 0, 'q', 1, now())",
+    ],
+    ids=["message", "embedding", "compaction"],
+)
+async def test_nothing_can_be_planted_by_the_key_of_another_users_thread(
+    postgres: TestPostgres, connection: Connection[Any], victim: str, plant: str
 ) -> None:
-    _become(connection, fresh_owner())
-    with pytest.raises(psycopg.errors.ForeignKeyViolation):
-        connection.execute(
-            "insert into message_embeddings (thread_id, message_id, agent, branch_id, depth, created_at, "
-            "words) values (%s, 'q', 'support', 0, 0, now(), 'word')",
-            (f"t-{victim}",),
-        )
+    """Keys are numbers, and easily thought of."""
+    with psycopg.connect(postgres.superuser) as administrator:
+        key = administrator.execute("select key from threads where resource_id = %s", (victim,))
+        _become(connection, fresh_owner())
+        with pytest.raises(psycopg.errors.ForeignKeyViolation) as fault:
+            connection.execute(plant.encode(), key.fetchone())
+    assert str(fault.value.diag.constraint_name).endswith("_thread_fkey")
 
 
 async def test_another_users_rows_can_be_neither_changed_nor_deleted(

@@ -27,14 +27,14 @@ insert into branches (thread_id, id, path, path_depths) values
 insert into branches (thread_id, id, path, path_depths)
     select 't', n, array[0, n], array[11999, 2147483647] from generate_series(3, 22) n;
 insert into messages (thread, branch_id, depth, id, run_id, role, created_at, content)
-    select thread_key('t'), case when n < 12000 then 0 when n < 19990 then 1 else 2 end, n, 'm' || n,
+    select t.key, case when n < 12000 then 0 when n < 19990 then 1 else 2 end, n, 'm' || n,
            'run' || n / 4, case when n %% 4 = 0 then 'user' else 'assistant' end, now(), '[]'
-    from generate_series(0, %(last)s) n;
+    from threads t, generate_series(0, %(last)s) n;
 insert into messages (thread, branch_id, depth, id, role, created_at, content)
-    select thread_key('t'), b, n, 'x' || b || '.' || n, 'user', now(), '[]'
-    from generate_series(3, 22) b, generate_series(12000, 12050) n;
+    select t.key, b, n, 'x' || b || '.' || n, 'user', now(), '[]'
+    from threads t, generate_series(3, 22) b, generate_series(12000, 12050) n;
 insert into messages (thread, branch_id, depth, id, role, created_at, content)
-    select thread_key('t'), 0, n, 'old' || n, 'user', now(), '[]' from generate_series(12000, 13000) n;
+    select t.key, 0, n, 'old' || n, 'user', now(), '[]' from threads t, generate_series(12000, 13000) n;
 insert into usage (run_id, step, kind, agent, model, input_tokens, output_tokens, cached_input_tokens,
                    reasoning_tokens, at, tree)
     select 'run' || n, 's', 'run', 'a', 'm', 1, 1, 0, 0, now(),
@@ -57,8 +57,8 @@ insert into branches (resource_id, thread_id, id, path, path_depths)
     select 'other' || o, 't' || t, 0, '{0}', '{2147483647}'
     from generate_series(1, 200) o, generate_series(1, 3) t;
 insert into messages (resource_id, thread, branch_id, depth, id, role, created_at, content)
-    select 'other' || o, thread_key('other' || o, 't' || t), 0, d, 'x' || d, 'user', now(), '[]'
-    from generate_series(0, 40) d, generate_series(1, 3) t, generate_series(1, 200) o;
+    select t.resource_id, t.key, 0, d, 'x' || d, 'user', now(), '[]'
+    from generate_series(0, 40) d, threads t where t.resource_id like 'other%';
 """
 
 

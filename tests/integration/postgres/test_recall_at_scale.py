@@ -26,15 +26,15 @@ select set_config('app.resource_id', %(owner)s, true);
 insert into threads (id, agent, created_at, updated_at) values ('t', 'a', %(at)s, %(at)s);
 insert into branches (thread_id, id, path, path_depths) values ('t', 0, '{0}', '{2147483647}');
 insert into messages (thread, branch_id, depth, id, role, created_at, content)
-    select thread_key('t'), 0, n, 'm' || n, 'user', %(at)s + n * interval '1 minute',
+    select t.key, 0, n, 'm' || n, 'user', %(at)s + n * interval '1 minute',
            '[{"type": "text", "text": "x"}]'
-    from generate_series(0, %(rows)s - 1) n;
+    from threads t, generate_series(0, %(rows)s - 1) n;
 insert into message_embeddings
-    (thread_id, message_id, agent, branch_id, depth, created_at, model, embedding, words)
-    select 't', 'm' || n, 'a', 0, n, %(at)s + n * interval '1 minute', 'm',
+    (thread, thread_id, message_id, agent, branch_id, depth, created_at, model, embedding, words)
+    select t.key, 't', 'm' || n, 'a', 0, n, %(at)s + n * interval '1 minute', 'm',
            (%(vectors)s::text[])[n + 1]::halfvec,
            array_to_tsvector(string_to_array((%(texts)s::text[])[n + 1], ' '))
-    from generate_series(0, %(rows)s - 1) n;
+    from threads t, generate_series(0, %(rows)s - 1) n;
 """
 
 

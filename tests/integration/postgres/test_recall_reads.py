@@ -18,10 +18,10 @@ insert into threads (id, agent, created_at, updated_at)
 insert into branches (thread_id, id, path, path_depths)
     select 't' || n, 0, array[0], array[2147483647] from generate_series(1, {THREADS}) n;
 insert into messages (thread, branch_id, depth, id, role, created_at, content)
-    select thread_key('t' || n), 0, d, 'm' || n || '.' || d, 'user', now(), '[]'
-    from generate_series(1, {THREADS}) n, generate_series(0, 3) d;
-insert into message_embeddings (thread_id, message_id, agent, branch_id, depth, created_at, words)
-    select t.id, m.id, 'a', m.branch_id, m.depth, m.created_at, ''
+    select t.key, 0, d, 'm' || substr(t.id, 2) || '.' || d, 'user', now(), '[]'
+    from threads t, generate_series(0, 3) d;
+insert into message_embeddings (thread, thread_id, message_id, agent, branch_id, depth, created_at, words)
+    select t.key, t.id, m.id, 'a', m.branch_id, m.depth, m.created_at, ''
     from messages m join threads t on t.key = m.thread where t.id <> 't7';
 """
 

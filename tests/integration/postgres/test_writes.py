@@ -170,13 +170,13 @@ async def test_a_late_outcome_of_an_erased_thread_leaves_no_trace(
 
 # One row in every table that hangs on a thread.
 _ROWS = (
-    "insert into message_embeddings (thread_id, message_id, agent, branch_id, depth, created_at, words) "
-    "values ('thread', 'q', 'support', 0, 0, now(), 'word')",
+    "insert into message_embeddings (thread, thread_id, message_id, agent, branch_id, depth, created_at, "
+    "words) select key, 'thread', 'q', 'support', 0, 0, now(), 'word' from threads",
     "insert into memory_entries (id, agent, thread_id, content, source, evidence, hash, created_at, words) "
     "values ('e', 'support', 'thread', 'secret', 'user', 'secret', 'h', now(), 'secret')",
-    "insert into compactions (thread_id, generation, kind, branch_id, after_depth, through_depth, "
+    "insert into compactions (thread, thread_id, generation, kind, branch_id, after_depth, through_depth, "
     "through_message_id, token_count, created_at) "
-    "values ('thread', 1, 'observations', 0, -1, 0, 'q', 1, now())",
+    "select key, 'thread', 1, 'observations', 0, -1, 0, 'q', 1, now() from threads",
     "insert into observations (thread_id, generation, id, position, observed_at, marker, content) "
     "values ('thread', 1, 'o', 0, now(), 'INFO', 'secret')",
     "insert into working_memory (kind, scope, key, thread_id, value, created_at, updated_at) "
@@ -249,7 +249,10 @@ async def test_what_a_thread_said_is_not_indexed_while_it_is_erased(
     async with await psycopg.AsyncConnection.connect(postgres.runtime) as eraser:
         await eraser.execute("select set_config('app.resource_id', %s, true)", (talk.owner,))
         await eraser.execute("update threads set deleted_at = now() where id = %s", (talk.id,))
-        await eraser.execute("delete from messages where thread = thread_key(%s)", (talk.id,))
+        await eraser.execute(
+            "delete from messages m using threads t where m.thread = t.key and t.id = %s",
+            (talk.id,),
+        )
         late = asyncio.create_task(memory.index_messages(talk.owner, [row]))
         await _until(lambda: _rows(postgres, talk.owner, WAITING) != [(0,)] or late.done())
         assert not late.done()

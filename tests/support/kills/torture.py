@@ -32,8 +32,8 @@ STREAM_S = 30.0
 """Without a byte; a stream says every 10 s that it is there."""
 OVER = ("success", "failed", "cancelled")
 _SERVER_ERRORS = range(500, 600)
-_SAVED = """select id from messages where thread = thread_key(%s, %s)
-order by created_at, id"""
+_SAVED = """select m.id from messages m join threads t on t.key = m.thread
+where t.resource_id = %s and t.id = %s order by m.created_at, m.id"""
 NEXT = Scenario("next", (say("my turn"),), "please go on with the next one")
 """The run that follows another one on its thread."""
 _TABLES = "select table_name from information_schema.columns where column_name = 'resource_id'"

@@ -42,11 +42,11 @@ delete from compactions where thread_id = %(thread_id)s
 -- Usage stays, without what the thread's runs said. While their messages are there: they name the runs.
 update usage u set tree = null
 where u.tree is not null and u.run_id = any(array(
-    select distinct m.run_id from messages m where m.thread = (select thread_key(%(thread_id)s))))
+    select distinct m.run_id from messages m where m.thread = (select t.key from threads t where t.id = %(thread_id)s)))
 
 -- name: erase_messages
 -- Embeddings go with their message.
-delete from messages where thread = (select thread_key(%(thread_id)s))
+delete from messages where thread = (select t.key from threads t where t.id = %(thread_id)s)
 
 -- name: erase_branches
 delete from branches where thread_id = %(thread_id)s

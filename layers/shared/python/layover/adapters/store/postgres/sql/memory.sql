@@ -33,7 +33,7 @@ counted as (
     cross join lateral (
         select f.thread, f.branch_id, f.depth from messages f where f.id = c.key offset 0
     ) f
-    where f.thread = thread_key(%(thread_id)s)
+    where f.thread = (select t.key from threads t where t.id = %(thread_id)s)
       and m.thread = f.thread and m.branch_id = f.branch_id and m.depth = f.depth
       and m.token_count is distinct from c.value::integer
 ),

@@ -7,7 +7,7 @@ leaf as materialized (
         where b.thread_id = %(thread_id)s and b.id = found.branch_id
         offset 0
     ) b
-    where found.thread = thread_key(%(thread_id)s)
+    where found.thread = (select t.key from threads t where t.id = %(thread_id)s)
 ),
 spans as materialized (
     select leaf.thread_id, leaf.thread, s.branch_id, least(s.depth, leaf.depth) as depth

@@ -8,7 +8,7 @@ from (
     select m.branch_id, m.depth, m.id, m.run_id, m.role, m.content, m.created_at,
 -- include: parent.sql
     from messages m
-    where m.thread = (select thread_key(%(thread_id)s))
+    where m.thread = (select t.key from threads t where t.id = %(thread_id)s)
       and (m.branch_id, m.depth) > ((%(after)s::json ->> 0)::integer, (%(after)s::json ->> 1)::integer)
     order by m.branch_id, m.depth
     limit %(limit)s::integer

@@ -5,15 +5,15 @@
 -- A message that is gone meanwhile is left out, also one of a thread that is being erased (what erases it has
 -- the thread's row locked); one that was indexed by words alone may get its vector.
 with alive as materialized (
-    select t.id from threads t
+    select t.id, t.key from threads t
     where t.id = any(array(select r.thread_id from json_to_recordset(%(rows)s::json) as r (thread_id text)))
       and t.deleted_at is null
     order by t.id
     for share
 )
-insert into message_embeddings as e (thread_id, message_id, agent, branch_id, depth, created_at, speaker, words,
-                                     model, embedding)
-select r.thread_id, m.id, r.agent, m.branch_id, m.depth, m.created_at,
+insert into message_embeddings as e (thread, thread_id, message_id, agent, branch_id, depth, created_at, speaker,
+                                     words, model, embedding)
+select m.thread, r.thread_id, m.id, r.agent, m.branch_id, m.depth, m.created_at,
        array(select json_array_elements_text(r.speaker)),
        array_to_tsvector(array(select json_array_elements_text(r.words))),
        r.model, r.embedding::halfvec
@@ -22,8 +22,7 @@ from json_to_recordset(%(rows)s::json) as r (
 cross join lateral (
     select m.thread, m.id, m.branch_id, m.depth, m.created_at from messages m where m.id = r.message_id offset 0
 ) m
-where m.thread = thread_key(r.thread_id)
-  and exists (select from alive where alive.id = r.thread_id)
+where exists (select from alive where alive.id = r.thread_id and alive.key = m.thread)
 on conflict on constraint message_embeddings_pkey do update
 set speaker = excluded.speaker, words = excluded.words, model = excluded.model, embedding = excluded.embedding
 where excluded.embedding is not null
@@ -67,7 +66,7 @@ input as materialized (
         where b.thread_id = %(thread_id)s and b.id = found.branch_id
         offset 0
     ) b
-    where found.thread = thread_key(%(thread_id)s)
+    where found.thread = (select t.key from threads t where t.id = %(thread_id)s)
 ),
 paths as materialized (
     select dense_rank() over (order by t.id)::integer as place, t.id as thread_id, s.branch_id,

@@ -1,9 +1,9 @@
 -- Behind `allowed`, a row or none: the generation with its observations and what it cost.
 made as (
-    insert into compactions (thread_id, generation, kind, branch_id, after_depth, through_depth,
+    insert into compactions (thread, thread_id, generation, kind, branch_id, after_depth, through_depth,
                              through_message_id, run_id, chain, active, summary, token_count, prompt_version,
                              model, id, created_at)
-    select t.id, n.next, %(kind)s::text, found.branch_id, start.depth, found.depth, %(through_id)s, found.run_id,
+    select t.key, t.id, n.next, %(kind)s::text, found.branch_id, start.depth, found.depth, %(through_id)s, found.run_id,
            case when %(kind)s::text = 'observations' then '{}' else array[n.next] end,
            %(kind)s::text <> 'observations', %(summary)s, %(token_count)s::integer, %(prompt_version)s, %(model)s,
            %(id)s, %(at)s::timestamptz

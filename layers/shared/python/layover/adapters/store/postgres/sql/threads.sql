@@ -62,14 +62,14 @@ anchor as (
          cross join lateral (
              select m.thread, m.branch_id, m.depth from messages m where m.id = i.id offset 0
          ) m
-         where m.thread = thread_key(%(thread_id)s))
+         where m.thread = (select alive.key from alive))
         union all
         (select m.branch_id, m.depth, i.parent_id, 0
          from incoming i
          cross join lateral (
              select m.thread, m.branch_id, m.depth from messages m where m.id = i.parent_id offset 0
          ) m
-         where i.n = 1 and m.thread = thread_key(%(thread_id)s))
+         where i.n = 1 and m.thread = (select alive.key from alive))
     ) found
     order by n desc
     limit 1
@@ -125,7 +125,7 @@ input as materialized (
         where b.thread_id = %(thread_id)s and b.id = found.branch_id
         offset 0
     ) b
-    where found.thread = thread_key(%(thread_id)s)
+    where found.thread = (select t.key from threads t where t.id = %(thread_id)s)
 ),
 spans as materialized (
     select input.thread, s.branch_id, least(s.depth, input.depth - %(least)s::integer) as depth, s.n
@@ -169,7 +169,7 @@ input as materialized (
         where b.thread_id = %(thread_id)s and b.id = found.branch_id
         offset 0
     ) b
-    where found.thread = thread_key(%(thread_id)s)
+    where found.thread = (select t.key from threads t where t.id = %(thread_id)s)
 ),
 turn as materialized (
     select m.depth
@@ -226,7 +226,7 @@ from (
 -- include: parent.sql
            , m.role, m.content, m.created_at, m.model_output, m.provider_state, m.token_count
     from found m
-    where m.thread = thread_key(%(thread_id)s)
+    where m.thread = (select t.key from threads t where t.id = %(thread_id)s)
 ) m
 
 -- name: thread_head
