@@ -129,7 +129,11 @@ class Person:
         box.fill(text)
         box.press("Enter")
 
-    def button(self, name: str, page: Page | None = None) -> Locator:
+    def card(self, text: str, page: Page | None = None) -> Locator:
+        """The waiting call that shows this text. An approver's inbox has those of other tests, too."""
+        return (page or self.page).locator(".card", has_text=text)
+
+    def button(self, name: str, page: Page | Locator | None = None) -> Locator:
         """The button of exactly this name."""
         return (page or self.page).get_by_role("button", name=name, exact=True)
 

@@ -144,7 +144,7 @@ def test_approver_sees_what_is_theirs_and_nothing_else_of_the_thread(
     bea.picture("approver", inbox)
     other = eve.tab("#/inbox")
     eve.sees("Nothing waits for you", other)
-    bea.button("Approve", inbox).last.click()
+    bea.button("Approve", bea.card(order, inbox)).click()
     ann.sees("1 of 2 approvals given")
 
 

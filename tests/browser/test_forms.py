@@ -89,14 +89,16 @@ def test_argument_may_be_emptied_where_a_call_is_edited(enter: Enter, brain: Bra
 
 def test_owner_who_may_not_decide_is_told_who_can(enter: Enter, brain: Brain) -> None:
     ann = enter(f"{unique('ann')};groups=finance").sign_in()
-    ann.begin(brain.plan(call("wire", order=unique()), say("Sent.")), "torture")
+    order = unique()
+    ann.begin(brain.plan(call("wire", order=order), say("Sent.")), "torture")
     ann.sees("You cannot decide about your own run. A member of finance can.")
     assert ann.button("Approve").count() == 0
     assert ann.button("Deny").count() == 0
     ann.open("inbox")
     ann.page.get_by_role("heading", name="Approvals", exact=True).wait_for()
-    ann.sees("You cannot decide about your own run.")
-    assert ann.button("Approve").count() == 0
+    own = ann.card(order)
+    own.get_by_text("You cannot decide about your own run.").wait_for()
+    assert ann.button("Approve", own).count() == 0
 
 
 def test_agent_that_was_just_saved_can_be_chosen(enter: Enter) -> None:
