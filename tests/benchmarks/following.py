@@ -11,6 +11,7 @@ The first is meant to be below 250 ms, the last within 5 % of the time without f
 
 import asyncio
 import json
+import random
 import statistics
 import sys
 import time
@@ -25,6 +26,7 @@ sys.path[:0] = [str(Path(__file__).parents[1])]
 import httpx2
 from websockets.asyncio.client import ClientConnection, connect
 
+from layover.engine.supervise import FLUSH_EVERY
 from layover.values.lease import MAX_SOCKETS
 from support.providers.openai import FakeOpenAI, Raw, call, delta, say, stream
 from support.system.folders import folder
@@ -35,7 +37,8 @@ RUNS = 40
 ROUNDS = 5
 WORDS, PAUSE_S = 300, 0.01
 THINKS_S = 0.5
-"""Seconds before the first chunk: all followers are there by then."""
+"""Seconds before the first chunk: all followers are there by then. Up to FLUSH_EVERY more, so that it comes
+anywhere on the beat of the flushes."""
 SOCKETS = 500
 OPEN_AT_ONCE = 8
 
@@ -66,7 +69,8 @@ def speech(words: int, pause_s: float) -> tuple[Raw, Timed]:
     """An answer in so many chunks, and when it began."""
     made = stream(*(delta(f"word{n} ") for n in range(words)), delta(finish="stop"))
     timed = Timed(made.chunks)
-    return Raw(made.status, made.headers, timed, pause_s, delay_s=THINKS_S), timed
+    delay_s = THINKS_S + random.uniform(0, FLUSH_EVERY)
+    return Raw(made.status, made.headers, timed, pause_s, delay_s=delay_s), timed
 
 
 async def main() -> None:
