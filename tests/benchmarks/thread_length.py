@@ -111,7 +111,7 @@ class Turns:
 def wal(postgres: TestPostgres) -> int:
     """Bytes of WAL written so far."""
     with psycopg.connect(postgres.superuser) as connection:
-        row = connection.execute("select pg_current_wal_lsn() - '0/0'::pg_lsn").fetchone()
+        row = connection.execute("select pg_current_wal_insert_lsn() - '0/0'::pg_lsn").fetchone()
     assert row is not None
     return int(row[0])
 
