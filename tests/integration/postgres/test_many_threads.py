@@ -1,4 +1,4 @@
-"""Keeping a run's texts for recall touches its own rows only, however many others there are."""
+"""What an owner of many threads has does not cost more: a statement touches its own thread's rows alone."""
 
 import json
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from psycopg import AsyncConnection
 
-from layover.adapters.store.postgres.queries import load
+from layover.adapters.store.postgres.queries import Query, load
 from support.postgres.plans import Planned, planned, scans
 from support.postgres.server import TestPostgres
 
@@ -28,7 +28,7 @@ insert into message_embeddings (thread, thread_id, message_id, agent, branch_id,
 
 @pytest.fixture(scope="module", params=[False, True], ids=["unknown", "analyzed"])
 def laid_out(cluster: TestPostgres, request: pytest.FixtureRequest) -> Planned:
-    return planned(cluster, "recall_reads", request.param, _FILL)
+    return planned(cluster, "many_threads", request.param, _FILL)
 
 
 async def test_indexing_a_run_reads_its_own_rows_alone(connection: AsyncConnection[Any]) -> None:
@@ -41,4 +41,50 @@ async def test_indexing_a_run_reads_its_own_rows_alone(connection: AsyncConnecti
         found
     )
     assert sum(rows for _, rows in found) == 1 + 4, found
+    await connection.rollback()
+
+
+def _naming_a_thread() -> list[Query]:
+    """The statements that find a thread's key."""
+    files = ("threads", "memory", "compaction", "recall", "personal", "erase")
+    queries = (query for file in files for query in load(f"{file}.sql").values())
+    return [query for query in queries if b"t.key from threads t where t.id" in query.sql]
+
+
+_VALUES: dict[str, Any] = {
+    "thread_id": "t7",
+    "agent": "a",
+    "messages": json.dumps(
+        [
+            {
+                "id": "new",
+                "parent_id": "m7.3",
+                "role": "user",
+                "content": [],
+                "created_at": "2026-01-01",
+            }
+        ]
+    ),
+    "least": 2,
+    "span": 2,
+    "limit": 3,
+    "words": "[]",
+    "token_counts": "{}",
+    "at": "2026-01-01",
+}
+
+
+@pytest.mark.parametrize("query", _naming_a_thread(), ids=lambda query: query.name)
+async def test_a_threads_key_is_found_by_one_probe(
+    connection: AsyncConnection[Any], query: Query
+) -> None:
+    values = {name: _VALUES.get(name) for name in query.parameters}
+    others = {name for name in query.parameters if name.endswith("_id")} - {"thread_id"}
+    values |= dict.fromkeys(others, "m7.3")
+    found = await scans(connection, query, ("threads",), values)
+    # Recall looks into all threads, and lists them last.
+    probes = found[:-1] if query.name == "recall" else found
+    assert probes
+    assert {kind for kind, _ in probes} == {"Index Scan"}, found
+    assert max(rows for _, rows in probes) <= 1, found
     await connection.rollback()
