@@ -71,7 +71,13 @@ input as materialized (
 paths as materialized (
     select dense_rank() over (order by t.id)::integer as place, t.id as thread_id, s.branch_id,
            least(s.depth, p.last) as last, p.leaf
-    from threads t
+    from (
+        (select t.id, t.key from threads t
+         where %(scope_thread)s::text is null and t.agent = %(agent)s and t.deleted_at is null)
+        union all
+        (select t.id, t.key from threads t
+         where t.id = %(scope_thread)s::text and t.agent = %(agent)s and t.deleted_at is null)
+    ) t
     cross join lateral (
         select input.path, input.path_depths, input.last, input.leaf from input where input.thread_id = t.id
         union all
@@ -88,8 +94,6 @@ paths as materialized (
          limit 1)
     ) p
     cross join unnest(p.path, p.path_depths) as s (branch_id, depth)
-    where t.agent = %(agent)s and t.deleted_at is null
-      and case when %(scope_thread)s::text is null then true else t.id = %(scope_thread)s end
 ),
 searched as materialized (
     -- How many rows there are, counted as far as it matters: a path has no more of them than messages, so mostly none.
