@@ -39,7 +39,7 @@ class SqliteTable:
         """Close the file."""
         self._db.close()
 
-    async def get(self, pk: str, sk: str) -> Item | None:
+    async def get(self, pk: str, sk: str, *, consistent: bool = True) -> Item | None:
         """See `Table`."""
         return self._get(pk, sk)
 

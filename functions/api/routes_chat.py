@@ -21,7 +21,6 @@ from layover.runs.read import meta_of
 from layover.values.deployment.access import Actor
 from layover.values.message import DataPart, InputPart, TextPart
 from layover.values.runs.event import Event
-from layover.values.runs.run import Status
 from layover.values.thread import ThreadHead
 
 router = new_router()
@@ -159,7 +158,7 @@ async def _running(
     if head is None or head.active_run is None:
         return None
     meta = await meta_of(runtime, owner, head.active_run)
-    if meta.status.over or meta.shown_status is Status.SUSPENDED:
+    if meta.shown_status.settled:
         return None
     return meta.id, head.id
 

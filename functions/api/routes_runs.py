@@ -27,6 +27,7 @@ from layover.protocols.sse import last_seq, named_frame
 from layover.recovery.redrive import redrive
 from layover.runs import read as runs
 from layover.runs.accept import StartRun, make_request_key, start_run
+from layover.runs.long_polls import MAX_WAIT
 from layover.values.page import Page
 from layover.values.runs.event import EventPage
 from layover.values.runs.views import Run
@@ -181,10 +182,10 @@ def _stream_run(call: Call, thread_id: str, request: StartRun, key: str | None) 
 
 def _wait_for(call: Call, run: Run, wait: int, *, remembered: bool) -> Response[str]:
     # Accepting the run may have taken seconds: a caller that asked for 25 has to learn its id all the same.
-    wait_s = min(wait, int(runs.MAX_WAIT), int(call.left_s))
+    wait_s = min(wait, int(MAX_WAIT), int(call.left_s))
     spare = call.left_s - wait_s if remembered else 0.0
     run = call.do(runs.get, run.id, wait_s)
-    status = 200 if runs.settled(run) else 202
+    status = 200 if run.status.settled else 202
     preference = f"wait={wait_s}"
     if remembered and call.do(runs.wait_remembered, run, max(0.0, call.left_s - spare)):
         preference += ", remembered"

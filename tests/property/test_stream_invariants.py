@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from layover.protocols import sse
 from layover.runs.follow import follow, with_heartbeat
-from layover.runs.read import Pace
+from layover.runs.long_polls import Pace
 from support.event_source import EventSource
 from support.examples import examples
 from support.worlds.random_runs import Driver, Script, scripts

@@ -161,11 +161,11 @@ async def test_abort_while_the_run_is_being_accepted_counts() -> None:
 
         looks = 0
 
-        async def get(self, pk: str, sk: str) -> Any:
+        async def get(self, pk: str, sk: str, *, consistent: bool = True) -> Any:
             self.looks += 1
             if self.looks == 1:
                 stream.abort()
-            return await super().get(pk, sk)
+            return await super().get(pk, sk, consistent=consistent)
 
     agent = Agent("a", model="m")
     model = ScriptedModel([])

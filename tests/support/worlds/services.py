@@ -16,7 +16,7 @@ from layover.errors import DatabaseWaking, RetryableError
 from layover.ids import SequentialIds
 from layover.ports import RunLog, Runtime
 from layover.runs.accept import StartRun, start_run
-from layover.runs.read import Pace
+from layover.runs.long_polls import Pace
 from layover.threads import threads as thread_service
 from layover.values.memory.context import TurnQuery, TurnRecord
 from layover.values.message import Message, Part, Role, TextPart, ToolCallPart

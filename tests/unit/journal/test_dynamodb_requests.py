@@ -102,12 +102,14 @@ async def test_fault_of_dynamodb_is_worth_another_try(fault: Exception) -> None:
     assert len(client.requests) == 1
 
 
-async def test_reads_are_consistent_but_for_the_indexes_which_cannot_be() -> None:
-    client = Client({}, *[{"Items": []}] * 3)
+async def test_reads_are_consistent_but_for_peeks_and_the_indexes_which_cannot_be() -> None:
+    client = Client({}, *[{"Items": []}] * 3, {})
     table = table_on(client)
     await table.get("P", "A")
     await table.query("P", " ", "~")
     await table.query_index("O", "A#", limit=9, forward=True, after=None)
     await table.due("W", "2026", 9)
-    assert [r.get("ConsistentRead", False) for r in client.requests] == [True, True, False, False]
-    assert [r.get("IndexName") for r in client.requests] == [None, None, "gsi1", "gsi2"]
+    await table.get("P", "A", consistent=False)
+    consistent = [r.get("ConsistentRead", False) for r in client.requests]
+    assert consistent == [True, True, False, False, False]
+    assert [r.get("IndexName") for r in client.requests] == [None, None, "gsi1", "gsi2", None]

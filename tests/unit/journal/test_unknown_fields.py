@@ -45,8 +45,8 @@ class LaterTable(MemoryTable):
         self.users = users
         self.grown: set[str] = set()
 
-    async def get(self, pk: str, sk: str) -> Item | None:
-        item = await super().get(pk, sk)
+    async def get(self, pk: str, sk: str, *, consistent: bool = True) -> Item | None:
+        item = await super().get(pk, sk, consistent=consistent)
         return item and self._grown(item)
 
     async def query(self, *given: Any, **options: Any) -> list[Item]:

@@ -25,7 +25,7 @@ from layover.ports import Accepted, StaleHead
 from layover.ports.table import Action, Item
 from layover.runs import read as runs
 from layover.runs.accept import ACCEPT_TIMEOUT_S, StartRun, make_request_key, start_run
-from layover.runs.read import Pace
+from layover.runs.long_polls import Pace
 from layover.threads import threads
 from layover.values.message import DataPart, FilePart, InputPart, TextPart
 from layover.values.runs.run import OnBusy, RunMeta, Status
@@ -36,9 +36,9 @@ from support.worlds.services import ANN, BOB, ManualPace, ServiceBench
 class SlowTable(MemoryTable):
     """Others come in between."""
 
-    async def get(self, pk: str, sk: str) -> Item | None:
+    async def get(self, pk: str, sk: str, *, consistent: bool = True) -> Item | None:
         await asyncio.sleep(0)
-        return await super().get(pk, sk)
+        return await super().get(pk, sk, consistent=consistent)
 
     async def transact(self, actions: Sequence[Action], token: str) -> None:
         await asyncio.sleep(0)

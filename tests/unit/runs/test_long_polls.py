@@ -11,8 +11,7 @@ import pytest
 
 from layover.errors import RetryableError
 from layover.runs import read as runs
-from layover.runs.long_polls import LEASE_LIVES
-from layover.runs.read import Pace
+from layover.runs.long_polls import LEASE_LIVES, Pace
 from layover.threads import threads
 from layover.values.lease import LeaseKind
 from layover.values.page import Page

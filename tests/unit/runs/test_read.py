@@ -1,6 +1,7 @@
 """Reading, waiting for, cancelling and following runs."""
 
-from itertools import accumulate
+from dataclasses import replace
+from itertools import accumulate, pairwise
 from typing import Any
 
 import pytest
@@ -8,6 +9,8 @@ import pytest
 from layover import keys
 from layover.errors import InvalidRequest, NotFound
 from layover.runs import read as runs
+from layover.runs.long_polls import Pace
+from layover.threads import threads
 from layover.values.runs.event import AgentStart, TextDelta
 from layover.values.runs.run import CallRecord, CallState, OnBusy, Status
 from support.worlds.services import ANN, BOB, ManualPace, ServiceBench
@@ -31,17 +34,104 @@ async def test_a_cursor_that_is_none_is_refused(world: ServiceBench) -> None:
         await runs.list_runs(world.runtime, ANN, thread.id, 20, "zzz")
 
 
+class Lagging:
+    """A journal whose peeks show what was, for as long as `shown` lasts."""
+
+    def __init__(self, journal: Any, *shown: Status | None) -> None:
+        self._journal = journal
+        self._shown = list(shown)
+
+    async def peek_status(self, owner: str, run_id: str) -> Status | None:
+        if self._shown:
+            return self._shown.pop(0)
+        status: Status | None = await self._journal.peek_status(owner, run_id)
+        return status
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._journal, name)
+
+
+@pytest.mark.parametrize("past", [Status.SUSPENDED, None])
+async def test_a_read_of_the_past_does_not_end_a_wait(
+    world: ServiceBench, past: Status | None
+) -> None:
+    """A run whose decision has just come waited a moment ago; one that has just begun was not there."""
+    run = await world.run((await world.thread()).id)
+    runtime = replace(world.runtime, journal=Lagging(world.journal, past, past))
+    paced = ManualPace()
+    found = await runs.get(runtime, ANN, run.id, 3, paced.pace)
+    assert found.status is Status.RUNNING
+    assert sum(paced.slept) == pytest.approx(3)
+
+
+async def test_a_read_of_the_past_only_delays_the_end_of_a_wait(world: ServiceBench) -> None:
+    run = await world.run((await world.thread()).id)
+    runtime = replace(world.runtime, journal=Lagging(world.journal, Status.RUNNING, Status.RUNNING))
+    looks: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        if not looks:
+            await world.finish(run.id)
+        looks.append(seconds)
+
+    found = await runs.get(runtime, ANN, run.id, 20, Pace(sleep=sleep, now=lambda: sum(looks)))
+    assert (found.status, len(looks)) == (Status.SUCCESS, 3)
+
+
+@pytest.mark.parametrize("erased", [True, False])
+async def test_a_thread_that_is_deleted_meanwhile_takes_its_run_with_it(
+    world: ServiceBench, erased: bool
+) -> None:
+    """Its records may be erased later."""
+    run = await world.run((await world.thread()).id)
+    looks: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        if not looks and erased:
+            await threads.delete(world.runtime, ANN, run.thread_id)
+        elif not looks:
+            await world.journal.mark_deleted(ANN, run.thread_id)
+        looks.append(seconds)
+
+    with pytest.raises(NotFound):
+        await runs.get(world.runtime, ANN, run.id, 3, Pace(sleep=sleep, now=lambda: sum(looks)))
+    assert (len(looks) == 1) is erased
+
+
 async def test_waiting_gives_up_after_the_time_that_was_asked_for(world: ServiceBench) -> None:
     run = await world.run((await world.thread()).id)
     paced = ManualPace()
     found = await runs.get(world.runtime, ANN, run.id, 3, paced.pace)
     assert found.status is Status.RUNNING
     assert sum(paced.slept) == pytest.approx(3)
-    looks_at = list(accumulate(paced.slept))
-    assert looks_at[0] == 0.027
-    assert looks_at[1] < 0.07
-    assert len([at for at in looks_at if at < 2.2]) == 10
-    assert max(paced.slept) <= 0.5
+    assert paced.slept[0] == 0.025
+
+
+@pytest.mark.parametrize(("from_s", "to_s"), [(0, 1), (1, 2), (2, 4), (4, 8)])
+async def test_a_caller_learns_of_an_end_within_80_ms_on_average(
+    world: ServiceBench, from_s: float, to_s: float
+) -> None:
+    looks_at = await _looks_at(world)
+    ends = [from_s + (to_s - from_s) * i / 1_000 for i in range(1_000)]
+    delays = [next(at for at in looks_at if at >= end) - end for end in ends]
+    assert sum(delays) / len(delays) < 0.08
+    assert max(delays) <= 0.161
+
+
+async def test_a_long_wait_is_looked_at_more_seldom(world: ServiceBench) -> None:
+    """It reads what it read when looks were 0.5 s apart and cost twice as much: 57 units in 25 s."""
+    looks_at = await _looks_at(world)
+    late = [(before, at - before) for before, at in pairwise(looks_at) if before > 8.1]
+    assert all(pause <= 0.021 * before for before, pause in late)
+    assert len(looks_at) * 0.5 <= 57
+
+
+async def _looks_at(world: ServiceBench) -> list[float]:
+    """The seconds of a wait at which it looks at the run."""
+    run = await world.run((await world.thread()).id)
+    paced = ManualPace()
+    await runs.get(world.runtime, ANN, run.id, 25, paced.pace)
+    return list(accumulate(paced.slept))
 
 
 @pytest.mark.parametrize("wait", [100, 1e9, float("inf")])
@@ -66,7 +156,7 @@ async def test_waiting_ends_when_the_run_does(world: ServiceBench) -> None:
     async def finish_it(_: float) -> None:
         await world.finish(run.id, "there you are")
 
-    pace = runs.Pace(sleep=finish_it, now=lambda: 0.0)
+    pace = Pace(sleep=finish_it, now=lambda: 0.0)
     found = await runs.get(world.runtime, ANN, run.id, 20, pace)
     assert (found.status, found.text) == (Status.SUCCESS, "there you are")
     assert [m.text for m in found.messages] == ["there you are"]
@@ -160,10 +250,19 @@ async def test_events_are_waited_for(world: ServiceBench) -> None:
         await log.flush()
 
     page = await runs.events(
-        world.runtime, ANN, run.id, 0, 10, 5, runs.Pace(sleep=write, now=lambda: 0.0)
+        world.runtime, ANN, run.id, 0, 10, 5, Pace(sleep=write, now=lambda: 0.0)
     )
     assert [(e.seq, e.type) for e in page.items] == [(1, "agent-start"), (2, "text-delta")]
     assert (page.last_seq, page.done) == (2, False)
+
+
+async def test_waiting_for_events_keeps_to_looks_that_cost_little_cpu(world: ServiceBench) -> None:
+    """Each look is a consistent query, so they come 0.5 s apart in the end."""
+    run = await world.run((await world.thread()).id)
+    paced = ManualPace()
+    await runs.events(world.runtime, ANN, run.id, 100, 10, 25, paced.pace)
+    assert len([at for at in accumulate(paced.slept) if at < 2.2]) == 10
+    assert (paced.slept[0], max(paced.slept)) == (0.027, 0.5)
 
 
 async def test_events_are_done_when_the_run_is_over(world: ServiceBench) -> None:

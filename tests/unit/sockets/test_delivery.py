@@ -369,9 +369,9 @@ async def test_nothing_is_asked_for_a_run_that_nobody_follows() -> None:
             super().__init__()
             self.asked: Counter[str] = Counter()
 
-        async def get(self, pk: str, sk: str) -> Any:
+        async def get(self, pk: str, sk: str, *, consistent: bool = True) -> Any:
             self.asked["get"] += 1
-            return await super().get(pk, sk)
+            return await super().get(pk, sk, consistent=consistent)
 
         async def query(self, pk: str, low: str, high: str, **how: Any) -> Any:
             self.asked["query"] += 1

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from layover.ports import Runtime
 from layover.runs.follow import follow
-from layover.runs.read import Pace
+from layover.runs.long_polls import Pace
 from layover.values.runs.event import Event
 from layover.values.runs.run import Status
 

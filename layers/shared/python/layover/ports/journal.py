@@ -19,6 +19,7 @@ from layover.values.runs.run import (
     Outcome,
     RunMeta,
     RunSnapshot,
+    Status,
 )
 from layover.values.runs.views import OpenApproval
 from layover.values.thread import ThreadHead
@@ -156,6 +157,11 @@ class Journal(Dues, Protocol):
 
     async def run(self, owner: str, run_id: str) -> RunMeta | None:
         """Return META alone."""
+        ...
+
+    async def peek_status(self, owner: str, run_id: str) -> Status | None:
+        """Return the status that callers see, perhaps as it was a moment ago; None: no such run. It costs a
+        quarter of `snapshot`'s reads at most, and decides nothing."""
         ...
 
     async def snapshot(self, owner: str, run_id: str) -> RunSnapshot | None:

@@ -25,7 +25,8 @@ from layover.files.uploads import take_files
 from layover.metering.quota import may_begin
 from layover.ports import Accepted, RequestKey, Runtime, StaleHead
 from layover.runs.cancel import END_DURATION_S, cancel
-from layover.runs.read import Pace, snapshot_of
+from layover.runs.long_polls import Pace
+from layover.runs.read import snapshot_of
 from layover.runs.views import run_view
 from layover.threads.messages import live_messages
 from layover.threads.threads import head_of

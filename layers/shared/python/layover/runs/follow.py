@@ -7,8 +7,8 @@ from datetime import datetime, timedelta
 
 from layover.errors import NotFound
 from layover.ports import Runtime
-from layover.runs.long_polls import place_to_wait
-from layover.runs.read import MAX_SEQ, Pace, meta_of
+from layover.runs.long_polls import Pace, place_to_wait
+from layover.runs.read import MAX_SEQ, meta_of
 from layover.values.lease import LeaseKind
 from layover.values.runs.event import Event
 

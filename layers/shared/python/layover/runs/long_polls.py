@@ -4,20 +4,81 @@ not all. A request that may not wait is answered at once."""
 import asyncio
 import logging
 import secrets
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from datetime import timedelta
+from typing import TypeVar
 
 from layover.errors import LimitReached, RetryableError
 from layover.ports import Runtime
 from layover.values.lease import Lease, LeaseKind
 
+MAX_WAIT = 25.0
+"""Seconds: API Gateway gives up after 30."""
 LEASE_LIVES = timedelta(seconds=35)
 """No request waits longer: API Gateway gives up after 30 s."""
 _PATIENCE = timedelta(seconds=5)
 """The time after which a refused client may ask again: a guess, since streams end when they end."""
 _ID_BYTES = 4
 logger = logging.getLogger("layover")
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Pace:
+    """The rhythm of a caller's wait, both in seconds; tests give their own."""
+
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    now: Callable[[], float] = time.monotonic
+
+
+def loose_looks() -> Iterator[float]:
+    """Yield pauses in seconds: looks come after 27, 66 and 123 ms, ten within 2.1 s, then every 0.5 s."""
+    pause = 0.027
+    while True:
+        yield pause
+        pause = min(pause * 1.45, 0.5)
+
+
+def close_looks() -> Iterator[float]:
+    """Yield pauses in seconds, for looks at half the price: the first is 25 ms long, those of a wait of 1 to
+    8 s are 0.155 s, and later ones 2 % of the wait so far. So a caller learns of an end within 80 ms on
+    average, or within 1 % of its wait."""
+    pause, waited = 0.025, 0.0
+    while True:
+        yield pause
+        waited += pause
+        pause = max(min(pause * 1.25, 0.155), 0.02 * waited)
+
+
+async def wait_for(
+    runtime: Runtime,
+    owner: str,
+    look: Callable[[], Awaitable[T]],
+    enough: Callable[[T], bool],
+    wait: float,
+    pace: Pace,
+    pauses: Callable[[], Iterator[float]] = loose_looks,
+) -> T | None:
+    """Return the first sufficient result of `look`, or the last after `wait` seconds (`MAX_WAIT` at most).
+    The first look comes after a pause: the caller has looked before. None: no place to wait, or no time."""
+    if wait <= 0:
+        return None
+    async with place_to_wait(runtime, owner) as may_wait:
+        end = pace.now() + (min(wait, MAX_WAIT) if may_wait else 0)
+        value = None
+        for pause in pauses():
+            left = end - pace.now()
+            if left <= 0:
+                break
+            await pace.sleep(min(pause, left))
+            value = await look()
+            if enough(value):
+                break
+        return value
 
 
 @asynccontextmanager
@@ -39,8 +100,7 @@ async def place_to_wait(
             and await _take_lease(runtime, everybodys, settings.max_waits, leases)
         )
     finally:
-        for one in leases:
-            await _release(runtime, one)
+        await asyncio.gather(*(_release(runtime, one) for one in leases))
 
 
 async def check_place_to_stream(runtime: Runtime, owner: str) -> None:

@@ -1,10 +1,7 @@
 """Runs: read, wait for, list, cancel, follow. Nothing here needs Postgres."""
 
 import asyncio
-import time
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from typing import TypeVar
+from collections.abc import Callable
 
 from layover import logs
 from layover.batches import batched
@@ -12,7 +9,7 @@ from layover.errors import NotFound, RetryableError
 from layover.ports import Runtime
 from layover.retention.past_runs import past_run
 from layover.runs.cancel import cancel as end_cancelled
-from layover.runs.long_polls import place_to_wait
+from layover.runs.long_polls import Pace, close_looks, wait_for
 from layover.runs.views import run_view
 from layover.threads.threads import head_of
 from layover.values.cursor import decode_cursor_field, encode_cursor
@@ -21,24 +18,10 @@ from layover.values.runs.event import EventPage
 from layover.values.runs.run import RunMeta, RunSnapshot, Status
 from layover.values.runs.views import Run
 
-MAX_WAIT = 25.0
-"""Seconds: API Gateway gives up after 30."""
-_FIRST_DELAY, _SLOWING, _MAX_DELAY = 0.027, 1.45, 0.5
-"""Seconds between two looks, and their growth: looks after 27, 66 and 123 ms, ten within 2.1 s."""
 MAX_SEQ = 900_000_000
 _CURSOR = "runs"
 _MAX_CONCURRENT_READS = 4
 """Runs of a page that are read at once: one may be many megabytes, and no page needs more."""
-
-T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class Pace:
-    """The rhythm of a caller's wait, both in seconds; tests give their own."""
-
-    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
-    now: Callable[[], float] = time.monotonic
 
 
 async def get(
@@ -47,14 +30,11 @@ async def get(
     """Return one run, after waiting up to `wait` seconds until it is suspended or over. A caller with too
     many such requests is answered at once. A run whose records have expired is read from the database. Raises
     NotFound, and only for such a run DatabaseWaking."""
-
-    async def look() -> RunMeta | None:
-        return await runtime.journal.run(owner, run_id)
-
     try:
         if wait > 0:
-            await meta_of(runtime, owner, run_id)
-            await _until(runtime, owner, look, _is_settled, wait, pace or Pace())
+            meta = await meta_of(runtime, owner, run_id)
+            if not meta.shown_status.settled:
+                return run_view(await _wait_until_settled(runtime, meta, wait, pace or Pace()))
         return run_view(await snapshot_of(runtime, owner, run_id))
     except NotFound:
         past = await past_run(runtime, owner, run_id)
@@ -75,14 +55,28 @@ async def wait_remembered(
         return await runtime.memory.is_extracted(owner, run.id)
 
     try:
-        return await _until(runtime, owner, look, bool, wait, pace or Pace())
+        return await look() or bool(
+            await wait_for(runtime, owner, look, bool, wait, pace or Pace())
+        )
     except RetryableError:
         return False
 
 
-def settled(run: Run) -> bool:
-    """Return whether the run is suspended or over: it does not go on by itself."""
-    return run.status is Status.SUSPENDED or run.status.over
+async def _wait_until_settled(
+    runtime: Runtime, meta: RunMeta, wait: float, pace: Pace
+) -> RunSnapshot:
+    """Return the run once it is settled, or as it is after `wait` seconds. Raises NotFound."""
+
+    async def look() -> RunSnapshot | None:
+        status = await runtime.journal.peek_status(meta.owner, meta.id)
+        if status is not None and not status.settled:
+            return None
+        # That may be past: a run whose decision has just come waited a moment ago.
+        snapshot = await _snapshot_again(runtime, meta)
+        return snapshot if snapshot.meta.shown_status.settled else None
+
+    snapshot = await wait_for(runtime, meta.owner, look, bool, wait, pace, close_looks)
+    return snapshot or await _snapshot_again(runtime, meta)
 
 
 async def list_runs(
@@ -143,7 +137,9 @@ async def events(
     async def look() -> EventPage:
         return await runtime.journal.events(owner, run_id, min(after, MAX_SEQ), limit)
 
-    page = await _until(runtime, owner, look, _has_news, wait, pace or Pace())
+    page = await look()
+    if not _has_news(page):
+        page = await wait_for(runtime, owner, look, _has_news, wait, pace or Pace()) or page
     return page if page.items else page.model_copy(update={"last_seq": after})
 
 
@@ -165,6 +161,16 @@ async def snapshot_of(runtime: Runtime, owner: str, run_id: str) -> RunSnapshot:
     return snapshot
 
 
+async def _snapshot_again(runtime: Runtime, meta: RunMeta) -> RunSnapshot:
+    """Return the whole journal of a run that was read before, as `snapshot_of`, in the time of one read."""
+    snapshot, _ = await asyncio.gather(
+        runtime.journal.snapshot(meta.owner, meta.id), _check_thread(runtime, meta)
+    )
+    if snapshot is None:
+        raise NotFound("there is no such run", run_id=meta.id)
+    return snapshot
+
+
 async def _check_thread(runtime: Runtime, meta: RunMeta) -> None:
     """Raise NotFound if the thread is deleted: its runs go with it, long before they are erased."""
     logs.name(run_id=meta.id, thread_id=meta.thread_id)
@@ -175,30 +181,3 @@ async def _check_thread(runtime: Runtime, meta: RunMeta) -> None:
 
 def _has_news(page: EventPage) -> bool:
     return bool(page.items) or page.done
-
-
-def _is_settled(meta: RunMeta | None) -> bool:
-    return meta is None or meta.shown_status is Status.SUSPENDED or meta.status.over
-
-
-async def _until(
-    runtime: Runtime,
-    owner: str,
-    look: Callable[[], Awaitable[T]],
-    enough: Callable[[T], bool],
-    wait: float,
-    pace: Pace,
-) -> T:
-    """Return the first sufficient result of `look`, or its last one. A place is taken only if there is
-    something to wait for; without a place, the first result is the answer."""
-    value = await look()
-    if wait <= 0 or enough(value):
-        return value
-    async with place_to_wait(runtime, owner) as may_wait:
-        end = pace.now() + (min(wait, MAX_WAIT) if may_wait else 0)
-        delay = _FIRST_DELAY
-        while not enough(value) and (left := end - pace.now()) > 0:
-            await pace.sleep(min(delay, left))
-            delay = min(delay * _SLOWING, _MAX_DELAY)
-            value = await look()
-        return value

@@ -25,7 +25,7 @@ class MemoryTable:
         self._items: dict[tuple[str, str], Item] = {}
         self._done: set[str] = set()
 
-    async def get(self, pk: str, sk: str) -> Item | None:
+    async def get(self, pk: str, sk: str, *, consistent: bool = True) -> Item | None:
         """One item."""
         return copy.deepcopy(self._items.get((pk, sk)))
 

@@ -15,6 +15,7 @@ from layover.adapters.journal.inbox import Inbox
 from layover.adapters.journal.items.codec import PayloadStore
 from layover.adapters.journal.items.expiry import keep_records
 from layover.adapters.journal.items.reader import InputGone, Reader
+from layover.adapters.journal.items.records import status_from
 from layover.adapters.journal.log.events import EventLog
 from layover.adapters.journal.requests import RunCommands
 from layover.adapters.journal.runlog import TableRunLog
@@ -55,6 +56,7 @@ from layover.values.runs.run import (
     Outcome,
     RunMeta,
     RunSnapshot,
+    Status,
 )
 from layover.values.runs.views import OpenApproval
 from layover.values.thread import ThreadHead
@@ -159,6 +161,11 @@ class TableJournal(TableDues):
             return await self._read.meta(owner, item) if item else None
         return None
 
+    async def peek_status(self, owner: str, run_id: str) -> Status | None:
+        """See `ports.Journal`."""
+        item = await self._table.get(Keys(owner).run(run_id), META, consistent=False)
+        return status_from(item) if item else None
+
     async def snapshot(self, owner: str, run_id: str) -> RunSnapshot | None:
         """See `ports.Journal`. One query: INPUT and META sort before the steps."""
         items = await self._read.records(Keys(owner).run(run_id))
@@ -184,19 +191,7 @@ class TableJournal(TableDues):
     ) -> Page[OpenApproval]:
         """See `ports.Journal`."""
         cursor = _within("A#", cursor)
-        open_calls: list[OpenApproval] = []
-        while True:
-            page = await self._table.query_index(
-                Keys(owner).partition, "A#", limit=limit + 1, forward=True, after=cursor
-            )
-            for item in page:
-                if len(open_calls) == limit:
-                    return Page(items=tuple(open_calls), next_cursor=cursor)
-                cursor = item["gsi1sk"]
-                if thread_id is None or item["thread_id"] == thread_id:
-                    open_calls.append(await self._read.approval(item))
-            if len(page) <= limit:
-                return Page(items=tuple(open_calls), next_cursor=None)
+        return await self._read.approvals(Keys(owner).partition, thread_id, limit, cursor)
 
     async def store_token(
         self, owner: str, run_id: str, execution: str, key: str, attempt: int, token: str

@@ -28,9 +28,19 @@ class ReadContract(Contract):
 
     async def test_nothing_is_read_where_nothing_is(self, table: Table, pk: str) -> None:
         assert await table.get(pk, "A") is None
+        assert await table.get(pk, "A", consistent=False) is None
         assert await table.query(pk, " ", "~") == []
         assert await table.query_index(pk, "A#", limit=9, forward=True, after=None) == []
         assert await table.due(f"W{pk}", "2026", 9) == []
+
+    async def test_read_that_may_be_old_answers_the_item_as_it_is_or_was(
+        self, table: Table, pk: str
+    ) -> None:
+        written: list[Any] = [None]
+        for n in range(3):
+            await put(table, pk, n=n)
+            written.append({"pk": pk, "sk": "A", "n": n})
+            assert await table.get(pk, "A", consistent=False) in written
 
     async def test_place_sorts_by_its_bytes(self, table: Table, pk: str) -> None:
         names = ["#", "0", "10", "9", "A", "Z", "_", "a", "ab", "z", "~", "ü", "\uffff", "🐈"]

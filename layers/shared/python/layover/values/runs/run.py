@@ -307,9 +307,7 @@ class RunMeta(Value):
     @property
     def shown_status(self) -> Status:
         """The status that callers see."""
-        if self.status is Status.RUNNING and self.waiting:
-            return Status.SUSPENDED
-        return self.status
+        return self.status.for_callers(waits=bool(self.waiting))
 
 
 class RunSnapshot(Value):

@@ -22,6 +22,15 @@ class Status(StrEnum):
         """True if the run is over: nothing can follow."""
         return self in (Status.SUCCESS, Status.FAILED, Status.CANCELLED)
 
+    @property
+    def settled(self) -> bool:
+        """True if the run does not go on by itself: it is over, or waits for a decision."""
+        return self is Status.SUSPENDED or self.over
+
+    def for_callers(self, *, waits: bool) -> "Status":
+        """Return what callers see of a stored status. `waits`: a call waits undecided."""
+        return Status.SUSPENDED if self is Status.RUNNING and waits else self
+
 
 class FinishReason(StrEnum):
     """The reason for a run's end."""

@@ -59,10 +59,10 @@ class DynamoTable:
         self._name = name
         self._sleep = sleep
 
-    async def get(self, pk: str, sk: str) -> Item | None:
-        """Return one item, read consistently."""
+    async def get(self, pk: str, sk: str, *, consistent: bool = True) -> Item | None:
+        """Return one item."""
         answer = await self._call(
-            "GetItem", TableName=self._name, Key=_key(pk, sk), ConsistentRead=True
+            "GetItem", TableName=self._name, Key=_key(pk, sk), ConsistentRead=consistent
         )
         return _read(answer["Item"]) if "Item" in answer else None
 

@@ -5,6 +5,7 @@ from layover.adapters.journal.items.records import call_from, is_call, run_from,
 from layover.errors import LayoverError
 from layover.keys import INPUT, STEP_PREFIX
 from layover.ports.table import Item, Table
+from layover.values.page import Page
 from layover.values.runs.run import CallRecord, RunMeta, RunSnapshot, StepRecord
 from layover.values.runs.views import OpenApproval
 
@@ -70,6 +71,24 @@ class Reader:
             else:
                 steps.append(step_from(item, await self._bodies.unpack(item)))
         return RunSnapshot(meta=meta, steps=tuple(steps), calls=tuple(calls))
+
+    async def approvals(
+        self, partition: str, thread_id: str | None, limit: int, cursor: str | None
+    ) -> Page[OpenApproval]:
+        """Return an owner's calls that wait undecided, oldest first."""
+        open_calls: list[OpenApproval] = []
+        while True:
+            page = await self._table.query_index(
+                partition, "A#", limit=limit + 1, forward=True, after=cursor
+            )
+            for item in page:
+                if len(open_calls) == limit:
+                    return Page(items=tuple(open_calls), next_cursor=cursor)
+                cursor = item["gsi1sk"]
+                if thread_id is None or item["thread_id"] == thread_id:
+                    open_calls.append(await self.approval(item))
+            if len(page) <= limit:
+                return Page(items=tuple(open_calls), next_cursor=None)
 
     async def approval(self, item: Item) -> OpenApproval:
         """Return a waiting call, as lists show it."""

@@ -191,6 +191,12 @@ def run_from(owner: str, item: Item, body: str, outcome_text: str | None) -> Run
     )
 
 
+def status_from(item: Item) -> Status:
+    """Return the status that callers see of a META item. Raises NewerFormat."""
+    check_version("a run's records", item.get("v", 1), RUN_VERSION)
+    return Status(item["status"]).for_callers(waits=bool(item.get("waiting")))
+
+
 def epoch_seconds(moment: datetime | None) -> int | None:
     """Return the time as TTL attributes need it."""
     return int(moment.timestamp()) if moment else None
