@@ -2,10 +2,13 @@
 
 from typing import Any
 
-from functions.api.app import answer
-from layover import wiring
+from layover.collector import collector_at_rest
 
-wiring.import_ahead("api")
+with collector_at_rest():
+    from functions.api.app import answer
+    from layover import wiring
+
+    wiring.import_ahead("api")
 
 
 @wiring.with_logging

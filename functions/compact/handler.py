@@ -2,9 +2,12 @@
 
 from typing import Any
 
-from layover import wiring
-from layover.memory.compaction.compact import compact
-from layover.values.runs.payload import CompactPayload
+from layover.collector import collector_at_rest
+
+with collector_at_rest():
+    from layover import wiring
+    from layover.memory.compaction.compact import compact
+    from layover.values.runs.payload import CompactPayload
 
 
 @wiring.with_logging

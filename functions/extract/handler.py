@@ -2,9 +2,12 @@
 
 from typing import Any
 
-from layover import wiring
-from layover.memory.extract import extract
-from layover.values.runs.payload import RunPayload
+from layover.collector import collector_at_rest
+
+with collector_at_rest():
+    from layover import wiring
+    from layover.memory.extract import extract
+    from layover.values.runs.payload import RunPayload
 
 
 @wiring.with_logging

@@ -1,11 +1,15 @@
 """The schema: a custom resource on deploy, a plain invocation elsewhere."""
 
-import asyncio
 from typing import Any
 
-from functions.migrate.cloudformation import answer_cloudformation
-from layover import wiring
-from layover.migrate import migrate
+from layover.collector import collector_at_rest
+
+with collector_at_rest():
+    import asyncio
+
+    from functions.migrate.cloudformation import answer_cloudformation
+    from layover import wiring
+    from layover.migrate import migrate
 
 
 @wiring.with_logging

@@ -2,12 +2,15 @@
 
 from typing import Any
 
-from layover import wiring
-from layover.errors import RetryableError
-from layover.runs.resume import await_decision, resume
-from layover.values.runs.payload import AwaitPayload, ResumePayload
+from layover.collector import collector_at_rest
 
-wiring.import_ahead("resume")
+with collector_at_rest():
+    from layover import wiring
+    from layover.errors import RetryableError
+    from layover.runs.resume import await_decision, resume
+    from layover.values.runs.payload import AwaitPayload, ResumePayload
+
+    wiring.import_ahead("resume")
 
 
 class LayoverAwaitAgain(Exception):

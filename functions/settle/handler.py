@@ -2,9 +2,12 @@
 
 from typing import Any
 
-from layover import wiring
-from layover.recovery.give_up import give_up
-from layover.values.runs.payload import SettlePayload
+from layover.collector import collector_at_rest
+
+with collector_at_rest():
+    from layover import wiring
+    from layover.recovery.give_up import give_up
+    from layover.values.runs.payload import SettlePayload
 
 
 @wiring.with_logging

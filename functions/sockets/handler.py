@@ -2,10 +2,13 @@
 
 from typing import Any
 
-from functions.sockets.routes import answer
-from layover import wiring
-from layover.sockets.subscriptions import push
-from layover.values.socket import Subscription
+from layover.collector import collector_at_rest
+
+with collector_at_rest():
+    from functions.sockets.routes import answer
+    from layover import wiring
+    from layover.sockets.subscriptions import push
+    from layover.values.socket import Subscription
 
 
 @wiring.with_logging

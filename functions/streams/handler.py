@@ -2,9 +2,12 @@
 
 from typing import Any
 
-from functions.api.app import answer
-from functions.streams.rest_event import http_event
-from layover import wiring
+from layover.collector import collector_at_rest
+
+with collector_at_rest():
+    from functions.api.app import answer
+    from functions.streams.rest_event import http_event
+    from layover import wiring
 
 
 @wiring.with_logging

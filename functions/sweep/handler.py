@@ -2,8 +2,11 @@
 
 from typing import Any
 
-from layover import wiring
-from layover.recovery.sweep import sweep
+from layover.collector import collector_at_rest
+
+with collector_at_rest():
+    from layover import wiring
+    from layover.recovery.sweep import sweep
 
 
 @wiring.with_logging

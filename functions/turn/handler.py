@@ -2,12 +2,15 @@
 
 from typing import Any
 
-from layover import wiring
-from layover.inprocess.deadlines import LambdaDeadline
-from layover.runs.turn import turn
-from layover.values.runs.payload import TurnPayload
+from layover.collector import collector_at_rest
 
-wiring.import_ahead("turn")
+with collector_at_rest():
+    from layover import wiring
+    from layover.inprocess.deadlines import LambdaDeadline
+    from layover.runs.turn import turn
+    from layover.values.runs.payload import TurnPayload
+
+    wiring.import_ahead("turn")
 
 
 @wiring.with_logging

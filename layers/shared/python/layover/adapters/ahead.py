@@ -1,9 +1,8 @@
 """Modules that every invocation uses, imported before the first (docs/performance.md#cold-starts)."""
 
-import gc
 import logging
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from importlib import import_module
 
 from layover.adapters.http.tls import system_trust
@@ -37,25 +36,12 @@ MODULES: Mapping[str, tuple[str, ...]] = {
 def import_all(function: str, agents: Callable[[], object]) -> None:
     """Import, and define the user's agents. Nothing is connected, and no credential is read: a snapshot of
     the process may be restored many times. What fails here fails again, and is told, where it is used."""
-    with _collector_at_rest():
-        for name in MODULES[function]:
-            with suppress(ImportError):
-                import_module(name)
-        system_trust()
-        try:
-            agents()
-        except Exception as error:
-            extra = {"cause": type(error).__name__}
-            logging.getLogger("layover").warning("the agents were not loaded ahead", extra=extra)
-
-
-@contextmanager
-def _collector_at_rest() -> Iterator[None]:
-    """Import without collections: they would go through all that was imported so far, and find nothing. It
-    stays as long as the process, so later collections leave it out."""
-    gc.disable()
+    for name in MODULES[function]:
+        with suppress(ImportError):
+            import_module(name)
+    system_trust()
     try:
-        yield
-    finally:
-        gc.freeze()
-        gc.enable()
+        agents()
+    except Exception as error:
+        extra = {"cause": type(error).__name__}
+        logging.getLogger("layover").warning("the agents were not loaded ahead", extra=extra)

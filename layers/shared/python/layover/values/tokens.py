@@ -4,7 +4,7 @@
 A tokenizer's vocabulary is megabytes to load and belongs to one provider. The estimate is corrected by the
 provider's own count of each prompt (`engine.prompter`)."""
 
-import re
+from layover.lazy import lazy_pattern
 
 CHARACTERS_A_TOKEN = 4
 WIDE_TOKENS = 0.7
@@ -14,7 +14,7 @@ FILE_TOKENS = 1_000
 OVERHEAD = 4
 """Tokens that a message costs beside its text."""
 
-_WIDE = re.compile("[\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff\uff00-\uffef]")
+_WIDE = lazy_pattern("[\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff\uff00-\uffef]")
 
 
 def estimate(text: str) -> int:
