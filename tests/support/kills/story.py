@@ -23,6 +23,9 @@ CLOCKED = frozenset({"DynamoTable.write EVENT", "DynamoTable.get META"})
 CALM = ("(running)", "(running, waiting)", "(queued)", "(running, decided, tired)")
 """States of runs that need nothing of the sweeper: whether it looks at one is a matter of time. Settle is
 about to end a run whose attempts are used up."""
+BETWEEN_ATTEMPTS = "StepFunctions.alive (running, decided)"
+"""The sweeper's look at a run whose decided call waits for the turn. Where attempts of the turn die, the next
+one comes by itself after a second or two: whether the sweeper looks meanwhile is a matter of time."""
 FOLLOWING = re.compile(r".*(\bSUB\b|ApiGatewaySockets).*")
 """Work for followers by socket: how much is sent at once, and which process sends it, is a matter of
 chance."""
@@ -228,6 +231,8 @@ def by_the_clock(point: Point, stories: Sequence[Story]) -> bool:
         return True
     if point.point.endswith(SWITCH):
         return True  # an environment remembers it for some seconds, for all runs
+    if point.point == BETWEEN_ATTEMPTS and any(_loses_turns(story) for story in stories):
+        return True
     if point.function == "sweep" and WAITING_CALL.fullmatch(point.point):
         return True  # how long it has waited is counted by whichever sweep finds the run waiting
     if point.function == "resume" and _is_of_token(point):
@@ -239,6 +244,10 @@ def by_the_clock(point: Point, stories: Sequence[Story]) -> bool:
     key = (point.function, point.point, point.k)
     marks = "<X" if point.when == "after" else ">"
     return not all(key in _passed(story, marks) for story in stories)
+
+
+def _loses_turns(story: Story) -> bool:
+    return any(line.died and line.function == "turn" for line in story.trace)
 
 
 def _is_of_token(point: Point) -> bool:
