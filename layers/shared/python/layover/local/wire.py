@@ -21,6 +21,22 @@ _ERROR_TYPE = "lambda-runtime-function-error-type"
 _ERROR_BODY = "lambda-runtime-function-error-body"
 
 
+def listen_on_loopback(port: int = 0) -> socket.socket:
+    """Return a listener on 127.0.0.1 (port 0: a free one). Raises OSError: the port is in use.
+
+    Only of sockets that are named TCP's does asyncio switch Nagle's algorithm off. With it, the body of an
+    answer waits for the ACK of its head, which a client that asks in quick succession delays by 40 ms."""
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(("127.0.0.1", port))
+        listener.listen(BACKLOG)
+    except OSError:
+        listener.close()
+        raise
+    return listener
+
+
 class StreamFailed(Exception):
     """The function failed in mid-stream; what it says is an error object in Lambda's shape."""
 
@@ -77,7 +93,7 @@ class WireServer:
 
     async def start(self, listener: socket.socket | None = None) -> str:
         """Listen on a free loopback port, or on this socket; answers `host:port`."""
-        listener = listener or socket.create_server(("127.0.0.1", 0), backlog=BACKLOG)
+        listener = listener or listen_on_loopback()
         self._server = await asyncio.start_server(
             self._connected, sock=listener, limit=_HEADER_LIMIT, backlog=BACKLOG
         )

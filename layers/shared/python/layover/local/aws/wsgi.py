@@ -7,7 +7,6 @@ and, with Nagle and delayed ACK, up to 40 ms a request."""
 import asyncio
 import io
 import logging
-import socket
 import sys
 import threading
 from collections.abc import Callable, Coroutine, Iterable
@@ -16,7 +15,7 @@ from http import HTTPStatus
 from typing import Any, TypeVar
 from urllib.parse import unquote_to_bytes
 
-from layover.local.wire import BACKLOG, Reply, Request, WireServer
+from layover.local.wire import Reply, Request, WireServer, listen_on_loopback
 
 T = TypeVar("T")
 logger = logging.getLogger(__name__)
@@ -41,7 +40,7 @@ class WsgiServer:
         self._app = app
         self._shortcut = shortcut or (lambda _: None)
         self._server = WireServer(self._respond)
-        self._listener = socket.create_server(("127.0.0.1", 0), backlog=BACKLOG)
+        self._listener = listen_on_loopback()
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop
         self._pool: ThreadPoolExecutor

@@ -9,6 +9,8 @@ from typing import Any
 import uvicorn
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
+from layover.local.wire import listen_on_loopback
+
 _START_LIMIT_S = 10.0
 _GRACE_S = 1
 _ABORTED_WITHIN_S = 2
@@ -102,16 +104,12 @@ class HttpServer:
 
 
 def _listen(port: int) -> socket.socket:
-    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        listener.bind(("127.0.0.1", port))
+        listener = listen_on_loopback(port)
     except OSError as error:
-        listener.close()
         raise PortInUse(
             f"port {port} is in use or not allowed ({error.strerror}): give another one with --port "
             '(make dev ARGS="--port N")'
         ) from error
-    listener.listen(256)
     listener.setblocking(False)
     return listener
