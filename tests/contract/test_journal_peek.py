@@ -1,4 +1,4 @@
-"""The status of a run, read at half the price: what a caller's wait looks at again and again."""
+"""The status of a run and the end of its log, read at half the price: what waits look at again and again."""
 
 import pytest
 
@@ -47,3 +47,19 @@ async def test_peeked_status_is_the_one_that_callers_see_all_along(world: Journa
     log = await world.take(run_id)
     await world.end(log)
     await check(run_id, Status.SUCCESS)
+
+
+async def test_events_begin_where_the_ones_before_them_ended(world: JournalBench) -> None:
+    log = await world.taken()
+    run_id = log.snapshot.meta.id
+    peek = world.journal.peek_events
+    last = (await world.journal.events(world.owner, run_id, 0, 100)).last_seq
+    assert not await peek(world.owner, run_id, last)
+    for _ in range(2):
+        log.emit(world.data())
+    await log.flush()
+    assert await peek(world.owner, run_id, last)
+    assert not await peek(world.owner, run_id, last + 1), "in the midst of a batch"
+    assert not await peek(world.owner, run_id, last + 2)
+    assert not await peek(world.owner, "unknown", last)
+    assert not await peek(f"{world.owner}2", run_id, last)

@@ -93,6 +93,42 @@ async def test_a_stream_of_a_run_that_waits_ends_by_itself_in_time(world: Socket
     assert max(paced.slept) <= 0.5
 
 
+async def test_a_stream_looks_closely_for_what_comes_next(world: SocketBench) -> None:
+    """And more seldom where a person takes their time: 900 units in 14 minutes."""
+    run, _ = await world.suspended()
+    paced = ManualPace()
+    async for _ in follow(world.runtime, ANN, run.id, 0, None, paced.pace):
+        pass
+    looks_at = list(accumulate(paced.slept))
+    assert max(pause for pause, at in zip(paced.slept, looks_at, strict=True) if at < 7) < 0.16
+    assert len(looks_at) * 0.5 < 900
+
+
+async def test_a_stream_looks_closely_again_behind_what_came(world: SocketBench) -> None:
+    log = await world.running()
+    paced, silences = ManualPace(), list[int]()
+    async for events in follow(world.runtime, ANN, log.snapshot.meta.id, 0, None, paced.pace):
+        if events:
+            silences.append(len(paced.slept))
+        elif sum(paced.slept) > 20 * len(silences):
+            await (world.tell(log, "x") if len(silences) < 3 else world.end(log))
+    assert [paced.slept[n] for n in silences[:3]] == [0.025] * 3
+    assert max(paced.slept) > 0.4
+
+
+async def test_a_client_that_asks_for_more_than_there_is_learns_of_the_end(
+    world: SocketBench,
+) -> None:
+    log = await world.running()
+    paced, is_over = ManualPace(), False
+    async for events in follow(world.runtime, ANN, log.snapshot.meta.id, 1_000, None, paced.pace):
+        assert events == ()
+        if not is_over and sum(paced.slept) > 1:
+            is_over = True
+            await world.end(log)
+    assert 1 < sum(paced.slept) < 2 * HEARTBEAT_S
+
+
 async def test_a_stream_ends_with_the_callers_token(world: SocketBench) -> None:
     run, _ = await world.suspended()
     paced = ManualPace()

@@ -1,5 +1,6 @@
 """Reading, waiting for, cancelling and following runs."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import accumulate, pairwise
 from typing import Any
@@ -35,17 +36,24 @@ async def test_a_cursor_that_is_none_is_refused(world: ServiceBench) -> None:
 
 
 class Lagging:
-    """A journal whose peeks show what was, for as long as `shown` lasts."""
+    """A journal whose peeks show what was, for as long as `shown` and `news` last."""
 
-    def __init__(self, journal: Any, *shown: Status | None) -> None:
+    def __init__(self, journal: Any, *shown: Status | None, news: Sequence[bool] = ()) -> None:
         self._journal = journal
         self._shown = list(shown)
+        self._news = list(news)
 
     async def peek_status(self, owner: str, run_id: str) -> Status | None:
         if self._shown:
             return self._shown.pop(0)
         status: Status | None = await self._journal.peek_status(owner, run_id)
         return status
+
+    async def peek_events(self, owner: str, run_id: str, after: int) -> bool:
+        if self._news:
+            return self._news.pop(0)
+        begins: bool = await self._journal.peek_events(owner, run_id, after)
+        return begins
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._journal, name)
@@ -256,13 +264,46 @@ async def test_events_are_waited_for(world: ServiceBench) -> None:
     assert (page.last_seq, page.done) == (2, False)
 
 
-async def test_waiting_for_events_keeps_to_looks_that_cost_little_cpu(world: ServiceBench) -> None:
-    """Each look is a consistent query, so they come 0.5 s apart in the end."""
+async def test_events_of_a_log_that_a_look_shows_as_it_was_are_waited_for(
+    world: ServiceBench,
+) -> None:
+    run = await world.run((await world.thread()).id)
+    log = await world.take(run.id)
+    runtime = replace(world.runtime, journal=Lagging(world.journal, news=[False, False]))
+    looks: list[float] = []
+
+    async def write(seconds: float) -> None:
+        if not looks:
+            log.emit(AgentStart(at=world.clock.now()))
+            await log.flush()
+        looks.append(seconds)
+
+    page = await runs.events(runtime, ANN, run.id, 0, 10, 5, Pace(write, lambda: sum(looks)))
+    assert ([e.seq for e in page.items], len(looks)) == ([1], 3)
+
+
+async def test_wait_for_events_ends_with_what_there_is(world: ServiceBench) -> None:
+    """Nothing begins behind a number that no event has yet: what comes before it is no news."""
+    run = await world.run((await world.thread()).id)
+    looks: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        if not looks:
+            await world.finish(run.id)
+        looks.append(seconds)
+
+    page = await runs.events(
+        world.runtime, ANN, run.id, 100, 10, 3, Pace(sleep, lambda: sum(looks))
+    )
+    assert (page.items, page.last_seq, page.done) == ((), 100, True)
+    assert sum(looks) == pytest.approx(3)
+
+
+async def test_caller_learns_of_events_as_soon_as_of_an_end(world: ServiceBench) -> None:
     run = await world.run((await world.thread()).id)
     paced = ManualPace()
-    await runs.events(world.runtime, ANN, run.id, 100, 10, 25, paced.pace)
-    assert len([at for at in accumulate(paced.slept) if at < 2.2]) == 10
-    assert (paced.slept[0], max(paced.slept)) == (0.027, 0.5)
+    await runs.events(world.runtime, ANN, run.id, 0, 10, 25, paced.pace)
+    assert list(accumulate(paced.slept)) == await _looks_at(world)
 
 
 async def test_events_are_done_when_the_run_is_over(world: ServiceBench) -> None:

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from layover.errors import NotFound
 from layover.ports import Runtime
-from layover.runs.long_polls import Pace, place_to_wait
+from layover.runs.long_polls import Pace, close_looks, place_to_wait
 from layover.runs.read import MAX_SEQ, meta_of
 from layover.values.lease import LeaseKind
 from layover.values.runs.event import Event
@@ -16,9 +16,6 @@ HEARTBEAT_S = 10.0
 """Seconds of silence after which a stream sends a heartbeat: proxies close silent connections."""
 STREAM_LIVES = timedelta(minutes=14)
 """Lambda and API Gateway both end a stream after 15 minutes (docs/aws-facts.md#api-gateway)."""
-_FIRST_DELAY_S = 0.05
-_LAST_DELAY_S = 0.5
-_SLOWING = 1.3
 _PAGE = 500
 
 
@@ -38,7 +35,7 @@ async def follow(
     now = runtime.clock.now()
     ends_at = min(now + STREAM_LIVES, until or datetime.max.replace(tzinfo=now.tzinfo))
     end = pace.now() + (ends_at - now).total_seconds()
-    last, delay, checked = min(after, MAX_SEQ), _FIRST_DELAY_S, pace.now()
+    last, checked = min(after, MAX_SEQ), pace.now()
     page = await runtime.journal.events(owner, run_id, last, _PAGE)
     if page.items or page.done:
         yield page.items
@@ -46,21 +43,24 @@ async def follow(
     if page.done:
         return
     async with place_to_wait(runtime, owner, LeaseKind.STREAM, STREAM_LIVES) as may_wait:
+        pauses, reads = close_looks(), bool(page.items)
         while may_wait or page.items:
-            page = await runtime.journal.events(owner, run_id, last, _PAGE)
+            if reads or await runtime.journal.peek_events(owner, run_id, last):
+                page = await runtime.journal.events(owner, run_id, last, _PAGE)
             yield page.items
-            last = max(last, page.last_seq)
+            last, reads = max(last, page.last_seq), bool(page.items)
             if page.done or pace.now() >= end:
                 return
             if page.items:
-                delay = _FIRST_DELAY_S
+                pauses = close_looks()
                 continue
             if pace.now() - checked >= HEARTBEAT_S:
                 checked = pace.now()
+                # Whoever asks for more than there is has no end of a batch to look behind.
+                reads = True
                 if not await _is_there(runtime, owner, run_id):
                     return
-            await pace.sleep(min(delay, max(0.0, end - pace.now())))
-            delay = min(delay * _SLOWING, _LAST_DELAY_S)
+            await pace.sleep(min(next(pauses), max(0.0, end - pace.now())))
 
 
 async def with_heartbeat(

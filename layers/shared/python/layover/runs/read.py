@@ -134,12 +134,18 @@ async def events(
     NotFound."""
     await meta_of(runtime, owner, run_id)
 
-    async def look() -> EventPage:
-        return await runtime.journal.events(owner, run_id, min(after, MAX_SEQ), limit)
+    start = min(after, MAX_SEQ)
 
-    page = await look()
-    if not _has_news(page):
-        page = await wait_for(runtime, owner, look, _has_news, wait, pace or Pace()) or page
+    async def read() -> EventPage:
+        return await runtime.journal.events(owner, run_id, start, limit)
+
+    async def look() -> EventPage | None:
+        return await read() if await runtime.journal.peek_events(owner, run_id, start) else None
+
+    page = await read()
+    if wait > 0 and not (page.items or page.done):
+        news = await wait_for(runtime, owner, look, bool, wait, pace or Pace(), close_looks)
+        page = news or await read()
     return page if page.items else page.model_copy(update={"last_seq": after})
 
 
@@ -177,7 +183,3 @@ async def _check_thread(runtime: Runtime, meta: RunMeta) -> None:
     head = await runtime.journal.thread(meta.owner, meta.thread_id)
     if head is not None and head.deleted:
         raise NotFound("there is no such run", run_id=meta.id)
-
-
-def _has_news(page: EventPage) -> bool:
-    return bool(page.items) or page.done

@@ -266,6 +266,10 @@ class TableJournal(TableDues):
         item = await self._table.get(Keys(owner).run(run_id), key)
         return await self._read.call(run_id, item) if item else None
 
+    async def peek_events(self, owner: str, run_id: str, after: int) -> bool:
+        """See `ports.Journal`."""
+        return await EventLog(self._table, self._bodies, Keys(owner), run_id).peek(after)
+
     async def events(self, owner: str, run_id: str, after: int, limit: int) -> EventPage:
         """See `ports.Journal`."""
         return await EventLog(self._table, self._bodies, Keys(owner), run_id).page(after, limit)

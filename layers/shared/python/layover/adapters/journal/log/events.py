@@ -72,6 +72,12 @@ class EventLog:
             after = page.last_seq
         return after + 1
 
+    async def peek(self, after: int) -> bool:
+        """Return whether a batch begins behind `after`, perhaps as it was a moment ago: where the one before
+        it ended."""
+        pk = self._keys.run(self._run_id)
+        return await self._table.get(pk, event_key(after + 1), consistent=False) is not None
+
     async def page(self, after: int, limit: int) -> EventPage:
         """Return events with seq > after; `done` once the closed end of the log was reached."""
         pk = self._keys.run(self._run_id)
