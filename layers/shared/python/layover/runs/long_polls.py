@@ -57,28 +57,25 @@ def close_looks() -> Iterator[float]:
 async def wait_for(
     runtime: Runtime,
     owner: str,
-    look: Callable[[], Awaitable[T]],
-    enough: Callable[[T], bool],
+    look: Callable[[], Awaitable[T | None]],
     wait: float,
     pace: Pace,
     pauses: Callable[[], Iterator[float]] = loose_looks,
 ) -> T | None:
-    """Return the first sufficient result of `look`, or the last after `wait` seconds (`MAX_WAIT` at most).
-    The first look comes after a pause: the caller has looked before. None: no place to wait, or no time."""
+    """Return the first result of `look` that is true; None after `wait` seconds (`MAX_WAIT` at most), or if
+    there is no place to wait. The first look comes after a pause: the caller has looked before."""
     if wait <= 0:
         return None
     async with place_to_wait(runtime, owner) as may_wait:
         end = pace.now() + (min(wait, MAX_WAIT) if may_wait else 0)
-        value = None
         for pause in pauses():
             left = end - pace.now()
             if left <= 0:
                 break
             await pace.sleep(min(pause, left))
-            value = await look()
-            if enough(value):
-                break
-        return value
+            if value := await look():
+                return value
+        return None
 
 
 @asynccontextmanager

@@ -55,9 +55,7 @@ async def wait_remembered(
         return await runtime.memory.is_extracted(owner, run.id)
 
     try:
-        return await look() or bool(
-            await wait_for(runtime, owner, look, bool, wait, pace or Pace())
-        )
+        return await look() or bool(await wait_for(runtime, owner, look, wait, pace or Pace()))
     except RetryableError:
         return False
 
@@ -75,7 +73,7 @@ async def _wait_until_settled(
         snapshot = await _snapshot_again(runtime, meta)
         return snapshot if snapshot.meta.shown_status.settled else None
 
-    snapshot = await wait_for(runtime, meta.owner, look, bool, wait, pace, close_looks)
+    snapshot = await wait_for(runtime, meta.owner, look, wait, pace, close_looks)
     return snapshot or await _snapshot_again(runtime, meta)
 
 
@@ -133,7 +131,6 @@ async def events(
     """Return events with seq > `after`, after waiting up to `wait` seconds for the first (as `get`). Raises
     NotFound."""
     await meta_of(runtime, owner, run_id)
-
     start = min(after, MAX_SEQ)
 
     async def read() -> EventPage:
@@ -144,7 +141,7 @@ async def events(
 
     page = await read()
     if wait > 0 and not (page.items or page.done):
-        news = await wait_for(runtime, owner, look, bool, wait, pace or Pace(), close_looks)
+        news = await wait_for(runtime, owner, look, wait, pace or Pace(), close_looks)
         page = news or await read()
     return page if page.items else page.model_copy(update={"last_seq": after})
 
