@@ -13,7 +13,7 @@ from pydantic import BaseModel, BeforeValidator, Field
 
 from functions.api.problems import Forbidden
 from functions.api.response_limits import MAX_ANSWER, answer_size, fits, is_large, limit_response
-from layover.ports import Runtime
+from layover.runtime import Runtime
 from layover.values.cursor import MAX_CURSOR
 from layover.values.deployment.access import Access, Actor
 from layover.values.page import Page

@@ -14,10 +14,10 @@ from layover.approvals.decide import DecisionRequest, Verdict
 from layover.chat.start import decide_all, file_part, say
 from layover.chat.threads import chat_thread
 from layover.errors import Conflict, InvalidRequest, LayoverError
-from layover.ports import Runtime
 from layover.protocols import sse
 from layover.protocols.ag_ui import AgUiEvent, AgUiRun, state_snapshot
 from layover.protocols.ui_messages import approval_of
+from layover.runtime import Runtime
 from layover.threads.memory_view import thread_memory
 from layover.values.deployment.access import Actor
 from layover.values.message import InputPart, TextPart

@@ -14,10 +14,10 @@ from layover.approvals.decide import DecisionRequest, Verdict
 from layover.chat.start import decide_all, file_part, regenerate, say
 from layover.chat.threads import chat_thread, find_thread
 from layover.errors import InvalidRequest
-from layover.ports import Runtime
 from layover.protocols import sse
 from layover.protocols.ui_messages import DONE, HEADERS, Chunk, UiMessage, approval_of
-from layover.runs.read import meta_of
+from layover.records.runs import meta_of
+from layover.runtime import Runtime
 from layover.values.deployment.access import Actor
 from layover.values.message import DataPart, InputPart, TextPart
 from layover.values.runs.event import Event

@@ -22,12 +22,12 @@ from functions.api.call import (
 from functions.api.documented import also, answers, or_stream
 from functions.api.request import preferred_wait, prefers_remembered
 from functions.api.streaming import stream_events, wants_stream
-from layover.ports import Runtime
 from layover.protocols.sse import last_seq, named_frame
 from layover.recovery.redrive import redrive
 from layover.runs import read as runs
 from layover.runs.accept import StartRun, make_request_key, start_run
 from layover.runs.long_polls import MAX_WAIT
+from layover.runtime import Runtime
 from layover.values.page import Page
 from layover.values.runs.event import EventPage
 from layover.values.runs.views import Run

@@ -11,11 +11,11 @@ from functions.api.call import Call, Host
 from functions.api.problems import NotAcceptable, Unauthenticated
 from functions.api.request import token_expires_at
 from layover.chat.answers import Translation, answer
-from layover.ports import Runtime
 from layover.protocols import sse
+from layover.records.runs import MAX_SEQ, meta_of
 from layover.runs.follow import follow, with_heartbeat
 from layover.runs.long_polls import check_place_to_stream
-from layover.runs.read import MAX_SEQ, meta_of
+from layover.runtime import Runtime
 from layover.sockets.subscriptions import check_stream_ticket
 from layover.values.deployment.access import TICKETED
 from layover.values.socket import Ticket

@@ -7,7 +7,7 @@ import urllib.request
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from layover.migrate import RESOURCE_ID
+from layover.records.migrate import RESOURCE_ID
 
 logger = logging.getLogger("layover")
 

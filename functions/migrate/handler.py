@@ -9,7 +9,7 @@ with collector_at_rest():
 
     from functions.migrate.cloudformation import answer_cloudformation
     from layover import wiring
-    from layover.migrate import migrate
+    from layover.records.migrate import migrate
 
 
 @wiring.with_logging

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from functions.api.problems import answer_error, has_problem_title, internal_error, wrong_fields
 from functions.api.request import parse_json
 from layover.errors import LayoverError, LimitReached
-from layover.ports import Runtime
+from layover.runtime import Runtime
 from layover.sockets import subscriptions as sockets
 
 logger = logging.getLogger("layover")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from layover.retention.past_runs import tree_of
+from layover.records.past_runs import tree_of
 from layover.values.memory.context import IndexedText, RecallQuery, StepUsage
 from layover.values.message import Message, Role, TextPart, ToolResultPart
 from layover.values.runs.run import Status

@@ -18,8 +18,8 @@ from layover.errors import ConfigurationError, ModelError
 from layover.memory.episodic.rules import hash_of
 from layover.memory.reembed import reembed
 from layover.memory.semantic import query as recall
-from layover.ports import Runtime
 from layover.ports.memory.entries import Owners
+from layover.runtime import Runtime
 from layover.values.memory.context import Extraction
 from layover.values.memory.entry import EntryQuery, NewEntry
 from support.postgres.server import TestPostgres, fresh_owner

@@ -13,7 +13,8 @@ from layover import Agent, EpisodicMemory, Memory
 from layover import tool as declared
 from layover.adapters.inmemory.model import calls, say
 from layover.errors import LayoverError
-from layover.ports import ChatModel, Runtime
+from layover.ports import ChatModel
+from layover.runtime import Runtime
 from layover.testing import MemoryMetrics, ScriptedModel, call
 from layover.values.metrics import Metric
 from layover.values.prompt import Prompt, Reply

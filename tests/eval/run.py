@@ -17,7 +17,7 @@ from eval.cases import TOPICS, Observed, Transcript, observed, transcripts
 from eval.extraction import Held, held
 from eval.scores import Score, judged, table, total
 from layover.errors import LayoverError
-from layover.ports import Runtime
+from layover.runtime import Runtime
 from layover.testing import HashingEmbedder
 from layover.wiring import in_memory_runtime
 

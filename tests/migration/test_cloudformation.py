@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from functions.migrate.cloudformation import answer_cloudformation, put
-from layover.migrate import RESOURCE_ID
+from layover.records.migrate import RESOURCE_ID
 
 URL = "https://bucket.example/key?signature=secret"
 EVENT = {

@@ -7,7 +7,7 @@ import pytest
 from tenacity import wait_none
 
 from layover.errors import DatabaseWaking, DefinitionError
-from layover.migrate import RESOURCE_ID, migrate
+from layover.records.migrate import RESOURCE_ID, migrate
 
 
 @dataclass

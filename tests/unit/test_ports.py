@@ -63,7 +63,6 @@ from layover.inprocess.background_tasks import InThisProcess
 from layover.inprocess.deadlines import LambdaDeadline, NoDeadline
 from layover.inprocess.driver import InProcess
 from layover.memory.usage import MeteredEmbedder
-from layover.migrate import Migrator
 from layover.ports import (
     Aborts,
     Allowance,
@@ -100,6 +99,7 @@ from layover.ports.memory.compaction import CompactionStore
 from layover.ports.memory.entries import Owners, ReembeddingStore
 from layover.ports.memory.personal import PersonalStore
 from layover.ports.table import Table
+from layover.records.migrate import Migrator
 from layover.sockets.delivery import DeliveryQueue
 
 aborts: tuple[type[Aborts], ...] = (AbortsHere,)

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from urllib.parse import parse_qsl, unquote
 
 from functions.api.app import answer
-from layover.ports import Runtime
+from layover.runtime import Runtime
 from support.system.documented import Answer as Judged
 from support.system.documented import Documented
 from support.worlds.services import ANN, ServiceBench

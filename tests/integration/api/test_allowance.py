@@ -8,7 +8,8 @@ import pytest
 
 from integration.api.kit import Api, TestHost
 from layover.errors import DatabaseWaking, RetryableError
-from layover.ports import DayUse, NoAllowance, Runtime
+from layover.ports import DayUse, NoAllowance
+from layover.runtime import Runtime
 from layover.values.deployment.settings import Settings
 from support.worlds.services import ServiceBench
 

@@ -10,7 +10,7 @@ import pytest
 
 from integration.api.kit import Api
 from layover import Agent
-from layover.ports import Runtime
+from layover.runtime import Runtime
 from layover.values.runs.run import SuspensionKind
 
 

@@ -8,8 +8,8 @@ from typing import Any
 from layover import Agent, Memory, SemanticRecall
 from layover.adapters.inmemory.model import USAGE, ScriptedModel, fail, say
 from layover.memory.extract import extract
-from layover.runs.read import snapshot_of
-from layover.runs.views import run_view
+from layover.records.runs import snapshot_of
+from layover.records.views import run_view
 from layover.testing import HashingEmbedder
 from layover.values.runs.usage import Usage
 from support.worlds.runs import ANN, Bench

@@ -9,7 +9,7 @@ from pydantic import BaseModel
 
 from layover import Agent, Memory, WorkingMemory, tool
 from layover.memory.profile.profiles import delete_profile, put_profile
-from layover.ports import Runtime
+from layover.runtime import Runtime
 from layover.testing import ScriptedModel, call, say
 from layover.wiring import in_memory_runtime
 

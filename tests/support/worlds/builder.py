@@ -11,7 +11,7 @@ from layover.adapters.inmemory.stores.memory import InMemoryMemory
 from layover.adapters.inmemory.stores.threads import InMemoryThreads
 from layover.clock import ManualClock
 from layover.ids import RandomIds
-from layover.ports import Runtime
+from layover.runtime import Runtime
 from layover.values.deployment.settings import Settings
 
 

@@ -21,12 +21,13 @@ from layover.errors import DecisionAlreadyMade, RetryableError
 from layover.inprocess.deadlines import NoDeadline
 from layover.memory.compaction.compact import AHEAD, NOW, compact
 from layover.memory.extract import extract
-from layover.ports import ChatModel, Clock, Deadline, Runtime, ThreadStore
+from layover.ports import ChatModel, Clock, Deadline, ThreadStore
+from layover.records.views import run_view
 from layover.recovery.give_up import give_up
 from layover.runs.accept import StartRun, start_run
 from layover.runs.resume import await_decision, resume
 from layover.runs.turn import turn
-from layover.runs.views import run_view
+from layover.runtime import Runtime
 from layover.values.deployment.access import Actor
 from layover.values.deployment.settings import Settings
 from layover.values.message import Message, Role, ToolResultPart

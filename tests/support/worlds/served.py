@@ -19,9 +19,9 @@ from layover.inprocess.deadlines import NoDeadline
 from layover.local.functions.invocation import InvokeResult
 from layover.local.http.gateway import Front
 from layover.memory.episodic.rules import hash_of
-from layover.ports import Runtime
 from layover.runs.resume import await_decision, resume
 from layover.runs.turn import turn
+from layover.runtime import Runtime
 from layover.testing import call, calls, say
 from layover.values.memory.context import Extraction
 from layover.values.memory.entry import NewEntry

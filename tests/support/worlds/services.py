@@ -14,9 +14,10 @@ from layover.adapters.journal.leases import TableLeases
 from layover.clock import MICROSECOND, ManualClock
 from layover.errors import DatabaseWaking, RetryableError
 from layover.ids import SequentialIds
-from layover.ports import RunLog, Runtime
+from layover.ports import RunLog
 from layover.runs.accept import StartRun, start_run
 from layover.runs.long_polls import Pace
+from layover.runtime import Runtime
 from layover.threads import threads as thread_service
 from layover.values.memory.context import TurnQuery, TurnRecord
 from layover.values.message import Message, Part, Role, TextPart, ToolCallPart

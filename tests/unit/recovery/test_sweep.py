@@ -15,8 +15,8 @@ from layover.inprocess.deadlines import NoDeadline
 from layover.keys import META, Keys
 from layover.memory.extract import extract
 from layover.ports import RunLog
+from layover.records.lifetimes import set_ttl
 from layover.recovery.sweep import sweep
-from layover.retention.set_ttl import set_ttl
 from layover.runs.cancel import cancel
 from layover.runs.turn import turn
 from layover.threads import threads

@@ -11,8 +11,8 @@ from layover.files import uploads as files
 from layover.keys import Keys
 from layover.memory.extract import extract
 from layover.memory.node.store import NodeLog
+from layover.records.lifetimes import end_of_day
 from layover.recovery.sweep import sweep
-from layover.retention.rules import end_of_day
 from layover.threads import threads
 from layover.values.deployment.settings import Settings
 from layover.values.message import FilePart

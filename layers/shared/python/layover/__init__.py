@@ -5,6 +5,8 @@ Names are loaded when they are first used: importing `layover` costs next to not
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from layover.declare.agents.engine import Engine, set_engine
+
 if TYPE_CHECKING:
     from layover.declare.agent import Agent
     from layover.declare.agents.provider_tools import web_search
@@ -225,6 +227,15 @@ __all__ = [
     "tool_from_schema",
     "web_search",
 ]
+
+
+def _engine() -> Engine:
+    from layover import wiring
+
+    return wiring
+
+
+set_engine(_engine)
 
 
 def __getattr__(name: str) -> Any:

@@ -13,6 +13,7 @@ from layover.clock import SystemClock
 from layover.ids import RandomIds
 from layover.invocation import InvocationLoop
 from layover.lazy import lazy
+from layover.runtime import Runtime
 from layover.values.deployment.environment import Environment
 from layover.values.deployment.providers import OFFLINE_PREFIX
 
@@ -27,8 +28,8 @@ if TYPE_CHECKING:
     from layover.adapters.store.postgres.database import Database
     from layover.declare.agent import Agent
     from layover.inprocess.driver import InProcess
-    from layover.migrate import Migrator
     from layover.ports.memory.entries import Owners
+    from layover.records.migrate import Migrator
     from layover.sockets.delivery import DeliveryQueue
     from layover.values.runs.usage import Usage
 
@@ -51,12 +52,12 @@ def unset(*names: str) -> list[str]:
 
 
 @cache
-def runtime() -> ports.Runtime:
+def runtime() -> Runtime:
     """Return the ports on AWS (or on the server that `AWS_ENDPOINT_URL` names)."""
     from layover.adapters.dialer import ClientDialer
 
     clock = SystemClock()
-    return ports.Runtime(
+    return Runtime(
         journal=lazy(_journal),
         threads=lazy(_threads),
         memory=lazy(_memory),
@@ -363,7 +364,7 @@ def in_memory_runtime(
     on_change: Callable[[], None] | None = None,
     metrics: ports.Metrics | None = None,
     table: ports.Table | None = None,
-) -> ports.Runtime:
+) -> Runtime:
     """Return a runtime whose stores end with the process, for these agents and all that they may hand a
     conversation to. Without `model` (`layover.testing.ScriptedModel`) and `embedder` (`HashingEmbedder`), it
     uses those of the environment. `metrics`: the counter, for example `MemoryMetrics`. `table`: holds the
@@ -378,7 +379,7 @@ def in_memory_runtime(
 
     clock = clock or SystemClock()
     blobs, threads, all_agents = MemoryBlobs(clock), InMemoryThreads(), with_handoffs(agents)
-    return ports.Runtime(
+    return Runtime(
         journal=in_memory_journal(clock, blobs, on_change, table),
         threads=threads,
         memory=InMemoryMemory(threads),

@@ -1,8 +1,8 @@
 """The right to decide a call, and the quorum."""
 
 from layover.errors import NotAnApprover, NotFound
-from layover.ports import Runtime
-from layover.runs.read import snapshot_of
+from layover.records.runs import snapshot_of
+from layover.runtime import Runtime
 from layover.values.base import compact_json
 from layover.values.deployment.access import Actor
 from layover.values.runs.decision import ApprovalRule, Decision, DecisionKind, Vote

@@ -2,7 +2,7 @@
 
 from datetime import date
 
-from layover.ports import Runtime
+from layover.runtime import Runtime
 from layover.values.cursor import decode_cursor_field, encode_cursor
 from layover.values.page import Page
 from layover.values.runs.audit import AuditRow

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from layover.approvals.schema_errors import schema_errors
 from layover.errors import DecisionInvalid, DefinitionError
-from layover.ports import Runtime
+from layover.runtime import Runtime
 from layover.values.runs.run import BUDGET_TOOL, CallRecord
 
 if TYPE_CHECKING:

@@ -27,9 +27,10 @@ from layover.errors import (
     RetryableError,
     TooLarge,
 )
-from layover.ports import Runtime, StaleVotes
-from layover.runs.read import snapshot_of
-from layover.runs.views import run_view
+from layover.ports import StaleVotes
+from layover.records.runs import snapshot_of
+from layover.records.views import run_view
+from layover.runtime import Runtime
 from layover.values.base import compact_json
 from layover.values.cursor import decode_cursor_field, encode_cursor
 from layover.values.deployment.access import Actor

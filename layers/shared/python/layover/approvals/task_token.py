@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field, StrictBool, ValidationError
 
 from layover.approvals.checks import MAX_REASON, check_args, check_data, check_reason
 from layover.errors import DecisionInvalid
-from layover.ports import Runtime
+from layover.runtime import Runtime
 from layover.values.runs.run import CallRecord, Decision, DecisionKind, SuspensionKind, Via
 from layover.values.text import sanitise
 

@@ -9,7 +9,7 @@ from layover.approvals.checks import MAX_REASON, check_reason
 from layover.approvals.task_token import CALLBACK, decision_from_callback
 from layover.approvals.waiting import waiting_call
 from layover.errors import DecisionError, DecisionInvalid, InvalidRequest
-from layover.ports import Runtime
+from layover.runtime import Runtime
 from layover.values.runs.event import ToolCallDecided
 from layover.values.runs.payload import WaitingCall
 from layover.values.runs.run import SYSTEM, CallRecord, Decision, DecisionKind, RunMeta, Via

@@ -5,9 +5,9 @@ from contextlib import aclosing
 from datetime import datetime
 from typing import Protocol
 
-from layover.ports import Runtime
 from layover.runs.follow import follow
 from layover.runs.long_polls import Pace
+from layover.runtime import Runtime
 from layover.values.runs.event import Event
 from layover.values.runs.run import Status
 

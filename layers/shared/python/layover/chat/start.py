@@ -10,9 +10,9 @@ from layover.approvals.decide import DecisionRequest, decide
 from layover.chat.answers import last_suspension_seq
 from layover.errors import Conflict, InvalidRequest, NotFound
 from layover.files.store import Files, thread_file_facts
-from layover.ports import Runtime
+from layover.records.runs import meta_of
 from layover.runs.accept import StartRun, start_run
-from layover.runs.read import meta_of
+from layover.runtime import Runtime
 from layover.values.deployment.access import Actor
 from layover.values.file import MAX_NAME, is_mime_type, max_bytes
 from layover.values.message import FilePart, InputPart

@@ -5,9 +5,9 @@ import hashlib
 
 from layover.declare.tools.delegate import with_handoffs
 from layover.errors import Conflict, NotFound, UnknownAgent
-from layover.ports import Runtime
-from layover.retention.rules import watch_thread
-from layover.threads.threads import head_of
+from layover.records.lifetimes import watch_thread
+from layover.records.threads import head_of
+from layover.runtime import Runtime
 from layover.values.text import sanitise
 from layover.values.thread import ThreadHead
 

@@ -19,7 +19,8 @@ from layover.declare.hooks.base import (
 )
 from layover.declare.schemas.render import jsonable, message_of
 from layover.errors import RunFailed
-from layover.ports import Embedder, Runtime
+from layover.ports import Embedder
+from layover.runtime import Runtime
 from layover.values.base import Json, Value, compact_json, strict_json
 from layover.values.prompt import Embedded, Prompt, Reply, RequestedCall
 from layover.values.runs.run import RunMeta

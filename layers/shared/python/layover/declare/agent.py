@@ -3,12 +3,12 @@
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import cached_property
-from importlib import import_module
 from types import UnionType
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, cast
 
 from layover.declare.agents.driven import Driven
 from layover.declare.agents.driver import Driver
+from layover.declare.agents.engine import engine
 from layover.declare.agents.options import (
     check_instructions,
     check_tools_function,
@@ -285,8 +285,7 @@ class Agent(Driven[Output], Generic[Deps, Output]):
         return delegate_tool(self, description, memory=memory, background=background)
 
     def _new_driver(self) -> Driver:
-        driver: Driver = _wiring().in_process(self)
-        return driver
+        return engine().in_process(self)
 
     def override(
         self,
@@ -308,8 +307,8 @@ class Agent(Driven[Output], Generic[Deps, Output]):
         Raises RuntimeError if two overrides of an agent do not end in reverse order."""
 
         def replace() -> Callable[[], None]:
-            stores = _wiring().in_memory_runtime
-            restore = self._replace(stores(self, model=model, embedder=embedder, clock=clock))
+            stores = engine().in_memory_runtime(self, model=model, embedder=embedder, clock=clock)
+            restore = self._replace(stores)
             former = self.deps
             if deps is not _KEPT:
                 self.deps = lambda: deps
@@ -343,9 +342,3 @@ class Agent(Driven[Output], Generic[Deps, Output]):
 
 def _hands_over(tool: Any) -> bool:
     return isinstance(tool, Tool) and tool.handoff is not None
-
-
-def _wiring() -> Any:
-    """Return the engine with its stores. It is imported when the first agent runs in this process: users'
-    code does not depend on it."""
-    return import_module("layover.wiring")

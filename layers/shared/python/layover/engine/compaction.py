@@ -11,7 +11,8 @@ from layover.engine.prompter import Prompter
 from layover.engine.state import RunState
 from layover.memory.compaction import reflector
 from layover.memory.compaction.blocks import compaction_block
-from layover.ports import RunLog, Runtime
+from layover.ports import RunLog
+from layover.runtime import Runtime
 from layover.values.memory.compaction import Compacted
 from layover.values.memory.context import TurnRecord
 from layover.values.message import Message

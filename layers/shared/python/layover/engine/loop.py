@@ -13,7 +13,8 @@ from layover.engine.supervise import supervise
 from layover.engine.time_left import TimeLeft
 from layover.engine.tools.hooks import Stopping
 from layover.errors import Fenced, LayoverError, RunFailed
-from layover.ports import Deadline, RunLog, Runtime
+from layover.ports import Deadline, RunLog
+from layover.runtime import Runtime
 from layover.values.runs.event import AgentStart, DefinitionChanged
 from layover.values.runs.run import CallState, ErrorInfo, FinishReason, RunSnapshot, Status
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from layover.errors import InvalidRequest, LimitReached, NotFound, TooLarge
 from layover.files.store import Files, result_id
-from layover.ports import Runtime
+from layover.runtime import Runtime
 from layover.values.file import MAX_NAME, FileFacts, FileUpload, is_mime_type, max_bytes
 from layover.values.lease import MAX_UPLOADS, Lease, LeaseKind
 from layover.values.message import FilePart, InputPart

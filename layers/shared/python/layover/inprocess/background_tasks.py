@@ -7,7 +7,7 @@ from functools import partial
 
 from layover.memory.compaction.compact import AHEAD, compact
 from layover.memory.extract import extract
-from layover.ports import Runtime
+from layover.runtime import Runtime
 from layover.values.runs.payload import CompactPayload, RunPayload
 
 logger = logging.getLogger("layover")

@@ -31,12 +31,12 @@ from layover.inprocess.decisions import approve_request, deny_request, resume_re
 from layover.inprocess.drives import Drives
 from layover.inprocess.followers import Followers, Handler
 from layover.inprocess.results import result_of
-from layover.ports import Runtime
+from layover.records.runs import snapshot_of
+from layover.records.views import run_view
 from layover.runs.accept import StartRun, start_run
 from layover.runs.cancel import cancel
-from layover.runs.read import snapshot_of
 from layover.runs.resume import resume
-from layover.runs.views import run_view
+from layover.runtime import Runtime
 from layover.values.deployment.access import Actor
 from layover.values.message import InputPart
 from layover.values.runs.event import Event

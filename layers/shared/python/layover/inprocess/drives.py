@@ -10,9 +10,9 @@ from typing import Any, TypeVar
 from layover.inprocess.background_tasks import BackgroundTasks, remember
 from layover.inprocess.deadlines import NoDeadline
 from layover.memory.compaction.compact import NOW, compact
-from layover.ports import Runtime
 from layover.recovery.give_up import give_up
 from layover.runs.turn import turn
+from layover.runtime import Runtime
 from layover.values.runs.payload import CompactPayload, RunPayload, SettlePayload
 
 T = TypeVar("T")

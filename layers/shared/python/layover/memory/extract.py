@@ -11,9 +11,8 @@ from layover.memory.profile import profiles as notes
 from layover.memory.record import record
 from layover.memory.semantic import recall
 from layover.memory.usage import usage_row
-from layover.ports import Runtime
-from layover.retention.rules import watch_entries, watch_thread
-from layover.retention.set_ttl import set_ttl
+from layover.records.lifetimes import set_ttl, watch_entries, watch_thread
+from layover.runtime import Runtime
 from layover.values.memory.context import Extraction, StepUsage
 from layover.values.message import Message
 from layover.values.runs.payload import RunPayload

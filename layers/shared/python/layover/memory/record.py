@@ -6,8 +6,8 @@ from typing import Any
 from layover.memory.episodic.learn import EpisodicExtraction, EpisodicUpdate, count_update
 from layover.memory.profile import facts
 from layover.memory.profile.profiles import ExtractedFacts
-from layover.ports import Runtime
 from layover.ports.memory.notes import StaleState
+from layover.runtime import Runtime
 from layover.values.memory.context import Extraction
 
 _MAX_TRIES = 5

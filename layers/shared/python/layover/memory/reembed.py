@@ -12,8 +12,9 @@ from layover.errors import ConfigurationError, shown_names
 from layover.memory.embedding import embed
 from layover.memory.episodic.entries import episodic_embedder
 from layover.memory.semantic import query as recall
-from layover.ports import Embedder, Runtime
+from layover.ports import Embedder
 from layover.ports.memory.entries import Owners
+from layover.runtime import Runtime
 from layover.values.message import Message
 
 BATCH = 64

@@ -4,7 +4,8 @@ run's steps, stored with the outcome that they belong to."""
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from layover.ports import Embedder, Runtime
+from layover.ports import Embedder
+from layover.runtime import Runtime
 from layover.values.memory.context import StepUsage
 from layover.values.prompt import Embedded, Reply
 from layover.values.runs.run import RunMeta

@@ -3,7 +3,8 @@
 from datetime import datetime, timedelta
 
 from layover.errors import DayUsedUp, LimitReached, StoppedByOperator
-from layover.ports import DayLimits, Runtime
+from layover.ports import DayLimits
+from layover.runtime import Runtime
 
 
 async def may_begin(runtime: Runtime, owner: str) -> None:

@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from datetime import date
 
-from layover.ports import Runtime
+from layover.runtime import Runtime
 from layover.values.cursor import bad_cursor, decode_cursor, encode_cursor
 from layover.values.memory.context import StepUsage
 from layover.values.page import Page

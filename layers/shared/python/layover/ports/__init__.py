@@ -1,11 +1,6 @@
 """Protocols of everything outside the runtime. Each port has an in-memory implementation and
 a real one; both pass the same contract tests (tests/contract)."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from decimal import Decimal
-from typing import TYPE_CHECKING
-
 from layover.ports.allowance import Allowance, DayLimits, DayUse, NoAllowance, Reservation
 from layover.ports.blobs import BlobFacts, Blobs
 from layover.ports.dues import Due, DueKind, Dues
@@ -50,11 +45,6 @@ from layover.ports.sockets import (
 )
 from layover.ports.stores import MemoryStore, ThreadStore
 from layover.ports.table import Table
-from layover.values.deployment.settings import Settings
-from layover.values.runs.usage import Usage
-
-if TYPE_CHECKING:
-    from layover.declare import Agent
 
 __all__ = [
     "Aborts",
@@ -99,7 +89,6 @@ __all__ = [
     "RequestKey",
     "Reservation",
     "RunLog",
-    "Runtime",
     "SocketPorts",
     "Sockets",
     "StaleHead",
@@ -108,38 +97,3 @@ __all__ = [
     "ThreadStore",
     "send_deltas",
 ]
-
-
-@dataclass(frozen=True)
-class Runtime:
-    """All ports of one process, made by `layover.wiring` (or by the in-process SDK)."""
-
-    journal: Journal
-    threads: ThreadStore
-    memory: MemoryStore
-    blobs: Blobs
-    model: ChatModel
-    callbacks: Callbacks
-    clock: Clock
-    ids: Ids
-    settings: Settings
-    agents: "Callable[[], Mapping[str, Agent]]"
-    """The user's agents by name. They are imported on first use."""
-    price: "Callable[[str, Usage], Decimal | None] | None" = None
-    """(model, usage) -> USD; None if the price is unknown."""
-    window: "Callable[[str], int | None] | None" = None
-    """Tokens of a model's context window; None if it is unknown."""
-    embedder: Embedder | None = None
-    """None: semantic recall is off."""
-    embedder_named: "Callable[[str], Embedder] | None" = None
-    """The embedder of a model, for agents that name one of their own."""
-    metrics: Metrics = field(default_factory=NoMetrics)
-    allowance: Allowance = field(default_factory=NoAllowance)
-    leases: Leases = field(default_factory=NoLeases)
-    background: Background | None = None
-    """None: nothing is observed ahead while a run goes on."""
-    aborts: Aborts | None = None
-    """None: only the journal says that a run is to stop."""
-    sockets: SocketPorts | None = None
-    """None: no run can be followed by socket."""
-    dialer: Dialer = field(default_factory=NoDialer)

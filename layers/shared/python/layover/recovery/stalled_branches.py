@@ -4,8 +4,8 @@ looks at the call when the last branch has ended, which may take a year. So the 
 from datetime import datetime, timedelta
 
 from layover.context.frames import is_at_work
-from layover.ports import Runtime
 from layover.runs.finish import wake
+from layover.runtime import Runtime
 from layover.values.metrics import Metric
 from layover.values.runs.run import CallRecord, CallState, RunMeta
 

@@ -11,16 +11,17 @@ from layover import logs
 from layover.engine.loop import failed
 from layover.engine.state import RunState
 from layover.errors import LayoverError, RetryableError
-from layover.ports import DueCheck, Runtime
+from layover.ports import DueCheck
+from layover.records.lifetimes import keep_records, set_ttl
 from layover.recovery.give_up import attempts_used_up
 from layover.recovery.stalled_branches import check_branches, is_busy
 from layover.retention.erase import erase
 from layover.retention.expire import expire
-from layover.retention.set_ttl import keep_records, set_ttl
 from layover.runs.cancel import cancel
 from layover.runs.finish import end_even_unsaved, start_execution
 from layover.runs.load_turn import head_of, thread_of
 from layover.runs.pending_saves import save_unsaved
+from layover.runtime import Runtime
 from layover.sockets.subscriptions import catch_up, close
 from layover.values.runs.run import MAX_ATTEMPTS, RunMeta, Status
 

@@ -15,8 +15,8 @@ from layover.errors import NotFound
 from layover.files.store import Files
 from layover.memory.node.store import erase_nodes
 from layover.memory.profile.notes import profile_key
-from layover.ports import Runtime
 from layover.runs.cancel import cancel
+from layover.runtime import Runtime
 
 LAST_WRITER = 16
 """Times the sweeper's patience, which is 60 s: a function lives for 900 s at most."""

@@ -9,9 +9,10 @@ from datetime import datetime, timedelta
 from layover.errors import LayoverError
 from layover.files.store import Files
 from layover.memory.node.store import expire_node
-from layover.ports import Due, DueKind, Runtime
+from layover.ports import Due, DueKind
+from layover.records.lifetimes import end_of_day
 from layover.retention.forget import carry_on
-from layover.retention.rules import end_of_day
+from layover.runtime import Runtime
 
 BATCH_SIZE = 100
 """Dues looked at in one sweep; the rest waits for the next."""

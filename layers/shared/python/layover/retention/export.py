@@ -15,10 +15,10 @@ from layover.files.store import Files
 from layover.files.uploads import LINK_LIVES
 from layover.keys import Keys
 from layover.memory.node.store import list_nodes
-from layover.ports import Runtime
 from layover.ports.memory.personal import StoredKind
-from layover.runs.views import run_view
-from layover.threads.messages import live_messages
+from layover.records.threads import live_messages
+from layover.records.views import run_view
+from layover.runtime import Runtime
 from layover.values.memory.note import PROFILE
 from layover.values.runs.run import RunSnapshot
 from layover.values.thread import ThreadHead

@@ -15,8 +15,9 @@ from layover.clock import from_rfc3339, rfc3339
 from layover.errors import RetryableError
 from layover.files.store import Files
 from layover.keys import Keys
-from layover.ports import Due, Runtime
+from layover.ports import Due
 from layover.retention.erase import LAST_WRITER, erase
+from layover.runtime import Runtime
 from layover.sockets.subscriptions import close
 from layover.values.base import Time, Value
 from layover.values.thread import ThreadHead

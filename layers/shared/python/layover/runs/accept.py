@@ -23,13 +23,13 @@ from layover.errors import (
 )
 from layover.files.uploads import take_files
 from layover.metering.quota import may_begin
-from layover.ports import Accepted, RequestKey, Runtime, StaleHead
+from layover.ports import Accepted, RequestKey, StaleHead
+from layover.records.runs import snapshot_of
+from layover.records.threads import head_of, live_messages
+from layover.records.views import run_view
 from layover.runs.cancel import END_DURATION_S, cancel
 from layover.runs.long_polls import Pace
-from layover.runs.read import snapshot_of
-from layover.runs.views import run_view
-from layover.threads.messages import live_messages
-from layover.threads.threads import head_of
+from layover.runtime import Runtime
 from layover.values.base import compact_json
 from layover.values.message import MAX_URL, FilePart, InputPart, Message, Role, TextPart
 from layover.values.runs.model_settings import RunChoice

@@ -14,9 +14,9 @@ from layover.engine.hooks.at_end import (
 from layover.engine.progress import CANCELLED
 from layover.engine.state import RunState
 from layover.errors import DefinitionError, Fenced, NotFound, RetryableError
-from layover.ports import Runtime
 from layover.runs.finish import end_even_unsaved, last_events
 from layover.runs.load_turn import thread_of
+from layover.runtime import Runtime
 from layover.values.runs.run import (
     CANCEL_GRACE,
     FinishReason,

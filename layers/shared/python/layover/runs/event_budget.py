@@ -1,8 +1,8 @@
 """The budget of an execution's history: Step Functions ends an execution at its 25,000th event. So the events
 that it may have used are counted, and a successor takes over before the limit."""
 
-from layover.ports import Runtime
 from layover.runs.finish import start_execution
+from layover.runtime import Runtime
 from layover.values.runs.payload import RunPayload
 
 BRANCH_EVENTS = 90

@@ -12,9 +12,10 @@ from layover.engine.state import RunState
 from layover.errors import RetryableError
 from layover.keys import path_of
 from layover.metering.usage import usage_of_steps
-from layover.ports import Ended, RunLog, Runtime
-from layover.retention.past_runs import tree_of
-from layover.runs.views import run_view
+from layover.ports import Ended, RunLog
+from layover.records.past_runs import tree_of
+from layover.records.views import run_view
+from layover.runtime import Runtime
 from layover.values.memory.context import TurnRecord
 from layover.values.message import Message, ToolResultPart
 from layover.values.runs.event import (

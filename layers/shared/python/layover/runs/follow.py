@@ -6,9 +6,9 @@ from contextlib import aclosing
 from datetime import datetime, timedelta
 
 from layover.errors import NotFound
-from layover.ports import Runtime
+from layover.records.runs import MAX_SEQ, meta_of
 from layover.runs.long_polls import Pace, close_looks, place_to_wait
-from layover.runs.read import MAX_SEQ, meta_of
+from layover.runtime import Runtime
 from layover.values.lease import LeaseKind
 from layover.values.runs.event import Event
 

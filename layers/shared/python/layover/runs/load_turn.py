@@ -11,6 +11,7 @@ from layover.context.window import fit_buffer, from_user
 from layover.declare.agent import Agent
 from layover.engine.compaction import CompactionState
 from layover.engine.frames.instructions import instructions_of, run_context
+from layover.engine.frames.node_history import node_history
 from layover.engine.frames.turn_input import TurnInput
 from layover.engine.state import pinned_of
 from layover.errors import DefinitionError, Fenced, RunFailed
@@ -18,7 +19,6 @@ from layover.memory.compaction.blocks import compaction_block
 from layover.memory.compaction.job import limits_of
 from layover.memory.episodic.entries import count_cut_entries, episodic_embedder, turn_entries
 from layover.memory.episodic.rules import entry_lines, memory_block
-from layover.memory.node.history import node_history
 from layover.memory.profile.notes import (
     note_keys,
     system_blocks,
@@ -30,7 +30,8 @@ from layover.memory.semantic.recall import count_cut_scope, recall_query, select
 from layover.memory.semantic.rendering import recalled_block, recalled_lines
 from layover.memory.tools import built_in_tools
 from layover.memory.usage import meter
-from layover.ports import RunLog, Runtime
+from layover.ports import RunLog
+from layover.runtime import Runtime
 from layover.values.memory.compaction import Compacted, CompactionQuery
 from layover.values.memory.context import Recalled, TurnContext, TurnQuery
 from layover.values.message import Message

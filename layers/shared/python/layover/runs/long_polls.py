@@ -12,7 +12,7 @@ from datetime import timedelta
 from typing import TypeVar
 
 from layover.errors import LimitReached, RetryableError
-from layover.ports import Runtime
+from layover.runtime import Runtime
 from layover.values.lease import Lease, LeaseKind
 
 MAX_WAIT = 25.0

@@ -2,9 +2,9 @@
 their thread's history (docs/behaviour.md#unsaved-runs)."""
 
 from layover.engine.state import RunState
-from layover.ports import Runtime
+from layover.records.views import run_view
 from layover.runs.finish import turn_record
-from layover.runs.views import run_view
+from layover.runtime import Runtime
 from layover.values.thread import ThreadHead
 
 

@@ -3,22 +3,21 @@
 import asyncio
 from collections.abc import Callable
 
-from layover import logs
 from layover.batches import batched
 from layover.errors import NotFound, RetryableError
-from layover.ports import Runtime
-from layover.retention.past_runs import past_run
+from layover.records.past_runs import past_run
+from layover.records.runs import MAX_SEQ, meta_of, snapshot_again, snapshot_of
+from layover.records.threads import head_of
+from layover.records.views import run_view
 from layover.runs.cancel import cancel as end_cancelled
 from layover.runs.long_polls import Pace, close_looks, wait_for
-from layover.runs.views import run_view
-from layover.threads.threads import head_of
+from layover.runtime import Runtime
 from layover.values.cursor import decode_cursor_field, encode_cursor
 from layover.values.page import Page
 from layover.values.runs.event import EventPage
 from layover.values.runs.run import RunMeta, RunSnapshot, Status
 from layover.values.runs.views import Run
 
-MAX_SEQ = 900_000_000
 _CURSOR = "runs"
 _MAX_CONCURRENT_READS = 4
 """Runs of a page that are read at once: one may be many megabytes, and no page needs more."""
@@ -70,11 +69,11 @@ async def _wait_until_settled(
         if status is not None and not status.settled:
             return None
         # That may be past: a run whose decision has just come waited a moment ago.
-        snapshot = await _snapshot_again(runtime, meta)
+        snapshot = await snapshot_again(runtime, meta)
         return snapshot if snapshot.meta.shown_status.settled else None
 
     snapshot = await wait_for(runtime, meta.owner, look, wait, pace, close_looks)
-    return snapshot or await _snapshot_again(runtime, meta)
+    return snapshot or await snapshot_again(runtime, meta)
 
 
 async def list_runs(
@@ -144,39 +143,3 @@ async def events(
         news = await wait_for(runtime, owner, look, wait, pace or Pace(), close_looks)
         page = news or await read()
     return page if page.items else page.model_copy(update={"last_seq": after})
-
-
-async def meta_of(runtime: Runtime, owner: str, run_id: str) -> RunMeta:
-    """Return META of a run whose thread exists. Raises NotFound."""
-    meta = await runtime.journal.run(owner, run_id)
-    if meta is None:
-        raise NotFound("there is no such run", run_id=run_id)
-    await _check_thread(runtime, meta)
-    return meta
-
-
-async def snapshot_of(runtime: Runtime, owner: str, run_id: str) -> RunSnapshot:
-    """Return the whole journal of a run whose thread exists. Raises NotFound."""
-    snapshot = await runtime.journal.snapshot(owner, run_id)
-    if snapshot is None:
-        raise NotFound("there is no such run", run_id=run_id)
-    await _check_thread(runtime, snapshot.meta)
-    return snapshot
-
-
-async def _snapshot_again(runtime: Runtime, meta: RunMeta) -> RunSnapshot:
-    """Return the whole journal of a run that was read before, as `snapshot_of`, in the time of one read."""
-    snapshot, _ = await asyncio.gather(
-        runtime.journal.snapshot(meta.owner, meta.id), _check_thread(runtime, meta)
-    )
-    if snapshot is None:
-        raise NotFound("there is no such run", run_id=meta.id)
-    return snapshot
-
-
-async def _check_thread(runtime: Runtime, meta: RunMeta) -> None:
-    """Raise NotFound if the thread is deleted: its runs go with it, long before they are erased."""
-    logs.name(run_id=meta.id, thread_id=meta.thread_id)
-    head = await runtime.journal.thread(meta.owner, meta.thread_id)
-    if head is not None and head.deleted:
-        raise NotFound("there is no such run", run_id=meta.id)

@@ -16,9 +16,10 @@ from layover.engine.tools.hooks import Stopping
 from layover.engine.tools.run_files import RunFiles
 from layover.errors import Fenced, RetryableError, RunFailed
 from layover.keys import path_of
-from layover.ports import RunLog, Runtime
+from layover.ports import RunLog
 from layover.runs.event_budget import BRANCH_EVENTS, spend
 from layover.runs.load_turn import agent_of
+from layover.runtime import Runtime
 from layover.values.metrics import Metric
 from layover.values.runs.payload import AwaitPayload, ResumePayload, WaitingCall
 from layover.values.runs.run import CallRecord, CallState, DecisionKind, StepRecord

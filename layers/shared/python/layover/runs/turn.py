@@ -11,6 +11,7 @@ from layover.approvals.waiting import waiting_call
 from layover.context.assembly import model_of
 from layover.declare.agent import Agent
 from layover.engine.dependencies import with_deps
+from layover.engine.frames.node_history import remember_turn
 from layover.engine.frames.tools import with_run_tools
 from layover.engine.hooks.at_end import run_cancel_hooks
 from layover.engine.loop import Loop, failed
@@ -18,16 +19,15 @@ from layover.engine.progress import Over, Suspended, Yielded
 from layover.engine.state import RunState
 from layover.errors import DefinitionError, Fenced, RunFailed
 from layover.memory.compaction.job import limits_of
-from layover.memory.node.history import remember_turn
 from layover.metering.quota import find_reached_limit
-from layover.ports import Deadline, RunLog, Runtime
-from layover.retention.rules import watch_thread
-from layover.retention.set_ttl import set_ttl
+from layover.ports import Deadline, RunLog
+from layover.records.lifetimes import set_ttl, watch_thread
 from layover.runs.event_budget import BRANCH_EVENTS, PAUSE_EVENTS, room_for, start_successor
 from layover.runs.finish import end_run
 from layover.runs.load_turn import agent_of, load_turn_input, thread_of
 from layover.runs.pending_saves import save_unsaved
 from layover.runs.resume import resume
+from layover.runtime import Runtime
 from layover.values.runs.payload import (
     MemoryWork,
     ResumePayload,

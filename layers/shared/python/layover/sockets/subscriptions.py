@@ -14,9 +14,10 @@ from pydantic import BaseModel, ConfigDict, Field, Strict, TypeAdapter
 
 from layover.errors import LimitReached, NotFound, RetryableError
 from layover.keys import Keys
-from layover.ports import Runtime, SocketPorts
+from layover.ports import SocketPorts
 from layover.ports.sockets import SocketGone, SocketUnsure
-from layover.runs.read import MAX_SEQ, meta_of
+from layover.records.runs import MAX_SEQ, meta_of
+from layover.runtime import Runtime
 from layover.sockets.delivery import SocketDelivery
 from layover.values.lease import MAX_SOCKETS
 from layover.values.runs.run import RunMeta

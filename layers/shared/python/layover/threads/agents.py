@@ -1,6 +1,6 @@
 """The list of agents."""
 
-from layover.ports import Runtime
+from layover.runtime import Runtime
 from layover.values.base import Value
 
 

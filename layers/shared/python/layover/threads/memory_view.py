@@ -7,8 +7,8 @@ from layover.memory.compaction.blocks import compaction_block
 from layover.memory.compaction.job import limits_of
 from layover.memory.compaction.summary import render as render_summary
 from layover.memory.profile.notes import system_blocks, volatile_blocks, working_key
-from layover.ports import Runtime
-from layover.threads.threads import head_of
+from layover.records.threads import head_of
+from layover.runtime import Runtime
 from layover.values.base import Json, Time, Value
 from layover.values.memory.compaction import Compacted, CompactionKind, Generation, Observation
 from layover.values.memory.context import LoggedAttempt, ThreadState

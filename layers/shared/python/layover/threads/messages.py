@@ -2,14 +2,12 @@
 
 from collections.abc import Sequence
 
-from layover.context.transcript import response_messages
 from layover.errors import NotFound
-from layover.ports import Runtime
-from layover.threads.threads import head_of
+from layover.records.threads import head_of, live_messages
+from layover.runtime import Runtime
 from layover.values.cursor import bad_cursor, decode_cursor, encode_cursor
 from layover.values.message import Message
 from layover.values.page import Page
-from layover.values.runs.run import Status
 from layover.values.text import sanitise
 from layover.values.thread import ThreadHead
 
@@ -38,18 +36,6 @@ async def list_messages(
         return Page(items=())
     base, overlay = _split(live, tip)
     return await _page(runtime, head, tip, base, overlay, limit, stored_from, after)
-
-
-async def live_messages(runtime: Runtime, head: ThreadHead) -> list[Message]:
-    """Return input and finished messages of the runs that are not (whole) in the database, oldest run
-    first."""
-    messages: list[Message] = []
-    for run_id in (*head.unsaved, head.active_run):
-        snapshot = await runtime.journal.snapshot(head.owner, run_id) if run_id else None
-        if snapshot is None or snapshot.meta.status is Status.QUEUED:
-            continue
-        messages += [snapshot.meta.input, *response_messages(snapshot)]
-    return messages
 
 
 def _split(live: Sequence[Message], tip: str) -> tuple[str | None, list[Message]]:

@@ -7,10 +7,11 @@ from datetime import timedelta
 from typing import Any
 
 from layover.errors import InvalidRequest, NotFound, RetryableError, TooLarge, UnknownAgent
-from layover.ports import Runtime
+from layover.records.lifetimes import watch_thread
+from layover.records.threads import head_of
+from layover.records.views import thread_view
 from layover.retention.erase import erase
-from layover.retention.rules import watch_thread
-from layover.runs.views import thread_view
+from layover.runtime import Runtime
 from layover.values.cursor import decode_cursor_field, encode_cursor
 from layover.values.page import Page
 from layover.values.text import json_size, sanitise
@@ -47,20 +48,6 @@ async def create(
     await runtime.journal.put_thread(head)
     await watch_thread(runtime, owner, head.id)
     return thread_view(head, None)
-
-
-async def head_of(runtime: Runtime, owner: str, thread_id: str) -> ThreadHead:
-    """Return the head of an existing thread. Raises NotFound for a foreign or deleted one. A head that the
-    journal has lost (a restored table, a restarted runner) is restored from Postgres."""
-    head = await runtime.journal.thread(owner, thread_id)
-    if head is None:
-        stored_head = await runtime.threads.head(owner, thread_id)
-        if stored_head is not None and not stored_head.deleted:
-            await runtime.journal.put_thread(stored_head)
-            head = await runtime.journal.thread(owner, thread_id)
-    if head is None or head.deleted:
-        raise NotFound("there is no such thread", thread_id=thread_id)
-    return head
 
 
 async def get(runtime: Runtime, owner: str, thread_id: str) -> Thread:

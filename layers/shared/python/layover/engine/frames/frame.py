@@ -43,7 +43,8 @@ from layover.engine.tools.results import opens_results, result_tool
 from layover.engine.tools.run_files import RunFiles
 from layover.engine.tools.search import search_tool, specs_of, uses_search
 from layover.errors import RunFailed
-from layover.ports import RunLog, Runtime
+from layover.ports import RunLog
+from layover.runtime import Runtime
 from layover.values.base import Json
 from layover.values.runs.event import Handoff
 from layover.values.runs.model_settings import ModelSettings

@@ -8,13 +8,13 @@ from layover.declare.agent import Agent
 from layover.declare.tools.delegate import answer_of
 from layover.declare.tools.options import Delegate
 from layover.engine.frames.briefing import make_briefing
+from layover.engine.frames.node_history import newest_of, remember_call
 from layover.engine.progress import OutOfTime, Over, Progress, Suspended
 from layover.engine.state import RunState
 from layover.engine.tools.execute import Ready, Settled
 from layover.errors import RetryableError, RunFailed
 from layover.ids import derive_id
-from layover.memory.node.history import newest_of, remember_call
-from layover.ports import Runtime
+from layover.runtime import Runtime
 from layover.values.memory.context import LoggedAttempt
 from layover.values.runs.child import ChildRun
 from layover.values.runs.run import CallRecord, ErrorInfo, FinishReason, Status

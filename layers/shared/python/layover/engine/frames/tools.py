@@ -17,7 +17,7 @@ from layover.engine.frames.turn_input import TurnInput
 from layover.engine.state import RunState
 from layover.engine.tools.isolation import isolate
 from layover.errors import DefinitionError, RunFailed
-from layover.ports import Runtime
+from layover.runtime import Runtime
 from layover.values.runs.run import PromptSnapshot
 
 

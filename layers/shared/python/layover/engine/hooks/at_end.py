@@ -19,7 +19,8 @@ from layover.engine.state import RunState
 from layover.engine.tools.isolation import TimedOut, isolate
 from layover.engine.tools.run_files import RunFiles
 from layover.errors import RetryableError, RunFailed
-from layover.ports import RunLog, Runtime
+from layover.ports import RunLog
+from layover.runtime import Runtime
 from layover.values.runs.run import ErrorInfo, FinishReason, Status
 
 logger = logging.getLogger("layover")

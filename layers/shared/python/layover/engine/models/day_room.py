@@ -7,7 +7,8 @@ from decimal import Decimal
 
 from layover.context.assembly import estimated_tokens
 from layover.errors import RunFailed
-from layover.ports import DayLimits, DayUse, Reservation, Runtime
+from layover.ports import DayLimits, DayUse, Reservation
+from layover.runtime import Runtime
 from layover.values.prompt import Prompt
 from layover.values.runs.run import RunMeta
 from layover.values.runs.usage import Usage

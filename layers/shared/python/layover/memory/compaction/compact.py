@@ -10,7 +10,7 @@ from layover.context.transcript import own_steps, response_messages
 from layover.errors import LayoverError
 from layover.memory.compaction import observe, summarise
 from layover.memory.compaction.job import CompactionJob, limits_of
-from layover.ports import Runtime
+from layover.runtime import Runtime
 from layover.values.runs.payload import CompactPayload
 from layover.values.runs.run import RunSnapshot
 

@@ -12,7 +12,7 @@ from layover.context.tokens import estimate
 from layover.declare.agent import Agent
 from layover.errors import LayoverError
 from layover.memory.usage import usage_row
-from layover.ports import Runtime
+from layover.runtime import Runtime
 from layover.values.memory.compaction import Compacted, Generation, NewGeneration
 from layover.values.memory.context import StepUsage
 from layover.values.message import Message

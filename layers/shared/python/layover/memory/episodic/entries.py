@@ -15,7 +15,8 @@ from layover.memory.episodic.evidence import normalise
 from layover.memory.episodic.rules import hash_of
 from layover.memory.redaction import redact
 from layover.memory.usage import embedding_usage, meter
-from layover.ports import Embedder, Runtime
+from layover.ports import Embedder
+from layover.runtime import Runtime
 from layover.values.base import Time, Value
 from layover.values.cursor import bad_cursor, decode_cursor, encode_cursor
 from layover.values.memory.context import RecallQuery, StepUsage, TurnContext

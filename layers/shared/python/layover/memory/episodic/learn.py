@@ -20,7 +20,7 @@ from layover.memory.episodic.entries import episodic_embedder
 from layover.memory.episodic.rules import Candidate, Refusal, Selection
 from layover.memory.profile.notes import profile_key
 from layover.memory.usage import embedding_usage, usage_row
-from layover.ports import Runtime
+from layover.runtime import Runtime
 from layover.values.memory.context import StepUsage
 from layover.values.memory.entry import FoundEntry, NewEntry, SimilarEntries
 from layover.values.message import Message, Role

@@ -16,7 +16,8 @@ from layover.clock import rfc3339
 from layover.declare.schemas.render import jsonable
 from layover.errors import ConfigurationError, NotFound, RetryableError, check_version
 from layover.keys import Keys
-from layover.ports import BlobFacts, Blobs, Runtime
+from layover.ports import BlobFacts, Blobs
+from layover.runtime import Runtime
 from layover.values.message import FilePart, Message
 from layover.values.tokens import FILE_TOKENS, OVERHEAD, estimate
 

@@ -11,7 +11,7 @@ from layover.errors import LayoverError, TooLarge, UnknownAgent
 from layover.memory.profile import facts
 from layover.memory.profile.notes import profile_key
 from layover.memory.usage import usage_row
-from layover.ports import Runtime
+from layover.runtime import Runtime
 from layover.values.base import Json, Time, Value
 from layover.values.memory.context import StepUsage
 from layover.values.memory.note import Note

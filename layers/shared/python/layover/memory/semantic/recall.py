@@ -14,7 +14,8 @@ from layover.errors import LayoverError
 from layover.memory.embedding import Vectors, embed
 from layover.memory.semantic import query as recall
 from layover.memory.usage import embedding_usage
-from layover.ports import Embedder, Runtime
+from layover.ports import Embedder
+from layover.runtime import Runtime
 from layover.values.memory.context import Recalled, RecallQuery, StepUsage, TurnContext
 from layover.values.message import Message
 from layover.values.metrics import Metric

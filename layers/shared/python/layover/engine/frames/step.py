@@ -23,7 +23,8 @@ from layover.engine.state import RunState
 from layover.engine.tools.first_window import FirstWindow
 from layover.engine.tools.hooks import Stopping
 from layover.errors import RunFailed
-from layover.ports import RunLog, Runtime
+from layover.ports import RunLog
+from layover.runtime import Runtime
 from layover.values.base import strict_json
 from layover.values.message import (
     Message,

@@ -8,7 +8,7 @@ from layover.declare.context import NodeHistory
 from layover.errors import NotFound, RetryableError
 from layover.files.store import Files, result_id, thread_file_facts
 from layover.memory.node.store import NodeLog
-from layover.ports import Runtime
+from layover.runtime import Runtime
 from layover.values.file import MAX_NAME, FileFacts, is_mime_type, max_bytes
 from layover.values.message import FilePart
 from layover.values.runs.run import CallRecord, RunMeta

@@ -5,8 +5,8 @@ from typing import Any
 
 from layover.errors import check_version
 from layover.ids import made_at
-from layover.ports import Runtime
-from layover.runs.views import last_text
+from layover.records.views import last_text
+from layover.runtime import Runtime
 from layover.values.memory.context import PastRun
 from layover.values.runs.views import Run
 

@@ -1,0 +1,49 @@
+"""How long records live. Threads and entries, if a deployment limits their lives: a check is scheduled, and
+`retention.expire` makes it. Runs that are over: their records get a time to live
+(docs/behaviour.md#run-retention).
+
+Checks are at the end of a day (UTC): a paused database is woken for them once a day at most, and never on a
+day on which nothing expires."""
+
+from datetime import UTC, datetime, time, timedelta
+
+from layover.runtime import Runtime
+from layover.values.runs.run import RECORDS_SLACK, RunMeta
+
+
+async def watch_thread(runtime: Runtime, owner: str, thread_id: str) -> None:
+    """Schedule a look at a thread for the time at which it may have been without activity for too long."""
+    retention = runtime.settings.thread_retention
+    if retention is not None:
+        at = end_of_day(runtime.clock.now() + retention)
+        await runtime.journal.schedule(owner, "thread", thread_id, at)
+
+
+async def watch_entries(runtime: Runtime, owner: str) -> None:
+    """Schedule a look at the owner's entries for the time at which the oldest of them may be too old."""
+    retention = runtime.settings.entry_retention
+    if retention is not None:
+        at = end_of_day(runtime.clock.now() + retention)
+        await runtime.journal.schedule(owner, "entries", "", at)
+
+
+def end_of_day(moment: datetime) -> datetime:
+    """Return the midnight (UTC) after it."""
+    day = moment.astimezone(UTC).date() + timedelta(days=1)
+    return datetime.combine(day, time(), UTC)
+
+
+async def set_ttl(runtime: Runtime, run: RunMeta) -> None:
+    """Give the records their time to live. It counts from the run's end, not from now, so that every process
+    sets the same time."""
+    expires_at = run.updated_at + runtime.settings.run_retention
+    await runtime.journal.set_ttl(run.owner, run.id, expires_at)
+
+
+async def keep_records(runtime: Runtime, run: RunMeta) -> None:
+    """Remove the expiry from the records of a run that takes long: they were written as those of a run that
+    ends soon. Once more when the slack is over, since no process writes any with it then."""
+    now = runtime.clock.now()
+    for_good = run.records_expire_at is not None and now >= run.created_at + RECORDS_SLACK
+    if for_good or run.has_to_keep_records(now):
+        await runtime.journal.keep_records(run.owner, run.id, for_good=for_good)

@@ -1,0 +1,47 @@
+"""A run of an owner as the journal has it: its META, or all of its records."""
+
+import asyncio
+
+from layover import logs
+from layover.errors import NotFound
+from layover.runtime import Runtime
+from layover.values.runs.run import RunMeta, RunSnapshot
+
+MAX_SEQ = 900_000_000
+"""The highest number that an event may have."""
+
+
+async def meta_of(runtime: Runtime, owner: str, run_id: str) -> RunMeta:
+    """Return META of a run whose thread exists. Raises NotFound."""
+    meta = await runtime.journal.run(owner, run_id)
+    if meta is None:
+        raise NotFound("there is no such run", run_id=run_id)
+    await _check_thread(runtime, meta)
+    return meta
+
+
+async def snapshot_of(runtime: Runtime, owner: str, run_id: str) -> RunSnapshot:
+    """Return the whole journal of a run whose thread exists. Raises NotFound."""
+    snapshot = await runtime.journal.snapshot(owner, run_id)
+    if snapshot is None:
+        raise NotFound("there is no such run", run_id=run_id)
+    await _check_thread(runtime, snapshot.meta)
+    return snapshot
+
+
+async def snapshot_again(runtime: Runtime, meta: RunMeta) -> RunSnapshot:
+    """Return the whole journal of a run that was read before, as `snapshot_of`, in the time of one read."""
+    snapshot, _ = await asyncio.gather(
+        runtime.journal.snapshot(meta.owner, meta.id), _check_thread(runtime, meta)
+    )
+    if snapshot is None:
+        raise NotFound("there is no such run", run_id=meta.id)
+    return snapshot
+
+
+async def _check_thread(runtime: Runtime, meta: RunMeta) -> None:
+    """Raise NotFound if the thread is deleted: its runs go with it, long before they are erased."""
+    logs.name(run_id=meta.id, thread_id=meta.thread_id)
+    head = await runtime.journal.thread(meta.owner, meta.thread_id)
+    if head is not None and head.deleted:
+        raise NotFound("there is no such run", run_id=meta.id)

@@ -1,0 +1,69 @@
+"""`Runtime`: all ports of one process, with the agents that it serves."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+from layover.ports import (
+    Aborts,
+    Allowance,
+    Background,
+    Blobs,
+    Callbacks,
+    ChatModel,
+    Clock,
+    Dialer,
+    Embedder,
+    Ids,
+    Journal,
+    Leases,
+    MemoryStore,
+    Metrics,
+    NoAllowance,
+    NoDialer,
+    NoLeases,
+    NoMetrics,
+    SocketPorts,
+    ThreadStore,
+)
+from layover.values.deployment.settings import Settings
+from layover.values.runs.usage import Usage
+
+if TYPE_CHECKING:
+    from layover.declare import Agent
+
+
+@dataclass(frozen=True)
+class Runtime:
+    """All ports of one process, made by `layover.wiring` (or by the in-process SDK)."""
+
+    journal: Journal
+    threads: ThreadStore
+    memory: MemoryStore
+    blobs: Blobs
+    model: ChatModel
+    callbacks: Callbacks
+    clock: Clock
+    ids: Ids
+    settings: Settings
+    agents: "Callable[[], Mapping[str, Agent]]"
+    """The user's agents by name. They are imported on first use."""
+    price: "Callable[[str, Usage], Decimal | None] | None" = None
+    """(model, usage) -> USD; None if the price is unknown."""
+    window: "Callable[[str], int | None] | None" = None
+    """Tokens of a model's context window; None if it is unknown."""
+    embedder: Embedder | None = None
+    """None: semantic recall is off."""
+    embedder_named: "Callable[[str], Embedder] | None" = None
+    """The embedder of a model, for agents that name one of their own."""
+    metrics: Metrics = field(default_factory=NoMetrics)
+    allowance: Allowance = field(default_factory=NoAllowance)
+    leases: Leases = field(default_factory=NoLeases)
+    background: Background | None = None
+    """None: nothing is observed ahead while a run goes on."""
+    aborts: Aborts | None = None
+    """None: only the journal says that a run is to stop."""
+    sockets: SocketPorts | None = None
+    """None: no run can be followed by socket."""
+    dialer: Dialer = field(default_factory=NoDialer)
