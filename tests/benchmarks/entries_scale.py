@@ -29,7 +29,7 @@ from layover.adapters.store.postgres.memory.entries import PostgresEntries
 from layover.adapters.store.postgres.migrate import PostgresMigrations
 from layover.memory import ranking
 from layover.memory.episodic.search import entry_words
-from layover.memory.words import words
+from layover.memory.text.words import words
 from layover.values.memory.entry import EntryQuery
 from support.postgres.server import TestPostgres, running_postgres
 

@@ -9,7 +9,7 @@ import pytest
 from layover.errors import DecisionAlreadyMade
 from layover.keys import POINTER, pointer_partition
 from layover.ports import StaleVotes
-from layover.values.runs.decision import ApprovalRule, Vote
+from layover.values.decision import ApprovalRule, Vote
 from layover.values.runs.event import ToolCallApproval
 from layover.values.runs.run import CallRecord, DecisionKind
 from support.worlds.journal import BIG, JournalBench, noise

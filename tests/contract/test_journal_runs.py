@@ -8,7 +8,7 @@ from layover.engine.state import RunState
 from layover.errors import AttemptsUsedUp, Fenced
 from layover.keys import call_key, step_key
 from layover.ports import RunLog
-from layover.values.memory.note import Note, NoteKey
+from layover.values.note import Note, NoteKey
 from layover.values.runs.run import (
     MAX_ATTEMPTS,
     TURN_EVENTS,

@@ -13,7 +13,7 @@ from layover.ports import MemoryStore
 from layover.ports.memory.notes import StaleState
 from layover.values.memory.context import Extraction
 from layover.values.memory.entry import FoundEntry, NewEntry
-from layover.values.memory.note import NoteKey
+from layover.values.note import NoteKey
 from support.postgres.server import TestPostgres
 from support.worlds.threads import START, Conversation, Stores
 

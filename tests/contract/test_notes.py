@@ -12,7 +12,7 @@ from layover.adapters.store.postgres.memory.memory import PostgresMemory
 from layover.ports import MemoryStore
 from layover.ports.memory.notes import StaleState
 from layover.values.memory.context import Extraction, LoggedAttempt, TurnContext
-from layover.values.memory.note import Note, NoteKey
+from layover.values.note import Note, NoteKey
 from support.postgres.server import TestPostgres
 from support.worlds.threads import START, Conversation, Stores
 

@@ -7,7 +7,7 @@ from typing import Any
 from layover.ports.memory.personal import StoredKind
 from layover.values.memory.context import Extraction, LoggedAttempt, StepUsage
 from layover.values.memory.entry import NewEntry
-from layover.values.memory.note import NoteKey
+from layover.values.note import NoteKey
 from layover.values.runs.usage import DayUsage, Usage
 from support.worlds.threads import START, Conversation, Stores
 

@@ -9,7 +9,7 @@ import pytest
 from eval.cases import KEPT, TOPICS, Outcome, Proposal, Transcript, Turn, transcripts
 from eval.run import deviation, rehearsed
 from eval.scores import judged
-from layover.memory.episodic.evidence import has_evidence, missing_anchors, says_enough
+from layover.memory.text.evidence import has_evidence, missing_anchors, says_enough
 
 SOURCES = (
     "user_assertion",

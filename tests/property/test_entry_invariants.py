@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from layover import EpisodicMemory
-from layover.memory.episodic.characters import plain_characters
-from layover.memory.episodic.evidence import anchors, normalise
 from layover.memory.episodic.rules import check_entries, entry_lines, hash_of, memory_block, select
 from layover.memory.ranking import cosine
+from layover.memory.text.characters import plain_characters
+from layover.memory.text.evidence import anchors, normalise
 from layover.values.memory.entry import MemoryEntry, SimilarEntry
 from layover.values.message import Message, Role, TextPart
 from support.examples import examples

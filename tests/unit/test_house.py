@@ -14,11 +14,7 @@ ROOT = Path(__file__).parents[2]
 LAYER = ROOT / "layers" / "shared" / "python"
 PACKAGE = LAYER / "layover"
 FUNCTIONS = ROOT / "functions"
-HANDLERS = sorted(FUNCTIONS.glob("*/handler.py"))
 
-LONGEST_FILE = 400
-LONGEST_FUNCTION = 50
-LONGEST_HANDLER = 40
 # Where each is at home; the one-machine runner stands for AWS itself.
 AT_HOME = {
     "boto3": ("adapters", "wiring.py", "local", "cli"),
@@ -93,13 +89,6 @@ def name_of(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
-def functions_of(path: Path) -> Iterator[tuple[str, int]]:
-    """Names of functions with their lengths in lines."""
-    for node in nodes(path):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            yield node.name, (node.end_lineno or node.lineno) - node.lineno + 1
-
-
 def imports_of(path: Path) -> set[str]:
     """Top-level names of what a file imports, wherever in it."""
     names: set[str] = set()
@@ -165,13 +154,6 @@ def test_docstrings_open_with_the_verb_or_the_thing() -> None:
     assert opened == {}, "docstrings that open with a question word, by file"
 
 
-def test_no_file_is_too_long() -> None:
-    long = {
-        name_of(p): n for p in sources() if (n := len(p.read_text().splitlines())) > LONGEST_FILE
-    }
-    assert long == {}, f"files of more than {LONGEST_FILE} lines"
-
-
 def test_no_name_is_a_participle_and_limits_are_max_and_min() -> None:
     wrong = [
         f"{name_of(path)}:{line} {name}"
@@ -180,16 +162,6 @@ def test_no_name_is_a_participle_and_limits_are_max_and_min() -> None:
         if name.strip("_") in PARTICIPLES or re.match(r"_?(LONGEST|LEAST|MOST)_", name)
     ]
     assert wrong == []
-
-
-def test_no_function_is_too_long() -> None:
-    long = {
-        f"{name_of(path)}:{name}": lines
-        for path in sources()
-        for name, lines in functions_of(path)
-        if lines > LONGEST_FUNCTION
-    }
-    assert long == {}, f"functions of more than {LONGEST_FUNCTION} lines"
 
 
 def test_importing_layover_costs_nothing() -> None:
@@ -244,13 +216,6 @@ def test_prompts_are_files() -> None:
         and node.value.lstrip().lower().startswith(("you are ", "your task is "))
     ]
     assert prose == []
-
-
-def test_no_folder_is_a_heap() -> None:
-    """A reader who looks for a thing has to look at a dozen names at most."""
-    folders = {path.parent for path in PACKAGE.rglob("*.py")}
-    modules = {f: [p for p in f.glob("*.py") if p.stem != "__init__"] for f in folders}
-    assert {name_of(f): len(found) for f, found in modules.items() if len(found) > 12} == {}
 
 
 def _left_out() -> set[Path]:

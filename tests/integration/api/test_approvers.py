@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from integration.api.kit import Api
-from layover.values.runs.decision import ApprovalRule
+from layover.values.decision import ApprovalRule
 from layover.values.runs.views import Run
 from support.worlds.services import ANN, BOB
 

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from integration.api.kit import Answer, Api
-from layover.engine.tools.run_files import RunFiles
+from layover.engine.run_files import RunFiles
 from layover.values.lease import MAX_UPLOADS
 from layover.values.message import FilePart
 from layover.values.runs.run import CallRecord

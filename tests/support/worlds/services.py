@@ -19,10 +19,10 @@ from layover.runs.accept import StartRun, start_run
 from layover.runs.long_polls import Pace
 from layover.runtime import Runtime
 from layover.threads import threads as thread_service
+from layover.values.decision import ApprovalRule
 from layover.values.memory.context import TurnQuery, TurnRecord
 from layover.values.message import Message, Part, Role, TextPart, ToolCallPart
 from layover.values.page import Page
-from layover.values.runs.decision import ApprovalRule
 from layover.values.runs.event import AgentEnd, Finish
 from layover.values.runs.run import (
     CallRecord,

@@ -15,8 +15,8 @@ from layover.errors import DecisionAlreadyMade, DecisionInvalid, NotAnApprover, 
 from layover.runs import read as runs
 from layover.runs.cancel import cancel
 from layover.threads import threads
+from layover.values.decision import ApprovalRule
 from layover.values.deployment.access import Actor
-from layover.values.runs.decision import ApprovalRule
 from layover.values.runs.run import CallState, SuspensionKind
 from layover.values.runs.views import Run, RunGlimpse
 from support.worlds.services import ANN, ServiceBench

@@ -19,8 +19,8 @@ from layover import (
 from layover.adapters.inmemory.model import call, calls, say
 from layover.approvals.audit import list_decisions
 from layover.runs.cancel import cancel
+from layover.values.decision import DecisionNote
 from layover.values.runs.audit import AuditRow
-from layover.values.runs.decision import DecisionNote
 from layover.values.runs.views import Run
 from support.worlds.runs import ANN, Bench, Ledger, Power, answers, suspended
 

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from layover.engine.tools.isolation import TimedOut, count_abandoned, isolate
+from layover.engine.isolation import TimedOut, count_abandoned, isolate
 
 SOON = timedelta(seconds=0.02)
 

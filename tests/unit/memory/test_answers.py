@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from layover.memory.answers import json_object
+from layover.memory.text.answers import json_object
 
 
 @pytest.mark.parametrize("answer", ['{"a": 1}', 'Sure {so}:\n```json\n{"a": 1}\n```', '{{{"a": 1}'])

@@ -7,7 +7,7 @@ import pytest
 
 from layover import Embedded, Usage
 from layover.errors import ContextLengthExceeded, ModelError
-from layover.memory.embedding import embed
+from layover.memory.semantic.embedding import embed
 
 
 class Saying:

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from layover import Agent, Memory, WorkingMemory
-from layover.memory.escape import escape
 from layover.memory.profile.iteration_log import previous_attempts
 from layover.memory.profile.notes import (
     note_keys,
@@ -16,8 +15,9 @@ from layover.memory.profile.notes import (
     without_deleted,
     working_key,
 )
+from layover.memory.text.escape import escape
 from layover.values.memory.context import LoggedAttempt, ThreadState
-from layover.values.memory.note import Note, NoteKey
+from layover.values.note import Note, NoteKey
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 WORKING = NoteKey(kind="working", scope="resource", key="helper")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from layover.memory.compaction.reading import (
+from layover.memory.text.reading import (
     MAX_ITEMS,
     MAX_KEYS,
     MAX_STRING,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from layover.memory.words import MAX_CHARACTERS, spans, stem, words
+from layover.memory.text.words import MAX_CHARACTERS, spans, stem, words
 
 
 @pytest.mark.parametrize("text", ["", "  \n", "?!… — “”", "👍🏽", "\0\u200b"])

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from layover.memory.redaction import REDACTED, is_secret_key, redact, redact_value
+from layover.memory.text.redaction import REDACTED, is_secret_key, redact, redact_value
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,7 @@ def _leave_if_unclean() -> None:
     """End a process that had to abandon a tool, once its answer is sent. It takes no other event: the tool
     could go on in the middle of it."""
     threads = sys.modules.get("layover.declare.blocking")
-    isolation = sys.modules.get("layover.engine.tools.isolation")
+    isolation = sys.modules.get("layover.engine.isolation")
     if (threads and threads.count_abandoned()) or (isolation and isolation.count_abandoned()):
         leave = threading.Timer(LEAVE_AFTER_S, os._exit, (1,))
         leave.daemon = True

@@ -4,8 +4,8 @@ from layover.errors import NotAnApprover, NotFound
 from layover.records.runs import snapshot_of
 from layover.runtime import Runtime
 from layover.values.base import compact_json
+from layover.values.decision import ApprovalRule, Decision, DecisionKind, Vote
 from layover.values.deployment.access import Actor
-from layover.values.runs.decision import ApprovalRule, Decision, DecisionKind, Vote
 from layover.values.runs.run import CallRecord, RunSnapshot
 
 _NO_RUN = "there is no such run"

@@ -8,8 +8,8 @@ from typing import Any
 from layover import ids, keys
 from layover.clock import MICROSECOND
 from layover.context.frames import steps_at
+from layover.values.decision import DecisionNote
 from layover.values.message import DataPart, Message, Role, ToolResultPart
-from layover.values.runs.decision import DecisionNote
 from layover.values.runs.run import CallRecord, CallState, RunSnapshot, StepRecord, ToolMessageSlot
 
 

@@ -72,10 +72,10 @@ async def serve(settings: Settings, *, opens: bool = False) -> int:
     if stop.is_requested:
         return 0
     from layover.errors import shown_names
+    from layover.local.development import Development
     from layover.local.http.server import PortInUse
     from layover.local.postgres_data import PostgresFailed
     from layover.local.runner import Runner, RunnerFailed
-    from layover.local.terminal.development import Development
     from layover.local.terminal.lines import RunLines
     from layover.local.terminal.show import RunWatch, say
 

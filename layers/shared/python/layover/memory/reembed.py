@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from layover.context.hooked import HookedEmbedder
 from layover.declare.agent import Agent
 from layover.errors import ConfigurationError, shown_names
-from layover.memory.embedding import embed
 from layover.memory.episodic.entries import episodic_embedder
 from layover.memory.semantic import query as recall
+from layover.memory.semantic.embedding import embed
 from layover.ports import Embedder
 from layover.ports.memory.entries import Owners
 from layover.runtime import Runtime

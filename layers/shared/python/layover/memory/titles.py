@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable
 from importlib.resources import files
 
-from layover.memory.answers import THINKING
+from layover.memory.text.answers import THINKING
 from layover.values.message import Message, Role, TextPart
 from layover.values.prompt import Prompt
 from layover.values.text import sanitise

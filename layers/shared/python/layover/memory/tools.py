@@ -15,7 +15,7 @@ from layover.memory.episodic.search import recall_memory_tool
 from layover.memory.profile.notes import working_key
 from layover.memory.profile.plan import MAX_STEPS, Plan, PlanStep
 from layover.ports import Clock, Embedder, MemoryStore
-from layover.values.memory.note import Note
+from layover.values.note import Note
 from layover.values.runs.run import RunMeta
 
 MAX_WORKING_MEMORY = 20_000

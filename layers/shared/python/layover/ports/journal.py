@@ -7,9 +7,9 @@ from typing import Any, Protocol
 
 from layover.ports.dues import Dues
 from layover.ports.runlog import RunLog
+from layover.values.decision import Vote
 from layover.values.page import Page
 from layover.values.runs.audit import AuditRow
-from layover.values.runs.decision import Vote
 from layover.values.runs.event import Event, EventPage
 from layover.values.runs.run import (
     CANCEL_GRACE,

@@ -1,1 +1,1 @@
-"""What the journal and the database have of threads and runs, as all packages above read it."""
+"""Threads and runs as the journal and the database have them, for every package above."""

@@ -1,4 +1,4 @@
-"""How long records live. Threads and entries, if a deployment limits their lives: a check is scheduled, and
+"""Lifetimes of records. Threads and entries, if a deployment limits theirs: a check is scheduled here, and
 `retention.expire` makes it. Runs that are over: their records get a time to live
 (docs/behaviour.md#run-retention).
 

@@ -19,7 +19,7 @@ from layover.ports.memory.personal import StoredKind
 from layover.records.threads import live_messages
 from layover.records.views import run_view
 from layover.runtime import Runtime
-from layover.values.memory.note import PROFILE
+from layover.values.note import PROFILE
 from layover.values.runs.run import RunSnapshot
 from layover.values.thread import ThreadHead
 

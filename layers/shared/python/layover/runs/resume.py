@@ -9,11 +9,11 @@ from layover.engine.frames.log import NestedLog
 from layover.engine.frames.subagents import NestedRuns
 from layover.engine.frames.tools import agent_at
 from layover.engine.progress import Stopped
+from layover.engine.run_files import RunFiles
 from layover.engine.state import RunState
 from layover.engine.supervise import supervise
 from layover.engine.tools.calls import Calls
 from layover.engine.tools.hooks import Stopping
-from layover.engine.tools.run_files import RunFiles
 from layover.errors import Fenced, RetryableError, RunFailed
 from layover.keys import path_of
 from layover.ports import RunLog

@@ -12,7 +12,7 @@ from layover.runtime import Runtime
 from layover.values.base import Json, Time, Value
 from layover.values.memory.compaction import Compacted, CompactionKind, Generation, Observation
 from layover.values.memory.context import LoggedAttempt, ThreadState
-from layover.values.memory.note import Note
+from layover.values.note import Note
 
 
 class ShownObservation(Value):

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field
 
 from layover.values.base import Json, Time, Value
-from layover.values.runs.decision import DecisionNote
+from layover.values.decision import DecisionNote
 
 
 class Role(StrEnum):

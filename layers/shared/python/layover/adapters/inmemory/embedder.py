@@ -4,7 +4,7 @@ import hashlib
 import math
 from collections.abc import Sequence
 
-from layover.memory.words import words
+from layover.memory.text.words import words
 from layover.values.deployment.providers import HASHING_PREFIX
 from layover.values.prompt import Embedded
 from layover.values.runs.usage import Usage

@@ -24,8 +24,8 @@ from layover.ports.table import (
     all_of,
     same,
 )
+from layover.values.decision import Vote
 from layover.values.runs.audit import AuditRow
-from layover.values.runs.decision import Vote
 from layover.values.runs.event import Event
 from layover.values.runs.run import CallRecord, CallState, Decision, RunMeta, Status
 

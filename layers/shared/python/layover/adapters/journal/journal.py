@@ -44,9 +44,9 @@ from layover.ports import (
 )
 from layover.ports.table import Table
 from layover.values.cursor import bad_cursor
+from layover.values.decision import Vote
 from layover.values.page import Page
 from layover.values.runs.audit import AuditRow
-from layover.values.runs.decision import Vote
 from layover.values.runs.event import Event, EventPage
 from layover.values.runs.run import (
     CANCEL_GRACE,

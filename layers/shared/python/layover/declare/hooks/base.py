@@ -12,9 +12,9 @@ from layover.declare.result import Result
 from layover.declare.schemas import checks
 from layover.errors import ConfigurationError
 from layover.values.base import Json, Value
+from layover.values.decision import DecisionNote
 from layover.values.message import Message
 from layover.values.prompt import ToolSpec
-from layover.values.runs.decision import DecisionNote
 from layover.values.runs.model_settings import ModelSettings
 from layover.values.runs.usage import Usage
 

@@ -15,7 +15,7 @@ from layover.declare.hooks.base import (
     ToolResult,
 )
 from layover.declare.schemas import checks
-from layover.values.runs.decision import DecisionKind, DecisionNote
+from layover.values.decision import DecisionKind, DecisionNote
 
 Opinion = str | BeforeTool | None
 Rule = Callable[[dict[str, Any], HookContext], Opinion | Awaitable[Opinion]]

@@ -9,7 +9,7 @@ from layover.declare.blocking import call_author
 from layover.declare.context import ToolContext
 from layover.declare.schemas import checks
 from layover.declare.tools.signature import ToolArgs
-from layover.values.runs.decision import ApprovalRule
+from layover.values.decision import ApprovalRule
 
 MAX_GROUPS = 20
 MAX_QUORUM = 20

@@ -20,8 +20,8 @@ from layover.declare.tools.json_schema_signature import json_schema_signature
 from layover.declare.tools.options import Delegate, Options, ToMessage, options_of, takes
 from layover.declare.tools.signature import Signature, ToolArgs, caller_scope, read
 from layover.errors import ConfigurationError, DefinitionError
+from layover.values.decision import ApprovalRule
 from layover.values.prompt import ToolSpec
-from layover.values.runs.decision import ApprovalRule
 
 P = ParamSpec("P", default=...)
 R = TypeVar("R", default=Any)

@@ -7,12 +7,12 @@ from types import TracebackType
 
 from layover.context.frames import notice_id, pending_notices
 from layover.engine.frames.subagents import NestedRuns
+from layover.engine.outcomes import Ready, Settled
 from layover.engine.progress import OutOfTime
 from layover.engine.state import RunState
 from layover.engine.time_left import TimeLeft
 from layover.engine.tools.background import WIDTH, unfinished
 from layover.engine.tools.calls import Calls
-from layover.engine.tools.execute import Ready, Settled
 from layover.errors import RunFailed
 from layover.ports import RunLog
 from layover.values.message import NOTICE, DataPart, Message, Role, TextPart

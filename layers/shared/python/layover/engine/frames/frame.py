@@ -24,6 +24,7 @@ from layover.engine.frames.instructions import with_instructions
 from layover.engine.frames.log import NestedLog
 from layover.engine.frames.memory import as_sub_agent, empty_input, sub_agent_input
 from layover.engine.frames.output import accepted_output, is_last_attempt
+from layover.engine.frames.step import ModelStep
 from layover.engine.frames.subagents import NestedRuns
 from layover.engine.frames.tools import with_run_tools, with_tools
 from layover.engine.frames.turn_input import TurnInput
@@ -32,15 +33,14 @@ from layover.engine.hooks.at_end import AtEnd
 from layover.engine.hooks.frame_hooks import FrameHooks
 from layover.engine.progress import Over, Progress, RunEnds, Suspended, Yielded
 from layover.engine.prompter import Prompter
+from layover.engine.run_files import RunFiles
 from layover.engine.state import RunState
-from layover.engine.step import ModelStep
 from layover.engine.time_left import TimeLeft
 from layover.engine.tools.background import window_beside
 from layover.engine.tools.calls import Calls
 from layover.engine.tools.first_window import FirstWindow
 from layover.engine.tools.hooks import Stopping
 from layover.engine.tools.results import opens_results, result_tool
-from layover.engine.tools.run_files import RunFiles
 from layover.engine.tools.search import search_tool, specs_of, uses_search
 from layover.errors import RunFailed
 from layover.ports import RunLog

@@ -8,8 +8,8 @@ from layover.declare.agent import Agent
 from layover.declare.blocking import call_author
 from layover.declare.context import RunContext
 from layover.engine.frames.turn_input import TurnInput
+from layover.engine.isolation import TimedOut, isolate
 from layover.engine.state import RunState
-from layover.engine.tools.isolation import TimedOut, isolate
 from layover.errors import RunFailed
 from layover.values.base import Json
 from layover.values.runs.run import PromptSnapshot, RunMeta

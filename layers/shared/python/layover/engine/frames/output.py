@@ -9,8 +9,8 @@ from layover.declare.context import Retry
 from layover.declare.schemas.render import MAX_PROBLEM, format_error, jsonable
 from layover.engine.frames.instructions import run_context
 from layover.engine.hooks.around_model import refused_in_a_row
+from layover.engine.isolation import isolate
 from layover.engine.state import RunState
-from layover.engine.tools.isolation import isolate
 from layover.errors import RunFailed
 from layover.values.base import Json
 from layover.values.runs.run import PromptSnapshot, StepRecord

@@ -9,9 +9,9 @@ from layover.declare.tools.delegate import answer_of
 from layover.declare.tools.options import Delegate
 from layover.engine.frames.briefing import make_briefing
 from layover.engine.frames.node_history import newest_of, remember_call
+from layover.engine.outcomes import Ready, Settled
 from layover.engine.progress import OutOfTime, Over, Progress, Suspended
 from layover.engine.state import RunState
-from layover.engine.tools.execute import Ready, Settled
 from layover.errors import RetryableError, RunFailed
 from layover.ids import derive_id
 from layover.runtime import Runtime

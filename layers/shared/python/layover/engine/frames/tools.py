@@ -14,8 +14,8 @@ from layover.declare.tools.tool import AnyTool, Tool
 from layover.engine.dependencies import with_deps
 from layover.engine.frames.instructions import run_context
 from layover.engine.frames.turn_input import TurnInput
+from layover.engine.isolation import isolate
 from layover.engine.state import RunState
-from layover.engine.tools.isolation import isolate
 from layover.errors import DefinitionError, RunFailed
 from layover.runtime import Runtime
 from layover.values.runs.run import PromptSnapshot

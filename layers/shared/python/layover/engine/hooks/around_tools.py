@@ -19,9 +19,9 @@ from layover.declare.hooks.base import (
 from layover.declare.schemas.render import as_text, jsonable
 from layover.declare.tools.approval import APPROVAL_SCHEMA
 from layover.engine.hooks.frame_hooks import FrameHooks, ask_hook
-from layover.engine.tools.execute import Ready, Settled, author_error, declined_result, failed
+from layover.engine.outcomes import Ready, Settled, author_error, declined_result, failed
 from layover.values.base import Json
-from layover.values.runs.decision import DecisionNote
+from layover.values.decision import DecisionNote
 from layover.values.runs.event import Event, HookDecided
 from layover.values.runs.hooked import HookDecision, HookedCall
 from layover.values.runs.run import (

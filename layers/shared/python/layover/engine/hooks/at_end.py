@@ -14,10 +14,10 @@ from layover.declare.schemas.render import jsonable, message_of
 from layover.engine.dependencies import with_deps
 from layover.engine.hooks.frame_hooks import FrameHooks, ask_hook
 from layover.engine.hooks.records import answers_of, put_answers
+from layover.engine.isolation import TimedOut, isolate
 from layover.engine.progress import CANCELLED, Over
+from layover.engine.run_files import RunFiles
 from layover.engine.state import RunState
-from layover.engine.tools.isolation import TimedOut, isolate
-from layover.engine.tools.run_files import RunFiles
 from layover.errors import RetryableError, RunFailed
 from layover.ports import RunLog
 from layover.runtime import Runtime

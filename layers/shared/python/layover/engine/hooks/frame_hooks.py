@@ -6,9 +6,9 @@ from layover.declare.agent import Agent
 from layover.declare.blocking import call_author
 from layover.declare.hooks.base import MODEL_POINTS, HookContext, defines, name_of
 from layover.declare.schemas.render import message_of
+from layover.engine.isolation import isolate
+from layover.engine.run_files import RunFiles
 from layover.engine.state import RunState
-from layover.engine.tools.isolation import isolate
-from layover.engine.tools.run_files import RunFiles
 from layover.errors import RunFailed
 from layover.ports import Clock, RunLog
 from layover.values.base import Json

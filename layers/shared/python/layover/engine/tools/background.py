@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
+from layover.engine.outcomes import Settled, failed
 from layover.engine.state import RunState
-from layover.engine.tools.execute import Settled, failed
 from layover.values.runs.run import MAX_WINDOW, CallRecord, ErrorInfo, FinishReason, Status
 
 MAX_BACKGROUND = 10

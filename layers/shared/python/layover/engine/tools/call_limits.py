@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from layover.declare.tools.tool import AnyTool
+from layover.engine.outcomes import Ready, Settled, failed
 from layover.engine.state import RunState
-from layover.engine.tools.execute import Ready, Settled, failed
 from layover.values.runs.run import CallRecord
 
 

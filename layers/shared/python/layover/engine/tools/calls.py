@@ -18,28 +18,26 @@ from layover.declare.tools.tool import AnyTool
 from layover.engine.budget import settle_budget
 from layover.engine.hooks.around_tools import AroundTools, PlannedCall
 from layover.engine.hooks.frame_hooks import FrameHooks
-from layover.engine.progress import OutOfTime
-from layover.engine.state import RunState
-from layover.engine.tools.background import start_background
-from layover.engine.tools.call_limits import with_one_handoff, within_limit
-from layover.engine.tools.events import CallEvents
-from layover.engine.tools.execute import (
+from layover.engine.outcomes import (
     Ready,
     Settled,
-    approval,
     author_error,
     declined_result,
     failed,
     interrupted_error,
     limit_output,
-    prepare,
-    run_tool,
     with_change,
 )
+from layover.engine.progress import OutOfTime
+from layover.engine.run_files import RunFiles
+from layover.engine.state import RunState
+from layover.engine.tools.background import start_background
+from layover.engine.tools.call_limits import with_one_handoff, within_limit
+from layover.engine.tools.events import CallEvents
+from layover.engine.tools.execute import approval, prepare, run_tool
 from layover.engine.tools.first_window import FirstWindow, ready_at_once
 from layover.engine.tools.hooks import Hooks, Stopping
 from layover.engine.tools.records import CallRecords
-from layover.engine.tools.run_files import RunFiles
 from layover.ids import derive_id
 from layover.ports import Clock, MemoryStore, RunLog
 from layover.values.runs.run import (

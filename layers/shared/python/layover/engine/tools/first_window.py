@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from layover.declare.tools.tool import AnyTool
-from layover.engine.tools.execute import Ready, Settled
+from layover.engine.outcomes import Ready, Settled
 from layover.values.runs.event import Event
 from layover.values.runs.run import CallRecord
 

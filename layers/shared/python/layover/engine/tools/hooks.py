@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from layover.declare.context import Attempt, NodeHistory
 from layover.engine.progress import Stopped
-from layover.engine.tools.run_files import RunFiles
+from layover.engine.run_files import RunFiles
 from layover.errors import ConfigurationError
 from layover.ids import derive_id
 from layover.ports import Aborts, Clock, MemoryStore, RunLog

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 
 from layover.context.transcript import custom_message, slot_of
 from layover.declare.tools.tool import AnyTool
+from layover.engine.outcomes import Settled
 from layover.engine.state import RunState
 from layover.engine.tools.call_limits import with_retries_counted
 from layover.engine.tools.events import CallEvents
-from layover.engine.tools.execute import Settled
 from layover.ports import Clock, RunLog
 from layover.values.runs.event import Event
 from layover.values.runs.hooked import with_failure

@@ -10,9 +10,9 @@ from pydantic import Field
 from layover.context.previews import MIN_LENGTH
 from layover.declare.agent import Agent
 from layover.declare.tools.tool import AnyTool, tool
+from layover.engine.outcomes import is_excerpt
+from layover.engine.run_files import RunFiles
 from layover.engine.state import RunState
-from layover.engine.tools.execute import is_excerpt
-from layover.engine.tools.run_files import RunFiles
 from layover.values.base import Json
 from layover.values.message import Message, ToolResultPart
 from layover.values.runs.run import RESULT_TOOL

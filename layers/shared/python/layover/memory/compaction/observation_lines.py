@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
 
 from layover.lazy import lazy_pattern
-from layover.memory.episodic.evidence import normalise
-from layover.memory.escape import escape
-from layover.memory.redaction import redact
+from layover.memory.text.escape import escape
+from layover.memory.text.evidence import normalise
+from layover.memory.text.redaction import redact
 from layover.values.memory.compaction import Marker, Observation
 from layover.values.text import sanitise
 

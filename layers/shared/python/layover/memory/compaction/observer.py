@@ -3,8 +3,8 @@
 from collections.abc import Callable, Mapping, Sequence
 
 from layover.memory.compaction.observation_lines import lines, read
-from layover.memory.compaction.reading import prompt, transcript
 from layover.memory.profile.notes import block
+from layover.memory.text.reading import prompt, transcript
 from layover.values.memory.compaction import Observation
 from layover.values.message import Message
 from layover.values.prompt import Prompt

@@ -9,11 +9,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from layover.memory.answers import json_object, objects, text_of
 from layover.memory.compaction.observation_lines import lines, read_marker, tidy
 from layover.memory.compaction.observer import render
-from layover.memory.compaction.reading import prompt
 from layover.memory.profile.notes import block
+from layover.memory.text.answers import json_object, objects, text_of
+from layover.memory.text.reading import prompt
 from layover.values.memory.compaction import Compacted, Marker, Observation
 from layover.values.prompt import Prompt
 from layover.values.text import sanitise

@@ -5,13 +5,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from layover.lazy import lazy_pattern
-from layover.memory.answers import json_object
 from layover.memory.compaction.observation_lines import without_thinking
-from layover.memory.compaction.reading import prompt, transcript
-from layover.memory.episodic.evidence import normalise
-from layover.memory.escape import escape
 from layover.memory.profile.notes import block
-from layover.memory.redaction import redact
+from layover.memory.text.answers import json_object
+from layover.memory.text.escape import escape
+from layover.memory.text.evidence import normalise
+from layover.memory.text.reading import prompt, transcript
+from layover.memory.text.redaction import redact
 from layover.values.message import Message
 from layover.values.prompt import Prompt
 

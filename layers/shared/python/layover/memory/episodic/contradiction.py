@@ -4,7 +4,7 @@ two entries that are similar already."""
 import re
 
 from layover.lazy import lazy_pattern
-from layover.memory.episodic.evidence import anchors
+from layover.memory.text.evidence import anchors
 
 _NEGATION = lazy_pattern(
     r"\b(?:not|no|never|none|neither|nor|cannot|without|nicht|kein\w*|nie|niemals|ohne|ne|pas|jamais|sans"

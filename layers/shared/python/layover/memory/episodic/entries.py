@@ -9,11 +9,11 @@ from layover.context.hooked import hooked_embedder
 from layover.declare.agent import Agent
 from layover.declare.memory import EpisodicMemory
 from layover.errors import InvalidRequest, NotFound, UnknownAgent
-from layover.memory.embedding import embed
 from layover.memory.episodic import search as entry_search
-from layover.memory.episodic.evidence import normalise
 from layover.memory.episodic.rules import hash_of
-from layover.memory.redaction import redact
+from layover.memory.semantic.embedding import embed
+from layover.memory.text.evidence import normalise
+from layover.memory.text.redaction import redact
 from layover.memory.usage import embedding_usage, meter
 from layover.ports import Embedder
 from layover.runtime import Runtime

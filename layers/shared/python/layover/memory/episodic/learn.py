@@ -13,12 +13,12 @@ from layover.context.transcript import response_messages
 from layover.declare.agent import Agent
 from layover.declare.memory import EpisodicMemory
 from layover.errors import LayoverError
-from layover.memory.embedding import embed
 from layover.memory.episodic import rules as entries
 from layover.memory.episodic import search as entry_search
 from layover.memory.episodic.entries import episodic_embedder
 from layover.memory.episodic.rules import Candidate, Refusal, Selection
 from layover.memory.profile.notes import profile_key
+from layover.memory.semantic.embedding import embed
 from layover.memory.usage import embedding_usage, usage_row
 from layover.runtime import Runtime
 from layover.values.memory.context import StepUsage

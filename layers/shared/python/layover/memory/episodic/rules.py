@@ -14,13 +14,13 @@ from importlib.resources import files
 from typing import Any, get_args
 
 from layover.declare.memory import EpisodicMemory
-from layover.memory.answers import json_object, objects, text_of
-from layover.memory.compaction.reading import plain
 from layover.memory.episodic.contradiction import contradicts
-from layover.memory.episodic.evidence import has_evidence, missing_anchors, normalise
-from layover.memory.escape import escape
 from layover.memory.ranking import cosine
-from layover.memory.redaction import redact, redact_value
+from layover.memory.text.answers import json_object, objects, text_of
+from layover.memory.text.escape import escape
+from layover.memory.text.evidence import has_evidence, missing_anchors, normalise
+from layover.memory.text.reading import plain
+from layover.memory.text.redaction import redact, redact_value
 from layover.values.memory.entry import MemoryEntry, SimilarEntry, Source
 from layover.values.message import Message, Role, TextPart
 from layover.values.prompt import Prompt

@@ -11,9 +11,9 @@ from pydantic import Field
 from layover.clock import rfc3339
 from layover.declare.memory import EpisodicMemory
 from layover.declare.tools.tool import Tool, tool
-from layover.memory.embedding import embed
-from layover.memory.episodic.function_words import without_function_words
 from layover.memory.semantic import query as recall
+from layover.memory.semantic.embedding import embed
+from layover.memory.text.function_words import without_function_words
 from layover.ports import Clock, Embedder
 from layover.ports.memory.entries import EntryStore
 from layover.values.memory.entry import EntryQuery, FoundEntry

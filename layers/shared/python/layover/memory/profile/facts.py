@@ -10,10 +10,10 @@ from datetime import datetime
 from importlib.resources import files
 from typing import Any
 
-from layover.memory.answers import json_object, objects, text_of
-from layover.memory.compaction.reading import plain
-from layover.memory.episodic.evidence import has_evidence, missing_anchors, normalise
-from layover.memory.redaction import is_secret_key, redact
+from layover.memory.text.answers import json_object, objects, text_of
+from layover.memory.text.evidence import has_evidence, missing_anchors, normalise
+from layover.memory.text.reading import plain
+from layover.memory.text.redaction import is_secret_key, redact
 from layover.values.message import Message, Role, TextPart
 from layover.values.prompt import Prompt
 from layover.values.text import sanitise

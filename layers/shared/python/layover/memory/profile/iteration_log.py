@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from layover.memory.escape import escape
+from layover.memory.text.escape import escape
 from layover.values.memory.context import LoggedAttempt
 
 MAX_RESULT = 200

@@ -8,11 +8,11 @@ from typing import Any
 
 from layover.declare.agent import Agent
 from layover.declare.agents.options import ALL
-from layover.memory.escape import escape, escape_value
 from layover.memory.profile.iteration_log import previous_attempts
 from layover.memory.profile.plan import plan_lines
+from layover.memory.text.escape import escape, escape_value
 from layover.values.memory.context import ThreadState
-from layover.values.memory.note import Note, NoteKey
+from layover.values.note import Note, NoteKey
 
 SHARED = ALL
 """Key of the working memory that all of a user's agents share."""

@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 from pydantic import AliasChoices, BaseModel, Field
 
-from layover.memory.escape import escape, escape_value
+from layover.memory.text.escape import escape, escape_value
 
 Status = Literal["pending", "in_progress", "done", "failed", "skipped"]
 

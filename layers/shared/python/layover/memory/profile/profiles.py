@@ -14,7 +14,7 @@ from layover.memory.usage import usage_row
 from layover.runtime import Runtime
 from layover.values.base import Json, Time, Value
 from layover.values.memory.context import StepUsage
-from layover.values.memory.note import Note
+from layover.values.note import Note
 from layover.values.runs.run import RunSnapshot
 from layover.values.text import json_size, sanitise
 

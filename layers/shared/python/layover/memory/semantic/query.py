@@ -4,7 +4,7 @@ import math
 import re
 from collections.abc import Collection, Sequence
 
-from layover.memory.words import spans, words
+from layover.memory.text.words import spans, words
 from layover.values.memory.context import IndexedText
 from layover.values.message import Message, Role
 

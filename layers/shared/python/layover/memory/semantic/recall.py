@@ -11,8 +11,8 @@ from layover.context.transcript import response_messages
 from layover.declare.agent import Agent
 from layover.declare.memory import NodeMemory
 from layover.errors import LayoverError
-from layover.memory.embedding import Vectors, embed
 from layover.memory.semantic import query as recall
+from layover.memory.semantic.embedding import Vectors, embed
 from layover.memory.usage import embedding_usage
 from layover.ports import Embedder
 from layover.runtime import Runtime

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 
 from layover.clock import rfc3339
-from layover.memory.escape import escape_value
 from layover.memory.profile.notes import block
+from layover.memory.text.escape import escape_value
 from layover.values.memory.context import Recalled
 
 _MINUTES = len("2026-01-01T00:00")

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 
 from layover.lazy import lazy_pattern
-from layover.memory.episodic.characters import plain_characters
+from layover.memory.text.characters import plain_characters
 
 MIN_WORDS = 4
 MIN_LETTERS = 16

@@ -8,14 +8,14 @@ import re
 from functools import cache
 from importlib.resources import files
 
-from layover.memory.words import words
+from layover.memory.text.words import words
 
 _TERMS = frozenset({"IT", "US", "WHO", "DE", "ES", "DO", "LA", "CON", "PAR", "SE"})
 """Names, if written like this: the department, the country, the organisation."""
 
 
 def without_function_words(query_words: list[str], text: str) -> list[str]:
-    """Return the words of a query (`memory.words` of `text`) that carry its topic."""
+    """Return the words of a query (`memory.text.words` of `text`) that carry its topic."""
     terms = _terms(text)
     return [word for word in query_words if word in terms or word not in _function_words()]
 
@@ -29,6 +29,6 @@ def _terms(text: str) -> set[str]:
 
 @cache
 def _function_words() -> frozenset[str]:
-    text = files("layover.memory").joinpath("function_words.txt").read_text("utf-8")
+    text = files("layover.memory.text").joinpath("function_words.txt").read_text("utf-8")
     lines = (line for line in text.splitlines() if not line.startswith("#"))
     return frozenset(words(" ".join(lines)))

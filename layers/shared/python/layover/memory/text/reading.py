@@ -9,8 +9,8 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from layover.memory.escape import escape
-from layover.memory.redaction import REDACTED, is_secret_key, redact
+from layover.memory.text.escape import escape
+from layover.memory.text.redaction import REDACTED, is_secret_key, redact
 from layover.values.message import (
     FilePart,
     Message,

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from layover.values.memory.context import LoggedAttempt, ThreadState
-from layover.values.memory.note import Note, NoteKey, NoteWrite
+from layover.values.note import Note, NoteKey, NoteWrite
 
 NEWEST_ATTEMPTS = 50
 """The attempts of the iteration log that a turn reads and the API shows."""

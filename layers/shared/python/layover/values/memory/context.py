@@ -5,8 +5,8 @@ from typing import Any
 from layover.values.base import Json, Time, Value
 from layover.values.memory.compaction import Compacted, CompactionQuery
 from layover.values.memory.entry import EntryQuery, FoundEntries, NewEntry
-from layover.values.memory.note import Note, NoteKey
 from layover.values.message import Message
+from layover.values.note import Note, NoteKey
 from layover.values.runs.run import RunMeta
 from layover.values.runs.usage import Usage
 from layover.values.thread import ThreadHead

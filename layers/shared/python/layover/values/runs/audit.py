@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Self
 
 from layover.values.base import Json, Time, Value, compact_json
-from layover.values.runs.decision import Decision, DecisionKind, Via
+from layover.values.decision import Decision, DecisionKind, Via
 from layover.values.runs.run import CallRecord, CallState, RunMeta
 
 

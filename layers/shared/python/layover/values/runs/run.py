@@ -7,13 +7,13 @@ from typing import Any, Literal
 from pydantic import Field
 
 from layover.values.base import Json, Time, Value
-from layover.values.memory.note import Note
+from layover.values.decision import ApprovalRule, PendingApproval, Vote
+from layover.values.decision import Decision as Decision
+from layover.values.decision import DecisionKind as DecisionKind
+from layover.values.decision import Via as Via
 from layover.values.message import Message
+from layover.values.note import Note
 from layover.values.runs.child import ChildRun
-from layover.values.runs.decision import ApprovalRule, PendingApproval, Vote
-from layover.values.runs.decision import Decision as Decision
-from layover.values.runs.decision import DecisionKind as DecisionKind
-from layover.values.runs.decision import Via as Via
 from layover.values.runs.hooked import HookedCall
 from layover.values.runs.model_settings import RunChoice
 from layover.values.runs.status import ErrorInfo as ErrorInfo

@@ -5,8 +5,8 @@ from typing import Any
 from pydantic import Field
 
 from layover.values.base import Json, Time, Value
+from layover.values.decision import PendingApproval
 from layover.values.message import Message
-from layover.values.runs.decision import PendingApproval
 from layover.values.runs.run import SuspensionKind
 from layover.values.runs.status import ErrorInfo, FinishReason, Status
 from layover.values.runs.usage import Usage

@@ -7,7 +7,7 @@ from layover.errors import Conflict
 from layover.memory import ranking
 from layover.memory.episodic.search import entry_words
 from layover.memory.ranking import Candidate, Scores
-from layover.memory.words import words
+from layover.memory.text.words import words
 from layover.values.memory.context import IndexedText
 from layover.values.memory.entry import (
     EntryCorrection,

@@ -8,7 +8,7 @@ from layover.adapters.inmemory.stores.recall import InMemoryRecall
 from layover.adapters.inmemory.stores.threads import InMemoryThreads
 from layover.ports.memory.notes import StaleState
 from layover.values.memory.context import Extraction
-from layover.values.memory.note import PROFILE, NoteKey
+from layover.values.note import PROFILE, NoteKey
 
 
 class InMemoryMemory(

@@ -8,7 +8,7 @@ from typing import Any
 from layover.clock import MICROSECOND
 from layover.ports.memory.notes import NEWEST_ATTEMPTS
 from layover.values.memory.context import LoggedAttempt, ThreadState
-from layover.values.memory.note import PROFILE, Note, NoteKey, NoteWrite
+from layover.values.note import PROFILE, Note, NoteKey, NoteWrite
 
 
 class NoteTable:

@@ -7,7 +7,7 @@ from layover.adapters.inmemory.stores.tables import IndexedRow, StoredThread, Ta
 from layover.memory import ranking
 from layover.memory.ranking import Candidate, Scores
 from layover.memory.semantic.query import query_words
-from layover.memory.words import words
+from layover.memory.text.words import words
 from layover.values.memory.context import (
     IndexedText,
     Recalled,

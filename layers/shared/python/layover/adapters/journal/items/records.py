@@ -10,8 +10,8 @@ from layover.clock import from_rfc3339, rfc3339
 from layover.errors import check_version
 from layover.keys import Keys
 from layover.ports.table import Item
+from layover.values.decision import Vote
 from layover.values.message import Message
-from layover.values.runs.decision import Vote
 from layover.values.runs.model_settings import RunChoice
 from layover.values.runs.run import (
     CallRecord,

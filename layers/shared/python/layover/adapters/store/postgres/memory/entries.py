@@ -10,7 +10,7 @@ from layover.adapters.store.postgres.memory.recall import halfvec
 from layover.adapters.store.postgres.queries import Query, Statement, load
 from layover.memory import ranking
 from layover.memory.episodic.search import entry_words
-from layover.memory.words import words
+from layover.memory.text.words import words
 from layover.values.memory.entry import (
     EntryCorrection,
     EntryPlace,

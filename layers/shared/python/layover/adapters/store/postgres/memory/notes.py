@@ -11,7 +11,7 @@ from layover.adapters.store.postgres.database import Database, Row
 from layover.adapters.store.postgres.queries import Query, Statement, load
 from layover.ports.memory.notes import NEWEST_ATTEMPTS
 from layover.values.memory.context import LoggedAttempt, ThreadState
-from layover.values.memory.note import PROFILE, Note, NoteKey, NoteWrite
+from layover.values.note import PROFILE, Note, NoteKey, NoteWrite
 
 _NOTES: TypeAdapter[tuple[Note, ...]] = TypeAdapter(tuple[Note, ...], config={"defer_build": True})
 _ATTEMPTS: TypeAdapter[tuple[LoggedAttempt, ...]] = TypeAdapter(

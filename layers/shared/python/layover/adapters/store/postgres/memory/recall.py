@@ -11,7 +11,7 @@ from layover.adapters.store.postgres.queries import Statement, load
 from layover.adapters.store.postgres.usage import insert_usage
 from layover.memory import ranking
 from layover.memory.semantic.query import query_words
-from layover.memory.words import words
+from layover.memory.text.words import words
 from layover.values.memory.context import (
     IndexedText,
     Recalled,
