@@ -102,7 +102,7 @@ async def held(
     transcript: Transcript, extractor: ChatModel | None = None, embedder: Any = None
 ) -> Held:
     """Hold the conversation. `extractor` None: the transcript's script. `embedder` None: the
-    environment's, else by words alone. Raises AssertionError if a turn does not succeed."""
+    environment's, else by words only. Raises AssertionError if a turn does not succeed."""
     found = Held()
     asked = _Extractor(found, lambda: runtime)
     agent = _agent(transcript)

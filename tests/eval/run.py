@@ -84,7 +84,7 @@ async def real(cases: Sequence[Transcript], seen: Sequence[Observed]) -> bool:
     settings = runtime.settings
     extractor = settings.extractor_model or settings.model
     observer = settings.observer_model or settings.model
-    embedder = settings.embedder_model or "by words alone"
+    embedder = settings.embedder_model or "by words only"
     learned = await _each(cases, lambda case: _extracted(case, runtime))
     if cases:
         print(f"\nextractor: {extractor}, embedder: {embedder}")

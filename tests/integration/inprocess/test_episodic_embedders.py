@@ -49,7 +49,7 @@ async def test_without_an_embedder_there_is_one_warning(caplog: pytest.LogCaptur
         world.agents = {"lonely": world.agent}
         await world.learn()
         await world.learn(thread="t2")
-    warned = [r.message for r in caplog.records if "words alone" in r.message]
+    warned = [r.message for r in caplog.records if "words only" in r.message]
     assert len(warned) == 1
     assert "LAYOVER_EMBEDDER_MODEL" in warned[0]
 

@@ -45,7 +45,7 @@ def test_an_answer_without_choices_is_none(body: Any) -> None:
 
 @pytest.mark.parametrize("body", [[], "x", 3, None])
 def test_an_answer_that_is_no_object_is_none(body: Any) -> None:
-    with pytest.raises(ProviderFault, match="no JSON object"):
+    with pytest.raises(ProviderFault, match="not a JSON object"):
         reply(body)
 
 

@@ -9,7 +9,7 @@ from layover.errors import ConfigurationError, RetryableError
 
 
 def secret_parameter(name: str, ssm: AwsClient) -> str:
-    """The value of a SecureString parameter. Blocks until SSM answers: without it there is no adapter.
+    """The value of a SecureString parameter. Blocks until SSM answers: the adapter cannot be made without it.
 
     Raises ConfigurationError if there is none (the deployer has to put it there), RetryableError
     if SSM does not answer. The value goes into no message."""

@@ -137,10 +137,10 @@ def _find(model: str) -> "Entry | None":
 
 
 def _readings(model: str) -> list[tuple[str | None, str]]:
-    """A name alone says its provider; a router's (`anthropic/claude-sonnet-4.5`) is in the catalogue as
+    """A name says its provider; a router's (`anthropic/claude-sonnet-4.5`) is in the catalogue as
     the router has it, or under the maker's own name."""
     maker, slash, name = model.partition("/")
     if not slash:
-        # The catalogue tells a provider by its chat models: an embedder's name alone says none.
+        # The catalogue tells a provider by its chat models: an embedder's name does not tell.
         return [(None, model), ("openai", model)]
     return [("openrouter", model), (maker, name)]

@@ -59,7 +59,7 @@ def _with_corrections(
     messages: Sequence[Message], steps: Sequence[StepRecord]
 ) -> Sequence[Message]:
     """Return the messages with corrections: a step whose answer fitted no schema is followed by the message
-    about it, which only the model sees and which is no part of the thread."""
+    about it, which only the model sees and which is not part of the thread."""
     corrections = {s.message.id: s.correction for s in steps if s.correction}
     if not corrections:
         return messages

@@ -1,9 +1,9 @@
-"""Files of one owner, in blobs alone: accepting a run needs no database.
+"""Files of one owner, in blobs only: accepting a run needs no database.
 
-A file's facts are an object of their own beside its bytes; they name the threads that have the file. A
+A file's facts are their own object, next to its bytes; they name the threads that have the file. A
 thread's files are found again by a mark below the thread's prefix, which is written before anything else:
 erasing a thread reads the marks. A file is deleted with the last thread that has it. Facts change by
-conditional puts alone: of a thread that takes the file and one that releases it, the later one sees the
+conditional puts only: of a thread that takes the file and one that releases it, the later one sees the
 earlier."""
 
 import asyncio

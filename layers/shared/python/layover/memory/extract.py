@@ -21,7 +21,7 @@ from layover.values.runs.run import RunMeta, RunSnapshot, Status
 logger = logging.getLogger("layover")
 
 OPENING = 20
-"""Messages that a title may come from, beside the newest input."""
+"""Messages that a title may come from, in addition to the newest input."""
 
 
 async def extract(runtime: Runtime, payload: RunPayload) -> dict[str, str]:

@@ -33,7 +33,7 @@ SAMPLE_ROWS = 1_000
 
 @dataclass(frozen=True)
 class Candidate:
-    """A text to rank: its words, and the similarity of its vector (None: it has none of this model)."""
+    """A text to rank: its words, and the similarity of its vector (None: this model made none)."""
 
     words: frozenset[str]
     cosine: float | None

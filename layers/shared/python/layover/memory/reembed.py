@@ -1,6 +1,6 @@
 """`layover reembed`: after a change of embedder, it makes the new one's vectors for stored texts.
 
-It works in small batches, each in the name of one owner, under row security, and in a transaction of its own:
+It works in small batches, each in the name of one owner, under row security, and in its own transaction:
 stopped at any point, it goes on from there when it is started again."""
 
 from collections.abc import AsyncIterator, Sequence

@@ -35,7 +35,7 @@ def built_in_tools(
     prompt_note: Note | None = None,
     embedder: Embedder | None = None,
 ) -> list[AnyTool]:
-    """Return the tools of `agent.memory`; empty if it names none of its parts. `prompt_note`: the working
+    """Return the tools of `agent.memory`; empty if it has no part that adds one. `prompt_note`: the working
     memory that the run's prompt shows (`PromptSnapshot.notes`), None if it shows none; a text that another
     run wrote after that is not overwritten unseen. `embedder`: the one of episodic memory; without it entries
     are found by words."""

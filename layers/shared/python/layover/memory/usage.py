@@ -1,4 +1,4 @@
-"""Usage of background work (docs/behaviour.md#background-usage): rows of `usage` beside those of a
+"""Usage of background work (docs/behaviour.md#background-usage): rows of `usage` next to those of a
 run's steps, stored with the outcome that they belong to."""
 
 from collections.abc import Sequence

@@ -41,7 +41,7 @@ def compact_json(value: Json) -> str:
 
 
 def strict_json(text: str) -> Json:
-    """Return a JSON text's value. Raises ValueError for a text that is no JSON (NaN, Infinity), and for a
+    """Return a JSON text's value. Raises ValueError for a text that is not JSON (NaN, Infinity), and for a
     number that no float holds (1e999): stored as null, it would mean something else to a reader."""
     return json.loads(text, parse_constant=_refuse, parse_float=_finite)
 
@@ -61,7 +61,7 @@ def _finite(text: str) -> float:
 
 
 def _refuse(what: str) -> NoReturn:
-    raise ValueError(f"{what} is no number of JSON")
+    raise ValueError(f"{what} is not a number that JSON has")
 
 
 class Value(BaseModel):

@@ -53,7 +53,7 @@ class ReasoningPart(Value):
 
 
 class ToolCallPart(Value):
-    """A call that the model asked for. `args` is the decoded object, or the raw string if it is no JSON."""
+    """A call that the model asked for. `args` is the decoded object, or the raw string if it is not JSON."""
 
     type: Literal["tool_call"] = "tool_call"
     tool_call_id: str
@@ -136,7 +136,7 @@ class Message(Value):
     """The tool's result as the model sees it, computed once when the call was settled
     (docs/behaviour.md#model-output)."""
     provider_state: ProviderState | None = Field(default=None, exclude=True, repr=False)
-    """Kept for the provider alone (docs/behaviour.md#provider-state)."""
+    """Kept for the provider only (docs/behaviour.md#provider-state)."""
     token_count: int | None = Field(default=None, exclude=True, repr=False)
 
     def with_content(self, content: tuple[Part, ...], **more: Any) -> "Message":

@@ -11,7 +11,7 @@ Unit = Literal["Count", "Seconds", "Milliseconds", "Bytes"]
 
 
 class Metric(StrEnum):
-    """Every metric, with the dimensions that it is counted by beside `service`."""
+    """Every metric, with the dimensions that it is counted by, in addition to `service`."""
 
     RECALL_SCOPE_CUT = "recall_scope_cut"
     """Semantic recall left the oldest texts of a scope out (docs/retrieval.md#scale). `agent`."""

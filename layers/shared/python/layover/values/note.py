@@ -19,7 +19,7 @@ class NoteKey(Value):
 
 
 class Note(Value):
-    """Working memory or a profile: text, or an object of a schema. Version 0: there is none yet."""
+    """Working memory or a profile: text, or an object of a schema. Version 0: nothing is stored yet."""
 
     key: NoteKey
     value: Json = None

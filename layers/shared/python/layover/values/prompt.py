@@ -85,7 +85,7 @@ class Reply(Value):
     state: dict[str, Any] = Field(default_factory=dict, repr=False)
     """Data that the provider wants back with this message, unchanged."""
     data: tuple[DataPart, ...] = ()
-    """Results of the provider's own work: calls of its own tools, sources."""
+    """Results of the provider's own work: calls of its tools, sources."""
 
 
 @dataclass(frozen=True)

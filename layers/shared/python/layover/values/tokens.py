@@ -12,7 +12,7 @@ WIDE_TOKENS = 0.7
 FILE_TOKENS = 1_000
 """An image's cost, about; that of other files is unknown."""
 OVERHEAD = 4
-"""Tokens that a message costs beside its text."""
+"""Tokens that a message costs in addition to its text."""
 
 _WIDE = lazy_pattern("[\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff\uff00-\uffef]")
 

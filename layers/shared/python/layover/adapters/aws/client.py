@@ -62,7 +62,7 @@ class AwsClient:
         try:
             fields: dict[str, Any] = json.loads(answer.body or b"{}")
         except ValueError as error:
-            raise NoAnswer("the answer is no JSON") from error
+            raise NoAnswer("the answer is not JSON") from error
         return fields
 
     async def send(self, method: str, path: str, headers: dict[str, str], body: bytes) -> Answer:

@@ -30,7 +30,7 @@ PASSING_STATUSES = frozenset({500, 502, 503, 504})
 
 
 class ServiceError(Exception):
-    """A service answered with an error. `document`: the answer's JSON, {} where it is none."""
+    """A service answered with an error. `document`: the answer's JSON, {} where it is not JSON."""
 
     def __init__(
         self, code: str, status: int, document: Mapping[str, object], retry_after_s: float | None
@@ -64,7 +64,7 @@ class RetryRules:
         self._budget = CAPACITY
 
     def pause_s(self, attempt: int, fault: ServiceError | NoAnswer) -> float | None:
-        """Return the seconds before attempt + 1, fully jittered; None: there is no further one."""
+        """Return the seconds before attempt + 1, fully jittered; None: that was the last one."""
         is_throttled = isinstance(fault, ServiceError) and fault.code in THROTTLES
         cost = THROTTLED_COST if is_throttled else COST
         if attempt >= self.max_attempts or not _passes(fault) or self._budget < cost:

@@ -56,7 +56,7 @@ def bedrock_client() -> Any:
 
 
 def client_at(service: str, endpoint: str, **settings: Any) -> Any:
-    """A client of a service with an endpoint of its own; `settings` are botocore's. The caller keeps it."""
+    """A client of a service that has its own endpoint; `settings` are botocore's. The caller keeps it."""
     from botocore.config import Config
 
     with _making:

@@ -54,7 +54,7 @@ class AwsServices:
         return self._clients[service]
 
     def client_at(self, endpoint: str, service: str, **settings: Any) -> AwsClient:
-        """A client of an endpoint of its own; `service`: the name that signs, `settings`: AwsClient's."""
+        """A client with its own endpoint; `service`: the name that signs, `settings`: AwsClient's."""
         return AwsClient(endpoint, Signer(service, self.region()), self._credentials, **settings)
 
     def presign(self, service: str, host: str, query: dict[str, str], lifetime_s: int) -> str:
@@ -93,7 +93,7 @@ class AwsServices:
 
     def endpoint(self, service: str) -> str:
         """The URL of one of these, or of `bedrock-runtime`: AWS_ENDPOINT_URL_SERVICE, AWS_ENDPOINT_URL, else
-        the region's. boto3 is asked where that is none of the ordinary ones."""
+        the region's. boto3 is asked for a service that is not among these."""
         get = self._variables.get
         entry = _SERVICES[service]
         if get("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS", "").lower() != "true":

@@ -40,7 +40,7 @@ class S3Blobs:
         await asyncio.to_thread(_send, write)
 
     async def delete(self, key: str) -> None:
-        """Delete an object; a missing one is no error."""
+        """Delete an object; a missing one is not an error."""
 
         def delete() -> Any:
             return self._client().delete_object(Bucket=self._bucket, Key=key)

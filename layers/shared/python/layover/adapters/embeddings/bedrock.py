@@ -26,7 +26,7 @@ MAX_CHARACTERS = 50_000
 
 class BedrockEmbedder:
     """`ports.Embedder`. `model` is the label that vectors are kept with; its leading `bedrock/` is not
-    sent. `client` answers boto3's of `bedrock-runtime`, without retries of its own."""
+    sent. `client` answers boto3's of `bedrock-runtime`, without its own retries."""
 
     def __init__(
         self, model: str, client: Callable[[], Any], *, sleep: Sleep = asyncio.sleep

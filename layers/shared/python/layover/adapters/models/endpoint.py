@@ -1,6 +1,6 @@
 """HTTP to a model's provider: pooled connections of each event loop, and faults in this project's words.
 
-Nothing here imports a provider's package: `openai` alone costs 0.2 s of a cold start
+Nothing here imports a provider's package: `openai` by itself costs 0.2 s of a cold start
 (docs/performance.md#openai-client)."""
 
 import json
@@ -127,7 +127,7 @@ def broken(error: OSError) -> ProviderFault:
 
 
 def json_or_text(text: str) -> object:
-    """The decoded JSON, or the text where it is none."""
+    """The decoded JSON, or the text where it is not JSON."""
     try:
         return json.loads(text)
     except ValueError:

@@ -114,7 +114,7 @@ def invalid(message: str, status: int | None = None) -> ProviderFault:
 
 
 def page(text: str) -> ProviderFault:
-    """The answer is no JSON: a proxy's page, which may pass, or the address of something else."""
+    """The answer is not JSON: a proxy's page, which may pass, or the address of something else."""
     page_text = plain_text(text) or "nothing"
     fault = invalid(f"The model's provider answered with invalid JSON: {page_text}")
     fault.most_attempts = BRIEFLY
@@ -171,7 +171,7 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def _is_of_settings(error: BaseException) -> bool:
-    """Return whether the fault is one of settings: waiting does not help. A refused connection is none: a
+    """Return whether the fault is one of settings: waiting does not help. A refused connection is not: a
     server may be about to start again."""
     if isinstance(error, ssl.SSLError):
         reason = getattr(error, "reason", None)  # not every one of them has it

@@ -1,4 +1,4 @@
-"""State that a provider wants back unchanged: thoughts in fields of its own, and signatures of thoughts.
+"""State that a provider wants back unchanged: thoughts in its own fields, and signatures of thoughts.
 
 - `reasoning_content` of a message (DeepSeek, Kimi): wanted with the messages that ask for tools; older models
   refuse it with others.

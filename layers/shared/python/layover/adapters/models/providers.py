@@ -92,7 +92,7 @@ def make_model(
     aws: Callable[[], AwsServices],
 ) -> "Providers | BedrockChat":
     """The deployment's own provider, Bedrock, and the further ones that it names. A key is read before the
-    first request that needs it: a deployment that asks other providers alone needs none of its own."""
+    first request that needs it: a deployment that only asks other providers does not need one."""
     addresses = environment.providers
     make_client = choose_client(variables)
 

@@ -77,7 +77,7 @@ class Assembly:
     def add(self, chunk: object) -> list[Delta]:
         """Take a chunk and return what is new. Raises ProviderFault for an error inside it."""
         if not isinstance(chunk, dict):
-            raise invalid("The model's provider sent a chunk that is no JSON object")
+            raise invalid("The model's provider sent a chunk that is not a JSON object")
         if chunk.get("error"):
             raise from_event(chunk)
         self._model = chunk.get("model") or self._model

@@ -21,10 +21,10 @@ def decode_cursor(cursor: str | None) -> int:
         depth = json.loads(base64.b64decode(padded, altchars=b"-_", validate=True))["d"]
     except (ValueError, binascii.Error, TypeError, KeyError, RecursionError) as error:
         raise InvalidRequest(
-            "this is no cursor", [{"loc": ["query", "cursor"], "msg": "malformed"}]
+            "this cannot be a cursor", [{"loc": ["query", "cursor"], "msg": "malformed"}]
         ) from error
     if type(depth) is not int or not 0 <= depth < 2**31 - 1:
         raise InvalidRequest(
-            "this is no cursor", [{"loc": ["query", "cursor"], "msg": "malformed"}]
+            "this cannot be a cursor", [{"loc": ["query", "cursor"], "msg": "malformed"}]
         )
     return depth

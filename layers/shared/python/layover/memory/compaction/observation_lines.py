@@ -187,8 +187,8 @@ class _Reader:
         self._by_content: dict[object, Observation] = {}
 
     def skip(self, raw: str) -> None:
-        """Read a line that is no observation: it may be a date. Lines indented below a bullet without text
-        are no details of the bullet before it."""
+        """Read a line that is not an observation: it may be a date. Lines indented below a bullet without
+        text are not details of the bullet before it."""
         day = _date(raw)
         if day is not None:
             self._day = day if self._calendar.holds(day) else None
@@ -243,7 +243,7 @@ def _line(raw: str) -> _Line | None:
 
 def _marker(text: str, clear: bool) -> tuple[Marker, str] | None:
     """Return the marker at the head of a text, and the rest. A word that could just begin a sentence counts
-    only in capitals, marked up, or beside a time (`clear`)."""
+    only in capitals, marked up, or next to a time (`clear`)."""
     name_match = _NAMED.match(text.lstrip())
     if name_match:
         rest = text.lstrip()[name_match.end() :]

@@ -1,7 +1,7 @@
 """The reflector: many observations become fewer (docs/behaviour.md#reflections). Pure.
 
 It answers `{"drop": [id], "merge": [{"ids", "marker", "text", "parent_id"?}]}`. "A child never goes without
-its parent" is read so: a detail alone is neither dropped nor merged away while its parent stays, unless
+its parent" is read so: a detail is neither dropped nor merged away by itself while its parent stays, unless
 what it is merged into is a detail of that parent again. A parent that is dropped takes its details with
 it, but for those that a merge has; a parent that is merged leaves them to what it became."""
 
@@ -87,7 +87,7 @@ class _Log:
                 tops.add(one.id)
 
     def is_top(self, id: str | None) -> bool:
-        """Return whether the observation exists and is no detail."""
+        """Return whether the observation exists and is not a detail."""
         return id in self.by_id and id not in self.parent
 
     def ids_to_remove(self, to_drop: set[str], merges: Sequence[_Merge]) -> set[str]:

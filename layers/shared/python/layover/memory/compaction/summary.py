@@ -130,7 +130,7 @@ def _of_lines(text: str) -> dict[str, list[str]]:
 
 def _heading(line: str) -> tuple[str, str] | None:
     """Return the section that a line begins, and the rest of the line. A word without a heading's markup
-    counts if it stands alone, or is a section's own name before a colon."""
+    counts if it is the whole line, or a section's own name before a colon."""
     for section, pattern in _HEADING:
         match = pattern.fullmatch(line)
         if match is None:

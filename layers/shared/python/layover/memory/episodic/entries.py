@@ -55,7 +55,7 @@ class Entry(Value):
 
 def episodic_embedder(runtime: Runtime, agent: Agent) -> Embedder | None:
     """Return the embedder of the agent's entries: its own, the one of its own model, or the deployment's.
-    None: words alone, and one warning."""
+    None: words only, and one warning."""
     settings = agent.memory.episodic
     if settings is None:
         return None
@@ -65,7 +65,7 @@ def episodic_embedder(runtime: Runtime, agent: Agent) -> Embedder | None:
     if embedder is None and agent.name not in _warned_agents:
         _warned_agents.add(agent.name)
         logger.warning(
-            "episodic memory works by words alone: no embedder is set (LAYOVER_EMBEDDER_MODEL)",
+            "episodic memory searches by words only: no embedder is set (LAYOVER_EMBEDDER_MODEL)",
             extra={"agent": agent.name},
         )
     return hooked_embedder(agent, embedder)
@@ -132,9 +132,9 @@ async def correct_entry(runtime: Runtime, owner: str, entry_id: str, content: st
     if not any(c.isalnum() for c in words) or len(words) > MAX_CORRECTION:
         error = {
             "loc": ["body", "content"],
-            "msg": f"1 to {MAX_CORRECTION} characters, not blanks alone",
+            "msg": f"1 to {MAX_CORRECTION} characters, not only blanks",
         }
-        raise InvalidRequest("this is no entry", [{**error, "type": "entry_text"}])
+        raise InvalidRequest("this cannot be an entry", [{**error, "type": "entry_text"}])
     now = runtime.clock.now()
     correction = EntryCorrection(id=entry_id, content=words, hash=hash_of(words), at=now)
     entry = await runtime.memory.correct_entry(owner, correction)

@@ -29,7 +29,7 @@ from layover.values.prompt import Embedded
 from layover.values.runs.run import RunSnapshot
 
 HARMLESS = frozenset({"plan", "update_working_memory"})
-"""Tools of memory's own whose results teach nothing. `recall_memory` is none of them: its results may be
+"""Memory's own tools whose results teach nothing. `recall_memory` is not among them: its results may be
 unverified, and would come back as verified."""
 Vector = tuple[float, ...]
 logger = logging.getLogger("layover")

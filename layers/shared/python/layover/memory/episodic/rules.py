@@ -51,7 +51,7 @@ class Refusal(StrEnum):
     UNSAID = "unsaid"
     """It names a number or an identifier that was not said."""
     UNTRUSTED = "untrusted"
-    """An assistant alone says so, from tools that are not trusted."""
+    """Only an assistant says so, from tools that are not trusted."""
     EMPTY = "empty"
     REPEATED = "repeated"
     OVER_LIMIT = "over_limit"

@@ -48,7 +48,7 @@ def entry_words(text: str) -> list[str]:
 
 
 def min_cosine(model: str | None) -> float:
-    """Return the cosine below which a vector of this embedder is no signal."""
+    """Return the cosine below which a vector of this embedder means nothing."""
     return next((c for name, c in _SQUEEZED.items() if name in (model or "")), MIN_COSINE)
 
 
@@ -64,7 +64,7 @@ def entry_query(
     vector: tuple[float, ...] | None = None,
     model: str | None = None,
 ) -> EntryQuery:
-    """Return the query of a text. Without a vector it searches by words alone."""
+    """Return the query of a text. Without a vector it searches by words only."""
     return EntryQuery(
         agent=agent,
         text=text[: recall.MAX_CHARACTERS],
@@ -88,7 +88,7 @@ async def embed_query(query: EntryQuery, embedder: Embedder | None) -> EmbeddedQ
             result = await embed(embedder, [query.text])
     except Exception as error:
         extra = {"agent": query.agent, "cause": type(error).__name__}
-        logger.warning("entries by words alone", extra=extra)
+        logger.warning("entries by words only", extra=extra)
         return EmbeddedQuery(query)
     least = min_cosine(embedder.model)
     update = {"vector": result.vectors[0], "model": embedder.model, "least_cosine": least}

@@ -25,7 +25,7 @@ logger = logging.getLogger("layover")
 
 
 class Profile(Value):
-    """An agent's profile of a user: an object or a text; `{}` if there is none."""
+    """An agent's profile of a user: an object or a text; `{}` if there is nothing yet."""
 
     agent: str
     profile: dict[str, Json] | str
@@ -53,7 +53,7 @@ async def put_profile(
 
 
 async def delete_profile(runtime: Runtime, owner: str, agent: str) -> None:
-    """Forget the profile; a missing one is no error."""
+    """Forget the profile; a missing one is not an error."""
     await runtime.memory.delete_note(owner, profile_key(agent), runtime.clock.now())
 
 

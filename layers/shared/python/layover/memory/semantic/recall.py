@@ -69,8 +69,8 @@ def select_recalled(
     matches = [r for r in others if r.match]
     matches.sort(key=lambda r: (r.score or 0.0, r.message.created_at), reverse=True)
     best = matches[: settings.matches(runtime.settings)]
-    beside = range(-settings.before, settings.after + 1)
-    places = {(r.message.thread_id, r.place + n) for r in best for n in beside}
+    nearby = range(-settings.before, settings.after + 1)
+    places = {(r.message.thread_id, r.place + n) for r in best for n in nearby}
     return [r for r in others if (r.message.thread_id, r.place) in places]
 
 
@@ -109,7 +109,7 @@ async def index(
 
 def _max_in_prompt(runtime: Runtime, agent: Agent) -> int:
     """Return the number of matches that the prompt may show already, if the store cannot know: a token buffer
-    is filled later, and a node has a history of its own."""
+    is filled later, and a node has its own history."""
     memory = agent.memory
     if memory.token_buffer is not None:
         return min(memory.token_buffer.max_messages, MAX_IN_PROMPT)
@@ -143,12 +143,12 @@ async def _query_vector(
     try:
         async with asyncio.timeout(QUERY_TIMEOUT.total_seconds()):
             common = await _common_words(runtime, meta, thread_id, text)
-            # Hooks see the whole text, and once: a part of a name is none that they would know.
+            # Hooks see the whole text, and once: they would not know a part of a name.
             whole = await embedded_text(agent, text)
             return await embed(embedder, [recall.vector_text(whole, common)])
     except Exception as error:
         logger.warning(
-            "recall by words alone", extra={"run_id": meta.id, "cause": type(error).__name__}
+            "recall by words only", extra={"run_id": meta.id, "cause": type(error).__name__}
         )
         return None
 

@@ -11,7 +11,7 @@ _MAX_BRACES = 1_000
 
 
 def json_object(text: str) -> dict[str, Any] | None:
-    """Return the first JSON object in an answer, whatever surrounds it; None if there is none."""
+    """Return the first JSON object in an answer, whatever surrounds it; None if it has none."""
     text = THINKING.sub(" ", text)
     decoder = json.JSONDecoder()
     for brace in islice(re.finditer("{", text), _MAX_BRACES):

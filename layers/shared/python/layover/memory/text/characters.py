@@ -15,9 +15,9 @@ _HAN_NUMERALS = lazy_pattern("[\u3007\u3021-\u3029\u3038-\u303a]")
 _APART = lazy_pattern(
     "([\u00bc-\u00be\u2150-\u215e\u2189\u2460-\u249b\u24ea-\u24ff\u2776-\u2793\u3251-\u325f\u32b1-\u32bf])"
 )
-"""Fractions and encircled numbers: 2½ is 2 1/2, no 21/2."""
+"""Fractions and encircled numbers: 2½ is 2 1/2, not 21/2."""
 _RAISED = lazy_pattern(r"(?<=\d)(?=[\u00b2\u00b3\u00b9\u2070-\u2079])")
-"""10² is no 102."""
+"""10² is not 102."""
 _ENCIRCLED = range(0x24B6, 0x24EA)
 _MAX_FORMS = 20_000
 _OTHER_DOTS = lazy_pattern(
@@ -60,7 +60,7 @@ def _form(character: str) -> str:
         return _number(character)
     if character in "\u00aa\u00ba":  # 1º and 1ª: as good as 1
         return ""
-    # Signs stay as they are: `Foo™` is no FooTM, `50㎡` no 50m2.
+    # Signs stay as they are: `Foo™` is not FooTM, `50㎡` is not 50m2.
     if kind[0] in "LM" or ord(character) in _ENCIRCLED:
         return unicodedata.normalize("NFKC", character)
     return character

@@ -31,7 +31,7 @@ _ABBREVIATED = lazy_pattern(
     r"(?i:p\.(?:ex|ej|es|chr)|t\.ex|f\.eks|m\.fl|z\.bsp|[vna]\.chr|i\.(?:allg|ggs)|s\.th)"
     r"|(?:[A-Z]\.)+[A-Z][a-z]+"
 )
-"""`p.ex` and `J.Smith`; an abbreviation of single letters (`e.g`, `p.m`) is none of `_DOTTED`."""
+"""`p.ex` and `J.Smith`; an abbreviation of single letters (`e.g`, `p.m`) is not `_DOTTED`."""
 _HIDDEN = lazy_pattern(r"[/\\]\.\w")
 _FILE = lazy_pattern(
     r"\w\.(?:py|js|[jt]sx?|go|rs|rb|sh|md|txt|csv|tsv|json|ya?ml|toml|sql|java|kt|cs|cc|cpp|hpp|html?|css|xml"
@@ -39,7 +39,7 @@ _FILE = lazy_pattern(
     r"|\w{2,}\.[chrmo]",
     re.IGNORECASE,
 )
-"""`a.py`, `main.c`; `e.g` and `d.h` are none."""
+"""`a.py`, `main.c`; `e.g` and `d.h` are not."""
 _FOLDER = lazy_pattern(
     r"(?:src|libs?|s?bin|etc|usr|var|opt|tmp|dist|vendor|node_modules|pkg|cmd|packages|scripts|tests"
     r"|deploy|infra|terraform|helm|charts|migrations|fixtures|mnt|srv|proc"
@@ -61,7 +61,7 @@ _NO_BLANKS = (
 """Scripts that write no blanks, or stick endings to a name in Latin letters (Korean); their punctuation."""
 _UNBOUNDED = lazy_pattern(f"[{_NO_BLANKS}]")
 _LETTER = rf"[^\W_{_NO_BLANKS}]"
-"""A letter or a digit that is part of the word beside it."""
+"""A letter or a digit that is part of the word next to it."""
 _POSSESSIVE = lazy_pattern("['\u2019]s$")
 
 

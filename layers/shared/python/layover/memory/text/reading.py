@@ -166,7 +166,7 @@ def _replace_blob(match: re.Match[str]) -> str:
         return REDACTED
     if match["type"]:
         return f"[data left out: {match['type']}, {len(text)} characters]"
-    # A long path or a row of dashes is no blob: base64 mixes cases and digits.
+    # A long path or a row of dashes is not a blob: base64 mixes cases and digits.
     is_mixed = all(re.search(p, text) for p in ("[a-z]", "[A-Z]", "[0-9]"))
     if is_mixed or (_HEX.fullmatch(text) and re.search("[0-9]", text)):
         return f"[data left out: {len(text)} characters]"

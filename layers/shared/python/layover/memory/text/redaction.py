@@ -19,9 +19,9 @@ _GLUED = (
     rf"(?:{_PASSWORDS}|{_KEYS}|secret|credential)s?|token"
     r"|(?:access|auth|refresh|session|api|id)[_\-]?tokens"
 )
-"""Found at the end of a longer word, too: `PGPASSWORD`, `authtoken`. `tokens` alone are counted."""
+"""Found at the end of a longer word, too: `PGPASSWORD`, `authtoken`. `tokens` are usually counted."""
 _ALONE = r"pass|pin|authorization|cookies?"
-"""Found as a word alone: `shipping` is no PIN."""
+"""Found only as a whole word: `shipping` is not a PIN."""
 _TAILS = (
     r"counts?|limits?|usage|budget|length|size|type|policy|status|required|enabled|expir(?:y|es|ed|ation)"
     r"|ttl|name|file|path|consent|banner"
@@ -131,7 +131,7 @@ def _values(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _value_of(name: re.Match[str], text: str) -> re.Match[str] | None:
-    """Return the value behind a name; None if it is no secret."""
+    """Return the value behind a name; None if it is not a secret."""
     for link in (_FIELD, _SPOKEN, _BESIDE):
         if separator := link.match(text, name.end()):
             value = _VALUE.match(text, separator.end())
@@ -158,7 +158,7 @@ def _is_beside(name: str, bare: str) -> bool:
 
 def _is_stated(name: str, word: str, bare: str) -> bool:
     """After `is`: what has a digit or a sign in it, and, of a password, any word that tells nothing of
-    it: "the password is wrong" is no secret, "my password is swordfish" is one."""
+    it: "the password is wrong" has no secret, "my password is swordfish" has one."""
     if _MARKED.match(bare):
         return True
     if not bare or not _PASSWORD.search(name) or word.split()[0] not in ("is", "was", "has"):

@@ -24,7 +24,7 @@ _UNSPACED = lazy_pattern(
     "\u31a0-\u31bf\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\ua9e0-\ua9ff\uaa60-\uaa7f\uf900-\ufaff"
     "\U0001b000-\U0001b16f\U00020000-\U0003fffd]+"
 )
-# A word of one character is common in Chinese, so these are indexed alone, too.
+# A word of one character is common in Chinese, so these are also indexed one by one.
 _HAN = lazy_pattern("[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003fffd]")
 _APOSTROPHES = str.maketrans(dict.fromkeys("\u2019\u02bc\u2018`", "'"))
 _CONTRACTED = lazy_pattern(r"n't$|'(?:s|re|ve|ll|d|m|em)?$")
@@ -33,7 +33,7 @@ _VOWEL = lazy_pattern(r"[aeiouy]")
 
 def words(text: str) -> list[str]:
     """Return the words of a text in order, in lower case and cut to their stems. They consist of letters,
-    marks and digits alone."""
+    marks and digits only."""
     return [stem(word[:_MAX_WORD]) for word in _raw(text[:MAX_CHARACTERS])]
 
 

@@ -10,7 +10,7 @@ DISCOVERY = "/.well-known/layover"
 CONSOLE_FILES = "/console/{version}/{file}"
 """The route of the files that the console's page loads."""
 OPEN_PATHS = frozenset({"/", "/healthz", DOCS, "/openapi.json", DISCOVERY})
-"""Paths that need no token, beside the console's files. The gateway in front lets no other path through
+"""Paths that need no token, besides the console's files. The gateway in front lets no other path through
 without one."""
 _CONSOLE_FILE = re.compile(r"/console/[^/]+/[^/]+")
 TICKETED_ROUTE = "/runs/{run_id}/events"

@@ -1,4 +1,4 @@
-"""Providers of models beside the deployment's own (`LAYOVER_PROVIDERS`)."""
+"""Providers of models in addition to the deployment's own (`LAYOVER_PROVIDERS`)."""
 
 import re
 from collections.abc import Mapping
@@ -43,7 +43,7 @@ def _check_names(providers: Mapping[str, ProviderAddress]) -> Mapping[str, Provi
         if not NAME.fullmatch(name) or name in RESERVED:
             raise ValueError(
                 f"{name!r} cannot be a provider's name: 1 to 64 small letters, digits, '_' or '-', "
-                f"and none of {', '.join(sorted(RESERVED))}"
+                f"and not one of {', '.join(sorted(RESERVED))}"
             )
     return providers
 

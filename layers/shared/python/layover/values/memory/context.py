@@ -40,7 +40,7 @@ class ThreadState(Value):
 
 class IndexedText(Value):
     """A message as semantic recall will find it. `text`: the source of its words, with the date in words and
-    the speaker. `vector` None: it is found by words alone."""
+    the speaker. `vector` None: it is found by words only."""
 
     thread_id: str
     message_id: str
@@ -53,7 +53,7 @@ class IndexedText(Value):
 
 
 class RecallQuery(Value):
-    """A search of semantic recall. `vector` None: by words alone. `thread_id` None: all threads of the user
+    """A search of semantic recall. `vector` None: by words only. `thread_id` None: all threads of the user
     with this agent."""
 
     agent: str
@@ -73,11 +73,11 @@ class RecallQuery(Value):
     """The number of the scope's rows that are searched, the newest ones. None: the product's number
     (`memory.ranking`)."""
     whole_rows: int | None = None
-    """A scope of more rows is ranked by its candidates alone. None: the product's number."""
+    """A scope of more rows is ranked by its candidates only. None: the product's number."""
 
 
 class Recalled(Value):
-    """A message that recall found, or one that stands beside a match, for readability."""
+    """A message that recall found, or a neighbour of a match, for readability."""
 
     message: Message
     match: bool

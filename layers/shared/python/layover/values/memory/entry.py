@@ -29,7 +29,7 @@ class MemoryEntry(Value):
 class NewEntry(MemoryEntry):
     """An entry to be stored, with where it comes from.
 
-    `hash`: unique within agent and user. `vector` None: it is found by words alone. `supersedes`:
+    `hash`: unique within agent and user. `vector` None: it is found by words only. `supersedes`:
     entries that it contradicts; they are kept and not retrieved any more."""
 
     hash: str
@@ -44,7 +44,7 @@ class NewEntry(MemoryEntry):
 
 
 class EntryQuery(Value):
-    """A search among the entries of an agent and a user. `vector` None: by words alone."""
+    """A search among the entries of an agent and a user. `vector` None: by words only."""
 
     agent: str
     text: str

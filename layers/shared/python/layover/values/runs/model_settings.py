@@ -34,7 +34,7 @@ class ModelSettings(Value):
     `max_tokens`: of one reply, thoughts included. `tool_choice`: `auto`, `none`, `required` or a tool's
     name; after the first call of a run, whatever forces a call becomes `auto`. `timeout`: seconds of one
     attempt of one call. `cache="off"` sends no cache key. `extra`: further fields of the request, as the
-    provider calls them; they win over the others. `inputs`: files that the model takes beside images, PDF
+    provider calls them; they win over the others. `inputs`: files that the model takes besides images, PDF
     files and short texts; of every other one it reads the name and the type.
 
     A field that the provider refuses by name is left out from then on, for that model.
@@ -110,7 +110,7 @@ class RunChoice(Value):
 
     def within(self, overridable: Collection[Overridable]) -> "RunChoice":
         """Return the part that an agent leaves to its runs. A run is accepted with no other choice, but the
-        agent that it is handed to, or a newer definition of its own, may leave less to it."""
+        agent that it is handed to, or a newer definition of it, may leave less to it."""
         return self.model_copy(update={n: None for n in self.names if n not in overridable})
 
     def below(self, model: str | None, settings: ModelSettings) -> "RunChoice":

@@ -76,7 +76,7 @@ class CompactPayload(RunPayload):
 
 
 class MemoryWork(StrEnum):
-    """Memory's work once a run is over. `condense`: Compact, then Extract; `learn`: Extract alone."""
+    """Memory's work once a run is over. `condense`: Compact, then Extract; `learn`: Extract only."""
 
     CONDENSE = "condense"
     LEARN = "learn"

@@ -224,7 +224,7 @@ class StepRecord(Value):
     agent: str = ""
     """The agent that made it: a hand-off changes the agent within a run."""
     definition: str = ""
-    """Hash of the definition that the run began with; set in its first step alone."""
+    """Hash of the definition that the run began with; set in its first step only."""
     notices: tuple[Message, ...] = Field(default=(), exclude_if=lambda value: not value)
     """Notices that ended its prompt: the ends of sub-agents in the background."""
     ended: bool = False

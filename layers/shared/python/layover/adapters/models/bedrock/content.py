@@ -143,7 +143,7 @@ class _Turns:
         return {"toolResult": result}
 
     def _user(self, message: Message) -> Iterator[Body]:
-        """Yield a user's blocks. A document stands beside a text: otherwise Converse refuses it."""
+        """Yield a user's blocks. A document comes with a text: otherwise Converse refuses it."""
         texts = documents = 0
         for part in message.content:
             if isinstance(part, TextPart) and part.text.strip():

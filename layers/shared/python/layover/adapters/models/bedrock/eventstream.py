@@ -18,7 +18,7 @@ MAX_FRAME = 24 * 1024 * 1024 + 128 * 1024
 
 
 class Damaged(Exception):
-    """The bytes received are no frame: a checksum does not match, or a length is impossible."""
+    """The bytes received are not a frame: a checksum does not match, or a length is impossible."""
 
 
 class Frame(NamedTuple):

@@ -53,9 +53,9 @@ class ConverseReply:
         return self._stop is not None
 
     def add(self, chunk: object) -> list[Delta]:
-        """Take a chunk and return what is new. Raises ProviderFault if it is none of Converse's."""
+        """Take a chunk and return what is new. Raises ProviderFault if Converse has no such chunk."""
         if not isinstance(chunk, dict):
-            raise invalid("Bedrock sent something that is no JSON object")
+            raise invalid("Bedrock sent something that is not a JSON object")
         deltas: list[Delta] = []
         message = object_at(object_at(chunk, "output"), "message")
         if message:
@@ -213,7 +213,7 @@ class _Thought:
 
 
 def usage_of(usage: Json) -> Usage:
-    """Return token counts. Bedrock counts tokens read from its cache, or written there, beside the input."""
+    """Return token counts. Bedrock counts tokens read from its cache, or written there, next to the input."""
     read = parse_tokens(usage.get("cacheReadInputTokens"))
     cache_write_tokens = parse_tokens(usage.get("cacheWriteInputTokens"))
     return Usage(

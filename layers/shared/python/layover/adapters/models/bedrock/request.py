@@ -183,8 +183,10 @@ def _choice(prompt: Prompt, *, forces: bool) -> Body | None:
     if prompt.output is not None and choice in (None, "none", "auto"):
         if not forces:
             return None
-        alone = not prompt.tools or choice == "none"
-        return {"tool": {"name": _output_name(prompt.output, prompt)}} if alone else {"any": {}}
+        only_output = not prompt.tools or choice == "none"
+        return (
+            {"tool": {"name": _output_name(prompt.output, prompt)}} if only_output else {"any": {}}
+        )
     if choice is None or choice == "none" or not prompt.tools:
         return None
     if choice in ("auto", "required"):

@@ -50,7 +50,7 @@ class ResponsesReply:
     def add(self, chunk: object) -> list[Delta]:
         """Take an event, or a plain response, and return what is new. Raises ProviderFault for an error."""
         if not isinstance(chunk, dict):
-            raise invalid("The model's provider sent an event that is no JSON object")
+            raise invalid("The model's provider sent an event that is not a JSON object")
         kind = chunk.get("type")
         if kind is None and "output" in chunk:
             return self._plain(chunk)
@@ -62,7 +62,7 @@ class ResponsesReply:
         return list(self._event(str(kind), chunk))
 
     def reply(self) -> Reply:
-        """Return the whole response. Raises ProviderFault if there is none."""
+        """Return the whole response. Raises ProviderFault if it has not come."""
         if not self._response:
             raise invalid("The model's provider answered without a response")
         items = [self._items[index] for index in sorted(self._items)]
@@ -198,7 +198,7 @@ def _data(items: list[Json], text_parts: list[Json]) -> Iterator[DataPart]:
 
 
 def _thought(item: Json) -> str:
-    """The summary of a thought, or where there is none its text."""
+    """The summary of a thought, or its text where it has no summary."""
     if item.get("type") != THOUGHT:
         return ""
     for name in ("summary", "content"):

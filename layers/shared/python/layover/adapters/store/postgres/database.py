@@ -31,7 +31,7 @@ class Database:
 
     `password` gives a fresh token for each connection (IAM). A connection that turns out to be
     dropped is opened again once and the pipeline repeated: every pipeline of this package may run
-    twice. A caller in another event loop gets a connection of its own loop.
+    twice. A caller in another event loop gets a connection for its own loop.
 
     `waking`: how long a database that takes no connection (it wakes up, or fails over) is waited for."""
 

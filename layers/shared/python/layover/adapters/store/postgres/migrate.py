@@ -19,9 +19,9 @@ _LOCK = 7_243_392_106_301_711_938
 _FORMER_CHECKSUMS = {
     "0001_pre_initial.sql": "140488a46d628b5a822d143e41933d46ab43cbea0dba2517457589e7fc6ab2f0"
 }
-"""Of files whose comments alone changed since they were shipped: a database may have applied either."""
+"""Of files of which only comments changed since they were shipped: a database may have applied either."""
 
-# In a schema of its own: it has no owner (`resource_id`), and the functions' role has no business there.
+# In its own schema: it has no owner (`resource_id`), and the functions' role has no business there.
 _LEDGER = """
 create schema if not exists layover_meta;
 create table if not exists layover_meta.migrations (

@@ -171,7 +171,7 @@ allowed as materialized (
           end
 ),
 -- include: store.sql
--- By an array of its own: joined with the chain, a planner without statistics reads all of a thread's.
+-- By its own array: joined with the chain, a planner without statistics reads all of a thread's.
 update observations o set superseded = true
 from made
 where %(kind)s::text = 'reflection' and o.thread_id = %(thread_id)s

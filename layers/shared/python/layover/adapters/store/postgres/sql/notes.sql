@@ -17,7 +17,7 @@ update memory_scopes s set profile_set_at = greatest(s.profile_set_at, %(at)s::t
 where s.agent = %(agent)s
 
 -- name: read_notes
--- In the order of the keys; version 0 where there is none.
+-- In the order of the keys; version 0 where there is no note.
 select coalesce(json_agg(json_build_object(
     'key', json_build_object('kind', k.kind, 'scope', k.scope, 'key', k.key),
     'value', w.value, 'version', coalesce(w.version, 0), 'created_at', w.created_at,

@@ -117,7 +117,7 @@ where coalesce(s.profile_set_at <= %(until)s::timestamptz, true)
 delete from usage u where u.at <= %(until)s::timestamptz
 
 -- name: forget_texts
--- Recall looks at them alone, and not at their threads.
+-- Recall looks at them, and not at their threads.
 delete from message_embeddings e
 where (e.thread, e.branch_id, e.depth) in (
     select d.thread, d.branch_id, d.depth
@@ -127,7 +127,7 @@ where (e.thread, e.branch_id, e.depth) in (
 returning e.message_id
 
 -- name: drop_threads
--- Without an agent: they were buried before the database knew them, at a time of its own. Of a run that ended
+-- Without an agent: they were buried before the database knew them, at another time. Of a run that ended
 -- behind the time the usage stays, without its tree.
 with dropped as materialized (
     select d.id, d.key from threads d

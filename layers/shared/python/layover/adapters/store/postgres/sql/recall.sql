@@ -3,7 +3,7 @@
 
 -- name: index_messages
 -- A message that is gone meanwhile is left out, also one of a thread that is being erased (what erases it has
--- the thread's row locked); one that was indexed by words alone may get its vector.
+-- the thread's row locked); one that was indexed by words only may get its vector.
 with alive as materialized (
     select t.id, t.key from threads t
     where t.id = any(array(select r.thread_id from json_to_recordset(%(rows)s::json) as r (thread_id text)))

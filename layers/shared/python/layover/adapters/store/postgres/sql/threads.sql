@@ -1,7 +1,7 @@
 -- Threads and their messages. Row security gives every query its owner; the column's default writes it.
 --
 -- Two habits keep plans to index ranges whatever the statistics say (tests/integration/postgres/test_reads.py):
---   * A message is found by its id alone; its thread is compared behind a fence (materialized, offset 0).
+--   * A message is found by its id only; its thread is compared behind a fence (materialized, offset 0).
 --     Else a planner without statistics may scan the whole thread and filter by id.
 --   * A bound of a range is a plain column of a materialized list. Row security lets only what is known not
 --     to leak into an index condition, and coalesce() is not.
@@ -298,7 +298,7 @@ where t.id = %(thread_id)s and t.deleted_at is null
 on conflict on constraint run_snapshots_pkey do update set tree = excluded.tree
 
 -- name: run_tree
--- The messages of a run are rows of their own; its sub-agents' are in the tree alone. A tree names the run's last
+-- The messages of a run are rows; its sub-agents' are in the tree only. A tree names the run's last
 -- message and their number, and its thread is that message's; one of before version 3 names them all.
 with spent as materialized (
     select u.* from usage u where u.run_id = %(run_id)s and u.tree is not null order by u.at desc limit 1
