@@ -5,6 +5,8 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip -qq --disable-pip-version-check --no-input
+# Of most packages a start imports a small part: what it imports is compiled then, and kept.
+INSTALL := $(PIP) install --no-compile
 
 # Bytecode is kept, whatever the shell says: functions start again and again.
 unexport PYTHONDONTWRITEBYTECODE
@@ -134,7 +136,7 @@ $(VENV)/pyvenv.cfg:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
 	  echo "Layover needs Python 3.11 or newer; '$(PYTHON)' is $$($(PYTHON) --version 2>&1)." \
 	       "Name another one: make $(MAKECMDGOALS) PYTHON=python3.12" >&2; exit 1; }
-	@echo "Setting up $(VENV); the first time takes about a minute."
+	@echo "Setting up $(VENV) with $$($(PYTHON) --version 2>&1) ..."
 	@$(PYTHON) -m venv $(VENV) || { \
 	  rm -rf $(VENV); echo "'$(PYTHON) -m venv' failed (Debian, Ubuntu: install python3-venv)." >&2; exit 1; }
 
@@ -142,12 +144,18 @@ $(VENV)/pyvenv.cfg:
 AGENTS_NEED := $(wildcard functions/user_agents/requirements.txt)
 define install-agents-need
 	@sed -e 's/ *\\$$//' -e '/^ *--hash/d' requirements/dev.lock > $(VENV)/dev-constraints.txt
-	@$(if $(AGENTS_NEED),$(PIP) install -r $(AGENTS_NEED) -c $(VENV)/dev-constraints.txt)
+	@$(if $(AGENTS_NEED),echo "Installing what functions/user_agents/requirements.txt names ..."; $(INSTALL) -r $(AGENTS_NEED) -c $(VENV)/dev-constraints.txt)
+endef
+
+define install-locked
+	@echo "Installing the $$(grep -c == requirements/$(1).lock) packages of requirements/$(1).lock ..."
+	@$(INSTALL) --no-deps --require-hashes -r requirements/$(1).lock
+	@echo "Installing Layover itself ..."
+	@$(INSTALL) --no-deps --no-build-isolation --editable .
 endef
 
 $(DEV_STAMP): requirements/dev.lock pyproject.toml $(AGENTS_NEED) | $(VENV)/pyvenv.cfg
-	@$(PIP) install --no-deps --require-hashes -r requirements/dev.lock
-	@$(PIP) install --no-deps --no-build-isolation --editable .
+	$(call install-locked,dev)
 	$(install-agents-need)
 	@touch $@
 
@@ -159,10 +167,9 @@ OTHER_HALF := tests/infra tests/integration tests/property tests/eval tests/walk
 
 # test.lock holds all of dev.lock, in the same versions.
 $(TEST_STAMP): requirements/test.lock pyproject.toml $(AGENTS_NEED) | $(VENV)/pyvenv.cfg
-	@echo "Installing what the tests need, the CDK included; the first time takes two to three minutes."
-	@$(PIP) install --no-deps --require-hashes -r requirements/test.lock
-	@$(PIP) install --no-deps --no-build-isolation --editable .
+	$(call install-locked,test)
 	$(install-agents-need)
+	@echo "Compiling the tests ..."
 	@{ $(COLLECT) $(ONE_HALF) & $(COLLECT) $(OTHER_HALF); wait; } >/dev/null 2>&1
 	@touch $(DEV_STAMP) $@
 

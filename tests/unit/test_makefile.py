@@ -39,7 +39,7 @@ def test_packages_of_the_agents_are_installed_beside_the_lock(checkout: Path, ta
     assert "requirements.txt" not in planned(checkout, target)
     (checkout / "functions" / "user_agents" / "requirements.txt").write_text("iniconfig\n")
     plan = planned(checkout, target)
-    assert "install -r functions/user_agents/requirements.txt -c .venv/" in plan
+    assert "-r functions/user_agents/requirements.txt -c .venv/" in plan
 
 
 @pytest.mark.skipif(shutil.which("make") is None, reason="there is no make")
@@ -47,3 +47,12 @@ def test_the_tests_of_the_agents_run_without_the_houses_own(checkout: Path) -> N
     assert planned(checkout, "test-agents").splitlines()[1:-1] == [
         ".venv/bin/python -m pytest  functions/user_agents"
     ]
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="there is no make")
+def test_a_first_start_says_what_it_does(checkout: Path) -> None:
+    shutil.rmtree(checkout / ".venv")
+    (checkout / "requirements" / "dev.lock").write_text("one==1\ntwo==2\n")
+    said = [line for line in planned(checkout, "dev").splitlines() if line.startswith("echo ")]
+    assert [line.split()[1].strip('"') for line in said] == ["Setting", "Installing", "Installing"]
+    assert "Layover itself" in said[-1]
