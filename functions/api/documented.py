@@ -12,8 +12,8 @@ _STREAM: Any = {STREAM: {"schema": {"type": "string"}}}
 _PROBLEM: Any = {CONTENT_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
 
 
-def answers(status: int, model: Any, what: str, *problems: int) -> dict[int, OpenAPIResponse]:
-    """Return the answer of a route (no body for model None), and the problems that it may answer."""
+def responses(status: int, model: Any, what: str, *problems: int) -> dict[int, OpenAPIResponse]:
+    """Return the response of a route (no body for model None), and the problems that it may answer with."""
     content: Any = {"application/json": {"model": model}} if model is not None else {}
     documented: dict[int, OpenAPIResponse] = {status: {"description": what, "content": content}}
     for code in sorted({401, 403, 422, 500, 503, *problems}):
@@ -21,22 +21,22 @@ def answers(status: int, model: Any, what: str, *problems: int) -> dict[int, Ope
     return documented
 
 
-def open_answer(model: Any, what: str) -> dict[int, OpenAPIResponse]:
-    """Return the only answer of a route that needs neither a token nor anything else."""
+def open_response(model: Any, what: str) -> dict[int, OpenAPIResponse]:
+    """Return the only response of a route that needs neither a token nor anything else."""
     return {200: {"description": what, "content": {"application/json": {"model": model}}}}
 
 
 def also(
     documented: dict[int, OpenAPIResponse], status: int, model: Any, what: str
 ) -> dict[int, OpenAPIResponse]:
-    """Return one more good answer."""
+    """Return the responses with one more good one."""
     content: Any = {"application/json": {"model": model}} if model is not None else {}
     return {**documented, status: {"description": what, "content": content}}
 
 
 def stream_responses(what: str, *problems: int) -> dict[int, OpenAPIResponse]:
-    """Return the answer of a route that streams, and the problems that it may answer."""
-    return {**answers(200, None, what, *problems), 200: {"description": what, "content": _STREAM}}
+    """Return the response of a route that streams, and the problems that it may answer with."""
+    return {**responses(200, None, what, *problems), 200: {"description": what, "content": _STREAM}}
 
 
 def or_stream(documented: dict[int, OpenAPIResponse]) -> dict[int, OpenAPIResponse]:

@@ -7,7 +7,7 @@ from aws_lambda_powertools.event_handler.openapi.params import Body, Query
 
 from functions.api.bodies import Approve, Deny, Resume
 from functions.api.call import Cursor, Limit, answer_page, answer_run, call_of, new_router
-from functions.api.documented import also, answers
+from functions.api.documented import also, responses
 from layover.approvals import decide as approvals
 from layover.values.page import Page
 from layover.values.runs.views import ApproverItem, OpenApproval, Run, RunGlimpse
@@ -15,7 +15,7 @@ from layover.values.runs.views import ApproverItem, OpenApproval, Run, RunGlimps
 router = new_router()
 _TAGS = ["approvals"]
 _DECIDED = also(
-    answers(202, Run | RunGlimpse, "The decision, or the vote, is recorded", 400, 404, 409, 413),
+    responses(202, Run | RunGlimpse, "The decision, or the vote, is recorded", 400, 404, 409, 413),
     200,
     Run | RunGlimpse,
     "You had decided the same before",
@@ -28,7 +28,9 @@ _DECIDED = also(
     summary="Calls that wait, over all runs, oldest first",
     description="Of your own runs; with `as=approver`, over all users, what your groups may decide.",
     operation_id="list_approvals",
-    responses=answers(200, Page[OpenApproval] | Page[ApproverItem], "A page of waiting calls", 404),
+    responses=responses(
+        200, Page[OpenApproval] | Page[ApproverItem], "A page of waiting calls", 404
+    ),
 )
 def list_approvals(
     thread_id: Annotated[

@@ -3,7 +3,7 @@
 from aws_lambda_powertools.event_handler import Response
 
 from functions.api.call import Cursor, FirstDay, LastDay, Limit, answer_page, call_of, new_router
-from functions.api.documented import answers
+from functions.api.documented import responses
 from layover.approvals.audit import list_decisions
 from layover.values.page import Page
 from layover.values.runs.audit import AuditRow
@@ -17,7 +17,7 @@ router = new_router()
     summary="Votes and decisions over all users, the oldest first",
     description="Needs a scope of its own (`layover/audit`). Rows outlive runs, threads and users.",
     operation_id="list_decisions",
-    responses=answers(200, Page[AuditRow], "A page of decisions"),
+    responses=responses(200, Page[AuditRow], "A page of decisions"),
 )
 def get_decisions(
     since: FirstDay = None, until: LastDay = None, limit: Limit = 20, cursor: Cursor = None

@@ -7,13 +7,13 @@ from pydantic import Field, Strict
 
 from functions.api.bodies import Body, Whole
 from functions.api.call import answer_json, call_of, new_router
-from functions.api.documented import answers
+from functions.api.documented import responses
 from layover.files import uploads as files
 from layover.values.file import MAX_FILE, MAX_NAME, MIME_TYPE, FileUpload
 
 router = new_router()
 _TAGS = ["files"]
-_LINK = answers(302, None, "`Location`: where the bytes are, for 5 minutes", 404)
+_LINK = responses(302, None, "`Location`: where the bytes are, for 5 minutes", 404)
 
 
 class NewFile(Body):
@@ -44,7 +44,7 @@ class NewFile(Body):
     description="Then `PUT` its bytes to `upload_url` with its type as `Content-Type`, and name it in "
     "a message. It belongs to the first thread that names it and goes with that.",
     operation_id="create_file",
-    responses=answers(201, FileUpload, "Where its bytes go", 400, 413, 429),
+    responses=responses(201, FileUpload, "Where its bytes go", 400, 413, 429),
 )
 def create_file(body: NewFile) -> Response[str]:
     upload = call_of(router).do(files.create, body.name, body.mime_type, body.size)

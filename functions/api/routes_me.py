@@ -6,7 +6,7 @@ from aws_lambda_powertools.event_handler import Response
 from pydantic import BaseModel, Field
 
 from functions.api.call import answer_json, call_of, new_router
-from functions.api.documented import also, answers
+from functions.api.documented import also, responses
 from functions.api.response_limits import MAX_ANSWER, answer_size, is_large
 from layover.retention.export import export
 from layover.retention.forget import Forgetting, forget
@@ -40,7 +40,7 @@ class PersonalData(BaseModel):
     summary="All that is stored of the caller, as one document",
     operation_id="export_me",
     responses=also(
-        answers(200, PersonalData, "The document"),
+        responses(200, PersonalData, "The document"),
         303,
         None,
         "It is larger than an answer may be; `Location`: where it is, for 5 minutes",
@@ -74,7 +74,7 @@ def export_me() -> Response[str]:
     "also if the process dies; what comes later stays. 503: that cannot be said yet (the database wakes up); "
     "it will be done, ask again to be sure.",
     operation_id="forget_me",
-    responses=answers(202, Forgetting, "It is gone, and being erased"),
+    responses=responses(202, Forgetting, "It is gone, and being erased"),
 )
 def forget_me() -> Response[str]:
     return answer_json(call_of(router).do(forget), 202)

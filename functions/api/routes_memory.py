@@ -8,7 +8,7 @@ from pydantic import Discriminator, Field, Tag
 
 from functions.api.bodies import AGENT_NAME, Body
 from functions.api.call import Cursor, Limit, answer_json, answer_page, call_of, new_router
-from functions.api.documented import answers
+from functions.api.documented import responses
 from layover.memory.episodic import entries
 from layover.memory.episodic.entries import Entry
 from layover.memory.profile import profiles as notes
@@ -43,7 +43,7 @@ class NewProfile(Body):
     summary="What an agent remembers of the caller",
     description="`{}` and no time where it remembers nothing.",
     operation_id="get_profile",
-    responses=answers(200, Profile, "The profile"),
+    responses=responses(200, Profile, "The profile"),
 )
 def get_profile(agent: AgentName) -> Response[str]:
     return answer_json(call_of(router).do(notes.get_profile, agent))
@@ -54,7 +54,7 @@ def get_profile(agent: AgentName) -> Response[str]:
     tags=_TAGS,
     summary="Replace what an agent remembers of the caller",
     operation_id="put_profile",
-    responses=answers(200, Profile, "The profile as it is now", 400, 413),
+    responses=responses(200, Profile, "The profile as it is now", 400, 413),
 )
 def put_profile(agent: AgentName, body: NewProfile) -> Response[str]:
     return answer_json(call_of(router).do(notes.put_profile, agent, body.profile))
@@ -65,7 +65,7 @@ def put_profile(agent: AgentName, body: NewProfile) -> Response[str]:
     tags=_TAGS,
     summary="Forget what an agent remembers of the caller",
     operation_id="delete_profile",
-    responses=answers(204, None, "It is forgotten, or there was nothing"),
+    responses=responses(204, None, "It is forgotten, or there was nothing"),
 )
 def delete_profile(agent: AgentName) -> Response[str]:
     call_of(router).do(notes.delete_profile, agent)
@@ -78,7 +78,7 @@ def delete_profile(agent: AgentName) -> Response[str]:
     summary="What past turns taught an agent about the caller's matters",
     description="Newest first; with a query the best ones first, with their scores.",
     operation_id="list_entries",
-    responses=answers(200, Page[Entry], "A page of entries"),
+    responses=responses(200, Page[Entry], "A page of entries"),
 )
 def list_entries(
     agent: EntriesOf, query: SearchText = None, limit: Limit = 20, cursor: Cursor = None
@@ -102,7 +102,7 @@ class Correction(Body):
     tags=_TAGS,
     summary="Correct an entry: the caller's words become its content and its evidence",
     operation_id="correct_entry",
-    responses=answers(200, Entry, "The entry as it is now", 400, 404, 409),
+    responses=responses(200, Entry, "The entry as it is now", 400, 404, 409),
 )
 def correct_entry(entry_id: str, body: Correction) -> Response[str]:
     return answer_json(call_of(router).do(entries.correct_entry, entry_id, body.content))
@@ -113,7 +113,7 @@ def correct_entry(entry_id: str, body: Correction) -> Response[str]:
     tags=_TAGS,
     summary="Forget an entry, with what it superseded",
     operation_id="delete_entry",
-    responses=answers(204, None, "It is forgotten", 404),
+    responses=responses(204, None, "It is forgotten", 404),
 )
 def delete_entry(entry_id: str) -> Response[str]:
     call_of(router).do(entries.delete_entry, entry_id)
@@ -125,7 +125,7 @@ def delete_entry(entry_id: str) -> Response[str]:
     tags=_TAGS,
     summary="What the thread's next turn would start from",
     operation_id="get_thread_memory",
-    responses=answers(200, ThreadMemory, "The thread's memory", 404),
+    responses=responses(200, ThreadMemory, "The thread's memory", 404),
 )
 def get_thread_memory(thread_id: str) -> Response[str]:
     return answer_json(call_of(router).do(thread_memory, thread_id))

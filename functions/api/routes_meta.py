@@ -7,7 +7,7 @@ from pydantic import BaseModel
 
 from functions.api.caching import cache_once
 from functions.api.call import Cursor, Limit, answer_json, call_of, new_router
-from functions.api.documented import answers, open_answer
+from functions.api.documented import open_response, responses
 from layover.errors import NotFound
 from layover.threads.agents import AgentInfo, list_agents
 from layover.values.cursor import decode_cursor_field, encode_cursor
@@ -31,7 +31,7 @@ class Health(BaseModel):
     tags=["meta"],
     summary="Whether the API answers",
     operation_id="health",
-    responses=open_answer(Health, "It answers"),
+    responses=open_response(Health, "It answers"),
     openapi_extensions=_OPEN,
 )
 def health() -> Response[str]:
@@ -44,7 +44,7 @@ def health() -> Response[str]:
     summary="How to sign in",
     description="`issuer` null: one machine, where `Bearer dev:NAME` stands for a verified token of NAME.",
     operation_id="discovery",
-    responses=open_answer(Access, "Where tokens come from, and what they need"),
+    responses=open_response(Access, "Where tokens come from, and what they need"),
     openapi_extensions=_OPEN,
 )
 def discovery() -> Response[str]:
@@ -72,7 +72,7 @@ def docs() -> Response[str]:
     tags=["agents"],
     summary="The agents that answer here",
     operation_id="list_agents",
-    responses=answers(200, Page[AgentInfo], "A page of agents"),
+    responses=responses(200, Page[AgentInfo], "A page of agents"),
 )
 def get_agents(limit: Limit = 20, cursor: Cursor = None) -> Response[str]:
     after = decode_cursor_field(_CURSOR, cursor)

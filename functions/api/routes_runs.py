@@ -19,7 +19,7 @@ from functions.api.call import (
     call_of,
     new_router,
 )
-from functions.api.documented import also, answers, or_stream
+from functions.api.documented import also, or_stream, responses
 from functions.api.request import preferred_wait, prefers_remembered
 from functions.api.streaming import stream_events, wants_stream
 from layover.protocols.sse import last_seq, named_frame
@@ -37,7 +37,7 @@ _TAGS = ["runs"]
 Accept = Annotated[
     str | None, Header(alias="Accept", description="`text/event-stream` asks for a stream.")
 ]
-_ACCEPTED = answers(202, Run, "The run is accepted", 400, 404, 406, 409, 413, 429)
+_ACCEPTED = responses(202, Run, "The run is accepted", 400, 404, 406, 409, 413, 429)
 
 
 @router.post(
@@ -83,7 +83,7 @@ def post_run(
     tags=_TAGS,
     summary="A thread's runs, newest first",
     operation_id="list_runs",
-    responses=answers(200, Page[Run], "A page of runs", 404),
+    responses=responses(200, Page[Run], "A page of runs", 404),
 )
 def list_runs(thread_id: str, limit: Limit = 20, cursor: Cursor = None) -> Response[str]:
     call = call_of(router)
@@ -98,7 +98,7 @@ def list_runs(thread_id: str, limit: Limit = 20, cursor: Cursor = None) -> Respo
     summary="One run",
     description="Waits up to `wait` seconds until it is suspended or over.",
     operation_id="get_run",
-    responses=answers(200, Run, "The run", 404),
+    responses=responses(200, Run, "The run", 404),
 )
 def get_run(run_id: str, wait: Wait = 0) -> Response[str]:
     call = call_of(router)
@@ -115,7 +115,7 @@ def get_run(run_id: str, wait: Wait = 0) -> Response[str]:
     "(`POST /socket-tickets` with `run_id`) stands for a token.",
     operation_id="get_events",
     responses=also(
-        or_stream(answers(200, EventPage, "Events in order", 404, 406)),
+        or_stream(responses(200, EventPage, "Events in order", 404, 406)),
         *(204, None, "With a ticket: no event follows, and a browser that reconnects stops"),
     ),
 )
@@ -145,7 +145,7 @@ def get_events(
     summary="Cancel a run",
     description="A finished run stays as it is.",
     operation_id="cancel_run",
-    responses=answers(202, Run, "The run as it is now", 404),
+    responses=responses(202, Run, "The run as it is now", 404),
 )
 def cancel_run(run_id: str) -> Response[str]:
     call = call_of(router)
@@ -159,7 +159,7 @@ def cancel_run(run_id: str) -> Response[str]:
     description="For an operator, whose token has a scope for it (`layover/operate`): the run goes on after "
     "its last journaled step. At most once a minute for a run.",
     operation_id="redrive_run",
-    responses=answers(202, Run, "The run as it is now", 404, 409, 429),
+    responses=responses(202, Run, "The run as it is now", 404, 409, 429),
 )
 def redrive_run(run_id: str) -> Response[str]:
     call = call_of(router)

@@ -7,7 +7,7 @@ from aws_lambda_powertools.event_handler.openapi.params import Query
 
 from functions.api.bodies import NewThread, ThreadPatch
 from functions.api.call import Cursor, Limit, answer_json, answer_page, call_of, new_router
-from functions.api.documented import answers
+from functions.api.documented import responses
 from layover.threads import threads
 from layover.threads.messages import list_messages
 from layover.values.message import Message
@@ -23,7 +23,7 @@ _TAGS = ["threads"]
     tags=_TAGS,
     summary="Make a thread",
     operation_id="create_thread",
-    responses=answers(201, Thread, "The new thread", 400, 413),
+    responses=responses(201, Thread, "The new thread", 400, 413),
 )
 def create_thread(body: NewThread) -> Response[str]:
     call = call_of(router)
@@ -36,7 +36,7 @@ def create_thread(body: NewThread) -> Response[str]:
     tags=_TAGS,
     summary="List threads, newest first",
     operation_id="list_threads",
-    responses=answers(200, Page[Thread], "A page of threads"),
+    responses=responses(200, Page[Thread], "A page of threads"),
 )
 def list_threads(limit: Limit = 20, cursor: Cursor = None) -> Response[str]:
     call = call_of(router)
@@ -48,7 +48,7 @@ def list_threads(limit: Limit = 20, cursor: Cursor = None) -> Response[str]:
     tags=_TAGS,
     summary="One thread",
     operation_id="get_thread",
-    responses=answers(200, Thread, "The thread", 404),
+    responses=responses(200, Thread, "The thread", 404),
 )
 def get_thread(thread_id: str) -> Response[str]:
     return answer_json(call_of(router).do(threads.get, thread_id))
@@ -59,7 +59,7 @@ def get_thread(thread_id: str) -> Response[str]:
     tags=_TAGS,
     summary="Replace a thread's title or metadata",
     operation_id="edit_thread",
-    responses=answers(200, Thread, "The thread as it is now", 400, 404, 413),
+    responses=responses(200, Thread, "The thread as it is now", 400, 404, 413),
 )
 def edit_thread(thread_id: str, body: ThreadPatch) -> Response[str]:
     return answer_json(call_of(router).do(threads.edit, thread_id, **body.changes()))
@@ -70,7 +70,7 @@ def edit_thread(thread_id: str, body: ThreadPatch) -> Response[str]:
     tags=_TAGS,
     summary="Delete a thread with all that hangs on it",
     operation_id="delete_thread",
-    responses=answers(204, None, "From now on it is gone; its active run is cancelled", 404),
+    responses=responses(204, None, "From now on it is gone; its active run is cancelled", 404),
 )
 def delete_thread(
     thread_id: str,
@@ -93,7 +93,7 @@ def delete_thread(
     description="Of the current branch, an unfinished run's messages included. One that is larger than "
     "an answer may be (6 MB) is cut as a run is, and says `truncated`.",
     operation_id="list_messages",
-    responses=answers(200, Page[Message], "A page of messages", 404),
+    responses=responses(200, Page[Message], "A page of messages", 404),
 )
 def get_messages(
     thread_id: str,

@@ -3,7 +3,7 @@
 from aws_lambda_powertools.event_handler import Response
 
 from functions.api.call import Cursor, FirstDay, LastDay, Limit, answer_page, call_of, new_router
-from functions.api.documented import answers
+from functions.api.documented import responses
 from layover.metering.usage import list_usage
 from layover.values.page import Page
 from layover.values.runs.usage import DayUsage
@@ -18,7 +18,7 @@ router = new_router()
     description="`run`: steps of runs, stored when a run is over. `background`: what memory models and "
     "embedders cost. A sub-agent's rows have its own name as `agent`.",
     operation_id="list_usage",
-    responses=answers(200, Page[DayUsage], "A page of sums"),
+    responses=responses(200, Page[DayUsage], "A page of sums"),
 )
 def get_usage(
     since: FirstDay = None, until: LastDay = None, limit: Limit = 20, cursor: Cursor = None

@@ -20,7 +20,7 @@ from typing import Any
 
 sys.path[:0] = [str(Path(__file__).parents[1])]
 
-from support.providers.openai import Answer, FakeOpenAI, call, say
+from support.providers.openai import FakeOpenAI, Response, call, say
 from support.system.system import Brain, System
 
 STEPS = 50
@@ -40,7 +40,7 @@ class Mind:
     _before: str = ""
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def turn(self, body: Any) -> Answer:
+    def turn(self, body: Any) -> Response:
         messages = body["messages"]
         prompt = json.dumps(messages)
         self.sizes.append(len(prompt) // 4)
@@ -60,7 +60,7 @@ class Mind:
             return later(call("read_page", page=page))
         return answer(prompt, body)
 
-    def observer(self, body: Any) -> Answer:
+    def observer(self, body: Any) -> Response:
         with self._lock:
             self.observed += 1
         text = json.dumps(body["messages"])
@@ -69,7 +69,7 @@ class Mind:
         return say("\n".join(lines or ["* INFO (00:00) they talked"]), delay_s=OBSERVER_S)
 
 
-def answer(prompt: str, body: Any) -> Answer:
+def answer(prompt: str, body: Any) -> Response:
     """Say the code and the seal of page 3, or look for what the prompt does not show."""
     code = re.search(r"page 3(?:: the code is| has the code) (K-\d+)", prompt)
     seal = re.search(rf"the seal is (S-{3 * 6271})\.", prompt)
@@ -90,9 +90,9 @@ def common_length(one: str, other: str) -> int:
     return next((i for i, (a, b) in pairs if a != b), min(len(one), len(other)))
 
 
-def later(made: Answer) -> Answer:
+def later(made: Response) -> Response:
     """The same, after the model's time."""
-    return Answer(calls=made.calls, delay_s=STEP_S)
+    return Response(calls=made.calls, delay_s=STEP_S)
 
 
 def measure(agent: str, baseline: int | None = None) -> int:

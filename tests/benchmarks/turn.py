@@ -27,7 +27,7 @@ from benchmarks.sample import get_weather
 from layover import Agent
 from layover.adapters.inmemory.model import call as scripted_call
 from layover.adapters.inmemory.model import say as scripted_say
-from layover.adapters.inmemory.table import MemoryTable
+from layover.adapters.inmemory.table import InMemoryTable
 from support.providers.openai import FakeOpenAI, Reply, call, say
 from support.system.folders import folder
 from support.system.system import Brain, Caller, Json, System, eventually
@@ -171,7 +171,7 @@ def load(system: System) -> None:
             show(figure, LOAD / (time.perf_counter() - began), "runs/s")
 
 
-class DistantTable(MemoryTable):
+class DistantTable(InMemoryTable):
     """A table that answers as late as DynamoDB does."""
 
     async def get(self, *args: Any, **more: Any) -> Any:
@@ -191,7 +191,7 @@ class DistantTable(MemoryTable):
         await super().transact(*args, **more)
 
 
-async def in_memory(steps: int, table: MemoryTable, text: str = QUESTION) -> tuple[float, float]:
+async def in_memory(steps: int, table: InMemoryTable, text: str = QUESTION) -> tuple[float, float]:
     """Seconds and CPU seconds of a turn with so many steps, on a journal in memory."""
     agent = Agent("weather", model="m", tools=[get_weather], max_iterations=steps + 1)
     script: Sequence[Any] = [scripted_call("get_weather", city="Paris")] * (steps - 1)
@@ -212,7 +212,7 @@ def journal() -> None:
     waits = [asyncio.run(in_memory(2, DistantTable()))[0] for _ in range(5)]
     show("turn on a journal as far as DynamoDB", statistics.median(waits) * 1_000, "ms")
     costs = {
-        n: min(asyncio.run(in_memory(n, MemoryTable()))[1] for _ in range(3)) for n in (10, 200)
+        n: min(asyncio.run(in_memory(n, InMemoryTable()))[1] for _ in range(3)) for n in (10, 200)
     }
     show("CPU of a step in a run of 200 against 10", costs[200] / 200 / (costs[10] / 10), "x")
 

@@ -6,10 +6,10 @@ contract, which says that the two are equal, and what is about sizes, races or t
 import pytest
 
 from layover.adapters.blobs.s3 import S3Blobs
-from layover.adapters.inmemory.blobs import MemoryBlobs
+from layover.adapters.inmemory.blobs import InMemoryBlobs
 from layover.adapters.inmemory.stores.memory import InMemoryMemory
 from layover.adapters.inmemory.stores.threads import InMemoryThreads
-from layover.adapters.inmemory.table import MemoryTable
+from layover.adapters.inmemory.table import InMemoryTable
 from layover.adapters.journal.items.dynamodb import DynamoTable
 from layover.adapters.store.postgres.database import Database
 from layover.adapters.store.postgres.memory.memory import PostgresMemory
@@ -38,7 +38,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 @pytest.fixture
 def journal_stores(request: pytest.FixtureRequest) -> tuple[Table, Blobs]:
     if request.param == "memory":
-        return MemoryTable(), MemoryBlobs()
+        return InMemoryTable(), InMemoryBlobs()
     aws: LocalAws = request.getfixturevalue("aws")
     return dynamo_table(aws), S3Blobs(lambda: aws.client("s3"), aws.bucket)
 

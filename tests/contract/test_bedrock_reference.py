@@ -35,7 +35,7 @@ from layover.values.prompt import OutputSpec, Prompt, Reply, ToolSpec
 from layover.values.runs.model_settings import ModelSettings
 from support.providers import converse
 from support.providers.claude import problem
-from support.providers.openai import Answer, FakeOpenAI, Raw, Request
+from support.providers.openai import FakeOpenAI, Raw, Request, Response
 
 CLAUDE = "eu.anthropic.claude-sonnet-4-5-20250929-v1:0"
 OPUS = "global.anthropic.claude-opus-4-6-v1"
@@ -184,7 +184,7 @@ def theirs(address: str) -> BaseClient:
 async def test_request_is_what_botocore_would_send(
     server: FakeOpenAI, ours: BedrockChat, model: str
 ) -> None:
-    server.respond_with(lambda _: Answer("fine"))
+    server.respond_with(lambda _: Response("fine"))
     for name, prompt in prompts(model):
         server.requests.clear()
         await ours.complete(prompt)

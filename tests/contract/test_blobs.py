@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from layover.adapters.blobs.s3 import S3Blobs
-from layover.adapters.inmemory.blobs import MemoryBlobs
+from layover.adapters.inmemory.blobs import InMemoryBlobs
 from layover.errors import RetryableError
 from layover.keys import Keys
 from layover.ports import Blobs
@@ -19,7 +19,7 @@ BYTES = "application/octet-stream"
 @pytest.fixture(params=["memory", "s3"])
 def blobs(request: pytest.FixtureRequest) -> Blobs:
     if request.param == "memory":
-        return MemoryBlobs()
+        return InMemoryBlobs()
     aws: LocalAws = request.getfixturevalue("aws")
     return S3Blobs(lambda: aws.client("s3"), aws.bucket)
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from layover.adapters.callbacks.stepfunctions import StepFunctions
-from layover.adapters.inmemory.callbacks import MemoryCallbacks
+from layover.adapters.inmemory.callbacks import InMemoryCallbacks
 from layover.errors import RetryableError
 from layover.ports import Callbacks
 from support.aws.emulator import LocalAws
@@ -27,7 +27,7 @@ def on_aws(aws: LocalAws, machine: str | None = None) -> StepFunctions:
 @pytest.fixture(params=["memory", "stepfunctions"])
 def callbacks(request: pytest.FixtureRequest) -> Callbacks:
     if request.param == "memory":
-        return MemoryCallbacks()
+        return InMemoryCallbacks()
     return on_aws(request.getfixturevalue("aws"))
 
 
@@ -93,14 +93,14 @@ async def test_token_that_nobody_waits_for_is_fine(callbacks: Callbacks) -> None
 
 
 async def test_execution_in_memory_lives_until_it_is_stopped() -> None:
-    callbacks = MemoryCallbacks()
+    callbacks = InMemoryCallbacks()
     await callbacks.start("ann", "r", 1)
     await callbacks.stop("r-1", "cancelled")
     assert not await callbacks.alive("r-1")
 
 
 async def test_memory_writes_down_what_it_was_asked_for() -> None:
-    callbacks = MemoryCallbacks()
+    callbacks = InMemoryCallbacks()
     await callbacks.start("ann", "r", 2)
     await callbacks.wake("t")
     await callbacks.publish_approval({"run_id": "r"})

@@ -56,7 +56,7 @@ def _served(plan: Planned) -> fake_openai.Reply:
     if plan.breaks:
         return fake_openai.stream(fake_openai.delta(plan.text), done=False, breaks=True)
     asked = tuple((i, name, json.dumps(args)) for name, args, i in plan.calls)
-    return fake_openai.Answer(text=plan.text, calls=asked)
+    return fake_openai.Response(text=plan.text, calls=asked)
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from layover.adapters.inmemory.metrics import MemoryMetrics
+from layover.adapters.inmemory.metrics import InMemoryMetrics
 from layover.adapters.metrics.emf import EmfMetrics
 from layover.ports import Metrics
 from layover.values.metrics import NAMESPACE, Metric
@@ -22,7 +22,7 @@ def counting(
     request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]
 ) -> tuple[Metrics, Read]:
     if request.param == "memory":
-        memory = MemoryMetrics()
+        memory = InMemoryMetrics()
         return memory, memory.total
     emf = EmfMetrics()
 

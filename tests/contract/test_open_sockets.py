@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pytest
 from websockets.exceptions import ConnectionClosed
 
-from layover.adapters.inmemory.sockets import MemorySockets
+from layover.adapters.inmemory.sockets import InMemorySockets
 from layover.adapters.sockets.apigateway import ApiGatewaySockets, LambdaPush, management_client
 from layover.errors import RetryableError
 from layover.ports import Sockets
@@ -48,7 +48,7 @@ async def open_socket(
 
 
 def _in_memory() -> Open:
-    port = MemorySockets("c1=")
+    port = InMemorySockets("c1=")
 
     async def received() -> str | None:
         frames = port.frames["c1="]

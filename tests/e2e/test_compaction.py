@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from support.providers.openai import Answer, FakeOpenAI, call, fail, say
+from support.providers.openai import FakeOpenAI, Response, call, fail, say
 from support.system.system import Json, System, eventually
 
 STEPS = 14
 FIVE = "## Goal\nRead.\n## Facts and decisions\nPage 3 has K-23757.\n## Current state\nReading."
 
 
-def observed(body: Any) -> Answer:
+def observed(body: Any) -> Response:
     """A note of each page's code."""
     found = re.findall(r"page (\d+): the code is (K-\d+)", json.dumps(body["messages"]))
     return say("\n".join(f"* IMPORTANT (00:00) page {p} has the code {c}" for p, c in found))
@@ -41,7 +41,7 @@ def reading(system: System, agent: str, steps: int = STEPS) -> tuple[Any, str, J
     user = system.caller()
     thread = user.thread(agent)
 
-    def next_page(body: Any) -> Answer:
+    def next_page(body: Any) -> Response:
         newest = body["messages"][-1]
         read = (
             re.findall(r"page (\d+):", str(newest["content"])) if newest["role"] == "tool" else []

@@ -7,7 +7,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from support.providers.openai import Answer, calls, say
+from support.providers.openai import Response, calls, say
 from support.system.system import Brain, Caller, System, at_once, eventually, in_time, unique
 
 MANY = 16
@@ -105,7 +105,7 @@ def test_an_id_that_the_provider_repeats_is_made_unique(
 
 
 def test_arguments_that_are_no_json_reach_the_model_as_an_error(ann: Caller, brain: Brain) -> None:
-    text = brain.plan(Answer(calls=(("bad", "look_up", '{"key": '),)), say("sorry"))
+    text = brain.plan(Response(calls=(("bad", "look_up", '{"key": '),)), say("sorry"))
     run = ann.ask(ann.thread(), text)
     assert (run["status"], run["text"]) == ("success", "sorry")
     told = brain.requests(text)[-1].body["messages"][-1]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from support.providers.openai import Answer, call, calls, fail, say
+from support.providers.openai import Response, call, calls, fail, say
 from support.system.system import Brain, Caller, Json, System, eventually
 
 MOVED = "you should know that I moved to Bern last month"
@@ -20,7 +20,7 @@ FACTS = {
 }
 
 
-def always(answer: Answer) -> Callable[[Any], Answer]:
+def always(answer: Response) -> Callable[[Any], Response]:
     """Answer every request with this."""
     return lambda _: answer
 

@@ -9,7 +9,7 @@ import pytest
 
 from layover.keys import SWITCH
 from support.providers.openai import call, say
-from support.system.documented import Answer
+from support.system.documented import Response
 from support.system.folders import folder
 from support.system.system import LAYOVER, Brain, Caller, System, eventually, unique
 
@@ -59,7 +59,7 @@ def test_user_whose_day_is_used_up_waits_for_tomorrow(limited: System, brain: Br
     assert bob.ask(bob.thread(), brain.plan(say("one")))["status"] == "success"
 
 
-def used_up(limited: System, brain: Brain) -> tuple[Caller, str, Answer]:
+def used_up(limited: System, brain: Brain) -> tuple[Caller, str, Response]:
     """A user who has spent the day's tokens on a thread, and the answer to its next run that day."""
     day: date | None = None
     while day != today():
@@ -101,7 +101,7 @@ def test_nothing_begins_while_the_switch_is_there(limited: System, brain: Brain)
     eventually(lambda: begun(ann), lambda answer: answer.status == 202, every=0.5)
 
 
-def begun(caller: Caller) -> Answer:
+def begun(caller: Caller) -> Response:
     """Start a run on a new thread, and return the answer."""
     return caller.call("POST", f"/threads/{caller.thread()}/runs", {"input": "hello"})
 

@@ -4,7 +4,7 @@ import json
 from itertools import pairwise
 from typing import Any
 
-from support.providers.openai import Answer, call, fail, say
+from support.providers.openai import Response, call, fail, say
 from support.system.system import Brain, Caller, Json, System, eventually, unique
 
 FULL = fail(400, "This model's maximum context length is 1 token.", code="context_length_exceeded")
@@ -39,7 +39,7 @@ def test_a_call_without_a_result_is_not_sent_and_stays_in_the_thread(
     thread = ann.thread()
     refund = ("c2", "refund", '{"order_id": "o", "amount": 1}')
     wanted = (("c1", "look_up", '{"key": "o"}'), refund, ("c3", "look_up", '{"key": "o"}'))
-    text = brain.plan(Answer(text="I shall.", calls=wanted))
+    text = brain.plan(Response(text="I shall.", calls=wanted))
     run = ann.ask(thread, text)
     assert [c["tool_call_id"] for c in run["unexecuted"]] == ["c3"]
     ann.want(202, "POST", f"/runs/{run['id']}/cancel")

@@ -7,7 +7,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from support.system.documented import Answer
+from support.system.documented import Response
 from support.system.system import Caller, Json, System
 
 BODIES: dict[str, tuple[Any, int]] = {
@@ -24,7 +24,7 @@ BODIES: dict[str, tuple[Any, int]] = {
 """Requests that the front passes on unchanged, or refuses itself."""
 
 
-def assert_problem(answer: Answer, status: int) -> Json:
+def assert_problem(answer: Response, status: int) -> Json:
     """The problem document, which has this status."""
     assert answer.status == status, answer
     assert answer.kind == "application/problem+json", answer

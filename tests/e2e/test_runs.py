@@ -5,7 +5,7 @@ import re
 import threading
 from typing import Any
 
-from support.providers.openai import Answer, Reply, call, calls, fail, say
+from support.providers.openai import Reply, Response, call, calls, fail, say
 from support.system.system import Brain, Caller, System, eventually, in_time, unique
 
 
@@ -237,7 +237,7 @@ def test_an_unfinished_run_is_listed_with_what_it_has(
 def test_usage_adds_up_over_a_suspension(ann: Caller, brain: Brain) -> None:
     one = {"prompt_tokens": 10, "completion_tokens": 3, "total_tokens": 13}
     two = {"prompt_tokens": 20, "completion_tokens": 4, "total_tokens": 24}
-    asked = Answer(calls=(("u1", "refund", '{"order_id": "u", "amount": 1}'),), usage=one)
+    asked = Response(calls=(("u1", "refund", '{"order_id": "u", "amount": 1}'),), usage=one)
     run = ann.ask(ann.thread(), brain.plan(asked, say("ok", usage=two)))
     ann.decide(run["id"], "u1", "approve")
     usage = ann.over(run["id"])["usage"]

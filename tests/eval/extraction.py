@@ -15,7 +15,7 @@ from layover.adapters.inmemory.model import calls, say
 from layover.errors import LayoverError
 from layover.ports import ChatModel
 from layover.runtime import Runtime
-from layover.testing import MemoryMetrics, ScriptedModel, call
+from layover.testing import InMemoryMetrics, ScriptedModel, call
 from layover.values.metrics import Metric
 from layover.values.prompt import Prompt, Reply
 from layover.values.runs.usage import Usage
@@ -42,7 +42,7 @@ class Held:
     asked: list[Prompt] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
     usage: list[Usage] = field(default_factory=list)
-    metrics: MemoryMetrics = field(default_factory=MemoryMetrics)
+    metrics: InMemoryMetrics = field(default_factory=InMemoryMetrics)
 
     @property
     def refused(self) -> Counter[str]:

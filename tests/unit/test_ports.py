@@ -18,12 +18,12 @@ from layover.adapters.dialer import ClientDialer
 from layover.adapters.embeddings.bedrock import BedrockEmbedder
 from layover.adapters.embeddings.offline import OfflineEmbedder
 from layover.adapters.embeddings.openai import OpenAIEmbedder
-from layover.adapters.inmemory.blobs import MemoryBlobs
-from layover.adapters.inmemory.callbacks import MemoryCallbacks
+from layover.adapters.inmemory.blobs import InMemoryBlobs
+from layover.adapters.inmemory.callbacks import InMemoryCallbacks
 from layover.adapters.inmemory.embedder import HashingEmbedder
-from layover.adapters.inmemory.metrics import MemoryMetrics
+from layover.adapters.inmemory.metrics import InMemoryMetrics
 from layover.adapters.inmemory.model import ScriptedModel
-from layover.adapters.inmemory.sockets import MemoryLater, MemorySockets
+from layover.adapters.inmemory.sockets import InMemoryLater, InMemorySockets
 from layover.adapters.inmemory.stores.compaction import InMemoryCompaction
 from layover.adapters.inmemory.stores.entries import InMemoryEntries
 from layover.adapters.inmemory.stores.memory import InMemoryMemory
@@ -31,7 +31,7 @@ from layover.adapters.inmemory.stores.notes import InMemoryNotes
 from layover.adapters.inmemory.stores.personal import InMemoryPersonal
 from layover.adapters.inmemory.stores.recall import InMemoryRecall
 from layover.adapters.inmemory.stores.threads import InMemoryThreads
-from layover.adapters.inmemory.table import MemoryTable
+from layover.adapters.inmemory.table import InMemoryTable
 from layover.adapters.journal.allowance import TableAllowance
 from layover.adapters.journal.dues import TableDues
 from layover.adapters.journal.followers.connections import TableConnections
@@ -105,8 +105,8 @@ from layover.sockets.delivery import DeliveryQueue
 aborts: tuple[type[Aborts], ...] = (AbortsHere,)
 allowance: tuple[type[Allowance], ...] = (NoAllowance, TableAllowance)
 background: tuple[type[Background], ...] = (InThisProcess, LambdaEvents)
-blobs: tuple[type[Blobs], ...] = (MemoryBlobs, S3Blobs)
-callbacks: tuple[type[Callbacks], ...] = (MemoryCallbacks, StepFunctions)
+blobs: tuple[type[Blobs], ...] = (InMemoryBlobs, S3Blobs)
+callbacks: tuple[type[Callbacks], ...] = (InMemoryCallbacks, StepFunctions)
 chat_model: tuple[type[ChatModel], ...] = (
     ScriptedModel,
     OpenAIChat,
@@ -135,17 +135,17 @@ ids: tuple[type[Ids], ...] = (SequentialIds, RandomIds)
 journal: tuple[type[Journal], ...] = (TableJournal,)
 leases: tuple[type[Leases], ...] = (NoLeases, TableLeases)
 memory: tuple[type[MemoryStore], ...] = (InMemoryMemory, PostgresMemory)
-metrics: tuple[type[Metrics], ...] = (NoMetrics, MemoryMetrics, EmfMetrics)
+metrics: tuple[type[Metrics], ...] = (NoMetrics, InMemoryMetrics, EmfMetrics)
 migrator: tuple[type[Migrator], ...] = (PostgresMigrations,)
 notes: tuple[type[NoteStore], ...] = (InMemoryNotes, PostgresNotes)
 owners: tuple[type[Owners], ...] = (InMemoryThreads, PostgresOwners)
 personal: tuple[type[PersonalStore], ...] = (InMemoryPersonal, PostgresPersonal)
-push_later: tuple[type[PushLater], ...] = (MemoryLater, LambdaPush)
+push_later: tuple[type[PushLater], ...] = (InMemoryLater, LambdaPush)
 recall: tuple[type[RecallStore], ...] = (InMemoryRecall, PostgresRecall)
 reembedding: tuple[type[ReembeddingStore], ...] = (InMemoryEntries, PostgresReembedding)
 run_log: tuple[type[RunLog], ...] = (TableRunLog,)
-sockets: tuple[type[Sockets], ...] = (MemorySockets, ApiGatewaySockets)
-table: tuple[type[Table], ...] = (MemoryTable, DynamoTable)
+sockets: tuple[type[Sockets], ...] = (InMemorySockets, ApiGatewaySockets)
+table: tuple[type[Table], ...] = (InMemoryTable, DynamoTable)
 threads: tuple[type[ThreadStore], ...] = (InMemoryThreads, PostgresThreads)
 
 

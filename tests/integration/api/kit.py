@@ -12,8 +12,8 @@ from urllib.parse import parse_qsl, unquote
 
 from functions.api.app import answer
 from layover.runtime import Runtime
-from support.system.documented import Answer as Judged
 from support.system.documented import Documented
+from support.system.documented import Response as Judged
 from support.worlds.services import ANN, ServiceBench
 
 T = TypeVar("T")
@@ -42,7 +42,7 @@ class TestHost:
 
 
 @dataclass(frozen=True)
-class Answer:
+class Response:
     """The function's answer."""
 
     status: int
@@ -138,7 +138,7 @@ class Api:
         is_base64: bool = False,
         scope: str = USE,
         claims: Mapping[str, Any] | None = None,
-    ) -> Answer:
+    ) -> Response:
         """Send one request; `body` goes as JSON, `text` as it is; `claims`: more than the caller and the
         scope."""
         sent = text if text is not None else None if body is None else json.dumps(body)
@@ -147,15 +147,15 @@ class Api:
         result = answer(event, None, self.host)
         assert json.loads(json.dumps(result)) == result
         lowered = {name.lower(): value for name, value in result["headers"].items()}
-        answered = Answer(result["statusCode"], lowered, result["body"], result)
+        answered = Response(result["statusCode"], lowered, result["body"], result)
         if len(answered.body) < LARGE:
             documented().check(method, url.partition("?")[0], answered.judged())
         return answered
 
-    def get(self, url: str, **options: Any) -> Answer:
+    def get(self, url: str, **options: Any) -> Response:
         return self.send("GET", url, **options)
 
-    def post(self, url: str, body: Any = None, **options: Any) -> Answer:
+    def post(self, url: str, body: Any = None, **options: Any) -> Response:
         return self.send("POST", url, body, **options)
 
     def do(self, work: Coroutine[Any, Any, T]) -> T:

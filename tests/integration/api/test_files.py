@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from integration.api.kit import Answer, Api
+from integration.api.kit import Api, Response
 from layover.engine.run_files import RunFiles
 from layover.values.lease import MAX_UPLOADS
 from layover.values.message import FilePart
@@ -39,7 +39,7 @@ def thread(api: Api) -> str:
     return str(api.post("/threads", {"agent": "support"}).json["id"])
 
 
-def ask(api: Api, thread_id: str, file_id: str, sub: str = ANN) -> Answer:
+def ask(api: Api, thread_id: str, file_id: str, sub: str = ANN) -> Response:
     body = {"input": [{"type": "text", "text": "look"}, {"type": "file", "file_id": file_id}]}
     return api.post(f"/threads/{thread_id}/runs", body, sub=sub)
 

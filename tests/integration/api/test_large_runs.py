@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from functions.api.response_limits import limit_response
-from integration.api.kit import USE, Answer, Api
+from integration.api.kit import USE, Api, Response
 from layover import keys
 from layover.context.transcript import response_messages
 from layover.values.message import Message, Role, TextPart
@@ -30,7 +30,7 @@ def noise(length: int) -> str:
     return secrets.token_hex(length // 2)
 
 
-def body(answer: Answer) -> Any:
+def body(answer: Response) -> Any:
     """The JSON of an answer that Lambda would have let through."""
     assert answer.status < 300, answer.body
     assert len(json.dumps(answer.raw)) <= LAMBDA

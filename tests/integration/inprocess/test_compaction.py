@@ -11,7 +11,7 @@ import pytest
 from layover import Agent, Memory, ObservationalMemory, RollingSummary, tool
 from layover.context.assembly import estimated_tokens
 from layover.context.tokens import estimate, message_tokens
-from layover.testing import MemoryMetrics, ScriptedModel, call, fail, say
+from layover.testing import InMemoryMetrics, ScriptedModel, call, fail, say
 from layover.values.deployment.settings import Settings
 from layover.values.message import Role
 from layover.values.metrics import Metric
@@ -68,7 +68,7 @@ class Reader:
 
 def bench(reader: Any, observer: Any, *, ahead: bool = True, **compaction: Any) -> Bench:
     made = Bench(agent(**compaction), ScriptedModel(reader, background={"observer": observer}))
-    metrics = MemoryMetrics()
+    metrics = InMemoryMetrics()
     made.plain = replace(made.plain, metrics=metrics)
     made.runtime = replace(made.runtime, metrics=metrics)
     made.metrics = metrics  # type: ignore[attr-defined]

@@ -12,7 +12,7 @@ import pytest
 from layover import Agent, Memory, ObservationalMemory, RollingSummary, tool
 from layover.context.assembly import estimated_tokens
 from layover.memory.compaction.compact import NOW, compact
-from layover.testing import MemoryMetrics, ScriptedModel, call, say
+from layover.testing import InMemoryMetrics, ScriptedModel, call, say
 from layover.values.memory.context import TurnRecord
 from layover.values.metrics import Metric
 from layover.values.prompt import Prompt, Reply
@@ -61,7 +61,7 @@ class Reader:
         """Tokens of the pages that are still to be read."""
         self.times = 1
         """So many of the provider's tokens is one of ours."""
-        self.metrics = MemoryMetrics()
+        self.metrics = InMemoryMetrics()
         memory = Memory(
             last_messages=2, compaction=compaction, titles=False, result_tokens=result_tokens
         )

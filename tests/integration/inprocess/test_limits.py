@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from layover import Agent, Memory, wiring
-from layover.adapters.inmemory.table import MemoryTable
+from layover.adapters.inmemory.table import InMemoryTable
 from layover.clock import ManualClock
 from layover.errors import DayUsedUp, LimitReached
 from layover.ports.allowance import NoAllowance
@@ -35,7 +35,7 @@ def environ(monkeypatch: pytest.MonkeyPatch) -> Iterator[Environ]:
 class Shop:
     """An agent whose every answer costs two tokens."""
 
-    def __init__(self, memory: Memory | None = None, table: MemoryTable | None = None) -> None:
+    def __init__(self, memory: Memory | None = None, table: InMemoryTable | None = None) -> None:
         self.clock = ManualClock()
         self.agent = Agent("shop", model="m", memory=memory or Memory())
         model = ScriptedModel(self._answer)
@@ -80,7 +80,7 @@ async def test_what_memory_asks_afterwards_counts(environ: Environ) -> None:
 
 async def test_users_days_are_in_the_table_that_has_the_journal(environ: Environ) -> None:
     environ(LAYOVER_RUNS_PER_MINUTE="1")
-    table = MemoryTable()
+    table = InMemoryTable()
     await Shop(table=table).agent.generate("hi")
     with pytest.raises(LimitReached):
         await Shop(table=table).agent.generate("hi")

@@ -12,7 +12,7 @@ from layover.adapters.inmemory.model import ScriptedModel, fail, say
 from layover.adapters.inmemory.stores.memory import InMemoryMemory
 from layover.adapters.inmemory.stores.threads import InMemoryThreads
 from layover.errors import ModelError
-from layover.testing import HashingEmbedder, MemoryMetrics
+from layover.testing import HashingEmbedder, InMemoryMetrics
 from layover.values.memory.context import TurnContext, TurnQuery
 from layover.values.metrics import Metric
 from layover.values.prompt import Embedded, Prompt
@@ -245,7 +245,7 @@ class SmallScopes(InMemoryThreads):
 
 async def test_a_scope_that_is_not_searched_whole_is_counted() -> None:
     chat = Chat(HashingEmbedder(), SemanticRecall(top_k=1))
-    threads, metrics = SmallScopes(), MemoryMetrics()
+    threads, metrics = SmallScopes(), InMemoryMetrics()
     stores = {"threads": threads, "memory": InMemoryMemory(threads), "metrics": metrics}
     chat.agent.runtime = replace(chat.agent.runtime, **stores)
     await chat.say("one", "two")

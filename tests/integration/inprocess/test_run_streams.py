@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from layover import Agent, DecisionError, RunStream, tool
-from layover.adapters.inmemory.table import MemoryTable
+from layover.adapters.inmemory.table import InMemoryTable
 from layover.testing import ScriptedModel, call, say
 from layover.wiring import in_memory_runtime
 
@@ -156,7 +156,7 @@ async def test_abort_of_a_decision_about_an_unknown_run_is_refused_as_the_decisi
 
 
 async def test_abort_while_the_run_is_being_accepted_counts() -> None:
-    class Slow(MemoryTable):
+    class Slow(InMemoryTable):
         """A table during whose first look somebody aborts."""
 
         looks = 0

@@ -12,7 +12,7 @@ import pytest
 
 from layover.local.aws.wsgi import WsgiServer
 from layover.local.http.server import HttpServer
-from layover.local.wire import Reply, Request, WireServer, listen_on_loopback
+from layover.local.wire import Request, Response, WireServer, listen_on_loopback
 
 
 def test_port_that_is_taken_is_an_error_and_leaves_no_socket() -> None:
@@ -36,8 +36,8 @@ async def http() -> AsyncIterator[str]:
 
 @asynccontextmanager
 async def wire() -> AsyncIterator[str]:
-    async def answer(request: Request) -> Reply:
-        return Reply(HTTPStatus.OK, b"whole")
+    async def answer(request: Request) -> Response:
+        return Response(HTTPStatus.OK, b"whole")
 
     server = WireServer(answer)
     try:
@@ -48,7 +48,9 @@ async def wire() -> AsyncIterator[str]:
 
 @asynccontextmanager
 async def wsgi() -> AsyncIterator[str]:
-    server = WsgiServer(lambda environ, start: [], lambda request: Reply(HTTPStatus.OK, b"whole"))
+    server = WsgiServer(
+        lambda environ, start: [], lambda request: Response(HTTPStatus.OK, b"whole")
+    )
     server.start()
     try:
         yield server.url

@@ -21,7 +21,7 @@ from support.agents.keeping import PLENTY, plenty
 from support.kills.scenarios import DOOMED, HALF_DELETED, LOST, UNSENT
 from support.kills.story import Scenario
 from support.kills.torture import DEADLINE_S, Client, Torture
-from support.providers.openai import Answer, call, calls, fail, say
+from support.providers.openai import Response, call, calls, fail, say
 from support.system.follower import Follower, Returning
 from support.system.system import Brain, Caller, Json, eventually
 
@@ -269,7 +269,7 @@ def observed(system: Recorded, brain: Brain) -> None:
     """A run so long that it is observed ahead."""
     ann = system.caller()
 
-    def next_page(body: Any) -> Answer:
+    def next_page(body: Any) -> Response:
         newest = body["messages"][-1]
         told = str(newest["content"]) if newest["role"] == "tool" else ""
         page = max(map(int, re.findall(r"page (\d+):", told)), default=0) + 1
@@ -377,6 +377,6 @@ def decide(user: Caller, run: Json, calls: int = 1) -> None:
         assert user.decide(run["id"], each["tool_call_id"], "approve").status == 202
 
 
-def _observed(body: Any) -> Answer:
+def _observed(body: Any) -> Response:
     found = re.findall(r"page (\d+): the code is (K-\d+)", json.dumps(body["messages"]))
     return say("\n".join(f"* IMPORTANT (00:00) page {p} has the code {c}" for p, c in found))

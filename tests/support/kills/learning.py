@@ -8,7 +8,7 @@ from zlib import crc32
 
 from support.kills.story import Line
 from support.kills.torture import Client
-from support.providers.openai import Answer, FakeOpenAI, call, say
+from support.providers.openai import FakeOpenAI, Response, call, say
 
 PAGES = 8
 FAULT = "The hinge of my walnut cabinet broke on the second day"
@@ -23,7 +23,7 @@ from compactions c where c.resource_id = %s order by c.generation"""
 _EXTRACTED = "select run_id, count(*) from extractions where resource_id = %s group by run_id"
 
 
-def observed(body: Any) -> Answer:
+def observed(body: Any) -> Response:
     """Note the code of each page; of messages without one, that they were read. A slice without a note would
     be waited for after the run."""
     text = json.dumps(body["messages"])
@@ -32,7 +32,7 @@ def observed(body: Any) -> Answer:
     return say("\n".join(lines or [f"* INFO (00:00) looked again, {crc32(text.encode())}"]))
 
 
-def reflected(body: Any) -> Answer:
+def reflected(body: Any) -> Response:
     """Drops the first observation."""
     ids = re.findall(r"obs_\w+", json.dumps(body["messages"]))
     return say(json.dumps({"drop": ids[:1], "merge": []}))
@@ -47,7 +47,7 @@ OPENED = 40
 """Characters of the first page that are not opened again: they name it, and it is observed once."""
 
 
-def next_page(body: Any) -> Answer:
+def next_page(body: Any) -> Response:
     """Read page after page, then list their results and open the first one again."""
     newest = body["messages"][-1]
     if '"characters"' in str(newest["content"]):

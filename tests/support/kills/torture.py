@@ -18,7 +18,7 @@ from support.event_source import EventSource
 from support.kills.outages import Outages
 from support.kills.story import Line, Point, Scenario, Story
 from support.providers.openai import say
-from support.system.documented import Answer
+from support.system.documented import Response
 from support.system.follower import is_over
 from support.system.system import Brain, Caller, Json, System, eventually, unique
 
@@ -211,7 +211,7 @@ class Client:
         """From now on."""
         self._until = time.monotonic() + seconds
 
-    def ask(self, method: str, path: str, body: Any = None, **headers: str) -> Answer:
+    def ask(self, method: str, path: str, body: Any = None, **headers: str) -> Response:
         """The first answer that is no server error."""
         while (answer := self.caller.call(method, path, body, **headers)).status in _SERVER_ERRORS:
             assert time.monotonic() < self._until, f"{method} {path}: {answer}"

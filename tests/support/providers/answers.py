@@ -50,7 +50,7 @@ class Raw:
 
 
 @dataclass(frozen=True)
-class Answer:
+class Response:
     """A well-formed answer, sent as one document or as a stream, as the request asks."""
 
     text: str = ""

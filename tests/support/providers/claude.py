@@ -4,7 +4,7 @@ from typing import Any
 
 from layover.adapters.models.bedrock.content import CACHE_POINT
 from support.providers import converse
-from support.providers.answers import Answer, Json, Raw
+from support.providers.answers import Json, Raw, Response
 
 MODEL = "bedrock/eu.anthropic.claude-sonnet-4-5-20250929-v1:0"
 
@@ -67,17 +67,17 @@ def signature(step: int) -> str:
 class Claude:
     """A responder for `FakeOpenAI.respond_with`: it asks for the tool `look` twice, and then answers."""
 
-    def __call__(self, body: Any) -> Answer | Raw:
+    def __call__(self, body: Any) -> Response | Raw:
         wrong = problem(body) or self._forgotten(body)
         if wrong is not None:
             return converse.refuse(400, "ValidationException", wrong)
         step = sum("toolUse" in b for turn in body["messages"] for b in turn["content"])
         if step % 2 == 0 and "toolResult" in body["messages"][-1]["content"][0]:
-            return Answer("done")
+            return Response("done")
         args = (f"tooluse_{step}", "look", f'{{"n": {step}}}')
         if "thinking" not in body.get("additionalModelRequestFields", {}):
-            return Answer(calls=(args,))
-        return Answer(reasoning=f"Schritt {step} 😀", signature=signature(step), calls=(args,))
+            return Response(calls=(args,))
+        return Response(reasoning=f"Schritt {step} 😀", signature=signature(step), calls=(args,))
 
     def _forgotten(self, body: Json) -> str | None:
         """Thoughts that are changed, or are missing where it still waits for its calls."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 from zlib import crc32
 
-from support.providers.answers import Answer, Json, Raw, Request, document, words
+from support.providers.answers import Json, Raw, Request, Response, document, words
 
 KEY, SECRET, REGION = "AKIDEXAMPLE", "secret", "eu-central-1"
 STREAM = "application/vnd.amazon.eventstream"
@@ -129,7 +129,7 @@ def message(*content: Json, reason: str = "end_turn", **usage: int) -> Raw:
     )
 
 
-def rendered(answer: Answer, request: Request) -> Raw:
+def rendered(answer: Response, request: Request) -> Raw:
     """A well-formed answer by the operation that was asked for."""
     reason = _STOPS.get(answer.finish_reason or "", "tool_use" if answer.calls else "end_turn")
     if not request.path.endswith("-stream"):
@@ -149,7 +149,7 @@ def rendered(answer: Answer, request: Request) -> Raw:
     return stream(*frames, stop(reason), last)
 
 
-def _plain(answer: Answer, reason: str) -> Raw:
+def _plain(answer: Response, reason: str) -> Raw:
     content: list[Json] = []
     if answer.reasoning:
         signed = {"text": answer.reasoning, "signature": answer.signature}

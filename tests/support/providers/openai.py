@@ -20,9 +20,9 @@ from typing import Any
 from layover.adapters.inmemory.model import BACKGROUND
 from layover.local.model.server import embeddings
 from support.providers import converse, responses
-from support.providers.answers import Answer as Answer
 from support.providers.answers import Raw as Raw
 from support.providers.answers import Request as Request
+from support.providers.answers import Response as Response
 from support.providers.answers import document as document
 from support.providers.answers import words
 
@@ -31,21 +31,21 @@ WAIT_S = 90.0
 """No wait in here is longer."""
 
 
-Reply = Raw | Answer
+Reply = Raw | Response
 Responder = Callable[[Any], Reply]
 
 
-def say(text: str, **more: Any) -> Answer:
+def say(text: str, **more: Any) -> Response:
     """An answer in words."""
-    return Answer(text=text, **more)
+    return Response(text=text, **more)
 
 
-def calls(*wanted: tuple[str, Mapping[str, Any]] | tuple[str, Mapping[str, Any], str]) -> Answer:
+def calls(*wanted: tuple[str, Mapping[str, Any]] | tuple[str, Mapping[str, Any], str]) -> Response:
     """One step's calls: `(name, args)` or `(name, args, id)`."""
-    return Answer(calls=tuple(_call(*call) for call in wanted))
+    return Response(calls=tuple(_call(*call) for call in wanted))
 
 
-def call(name: str, /, **args: Any) -> Answer:
+def call(name: str, /, **args: Any) -> Response:
     """One call."""
     return calls((name, args))
 
@@ -180,7 +180,7 @@ class FakeOpenAI:
         if request is None:
             return False
         reply = await self._decide(request)
-        raw = self._rendered(reply, request) if isinstance(reply, Answer) else reply
+        raw = self._rendered(reply, request) if isinstance(reply, Response) else reply
         try:
             finished = await _write(raw, reader, writer)
         except ConnectionError:
@@ -204,10 +204,10 @@ class FakeOpenAI:
         if responder is not None:
             return await asyncio.to_thread(responder, request.body)
         if request.task != "turn":
-            return Answer(text=BACKGROUND.get(request.task, ""))
+            return Response(text=BACKGROUND.get(request.task, ""))
         return fail(400, f"the fake provider has no reply scripted for {request.body!r:.500}")
 
-    def _rendered(self, answer: Answer, request: Request) -> Raw:
+    def _rendered(self, answer: Response, request: Request) -> Raw:
         with self._changed:
             named = []
             for call_id, name, args in answer.calls:
@@ -280,7 +280,7 @@ async def _held(reader: asyncio.StreamReader, event: threading.Event) -> bool:
     return not _gone(reader)
 
 
-def _usage(answer: Answer, body: Json) -> Json:
+def _usage(answer: Response, body: Json) -> Json:
     if answer.usage is not None:
         return answer.usage
     asked = len(json.dumps(body.get("messages"))) // 4
@@ -288,23 +288,23 @@ def _usage(answer: Answer, body: Json) -> Json:
     return {"prompt_tokens": asked, "completion_tokens": said, "total_tokens": asked + said}
 
 
-def _head(answer: Answer, body: Json, kind: str) -> Json:
+def _head(answer: Response, body: Json, kind: str) -> Json:
     model = answer.model or body.get("model", "")
     return {"id": "chatcmpl-fake", "object": kind, "created": 0, "model": model}
 
 
-def _finish(answer: Answer) -> str:
+def _finish(answer: Response) -> str:
     return answer.finish_reason or ("tool_calls" if answer.calls else "stop")
 
 
-def _tool_calls(answer: Answer) -> list[Json]:
+def _tool_calls(answer: Response) -> list[Json]:
     return [
         {"id": i, "type": "function", "function": {"name": name, "arguments": args}}
         for i, name, args in answer.calls
     ]
 
 
-def _plain(answer: Answer, body: Json) -> Raw:
+def _plain(answer: Response, body: Json) -> Raw:
     message: Json = {"role": "assistant", "content": answer.text or None}
     if answer.reasoning:
         message["reasoning_content"] = answer.reasoning
@@ -315,7 +315,7 @@ def _plain(answer: Answer, body: Json) -> Raw:
     return document({**head, "choices": [choice], "usage": _usage(answer, body)})
 
 
-def _streamed(answer: Answer, body: Json) -> Raw:
+def _streamed(answer: Response, body: Json) -> Raw:
     head = _head(answer, body, "chat.completion.chunk")
     pieces: list[Json] = [{"role": "assistant", "content": ""}]
     pieces += [{"reasoning_content": word} for word in words(answer.reasoning)]
@@ -331,7 +331,7 @@ def _streamed(answer: Answer, body: Json) -> Raw:
     return stream(*events)
 
 
-def _call_pieces(answer: Answer) -> list[Json]:
+def _call_pieces(answer: Response) -> list[Json]:
     pieces: list[Json] = []
     for index, whole in enumerate(_tool_calls(answer)):
         function = whole["function"]

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from support.providers.answers import Answer, Json, Raw, Request, document, words
+from support.providers.answers import Json, Raw, Request, Response, document, words
 
 MODEL = "gpt-5-mini-2025-08-07"
 
@@ -121,7 +121,7 @@ def _pieces(item: Json) -> list[Json]:
     return found
 
 
-def rendered(answer: Answer, request: Request) -> Raw:
+def rendered(answer: Response, request: Request) -> Raw:
     """A well-formed answer by the form that was asked for."""
     items = [thought("rs_1", answer.reasoning, encrypted="enc")] if answer.reasoning else []
     items += [said(answer.text)] if answer.text else []

@@ -13,7 +13,7 @@ Json = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Answer:
+class Response:
     """One answer of the HTTP API."""
 
     status: int
@@ -40,7 +40,7 @@ class Documented:
         ]
         self.seen: set[tuple[str, str, int]] = set()
 
-    def check(self, method: str, path: str, answer: Answer) -> None:
+    def check(self, method: str, path: str, answer: Response) -> None:
         """Fails for an answer that the document does not describe. Unknown operations pass."""
         template = next((t for pattern, t in self._paths if pattern.match(path)), None)
         if template is None:

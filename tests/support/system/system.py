@@ -29,7 +29,7 @@ import psutil
 
 from support.agents import ledger
 from support.providers.openai import FakeOpenAI, Reply, fail
-from support.system.documented import Answer, Documented
+from support.system.documented import Documented, Response
 from support.system.documented import Json as Json
 
 TESTS = Path(__file__).parents[2]
@@ -184,7 +184,7 @@ class Caller:
         """Give the connections back."""
         self._client.close()
 
-    def call(self, method: str, path: str, body: Any = None, **headers: str) -> Answer:
+    def call(self, method: str, path: str, body: Any = None, **headers: str) -> Response:
         """Any request. Text and bytes go as they are; `idempotency_key=` is `idempotency-key`."""
         named = {k.replace("_", "-"): v for k, v in headers.items()}
         raw = body if isinstance(body, str | bytes) else json.dumps(body)
@@ -195,7 +195,7 @@ class Caller:
         took = time.monotonic() - began
         kind = response.headers.get("content-type", "")
         parsed = response.json() if "json" in kind else response.text or None
-        answer = Answer(response.status_code, response.headers, parsed, took)
+        answer = Response(response.status_code, response.headers, parsed, took)
         # 502 and 504 are API Gateway's own words: the function died, or is late.
         if self._documented is not None and not (self.patient and answer.status in (502, 504)):
             self._documented.check(method, path.partition("?")[0], answer)
@@ -253,7 +253,7 @@ class Caller:
         """The run once this many of its calls wait."""
         return eventually(lambda: self.run(run_id, 5), lambda r: len(r["pending"]) >= calls)
 
-    def decide(self, run_id: str, call_id: str, verdict: str, **body: Any) -> Answer:
+    def decide(self, run_id: str, call_id: str, verdict: str, **body: Any) -> Response:
         """`approve`, `deny` or `resume`."""
         return self.call("POST", f"/runs/{run_id}/tool-calls/{call_id}/{verdict}", body)
 

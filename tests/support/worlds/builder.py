@@ -3,8 +3,8 @@
 from typing import Any
 
 from layover import Agent
-from layover.adapters.inmemory.blobs import MemoryBlobs
-from layover.adapters.inmemory.callbacks import MemoryCallbacks
+from layover.adapters.inmemory.blobs import InMemoryBlobs
+from layover.adapters.inmemory.callbacks import InMemoryCallbacks
 from layover.adapters.inmemory.journal import in_memory_journal
 from layover.adapters.inmemory.model import ScriptedModel
 from layover.adapters.inmemory.stores.memory import InMemoryMemory
@@ -19,7 +19,7 @@ def build_runtime(*agents: Agent, **ports: Any) -> Runtime:
     """A runtime of these agents. `ports`: fields of `Runtime` that are given; what is left out is in
     memory, on top of what is given, and its model answers nothing."""
     named = {agent.name: agent for agent in agents}
-    given: dict[str, Any] = {"clock": ManualClock(), "blobs": MemoryBlobs(), **ports}
+    given: dict[str, Any] = {"clock": ManualClock(), "blobs": InMemoryBlobs(), **ports}
     given.setdefault("threads", InMemoryThreads())
     if "journal" not in given:
         given["journal"] = in_memory_journal(given["clock"], given["blobs"])
@@ -27,7 +27,7 @@ def build_runtime(*agents: Agent, **ports: Any) -> Runtime:
         given["memory"] = InMemoryMemory(given["threads"])
     standard = {
         "model": ScriptedModel([]),
-        "callbacks": MemoryCallbacks(),
+        "callbacks": InMemoryCallbacks(),
         "ids": RandomIds(),
         "settings": Settings(),
         "agents": lambda: named,

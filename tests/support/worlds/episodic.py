@@ -8,7 +8,7 @@ from layover import Agent, EpisodicMemory, Memory
 from layover.adapters.inmemory.model import ScriptedModel, say
 from layover.memory.episodic.entries import list_entries
 from layover.memory.extract import extract
-from layover.testing import MemoryMetrics
+from layover.testing import InMemoryMetrics
 from layover.values.metrics import Metric
 from layover.values.prompt import Prompt
 from layover.values.runs.run import Status
@@ -44,7 +44,7 @@ class LearningBench(Bench):
             script or (lambda prompt: say("fine")), background={"extractor": answers}
         )
         agent = Agent("helper", memory=remembers, tools=list(tools))
-        self.metrics = MemoryMetrics()
+        self.metrics = InMemoryMetrics()
         super().__init__(agent, model, power=power, embedder=embedder, metrics=self.metrics)
 
     async def learn(self, text: str = SAID, thread: str = "t1") -> dict[str, str]:

@@ -8,11 +8,11 @@ from typing import Any, cast
 from pydantic import BaseModel
 
 from layover import Agent, ToolContext, tool
-from layover.adapters.inmemory.blobs import MemoryBlobs
-from layover.adapters.inmemory.callbacks import MemoryCallbacks
+from layover.adapters.inmemory.blobs import InMemoryBlobs
+from layover.adapters.inmemory.callbacks import InMemoryCallbacks
 from layover.adapters.inmemory.model import ScriptedModel
 from layover.adapters.inmemory.stores.threads import InMemoryThreads
-from layover.adapters.inmemory.table import MemoryTable
+from layover.adapters.inmemory.table import InMemoryTable
 from layover.adapters.journal.journal import TableJournal
 from layover.approvals import decide as approvals
 from layover.approvals.token_answer import DECIDED
@@ -147,8 +147,8 @@ class Bench:
         clock: Clock | None = None,
         power: Power | None = None,
         settings: Settings | None = None,
-        blobs: MemoryBlobs | None = None,
-        table: MemoryTable | None = None,
+        blobs: InMemoryBlobs | None = None,
+        table: InMemoryTable | None = None,
         **ports: Any,
     ) -> None:
         """`ports`: more fields of the runtime, for example an embedder."""
@@ -158,9 +158,9 @@ class Bench:
         self.clock: Any = clock or ManualClock()
         self.power = power or Power()
         self.threads = FailingThreads()
-        self.callbacks = MemoryCallbacks()
-        self._table = self.table = table or MemoryTable()
-        self._blobs = blobs or MemoryBlobs()
+        self.callbacks = InMemoryCallbacks()
+        self._table = self.table = table or InMemoryTable()
+        self._blobs = blobs or InMemoryBlobs()
         self.plain = build_runtime(
             journal=TableJournal(self._table, self._blobs, self.clock),
             threads=self.threads,

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from functions.api.app import answer
 from layover import Agent, ToolContext, tool
-from layover.adapters.inmemory.callbacks import MemoryCallbacks
+from layover.adapters.inmemory.callbacks import InMemoryCallbacks
 from layover.approvals.token_answer import DECIDED
 from layover.clock import ManualClock
 from layover.ids import SequentialIds
@@ -77,7 +77,7 @@ class Served:
     def restart(self) -> None:
         """Begin anew, with nothing in it."""
         self.clock = ManualClock()
-        self.callbacks = MemoryCallbacks()
+        self.callbacks = InMemoryCallbacks()
         self._owners: dict[str, str] = {}
         self._driven = 0
         self._branches: dict[str, tuple[RunPayload, WaitingCall]] = {}

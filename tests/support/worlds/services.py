@@ -6,10 +6,10 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from layover import Agent, keys, tool
-from layover.adapters.inmemory.blobs import MemoryBlobs
+from layover.adapters.inmemory.blobs import InMemoryBlobs
 from layover.adapters.inmemory.journal import in_memory_journal
 from layover.adapters.inmemory.stores.threads import InMemoryThreads
-from layover.adapters.inmemory.table import MemoryTable
+from layover.adapters.inmemory.table import InMemoryTable
 from layover.adapters.journal.leases import TableLeases
 from layover.clock import MICROSECOND, ManualClock
 from layover.errors import DatabaseWaking, RetryableError
@@ -154,25 +154,25 @@ class ServiceBench:
         self.clock = ManualClock()
         self.threads = SleepingThreads()
         self.callbacks = RecordingCallbacks()
-        self.journal = in_memory_journal(self.clock, MemoryBlobs())
+        self.journal = in_memory_journal(self.clock, InMemoryBlobs())
         self.agents: dict[str, Agent] = {"support": SUPPORT, "plain": PLAIN}
         self.runtime = self._runtime()
 
     def restart(self) -> None:
         """Lose the journal; the database keeps what it has."""
-        self.journal = in_memory_journal(self.clock, MemoryBlobs())
+        self.journal = in_memory_journal(self.clock, InMemoryBlobs())
         self.runtime = self._runtime()
 
     def _runtime(self) -> Runtime:
         return build_runtime(
             journal=self.journal,
             threads=self.threads,
-            blobs=MemoryBlobs(self.clock),
+            blobs=InMemoryBlobs(self.clock),
             callbacks=self.callbacks,
             clock=self.clock,
             ids=SequentialIds(),
             agents=lambda: self.agents,
-            leases=TableLeases(MemoryTable()),
+            leases=TableLeases(InMemoryTable()),
         )
 
     async def thread(self, owner: str = ANN) -> Thread:

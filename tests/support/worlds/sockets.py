@@ -6,9 +6,9 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any, cast
 
-from layover.adapters.inmemory.blobs import MemoryBlobs
-from layover.adapters.inmemory.sockets import MemoryLater, MemorySockets, in_memory_sockets
-from layover.adapters.inmemory.table import MemoryTable
+from layover.adapters.inmemory.blobs import InMemoryBlobs
+from layover.adapters.inmemory.sockets import InMemoryLater, InMemorySockets, in_memory_sockets
+from layover.adapters.inmemory.table import InMemoryTable
 from layover.adapters.journal.journal import TableJournal
 from layover.adapters.journal.leases import TableLeases
 from layover.ports import EventSink, NoSink, RunLog
@@ -38,14 +38,14 @@ class SocketBench(ServiceBench):
     def __init__(
         self,
         table: Table | None = None,
-        sockets: MemorySockets | None = None,
+        sockets: InMemorySockets | None = None,
         finish_s: float = 0.5,
     ) -> None:
         super().__init__()
-        self.table = table or MemoryTable()
+        self.table = table or InMemoryTable()
         self.sink = Sink()
-        self.journal = TableJournal(self.table, MemoryBlobs(), self.clock, self.sink)
-        self.sockets = sockets or MemorySockets("c1", "c2")
+        self.journal = TableJournal(self.table, InMemoryBlobs(), self.clock, self.sink)
+        self.sockets = sockets or InMemorySockets("c1", "c2")
         self.ports = replace(in_memory_sockets(table=self.table), sockets=self.sockets)
         self.runtime = replace(
             self.runtime, journal=self.journal, sockets=self.ports, leases=TableLeases(self.table)
@@ -57,7 +57,7 @@ class SocketBench(ServiceBench):
     @property
     def left(self) -> list[Subscription]:
         """The subscriptions left to another invocation."""
-        return cast(MemoryLater, self.ports.later).lines
+        return cast(InMemoryLater, self.ports.later).lines
 
     async def connect(self, connection_id: str = "c1", token_lives: float | None = None) -> None:
         """An open connection of ANN's."""

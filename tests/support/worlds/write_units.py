@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from layover.adapters.inmemory.table import MemoryTable
+from layover.adapters.inmemory.table import InMemoryTable
 from layover.adapters.journal.items.schema import TABLE
 from layover.ports.table import Action, Check, Item, Write
 
@@ -43,7 +43,7 @@ def size_of(value: Any) -> int:
     return 3 + sum(1 + size_of(part) for part in value)
 
 
-class CountingTable(MemoryTable):
+class CountingTable(InMemoryTable):
     """`spent` by the kind of item, `log`: every write with the sizes before and after it."""
 
     def __init__(self) -> None:

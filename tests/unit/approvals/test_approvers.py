@@ -10,7 +10,7 @@ import pytest
 
 from layover.approvals import decide as approvals
 from layover.approvals.audit import list_decisions
-from layover.approvals.decide import DecisionAnswer, DecisionRequest, Verdict
+from layover.approvals.decide import DecisionOutcome, DecisionRequest, Verdict
 from layover.errors import DecisionAlreadyMade, DecisionInvalid, NotAnApprover, NotFound
 from layover.runs import read as runs
 from layover.runs.cancel import cancel
@@ -41,7 +41,7 @@ async def asked(world: ServiceBench, **rule: Any) -> Run:
 
 async def decide(
     world: ServiceBench, run: Run, by: Actor, request: DecisionRequest = APPROVE
-) -> DecisionAnswer:
+) -> DecisionOutcome:
     return await approvals.decide(world.runtime, by, run.id, "c1", request)
 
 
@@ -149,11 +149,11 @@ async def test_a_reason_that_is_required_is_asked_for(
 async def test_a_member_decides_and_sees_nothing_but_the_status(world: ServiceBench) -> None:
     run = await asked(world)
     answer = await decide(world, run, BOB, DecisionRequest(Verdict.APPROVE, reason="fine"))
-    assert answer == DecisionAnswer(RunGlimpse(id=run.id, status="running"))
+    assert answer == DecisionOutcome(RunGlimpse(id=run.id, status="running"))
     assert await told(world, run) == [("tool-call-decided", "bob")]
     assert world.callbacks.woken == [f"token of {run.id}"]
     again = await decide(world, run, BOB, DecisionRequest(Verdict.APPROVE, reason="fine"))
-    assert again == DecisionAnswer(RunGlimpse(id=run.id, status="running"), again=True)
+    assert again == DecisionOutcome(RunGlimpse(id=run.id, status="running"), again=True)
     with pytest.raises(DecisionAlreadyMade):
         await decide(world, run, CAROL)
 
@@ -236,7 +236,7 @@ async def test_a_long_wait_stays_in_the_inbox(world: ServiceBench) -> None:
 async def test_one_approval_of_two_settles_nothing(world: ServiceBench) -> None:
     run = await asked(world, quorum=2)
     answer = await decide(world, run, BOB)
-    assert answer == DecisionAnswer(RunGlimpse(id=run.id, status="suspended"))
+    assert answer == DecisionOutcome(RunGlimpse(id=run.id, status="suspended"))
     assert await told(world, run) == [("tool-call-approval", "bob")]
     assert (world.callbacks.woken, await inbox(world, CAROL)) == ([], [run.id])
     rows = (await list_decisions(world.runtime, None, None, 9, None)).items
@@ -315,7 +315,7 @@ async def test_whatever_the_race_a_quorum_is_as_many_persons_as_it_says(
     answers = await asyncio.gather(
         *(decide(world, run, who) for who in voters), return_exceptions=True
     )
-    assert all(isinstance(a, DecisionAnswer | DecisionAlreadyMade) for a in answers), answers
+    assert all(isinstance(a, DecisionOutcome | DecisionAlreadyMade) for a in answers), answers
     events = [kind for kind, _ in await told(world, run)]
     settled = persons >= quorum
     assert events.count("tool-call-decided") == int(settled)

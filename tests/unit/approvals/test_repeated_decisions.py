@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from layover.approvals import decide as approvals
-from layover.approvals.decide import DecisionAnswer, DecisionRequest, Verdict
+from layover.approvals.decide import DecisionOutcome, DecisionRequest, Verdict
 from layover.errors import DecisionAlreadyMade
 from layover.runs import read as runs
 from layover.runs.cancel import cancel
@@ -22,7 +22,7 @@ APPROVE = DecisionRequest(Verdict.APPROVE, args=ARGS, reason="less")
 
 async def decide(
     world: ServiceBench, run: Run, request: DecisionRequest = APPROVE, by: Actor = ME
-) -> DecisionAnswer:
+) -> DecisionOutcome:
     return await approvals.decide(world.runtime, by, run.id, "c1", request)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from layover import Agent, tool
-from layover.adapters.inmemory.blobs import MemoryBlobs
+from layover.adapters.inmemory.blobs import InMemoryBlobs
 from layover.adapters.inmemory.model import call, say
 from layover.clock import SystemClock
 from layover.context.assembly import estimated_tokens
@@ -28,7 +28,7 @@ from support.worlds.runs import ANN, Bench, seen
 NOW = SystemClock().now()
 
 
-class Counting(MemoryBlobs):
+class Counting(InMemoryBlobs):
     """Counts what is read."""
 
     reads = 0
@@ -38,14 +38,14 @@ class Counting(MemoryBlobs):
         return await super().get(key)
 
 
-class Away(MemoryBlobs):
+class Away(InMemoryBlobs):
     """A store that takes nothing."""
 
     async def put(self, key: str, data: bytes, content_type: str) -> None:
         raise RetryableError("S3 is away")
 
 
-async def file(blobs: MemoryBlobs, file_id: str, mime_type: str, data: bytes) -> FilePart:
+async def file(blobs: InMemoryBlobs, file_id: str, mime_type: str, data: bytes) -> FilePart:
     """A file of ANN's in thread `t1`."""
     await Files(blobs, ANN).keep(
         thread_file_facts(file_id, "t1", f"{file_id}.x", mime_type, data, NOW), data
@@ -57,7 +57,7 @@ def message(*parts: Part) -> Message:
     return Message(id="m", thread_id="t1", role=Role.USER, content=parts, created_at=NOW)
 
 
-async def shown(blobs: MemoryBlobs, *parts: Part, inputs: Sequence[str] = ()) -> tuple[Part, ...]:
+async def shown(blobs: InMemoryBlobs, *parts: Part, inputs: Sequence[str] = ()) -> tuple[Part, ...]:
     """The parts as a model with these inputs gets them."""
     settings = ModelSettings.model_validate({"inputs": inputs})
     prompt = Prompt(model="m", messages=(message(*parts),), settings=settings)
@@ -68,7 +68,7 @@ async def shown(blobs: MemoryBlobs, *parts: Part, inputs: Sequence[str] = ()) ->
 async def test_a_file_that_is_gone_is_a_note() -> None:
     part = FilePart(file_id="f", name="a.png", mime_type="image/png")
     noted = TextPart(text="[file: a.png, image/png, no longer available]")
-    assert await shown(MemoryBlobs(), part) == (noted,)
+    assert await shown(InMemoryBlobs(), part) == (noted,)
 
 
 async def test_a_url_is_passed_on_and_never_fetched() -> None:
@@ -93,7 +93,7 @@ WORD = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
     [("audio/mpeg", ["audio"]), ("video/mp4", ["text", "video"]), (WORD, ["document"])],
 )
 async def test_a_type_that_the_model_takes_is_a_data_url(mime_type: str, inputs: list[str]) -> None:
-    blobs = MemoryBlobs()
+    blobs = InMemoryBlobs()
     part = await file(blobs, "f", mime_type, b"x")
     (loaded,) = await shown(blobs, part, inputs=inputs)
     assert loaded == FilePart(url=f"data:{mime_type};base64,eA==", name="f.x", mime_type=mime_type)
@@ -112,7 +112,7 @@ async def test_one_input_opens_no_other_type(mime_type: str, inputs: list[str]) 
 
 @pytest.mark.parametrize(("more", "is_shown"), [(0, True), (1, False)])
 async def test_a_model_that_takes_texts_reads_long_ones(more: int, is_shown: bool) -> None:
-    blobs = MemoryBlobs()
+    blobs = InMemoryBlobs()
     part = await file(blobs, "f", "text/plain", b"x" * (MAX_LONG_TEXT_BYTES + more))
     (loaded,) = await shown(blobs, part, inputs=["text"])
     assert isinstance(loaded, TextPart)
@@ -120,20 +120,20 @@ async def test_a_model_that_takes_texts_reads_long_ones(more: int, is_shown: boo
 
 
 async def test_a_short_text_is_shown_behind_its_name() -> None:
-    blobs = MemoryBlobs()
+    blobs = InMemoryBlobs()
     part = await file(blobs, "f", "text/csv; charset=utf-8", "ü,1".encode())
     assert await shown(blobs, part) == (TextPart(text="[file: f.x, text/csv; charset=utf-8]\nü,1"),)
 
 
 @pytest.mark.parametrize("data", [b"x" * (MAX_TEXT_BYTES + 1), b"\xff\xfe"])
 async def test_a_long_text_and_what_is_no_text_are_notes(data: bytes) -> None:
-    blobs = MemoryBlobs()
+    blobs = InMemoryBlobs()
     part = await file(blobs, "f", "text/plain", data)
     assert await shown(blobs, part) == (TextPart(text="[file: f.x, text/plain]"),)
 
 
 async def test_the_text_of_a_file_of_an_earlier_message_is_counted() -> None:
-    blobs = MemoryBlobs()
+    blobs = InMemoryBlobs()
     part = await file(blobs, "f", "text/plain", b"word " * 1_000)
     stored = with_token_count(message(part))
     loaded = await Attachments(Files(blobs, ANN)).loaded(Prompt(model="m", messages=(stored,)))
@@ -154,7 +154,7 @@ async def test_an_image_is_a_data_url_and_read_once() -> None:
 
 
 async def test_the_oldest_files_are_left_out_where_all_are_too_many() -> None:
-    blobs = MemoryBlobs()
+    blobs = InMemoryBlobs()
     old, new = [
         await file(blobs, f, "application/pdf", bytes(MAX_PROMPT_BYTES // 2))
         for f in ("old", "new")
@@ -168,7 +168,7 @@ async def test_the_oldest_files_are_left_out_where_all_are_too_many() -> None:
 
 
 async def test_the_input_and_the_history_show_files_first() -> None:
-    blobs = MemoryBlobs()
+    blobs = InMemoryBlobs()
     made = Bench(Agent("helper", model="m"), [say("one"), say("two"), say("three")], blobs=blobs)
     await made.go()
     part = await file(blobs, "f", "application/zip", b"x")

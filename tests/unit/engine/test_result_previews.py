@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from layover import Agent, DefinitionError, Memory, ObservationalMemory, RollingSummary, tool
-from layover.adapters.inmemory.blobs import MemoryBlobs
+from layover.adapters.inmemory.blobs import InMemoryBlobs
 from layover.declare.memory import RESULT_TOKENS
 from layover.engine.frames.definition import definition_of
 from layover.engine.tools.results import MAX_LISTED, PAGE
@@ -169,7 +169,7 @@ async def test_a_result_that_no_prompt_shows_whole_is_opened_from_its_file() -> 
 
 
 async def test_where_that_file_is_gone_the_excerpt_is_shown() -> None:
-    class NoFiles(MemoryBlobs):
+    class NoFiles(InMemoryBlobs):
         async def get(self, key: str) -> bytes | None:
             return None if "/files/" in key else await super().get(key)
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from layover import Agent, Limits, tool
-from layover.adapters.inmemory.blobs import MemoryBlobs
+from layover.adapters.inmemory.blobs import InMemoryBlobs
 from layover.adapters.inmemory.model import call, calls, say
 from layover.ports.table import Action, Put
 from layover.values.runs.event import Finish
@@ -133,7 +133,7 @@ def test_a_cancel_decides_a_wait_for_more_budget_that_is_being_journaled() -> No
     played(scene())
 
 
-class SlowBlobs(MemoryBlobs):
+class SlowBlobs(InMemoryBlobs):
     """S3 that takes its time."""
 
     def __init__(self, takes: float) -> None:

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from layover import Agent, tool
-from layover.adapters.inmemory.blobs import MemoryBlobs
+from layover.adapters.inmemory.blobs import InMemoryBlobs
 from layover.adapters.inmemory.model import call, calls, say
 from support.worlds.runs import Bench, told, types
 
@@ -101,7 +101,7 @@ async def test_the_first_result_of_a_window_to_come_is_told_first_and_stored_in_
 
 
 async def test_a_step_ends_after_its_last_call_is_journaled_however_slow_the_store_is() -> None:
-    class SlowBlobs(MemoryBlobs):
+    class SlowBlobs(InMemoryBlobs):
         async def put(self, key: str, data: bytes, content_type: str) -> None:
             await asyncio.sleep(0.05)
             await super().put(key, data, content_type)

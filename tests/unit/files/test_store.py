@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from layover.adapters.inmemory.blobs import MemoryBlobs
+from layover.adapters.inmemory.blobs import InMemoryBlobs
 from layover.clock import SystemClock
 from layover.errors import InvalidRequest, NotFound
 from layover.files import uploads as files
@@ -26,7 +26,7 @@ async def nothing() -> None:
     """Do nothing: no other request comes."""
 
 
-class Meanwhile(MemoryBlobs):
+class Meanwhile(InMemoryBlobs):
     """Another request acts, once: before a thread's mark is written, or before facts are."""
 
     act: Callable[[], Awaitable[object]] = staticmethod(nothing)
@@ -44,7 +44,7 @@ class Meanwhile(MemoryBlobs):
         await act()
 
 
-async def shared(blobs: MemoryBlobs, *threads: str) -> Files:
+async def shared(blobs: InMemoryBlobs, *threads: str) -> Files:
     """A file `f` of these threads."""
     made = Files(blobs, ANN)
     await made.keep(thread_file_facts("f", threads[0], "a.csv", "text/csv", DATA, NOW), DATA)
@@ -81,7 +81,7 @@ async def test_two_last_threads_that_are_erased_at_once_leave_nothing() -> None:
 
 
 async def test_a_file_that_is_made_again_stays_with_the_threads_that_took_it() -> None:
-    blobs = MemoryBlobs()
+    blobs = InMemoryBlobs()
     made = await shared(blobs, "t1", "t2")
     await shared(blobs, "t1")
     await made.erase("t1")
@@ -89,7 +89,7 @@ async def test_a_file_that_is_made_again_stays_with_the_threads_that_took_it() -
 
 
 async def test_an_erasing_that_died_half_way_is_finished_by_the_next() -> None:
-    blobs = MemoryBlobs()
+    blobs = InMemoryBlobs()
     made = await shared(blobs, "t1")
     facts = await made.facts("f")
     assert facts is not None

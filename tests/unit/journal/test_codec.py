@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from layover.adapters.inmemory.blobs import MemoryBlobs
+from layover.adapters.inmemory.blobs import InMemoryBlobs
 from layover.adapters.journal.items.codec import COMPRESS_ABOVE, SPILL_ABOVE, PayloadStore
 from layover.errors import LayoverError
 from layover.keys import Keys
@@ -16,7 +16,7 @@ NOISE = random.Random(1).randbytes(SPILL_ABOVE * 2).hex()
 
 @pytest.mark.parametrize("text", ["", "x", "ü" * (COMPRESS_ABOVE // 2)])
 async def test_short_text_stays_readable(text: str) -> None:
-    bodies = PayloadStore(MemoryBlobs())
+    bodies = PayloadStore(InMemoryBlobs())
     packed = await bodies.pack(FOLDER, text)
     assert packed == {"b": text}
     assert await bodies.unpack(packed) == text
@@ -24,7 +24,7 @@ async def test_short_text_stays_readable(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["x" * (COMPRESS_ABOVE + 1), NOISE[:500_000], "{}" * 5_000_000])
 async def test_longer_text_is_compressed_into_the_item(text: str) -> None:
-    bodies = PayloadStore(MemoryBlobs())
+    bodies = PayloadStore(InMemoryBlobs())
     packed = await bodies.pack(FOLDER, text)
     assert isinstance(packed["b"], bytes)
     assert len(packed["b"]) <= SPILL_ABOVE
@@ -32,7 +32,7 @@ async def test_longer_text_is_compressed_into_the_item(text: str) -> None:
 
 
 async def test_text_that_does_not_fit_goes_below_the_run_in_s3() -> None:
-    blobs = MemoryBlobs()
+    blobs = InMemoryBlobs()
     packed = await PayloadStore(blobs).pack(FOLDER, NOISE)
     assert packed.keys() == {"blob", "sha256", "size"}
     assert packed["blob"] == KEYS.blob("threads", "t", "runs", "r", packed["sha256"])
@@ -43,7 +43,7 @@ async def test_text_that_does_not_fit_goes_below_the_run_in_s3() -> None:
 
 
 async def test_another_bodys_bytes_are_refused() -> None:
-    blobs = MemoryBlobs()
+    blobs = InMemoryBlobs()
     packed = await PayloadStore(blobs).pack(FOLDER, NOISE)
     await blobs.put(packed["blob"], b"x" * packed["size"], "application/zlib")
     with pytest.raises(LayoverError, match="does not match its hash"):
@@ -51,6 +51,6 @@ async def test_another_bodys_bytes_are_refused() -> None:
 
 
 async def test_missing_bytes_are_named_by_their_item() -> None:
-    packed = await PayloadStore(MemoryBlobs()).pack(FOLDER, NOISE)
+    packed = await PayloadStore(InMemoryBlobs()).pack(FOLDER, NOISE)
     with pytest.raises(LayoverError, match="sk=STEP#0001"):
-        await PayloadStore(MemoryBlobs()).unpack({**packed, "sk": "STEP#0001"})
+        await PayloadStore(InMemoryBlobs()).unpack({**packed, "sk": "STEP#0001"})

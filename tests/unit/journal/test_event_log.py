@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from layover.adapters.inmemory.blobs import MemoryBlobs
-from layover.adapters.inmemory.table import MemoryTable
+from layover.adapters.inmemory.blobs import InMemoryBlobs
+from layover.adapters.inmemory.table import InMemoryTable
 from layover.adapters.journal.log.events import MAX_BATCH
 from layover.errors import Fenced, RetryableError
 from layover.ports import RunLog
@@ -30,7 +30,7 @@ def test_any_interleaving_is_gapless_and_in_order(acts: list[Act]) -> None:
 
 
 async def _interleave(acts: list[Act]) -> None:
-    world = JournalBench(MemoryTable(), MemoryBlobs(), "ann")
+    world = JournalBench(InMemoryTable(), InMemoryBlobs(), "ann")
     turn = await world.taken()
     names = [f"c{n}" for n in range(len(acts))]
     waiting = await world.waiting(turn, *names) if acts else []
@@ -69,7 +69,7 @@ async def _fact(world: JournalBench, log: RunLog, n: int, events: list[Any]) -> 
 @examples(60)
 def test_any_page_of_any_log_is_what_follows(after: int, limit: int, batches: list[int]) -> None:
     async def check() -> None:
-        world = JournalBench(MemoryTable(), MemoryBlobs(), "ann")
+        world = JournalBench(InMemoryTable(), InMemoryBlobs(), "ann")
         log = await world.taken()
         for size in batches:
             log.emit(*(world.data() for _ in range(size)))
@@ -84,7 +84,7 @@ def test_any_page_of_any_log_is_what_follows(after: int, limit: int, batches: li
 
 @pytest.mark.parametrize("fact", [True, False])
 async def test_many_events_at_once_are_several_batches_in_order(fact: bool) -> None:
-    world = JournalBench(MemoryTable(), MemoryBlobs(), "ann")
+    world = JournalBench(InMemoryTable(), InMemoryBlobs(), "ann")
     log = await world.taken()
     run_id = log.snapshot.meta.id
     log.emit(*(world.data(n) for n in range(2 * MAX_BATCH + 7)))
@@ -102,7 +102,7 @@ async def test_many_events_at_once_are_several_batches_in_order(fact: bool) -> N
 
 @pytest.mark.parametrize("puts", range(3))
 async def test_events_that_could_not_be_written_are_written_later_and_once(puts: int) -> None:
-    world = JournalBench(MemoryTable(), MemoryBlobs(), "ann")
+    world = JournalBench(InMemoryTable(), InMemoryBlobs(), "ann")
     run_id = (await world.taken()).snapshot.meta.id
     meddled, table = world.meddled()
     log = await meddled.join(run_id)
@@ -123,7 +123,7 @@ async def test_events_that_could_not_be_written_are_written_later_and_once(puts:
 
 
 async def test_writer_that_loses_its_number_again_and_again_gets_through() -> None:
-    world = JournalBench(MemoryTable(), MemoryBlobs(), "ann")
+    world = JournalBench(InMemoryTable(), InMemoryBlobs(), "ann")
     log = await world.taken()
     meddled, table = world.meddled()
     slow = await meddled.join(log.snapshot.meta.id)
@@ -140,7 +140,7 @@ async def test_writer_that_loses_its_number_again_and_again_gets_through() -> No
 
 
 async def test_end_that_comes_first_stops_the_others() -> None:
-    world = JournalBench(MemoryTable(), MemoryBlobs(), "ann")
+    world = JournalBench(InMemoryTable(), InMemoryBlobs(), "ann")
     log = await world.taken()
     meddled, table = world.meddled()
     slow = await meddled.join(log.snapshot.meta.id)
@@ -157,7 +157,7 @@ async def test_end_that_comes_first_stops_the_others() -> None:
 
 
 async def test_events_that_tools_emit_from_threads_are_all_told() -> None:
-    world = JournalBench(MemoryTable(), MemoryBlobs(), "ann")
+    world = JournalBench(InMemoryTable(), InMemoryBlobs(), "ann")
     log = await world.taken()
 
     def emit(n: int) -> None:

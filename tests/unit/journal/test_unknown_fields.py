@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from layover import Agent, Hook, HookContext, ModelRequest, ModelSettings
-from layover.adapters.inmemory.blobs import MemoryBlobs
-from layover.adapters.inmemory.table import MemoryTable
+from layover.adapters.inmemory.blobs import InMemoryBlobs
+from layover.adapters.inmemory.table import InMemoryTable
 from layover.adapters.store.postgres.codec import load_message, load_messages
 from layover.clock import ManualClock
 from layover.files.store import Files
@@ -37,7 +37,7 @@ def more_json(text: str, users: frozenset[str] = USERS) -> str:
     return json.dumps(with_more(json.loads(text), users))
 
 
-class LaterTable(MemoryTable):
+class LaterTable(InMemoryTable):
     """A table whose items, and the JSON in them, have fields that no code of this release knows."""
 
     def __init__(self, users: frozenset[str] = USERS) -> None:
@@ -104,7 +104,7 @@ async def test_what_a_hook_changed_is_read_with_more_fields() -> None:
 
 
 async def test_facts_of_a_file_are_read_and_changed_with_more_fields() -> None:
-    blobs, at = MemoryBlobs(), ManualClock().now()
+    blobs, at = InMemoryBlobs(), ManualClock().now()
     files, key = Files(blobs, ANN), Keys(ANN).blob("files", "f1", "facts.json")
     facts = FileFacts(id="f1", name="a", mime_type="text/plain", size=1, created_at=at)
     await files.announce(facts)

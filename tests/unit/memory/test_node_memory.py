@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from layover import Agent, Memory, NodeMemory, ToolContext, tool
-from layover.adapters.inmemory.blobs import MemoryBlobs
+from layover.adapters.inmemory.blobs import InMemoryBlobs
 from layover.adapters.inmemory.model import ScriptedModel, call, calls, fail, say
 from layover.errors import ConfigurationError, NewerFormat, NotFound, RetryableError
 from layover.keys import Keys
@@ -24,7 +24,7 @@ from layover.wiring import in_memory_runtime
 from support.worlds.runs import ANN, Bench
 
 
-class Slow(MemoryBlobs):
+class Slow(InMemoryBlobs):
     """Lets all other writers go first: a writer that read before is late."""
 
     async def put_if(self, key: str, data: bytes, content_type: str, tag: str | None) -> bool:
@@ -36,7 +36,7 @@ class Slow(MemoryBlobs):
         await super().delete(key)
 
 
-class ReadOnly(MemoryBlobs):
+class ReadOnly(InMemoryBlobs):
     """Takes nothing once it is full."""
 
     full = False
@@ -47,12 +47,12 @@ class ReadOnly(MemoryBlobs):
         return await super().put_if(key, data, content_type, tag)
 
 
-async def bench(blobs: MemoryBlobs | None = None, **settings: Any) -> Bench:
+async def bench(blobs: InMemoryBlobs | None = None, **settings: Any) -> Bench:
     """Ports with a thread `t1` of ANN's."""
     made = Bench(
         Agent("helper", model="m"),
         [say("ok")],
-        blobs=blobs or MemoryBlobs(),
+        blobs=blobs or InMemoryBlobs(),
         settings=Settings(**settings),
     )
     await made.go()
@@ -63,9 +63,9 @@ def node(made: Bench, node_id: str = "n", thread: str = "t1") -> NodeLog:
     return NodeLog(made.plain, ANN, "helper", thread, node_id)
 
 
-async def old(days: int | None = 7, blobs: MemoryBlobs | None = None) -> tuple[Bench, NodeLog]:
+async def old(days: int | None = 7, blobs: InMemoryBlobs | None = None) -> tuple[Bench, NodeLog]:
     """A node that goes after so many days, and remembers `old` since now."""
-    blobs = blobs or MemoryBlobs()
+    blobs = blobs or InMemoryBlobs()
     made = await bench(blobs, node_memory_days=days)
     blobs._clock = made.clock
     log = node(made)

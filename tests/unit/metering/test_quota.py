@@ -10,7 +10,7 @@ import pytest
 
 from layover import Agent
 from layover.adapters.inmemory.model import call, fail, say
-from layover.adapters.inmemory.table import MemoryTable
+from layover.adapters.inmemory.table import InMemoryTable
 from layover.adapters.journal.allowance import TableAllowance
 from layover.clock import ManualClock
 from layover.errors import DayUsedUp, LimitReached, StoppedByOperator
@@ -68,7 +68,7 @@ def limited_bench(
     given = settings or Settings(daily_tokens=limits.tokens, daily_cost_usd=limits.cost_usd)
     used = agent or Agent("helper", model="m", tools=[Ledger().pay])
     bench = Bench(used, script, settings=given, clock=clock)
-    allowance = TableAllowance(MemoryTable(), clock)
+    allowance = TableAllowance(InMemoryTable(), clock)
     return under(bench, allowance), allowance
 
 

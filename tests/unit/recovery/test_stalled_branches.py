@@ -5,8 +5,8 @@ from datetime import timedelta
 
 import pytest
 
-from layover.adapters.inmemory.callbacks import MemoryCallbacks
-from layover.adapters.inmemory.metrics import MemoryMetrics
+from layover.adapters.inmemory.callbacks import InMemoryCallbacks
+from layover.adapters.inmemory.metrics import InMemoryMetrics
 from layover.adapters.inmemory.model import call, calls, say
 from layover.errors import RetryableError
 from layover.ports.allowance import NoAllowance
@@ -19,7 +19,7 @@ from support.worlds.runs import ANN, Bench, Ledger, suspended
 GRACE = timedelta(seconds=121)
 
 
-class Deaf(MemoryCallbacks):
+class Deaf(InMemoryCallbacks):
     """EventBridge takes nothing."""
 
     async def publish_approval(self, detail: object) -> None:
@@ -125,7 +125,7 @@ async def test_no_call_is_rescued_while_everything_is_stopped() -> None:
 async def test_an_event_that_could_not_be_published_fails_nothing_and_is_published_later() -> None:
     bench = Ledger().bench(call("pay", amount=1, tool_call_id="c1"), say("done"))
     run = await suspended(bench)
-    heard, metrics = bench.runtime.callbacks, MemoryMetrics()
+    heard, metrics = bench.runtime.callbacks, InMemoryMetrics()
     bench.runtime = replace(bench.runtime, callbacks=Deaf(), metrics=metrics)
     assert await bench.wait(run.id, "c1", "first") == "waiting"
     assert [c.name for c in metrics.counted] == [Metric.PUBLISH_FAILED]

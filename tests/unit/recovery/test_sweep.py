@@ -6,9 +6,9 @@ from datetime import timedelta
 from typing import Any
 
 from layover import Agent, Memory, SemanticRecall
-from layover.adapters.inmemory.blobs import MemoryBlobs
+from layover.adapters.inmemory.blobs import InMemoryBlobs
 from layover.adapters.inmemory.embedder import HashingEmbedder
-from layover.adapters.inmemory.metrics import MemoryMetrics
+from layover.adapters.inmemory.metrics import InMemoryMetrics
 from layover.adapters.inmemory.model import call, say
 from layover.errors import RetryableError
 from layover.inprocess.deadlines import NoDeadline
@@ -47,7 +47,7 @@ def payer() -> Bench:
     return Ledger().bench(call("pay", amount=5, tool_call_id="c1"), say("paid"), say("next"))
 
 
-class Hindered(MemoryBlobs):
+class Hindered(InMemoryBlobs):
     """Lists nothing while it is stuck, and fails while it is away."""
 
     def __init__(self) -> None:
@@ -369,7 +369,7 @@ async def test_records_of_a_run_expire_as_long_after_its_end_as_the_deployment_s
 
 async def test_age_of_a_call_that_nobody_decides_is_counted() -> None:
     bench = payer()
-    metrics = MemoryMetrics()
+    metrics = InMemoryMetrics()
     bench.plain = replace(bench.plain, metrics=metrics)
     await waiting(bench)
     await later(bench, timedelta(hours=2))
@@ -379,7 +379,7 @@ async def test_age_of_a_call_that_nobody_decides_is_counted() -> None:
 
 async def test_run_that_waits_for_nobody_has_no_age() -> None:
     bench = payer()
-    metrics = MemoryMetrics()
+    metrics = InMemoryMetrics()
     bench.plain = replace(bench.plain, metrics=metrics)
     await bench.start()
     await later(bench, timedelta(hours=2))

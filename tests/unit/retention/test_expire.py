@@ -4,7 +4,7 @@ from datetime import timedelta
 from typing import Any
 
 from layover import Agent
-from layover.adapters.inmemory.blobs import MemoryBlobs
+from layover.adapters.inmemory.blobs import InMemoryBlobs
 from layover.adapters.inmemory.model import say
 from layover.clock import ManualClock
 from layover.files import uploads as files
@@ -31,7 +31,7 @@ def bench(**settings: Any) -> Bench:
         Agent("helper", model="m"),
         script,
         clock=clock,
-        blobs=MemoryBlobs(clock),
+        blobs=InMemoryBlobs(clock),
         settings=Settings(**settings),
     )
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from layover import Agent, Approval, tool
-from layover.adapters.inmemory.blobs import MemoryBlobs
+from layover.adapters.inmemory.blobs import InMemoryBlobs
 from layover.adapters.inmemory.model import call, say
 from layover.adapters.inmemory.stores.memory import InMemoryMemory
 from layover.approvals import decide as approvals
@@ -40,7 +40,7 @@ def bench() -> Bench:
     clock = ManualClock()
     script = [call("pay", amount=5, tool_call_id="c1"), *[say("fine")] * 5]
     agent = Agent("helper", model="m", tools=[Ledger().pay])
-    return Bench(agent, script, clock=clock, blobs=MemoryBlobs(clock))
+    return Bench(agent, script, clock=clock, blobs=InMemoryBlobs(clock))
 
 
 async def later(made: Bench, by: timedelta) -> dict[str, int]:
@@ -101,7 +101,7 @@ async def test_records_of_decisions_stay_and_nothing_leads_to_the_runs() -> None
     agent = Agent("helper", model="m", tools=[wire])
     clock = ManualClock()
     script = [call("wire", amount=5, tool_call_id="c1")]
-    made = Bench(agent, script, clock=clock, blobs=MemoryBlobs(clock))
+    made = Bench(agent, script, clock=clock, blobs=InMemoryBlobs(clock))
     run = await made.go()
     bob = Actor(sub="bob", groups=frozenset({"finance"}))
     approve = approvals.DecisionRequest(approvals.Verdict("approve"))

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from layover.adapters.inmemory.blobs import MemoryBlobs
-from layover.adapters.inmemory.table import MemoryTable
+from layover.adapters.inmemory.blobs import InMemoryBlobs
+from layover.adapters.inmemory.table import InMemoryTable
 from layover.adapters.journal.journal import TableJournal
 from layover.errors import (
     Conflict,
@@ -33,7 +33,7 @@ from layover.values.runs.views import Run
 from support.worlds.services import ANN, BOB, ManualPace, ServiceBench
 
 
-class SlowTable(MemoryTable):
+class SlowTable(InMemoryTable):
     """Others come in between."""
 
     async def get(self, pk: str, sk: str, *, consistent: bool = True) -> Item | None:
@@ -187,7 +187,7 @@ async def test_the_queue_holds_a_hundred(world: ServiceBench) -> None:
 async def test_however_many_come_at_once_nobody_is_sent_away(
     world: ServiceBench, on_busy: OnBusy
 ) -> None:
-    behind(world, Crowded(SlowTable(), MemoryBlobs(), world.clock))
+    behind(world, Crowded(SlowTable(), InMemoryBlobs(), world.clock))
     thread = await world.thread()
     rounds = Rounds()
     asked = StartRun("me too", on_busy=on_busy)
@@ -201,7 +201,7 @@ async def test_however_many_come_at_once_nobody_is_sent_away(
 
 
 async def test_a_thread_that_never_stands_still_is_given_up(world: ServiceBench) -> None:
-    behind(world, NeverStill(MemoryTable(), MemoryBlobs(), world.clock))
+    behind(world, NeverStill(InMemoryTable(), InMemoryBlobs(), world.clock))
     thread = await world.thread()
     paced = ManualPace()
     with pytest.raises(Conflict):

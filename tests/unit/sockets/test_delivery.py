@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from layover.adapters.inmemory.sockets import MemorySockets
-from layover.adapters.inmemory.table import MemoryTable
+from layover.adapters.inmemory.sockets import InMemorySockets
+from layover.adapters.inmemory.table import InMemoryTable
 from layover.errors import Fenced
 from layover.inprocess.deadlines import NoDeadline
 from layover.keys import CONNECTION, connection_key
@@ -98,7 +98,7 @@ async def test_a_gone_socket_is_forgotten_with_all_that_it_follows(
 
 
 async def test_a_post_whose_end_nobody_knows_closes_the_connection() -> None:
-    class Unsure(MemorySockets):
+    class Unsure(InMemorySockets):
         async def post(self, connection_id: str, frame: str) -> None:
             await super().post(connection_id, frame)
             if len(self.frames[connection_id]) == 2:
@@ -206,7 +206,7 @@ async def test_the_sweeper_has_sent_what_a_dead_writer_left(
 
 
 async def test_a_slow_socket_holds_up_neither_writer_nor_others() -> None:
-    class Slow(MemorySockets):
+    class Slow(InMemorySockets):
         release = asyncio.Event()
 
         async def post(self, connection_id: str, frame: str) -> None:
@@ -297,7 +297,7 @@ async def test_the_look_at_the_cancel_flag_shows_a_new_subscription(
 
 
 async def test_an_event_that_comes_while_another_is_posted_is_sent_after_it() -> None:
-    class Held(MemorySockets):
+    class Held(InMemorySockets):
         release = asyncio.Event()
 
         async def post(self, connection_id: str, frame: str) -> None:
@@ -364,7 +364,7 @@ async def test_after_the_last_event_nobody_follows(world: SocketBench, log: RunL
 
 
 async def test_nothing_is_asked_for_a_run_that_nobody_follows() -> None:
-    class Counting(MemoryTable):
+    class Counting(InMemoryTable):
         def __init__(self) -> None:
             super().__init__()
             self.asked: Counter[str] = Counter()

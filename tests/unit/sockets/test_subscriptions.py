@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from functions.sockets.routes import answer
-from layover.adapters.inmemory.sockets import MemorySockets
-from layover.adapters.inmemory.table import MemoryTable
+from layover.adapters.inmemory.sockets import InMemorySockets
+from layover.adapters.inmemory.table import InMemoryTable
 from layover.adapters.journal.followers.connections import TableConnections
 from layover.errors import NotFound, RetryableError
 from layover.ports.table import Action
@@ -174,7 +174,7 @@ async def test_a_run_has_a_limit_of_followers(world: SocketBench) -> None:
 async def test_a_failure_that_nobody_foresaw_is_told_without_a_word_of_it(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    class Breaks(MemoryTable):
+    class Breaks(InMemoryTable):
         async def transact(self, actions: Sequence[Action], token: str) -> None:
             if any(a.sk.startswith("SUB#") for a in actions):
                 raise ZeroDivisionError("a secret")
@@ -222,7 +222,7 @@ async def test_a_line_that_a_dead_process_holds_is_closed_rather_than_begun_anew
 
 
 async def test_what_takes_too_long_is_left_to_another_invocation() -> None:
-    class Full(MemorySockets):
+    class Full(InMemorySockets):
         async def post(self, connection_id: str, frame: str) -> None:
             self.busy = 1
             await super().post(connection_id, frame)
@@ -248,7 +248,7 @@ async def test_what_failed_in_passing_is_tried_again_after_a_pause() -> None:
     async def pause(seconds: float) -> None:
         done.extend([seconds, *world.left])
 
-    class Away(MemoryTable):
+    class Away(InMemoryTable):
         async def write(self, action: Any) -> Any:
             raise RetryableError("the table is busy")
 

@@ -367,25 +367,25 @@ def in_memory_runtime(
 ) -> Runtime:
     """Return a runtime whose stores end with the process, for these agents and all that they may hand a
     conversation to. Without `model` (`layover.testing.ScriptedModel`) and `embedder` (`HashingEmbedder`), it
-    uses those of the environment. `metrics`: the counter, for example `MemoryMetrics`. `table`: holds the
+    uses those of the environment. `metrics`: the counter, for example `InMemoryMetrics`. `table`: holds the
     journal in place of one in memory, whose writes call `on_change`."""
     from layover.adapters.inmemory.allowance import in_memory_allowance
-    from layover.adapters.inmemory.blobs import MemoryBlobs
-    from layover.adapters.inmemory.callbacks import MemoryCallbacks
+    from layover.adapters.inmemory.blobs import InMemoryBlobs
+    from layover.adapters.inmemory.callbacks import InMemoryCallbacks
     from layover.adapters.inmemory.journal import in_memory_journal
     from layover.adapters.inmemory.stores.memory import InMemoryMemory
     from layover.adapters.inmemory.stores.threads import InMemoryThreads
     from layover.declare.tools.delegate import with_handoffs
 
     clock = clock or SystemClock()
-    blobs, threads, all_agents = MemoryBlobs(clock), InMemoryThreads(), with_handoffs(agents)
+    blobs, threads, all_agents = InMemoryBlobs(clock), InMemoryThreads(), with_handoffs(agents)
     return Runtime(
         journal=in_memory_journal(clock, blobs, on_change, table),
         threads=threads,
         memory=InMemoryMemory(threads),
         blobs=blobs,
         model=model or lazy(_model),
-        callbacks=MemoryCallbacks(),
+        callbacks=InMemoryCallbacks(),
         clock=clock,
         ids=ids or RandomIds(),
         settings=environment().settings,

@@ -104,7 +104,7 @@ async def list_approvals(
 
 
 @dataclass(frozen=True)
-class DecisionAnswer:
+class DecisionOutcome:
     """The answer to a decision: the run, or an approver's view of another's run. `again`: the actor had
     decided the same before."""
 
@@ -136,7 +136,7 @@ def _without_thread(approval: OpenApproval) -> dict[str, Any]:
 
 async def decide(
     runtime: Runtime, actor: Actor, run_id: str, tool_call_id: str, request: DecisionRequest
-) -> DecisionAnswer:
+) -> DecisionOutcome:
     """Record the decision (the first one wins) and wake the call; or record the vote, if the call takes more.
     Repeating a decision as the same actor changes nothing, however late it comes. Raises NotFound (run or
     call, also for a caller that may know of neither), NotAnApprover (the owner, if others decide),
@@ -156,12 +156,12 @@ async def decide(
 
 async def _decide(
     runtime: Runtime, actor: Actor, run_id: str, tool_call_id: str, request: DecisionRequest
-) -> DecisionAnswer:
+) -> DecisionOutcome:
     snapshot, call = await _call_of(runtime, actor, run_id, tool_call_id)
     decision = _decision(actor, request, runtime.clock.now())
     if _repeats(call, request, decision):
         await _wake_waiting(runtime, call)
-        return DecisionAnswer(_view(actor, snapshot), again=True)
+        return DecisionOutcome(_view(actor, snapshot), again=True)
     suspension = await _check_open(runtime, snapshot, call, request)
     _check_fits(runtime, snapshot, call, suspension, request)
     try:
@@ -171,8 +171,8 @@ async def _decide(
         await _wake_waiting(runtime, call)
         if not _repeats(call, request, decision):
             raise
-        return DecisionAnswer(_view(actor, snapshot), again=True)
-    return DecisionAnswer(_view(actor, _with(snapshot, now)))
+        return DecisionOutcome(_view(actor, snapshot), again=True)
+    return DecisionOutcome(_view(actor, _with(snapshot, now)))
 
 
 async def _call_of(

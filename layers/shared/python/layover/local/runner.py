@@ -21,7 +21,7 @@ from layover.local.functions.invocation import REGION, Invocation, InvokeResult
 from layover.local.functions.lambda_service import LambdaService
 from layover.local.functions.log_lines import LogWatch
 from layover.local.http.cors import Cors
-from layover.local.http.event import HttpAnswer
+from layover.local.http.event import Response
 from layover.local.http.gateway import Front
 from layover.local.http.server import HttpServer
 from layover.local.http.socket_front import WebSocketFront
@@ -317,20 +317,20 @@ class Runner:
     def _add_local_routes(self, front: Front) -> None:
         front.add_local("POST", "/_local/clock", self._advance_clock)
         front.add_local(
-            "GET", "/_local/environments", lambda _: HttpAnswer.json(self.functions.environments())
+            "GET", "/_local/environments", lambda _: Response.json(self.functions.environments())
         )
-        front.add_local("GET", "/_local/services", lambda _: HttpAnswer.json(self.services()))
-        front.add_local("GET", "/_local/events", lambda _: HttpAnswer.json(self.aws.events.list()))
+        front.add_local("GET", "/_local/services", lambda _: Response.json(self.services()))
+        front.add_local("GET", "/_local/events", lambda _: Response.json(self.aws.events.list()))
 
-    def _advance_clock(self, body: bytes) -> HttpAnswer:
+    def _advance_clock(self, body: bytes) -> Response:
         from http import HTTPStatus
 
         try:
             offset = self.clock.advance(float(json.loads(body)["advance_s"]))
         except (ValueError, TypeError, KeyError, OverflowError) as error:
             detail = f'send {{"advance_s": SECONDS}}: {error}'
-            return HttpAnswer.problem(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid", detail)
-        return HttpAnswer.json({"offset_s": offset.total_seconds()})
+            return Response.problem(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid", detail)
+        return Response.json({"offset_s": offset.total_seconds()})
 
 
 class _Late:

@@ -59,7 +59,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class Response:
     """One HTTP answer. `bare`: the head of an answer whose body is not sent (HEAD)."""
 
     status: HTTPStatus
@@ -77,7 +77,7 @@ class Reply:
         return head if self.bare else head + self.body
 
 
-Respond = Callable[[Request], Awaitable[Reply]]
+Respond = Callable[[Request], Awaitable[Response]]
 
 
 class WireServer:

@@ -4,12 +4,12 @@
         done = await shop.generate("5 euros back, please.")
     assert tool_results(done, "refund") == ["Refunded 5.00 euros."]
 
-Beside it an embedder that needs no model, metrics to look at, and a clock that a test moves."""
+With it come an embedder that needs no model, metrics to look at, and a clock that a test moves."""
 
 from typing import Any
 
 from layover.adapters.inmemory.embedder import HashingEmbedder
-from layover.adapters.inmemory.metrics import MemoryMetrics
+from layover.adapters.inmemory.metrics import InMemoryMetrics
 from layover.adapters.inmemory.model import (
     ScriptedModel,
     ScriptExhausted,
@@ -24,10 +24,13 @@ from layover.clock import ManualClock
 from layover.declare.result import Result
 from layover.values.message import ToolResultPart
 
+MemoryMetrics = InMemoryMetrics
+"""Its name in releases before the first."""
+
 __all__ = [
     "HashingEmbedder",
+    "InMemoryMetrics",
     "ManualClock",
-    "MemoryMetrics",
     "ScriptExhausted",
     "ScriptedModel",
     "broken",

@@ -10,7 +10,7 @@ from zlib import crc32
 from layover.adapters.aws.credentials import CredentialChain
 from layover.adapters.aws.retries import NoAnswer, RetryRules, ServiceError
 from layover.adapters.aws.signature import Signer
-from layover.adapters.http.connection import Answer
+from layover.adapters.http.connection import WholeResponse
 from layover.adapters.http.pool import PoolLimits, Pools
 from layover.adapters.http.request import encode_request, join_url
 
@@ -65,7 +65,9 @@ class AwsClient:
             raise NoAnswer("the answer is not JSON") from error
         return fields
 
-    async def send(self, method: str, path: str, headers: dict[str, str], body: bytes) -> Answer:
+    async def send(
+        self, method: str, path: str, headers: dict[str, str], body: bytes
+    ) -> WholeResponse:
         """Any request; `path`: below the endpoint's, encoded. Raises as `call` does."""
         path = self._path + path
         headers = {"host": self._host, **headers}
@@ -102,7 +104,7 @@ class AwsClient:
         """Close this event loop's connections; the next request opens new ones."""
         await self._pools.aclose()
 
-    async def _exchange(self, request: bytes) -> Answer:
+    async def _exchange(self, request: bytes) -> WholeResponse:
         try:
             answer = await self._pools.of_this_loop().exchange(request, self._timeout_s)
         except OSError as error:
@@ -115,7 +117,7 @@ class AwsClient:
         return answer
 
 
-def _error(answer: Answer) -> ServiceError:
+def _error(answer: WholeResponse) -> ServiceError:
     try:
         document = json.loads(answer.body)
     except ValueError:
@@ -129,6 +131,6 @@ def _error(answer: Answer) -> ServiceError:
     return ServiceError(code, answer.status, document, _retry_after(answer))
 
 
-def _retry_after(answer: Answer) -> float | None:
+def _retry_after(answer: WholeResponse) -> float | None:
     wish = answer.headers.get("x-amz-retry-after", "")
     return int(wish) / 1000 if wish.isdecimal() else None

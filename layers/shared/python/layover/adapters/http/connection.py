@@ -26,7 +26,7 @@ class Head(NamedTuple):
     headers: dict[str, str]
 
 
-class Answer(NamedTuple):
+class WholeResponse(NamedTuple):
     """A response. `headers`: names in lower case."""
 
     status: int
@@ -67,12 +67,12 @@ class Connection(asyncio.Protocol):
 
     # Requests
 
-    async def exchange(self, request: bytes, timeout_s: float) -> Answer:
+    async def exchange(self, request: bytes, timeout_s: float) -> WholeResponse:
         """The answer to a request. Raises OSError: ConnectionBroken, TimeoutError and the system's own."""
         self._begin(request, is_whole_wanted=True)
         await self._wait(timeout_s)
         assert self._head is not None
-        return Answer(*self._head, b"".join(self._pieces))
+        return WholeResponse(*self._head, b"".join(self._pieces))
 
     async def open(self, request: bytes, silence_s: float) -> Head:
         """The head of the answer to a request; `read` gives its body. Raises as `exchange` does."""

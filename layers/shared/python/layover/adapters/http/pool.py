@@ -4,7 +4,7 @@ import asyncio
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from layover.adapters.http.connection import Answer, Connection, Target
+from layover.adapters.http.connection import Connection, Target, WholeResponse
 from layover.adapters.http.tls import system_trust
 
 
@@ -66,7 +66,7 @@ class Pool:
             # A failure is the next request's own, which connects by itself.
             self._attempt.add_done_callback(_is_there)
 
-    async def exchange(self, request: bytes, timeout_s: float) -> Answer:
+    async def exchange(self, request: bytes, timeout_s: float) -> WholeResponse:
         """The answer to a request. Raises OSError."""
         connection = await self.acquire()
         try:

@@ -1,6 +1,6 @@
 """Users' days and rates in memory: the same logic over a table that is a dict."""
 
-from layover.adapters.inmemory.table import MemoryTable
+from layover.adapters.inmemory.table import InMemoryTable
 from layover.ports import Allowance, Clock, NoAllowance, Table
 from layover.values.deployment.settings import Settings
 
@@ -13,4 +13,4 @@ def in_memory_allowance(clock: Clock, settings: Settings, table: Table | None = 
         return NoAllowance()
     from layover.adapters.journal.allowance import TableAllowance
 
-    return TableAllowance(MemoryTable() if table is None else table, clock, counts=of_a_day)
+    return TableAllowance(InMemoryTable() if table is None else table, clock, counts=of_a_day)

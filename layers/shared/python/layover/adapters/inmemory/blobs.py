@@ -15,7 +15,7 @@ class _Blob:
     facts: BlobFacts
 
 
-class MemoryBlobs:
+class InMemoryBlobs:
     """`ports.Blobs` as a dict. Nothing serves its URLs: an upload is a `put` to the key."""
 
     def __init__(self, clock: Clock | None = None) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 
-class MemoryCallbacks:
+class InMemoryCallbacks:
     """`ports.Callbacks`."""
 
     def __init__(self) -> None:

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
-from layover.adapters.inmemory.blobs import MemoryBlobs
-from layover.adapters.inmemory.table import MemoryTable
+from layover.adapters.inmemory.blobs import InMemoryBlobs
+from layover.adapters.inmemory.table import InMemoryTable
 from layover.adapters.journal.journal import TableJournal
 from layover.ports import Blobs, Clock, Table
 
@@ -16,5 +16,5 @@ def in_memory_journal(
 ) -> TableJournal:
     """Return a journal that ends with the process, or with `table`. `on_change` is called after every write
     to the table in memory."""
-    table = MemoryTable(on_change) if table is None else table
-    return TableJournal(table, blobs or MemoryBlobs(), clock)
+    table = InMemoryTable(on_change) if table is None else table
+    return TableJournal(table, blobs or InMemoryBlobs(), clock)

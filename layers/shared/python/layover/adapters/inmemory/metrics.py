@@ -16,7 +16,7 @@ class Counted:
 
 
 @dataclass
-class MemoryMetrics:
+class InMemoryMetrics:
     """`ports.Metrics`."""
 
     counted: list[Counted] = field(default_factory=list)

@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 
-from layover.adapters.inmemory.table import MemoryTable
+from layover.adapters.inmemory.table import InMemoryTable
 from layover.adapters.journal.followers.connections import TableConnections
 from layover.errors import RetryableError
 from layover.ports import SocketPorts
@@ -11,7 +11,7 @@ from layover.ports.table import Table
 from layover.values.socket import Subscription
 
 
-class MemorySockets:
+class InMemorySockets:
     """`ports.Sockets`. Connections are open once they are named in `open`."""
 
     def __init__(self, *open: str) -> None:
@@ -36,7 +36,7 @@ class MemorySockets:
         self.open.discard(connection_id)
 
 
-class MemoryLater:
+class InMemoryLater:
     """`ports.PushLater`: it records requests."""
 
     def __init__(self) -> None:
@@ -53,7 +53,7 @@ def in_memory_sockets(
     """Return ports that end with the process. `table`: the journal's, so that its runs are known."""
     return SocketPorts(
         url=url,
-        sockets=MemorySockets(*open),
-        connections=TableConnections(table or MemoryTable()),
-        later=MemoryLater(),
+        sockets=InMemorySockets(*open),
+        connections=TableConnections(table or InMemoryTable()),
+        later=InMemoryLater(),
     )

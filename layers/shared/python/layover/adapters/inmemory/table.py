@@ -17,7 +17,7 @@ from layover.ports.table import (
 _PROJECTED = {"pk", "sk", "gsi1pk", "gsi1sk", *LISTED}
 
 
-class MemoryTable:
+class InMemoryTable:
     """`Table` as a dict. Single-threaded: every method runs without giving way to another task."""
 
     def __init__(self, on_change: Callable[[], None] | None = None) -> None:

@@ -63,7 +63,7 @@ from layover.values.thread import ThreadHead
 
 
 class TableJournal(TableDues):
-    """`Journal`: DynamoDB with `DynamoTable`, memory with `MemoryTable`."""
+    """`Journal`: DynamoDB with `DynamoTable`, memory with `InMemoryTable`."""
 
     def __init__(
         self,

@@ -15,7 +15,7 @@ RETENTION = timedelta(days=1)
 
 
 class TableLeases:
-    """`Leases`: DynamoDB with `DynamoTable`, memory with `MemoryTable`."""
+    """`Leases`: DynamoDB with `DynamoTable`, memory with `InMemoryTable`."""
 
     def __init__(self, table: Table) -> None:
         self._table = table

@@ -26,14 +26,14 @@ from layover.values.prompt import OutputSpec, Prompt, ToolSpec
 Body = dict[str, Any]
 
 
-class Answer(NamedTuple):
+class CallResult(NamedTuple):
     """A tool's result, as the model sees it."""
 
     text: str
     is_error: bool
 
 
-Answers = Mapping[str, Answer]
+CallResults = Mapping[str, CallResult]
 """By the id of the call."""
 
 _SAFE_ID = re.compile(r"[a-zA-Z0-9_-]{1,40}")
@@ -173,7 +173,9 @@ def _message(messages: Sequence[Message], at: int, state: ProviderState | None) 
     return ({"role": "user", "content": content},) if content else ()
 
 
-def _assistant(message: Message, answered: Answers, state: ProviderState | None) -> Iterator[Body]:
+def _assistant(
+    message: Message, answered: CallResults, state: ProviderState | None
+) -> Iterator[Body]:
     """Return an assistant message with the calls that were answered, and right after it their answers."""
     calls = [c for c in message.tool_calls if c.tool_call_id in answered]
     if calls:
@@ -189,16 +191,16 @@ def _assistant(message: Message, answered: Answers, state: ProviderState | None)
         yield {"role": "tool", "tool_call_id": call_id, "content": content}
 
 
-def answers(messages: Sequence[Message], at: int) -> Answers:
+def answers(messages: Sequence[Message], at: int) -> CallResults:
     """Return the answers in the tool messages right behind the message at this place, by call."""
-    result: dict[str, Answer] = {}
+    result: dict[str, CallResult] = {}
     for place in range(at + 1, len(messages)):
         message = messages[place]
         if message.role is not Role.TOOL:
             break
         for part in message.content:
             if isinstance(part, ToolResultPart):
-                result[part.tool_call_id] = Answer(_result_text(message, part), part.is_error)
+                result[part.tool_call_id] = CallResult(_result_text(message, part), part.is_error)
     return result
 
 

@@ -16,7 +16,7 @@ from layover.engine.tools.calls import Calls
 from layover.errors import RunFailed
 from layover.ports import RunLog
 from layover.values.message import NOTICE, DataPart, Message, Role, TextPart
-from layover.values.runs.child import ChildAnswer
+from layover.values.runs.child import ChildResult
 from layover.values.runs.hooked import with_failure
 from layover.values.runs.run import CallRecord
 
@@ -119,7 +119,7 @@ class Background:
         """Journal a sub-agent's end, in the record of its call."""
         child = outcome.child or call.child
         assert child is not None
-        answer = ChildAnswer(
+        answer = ChildResult(
             result=outcome.result, model_output=outcome.model_output, is_error=outcome.is_error
         )
         changes = {

@@ -31,7 +31,7 @@ from layover.local.functions.invocation import ACCOUNT, REGION, InvokeResult, La
 from layover.local.functions.lambda_service import LambdaService
 from layover.local.http.doors import is_loopback
 from layover.local.http.socket_front import WebSocketFront
-from layover.local.wire import Reply, Request
+from layover.local.wire import Request, Response
 from layover.values.runs.run import Status
 
 TABLE_NAME = "layover"
@@ -54,7 +54,7 @@ _NOT_AS_SIGNED = (
 
 
 @dataclass(frozen=True)
-class _Answer:
+class _WsgiResponse:
     status: str
     headers: list[tuple[str, str]]
     body: bytes
@@ -63,8 +63,8 @@ class _Answer:
         start_response(self.status, self.headers)
         return [self.body]
 
-    def reply(self) -> Reply:
-        return Reply(HTTPStatus(int(self.status[:3])), self.body, tuple(self.headers))
+    def reply(self) -> Response:
+        return Response(HTTPStatus(int(self.status[:3])), self.body, tuple(self.headers))
 
 
 class Watch(Protocol):
@@ -105,10 +105,10 @@ class Services:
         if self._sockets and (match := _CONNECTION.match(environ["PATH_INFO"])):
             return _connection(self._sockets, unquote(match["id"]), environ).send(start_response)
         if not is_as_signed(environ):
-            return _Answer(*_NOT_AS_SIGNED).send(start_response)
+            return _WsgiResponse(*_NOT_AS_SIGNED).send(start_response)
         return self._objects(environ, start_response)
 
-    def answer_at_once(self, request: Request) -> Reply | None:
+    def answer_at_once(self, request: Request) -> Response | None:
         """Return the answer of a request that takes no time; None for the application's requests. Hosts other
         than this machine's names are refused here, for all."""
         if not is_loopback([request.headers.get("host", "")]):
@@ -117,14 +117,14 @@ class Services:
         target = request.headers.get("x-amz-target", "")
         if target.startswith(dynamodb.TARGET):
             status, body = self.dynamodb.answer(target.removeprefix(dynamodb.TARGET), request.body)
-            return Reply(HTTPStatus(status), body, _dynamodb_headers(body))
+            return Response(HTTPStatus(status), body, _dynamodb_headers(body))
         if target.startswith(states.TARGET):
             return self._answer_states(target.removeprefix(states.TARGET), request.body).reply()
         if target == "AWSEvents.PutEvents":
             return self._put_events(request.body).reply()
         return None
 
-    def _answer_states(self, operation: str, body: bytes) -> "_Answer":
+    def _answer_states(self, operation: str, body: bytes) -> "_WsgiResponse":
         try:
             return _json("200 OK", self.states.call(operation, json.loads(body or b"{}")))
         except StatesError as error:
@@ -132,12 +132,12 @@ class Services:
         except ValueError:
             return _error(400, "SerializationException", "The body is no JSON")
 
-    def _put_events(self, body: bytes) -> "_Answer":
+    def _put_events(self, body: bytes) -> "_WsgiResponse":
         entries = self.events.put(json.loads(body)["Entries"], self._clock.now())
         failed = sum("ErrorCode" in entry for entry in entries)
         return _json("200 OK", {"FailedEntryCount": failed, "Entries": entries})
 
-    def _invoke(self, reference: str, environ: Environ) -> _Answer:
+    def _invoke(self, reference: str, environ: Environ) -> _WsgiResponse:
         name = function_name(reference)
         kind = environ.get("HTTP_X_AMZ_INVOCATION_TYPE", "RequestResponse")
         payload = _body(environ) or b"{}"
@@ -145,7 +145,7 @@ class Services:
             json.loads(payload)
             if kind == "Event":
                 self._functions.accept(name, payload)
-                return _Answer("202 Accepted", [], b"")
+                return _WsgiResponse("202 Accepted", [], b"")
             return _invoked(self._functions.invoke_blocking(name, payload))
         except LambdaError as error:
             return _error(error.status, error.code, str(error))
@@ -153,7 +153,7 @@ class Services:
             return _error(400, "InvalidRequestContentException", "Could not parse request body")
 
 
-def _connection(sockets: WebSocketFront, connection_id: str, environ: Environ) -> _Answer:
+def _connection(sockets: WebSocketFront, connection_id: str, environ: Environ) -> _WsgiResponse:
     """A WebSocket API's `@connections`."""
     method = environ["REQUEST_METHOD"]
     if method == "GET":
@@ -164,7 +164,7 @@ def _connection(sockets: WebSocketFront, connection_id: str, environ: Environ) -
     else:
         status = sockets.post(connection_id, _body(environ))
     if status < HTTPStatus.BAD_REQUEST:
-        return _Answer(f"{status.value} {status.phrase}", [], b"")
+        return _WsgiResponse(f"{status.value} {status.phrase}", [], b"")
     codes = {410: "GoneException", 413: "PayloadTooLargeException"}
     return _error(status.value, codes.get(status.value, "ForbiddenException"), status.phrase)
 
@@ -181,23 +181,23 @@ def _body(environ: Environ) -> bytes:
     return bytes(environ["wsgi.input"].read())
 
 
-def _json(status: str, document: object, *headers: tuple[str, str]) -> _Answer:
+def _json(status: str, document: object, *headers: tuple[str, str]) -> _WsgiResponse:
     kind = ("Content-Type", "application/json")
     request = ("x-amzn-RequestId", str(uuid.uuid4()))
-    return _Answer(status, [kind, request, *headers], json.dumps(document).encode())
+    return _WsgiResponse(status, [kind, request, *headers], json.dumps(document).encode())
 
 
-def _error(status: int, code: str, message: str) -> _Answer:
+def _error(status: int, code: str, message: str) -> _WsgiResponse:
     document = {"__type": code, "Type": "User", "Message": message, "message": message}
     return _json(f"{status} Error", document, ("x-amzn-ErrorType", code))
 
 
-def _invoked(result: InvokeResult) -> _Answer:
+def _invoked(result: InvokeResult) -> _WsgiResponse:
     headers = [("Content-Type", "application/json"), ("x-amzn-RequestId", str(uuid.uuid4()))]
     headers.append(("X-Amz-Executed-Version", "$LATEST"))
     if result.function_error is not None:
         headers.append(("X-Amz-Function-Error", result.function_error))
-    return _Answer("200 OK", headers, result.payload)
+    return _WsgiResponse("200 OK", headers, result.payload)
 
 
 class AwsServer:

@@ -15,7 +15,7 @@ from http import HTTPStatus
 from typing import Any, TypeVar
 from urllib.parse import unquote_to_bytes
 
-from layover.local.wire import Reply, Request, WireServer, listen_on_loopback
+from layover.local.wire import Request, Response, WireServer, listen_on_loopback
 
 T = TypeVar("T")
 logger = logging.getLogger(__name__)
@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 Environ = dict[str, Any]
 StartResponse = Callable[..., object]
 App = Callable[[Environ, StartResponse], Iterable[bytes]]
-Shortcut = Callable[[Request], Reply | None]
+Shortcut = Callable[[Request], Response | None]
 
 _THREADS = 256
 """An invocation holds one for as long as its function runs."""
@@ -80,7 +80,7 @@ class WsgiServer:
             task.cancel()
         await asyncio.gather(*rest, return_exceptions=True)
 
-    async def _respond(self, request: Request) -> Reply:
+    async def _respond(self, request: Request) -> Response:
         try:
             reply = self._shortcut(request)
             if reply is None:
@@ -88,11 +88,11 @@ class WsgiServer:
         except Exception:
             target = request.headers.get("x-amz-target", request.path)
             logger.exception("%s %s", request.method, target)
-            return Reply(HTTPStatus.INTERNAL_SERVER_ERROR)
+            return Response(HTTPStatus.INTERNAL_SERVER_ERROR)
         return reply
 
 
-def _call(app: App, request: Request) -> Reply:
+def _call(app: App, request: Request) -> Response:
     responses: list[tuple[str, list[tuple[str, str]]]] = []
 
     def start_response(
@@ -116,7 +116,7 @@ def _call(app: App, request: Request) -> Reply:
         if name.lower() not in ("connection", "transfer-encoding")
     )
     bare = request.method == "HEAD" or code in (HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED)
-    return Reply(code, body, passed_headers, bare)
+    return Response(code, body, passed_headers, bare)
 
 
 def _environ(request: Request) -> Environ:

@@ -25,7 +25,7 @@ from layover.local.functions.invocation import (
     failure,
 )
 from layover.local.functions.package import handler_of
-from layover.local.wire import Reply, Request, StreamFailed, WireServer
+from layover.local.wire import Request, Response, StreamFailed, WireServer
 
 logger = logging.getLogger(__name__)
 
@@ -34,7 +34,9 @@ _PREFIX = "/2018-06-01/runtime/"
 LOADING_LIMIT = timedelta(seconds=60)
 # Enough to read an answer that lay in the socket while the runner itself was stopped.
 _LATE_ANSWER_S = 0.1
-_ACCEPTED = Reply(HTTPStatus.ACCEPTED, b'{"status":"OK"}', (("Content-Type", "application/json"),))
+_ACCEPTED = Response(
+    HTTPStatus.ACCEPTED, b'{"status":"OK"}', (("Content-Type", "application/json"),)
+)
 
 
 @dataclass(frozen=True)
@@ -152,7 +154,7 @@ class ExecutionEnvironment:
             self._give_up_after(LOADING_LIMIT, self._give_up_loading)
         return process
 
-    async def _respond(self, request: Request) -> Reply:
+    async def _respond(self, request: Request) -> Response:
         path = request.path.removeprefix(_PREFIX)
         match request.method, path.split("/"):
             case "GET", ["invocation", "next"]:
@@ -166,7 +168,7 @@ class ExecutionEnvironment:
             case "POST", ["init", "error"]:
                 self._queue.init_failed(self, InvokeResult(request.body, "Unhandled"))
                 return _ACCEPTED
-        return Reply(HTTPStatus.NOT_FOUND)
+        return Response(HTTPStatus.NOT_FOUND)
 
     async def _stream(self, request_id: str, pieces: AsyncIterator[bytes]) -> InvokeResult:
         """Hand pieces on as they come; without a reader for them, collect them, as `Invoke` does. Raises
@@ -185,11 +187,11 @@ class ExecutionEnvironment:
             raise
         return InvokeResult(b"")
 
-    async def _next(self) -> Reply:
+    async def _next(self) -> Response:
         if self.is_outdated:
             self.kill()
         if self.state is State.GONE or not self.alive():
-            return Reply(HTTPStatus.FORBIDDEN)
+            return Response(HTTPStatus.FORBIDDEN)
         self._stop_timer()
         self.state = State.READY
         if invocation := self._queue.next_invocation():
@@ -198,7 +200,7 @@ class ExecutionEnvironment:
             self.idle_since = time.monotonic()
             self._parked = asyncio.get_running_loop().create_future()
             invocation = await self._parked
-        return Reply(HTTPStatus.OK, invocation.payload, self._event_headers(invocation))
+        return Response(HTTPStatus.OK, invocation.payload, self._event_headers(invocation))
 
     def _begin(self, invocation: Invocation) -> None:
         self.state = State.BUSY
@@ -230,10 +232,10 @@ class ExecutionEnvironment:
             ("Lambda-Runtime-Trace-Id", f"{trace};Parent=0000000000000000;Sampled=0"),
         )
 
-    def _finish(self, request_id: str, result: InvokeResult) -> Reply:
+    def _finish(self, request_id: str, result: InvokeResult) -> Response:
         invocation = self._invocation
         if invocation is None or invocation.request_id != request_id:
-            return Reply(HTTPStatus.BAD_REQUEST, b'{"errorMessage":"no such invocation"}')
+            return Response(HTTPStatus.BAD_REQUEST, b'{"errorMessage":"no such invocation"}')
         self._release(result)
         self.state = State.RETURNING
         return _ACCEPTED

@@ -19,7 +19,7 @@ _HEADER_NAME = re.compile(r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")
 
 
 @dataclass(frozen=True)
-class HttpAnswer:
+class Response:
     """Status, headers and body for the client."""
 
     status: int
@@ -29,14 +29,14 @@ class HttpAnswer:
     @classmethod
     def problem(
         cls, status: HTTPStatus, slug: str, detail: str, headers: Mapping[str, str] | None = None
-    ) -> "HttpAnswer":
+    ) -> "Response":
         """An RFC 9457 problem document."""
         document = {"type": slug, "title": status.phrase, "status": status, "detail": detail}
         pairs = {"content-type": "application/problem+json"} | dict(headers or {})
         return cls(status, _encode(pairs.items()), json.dumps(document).encode())
 
     @classmethod
-    def json(cls, document: object, status: HTTPStatus = HTTPStatus.OK) -> "HttpAnswer":
+    def json(cls, document: object, status: HTTPStatus = HTTPStatus.OK) -> "Response":
         """A JSON document."""
         headers = [(b"content-type", b"application/json")]
         return cls(status, headers, json.dumps(document).encode())
@@ -67,11 +67,11 @@ def http_event(scope: Mapping[str, Any], body: bytes, claims: Mapping[str, str] 
     return event
 
 
-def http_answer(payload: bytes) -> HttpAnswer:
+def http_response(payload: bytes) -> Response:
     """Return API Gateway's answer for a function's result; raises ValueError where there is none."""
     result = json.loads(payload)
     if not isinstance(result, dict) or "statusCode" not in result:
-        return HttpAnswer.json(result)
+        return Response.json(result)
     status = int(result["statusCode"])
     if not 200 <= status <= 599:
         raise ValueError(f"status {status}")
@@ -82,7 +82,7 @@ def http_answer(payload: bytes) -> HttpAnswer:
     pairs += [("set-cookie", cookie) for cookie in result.get("cookies") or []]
     if not any(name.lower() == "content-type" for name, _ in pairs):
         pairs.append(("content-type", "application/json"))
-    return HttpAnswer(status, _encode(pairs), content)
+    return Response(status, _encode(pairs), content)
 
 
 def _context(

@@ -15,20 +15,20 @@ from layover.local.functions.invocation import (
     RequestTooLarge,
 )
 from layover.local.http.doors import LOCAL_HEADER, is_json, is_local, is_loopback
-from layover.local.http.event import HttpAnswer, http_answer, http_event
+from layover.local.http.event import Response, http_event, http_response
 from layover.local.http.streams import (
     Receive,
     Scope,
     Send,
-    StreamedAnswer,
+    StreamedResponse,
     has_ticket,
     is_streamed,
     send_stream,
-    streamed_answer,
+    streamed_response,
 )
 from layover.values.deployment.access import Access, is_open
 
-LocalRoute = Callable[[bytes], HttpAnswer]
+LocalRoute = Callable[[bytes], Response]
 WebSocket = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 BODY_LIMIT = 6 * 1024 * 1024
@@ -93,12 +93,12 @@ class Front:
             with suppress(_ClientLeft):
                 body = await _read(receive)
                 answer = await self._answer(scope, body)
-                if isinstance(answer, StreamedAnswer):
+                if isinstance(answer, StreamedResponse):
                     await send_stream(answer, receive, send)
                 else:
                     await _send(send, answer, scope["method"])
 
-    async def _answer(self, scope: Scope, body: bytes | None) -> HttpAnswer | StreamedAnswer:
+    async def _answer(self, scope: Scope, body: bytes | None) -> Response | StreamedResponse:
         if not is_loopback(_values(scope, b"host")):
             return _misdirected()
         if body is None:
@@ -115,47 +115,47 @@ class Front:
         event = http_event(scope, body, claims)
         return await (self._stream(streaming, event) if streaming else self._invoke(event))
 
-    def _answer_locally(self, scope: Scope, path: str, body: bytes) -> HttpAnswer:
+    def _answer_locally(self, scope: Scope, path: str, body: bytes) -> Response:
         if not is_local(_values(scope, LOCAL_HEADER.lower().encode())):
             detail = f"send `{LOCAL_HEADER}: 1` with requests to {_LOCAL_PREFIX}"
-            return HttpAnswer.problem(HTTPStatus.FORBIDDEN, "not-local", detail)
+            return Response.problem(HTTPStatus.FORBIDDEN, "not-local", detail)
         method = scope["method"]
         if method != "GET" and not is_json(_values(scope, b"content-type")):
             detail = "send `Content-Type: application/json`"
-            return HttpAnswer.problem(
+            return Response.problem(
                 HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "unsupported-media-type", detail
             )
         route = self._local.get((method, path))
         if route is None:
             detail = f"{method} {path} is none of the runner's own routes"
-            return HttpAnswer.problem(HTTPStatus.NOT_FOUND, "not-found", detail)
+            return Response.problem(HTTPStatus.NOT_FOUND, "not-found", detail)
         return route(body)
 
-    async def _stream(self, streaming: Streaming, event: Any) -> HttpAnswer | StreamedAnswer:
+    async def _stream(self, streaming: Streaming, event: Any) -> Response | StreamedResponse:
         try:
             invocation = await streaming.stream("streams", json.dumps(event).encode())
         except LambdaError as error:
             return _refusal(error)
-        answer = await streamed_answer(invocation)
+        answer = await streamed_response(invocation)
         if answer is not None:
             return answer
         return self._answer_of(await invocation.result)
 
-    async def _invoke(self, event: Any) -> HttpAnswer:
+    async def _invoke(self, event: Any) -> Response:
         try:
             result = await self._functions.invoke("api", json.dumps(event).encode())
         except LambdaError as error:
             return _refusal(error)
         return self._answer_of(result)
 
-    def _answer_of(self, result: InvokeResult) -> HttpAnswer:
+    def _answer_of(self, result: InvokeResult) -> Response:
         if result.error_type == "Sandbox.Timedout":
             detail = "the function did not answer in time"
-            return HttpAnswer.problem(HTTPStatus.GATEWAY_TIMEOUT, "function-timeout", detail)
+            return Response.problem(HTTPStatus.GATEWAY_TIMEOUT, "function-timeout", detail)
         if result.function_error is not None:
             return _bad_gateway(f"the function failed: {result.error_type}")
         try:
-            return http_answer(result.payload)
+            return http_response(result.payload)
         except (ValueError, TypeError, AttributeError):
             return _bad_gateway("the function's answer is no HTTP response")
 
@@ -190,7 +190,7 @@ async def _read(receive: Receive) -> bytes | None:
             return b"".join(chunks) if size <= BODY_LIMIT else None
 
 
-async def _send(send: Send, answer: HttpAnswer, method: str) -> None:
+async def _send(send: Send, answer: Response, method: str) -> None:
     length = (b"content-length", str(len(answer.body)).encode())
     has_body = answer.status not in (204, 304)
     bare = [pair for pair in answer.headers if pair[0] != b"content-type"]
@@ -228,23 +228,23 @@ def _split_list(text: str) -> list[str]:
     return [each.strip() for each in text.split(",") if each.strip()]
 
 
-def _misdirected() -> HttpAnswer:
+def _misdirected() -> Response:
     detail = "this system answers its own machine alone: ask for 127.0.0.1, localhost or [::1]"
-    return HttpAnswer.problem(HTTPStatus.MISDIRECTED_REQUEST, "wrong-host", detail)
+    return Response.problem(HTTPStatus.MISDIRECTED_REQUEST, "wrong-host", detail)
 
 
-def _unauthorized() -> HttpAnswer:
+def _unauthorized() -> Response:
     detail = "send `Authorization: Bearer dev:NAME`, with any NAME"
     headers = {"www-authenticate": "Bearer"}
-    return HttpAnswer.problem(HTTPStatus.UNAUTHORIZED, "unauthorized", detail, headers)
+    return Response.problem(HTTPStatus.UNAUTHORIZED, "unauthorized", detail, headers)
 
 
-def _too_large() -> HttpAnswer:
+def _too_large() -> Response:
     detail = f"a request has at most {BODY_LIMIT} bytes"
-    return HttpAnswer.problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too-large", detail)
+    return Response.problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too-large", detail)
 
 
-def _refusal(error: LambdaError) -> HttpAnswer:
+def _refusal(error: LambdaError) -> Response:
     """Return the answer to an event that Lambda refused."""
     if isinstance(error, RequestTooLarge):
         return _too_large()
@@ -253,5 +253,5 @@ def _refusal(error: LambdaError) -> HttpAnswer:
     )
 
 
-def _bad_gateway(detail: str) -> HttpAnswer:
-    return HttpAnswer.problem(HTTPStatus.BAD_GATEWAY, "function-error", detail)
+def _bad_gateway(detail: str) -> Response:
+    return Response.problem(HTTPStatus.BAD_GATEWAY, "function-error", detail)

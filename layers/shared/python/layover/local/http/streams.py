@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import parse_qs
 
 from layover.local.functions.invocation import Invocation, ResponseStream
-from layover.local.http.event import HttpAnswer, http_answer
+from layover.local.http.event import Response, http_response
 from layover.values.deployment.access import CHAT_ROUTES, STREAM_ROUTES, TICKETED_ROUTE
 
 Scope = MutableMapping[str, Any]
@@ -30,10 +30,10 @@ _TICKETED = _pattern(TICKETED_ROUTE)
 
 
 @dataclass(frozen=True)
-class StreamedAnswer:
+class StreamedResponse:
     """Status and headers, the first bytes of the body, and the stream that the rest comes in."""
 
-    head: HttpAnswer
+    head: Response
     stream: ResponseStream
     invocation: Invocation
 
@@ -52,7 +52,7 @@ def has_ticket(scope: Mapping[str, Any]) -> bool:
     return bool(parse_qs(scope["query_string"].decode("latin-1")).get("ticket"))
 
 
-async def streamed_answer(invocation: Invocation) -> StreamedAnswer | None:
+async def streamed_response(invocation: Invocation) -> StreamedResponse | None:
     """The answer, once its prelude is there. None: it ended before, and the invocation's result says why."""
     stream = invocation.stream
     assert stream is not None
@@ -63,11 +63,11 @@ async def streamed_answer(invocation: Invocation) -> StreamedAnswer | None:
             return None
         data += piece
     prelude, _, body = data.partition(PRELUDE_ENDS)
-    head = http_answer(json.dumps({**json.loads(prelude), "body": ""}).encode())
-    return StreamedAnswer(HttpAnswer(head.status, head.headers, body), stream, invocation)
+    head = http_response(json.dumps({**json.loads(prelude), "body": ""}).encode())
+    return StreamedResponse(Response(head.status, head.headers, body), stream, invocation)
 
 
-async def send_stream(answer: StreamedAnswer, receive: Receive, send: Send) -> None:
+async def send_stream(answer: StreamedResponse, receive: Receive, send: Send) -> None:
     """Send the pieces until the stream ends or the client leaves. A stream that breaks off breaks off for the
     client, too: a regular end would look complete."""
     head = {"type": "http.response.start", "status": answer.head.status}
@@ -85,7 +85,7 @@ async def send_stream(answer: StreamedAnswer, receive: Receive, send: Send) -> N
             await sending
 
 
-async def _send_pieces(answer: StreamedAnswer, send: Send) -> None:
+async def _send_pieces(answer: StreamedResponse, send: Send) -> None:
     piece: bytes | None = answer.head.body
     while piece is not None:
         if piece:

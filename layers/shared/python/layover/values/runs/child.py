@@ -7,7 +7,7 @@ from layover.values.message import Message
 from layover.values.runs.status import ErrorInfo, FinishReason, Status
 
 
-class ChildAnswer(Value):
+class ChildResult(Value):
     """The outcome of a sub-agent that worked in the background, as its caller reads it."""
 
     result: Json
@@ -32,5 +32,5 @@ class ChildRun(Value):
     ended_at: Time | None = None
     background: bool = Field(default=False, exclude_if=lambda value: not value)
     """Its call was settled when it began."""
-    answer: ChildAnswer | None = Field(default=None, exclude_if=lambda value: value is None)
+    answer: ChildResult | None = Field(default=None, exclude_if=lambda value: value is None)
     """Of one that works in the background; None: it is not done."""

@@ -39,7 +39,7 @@ _PAGE = 100
 
 
 class TableConnections:
-    """`Connections`: DynamoDB with `DynamoTable`, memory with `MemoryTable`."""
+    """`Connections`: DynamoDB with `DynamoTable`, memory with `InMemoryTable`."""
 
     def __init__(self, table: Table) -> None:
         self._table = table

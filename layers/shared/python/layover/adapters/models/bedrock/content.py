@@ -135,7 +135,7 @@ class _Turns:
             blocks.insert(thought[AT] + shift, {REASONING: block})
         return blocks
 
-    def _result(self, call_id: str, answer: wire.Answer) -> Body:
+    def _result(self, call_id: str, answer: wire.CallResult) -> Body:
         text = answer.text if answer.text.strip() else _SAYS_NOTHING
         result: Body = {"toolUseId": wire.safe_id(call_id), "content": [{"text": text}]}
         if answer.is_error and self._family.result_status and "status" not in self._left_out:

@@ -105,7 +105,7 @@ def _items(messages: Sequence[Message], provider: str, provider_model: str) -> I
 
 
 def _assistant(
-    message: Message, answered: wire.Answers, state: ProviderState | None
+    message: Message, answered: wire.CallResults, state: ProviderState | None
 ) -> Iterator[Body]:
     """The items of an assistant message with the calls that were answered, and after them their answers."""
     calls = [c for c in message.tool_calls if c.tool_call_id in answered]
