@@ -10,10 +10,9 @@ from typing import Any
 from layover.declare.agent import Agent
 from layover.declare.limits import Limits
 from layover.declare.tools.approval import APPROVAL_SCHEMA
-from layover.engine.state import RunState
+from layover.engine.scope import Scope
 from layover.errors import RunFailed
 from layover.keys import call_key
-from layover.ports import Clock, RunLog
 from layover.values.runs.event import ToolCallSuspended
 from layover.values.runs.run import (
     BUDGET_TOOL,
@@ -29,11 +28,12 @@ from layover.values.runs.run import (
 class Budget:
     """The limits of one run, for one writer."""
 
-    def __init__(self, log: RunLog, state: RunState, agent: Agent, clock: Clock) -> None:
-        self._log = log
-        self._state = state
-        self._agent = agent
-        self._clock = clock
+    def __init__(self, scope: Scope) -> None:
+        self._scope = scope
+        self._log = scope.log
+        self._state = scope.state
+        self._agent = scope.agent
+        self._clock = scope.clock
         # Sub-agents that run side by side ask the frames above them.
         self._asking = asyncio.Lock()
 
@@ -65,7 +65,7 @@ class Budget:
         """Settle the calls whose budget was decided and that no process has settled yet."""
         for call in self._state.budget_calls():
             if call.decision and call.state is CallState.WAITING:
-                await settle_budget(self._log, self._state, call, self._agent, self._clock)
+                await settle_budget(self._scope, call)
 
     def _limits(self) -> Limits | None:
         """Return the limits as declared, or as last extended. Raises RunFailed after a refusal."""
@@ -128,19 +128,17 @@ class Budget:
         self._state.update(call.model_copy(update={"state": CallState.WAITING, "attempt": 1}))
 
 
-async def settle_budget(
-    log: RunLog, state: RunState, call: CallRecord, agent: Agent, clock: Clock
-) -> None:
+async def settle_budget(scope: Scope, call: CallRecord) -> None:
     """Settle a decided budget call: its result has the limits that hold from now on, or the refusal."""
     assert call.decision is not None
     if call.decision.kind is DecisionKind.APPROVED:
-        limits = _extended(call, agent)
+        limits = _extended(call, scope.agent)
         result: dict[str, Any] = {"limits": limits.as_args()}
     else:
         result = {"declined": True, "reason": call.decision.reason}
-    settled = call.model_copy(update={"result": result, "settled_at": clock.now()})
-    await log.close_call(settled)
-    state.update(settled.model_copy(update={"state": CallState.SETTLED}))
+    settled = call.model_copy(update={"result": result, "settled_at": scope.clock.now()})
+    await scope.log.close_call(settled)
+    scope.state.update(settled.model_copy(update={"state": CallState.SETTLED}))
 
 
 def _extended(call: CallRecord, agent: Agent) -> Limits:

@@ -8,11 +8,9 @@ from layover.context.assembly import drop_compacted, stands_for_input
 from layover.context.compaction import Limits, with_slices
 from layover.context.tokens import counted_tokens, estimate, total_tokens, with_token_count
 from layover.engine.prompter import Prompter
-from layover.engine.state import RunState
+from layover.engine.scope import Scope
 from layover.memory.compaction import reflector
 from layover.memory.compaction.blocks import compaction_block
-from layover.ports import RunLog
-from layover.runtime import Runtime
 from layover.values.memory.compaction import Compacted
 from layover.values.memory.context import TurnRecord
 from layover.values.message import Message
@@ -50,16 +48,10 @@ class _Sizes:
 class Compaction:
     """Keeps the prompts of one run within its agent's thresholds."""
 
-    def __init__(
-        self,
-        runtime: Runtime,
-        log: RunLog,
-        state: RunState,
-        prompter: Prompter,
-        compaction_state: CompactionState,
-    ) -> None:
-        self._runtime = runtime
-        self._log = log
+    def __init__(self, scope: Scope, prompter: Prompter, compaction_state: CompactionState) -> None:
+        state = scope.state
+        self._runtime = scope.runtime
+        self._log = scope.log
         self._state = state
         self._prompter = prompter
         self._limits = compaction_state.limits

@@ -9,9 +9,9 @@ from layover.engine.frames.frame import Frame, Invocation
 from layover.engine.frames.turn_input import TurnInput
 from layover.engine.progress import CANCELLED, OutOfTime, Over, Progress, RunEnds, Stopped, Yielded
 from layover.engine.state import RunState
+from layover.engine.stopping import Stopping
 from layover.engine.supervise import supervise
 from layover.engine.time_left import TimeLeft
-from layover.engine.tools.hooks import Stopping
 from layover.errors import Fenced, LayoverError, RunFailed
 from layover.ports import Deadline, RunLog
 from layover.runtime import Runtime

@@ -37,6 +37,7 @@ class Prompter:
 
     def __init__(
         self,
+        *,
         agent: Agent,
         settings: Settings,
         base: PromptSnapshot,

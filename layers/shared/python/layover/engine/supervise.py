@@ -6,7 +6,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from layover.engine.progress import OutOfTime, Stopped
-from layover.engine.tools.hooks import Stopping
+from layover.engine.stopping import Stopping
 from layover.ports import Aborts, RunLog
 from layover.values.runs.run import CANCEL_GRACE
 

@@ -9,11 +9,11 @@ from layover.engine.frames.log import NestedLog
 from layover.engine.frames.subagents import NestedRuns
 from layover.engine.frames.tools import agent_at
 from layover.engine.progress import Stopped
-from layover.engine.run_files import RunFiles
+from layover.engine.scope import Scope
 from layover.engine.state import RunState
+from layover.engine.stopping import Stopping
 from layover.engine.supervise import supervise
 from layover.engine.tools.calls import Calls
-from layover.engine.tools.hooks import Stopping
 from layover.errors import Fenced, RetryableError, RunFailed
 from layover.keys import path_of
 from layover.ports import RunLog
@@ -122,16 +122,9 @@ async def _settle(
     state = run.frame_of(call.key)
     step = _step_of(state, call)
     stopping = Stopping(log, runtime.aborts)
-    calls = Calls(
-        NestedLog(log, state.agent_path, state.path),
-        state,
-        agent,
-        runtime.clock,
-        stopping,
-        memory=runtime.memory,
-        run_files=RunFiles(runtime, state.meta, agent.name),
-        sub_agents=NestedRuns(runtime, state),
-    )
+    nested_log = NestedLog(log, state.agent_path, state.path)
+    scope = Scope(runtime, nested_log, state, agent, stopping)
+    calls = Calls(scope, sub_agents=NestedRuns(runtime, state))
     await supervise(log, calls.settle(step, call), stopping)
     settled = state.calls[call.key]
     if settled.undecided:

@@ -9,12 +9,12 @@ from layover.context.frames import notice_id, pending_notices
 from layover.engine.frames.subagents import NestedRuns
 from layover.engine.outcomes import Ready, Settled
 from layover.engine.progress import OutOfTime
+from layover.engine.scope import Scope
 from layover.engine.state import RunState
 from layover.engine.time_left import TimeLeft
 from layover.engine.tools.background import WIDTH, unfinished
 from layover.engine.tools.calls import Calls
 from layover.errors import RunFailed
-from layover.ports import RunLog
 from layover.values.message import NOTICE, DataPart, Message, Role, TextPart
 from layover.values.runs.child import ChildResult
 from layover.values.runs.hooked import with_failure
@@ -27,9 +27,9 @@ class Background:
     """The background sub-agents of one frame. Leaving it as a context manager cancels those that still
     work."""
 
-    def __init__(self, log: RunLog, state: RunState, time: TimeLeft, nested: NestedRuns) -> None:
-        self._log = log
-        self._state = state
+    def __init__(self, scope: Scope, time: TimeLeft, nested: NestedRuns) -> None:
+        self._log = scope.log
+        self._state = scope.state
         self._time = time
         self._nested = nested
         self._tasks: dict[str, asyncio.Task[None]] = {}

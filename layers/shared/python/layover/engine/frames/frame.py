@@ -14,7 +14,6 @@ from layover.declare.schemas.render import MAX_PROBLEM, describe, jsonable
 from layover.declare.tools.delegate import MAX_DEPTH
 from layover.declare.tools.options import Delegate
 from layover.declare.tools.tool import AnyTool
-from layover.engine.attachments import Attachments
 from layover.engine.budget import Budget
 from layover.engine.compaction import Compaction
 from layover.engine.dependencies import with_deps
@@ -34,12 +33,13 @@ from layover.engine.hooks.frame_hooks import FrameHooks
 from layover.engine.progress import Over, Progress, RunEnds, Suspended, Yielded
 from layover.engine.prompter import Prompter
 from layover.engine.run_files import RunFiles
+from layover.engine.scope import Scope
 from layover.engine.state import RunState
+from layover.engine.stopping import Stopping
 from layover.engine.time_left import TimeLeft
 from layover.engine.tools.background import window_beside
 from layover.engine.tools.calls import Calls
 from layover.engine.tools.first_window import FirstWindow
-from layover.engine.tools.hooks import Stopping
 from layover.engine.tools.results import opens_results, result_tool
 from layover.engine.tools.search import search_tool, specs_of, uses_search
 from layover.errors import RunFailed
@@ -47,7 +47,6 @@ from layover.ports import RunLog
 from layover.runtime import Runtime
 from layover.values.base import Json
 from layover.values.runs.event import Handoff
-from layover.values.runs.model_settings import ModelSettings
 from layover.values.runs.run import (
     MAX_WINDOW,
     CallRecord,
@@ -60,13 +59,15 @@ from layover.values.runs.run import (
 
 @dataclass
 class Invocation:
-    """The state that all frames of a run share while one process drives it. `running`: tools that run now."""
+    """The state that all frames of a run share while one process drives it."""
 
     runtime: Runtime
     log: RunLog
+    """The run's own. A sub-agent writes below its parent's call (`NestedLog`)."""
     time: TimeLeft
     stopping: Stopping
     running: dict[str, AnyTool] = field(default_factory=dict)
+    """The tools of the calls that run now, at every depth, by the calls' keys."""
 
     def can_be_cut(self) -> bool:
         """Return whether all tools that run now may be run again."""
@@ -92,8 +93,8 @@ class Frame:
     ) -> None:
         runtime = invocation.runtime
         agent = with_tools(agent, turn_input.tools)
-        run_files = RunFiles(runtime, state.meta, agent.name)
-        built_in = _built_in(agent, state, turn_input, run_files)
+        scope = Scope(runtime, log, state, agent, invocation.stopping)
+        built_in = _built_in(agent, state, turn_input, scope.run_files)
         self._invocation = invocation
         self._log = log
         self._state = state
@@ -103,50 +104,39 @@ class Frame:
         self._awaits_budget = False
         """True while a budget, of this frame or above it, waits for a person."""
         self._time = invocation.time
-        self._budget = Budget(log, state, agent, runtime.clock)
+        self._budget = Budget(scope)
         base = state.base or turn_input.base
-        hooks = FrameHooks(log, state, agent, runtime.clock, run_files, base.metadata)
+        hooks = FrameHooks(scope, base.metadata)
         self._end = AtEnd(hooks)
         nested = NestedRuns(runtime, state, self._enter)
-        self._background = Background(log, state, self._time, nested)
-        self._calls = self._make_calls(built_in, run_files, nested, width)
-        prompter = _prompter(runtime, state, agent, turn_input, built_in, self._settings)
-        compacted = turn_input.compaction
-        self._calls.records.model_follows = above is None and not (compacted or agent.hooks)
-        self._compaction = (
-            Compaction(runtime, log, state, prompter, compacted) if compacted else None
-        )
-        self._steps = ModelStep(
-            runtime,
-            log,
-            state,
-            agent,
-            prompter,
-            Attachments(run_files.files),
-            invocation.stopping,
-            hooks,
-            self._first_window,
-        )
-
-    def _make_calls(
-        self, built_in: Sequence[AnyTool], run_files: RunFiles, nested: NestedRuns, width: int
-    ) -> Calls:
-        runtime = self._invocation.runtime
-        return Calls(
-            self._log,
-            self._state,
-            self._agent,
-            runtime.clock,
-            self._invocation.stopping,
-            built_in,
-            runtime.memory,
-            run_files,
-            nested,
-            self._invocation.running,
-            window_beside(self._agent.tools, self._state, width),
+        self._background = Background(scope, self._time, nested)
+        self._calls = Calls(
+            scope,
+            sub_agents=nested,
+            built_in=built_in,
+            running=invocation.running,
+            width=window_beside(agent.tools, state, width),
             # A sub-agent answers its caller: it has nothing in the background.
-            self._background.begin if self._above is None else None,
+            launch=self._background.begin if above is None else None,
         )
+        model = model_of(agent, runtime.settings, state.meta)
+        prompter = Prompter(
+            agent=agent,
+            settings=runtime.settings,
+            base=base,
+            rendered=turn_input.rendered,
+            history=turn_input.history,
+            tools=partial(specs_of, agent, built_in),
+            window=runtime.window(model) if runtime.window else None,
+            model_settings=self._settings,
+        )
+        compacted = turn_input.compaction
+        # The model may read the result of a step's last call before the journal has it, if nobody else
+        # does: a hook would act on a result that a death takes back, compaction would write to the database
+        # of it, and a sub-agent's caller would see it (docs/saved-writes.md#beside-the-model).
+        self._calls.records.model_follows = above is None and not (compacted or agent.hooks)
+        self._compaction = Compaction(scope, prompter, compacted) if compacted else None
+        self._steps = ModelStep(scope, prompter, hooks, self._first_window)
 
     async def _enter(self, delegate: Delegate, state: RunState, width: int) -> Progress:
         """Go on with a sub-agent in one of this frame's calls."""
@@ -158,6 +148,7 @@ class Frame:
             self._invocation.runtime.settings,
         )
         settings = self._settings.for_sub_agent()
+        # What the caller of the run chose holds below as far as it narrows: a sub-agent's own model stays.
         state.choose(state.meta.choice.below(agent.model, agent.model_settings))
         if delegate.memory:
             turn_input = await sub_agent_input(self._invocation.runtime, agent, state, settings)
@@ -179,6 +170,8 @@ class Frame:
     async def run(self) -> Progress:
         """Advance as far as possible, and ask the hooks at the end. Raises RunFailed if this agent cannot go
         on; OutOfTime, Stopped, RunEnds, Fenced and RetryableError if the whole run does not go on here."""
+        # The hooks were told of a failure, and the process died before the run ended with it. It ends with
+        # the same one: they acted on it.
         self._end.raise_earlier_failure()
         try:
             progress = await self._advance()
@@ -193,6 +186,7 @@ class Frame:
 
     async def _advance(self) -> Progress:
         """Go on until this frame stops, and all that works beside it: nothing may outlive the answer."""
+        # A decided extension first: all that follows counts against the limits that hold from it on.
         await self._budget.settle_decided()
         async with self._background as background:
             background.go_on(self._calls)
@@ -200,8 +194,13 @@ class Frame:
                 progress = await self._work()
                 if isinstance(progress, Yielded):
                     background.stop_soon()
+                # Awaited whatever the progress is. The answer to the state machine ends this invocation, and
+                # Lambda freezes what still works.
                 in_time = await background.settle()
                 self._check_hooks(self._state.in_background())
+                # The order of the rest is the order of what the state machine has to know. Work that is cut
+                # short wants a fresh invocation, even if calls wait as well; these are still there
+                # afterwards.
                 if not in_time:
                     return progress if isinstance(progress, Yielded) else Yielded()
                 if not isinstance(progress, Over):
@@ -210,6 +209,7 @@ class Frame:
                     return Suspended(self._state.waiting())
                 if progress.finish_reason is FinishReason.MAX_ITERATIONS:
                     return progress
+                # The agent has answered. It answers once more if a result came that it has not been told.
                 if not background.has_news():
                     return progress
 
@@ -217,16 +217,21 @@ class Frame:
         try:
             return await self._make_steps()
         finally:
+            # The end of a call may still be on its way to the journal while its model is asked. Nothing
+            # leaves this frame before it is there: neither an answer nor a failure.
             await self._log.wait()
 
     async def _make_steps(self) -> Progress:
         runtime, stopping = self._invocation.runtime, self._invocation.stopping
         while True:
+            # The newest step first: a process that takes the run over finds it in any state.
             step = self._state.step
             if step is not None:
                 progress = await self._finish_step(step)
                 if progress is not None:
                     return progress
+            # Then everything that may keep the model from being asked, the cheapest to undo first: a cancel
+            # leaves nothing, a budget is a call that waits, a yield comes back here.
             await stopping.check()
             self._background.check()
             if not await self._check_budgets():
@@ -236,6 +241,7 @@ class Frame:
                 return Yielded()
             if self._compaction is not None and not await self._compaction.allows():
                 return Yielded(context=True)
+            # Last of all: a notice is journaled with the step that is asked with it, and not without one.
             self._background.notify()
             await self._steps.make()
 
@@ -247,6 +253,8 @@ class Frame:
                 waits = self._state.blocking() or self._awaits_budget
                 return Suspended(self._state.waiting()) if waits else Yielded()
             self._check_hooks(self._state.calls_of(step))
+            # A writer died between settling the step's last call and telling of it, or `resume` settled it:
+            # its `turn-end` is not in the log yet.
             if self._state.step_ended < step.index:
                 await self._log.end_step(step, self._calls.turn_end(step))
                 self._state.step_ended = step.index
@@ -285,6 +293,8 @@ class Frame:
             return Yielded()
         if not self._background.is_done():
             return Suspended(self._state.waiting())
+        # One write changes the run's agent, its definition and the log. The fresh turn reads the other
+        # agent's memory and notes, which this process has not loaded.
         now = self._invocation.runtime.clock.now()
         event = Handoff(at=now, giver=self._agent.name, to=to.name)
         await self._log.hand_over(to.name, definition_of(to), event)
@@ -313,6 +323,8 @@ class Frame:
             try:
                 self._awaits_budget = not await self._above(upcoming_calls)
             except RunFailed as failure:
+                # The failure of a frame above, not of this one: as this frame's own it would become a tool
+                # error, and its caller would go on beyond its limit.
                 raise RunEnds(failure) from failure
         return not self._awaits_budget
 
@@ -346,27 +358,6 @@ def _built_in(
         *turn_input.memory_tools,
         *([search_tool(agent.tools)] if uses_search(agent) else []),
         *([result_tool(state, turn_input.history, run_files)] if opens_results(agent) else []),
-    )
-
-
-def _prompter(
-    runtime: Runtime,
-    state: RunState,
-    agent: Agent,
-    turn_input: TurnInput,
-    built_in: Sequence[AnyTool],
-    settings: ModelSettings,
-) -> Prompter:
-    model = model_of(agent, runtime.settings, state.meta)
-    return Prompter(
-        agent,
-        runtime.settings,
-        state.base or turn_input.base,
-        turn_input.rendered,
-        turn_input.history,
-        partial(specs_of, agent, built_in),
-        runtime.window(model) if runtime.window else None,
-        settings,
     )
 
 

@@ -8,7 +8,6 @@ from pydantic import ValidationError
 from layover.clock import MICROSECOND
 from layover.context.assembly import models_of
 from layover.context.tokens import message_tokens
-from layover.declare.agent import Agent
 from layover.declare.schemas.render import MAX_PROBLEM, describe, format_error, jsonable
 from layover.engine.attachments import Attachments
 from layover.engine.frames.definition import definition_of
@@ -19,12 +18,9 @@ from layover.engine.models.day_room import DayRoom
 from layover.engine.models.fallback import Fallback
 from layover.engine.models.reply_events import CallNames, ReplyEvents
 from layover.engine.prompter import Prompter
-from layover.engine.state import RunState
+from layover.engine.scope import Scope
 from layover.engine.tools.first_window import FirstWindow
-from layover.engine.tools.hooks import Stopping
 from layover.errors import RunFailed
-from layover.ports import RunLog
-from layover.runtime import Runtime
 from layover.values.base import strict_json
 from layover.values.message import (
     Message,
@@ -53,30 +49,25 @@ MAX_NESTED_ID = 64
 
 
 class ModelStep:
-    """Makes steps of a run."""
+    """Makes the steps of one frame. `first_window`: the calls that may be opened with a step."""
 
     def __init__(
         self,
-        runtime: Runtime,
-        log: RunLog,
-        state: RunState,
-        agent: Agent,
+        scope: Scope,
         prompter: Prompter,
-        attachments: Attachments,
-        stopping: Stopping,
         hooks: FrameHooks,
         first_window: Callable[[StepRecord], FirstWindow],
     ) -> None:
-        self._runtime = runtime
-        self._log = log
-        self._state = state
-        self._agent = agent
+        self._runtime = scope.runtime
+        self._log = scope.log
+        self._state = scope.state
+        self._agent = scope.agent
+        self._stopping = scope.stopping
         self._prompter = prompter
-        self._attachments = attachments
-        self._stopping = stopping
+        self._attachments = Attachments(scope.run_files.files)
         self._hooks = hooks
         self._first_window = first_window
-        self._day = DayRoom(runtime, state.meta, state.run_id)
+        self._day = DayRoom(scope.runtime, scope.state.meta, scope.state.run_id)
 
     async def make(self) -> StepRecord:
         """Call the model for the next step, and journal its answer."""
@@ -94,8 +85,10 @@ class ModelStep:
         async def complete(prompt: Prompt) -> Reply:
             if streams and fallback.events:  # Whatever the model before it has said is void.
                 reply_events.on_delta(Delta(kind="restart"))
+            # Ids that an attempt before this one named belong to calls that do not exist.
             names.forget()
             await self._day.reserve(prompt)
+            # Once more after the wait for room: a cancel may have come in it, and this call costs money.
             await self._stopping.check()
             return await self._runtime.model.complete(prompt, reply_events.on_delta)
 
@@ -103,16 +96,22 @@ class ModelStep:
             loaded = await self._attachments.loaded(await around.request(prompt))
             return await fallback.reply(loaded, complete, clock.now)
 
+        # From here to the journal, a death loses the reply: the next attempt asks the model again and pays
+        # again. Nothing has acted on it, because tools begin behind `put_step` only.
         async with self._day.released():
             try:
                 reply, size = await self._prompter.complete(self._state, ask)
             except RunFailed:
                 self._log.emit(*fallback.events)
                 raise
+            # Hooks before the record: what they change, or reject, is what the journal has, and what a
+            # replay sees.
             reply, problem = await self._ask_hooks(around, reply)
             step = self._record(index, key, reply, size, names)
             more = {"correction": problem, "verdict": "hook"} if problem is not None else {}
             step = step.model_copy(update={"fell_back_to": fallback.fell_back_to, **more})
+            # The validator is the author's code and may act: it is asked once, and its verdict is journaled
+            # with the answer that it judged.
             if not step.slots and step.correction is None:
                 step = await with_verdict(
                     self._agent, self._state, self._prompter.base, step, clock.now()
@@ -145,10 +144,13 @@ class ModelStep:
         is_complete = not step.slots
         if is_complete:
             events.append(TurnEnd(at=now, step=step.index, message=step.message, tool_results=()))
+        # One transaction: the step, its events, and its first calls as open. No death leaves a step whose
+        # calls nobody can place, and a call that is found open is in doubt, whoever opened it.
         first = self._first_window(step)
         await self._log.put_step(
             step, *events, *first.events, is_complete=is_complete, open_calls=first.calls
         )
+        # The state follows the journal: had the write failed, the run would be as it was.
         self._state.add(step)
         for call in first.calls:
             changes = {"state": CallState.OPEN, "opener": self._log.opener}

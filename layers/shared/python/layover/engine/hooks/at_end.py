@@ -16,7 +16,7 @@ from layover.engine.hooks.frame_hooks import FrameHooks, ask_hook
 from layover.engine.hooks.records import answers_of, put_answers
 from layover.engine.isolation import TimedOut, isolate
 from layover.engine.progress import CANCELLED, Over
-from layover.engine.run_files import RunFiles
+from layover.engine.scope import Scope
 from layover.engine.state import RunState
 from layover.errors import RetryableError, RunFailed
 from layover.ports import RunLog
@@ -42,9 +42,8 @@ async def run_cancel_hooks(runtime: Runtime, log: RunLog, state: RunState, agent
 
     async def answers() -> dict[str, Any]:
         complete = await with_deps(agent, runtime.settings)
-        run_files = RunFiles(runtime, state.meta, agent.name)
-        frame_hooks = FrameHooks(log, state, complete, runtime.clock, run_files)
-        return await AtEnd(frame_hooks).answers(CANCELLED)
+        scope = Scope(runtime, log, state, complete)
+        return await AtEnd(FrameHooks(scope)).answers(CANCELLED)
 
     answer = await _within(answers(), CANCEL_HOOKS_GRACE)
     if failure := answer.get("failure"):

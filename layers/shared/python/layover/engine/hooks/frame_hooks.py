@@ -2,35 +2,24 @@
 
 from typing import Any
 
-from layover.declare.agent import Agent
 from layover.declare.blocking import call_author
 from layover.declare.hooks.base import MODEL_POINTS, HookContext, defines, name_of
 from layover.declare.schemas.render import message_of
 from layover.engine.isolation import isolate
-from layover.engine.run_files import RunFiles
-from layover.engine.state import RunState
+from layover.engine.scope import Scope
 from layover.errors import RunFailed
-from layover.ports import Clock, RunLog
 from layover.values.base import Json
 
 
 class FrameHooks:
     """The hooks of one frame, and the facts of its run that they see. `metadata`: the thread's."""
 
-    def __init__(
-        self,
-        log: RunLog,
-        state: RunState,
-        agent: Agent,
-        clock: Clock,
-        run_files: RunFiles | None = None,
-        metadata: dict[str, Json] | None = None,
-    ) -> None:
-        self.log = log
-        self.state = state
-        self.agent = agent
-        self.clock = clock
-        self._run_files = run_files
+    def __init__(self, scope: Scope, metadata: dict[str, Json] | None = None) -> None:
+        self.log = scope.log
+        self.state = scope.state
+        self.agent = scope.agent
+        self.clock = scope.clock
+        self._run_files = scope.run_files
         self._metadata = metadata
 
     def at(self, point: str) -> list[tuple[str, Any]]:
@@ -52,7 +41,7 @@ class FrameHooks:
             metadata=base.metadata if base else self._metadata or {},
             now=self.clock.now(),
             deps=self.agent.made_deps,
-            nodes=self._run_files.node if self._run_files else None,
+            nodes=self._run_files.node,
         )
 
     def failed(self, hook: Any, point: str, error: Exception) -> RunFailed:

@@ -11,7 +11,6 @@ from datetime import timedelta
 from itertools import chain
 from typing import Any, Protocol
 
-from layover.declare.agent import Agent
 from layover.declare.context import ToolContext
 from layover.declare.schemas.render import format_error
 from layover.declare.tools.tool import AnyTool
@@ -29,17 +28,15 @@ from layover.engine.outcomes import (
     with_change,
 )
 from layover.engine.progress import OutOfTime
-from layover.engine.run_files import RunFiles
-from layover.engine.state import RunState
+from layover.engine.scope import Scope
 from layover.engine.tools.background import start_background
 from layover.engine.tools.call_limits import with_one_handoff, within_limit
 from layover.engine.tools.events import CallEvents
 from layover.engine.tools.execute import approval, prepare, run_tool
 from layover.engine.tools.first_window import FirstWindow, ready_at_once
-from layover.engine.tools.hooks import Hooks, Stopping
 from layover.engine.tools.records import CallRecords
+from layover.engine.tools.services import ToolServices
 from layover.ids import derive_id
-from layover.ports import Clock, MemoryStore, RunLog
 from layover.values.runs.run import (
     BUDGET_TOOL,
     MAX_WINDOW,
@@ -85,48 +82,48 @@ class _Job:
 
 
 class Calls:
-    """Runs and settles the calls of one run for one writer."""
+    """Runs and settles the calls of one frame for one writer.
+
+    `built_in`: Layover's own tools, which the agent has besides its own. `running`: the tool of each call
+    that runs now, by the call's key; the frames of a run share it. `width`: calls that may wait at once."""
 
     def __init__(
         self,
-        log: RunLog,
-        state: RunState,
-        agent: Agent,
-        clock: Clock,
-        stopping: Stopping | None = None,
-        memory_tools: Sequence[AnyTool] = (),
-        memory: MemoryStore | None = None,
-        run_files: RunFiles | None = None,
-        sub_agents: SubAgents | None = None,
+        scope: Scope,
+        *,
+        sub_agents: SubAgents,
+        built_in: Sequence[AnyTool] = (),
         running: dict[str, AnyTool] | None = None,
         width: int = MAX_WINDOW,
         launch: Launch | None = None,
     ) -> None:
-        self._log = log
-        self._state = state
-        self._agent = agent
-        self._clock = clock
-        self._memory = memory
-        self._run_files = run_files
-        self._stopping = stopping or Stopping()
-        # The tool of every call that runs or whose outcome is being journaled, by the call's key.
+        self._scope = scope
+        self._state = scope.state
+        self._stopping = scope.stopping
+        self._clock = scope.clock
+        # A call leaves it when its outcome is journaled, and not when its tool returns: until then, cutting
+        # the process off would leave a call in doubt whose tool has run.
         self._running: dict[str, AnyTool] = {} if running is None else running
         self._sub_agents = sub_agents
         self._launch = launch
         # The calls that may wait at once in the whole run: sub-agents side by side share them.
         self._width = width
-        self._size = min(agent.tool_concurrency, width)
-        self._tools: dict[str, AnyTool] = {t.name: t for t in (*agent.tools, *memory_tools)}
+        self._size = min(scope.agent.tool_concurrency, width)
+        self._tools: dict[str, AnyTool] = {t.name: t for t in (*scope.agent.tools, *built_in)}
         self._at_once = FirstWindow()
-        self._events = CallEvents(state, agent, clock)
-        self.records = CallRecords(log, state, clock, self._tools, self._events)
-        self._hooks = AroundTools(FrameHooks(log, state, agent, clock, run_files), self._prepare)
+        self._events = CallEvents(scope)
+        self.records = CallRecords(scope, self._tools, self._events)
+        self._hooks = AroundTools(FrameHooks(scope), self._prepare)
         self.turn_end = self._events.turn_end
 
     async def advance(self, step: StepRecord, gate: Gate, has_time: HasTime) -> bool:
         """Settle all calls that can be settled. True: every call of the step is settled; False: some wait, or
         `gate` did not let the next window begin. Raises OutOfTime if there is no time for a begun call."""
+        # First the calls that were opened with the step, a moment ago and by this writer: they are the only
+        # open calls of which it is certain that they have not run.
         await self._go_on(step)
+        # Then what an earlier writer left: sub-agents, which go on from their own journal, and calls that are
+        # decided or in doubt.
         inside: list[_Job] = []
         for call in self._state.calls_of(step):
             if (entered := self._resumed_job(call)) is not None:
@@ -136,6 +133,8 @@ class Calls:
             ):
                 await self._settle_in_time(step, call, has_time)
         await _all(self._delegate(step, job) for job in inside)
+        # New work comes last. A cancel, the budget and the time are looked at before each window, because a
+        # call that has begun is not taken back.
         while window := self._next_window(step):
             await self._stopping.check()
             if not await gate(step, [self._timeout(c) for c in window]):
@@ -182,6 +181,7 @@ class Calls:
     async def _settle_in_time(self, step: StepRecord, call: CallRecord, has_time: HasTime) -> None:
         """Settle as `settle` does, but begin a tool only if there is time, and in no run that is to stop."""
         await self._stopping.check()
+        # What needs no tool is settled whatever the time: a denial, an expiry, a call in doubt.
         job = await self._job(step, call)
         if job is None:
             return
@@ -193,7 +193,7 @@ class Calls:
     async def settle(self, step: StepRecord, call: CallRecord) -> None:
         """Settle one decided call, or one that an earlier writer left open. It may suspend again."""
         if call.tool_name == BUDGET_TOOL:
-            return await settle_budget(self._log, self._state, call, self._agent, self._clock)
+            return await settle_budget(self._scope, call)
         if self._resumed_job(call) is not None:
             return None
         await self._stopping.check()
@@ -224,6 +224,9 @@ class Calls:
         if isinstance(ready, Settled):
             await self.records.close(step, call, ready)
             return None
+        # Open, and not by this writer: the process died, or lost the run, somewhere between opening the
+        # call and journaling its outcome. Whether the tool took effect cannot be known, so it is not run
+        # again.
         if call.state is CallState.OPEN and not ready.tool.idempotent:
             await self.records.close(step, call, interrupted_error(call.tool_name))
             return None
@@ -261,6 +264,8 @@ class Calls:
         """Settle a whole window: calls that need a person wait, broken ones fail, the rest run."""
         jobs: list[_Job] = []
         waiting: list[tuple[CallRecord, Suspension]] = []
+        # Hooks and predicates are asked about all calls before one of them runs. A death in between plans the
+        # window again; once a tool has run, it could not.
         for call in calls:
             planned = await self._plan_call(call)
             match planned.outcome:
@@ -270,6 +275,7 @@ class Calls:
                     waiting.append((planned.call, suspension))
                 case Ready() as ready:
                     jobs.append(_Job(planned.call, ready, self._context(call, None)))
+        # Waiting calls come first: they can be read, and decided, while their siblings still run.
         if waiting:
             await self.records.suspend(waiting)
         if jobs:
@@ -292,6 +298,8 @@ class Calls:
 
     async def _run(self, step: StepRecord, jobs: list[_Job]) -> None:
         """Journal the calls, run them, and journal their outcomes."""
+        # A briefing is fixed by the record that opens the call: after a death the child goes on with the
+        # same one.
         jobs = [await self._briefed(job) for job in jobs]
         starts = [self._events.started(j.call, j.ready.args.as_dict()) for j in jobs]
         calls = await self.records.open([j.call for j in jobs], *chain.from_iterable(starts))
@@ -299,14 +307,12 @@ class Calls:
         await _all(self._one(step, job) for job in jobs)
 
     async def _briefed(self, job: _Job) -> _Job:
-        if job.ready.tool.delegate is None or self._sub_agents is None:
+        if job.ready.tool.delegate is None:
             return job
         return replace(job, call=await self._sub_agents.with_child(job.call, job.ready))
 
     async def _delegate(self, step: StepRecord, job: _Job) -> None:
         """Go on with a sub-agent. Its call stays open while it waits: its work is journaled under it."""
-        if self._sub_agents is None:
-            return
         delegate = job.ready.tool.delegate
         if self._launch is not None and delegate is not None and delegate.background:
             start_outcome = await self.records.close_as(
@@ -325,7 +331,7 @@ class Calls:
     async def finish_outcome(self, call: CallRecord, ready: Ready, outcome: Settled) -> Settled:
         """Return the outcome of a call as hooks leave it, short enough for the model."""
         outcome = await self._hooks.after(call, ready, outcome)
-        return await limit_output(outcome, call, self._run_files)
+        return await limit_output(outcome, call, self._scope.run_files)
 
     def _share(self, step: StepRecord, call: CallRecord) -> int:
         """Return how many calls may wait at once inside this call of the window: the same in every
@@ -339,8 +345,8 @@ class Calls:
         call = job.call
         if job.ready.tool.delegate is not None:
             return await self._delegate(step, job)
-        # Until its outcome is journaled: a process that stops the run waits for a tool whose result it may
-        # keep.
+        # Counted until its outcome is journaled: a process that stops the run waits for a tool whose result
+        # it may keep. `started_keys` stays: what is in it may have run, and what is not has not.
         self._stopping.tools += 1
         self._stopping.started_keys.add(call.key)
         self._running[call.key] = job.ready.tool
@@ -360,23 +366,21 @@ class Calls:
         return tool.parse_resume(call.decision.data)
 
     def _context(self, call: CallRecord, resumed: Any) -> ToolContext:
-        meta, base = self._state.meta, self._state.base
-        hooks = Hooks(
-            *(self._log, self._clock, call.tool_call_id, self._stopping),
-            *(self._memory, self._run_files),
-        )
+        agent, meta, base = self._scope.agent, self._state.meta, self._state.base
         return ToolContext(
             run_id=meta.id,
             thread_id=meta.thread_id if meta.thread_given else None,
             resource_id=meta.owner,
-            agent_name=self._agent.name,
+            agent_name=agent.name,
             tool_call_id=call.tool_call_id,
+            # Of the run and the call, not of the attempt: a tool that runs again after a death, or when its
+            # suspension is over, gives its service the same key.
             idempotency_key=derive_id("idem", meta.id, call.key),
             resume=resumed,
-            hooks=hooks,
+            hooks=ToolServices(self._scope, call.tool_call_id),
             metadata=base.metadata if base else {},
             now=self._clock.now(),
-            deps=self._agent.made_deps,
+            deps=agent.made_deps,
         )
 
 

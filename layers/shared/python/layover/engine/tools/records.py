@@ -7,10 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from layover.context.transcript import custom_message, slot_of
 from layover.declare.tools.tool import AnyTool
 from layover.engine.outcomes import Settled
-from layover.engine.state import RunState
+from layover.engine.scope import Scope
 from layover.engine.tools.call_limits import with_retries_counted
 from layover.engine.tools.events import CallEvents
-from layover.ports import Clock, RunLog
 from layover.values.runs.event import Event
 from layover.values.runs.hooked import with_failure
 from layover.values.runs.run import CallRecord, CallState, StepRecord, Suspension
@@ -19,17 +18,10 @@ from layover.values.runs.run import CallRecord, CallState, StepRecord, Suspensio
 class CallRecords:
     """Journals calls for one writer."""
 
-    def __init__(
-        self,
-        log: RunLog,
-        state: RunState,
-        clock: Clock,
-        tools: Mapping[str, AnyTool],
-        events: CallEvents,
-    ) -> None:
-        self._log = log
-        self._state = state
-        self._clock = clock
+    def __init__(self, scope: Scope, tools: Mapping[str, AnyTool], events: CallEvents) -> None:
+        self._log = scope.log
+        self._state = scope.state
+        self._clock = scope.clock
         self._tools = tools
         self._events = events
         # Calls of a window are closed one after another: the call that completes the step says so in its own

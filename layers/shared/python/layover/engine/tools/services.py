@@ -4,15 +4,12 @@ well."""
 import asyncio
 from collections.abc import Coroutine
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from typing import Any, TypeVar
 
 from layover.declare.context import Attempt, NodeHistory
-from layover.engine.progress import Stopped
-from layover.engine.run_files import RunFiles
-from layover.errors import ConfigurationError
+from layover.engine.scope import Scope
 from layover.ids import derive_id
-from layover.ports import Aborts, Clock, MemoryStore, RunLog
 from layover.values.memory.context import LoggedAttempt
 from layover.values.message import FilePart
 from layover.values.runs.event import DataEvent
@@ -21,52 +18,20 @@ from layover.values.text import sanitise
 T = TypeVar("T")
 
 
-@dataclass
-class Stopping:
-    """The state of this writer's work on the run: whether it has to stop, and how many tools run now."""
-
-    log: RunLog | None = None
-    aborts: Aborts | None = None
-    is_requested: bool = False
-    tools: int = 0
-    started_keys: set[str] = field(default_factory=set)
-    """Keys of the calls that this writer has begun to run."""
-
-    async def check(self) -> None:
-        """Raise Stopped if no further model or tool may be called."""
-        if self.is_requested:
-            raise Stopped
-        if self.aborts is None or self.log is None:
-            return
-        await self.log.flush()
-        if await self.aborts.is_aborted(self.log.snapshot.meta.id):
-            raise Stopped
-
-
-class Hooks:
+class ToolServices:
     """`declare.context.ToolHooks` over the run's log. Made on the event loop."""
 
-    def __init__(
-        self,
-        log: RunLog,
-        clock: Clock,
-        tool_call_id: str,
-        stopping: Stopping,
-        memory: MemoryStore | None = None,
-        run_files: RunFiles | None = None,
-    ) -> None:
-        self._log = log
-        self._clock = clock
+    def __init__(self, scope: Scope, tool_call_id: str) -> None:
+        self._scope = scope
+        self._log = scope.log
+        self._clock = scope.clock
         self._tool_call_id = tool_call_id
-        self._stopping = stopping
-        self._memory = memory
-        self._run_files = run_files
         self._logged = 0
         self._loop = asyncio.get_running_loop()
 
     def cancelled(self) -> bool:
         """Return whether the run is to be cancelled."""
-        return self._stopping.is_requested
+        return self._scope.stopping.is_requested
 
     def emit(self, data: Any) -> None:
         """Add a `data` event. The log belongs to the loop: another thread hands the event over, and
@@ -80,19 +45,18 @@ class Hooks:
 
     async def save_file(self, name: str, mime_type: str, data: bytes) -> FilePart:
         """Store a file of the thread's."""
-        return await self._on_loop(self._owned().save_file(name, mime_type, data))
+        return await self._on_loop(self._scope.run_files.save_file(name, mime_type, data))
 
     async def log_attempt(self, attempt: Attempt) -> None:
         """Append to the thread's iteration log. A call that runs again (after a crash, or when it is
         resumed) and says the same at the same place logs it once."""
-        if self._memory is None:
-            raise ConfigurationError("the iteration log is not available here")
         meta = self._log.snapshot.meta
         self._logged += 1
         fields = {k: v if v is None else sanitise(str(v)) for k, v in asdict(attempt).items()}
         id = derive_id("att", meta.id, self._tool_call_id, self._logged, *fields.values())
         line = LoggedAttempt(**fields, run_id=meta.id, created_at=self._clock.now())
-        await self._on_loop(self._memory.log_attempt(meta.owner, meta.thread_id, line, id))
+        memory = self._scope.runtime.memory
+        await self._on_loop(memory.log_attempt(meta.owner, meta.thread_id, line, id))
 
     async def _on_loop(self, work: Coroutine[Any, Any, T]) -> T:
         """Await the work on the loop: stores belong to it as well."""
@@ -102,12 +66,7 @@ class Hooks:
 
     def node_memory(self, node_id: str) -> NodeHistory:
         """Return the history of a node."""
-        return self._owned().node(node_id)
-
-    def _owned(self) -> RunFiles:
-        if self._run_files is None:
-            raise ConfigurationError("files and node memory are not available here")
-        return self._run_files
+        return self._scope.run_files.node(node_id)
 
 
 def _running_loop() -> asyncio.AbstractEventLoop | None:
