@@ -42,7 +42,10 @@ LEFT_OUT = ("local", "cli", "testing/contracts")
 RUBBISH = ("bin", "*.dist-info/RECORD", "*.dist-info/INSTALLER", "*.dist-info/REQUESTED")
 """Files that name pip's path and interpreter: the only ones that differ from machine to machine."""
 UNUSED = (
-    *("*/tests", "botocore/data/*/*/examples-1.json*", "boto3/examples", "*.dist-info/sboms"),
+    "*/tests",
+    "botocore/data/*/*/examples-1.json*",
+    "boto3/examples",
+    "*.dist-info/sboms",
     "**/*.pyi",
 )
 NOT_PACKED = shutil.ignore_patterns("__pycache__", "*.pyc", "test_*.py")

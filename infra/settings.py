@@ -63,12 +63,31 @@ Names = Annotated[tuple[str, ...], BeforeValidator(_names)]
 TUNED: Mapping[str, str] = {
     name: f"LAYOVER_{name.upper()}"
     for name in (
-        *("model", "embedder_model", "title_model", "observer_model", "extractor_model"),
-        *("last_messages", "semantic_recall_top_k", "node_memory_days", "log_level"),
-        *("run_retention_days", "thread_retention_days", "entry_retention_days"),
-        *("observer_message_tokens", "reflector_observation_tokens"),
-        *("daily_tokens", "daily_cost_usd", "scope", "act_as_scope", "operate_scope"),
-        *("audit_scope", "groups_claim", "audit_days", "max_user_waits", "docs", "runs_per_minute"),
+        "model",
+        "embedder_model",
+        "title_model",
+        "observer_model",
+        "extractor_model",
+        "last_messages",
+        "semantic_recall_top_k",
+        "node_memory_days",
+        "log_level",
+        "run_retention_days",
+        "thread_retention_days",
+        "entry_retention_days",
+        "observer_message_tokens",
+        "reflector_observation_tokens",
+        "daily_tokens",
+        "daily_cost_usd",
+        "scope",
+        "act_as_scope",
+        "operate_scope",
+        "audit_scope",
+        "groups_claim",
+        "audit_days",
+        "max_user_waits",
+        "docs",
+        "runs_per_minute",
     )
 }
 """Settings that functions get as they are: field -> variable."""

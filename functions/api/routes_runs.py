@@ -116,7 +116,9 @@ def get_run(run_id: str, wait: Wait = 0) -> Response[str]:
     operation_id="get_events",
     responses=also(
         or_stream(responses(200, EventPage, "Events in order", 404, 406)),
-        *(204, None, "With a ticket: no event follows, and a browser that reconnects stops"),
+        204,
+        None,
+        "With a ticket: no event follows, and a browser that reconnects stops",
     ),
 )
 def get_events(

@@ -26,28 +26,42 @@ AT_HOME = {
     "starlette": ("local",),
 }
 KINDS = (
-    *(ast.FunctionDef, ast.AsyncFunctionDef, ast.Import, ast.ImportFrom, ast.alias),
-    *(ast.Attribute, ast.Call, ast.Constant, ast.Name, ast.arg, ast.ClassDef),
+    ast.FunctionDef,
+    ast.AsyncFunctionDef,
+    ast.Import,
+    ast.ImportFrom,
+    ast.alias,
+    ast.Attribute,
+    ast.Call,
+    ast.Constant,
+    ast.Name,
+    ast.arg,
+    ast.ClassDef,
 )
 QUESTION = re.compile(
     r'^ *"""(?:How|Nobody|Somebody|That|What|When|Where|Whether|Which|Who|Whoever|Whose)\b', re.M
 )
 PARTICIPLES = {
-    *(
-        "asked",
-        "begun",
-        "drawn",
-        "found",
-        "given",
-        "gone",
-        "held",
-        "kept",
-        "known",
-        "made",
-        "met",
-        "named",
-    ),
-    *("said", "seen", "shown", "spoken", "taken", "told", "voted", "wanted"),
+    "asked",
+    "begun",
+    "drawn",
+    "found",
+    "given",
+    "gone",
+    "held",
+    "kept",
+    "known",
+    "made",
+    "met",
+    "named",
+    "said",
+    "seen",
+    "shown",
+    "spoken",
+    "taken",
+    "told",
+    "voted",
+    "wanted",
 }
 """Names that do not say what they hold."""
 HEAVY = ("openai", "numpy", "psycopg", "boto3", "moto", "layover.local", "layover.cli")

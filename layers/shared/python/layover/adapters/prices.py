@@ -80,7 +80,8 @@ def price_at(now: datetime, entry: "Entry", usage: Usage) -> Decimal:
     counts = (usage.input_tokens - read - write, read, write, usage.output_tokens)
     rates = rates_at(entry, now)
     if rates is None or min(counts) < 0:
-        return _calculate(entry, now, *counts)
+        uncached, read, write, output = counts
+        return _calculate(entry, now, uncached=uncached, read=read, write=write, output=output)
     return sum((r * n / _MILLION for r, n in zip(rates, counts, strict=True)), Decimal(0))
 
 
@@ -96,19 +97,25 @@ def _find_rates(entry: "Entry", now: datetime, prices: Iterable[object]) -> "Rat
     """Return the price of a million tokens of each kind; None if a price has steps, or counts requests."""
     if not all(isinstance(price, Decimal | None) for price in prices):
         return None
-    if _calculate(entry, now, 0, 0, 0, 0):
+    if _calculate(entry, now):
         return None
     million = int(_MILLION)
     return (
-        _calculate(entry, now, million, 0, 0, 0),
-        _calculate(entry, now, 0, million, 0, 0),
-        _calculate(entry, now, 0, 0, million, 0),
-        _calculate(entry, now, 0, 0, 0, million),
+        _calculate(entry, now, uncached=million),
+        _calculate(entry, now, read=million),
+        _calculate(entry, now, write=million),
+        _calculate(entry, now, output=million),
     )
 
 
 def _calculate(
-    entry: "Entry", now: datetime, uncached: int, read: int, write: int, output: int
+    entry: "Entry",
+    now: datetime,
+    *,
+    uncached: int = 0,
+    read: int = 0,
+    write: int = 0,
+    output: int = 0,
 ) -> Decimal:
     """Return the catalogue's price of these tokens. Raises its errors."""
     from layover.adapters.catalogue import Counts

@@ -30,6 +30,7 @@ class RenderedMemory:
 
 
 def build_prompt(
+    *,
     agent: Agent,
     settings: Settings,
     run: RunMeta,

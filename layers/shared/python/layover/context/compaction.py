@@ -62,7 +62,15 @@ def limits(agent: Agent, settings: Settings, window: int | None) -> Limits | Non
         usable = min(size, mode.max_window or size)
         start = max(int(usable * mode.fraction) - FIXED, 1)
         late = max(min(int(usable * mode.fraction * LATE), usable) - FIXED, start)
-        return Limits("summary", start, late, None, None, None, mode.tail)
+        return Limits(
+            kind="summary",
+            start=start,
+            late=late,
+            whole=None,
+            ahead=None,
+            block=None,
+            tail=mode.tail,
+        )
     return None
 
 

@@ -72,17 +72,19 @@ class Prompter:
 
     def prompt(self, state: RunState) -> Prompt:
         """Return the next step's prompt. Raises RunFailed if the run's input and last step do not fit."""
+        history, own = self._messages(state)
         try:
             return build_prompt(
-                self._agent,
-                self._settings,
-                state.meta,
-                self.rendered,
-                *self._messages(state),
-                state.steps,
-                self._tools(state),
-                self._corrected(state),
-                self._model_settings,
+                agent=self._agent,
+                settings=self._settings,
+                run=state.meta,
+                memory=self.rendered,
+                history=history,
+                own=own,
+                steps=state.steps,
+                tools=self._tools(state),
+                budget=self._corrected(state),
+                model_settings=self._model_settings,
             )
         except TooLong:
             problem = "the run's input and its last step do not fit into the model's window"

@@ -36,7 +36,11 @@ class LoadReport:
 async def load(variables: Mapping[str, str], limit: timedelta = LOADING_LIMIT) -> LoadReport:
     """Import the module as a function with these variables would."""
     process = await asyncio.create_subprocess_exec(
-        *[sys.executable, "-P", "-m", __name__, str(os.getpid())],
+        sys.executable,
+        "-P",
+        "-m",
+        __name__,
+        str(os.getpid()),
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,

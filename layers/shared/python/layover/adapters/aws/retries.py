@@ -18,10 +18,19 @@ THROTTLED_COST = 5
 
 THROTTLES = frozenset(
     {
-        *("Throttling", "ThrottlingException", "ThrottledException", "RequestThrottled"),
-        *("RequestThrottledException", "TooManyRequestsException", "RequestLimitExceeded"),
-        *("ProvisionedThroughputExceededException", "BandwidthLimitExceeded", "SlowDown"),
-        *("LimitExceededException", "PriorRequestNotComplete", "EC2ThrottledException"),
+        "Throttling",
+        "ThrottlingException",
+        "ThrottledException",
+        "RequestThrottled",
+        "RequestThrottledException",
+        "TooManyRequestsException",
+        "RequestLimitExceeded",
+        "ProvisionedThroughputExceededException",
+        "BandwidthLimitExceeded",
+        "SlowDown",
+        "LimitExceededException",
+        "PriorRequestNotComplete",
+        "EC2ThrottledException",
     }
 )
 """All of the standard, but for TransactionInProgressException: the table repeats it as a conflict."""

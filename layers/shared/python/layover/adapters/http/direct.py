@@ -42,7 +42,14 @@ class DirectClient:
         except BaseException:
             pool.release(connection)
             raise
-        return _DirectResponse(head.status, head.headers, pool, connection, silence_s, decoder)
+        return _DirectResponse(
+            head.status,
+            head.headers,
+            pool=pool,
+            connection=connection,
+            silence_s=silence_s,
+            decoder=decoder,
+        )
 
     def dial(self, url: Url) -> None:
         """See Client."""
@@ -65,6 +72,7 @@ class _DirectResponse(Response):
         self,
         status: int,
         headers: Mapping[str, str],
+        *,
         pool: Pool,
         connection: Connection,
         silence_s: float,

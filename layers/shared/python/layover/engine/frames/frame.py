@@ -88,6 +88,7 @@ class Frame:
         state: RunState,
         agent: Agent,
         turn_input: TurnInput,
+        *,
         width: int = MAX_WINDOW,
         above: Above | None = None,
     ) -> None:
@@ -162,8 +163,8 @@ class Frame:
             state,
             agent,
             turn_input,
-            width,
-            self._check_budgets,
+            width=width,
+            above=self._check_budgets,
         )
         return await frame.run()
 

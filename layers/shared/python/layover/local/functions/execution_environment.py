@@ -140,7 +140,11 @@ class ExecutionEnvironment:
         with self.spec.log.open("ab") as log:
             # -P: the user's folder comes last on the path, so that a `layover` of theirs hides none.
             process = await asyncio.create_subprocess_exec(
-                *[sys.executable, "-P", "-m", "layover.local.functions.environment", *arguments],
+                sys.executable,
+                "-P",
+                "-m",
+                "layover.local.functions.environment",
+                *arguments,
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

@@ -121,7 +121,9 @@ class FunctionPool:
         """Fail one waiting event for each failed start: that bounds the attempts."""
         logger.warning(
             "%s: %s while it was loaded, see %s",
-            *(self.spec.name, error.error_type, self.spec.log),
+            self.spec.name,
+            error.error_type,
+            self.spec.log,
         )
         environment.kill()
         if self._waiting:

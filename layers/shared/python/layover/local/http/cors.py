@@ -7,7 +7,10 @@ from starlette.middleware.cors import CORSMiddleware
 
 _LOCALHOST = r"https?://(localhost|127\.0\.0\.1|\[::1\])(:\d{1,5})?"
 _HEADERS_SHOWN = (
-    *("Location", "Preference-Applied", "Retry-After", "WWW-Authenticate"),
+    "Location",
+    "Preference-Applied",
+    "Retry-After",
+    "WWW-Authenticate",
     "X-Vercel-AI-UI-Message-Stream",
 )
 _MAX_AGE_S = 3600

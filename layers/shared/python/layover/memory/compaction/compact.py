@@ -50,7 +50,14 @@ def _job(runtime: Runtime, snapshot: RunSnapshot, op: str) -> CompactionJob | No
     asked_through = steps[-1].asked_through if steps else None
     waited_through = steps[before - 1].asked_through if 0 < before <= len(steps) else None
     return CompactionJob(
-        runtime, agent, meta, limits, leaf, asked_through, waited_through, agent.memory.role_prefix
+        runtime=runtime,
+        agent=agent,
+        meta=meta,
+        limits=limits,
+        leaf_id=leaf,
+        asked_through=asked_through,
+        waited_through=waited_through,
+        names=agent.memory.role_prefix,
     )
 
 

@@ -15,8 +15,18 @@ MAX_WORDS = 64
 MAX_DIMENSIONS = 3_900
 """A row of the database has to fit into one page."""
 _MONTHS = (
-    *("January", "February", "March", "April", "May", "June", "July", "August"),
-    *("September", "October", "November", "December"),
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
 )
 _SPEAKER = re.compile(r"\s*([^\W\d_][\w.'\u2019-]*(?: [^\W\d_][\w.'\u2019-]*){0,2}):\s+(?=\S)")
 """`Ann Lee: ...`: the speaker, if one user passes on the words of several people."""

@@ -24,8 +24,15 @@ _NO_MEDIA = (
 
 _REMOVABLE = frozenset(
     {
-        *("max_output_tokens", "temperature", "top_p", "reasoning", "verbosity", "tool_choice"),
-        *("parallel_tool_calls", "include", "prompt_cache_key"),
+        "max_output_tokens",
+        "temperature",
+        "top_p",
+        "reasoning",
+        "verbosity",
+        "tool_choice",
+        "parallel_tool_calls",
+        "include",
+        "prompt_cache_key",
     }
 )
 

@@ -20,7 +20,9 @@ from layover.local.aws.dynamodb.parser import Expression, Tree
 _SETS = ("SS", "NS", "BS")
 _ELEMENT = {"SS": "S", "NS": "N", "BS": "B"}
 _LEGACY = frozenset({"Expected", "AttributeUpdates", "ConditionalOperator", "KeyConditions"}) | {
-    *("QueryFilter", "ScanFilter", "AttributesToGet")
+    "QueryFilter",
+    "ScanFilter",
+    "AttributesToGet",
 }
 _TYPES = frozenset({"S", "N", "B", "BOOL", "NULL", "SS", "NS", "BS", "L", "M"})
 

@@ -46,7 +46,11 @@ def query(
     partition, key_range = _read_key_condition(table, keys, tree, names)
     start = _start(table, index, request, scan=False)
     rows = items.partition(
-        *(connection, table, request.get("IndexName"), partition, key_range),
+        connection,
+        table,
+        request.get("IndexName"),
+        partition,
+        key_range,
         after=start,
         forward=request.get("ScanIndexForward") is not False,
     )

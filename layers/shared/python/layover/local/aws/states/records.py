@@ -130,8 +130,17 @@ class Records:
                 (identifier, machine["definition"]),
             )
             record = Record(
-                *(arn, machine["arn"], name, identifier, text, RUNNING, time.time()),
-                *(None, None, None, None),
+                arn,
+                machine["arn"],
+                name,
+                identifier,
+                text,
+                RUNNING,
+                time.time(),
+                None,
+                None,
+                None,
+                None,
             )
             connection.execute(
                 "INSERT INTO sfn_executions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
