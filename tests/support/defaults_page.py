@@ -19,8 +19,8 @@ from layover.values.deployment.environment import Environment
 PAGE = "docs/reference/defaults.md"
 HEAD = """# Defaults
 
-Every default of an option, in one place. [Configuration](configuration.md) says what an option means, and
-what holds where it is `None`. A cell with the name of a variable means the default of that variable.
+This page lists every default of an option. [Configuration](configuration.md) says what an option means, and
+what applies if it is `None`. A cell with the name of a variable means the default of that variable.
 `tests/support/defaults_page.py` generates this page from the code, and a test compares the two.
 """
 OPTIONS = (
