@@ -106,7 +106,7 @@ def pending_calls(snapshot: RunSnapshot) -> tuple[Pending, ...]:
     calls = {call.key: call for call in snapshot.calls}
     ordered = [key for key in _in_order(snapshot, calls, "") if key in waiting]
     ordered += [key for key in waiting if key not in ordered]
-    return tuple(_pending(snapshot.meta, waiting[key]) for key in ordered)
+    return tuple(Pending.of(waiting[key], snapshot.meta.agent) for key in ordered)
 
 
 def _in_order(snapshot: RunSnapshot, calls: Mapping[str, CallRecord], path: str) -> list[str]:
@@ -161,21 +161,3 @@ def _call_keys(step: StepRecord) -> list[str]:
 
 def _tool_calls_of(step: StepRecord) -> Mapping[str, ToolCallPart]:
     return {part.tool_call_id: part for part in step.message.tool_calls}
-
-
-def _pending(meta: RunMeta, call: CallRecord) -> Pending:
-    suspension = call.suspension
-    assert suspension is not None  # a call that waits has one
-    return Pending(
-        tool_call_id=call.tool_call_id,
-        tool_name=call.tool_name,
-        args=call.proposed,
-        kind=suspension.kind,
-        payload=suspension.payload,
-        resume_schema=suspension.resume_schema,
-        attempt=call.attempt,
-        agent_path=call.agent_path or (meta.agent,),
-        requested_at=suspension.requested_at,
-        expires_at=suspension.expires_at,
-        approval=call.approval,
-    )

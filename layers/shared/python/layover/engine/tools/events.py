@@ -43,21 +43,8 @@ class CallEvents:
         return [*events, *(self._waits(call) for call in calls)]
 
     def _waits(self, call: CallRecord) -> ToolCallSuspended:
-        assert call.suspension is not None
-        return ToolCallSuspended(
-            at=self._clock.now(),
-            tool_call_id=call.tool_call_id,
-            tool_name=call.tool_name,
-            args=call.proposed,
-            kind=call.suspension.kind,
-            payload=call.suspension.payload,
-            resume_schema=call.suspension.resume_schema,
-            attempt=call.attempt + 1,
-            agent_path=call.agent_path or (self._agent.name,),
-            requested_at=call.suspension.requested_at,
-            expires_at=call.suspension.expires_at,
-            approval=call.approval,
-        )
+        now, attempt = self._clock.now(), call.attempt + 1
+        return ToolCallSuspended.of(call, self._agent.name, at=now, attempt=attempt)
 
     def turn_end(self, step: StepRecord) -> TurnEnd:
         """Return the event of a complete step."""

@@ -1,13 +1,13 @@
 """A run, and the calls that wait in it, as callers see them (docs/reference/http-api.md#objects)."""
 
-from typing import Any
+from typing import Any, Self
 
 from pydantic import Field
 
 from layover.values.base import Json, Time, Value
 from layover.values.decision import PendingApproval
 from layover.values.message import Message
-from layover.values.runs.run import SuspensionKind
+from layover.values.runs.run import CallRecord, SuspensionKind
 from layover.values.runs.status import ErrorInfo, FinishReason, Status
 from layover.values.runs.usage import Usage
 
@@ -30,6 +30,26 @@ class Pending(Value):
         exclude_if=lambda value: value is None,
         description="Who may decide, where that is not the run's owner alone, and who has approved so far.",
     )
+
+    @classmethod
+    def of(cls, call: CallRecord, agent: str, /, **more: Any) -> Self:
+        """Return the view of a call that waits. `agent`: its run's; `more`: fields of a wider view."""
+        suspension = call.suspension
+        assert suspension is not None  # a call that waits has one
+        fields = {
+            "tool_call_id": call.tool_call_id,
+            "tool_name": call.tool_name,
+            "args": call.proposed,
+            "kind": suspension.kind,
+            "payload": suspension.payload,
+            "resume_schema": suspension.resume_schema,
+            "attempt": call.attempt,
+            "agent_path": call.agent_path or (agent,),
+            "requested_at": suspension.requested_at,
+            "expires_at": suspension.expires_at,
+            "approval": call.approval,
+        }
+        return cls.model_validate({**fields, **more})
 
 
 class ApproverItem(Pending):

@@ -93,24 +93,9 @@ class Reader:
     async def approval(self, item: Item) -> OpenApproval:
         """Return a waiting call, as lists show it."""
         run_id = str(item["gsi1sk"]).split("#", 3)[2]
-        call = await self.call(run_id, item)
-        assert call.suspension is not None
-        return OpenApproval(
-            run_id=run_id,
-            thread_id=item["thread_id"],
-            agent=item["agent"],
-            tool_call_id=call.tool_call_id,
-            tool_name=call.tool_name,
-            args=call.args,
-            kind=call.suspension.kind,
-            payload=call.suspension.payload,
-            resume_schema=call.suspension.resume_schema,
-            attempt=call.attempt,
-            agent_path=call.agent_path or (item["agent"],),
-            requested_at=call.suspension.requested_at,
-            expires_at=call.suspension.expires_at,
-            approval=call.approval,
-        )
+        call, agent = await self.call(run_id, item), item["agent"]
+        places = {"run_id": run_id, "thread_id": item["thread_id"], "agent": agent}
+        return OpenApproval.of(call, agent, **places)
 
     async def _beside(self, item: Item, name: str) -> str | None:
         value = item.get(name)
