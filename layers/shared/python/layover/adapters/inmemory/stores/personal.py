@@ -9,19 +9,13 @@ from layover.adapters.inmemory.stores.tables import StoredThread
 from layover.adapters.inmemory.stores.threads import InMemoryThreads
 from layover.clock import rfc3339
 from layover.ports.memory.personal import StoredKind
+from layover.values.memory.entry import MemoryEntry
 from layover.values.page import Page
 from layover.values.runs.usage import DayUsage, Usage
 
-_MESSAGE = {"id", "thread_id", "run_id", "parent_id", "role", "content", "created_at"}
 _GENERATION = {"number", "kind", "through_message_id", "active", "summary", "created_at"}
-_ENTRY = {
-    *("id", "agent", "content", "source", "evidence", "verified"),
-    *("created_at", "thread_id", "message_id"),
-}
-_USAGE = {
-    *("input_tokens", "output_tokens", "cached_input_tokens"),
-    *("cache_write_input_tokens", "reasoning_tokens", "cost_usd"),
-}
+_ENTRY = set(MemoryEntry.model_fields)
+_USAGE = Usage.model_fields.keys() & DayUsage.model_fields.keys()
 
 
 class InMemoryPersonal:
@@ -110,7 +104,7 @@ class InMemoryPersonal:
         elif kind == "usage":
             for (whose, run_id, step), (of, row) in sorted(self._all.usage_rows.items()):
                 if whose == owner:
-                    counts = row.usage.model_dump(include=_USAGE)
+                    counts = row.usage.model_dump(mode="json", include=_USAGE)
                     about = {"run_id": run_id, "step": step, "kind": of, "agent": row.agent}
                     yield {**about, "model": row.model, **counts, "at": rfc3339(row.at)}
         elif thread_id is not None and (thread := self._all.find(owner, thread_id)):
@@ -123,7 +117,7 @@ class InMemoryPersonal:
             depths = {id: len(thread.path(id)) for id in thread.messages}
             for id in sorted(depths, key=lambda i: (thread.branches[i], depths[i])):
                 parent = {"parent_id": thread.parents[id]}
-                yield thread.messages[id].model_dump(mode="json", include=_MESSAGE) | parent
+                yield thread.messages[id].model_dump(mode="json") | parent
         elif kind == "generations":
             for stage in thread.stages.values():
                 fields = stage.generation.model_dump(mode="json", include=_GENERATION)
