@@ -2,7 +2,7 @@
 the rest is a body."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -16,14 +16,11 @@ from layover.values.runs.model_settings import RunChoice
 from layover.values.runs.run import (
     CallRecord,
     Decision,
-    ErrorInfo,
-    FinishReason,
     Outcome,
     RunMeta,
     Status,
     StepRecord,
 )
-from layover.values.runs.usage import Usage
 from layover.values.thread import ThreadHead
 
 RUN_VERSION = 1
@@ -47,23 +44,23 @@ _CALL_ATTRIBUTES = {
 
 def head_item(keys: Keys, head: ThreadHead) -> dict[str, Any]:
     """Return the attributes of `THREAD#id / HEAD`."""
-    return {
-        "id": head.id,
-        "owner": head.owner,
-        "agent": head.agent,
-        "title": head.title,
-        "metadata": json.dumps(head.metadata),
-        "created_at": rfc3339(head.created_at),
-        "updated_at": rfc3339(head.updated_at),
-        "leaf_id": head.leaf_id,
-        "last_created_at": rfc3339(head.last_created_at) if head.last_created_at else None,
-        "active_run": head.active_run,
-        "queue": list(head.queue) or None,
-        "interrupts": head.interrupts,
-        "unsaved": list(head.unsaved) or None,
-        "deleted": head.deleted or None,
-        **thread_index(keys, head.id, rfc3339(head.updated_at)),
-    }
+    index = thread_index(keys, head.id, rfc3339(head.updated_at))
+    return {**head_attributes(head), **index}
+
+
+def head_attributes(fields: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    """Return fields of a head as its item has them, by name. None: there is no such attribute."""
+    return {name: _head_attribute(name, value) for name, value in fields}
+
+
+def _head_attribute(name: str, value: Any) -> Any:
+    if name == "metadata":
+        return json.dumps(value)
+    if isinstance(value, datetime):
+        return rfc3339(value)
+    if isinstance(value, tuple):
+        return list(value) or None
+    return None if value is False else value
 
 
 def thread_index(keys: Keys, thread_id: str, updated_at: str) -> dict[str, str]:
@@ -73,25 +70,13 @@ def thread_index(keys: Keys, thread_id: str, updated_at: str) -> dict[str, str]:
 
 def head_from(owner: str, item: Item) -> ThreadHead:
     """Return the value of a HEAD item."""
-    last, again = item.get("last_created_at"), item.get("empty_again_at")
-    return ThreadHead(
-        id=item["id"],
-        owner=owner,
-        agent=item["agent"],
-        title=item.get("title"),
-        metadata=json.loads(item["metadata"]),
-        created_at=from_rfc3339(item["created_at"]),
-        updated_at=from_rfc3339(item["updated_at"]),
-        leaf_id=item.get("leaf_id"),
-        last_created_at=from_rfc3339(last) if last else None,
-        active_run=item.get("active_run"),
-        queue=tuple(item.get("queue", ())),
-        interrupts=item.get("interrupts", 0),
-        unsaved=tuple(item.get("unsaved", ())),
-        deleted=bool(item.get("deleted")),
-        forget_profile=bool(item.get("forget_profile")),
-        empty_again_at=from_rfc3339(again) if again else None,
-    )
+    metadata = json.loads(item["metadata"])
+    return ThreadHead.model_validate({**_present(item), "owner": owner, "metadata": metadata})
+
+
+def _present(item: Item) -> Item:
+    """Return the attributes that have a value: an earlier release stored empty ones."""
+    return {name: value for name, value in item.items() if value is not None}
 
 
 def run_index(keys: Keys, run: RunMeta) -> dict[str, str]:
@@ -146,48 +131,18 @@ def input_from(item: Item, body: str) -> Message:
 
 
 def run_from(owner: str, item: Item, body: str, outcome_text: str | None) -> RunMeta:
-    """Return the value of a META item; `body` is the run's input. Raises NewerFormat."""
+    """Return the value of a META item; `body` is the run's input. An attribute has the name of its field, but
+    for those here. Raises NewerFormat."""
     check_version("a run's records", item.get("v", 1), RUN_VERSION)
-    outcome = json.loads(outcome_text) if outcome_text else {}
-    return RunMeta(
-        id=item["id"],
-        owner=owner,
-        thread_id=item["thread_id"],
-        agent=item["agent"],
-        status=Status(item["status"]),
-        input=input_from(item, body),
-        parent_given=item.get("parent_given", False),
-        thread_given=item.get("thread_given", True),
-        stream=item["stream"],
-        max_iterations=item.get("max_iterations"),
-        choice=RunChoice.model_validate_json(item.get("choice") or "{}"),
-        created_at=from_rfc3339(item["created_at"]),
-        updated_at=from_rfc3339(item["updated_at"]),
-        epoch=item["epoch"],
-        attempts=item["attempts"],
-        n=item["n"],
-        execution=item.get("execution"),
-        cancel=bool(item.get("cancel")),
-        waiting=frozenset(item.get("waiting", ())),
-        step_ended=item.get("step_ended", 0),
-        finish_reason=FinishReason(outcome["finish_reason"]) if outcome else None,
-        output=outcome.get("output"),
-        error=ErrorInfo.model_validate(outcome["error"]) if outcome.get("error") else None,
-        usage=Usage.model_validate(outcome["usage"]) if outcome else Usage(),
-        model=outcome.get("model"),
-        saved=item.get("saved", True),
-        decided=frozenset(item.get("decided", ())),
-        history=item.get("history", 0),
-        lost_at=from_rfc3339(item["lost_at"]) if "lost_at" in item else None,
-        pointed=item.get("pointed", False),
-        redriven_at=from_rfc3339(item["redriven_at"]) if "redriven_at" in item else None,
-        compacted_for=item.get("compacted_for", 0),
-        compacted_before=item.get("compacted_before", 0),
-        definition=item.get("definition", ""),
-        sockets=frozenset(item.get("sockets", ())),
-        subscribed=item.get("subscribed", 0),
-        records_expire_at=_from_seconds(item.get("records_expire")),
-        records_kept=bool(item.get("records_kept")),
+    return RunMeta.model_validate(
+        {
+            **_present(item),
+            **(json.loads(outcome_text) if outcome_text else {}),
+            "owner": owner,
+            "input": input_from(item, body),
+            "choice": RunChoice.model_validate_json(item.get("choice") or "{}"),
+            "records_expire_at": _from_seconds(item.get("records_expire")),
+        }
     )
 
 
