@@ -27,7 +27,7 @@ _TAGS = ["threads"]
 )
 def create_thread(body: NewThread) -> Response[str]:
     call = call_of(router)
-    thread = call.do(threads.create, body.agent, body.title, body.metadata)
+    thread = call.do(threads.create, **dict(body))
     return answer_json(thread, 201, {"Location": f"/threads/{thread.id}"})
 
 

@@ -1,9 +1,9 @@
 """The journal: threads' heads, runs, their steps, calls and events (docs/journal.md)."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
-from typing import Any, Protocol
+from typing import Protocol, Unpack
 
 from layover.ports.dues import Dues
 from layover.ports.runlog import RunLog
@@ -22,7 +22,7 @@ from layover.values.runs.run import (
     Status,
 )
 from layover.values.runs.views import OpenApproval
-from layover.values.thread import ThreadHead
+from layover.values.thread import ThreadEdit, ThreadHead
 
 
 @dataclass(frozen=True)
@@ -116,9 +116,8 @@ class Journal(Dues, Protocol):
         owner: str,
         thread_id: str,
         *,
-        title: str | None = None,
-        metadata: Mapping[str, Any] | None = None,
         untitled_only: bool = False,
+        **edit: Unpack[ThreadEdit],
     ) -> ThreadHead | None:
         """Replace the given fields. None: there is no such thread, or it has a title and `untitled_only`."""
         ...

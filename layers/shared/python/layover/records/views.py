@@ -142,17 +142,8 @@ def _unexecuted(
 def thread_view(head: ThreadHead, active: RunMeta | None) -> Thread:
     """Return the thread. `active`: the run that holds it, unless it is gone or over."""
     holds = active is not None and not active.status.over
-    return Thread(
-        id=head.id,
-        agent=head.agent,
-        title=head.title or None,
-        metadata=head.metadata,
-        created_at=head.created_at,
-        updated_at=head.updated_at,
-        active_run=ActiveRun(id=active.id, status=active.shown_status)
-        if active is not None and holds
-        else None,
-    )
+    run = ActiveRun(id=active.id, status=active.shown_status) if active and holds else None
+    return Thread.model_validate({**dict(head), "title": head.title or None, "active_run": run})
 
 
 def _call_keys(step: StepRecord) -> list[str]:

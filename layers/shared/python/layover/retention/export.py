@@ -21,7 +21,7 @@ from layover.records.views import run_view
 from layover.runtime import Runtime
 from layover.values.note import PROFILE
 from layover.values.runs.run import RunSnapshot
-from layover.values.thread import ThreadHead
+from layover.values.thread import ThreadFacts, ThreadHead
 
 RETENTION = timedelta(hours=1)
 """An export that did not fit into a response is kept this long; its URL expires earlier."""
@@ -30,7 +30,6 @@ _IN_MEMORY = 8 * 1024 * 1024
 _MAX_CONCURRENT = 8
 _PIECE = 64 * 1024
 """Characters that are copied at once."""
-_MESSAGE = {"id", "thread_id", "run_id", "parent_id", "role", "content", "created_at"}
 _RUN = {"messages", "input", "text"}
 """Fields of a run that are among the thread's messages as well."""
 
@@ -144,9 +143,7 @@ async def _thread(
 ) -> AsyncIterator[str]:
     """Return the thread. Decisions about its calls are added to `decisions`."""
     owner = head.owner
-    facts = head.model_dump(
-        mode="json", include={"id", "agent", "title", "metadata", "created_at", "updated_at"}
-    )
+    facts = head.model_dump(mode="json", include=set(ThreadFacts.model_fields))
     state = await runtime.memory.read_state(owner, head.id)
     facts |= {"session": state.session, "plan": state.plan}
     yield _json(facts)[:-1]
@@ -170,7 +167,7 @@ async def _messages(runtime: Runtime, head: ThreadHead) -> AsyncIterator[Mapping
         live.pop(message["id"], None)
         yield message
     for left in live.values():
-        yield left.model_dump(mode="json", include=_MESSAGE)
+        yield left.model_dump(mode="json")
 
 
 async def _runs(

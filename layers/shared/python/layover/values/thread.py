@@ -1,7 +1,8 @@
 """Threads, and the head of a thread (docs/journal.md)."""
 
+from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, TypedDict
 
 from pydantic import Field
 
@@ -16,8 +17,16 @@ class ActiveRun(Value):
     status: Status
 
 
-class Thread(Value):
-    """A thread as its owner sees it."""
+class ThreadEdit(TypedDict, total=False):
+    """Fields of a thread that its owner may replace: their words, of which a deleted thread keeps none. None
+    leaves a field as it is."""
+
+    title: str | None
+    metadata: Mapping[str, Any] | None
+
+
+class ThreadFacts(Value):
+    """The fields of a thread that its owner sees, and that the database keeps."""
 
     id: str
     agent: str
@@ -25,19 +34,18 @@ class Thread(Value):
     metadata: dict[str, Any] = Field(default_factory=dict)
     created_at: Time
     updated_at: Time
+
+
+class Thread(ThreadFacts):
+    """A thread as its owner sees it."""
+
     active_run: ActiveRun | None = None
 
 
-class ThreadHead(Value):
+class ThreadHead(ThreadFacts):
     """`THREAD#id / HEAD`: the facts needed to accept a run without the database."""
 
-    id: str
     owner: str
-    agent: str
-    title: str | None = None
-    metadata: dict[str, Any] = Field(default_factory=dict)
-    created_at: Time
-    updated_at: Time
     leaf_id: str | None = None
     last_created_at: Time | None = None
     active_run: str | None = None

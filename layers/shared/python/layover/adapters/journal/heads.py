@@ -1,12 +1,12 @@
 """Threads' heads: create, list and edit them, and hand a thread from one run to the next."""
 
-import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 from layover.adapters.journal.items.codec import PayloadStore
 from layover.adapters.journal.items.records import (
+    head_attributes,
     head_from,
     head_item,
     thread_index,
@@ -31,7 +31,7 @@ from layover.ports.table import (
 )
 from layover.values.page import Page
 from layover.values.runs.run import Outcome, RunMeta, Status
-from layover.values.thread import ThreadHead, after
+from layover.values.thread import ThreadEdit, ThreadHead, after
 
 _THREADS = "T#"
 """The prefix in the owner's index of threads by their last change."""
@@ -85,21 +85,12 @@ class ThreadRecords:
         await self._table.write(Delete(Keys(owner).partition, _KNOWN))
 
     async def edit(
-        self,
-        owner: str,
-        thread_id: str,
-        title: str | None,
-        metadata: Mapping[str, Any] | None,
-        untitled_only: bool,
+        self, owner: str, thread_id: str, edit: ThreadEdit, untitled_only: bool
     ) -> ThreadHead | None:
         """Replace the given fields."""
         now = rfc3339(self._clock.now())
-        changes: dict[str, Any] = {"updated_at": now}
-        changes.update(thread_index(Keys(owner), thread_id, now))
-        if title is not None:
-            changes["title"] = title
-        if metadata is not None:
-            changes["metadata"] = json.dumps(metadata)
+        given = head_attributes((k, v) for k, v in edit.items() if v is not None)
+        changes = {**given, "updated_at": now, **thread_index(Keys(owner), thread_id, now)}
         alive: Condition = all_of(Exists("pk"), Missing("deleted"))
         if untitled_only:
             alive = all_of(alive, Missing("title"))
@@ -108,13 +99,13 @@ class ThreadRecords:
     async def mark_deleted(
         self, owner: str, thread_id: str, forget_profile: bool
     ) -> ThreadHead | None:
-        """Turn the head into a tombstone: it leaves the list, takes no run, and stays, without the owner's
-        title and metadata."""
+        """Turn the head into a tombstone: it leaves the list, takes no run, and stays, without its owner's
+        words."""
         before = await self.get(owner, thread_id)
         changes = {
-            "deleted": True,
-            "title": None,
+            **dict.fromkeys(ThreadEdit.__annotations__),
             "metadata": "{}",
+            "deleted": True,
             "gsi1pk": Keys(owner).partition,
             "gsi1sk": f"{_TOMBS}{thread_id}",
             "forget_profile": True if forget_profile else None,

@@ -1,9 +1,9 @@
 """The journal (`ports.Journal`) over a table: reads, and the parts put together."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from datetime import date, datetime, timedelta
-from typing import Any
+from typing import Unpack
 
 from layover.adapters.journal.acquire import Acquisition
 from layover.adapters.journal.audit import Audit
@@ -59,7 +59,7 @@ from layover.values.runs.run import (
     Status,
 )
 from layover.values.runs.views import OpenApproval
-from layover.values.thread import ThreadHead
+from layover.values.thread import ThreadEdit, ThreadHead
 
 
 class TableJournal(TableDues):
@@ -119,12 +119,11 @@ class TableJournal(TableDues):
         owner: str,
         thread_id: str,
         *,
-        title: str | None = None,
-        metadata: Mapping[str, Any] | None = None,
         untitled_only: bool = False,
+        **edit: Unpack[ThreadEdit],
     ) -> ThreadHead | None:
         """See `ports.Journal`."""
-        return await self._heads.edit(owner, thread_id, title, metadata, untitled_only)
+        return await self._heads.edit(owner, thread_id, edit, untitled_only)
 
     async def mark_deleted(
         self, owner: str, thread_id: str, *, forget_profile: bool = False

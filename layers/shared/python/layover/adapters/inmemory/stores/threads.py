@@ -20,8 +20,9 @@ from layover.values.memory.context import (
 from layover.values.memory.entry import FoundEntries
 from layover.values.message import Message, Role
 from layover.values.page import Page
-from layover.values.thread import ThreadHead
+from layover.values.thread import ThreadFacts, ThreadHead
 
+_FACTS = tuple(ThreadFacts.model_fields)
 _UNKNOWN = datetime.fromtimestamp(0, UTC)
 
 
@@ -152,14 +153,8 @@ class InMemoryThreads(Tables):
             return None
         elif head.updated_at >= thread.head.updated_at:
             title = thread.head.title if head.title is None else head.title
-            thread.head = thread.head.model_copy(
-                update={
-                    "title": title,
-                    "metadata": head.metadata,
-                    "updated_at": head.updated_at,
-                    "agent": head.agent,
-                }
-            )
+            fixed = {"title": title, "created_at": thread.head.created_at}
+            thread.head = _stored_fields(head).model_copy(update=fixed)
         return thread
 
 
@@ -187,13 +182,5 @@ def _window(thread: StoredThread, query: TurnQuery, path: Sequence[Message]) -> 
 
 
 def _stored_fields(head: ThreadHead) -> ThreadHead:
-    """Return the part of a head that the store keeps: not its active run."""
-    return ThreadHead(
-        id=head.id,
-        owner=head.owner,
-        agent=head.agent,
-        title=head.title,
-        metadata=head.metadata,
-        created_at=head.created_at,
-        updated_at=head.updated_at,
-    )
+    """Return the part of a head that the store keeps: what its owner sees, and not what the journal does."""
+    return ThreadHead(owner=head.owner, **{name: getattr(head, name) for name in _FACTS})
