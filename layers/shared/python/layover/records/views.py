@@ -143,7 +143,7 @@ def thread_view(head: ThreadHead, active: RunMeta | None) -> Thread:
     """Return the thread. `active`: the run that holds it, unless it is gone or over."""
     holds = active is not None and not active.status.over
     run = ActiveRun(id=active.id, status=active.shown_status) if active and holds else None
-    return Thread.model_validate({**dict(head), "title": head.title or None, "active_run": run})
+    return Thread.model_validate({**vars(head), "title": head.title or None, "active_run": run})
 
 
 def _call_keys(step: StepRecord) -> list[str]:

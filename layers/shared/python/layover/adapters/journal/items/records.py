@@ -2,7 +2,7 @@
 the rest is a body."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -45,12 +45,12 @@ _CALL_ATTRIBUTES = {
 def head_item(keys: Keys, head: ThreadHead) -> dict[str, Any]:
     """Return the attributes of `THREAD#id / HEAD`."""
     index = thread_index(keys, head.id, rfc3339(head.updated_at))
-    return {**head_attributes(head), **index}
+    return {**head_attributes(vars(head)), **index}
 
 
-def head_attributes(fields: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+def head_attributes(fields: Mapping[str, Any]) -> dict[str, Any]:
     """Return fields of a head as its item has them, by name. None: there is no such attribute."""
-    return {name: _head_attribute(name, value) for name, value in fields}
+    return {name: _head_attribute(name, value) for name, value in fields.items()}
 
 
 def _head_attribute(name: str, value: Any) -> Any:

@@ -8,11 +8,12 @@ from decimal import Decimal
 from functools import cache
 from typing import Any
 
-from pydantic import TypeAdapter
+from pydantic import Field, TypeAdapter
 
+from layover.adapters.store.postgres.queries import Value as Parameter
 from layover.values.base import Json, Value
 from layover.values.memory.context import StepUsage
-from layover.values.message import Message, Part, ProviderState, Role, ToolResultPart
+from layover.values.message import Message, ProviderState, ToolResultPart
 
 # An escaped NUL, but not an escaped backslash followed by "u0000".
 _NUL = re.compile(rb"(?<!\\)((?:\\\\)*)\\u0000")
@@ -20,18 +21,14 @@ _AS_RESULT = "="
 """Stored in the place of a `model_output` that is the result. Another text that begins so has one more."""
 
 
-class _MessageRow(Value):
+class _MessageRow(Message):
     """A message with the columns that its JSON leaves out; its thread is a parameter of the query."""
 
-    id: str
-    parent_id: str | None
-    run_id: str | None
-    role: Role
+    thread_id: str = Field(exclude=True)
     created_at: datetime
-    token_count: int | None
-    content: tuple[Part, ...]
     model_output: str | None
     provider_state: ProviderState | None
+    token_count: int | None
 
 
 class _UsageRow(Value):
@@ -93,6 +90,13 @@ def dump_usage(
     return _dump(_usage_rows(), rows)
 
 
+def as_parameter(value: Any) -> Parameter:
+    """A field's value as a query's parameter: times as texts, objects and lists as JSON."""
+    if isinstance(value, datetime):
+        return value.isoformat()
+    return dump_json(value) if isinstance(value, dict | list | tuple) else value
+
+
 def dump_json(value: Json) -> bytes:
     """Any JSON value as the database takes it."""
     return _dump(_anything(), value)
@@ -100,17 +104,7 @@ def dump_json(value: Json) -> bytes:
 
 # These values were validated when they were made: they are copied without a second look.
 def _message_row(m: Message) -> _MessageRow:
-    return _MessageRow.model_construct(
-        id=m.id,
-        parent_id=m.parent_id,
-        run_id=m.run_id,
-        role=m.role,
-        created_at=m.created_at,
-        token_count=m.token_count,
-        content=m.content,
-        model_output=_stored_output(m),
-        provider_state=m.provider_state,
-    )
+    return _MessageRow.model_construct(**{**vars(m), "model_output": _stored_output(m)})
 
 
 def _stored_output(m: Message) -> str | None:
@@ -138,22 +132,8 @@ def _result_text(m: Message) -> str | None:
 
 
 def _usage_row(run_id: str, step: StepUsage, kind: str, tree: Json) -> _UsageRow:
-    u = step.usage
-    return _UsageRow.model_construct(
-        run_id=run_id,
-        step=step.step,
-        kind=kind,
-        agent=step.agent,
-        model=step.model,
-        input_tokens=u.input_tokens,
-        output_tokens=u.output_tokens,
-        cached_input_tokens=u.cached_input_tokens,
-        cache_write_input_tokens=u.cache_write_input_tokens,
-        reasoning_tokens=u.reasoning_tokens,
-        cost_usd=u.cost_usd,
-        at=step.at,
-        tree=tree,
-    )
+    about = {"run_id": run_id, "kind": kind, "tree": tree}
+    return _UsageRow.model_construct(**{**vars(step.usage), **vars(step), **about})
 
 
 def _dump(adapter: TypeAdapter[Any], value: Any) -> bytes:

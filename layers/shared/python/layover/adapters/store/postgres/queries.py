@@ -3,6 +3,18 @@
 A query begins with `-- name: something` and goes on to the next one. Parameters are written
 `%(name)s` and reach the server as `$1`, `$2`, ... in the order in which they first appear. A line
 `-- include: file.sql` stands for the text of that file, which has no names.
+
+Columns that several queries name are listed once, with their types, in `columns.sql`. Where it lists
+`run_id text, role text` as `messages`, a query may say:
+
+- `{messages}`: `run_id, role`
+- `{m.messages}`: `m.run_id, m.role`
+- `{messages:types}`: `run_id text, role text`
+- `{messages:values}`: `%(run_id)s::text, %(role)s::text`
+- `{messages:excluded}`: `run_id = excluded.run_id, role = excluded.role`
+- `{messages:defaults}`: `run_id = default, role = default`
+- `{m.messages:pairs}`: `'run_id', m.run_id, 'role', m.role`
+- `{m.messages:sums}`: `sum(m.run_id) as run_id, sum(m.role) as role`
 """
 
 import re
@@ -13,6 +25,17 @@ from importlib.resources import files
 
 _NAME = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
 _INCLUDE = re.compile(r"^-- include: (\S+)\n", re.MULTILINE)
+_LIST = re.compile(r"^-- columns: (\w+)\n", re.MULTILINE)
+_COLUMNS = re.compile(r"\{(\w+\.)?(\w+)(?::(\w+))?\}")
+_FORMS = {
+    "": "{of}{name}",
+    "types": "{name} {type}",
+    "values": "%({name})s::{type}",
+    "excluded": "{name} = excluded.{name}",
+    "defaults": "{name} = default",
+    "pairs": "'{name}', {of}{name}",
+    "sums": "sum({of}{name}) as {name}",
+}
 _COMMENT = re.compile(r"\s*--[^\n]*")
 _PARAMETER = re.compile(r"%\((\w+)\)s")
 
@@ -54,14 +77,30 @@ def _encode(value: Value) -> bytes | None:
 
 @cache
 def load(file: str) -> Mapping[str, Query]:
-    """The queries of one file by name. Raises KeyError if a name is used twice."""
-    pieces = _NAME.split(_text(file))[1:]
+    """The queries of one file by name. Raises KeyError if a name is used twice, or a list of columns is
+    not there."""
+    pieces = _NAME.split(_COLUMNS.sub(_columns, _text(file)))[1:]
     queries: dict[str, Query] = {}
     for name, sql in zip(pieces[::2], pieces[1::2], strict=True):
         if name in queries:
             raise KeyError(f"two queries named {name} in {file}")
         queries[name] = _compile(name, sql)
     return queries
+
+
+def _columns(placeholder: re.Match[str]) -> str:
+    """Return the columns that a placeholder stands for, in its form."""
+    of, list_name, form = (part or "" for part in placeholder.groups())
+    columns = (column.split() for column in column_lists()[list_name])
+    return ", ".join(_FORMS[form].format(of=of, name=name, type=type) for name, type in columns)
+
+
+@cache
+def column_lists() -> Mapping[str, list[str]]:
+    """The lists of `columns.sql` by name: each column with its type."""
+    pieces = _LIST.split(_text("columns.sql"))[1:]
+    texts = (_COMMENT.sub("", text) for text in pieces[1::2])
+    return dict(zip(pieces[::2], (re.split(r",\s+", text.strip()) for text in texts), strict=True))
 
 
 def _text(file: str) -> str:

@@ -6,6 +6,7 @@ from typing import Any
 
 from layover.adapters.store.cursor import decode_cursor, encode_cursor
 from layover.adapters.store.postgres.codec import (
+    as_parameter,
     dump_json,
     dump_messages,
     load_message,
@@ -28,8 +29,9 @@ from layover.adapters.store.postgres.usage import insert_usage, save_usage
 from layover.values.memory.context import PastRun, TurnContext, TurnQuery, TurnRecord
 from layover.values.message import Message
 from layover.values.page import Page
-from layover.values.thread import ThreadHead
+from layover.values.thread import ThreadFacts, ThreadHead
 
+_FACTS = tuple(ThreadFacts.model_fields)
 _BURIAL = "bury_thread"
 
 
@@ -174,14 +176,7 @@ def _query(name: str) -> Query:
 
 
 def _upsert_thread(head: ThreadHead) -> Statement:
-    return _query("upsert_thread")(
-        thread_id=head.id,
-        agent=head.agent,
-        title=head.title,
-        metadata=dump_json(head.metadata),
-        created_at=head.created_at.isoformat(),
-        updated_at=head.updated_at.isoformat(),
-    )
+    return _query("upsert_thread")(**{name: as_parameter(getattr(head, name)) for name in _FACTS})
 
 
 def _insert_messages(thread_id: str, messages: tuple[Message, ...]) -> Statement:

@@ -79,7 +79,7 @@ ranges as materialized (
 -- include: ranged.sql
 ,
 stretch as (
-    select depth, id, thread_id, run_id, parent_id, role, content, created_at, model_output, token_count from ranged
+    select depth, id, thread_id, parent_id, {messages}, {unseen} from ranged
 )
 select start.depth, leaf.depth,
        (select coalesce(json_agg(row_to_json(stretch) order by depth), '[]') from stretch)

@@ -38,9 +38,8 @@ select json_build_object(
     'cut', (select total.number > %(most_rows)s::integer from total),
     'items', coalesce((
         select json_agg(json_build_object(
-            'id', e.id, 'agent', e.agent, 'content', e.content, 'source', e.source, 'evidence', e.evidence,
-            'verified', e.verified, 'created_at', e.created_at, 'thread_id', e.thread_id,
-            'message_id', e.message_id, 'score', b.score, 'text_score', b.lexical, 'vector_score', b.cosine)
+            'id', e.id, 'agent', e.agent, 'thread_id', e.thread_id, {e.entries:pairs},
+            'score', b.score, 'text_score', b.lexical, 'vector_score', b.cosine)
             order by b.score desc, b.created_at desc, b.id)
         from best b
         cross join lateral (select * from memory_entries m where m.id = b.id offset 0) e), '[]'))
@@ -67,7 +66,7 @@ where cosine >= %(least)s::float8
 -- name: list_entries
 select coalesce(json_agg(row_to_json(e) order by e.created_at desc, e.id desc), '[]')
 from (
-    select e.id, e.agent, e.content, e.source, e.evidence, e.verified, e.created_at, e.thread_id, e.message_id
+    select e.id, e.agent, e.thread_id, {e.entries}
     from memory_entries e
     where e.agent = %(agent)s and e.superseded_by is null
       and (%(after_id)s::text is null or (e.created_at, e.id) < (%(after_at)s::timestamptz, %(after_id)s))
@@ -84,7 +83,7 @@ with corrected as (
         model = null, embedding = null,
         words = array_to_tsvector(array(select json_array_elements_text(%(words)s::json)))
     where e.id = %(id)s and e.superseded_by is null
-    returning e.id, e.agent, e.content, e.source, e.evidence, e.verified, e.created_at, e.thread_id, e.message_id
+    returning e.id, e.agent, e.thread_id, {e.entries}
 ),
 counted as (
     update memory_scopes s set entries_version = s.entries_version + 1

@@ -5,7 +5,7 @@
 insert into threads as t (id, agent, created_at, updated_at, deleted_at)
 values (%(thread_id)s, '', now(), now(), now())
 on conflict on constraint threads_pkey do update
-set title = null, metadata = '{}', deleted_at = coalesce(t.deleted_at, now())
+set title = null, {threads:defaults}, deleted_at = coalesce(t.deleted_at, now())
 
 -- name: erase_entries
 -- What another thread taught and these superseded holds again, or is superseded by what superseded them.

@@ -61,8 +61,7 @@ delete from working_memory w where w.kind = %(kind)s and w.scope = %(scope)s and
 select json_build_object(
     'session', s.session, 'session_said', coalesce(s.session_said, '{}'), 'plan', s.plan, 'version', coalesce(s.version, 0), 'attempts', (
         select coalesce(json_agg(row_to_json(a) order by a.created_at, a.task, a.attempt), '[]') from (
-            select i.task, i.attempt, i.action, i.result, i.error, i.diagnosis, i.fix_applied, i.run_id,
-                   i.created_at
+            select {i.attempts}
             from iteration_log i where i.thread_id = %(thread_id)s
             order by i.created_at desc, i.task desc, i.attempt desc
             limit %(limit)s::integer
@@ -94,7 +93,7 @@ select i.attempt from iteration_log i where i.thread_id = %(thread_id)s and i.id
 
 -- name: attempts
 select coalesce(json_agg(row_to_json(a) order by a.created_at, a.task, a.attempt), '[]') from (
-    select i.task, i.attempt, i.action, i.result, i.error, i.diagnosis, i.fix_applied, i.run_id, i.created_at
+    select {i.attempts}
     from iteration_log i
     where i.thread_id = %(thread_id)s and (%(task)s::text is null or i.task = %(task)s)
     order by i.created_at desc, i.task desc, i.attempt desc

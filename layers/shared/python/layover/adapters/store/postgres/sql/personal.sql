@@ -2,10 +2,9 @@
 
 -- name: stored_messages
 select json_build_array(m.branch_id, m.depth), json_build_object(
-    'id', m.id, 'thread_id', %(thread_id)s::text, 'run_id', m.run_id, 'parent_id', m.parent_id, 'role', m.role,
-    'content', m.content, 'created_at', m.created_at)
+    'id', m.id, 'thread_id', %(thread_id)s::text, 'parent_id', m.parent_id, {m.messages:pairs})
 from (
-    select m.branch_id, m.depth, m.id, m.run_id, m.role, m.content, m.created_at,
+    select m.branch_id, m.depth, m.id, {m.messages},
 -- include: parent.sql
     from messages m
     where m.thread = (select t.key from threads t where t.id = %(thread_id)s)
@@ -30,9 +29,7 @@ order by c.generation
 limit %(limit)s::integer
 
 -- name: stored_attempts
-select json_build_array(i.task, i.attempt), json_build_object(
-    'task', i.task, 'attempt', i.attempt, 'action', i.action, 'result', i.result, 'error', i.error,
-    'diagnosis', i.diagnosis, 'fix_applied', i.fix_applied, 'run_id', i.run_id, 'created_at', i.created_at)
+select json_build_array(i.task, i.attempt), json_build_object({i.attempts:pairs})
 from iteration_log i
 where i.thread_id = %(thread_id)s
   and (i.task, i.attempt) > (%(after)s::json ->> 0, (%(after)s::json ->> 1)::integer)
@@ -41,9 +38,7 @@ limit %(limit)s::integer
 
 -- name: stored_entries
 select json_build_array(e.id), json_build_object(
-    'id', e.id, 'agent', e.agent, 'content', e.content, 'source', e.source, 'evidence', e.evidence,
-    'verified', e.verified, 'created_at', e.created_at, 'thread_id', e.thread_id, 'message_id', e.message_id,
-    'superseded_by', e.superseded_by)
+    'id', e.id, 'agent', e.agent, 'thread_id', e.thread_id, {e.entries:pairs}, 'superseded_by', e.superseded_by)
 from memory_entries e
 where e.id > %(after)s::json ->> 0
 order by e.id
@@ -61,9 +56,7 @@ limit %(limit)s::integer
 -- name: stored_usage
 select json_build_array(u.run_id, u.step), json_build_object(
     'run_id', u.run_id, 'step', u.step, 'kind', u.kind, 'agent', u.agent, 'model', u.model,
-    'input_tokens', u.input_tokens, 'output_tokens', u.output_tokens,
-    'cached_input_tokens', u.cached_input_tokens, 'cache_write_input_tokens', u.cache_write_input_tokens,
-    'reasoning_tokens', u.reasoning_tokens, 'cost_usd', u.cost_usd, 'at', u.at)
+    {u.usage:pairs}, 'cost_usd', u.cost_usd, 'at', u.at)
 from usage u
 where (u.run_id, u.step) > (%(after)s::json ->> 0, %(after)s::json ->> 1)
 order by u.run_id, u.step
@@ -73,10 +66,7 @@ limit %(limit)s::integer
 -- The newest day first; behind the row that `after` names. A day's cost is known only if every call's is.
 with sums as (
     select (u.at at time zone 'UTC')::date as day, u.agent collate "C" as agent, u.model collate "C" as model,
-           u.kind collate "C" as kind, sum(u.input_tokens) as input_tokens, sum(u.output_tokens) as output_tokens,
-           sum(u.cached_input_tokens) as cached_input_tokens,
-           sum(u.cache_write_input_tokens) as cache_write_input_tokens,
-           sum(u.reasoning_tokens) as reasoning_tokens,
+           u.kind collate "C" as kind, {u.usage:sums},
            case when count(u.cost_usd) = count(*) then sum(u.cost_usd) end as cost_usd
     from usage u
     where u.at >= coalesce(%(since)s::date::timestamp at time zone 'UTC', '-infinity')
@@ -93,7 +83,7 @@ limit %(limit)s::integer
 
 -- name: forget_threads
 -- First: whoever writes for one of them finds it deleted, and what they teach is left out.
-update threads t set title = null, metadata = '{}', deleted_at = now()
+update threads t set title = null, {threads:defaults}, deleted_at = now()
 where t.created_at <= %(until)s::timestamptz and t.deleted_at is null
 
 -- name: forget_entries

@@ -4,9 +4,8 @@ ranged as (
     select m.*
     from ranges r
     cross join lateral (
-        select m.depth, m.id, r.thread_id, m.run_id,
-               coalesce(m.parent_id, lag(m.id) over (order by m.depth)) as parent_id, m.role, m.content,
-               m.created_at, m.model_output, m.provider_state, m.token_count
+        select m.depth, m.id, r.thread_id, {m.messages}, {m.unseen}, m.provider_state,
+               coalesce(m.parent_id, lag(m.id) over (order by m.depth)) as parent_id
         from messages m
         where m.thread = r.thread and m.branch_id = r.branch_id and m.depth >= r.before and m.depth <= r.last
         order by m.depth

@@ -21,16 +21,15 @@ rollback
 -- name: upsert_thread
 -- Locks the thread's row until the end of the pipeline, so writers of one thread come one after another.
 -- An unchanged head writes no new row version; a tombstone stays one.
-insert into threads as t (id, agent, title, metadata, created_at, updated_at)
-values (%(thread_id)s, %(agent)s, %(title)s, %(metadata)s::jsonb, %(created_at)s::timestamptz,
-        %(updated_at)s::timestamptz)
+insert into threads as t (id, agent, title, {threads}, created_at, updated_at)
+values (%(id)s, %(agent)s, %(title)s, {threads:values}, %(created_at)s::timestamptz, %(updated_at)s::timestamptz)
 on conflict on constraint threads_pkey do update
-set title = coalesce(excluded.title, t.title), metadata = excluded.metadata, updated_at = excluded.updated_at,
+set title = coalesce(excluded.title, t.title), {threads:excluded}, updated_at = excluded.updated_at,
     agent = excluded.agent
 where t.deleted_at is null
   and excluded.updated_at >= t.updated_at
-  and (coalesce(excluded.title, t.title) is distinct from t.title or excluded.metadata <> t.metadata
-    or excluded.agent <> t.agent)
+  and (coalesce(excluded.title, t.title), excluded.agent, {excluded.threads})
+      is distinct from (t.title, t.agent, {t.threads})
 
 -- name: insert_messages
 -- A chain of messages, each the child of the one before. What is there already stays. The rest goes behind
@@ -40,15 +39,13 @@ where t.deleted_at is null
 with listed as (
     select distinct on (i.id) i.* from rows from (
         json_to_recordset(%(messages)s::json) as (
-            id text, parent_id text, run_id text, role text, created_at timestamptz, token_count integer,
-            content json, model_output text, provider_state json)
-    ) with ordinality as i (id, parent_id, run_id, role, created_at, token_count, content, model_output,
-                            provider_state, n)
+            id text, parent_id text, {messages:types}, {unseen:types}, provider_state json)
+    ) with ordinality as i (id, parent_id, {messages}, {unseen}, provider_state, n)
     order by i.id, i.n
 ),
 incoming as (
-    select l.id, l.parent_id, l.run_id, l.role, l.created_at, l.token_count, l.content, l.model_output,
-           l.provider_state, row_number() over chain as n, lag(l.id) over chain as before_id
+    select l.id, l.parent_id, {l.messages}, {l.unseen}, l.provider_state,
+           row_number() over chain as n, lag(l.id) over chain as before_id
     from listed l
     window chain as (order by l.n)
 ),
@@ -100,12 +97,11 @@ fork as (
     returning id
 )
 -- A parent that is the message before on the same branch is not stored: the place tells it.
-insert into messages (thread, branch_id, depth, id, parent_id, run_id, role, created_at, token_count, content,
-                      model_output, provider_state)
+insert into messages (thread, branch_id, depth, id, parent_id, {messages}, {unseen}, provider_state)
 select place.key, coalesce(fork.id, place.branch_id), place.depth + i.n - place.n, i.id,
        case when i.n = place.n + 1 and fork.id is not null then i.parent_id
             else nullif(i.parent_id, coalesce(i.before_id, place.id)) end,
-       i.run_id, i.role, i.created_at, i.token_count, i.content, i.model_output, i.provider_state
+       {i.messages}, {i.unseen}, i.provider_state
 from place
 left join fork on true
 join incoming i on i.n > place.n
@@ -212,7 +208,7 @@ ranges as materialized (
 -- include: ranged.sql
 ,
 page as (
-    select depth, id, thread_id, run_id, parent_id, role, content, created_at, model_output, token_count from ranged
+    select depth, id, thread_id, parent_id, {messages}, {unseen} from ranged
 )
 select leaf.depth, (select coalesce(json_agg(row_to_json(page) order by depth), '[]') from page) from leaf
 
@@ -222,9 +218,8 @@ with found as materialized (
 )
 select row_to_json(m)
 from (
-    select m.id, %(thread_id)s::text as thread_id, m.run_id,
+    select m.id, %(thread_id)s::text as thread_id, {m.messages}, {m.unseen}, m.provider_state,
 -- include: parent.sql
-           , m.role, m.content, m.created_at, m.model_output, m.provider_state, m.token_count
     from found m
     where m.thread = (select t.key from threads t where t.id = %(thread_id)s)
 ) m
@@ -232,7 +227,7 @@ from (
 -- name: thread_head
 -- The newest message is the last one of its branch, so one probe a branch finds it.
 select json_build_object(
-    'id', t.id, 'owner', t.resource_id, 'agent', t.agent, 'title', t.title, 'metadata', t.metadata,
+    'id', t.id, 'owner', t.resource_id, 'agent', t.agent, 'title', t.title, {t.threads:pairs},
     'created_at', t.created_at, 'updated_at', greatest(t.updated_at, leaf.created_at),
     'leaf_id', leaf.id, 'last_created_at', leaf.created_at, 'deleted', t.deleted_at is not null)
 from threads t
@@ -265,27 +260,20 @@ on conflict on constraint usage_pkey do nothing
 -- run's rows, so no insert has to announce itself for others to see its conflict.
 with given as materialized (
     select u.* from json_to_recordset(%(usage)s::json) as u (
-        step text, agent text, model text, input_tokens bigint, output_tokens bigint, cached_input_tokens bigint,
-        cache_write_input_tokens bigint, reasoning_tokens bigint, cost_usd numeric, at timestamptz, tree json)
+        step text, agent text, model text, {usage:types}, cost_usd numeric, at timestamptz, tree json)
     where exists (select from threads t where t.id = %(thread_id)s and t.deleted_at is null)
 ),
 renewed as (
     update usage u
-    set (input_tokens, output_tokens, cached_input_tokens, cache_write_input_tokens, reasoning_tokens, cost_usd, at,
-         tree) =
-        (given.input_tokens, given.output_tokens, given.cached_input_tokens, given.cache_write_input_tokens,
-         given.reasoning_tokens, given.cost_usd, given.at, coalesce(given.tree, u.tree))
+    set ({usage}, cost_usd, at, tree) = ({given.usage}, given.cost_usd, given.at, coalesce(given.tree, u.tree))
     from given
     where u.run_id = %(run_id)s and u.step = given.step and u.kind = 'run'
       -- A run that went on since; a late writer takes nothing back.
       and (u.at < given.at
            or u.at = given.at and given.tree is not null and given.tree::text is distinct from u.tree::text)
 )
-insert into usage (run_id, step, kind, agent, model, input_tokens, output_tokens, cached_input_tokens,
-                   cache_write_input_tokens, reasoning_tokens, cost_usd, at, tree)
-select %(run_id)s, given.step, 'run', given.agent, given.model, given.input_tokens, given.output_tokens,
-       given.cached_input_tokens, given.cache_write_input_tokens, given.reasoning_tokens, given.cost_usd, given.at,
-       given.tree
+insert into usage (run_id, step, kind, agent, model, {usage}, cost_usd, at, tree)
+select %(run_id)s, given.step, 'run', given.agent, given.model, {given.usage}, given.cost_usd, given.at, given.tree
 from given
 where not exists (select from usage u where u.run_id = %(run_id)s and u.step = given.step)
 
@@ -305,9 +293,7 @@ with spent as materialized (
 ),
 trees as materialized (
     select s.tree, json_build_object(
-               'agent', s.agent, 'model', s.model, 'input_tokens', s.input_tokens, 'output_tokens', s.output_tokens,
-               'cached_input_tokens', s.cached_input_tokens, 'cache_write_input_tokens', s.cache_write_input_tokens,
-               'reasoning_tokens', s.reasoning_tokens, 'cost_usd', s.cost_usd::text, 'at', s.at) as spent,
+               'agent', s.agent, 'model', s.model, {s.usage:pairs}, 'cost_usd', s.cost_usd::text, 'at', s.at) as spent,
            s.tree #>> '{messages,0}' as leaf_id, null as thread_id
     from spent s
     union all
@@ -351,9 +337,8 @@ listed as (
     cross join homes
     cross join json_array_elements_text(coalesce(trees.tree -> 'message_ids', '[]')) with ordinality as ids (id, depth)
     cross join lateral (
-        select ids.depth, m.id, homes.id as thread_id, m.run_id,
+        select ids.depth, m.id, homes.id as thread_id, {m.messages}, {m.unseen}, m.provider_state, m.thread,
 -- include: parent.sql
-               , m.role, m.content, m.created_at, m.model_output, m.provider_state, m.token_count, m.thread
         from messages m where m.id = ids.id offset 0
     ) m
     where m.thread = homes.key
