@@ -3,7 +3,7 @@
 import json
 import math
 from collections.abc import AsyncGenerator
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from pydantic import BaseModel, RootModel, ValidationError
@@ -23,7 +23,6 @@ from layover import (
     WorkingMemory,
     tool,
 )
-from layover.declare.agents.options import EVENT_NAMES
 from layover.values.runs.event import Event
 
 
@@ -311,11 +310,9 @@ def test_an_event_that_does_not_exist_is_refused() -> None:
         Agent("a").on("finished", print)
 
 
-def test_the_event_names_are_those_of_the_events() -> None:
-    from typing import get_args
-
-    union = get_args(layover.Event)[0]
-    assert {e.model_fields["type"].default for e in get_args(union)} == EVENT_NAMES
+def test_every_event_may_be_listened_to() -> None:
+    for kind in get_args(get_args(layover.Event)[0]):
+        Agent("a").on(kind.model_fields["type"].default, print)
 
 
 async def test_everything_is_asked_of_one_driver() -> None:

@@ -106,6 +106,12 @@ def echo(n: int) -> int:
     return n
 
 
+@tool(retries=0, max_calls=5, timeout=3, idempotent=True, trusted=True, to_model_output=str)
+def limited(n: int) -> int:
+    """Limited."""
+    return n
+
+
 def definition(**options: Any) -> str:
     return definition_of(Agent("a", **options))
 
@@ -187,6 +193,7 @@ def test_what_an_author_changes_changes_the_hash(plain: str, changed: str) -> No
         ("2f45307171528439", {"model": "m", "output": Note, "limits": Limits(tokens=1)}),
         ("c97e3b6e8a842e53", {"tools": [echo, Agent("sub").as_tool("x")]}),
         ("404be25974637bbb", {"handoffs": [Agent("b")]}),
+        ("37762893d0779be6", {"tools": [limited]}),
         (
             "c66c9f1345d84668",
             {

@@ -7,11 +7,11 @@ from functools import cached_property
 from typing import Any, Generic
 
 from layover.declare.agents.driver import Driver
-from layover.declare.agents.options import EVENT_NAMES
 from layover.declare.agents.stream import RunStream
 from layover.declare.generics import Output
 from layover.declare.result import AgentState, Input, Result
 from layover.declare.schemas import checks
+from layover.values.runs.event import event_types
 
 logger = logging.getLogger("layover")
 
@@ -115,7 +115,7 @@ class Driven(Generic[Output]):
     def on(self, event: str, handler: "Callable[[Any], Any]") -> None:
         """Call `handler` with each event of this type, of every run that `generate` and `stream` began here.
         Runs of a served agent go on in functions and call no handler; a warning says so."""
-        checks.one_of("the event", event, EVENT_NAMES)
+        checks.one_of("the event", event, event_types())
         if not callable(handler):
             raise checks.fail("the handler", "a function of the event", handler)
         self._handlers.append((event, handler))

@@ -11,33 +11,6 @@ from layover.declare.tools.tool import AnyTool
 from layover.values.runs.model_settings import OVERRIDABLE, Overridable
 from layover.values.runs.run import MAX_WINDOW
 
-EVENT_NAMES = frozenset(
-    {
-        "agent-start",
-        "definition-changed",
-        "handoff",
-        "turn-start",
-        "model-fallback",
-        "text-delta",
-        "output-delta",
-        "reasoning-delta",
-        "tool-call-delta",
-        "message",
-        "tool-execution-start",
-        "tool-execution-end",
-        "data",
-        "tool-call-suspended",
-        "tool-call-approval",
-        "tool-call-decided",
-        "hook-decision",
-        "turn-end",
-        "finish",
-        "error",
-        "agent-end",
-    }
-)
-"""The types of events (docs/reference/http-api.md#events)."""
-
 _MAX_NAME = 128
 ALL = "*"
 """The key of what all of a user's agents share. It is no agent's name."""

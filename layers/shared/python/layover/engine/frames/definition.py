@@ -4,6 +4,7 @@
 import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass
+from datetime import timedelta
 from typing import Any
 
 from layover.declare.agent import Agent
@@ -99,18 +100,24 @@ def _plain(value: Any) -> Any:
     return str(getattr(value, "model", value))
 
 
+_HASHED_ELSEWHERE = {"needs_approval", "suspend", "resume", "expires_after", "delegate", "handoff"}
+_FUNCTIONS = {"to_model_output", "to_message"}
+"""Options that are code of the tool."""
+
+
 def _rules(tool: Any) -> dict[str, Any]:
     """Return the options of an author's tool that are not the default. Sub-agents and hand-offs have none."""
     if tool.delegate or tool.handoff:
         return {}
-    options = tool.options
-    timeout = options.timeout
+    changed = {
+        f.name: getattr(tool.options, f.name)
+        for f in fields(tool.options)
+        if f.name not in _HASHED_ELSEWHERE | _FUNCTIONS
+        and getattr(tool.options, f.name) != f.default
+    }
     return {
-        **({"retries": options.retries} if options.retries is not None else {}),
-        **({"max_calls": options.max_calls} if options.max_calls is not None else {}),
-        **({"timeout": timeout.total_seconds()} if timeout is not None else {}),
-        **({"idempotent": True} if options.idempotent else {}),
-        **({"trusted": True} if options.trusted else {}),
+        name: value.total_seconds() if isinstance(value, timedelta) else value
+        for name, value in changed.items()
     }
 
 

@@ -2,7 +2,8 @@
 journal's order gives them."""
 
 from datetime import datetime
-from typing import Annotated, Any, Literal, Self
+from functools import cache
+from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import ConfigDict, Field, TypeAdapter
 
@@ -313,6 +314,13 @@ Event = Annotated[
     Field(discriminator="type"),
 ]
 """Any event."""
+
+
+@cache
+def event_types() -> frozenset[str]:
+    """Return the types that events have."""
+    return frozenset(event.model_fields["type"].default for event in get_args(get_args(Event)[0]))
+
 
 _LIST: TypeAdapter[list[Event]] = TypeAdapter(list[Event], config={"defer_build": True})
 _UNNUMBERED = {"__all__": {"seq", "run_id"}}
