@@ -19,9 +19,10 @@ def test_a_list_of_columns_stands_for_what_would_be_written_twice(name: str) -> 
 
 def test_each_form_of_a_list_is_a_piece_of_sql() -> None:
     upsert = queries.load("threads.sql")["upsert_thread"].sql.decode()
-    assert "(id, agent, title, metadata, created_at, updated_at)" in upsert
-    assert "metadata = excluded.metadata" in upsert
-    assert "(t.title, t.agent, t.metadata)" in upsert
+    names = [column.split()[0] for column in queries.column_lists()["threads"]]
+    assert f"(id, agent, title, {', '.join(names)}, created_at, updated_at)" in upsert
+    assert f"{', '.join(f'{n} = excluded.{n}' for n in names)}, updated_at" in upsert
+    assert f"(t.title, t.agent, {', '.join(f't.{n}' for n in names)})" in upsert
     assert (
         "title = null, metadata = default" in queries.load("erase.sql")["bury_thread"].sql.decode()
     )
