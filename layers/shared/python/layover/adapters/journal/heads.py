@@ -89,8 +89,8 @@ class ThreadRecords:
     ) -> ThreadHead | None:
         """Replace the given fields."""
         now = rfc3339(self._clock.now())
-        given = head_attributes({k: v for k, v in edit.items() if v is not None})
-        changes = {**given, "updated_at": now, **thread_index(Keys(owner), thread_id, now)}
+        fields = head_attributes({k: v for k, v in edit.items() if v is not None})
+        changes = {**fields, "updated_at": now, **thread_index(Keys(owner), thread_id, now)}
         alive: Condition = all_of(Exists("pk"), Missing("deleted"))
         if untitled_only:
             alive = all_of(alive, Missing("title"))
