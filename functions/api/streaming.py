@@ -98,7 +98,7 @@ def answer_stream(
 
 
 async def _is_over(runtime: Runtime, owner: str, run_id: str, after: int) -> bool:
-    page = await runtime.journal.events(owner, run_id, min(after, MAX_SEQ), 1)
+    page = await runtime.journal.events.page(owner, run_id, min(after, MAX_SEQ), 1)
     return page.done and not page.items
 
 

@@ -7,7 +7,7 @@ from datetime import date, timedelta
 
 import pytest
 
-from layover.adapters.journal.journal import TableJournal
+from layover.adapters.journal.journal import table_journal
 from layover.errors import DecisionAlreadyMade, Fenced, InvalidRequest
 from layover.values.runs.audit import AuditRow
 from layover.values.runs.run import DecisionKind, Via
@@ -24,7 +24,7 @@ async def rows(
     found: list[AuditRow] = []
     cursor = None
     while True:
-        page = await world.journal.audit(since, until, size, cursor)
+        page = await world.journal.audit.page_rows(since, until, size, cursor)
         assert len(page.items) <= size
         found += page.items
         if (cursor := page.next_cursor) is None:
@@ -57,7 +57,7 @@ async def test_a_call_that_was_decided_is_not_cancelled_in_the_audit(world: Jour
 
 async def test_a_cursor_of_another_list_leads_nowhere(world: JournalBench) -> None:
     with pytest.raises(InvalidRequest):
-        await world.journal.audit(None, None, 9, "A#x")
+        await world.journal.audit.page_rows(None, None, 9, "A#x")
 
 
 async def test_a_row_says_who_decided_what_and_holds_no_arguments(world: JournalBench) -> None:
@@ -121,10 +121,10 @@ async def test_a_row_outlives_the_run_and_the_thread(world: JournalBench) -> Non
     await world.decide(call)
     thread_id = log.snapshot.meta.thread_id
     await world.end(await world.join(call.run_id))
-    await world.journal.mark_deleted(world.owner, thread_id)
-    await world.journal.erase_runs(world.owner, thread_id)
-    await world.journal.erase_late(world.owner, thread_id)
-    assert await world.journal.run(world.owner, call.run_id) is None
+    await world.journal.erasure.mark_deleted(world.owner, thread_id)
+    await world.journal.erasure.erase_runs(world.owner, thread_id)
+    await world.journal.erasure.erase_late(world.owner, thread_id)
+    assert await world.journal.runs.get(world.owner, call.run_id) is None
     assert await names(world) == ["c1"]
 
 
@@ -132,8 +132,8 @@ async def test_a_row_goes_when_its_time_is_over_however_late_the_table_deletes(
     world: JournalBench,
 ) -> None:
     [call] = await world.waiting(await world.taken(), "c1")
-    brief = TableJournal(world.table, world.blobs, world.clock, audit_retention=timedelta(days=10))
-    await brief.decide(await world.run(call.run_id), call, world.decision())
+    brief = table_journal(world.table, world.blobs, world.clock, audit_retention=timedelta(days=10))
+    await brief.decisions.decide(await world.run(call.run_id), call, world.decision())
     world.tick(timedelta(days=10).total_seconds() - 1)
     assert await names(world) == ["c1"]
     world.tick(1)

@@ -125,9 +125,9 @@ async def test_a_connection_whose_token_expired_is_due_for_the_sweeper(
     until = world.clock.now() + timedelta(minutes=5)
     connection = await opened(world, connections, token_expires_at=until)
     forever = await opened(world, connections)
-    before = {w.connection_id for w in await world.journal.due(until - LIVES, 1000)}
+    before = {w.connection_id for w in await world.journal.watch.due(until - LIVES, 1000)}
     assert connection.id not in before
-    due = [w for w in await world.journal.due(until, 1000) if w.connection_id is not None]
+    due = [w for w in await world.journal.watch.due(until, 1000) if w.connection_id is not None]
     assert [(w.owner, w.run_id) for w in due if w.connection_id == connection.id] == [
         (world.owner, None)
     ]
@@ -223,12 +223,12 @@ async def test_the_run_knows_who_follows_it(
     line = await followed(world, connections)
     other = Subscription(world.owner, line.run_id, (await opened(world, connections)).id)
     assert await connections.subscribe(other, None, 0)
-    run = await world.journal.run(world.owner, line.run_id)
+    run = await world.journal.runs.get(world.owner, line.run_id)
     assert run is not None
     assert run.sockets == {line.connection_id, other.connection_id}
     assert run.subscribed == 2
     await connections.unsubscribe(line)
-    run = await world.journal.run(world.owner, line.run_id)
+    run = await world.journal.runs.get(world.owner, line.run_id)
     assert run is not None
     assert (run.sockets, run.subscribed) == (frozenset({other.connection_id}), 2)
 
@@ -263,5 +263,5 @@ async def test_a_writer_meets_new_followers_in_its_next_fact_and_writes_it_once(
     other = await opened(world, connections)
     assert await connections.subscribe(Subscription(world.owner, run_id, other.id), None, 0)
     await log.end_step(world.step(log, index=2), world.data(2))
-    page = await world.journal.events(world.owner, run_id, 0, 10)
+    page = await world.journal.events.page(world.owner, run_id, 0, 10)
     assert [e.seq for e in page.items] == [1, 2]

@@ -51,21 +51,21 @@ def in_messages(*paths: str) -> set[str]:
 
 async def test_every_field_of_a_head_is_read_as_it_was_put(world: JournalBench) -> None:
     head = filled(ThreadHead, owner=world.owner)
-    await world.journal.put_thread(head)
+    await world.journal.heads.put(head)
     assert lost(head, await world.head(head.id)) == set()
 
 
 async def test_every_field_of_a_head_is_in_the_list_of_threads(world: JournalBench) -> None:
     head = filled(ThreadHead, owner=world.owner)
-    await world.journal.put_thread(head)
-    [listed] = (await world.journal.threads(world.owner, 10, None)).items
+    await world.journal.heads.put(head)
+    [listed] = (await world.journal.heads.page(world.owner, 10, None)).items
     assert lost(head, listed) == set()
 
 
 async def test_an_edited_head_keeps_every_other_field(world: JournalBench) -> None:
     head = filled(ThreadHead, owner=world.owner, deleted=False)
-    await world.journal.put_thread(head)
-    edited = await world.journal.edit_thread(
+    await world.journal.heads.put(head)
+    edited = await world.journal.heads.edit(
         world.owner, head.id, title="another", metadata={"other": 1}
     )
     assert lost(head, edited) == {"title", "metadata", "updated_at"}
@@ -84,15 +84,15 @@ IN_TOMBSTONES = {
 async def test_a_tombstone_has_none_of_its_owners_words(world: JournalBench) -> None:
     alive = {"deleted": False, "forget_profile": False, "empty_again_at": None}
     head = filled(ThreadHead, owner=world.owner, **alive)
-    await world.journal.put_thread(head)
-    await world.journal.mark_deleted(world.owner, head.id, forget_profile=True)
+    await world.journal.heads.put(head)
+    await world.journal.erasure.mark_deleted(world.owner, head.id, forget_profile=True)
     again_at = world.clock.now() + timedelta(minutes=16)
-    await world.journal.mark_purged(world.owner, head.id, again_at)
+    await world.journal.erasure.mark_purged(world.owner, head.id, again_at)
     marks = {"deleted": True, "forget_profile": True, "empty_again_at": again_at}
     left = {name: value for name, value in head if name in IN_TOMBSTONES}
     tombstone = ThreadHead.model_validate({**left, **marks})
     assert await world.head(head.id) == tombstone
-    [listed] = (await world.journal.deleted_threads(world.owner, 10, None)).items
+    [listed] = (await world.journal.erasure.page_deleted(world.owner, 10, None)).items
     assert lost(tombstone, listed) == {"updated_at"}
 
 
@@ -130,7 +130,7 @@ async def accepted(world: JournalBench, **given: Any) -> RunMeta:
     own = {"owner": world.owner, "thread_id": head.id, "agent": head.agent}
     expire_at = world.clock.now() + timedelta(days=30)
     run = filled(RunMeta, **own, **{"records_expire_at": expire_at, **given})
-    await world.journal.accept(run, head, OnBusy.REJECT, None)
+    await world.journal.commands.accept(run, head, OnBusy.REJECT, None)
     starts = {"status": Status.RUNNING, "execution": f"{run.id}-{run.n}"}
     return run.model_copy(update=starts)
 
@@ -155,7 +155,7 @@ class Life:
 
     async def requested(self) -> None:
         log = await self.taken()
-        await self._world.journal.request_cancel(self._world.owner, log.snapshot.meta.id)
+        await self._world.journal.commands.request_cancel(self._world.owner, log.snapshot.meta.id)
 
     async def suspended(self) -> CallRecord:
         log = await self.taken()
@@ -178,11 +178,13 @@ class Life:
 
     async def redriven(self) -> None:
         run = (await self.taken()).snapshot.meta
-        await self._world.journal.start_successor(run.owner, run.id, run.execution, fresh=True)
+        await self._world.journal.commands.start_successor(
+            run.owner, run.id, run.execution, fresh=True
+        )
 
     async def sought(self) -> None:
         run, now = (await self.taken()).snapshot.meta, self._world.clock.now()
-        await self._world.journal.reschedule_check(run.owner, run.id, now, now, lost_at=now)
+        await self._world.journal.watch.reschedule(run.owner, run.id, now, now, lost_at=now)
 
     async def compacted(self) -> None:
         log = await self.taken()
@@ -203,8 +205,8 @@ class Life:
 async def test_every_field_that_a_run_gets_later_is_read(world: JournalBench, name: str) -> None:
     command: Callable[[], Awaitable[Any]] = getattr(Life(world), SET_LATER[name])
     await command()
-    [thread] = (await world.journal.threads(world.owner, 10, None)).items
-    [run_id] = (await world.journal.runs(world.owner, thread.id, 10, None)).items
+    [thread] = (await world.journal.heads.page(world.owner, 10, None)).items
+    [run_id] = (await world.journal.runs.page_ids(world.owner, thread.id, 10, None)).items
     default = RunMeta.model_fields[name].get_default()
     assert getattr(await world.run(run_id), name) != default
 
@@ -228,7 +230,7 @@ async def test_every_field_of_a_step_is_read_as_it_was_journaled(world: JournalB
     nested = step_key(child_path(call_key(step_key("", 1), "c1")), 1)
     step = filled(StepRecord, key=nested, index=1)
     await log.put_step(step, is_complete=True)
-    snapshot = await world.journal.snapshot(world.owner, log.snapshot.meta.id)
+    snapshot = await world.journal.runs.snapshot(world.owner, log.snapshot.meta.id)
     assert snapshot is not None
     assert lost(step, snapshot.steps[0]) == (
         in_messages("message", "notices.0", "notices.1") - {"message.provider_state"}
@@ -289,10 +291,12 @@ async def test_every_field_of_a_decision_and_of_its_votes_is_read_with_its_call(
     await log.suspend_calls([call])
     waiting = await world.call(call)
     decision, run = filled(Decision), await world.run(call.run_id)
-    await world.journal.decide(run, waiting, decision, votes=votes)
+    await world.journal.decisions.decide(run, waiting, decision, votes=votes)
     decided = waiting.model_copy(update={"decision": decision, "votes": votes, "voted": 1})
     assert lost(decided, await world.call(call)) == set()
-    [row] = (await world.journal.audit(decision.at.date(), decision.at.date(), 50, None)).items[-1:]
+    [row] = (
+        await world.journal.audit.page_rows(decision.at.date(), decision.at.date(), 50, None)
+    ).items[-1:]
     assert row == AuditRow.of(run, waiting, decision)
 
 
@@ -300,7 +304,7 @@ async def test_what_a_wait_adds_to_a_call_is_read(world: JournalBench) -> None:
     log = await world.taken()
     [waiting] = await world.waiting(log, "c1")
     assert await world.store_token(waiting, "a token") is not None
-    await world.journal.publish_later(world.owner, waiting.run_id, waiting.key, "a token")
+    await world.journal.commands.publish_later(world.owner, waiting.run_id, waiting.key, "a token")
     call = await world.call(waiting)
     assert (call.token, call.unpublished) == ("a token", True)
 
@@ -324,15 +328,15 @@ async def test_every_field_of_a_waiting_call_is_in_the_lists_of_approvals(
     call = call_of(log, suspension=filled(Suspension, approval=rule))
     await log.put_step(world.step(log, "c1"))
     await log.suspend_calls([call])
-    snapshot = await world.journal.snapshot(world.owner, call.run_id)
+    snapshot = await world.journal.runs.snapshot(world.owner, call.run_id)
     assert snapshot is not None
     [pending] = pending_calls(snapshot)
-    [listed] = (await world.journal.approvals(world.owner, None, 10, None)).items
+    [listed] = (await world.journal.decisions.page_pending(world.owner, None, 10, None)).items
     assert lost(pending, listed) == set()
     places = {"run_id": call.run_id, "thread_id": snapshot.meta.thread_id, "agent": "support"}
     assert {name: getattr(listed, name) for name in places} == places
     assert OpenApproval.model_fields.keys() - Pending.model_fields.keys() == places.keys()
-    [asked] = (await world.journal.inbox(rule.by, 10, None)).items
+    [asked] = (await world.journal.inbox.page(rule.by, 10, None)).items
     assert asked.approval == listed
 
 

@@ -25,17 +25,17 @@ def key(world: JournalBench, name: str = "k", body: str = "hash", life_s: float 
 async def test_thread_that_is_not_there_cannot_be_read_changed_or_deleted(
     world: JournalBench,
 ) -> None:
-    assert await world.journal.thread(world.owner, "t") is None
-    assert await world.journal.edit_thread(world.owner, "t", title="x") is None
-    assert await world.journal.mark_deleted(world.owner, "t") is None
-    assert await world.journal.thread(world.owner, "t") is None
+    assert await world.journal.heads.get(world.owner, "t") is None
+    assert await world.journal.heads.edit(world.owner, "t", title="x") is None
+    assert await world.journal.erasure.mark_deleted(world.owner, "t") is None
+    assert await world.journal.heads.get(world.owner, "t") is None
 
 
 async def test_thread_that_is_there_stays_as_it_is_when_it_is_made_again(
     world: JournalBench,
 ) -> None:
     head = await world.thread(title="first")
-    await world.journal.put_thread(head.model_copy(update={"title": "second"}))
+    await world.journal.heads.put(head.model_copy(update={"title": "second"}))
     assert await world.head(head.id) == head
 
 
@@ -49,7 +49,7 @@ async def test_head_reads_back_as_it_was_put(world: JournalBench) -> None:
 async def test_title_is_replaced_and_metadata_left_alone(world: JournalBench) -> None:
     head = await world.thread(metadata={"a": 1})
     world.tick()
-    edited = await world.journal.edit_thread(world.owner, head.id, title="new")
+    edited = await world.journal.heads.edit(world.owner, head.id, title="new")
     changes = {"title": "new", "updated_at": world.clock.now()}
     assert edited == head.model_copy(update=changes) == await world.head(head.id)
 
@@ -58,7 +58,7 @@ async def test_title_that_a_person_gave_is_not_overwritten_by_a_found_one(
     world: JournalBench,
 ) -> None:
     head = await world.thread(title="given")
-    edit = world.journal.edit_thread
+    edit = world.journal.heads.edit
     assert await edit(world.owner, head.id, title="found", untitled_only=True) is None
     assert (await world.head(head.id)).title == "given"
     other = await world.thread()
@@ -69,11 +69,11 @@ async def test_title_that_a_person_gave_is_not_overwritten_by_a_found_one(
 
 async def test_deleted_thread_stays_as_a_tombstone_out_of_the_list(world: JournalBench) -> None:
     head = await world.thread()
-    assert await world.journal.mark_deleted(world.owner, head.id) == head
+    assert await world.journal.erasure.mark_deleted(world.owner, head.id) == head
     assert (await world.head(head.id)).deleted
-    assert (await world.journal.threads(world.owner, 9, None)).items == ()
-    assert await world.journal.edit_thread(world.owner, head.id, title="x") is None
-    again = await world.journal.mark_deleted(world.owner, head.id)
+    assert (await world.journal.heads.page(world.owner, 9, None)).items == ()
+    assert await world.journal.heads.edit(world.owner, head.id, title="x") is None
+    again = await world.journal.erasure.mark_deleted(world.owner, head.id)
     assert again is not None
     assert again.deleted
 
@@ -83,7 +83,7 @@ async def test_threads_are_listed_newest_change_first_page_by_page(world: Journa
     for _ in range(5):
         heads.append(await world.thread())
         world.tick()
-    await world.journal.edit_thread(world.owner, heads[1].id, title="changed")
+    await world.journal.heads.edit(world.owner, heads[1].id, title="changed")
     world.tick()
     await world.accept(heads[0].id)
     expected = [heads[n].id for n in (0, 1, 4, 3, 2)]
@@ -91,7 +91,7 @@ async def test_threads_are_listed_newest_change_first_page_by_page(world: Journa
         seen: list[str] = []
         cursor = None
         while True:
-            page = await world.journal.threads(world.owner, size, cursor)
+            page = await world.journal.heads.page(world.owner, size, cursor)
             seen += [head.id for head in page.items]
             if (cursor := page.next_cursor) is None:
                 break
@@ -106,17 +106,17 @@ async def test_thread_that_is_not_there_takes_no_run(world: JournalBench) -> Non
     ghost = head.model_copy(update={"id": "ghost"})
     run = world.new_run(ghost)
     with pytest.raises(NotFound):
-        await world.journal.accept(run, ghost, REJECT, None)
-    assert await world.journal.run(world.owner, run.id) is None
+        await world.journal.commands.accept(run, ghost, REJECT, None)
+    assert await world.journal.runs.get(world.owner, run.id) is None
 
 
 async def test_deleted_thread_takes_no_run(world: JournalBench) -> None:
     head = await world.thread()
-    await world.journal.mark_deleted(world.owner, head.id)
+    await world.journal.erasure.mark_deleted(world.owner, head.id)
     run = world.new_run(head)
     with pytest.raises(NotFound):
-        await world.journal.accept(run, head, ENQUEUE, None)
-    assert await world.journal.run(world.owner, run.id) is None
+        await world.journal.commands.accept(run, head, ENQUEUE, None)
+    assert await world.journal.runs.get(world.owner, run.id) is None
 
 
 async def test_busy_thread_refuses_and_names_the_run_that_holds_it(world: JournalBench) -> None:
@@ -135,8 +135,8 @@ async def test_head_that_moved_since_it_was_read_is_refused(
     await world.accept(old.id)
     run = world.new_run(old)
     with pytest.raises(StaleHead):
-        await world.journal.accept(run, old, on_busy, None)
-    assert await world.journal.run(world.owner, run.id) is None
+        await world.journal.commands.accept(run, old, on_busy, None)
+    assert await world.journal.runs.get(world.owner, run.id) is None
     assert (await world.head(old.id)).queue == ()
 
 
@@ -146,7 +146,7 @@ async def test_run_is_not_queued_behind_one_that_ended_meanwhile(world: JournalB
     await world.end(log)
     for on_busy in (ENQUEUE, INTERRUPT):
         with pytest.raises(StaleHead):
-            await world.journal.accept(world.new_run(busy), busy, on_busy, None)
+            await world.journal.commands.accept(world.new_run(busy), busy, on_busy, None)
     assert (await world.accept(busy.id, ENQUEUE)).started
 
 
@@ -164,7 +164,7 @@ async def test_accepted_run_holds_the_thread_and_reads_back(world: JournalBench)
     head = await world.thread()
     named: dict[str, Any] = {"parent_given": True, "thread_given": False}
     run = world.new_run(head, stream=True, max_iterations=3, **named)
-    accepted = await world.journal.accept(run, head, REJECT, None)
+    accepted = await world.journal.commands.accept(run, head, REJECT, None)
     assert (accepted.run_id, accepted.started, accepted.replayed) == (run.id, True, False)
     assert (await world.head(head.id)).active_run == run.id
     placed = {"status": Status.RUNNING, "execution": f"{run.id}-1"}
@@ -219,11 +219,11 @@ async def test_runs_of_a_thread_are_listed_newest_first(
     for _ in range(2):
         world.tick()
         ids.insert(0, await world.queue(head.id))
-    page = await world.journal.runs(world.owner, head.id, 2, None)
+    page = await world.journal.runs.page_ids(world.owner, head.id, 2, None)
     assert list(page.items) == ids[:2]
-    rest = await world.journal.runs(world.owner, head.id, 2, page.next_cursor)
+    rest = await world.journal.runs.page_ids(world.owner, head.id, 2, page.next_cursor)
     assert (list(rest.items), rest.next_cursor) == (ids[2:], None)
-    assert (await stranger.journal.runs(stranger.owner, head.id, 9, None)).items == ()
+    assert (await stranger.journal.runs.page_ids(stranger.owner, head.id, 9, None)).items == ()
 
 
 # Request keys
@@ -236,7 +236,7 @@ async def test_key_with_another_body_is_refused(world: JournalBench) -> None:
     with pytest.raises(Conflict):
         await world.accept(head.id, ENQUEUE, other)
     with pytest.raises(Conflict):
-        await world.journal.find_request(world.owner, other, world.clock.now())
+        await world.journal.commands.find_request(world.owner, other, world.clock.now())
     assert (await world.head(head.id)).queue == ()
 
 
@@ -246,7 +246,8 @@ async def test_key_that_was_used_answers_its_run_and_makes_none(world: JournalBe
     again = await world.accept(head.id, ENQUEUE, key(world))
     assert (again.run_id, again.started, again.replayed) == (first.run_id, False, True)
     assert (
-        await world.journal.find_request(world.owner, key(world), world.clock.now()) == first.run_id
+        await world.journal.commands.find_request(world.owner, key(world), world.clock.now())
+        == first.run_id
     )
     assert (await world.head(head.id)).queue == ()
 
@@ -264,7 +265,7 @@ async def test_used_key_wins_over_a_head_that_moved(world: JournalBench) -> None
     """The answer to the first request was lost; its repetition carries the head of before."""
     old = await world.thread()
     first = await world.accept(old.id, request=key(world))
-    again = await world.journal.accept(world.new_run(old), old, REJECT, key(world))
+    again = await world.journal.commands.accept(world.new_run(old), old, REJECT, key(world))
     assert (again.run_id, again.replayed) == (first.run_id, True)
 
 
@@ -273,9 +274,14 @@ async def test_expired_key_is_free_even_while_its_item_is_there(world: JournalBe
     request = key(world, life_s=10)
     first = await world.accept(head.id, request=request)
     world.tick(10)
-    assert await world.journal.find_request(world.owner, request, world.clock.now()) == first.run_id
+    assert (
+        await world.journal.commands.find_request(world.owner, request, world.clock.now())
+        == first.run_id
+    )
     world.tick(1)
-    assert await world.journal.find_request(world.owner, request, world.clock.now()) is None
+    assert (
+        await world.journal.commands.find_request(world.owner, request, world.clock.now()) is None
+    )
     second = await world.accept(head.id, ENQUEUE, key(world, body="other"))
     assert not second.replayed
     assert (await world.head(head.id)).queue == (second.run_id,)
@@ -285,8 +291,11 @@ async def test_refused_run_does_not_use_its_key_up(world: JournalBench) -> None:
     old = await world.thread()
     await world.accept(old.id)
     with pytest.raises(StaleHead):
-        await world.journal.accept(world.new_run(old), old, REJECT, key(world))
-    assert await world.journal.find_request(world.owner, key(world), world.clock.now()) is None
+        await world.journal.commands.accept(world.new_run(old), old, REJECT, key(world))
+    assert (
+        await world.journal.commands.find_request(world.owner, key(world), world.clock.now())
+        is None
+    )
 
 
 # The end
@@ -329,9 +338,9 @@ async def test_saving_later_takes_the_mark_away_and_another_runs_mark_not(
     log = await world.taken()
     meta = log.snapshot.meta
     await world.end(log, saved=False)
-    await world.journal.mark_saved(world.owner, "another", meta.thread_id)
+    await world.journal.commands.mark_saved(world.owner, "another", meta.thread_id)
     assert (await world.head(meta.thread_id)).unsaved == (meta.id,)
-    await world.journal.mark_saved(world.owner, meta.id, meta.thread_id)
+    await world.journal.commands.mark_saved(world.owner, meta.id, meta.thread_id)
     assert (await world.head(meta.thread_id)).unsaved == ()
     assert (await world.run(meta.id)).saved
 
@@ -410,9 +419,9 @@ async def test_interrupts_are_counted_down_as_they_start(world: JournalBench) ->
 async def test_end_on_a_deleted_thread_leaves_it_out_of_the_list(world: JournalBench) -> None:
     log = await world.taken()
     thread_id = log.snapshot.meta.thread_id
-    await world.journal.mark_deleted(world.owner, thread_id)
+    await world.journal.erasure.mark_deleted(world.owner, thread_id)
     await world.end(log)
-    assert (await world.journal.threads(world.owner, 9, None)).items == ()
+    assert (await world.journal.heads.page(world.owner, 9, None)).items == ()
     assert (await world.head(thread_id)).deleted
 
 
@@ -422,9 +431,9 @@ async def test_thread_that_is_deleted_during_the_end_stays_out_of_the_list(
     meddled, table = world.meddled()
     log = await meddled.taken()
     thread_id = log.snapshot.meta.thread_id
-    table.before_next(lambda: world.journal.mark_deleted(world.owner, thread_id))
+    table.before_next(lambda: world.journal.erasure.mark_deleted(world.owner, thread_id))
     await meddled.end(log)
-    assert (await world.journal.threads(world.owner, 9, None)).items == ()
+    assert (await world.journal.heads.page(world.owner, 9, None)).items == ()
     head = await world.head(thread_id)
     assert (head.deleted, head.active_run) == (True, None)
 
@@ -463,5 +472,5 @@ async def test_run_that_never_started_ends_alone(world: JournalBench) -> None:
     assert not await world.drop(queued)
     run = await world.run(queued)
     assert (run.status, run.finish_reason) == (Status.CANCELLED, FinishReason.CANCELLED)
-    page = await world.journal.events(world.owner, queued, 0, 9)
+    page = await world.journal.events.page(world.owner, queued, 0, 9)
     assert ([e.type for e in page.items], page.done) == (["finish"], True)

@@ -28,12 +28,12 @@ async def test_three_megabytes_go_to_s3_and_come_back(world: JournalBench) -> No
 async def test_large_input_payload_and_result_are_kept(world: JournalBench) -> None:
     head = await world.thread()
     run = world.new_run(head, text=noise(BIG))
-    await world.journal.accept(run, head, OnBusy.REJECT, None)
+    await world.journal.commands.accept(run, head, OnBusy.REJECT, None)
     assert (await world.run(run.id)).input == run.input
     log = await world.take(run.id)
     payload, result = noise(BIG), noise(BIG)
     [call] = await world.waiting(log, "c1", suspension=world.suspension(payload=payload))
-    [listed] = (await world.journal.approvals(world.owner, None, 9, None)).items
+    [listed] = (await world.journal.decisions.page_pending(world.owner, None, 9, None)).items
     assert listed.payload == payload
     decided = await world.decide(call)
     await log.open_calls([decided])
@@ -85,7 +85,7 @@ async def test_body_that_moved_to_s3_moves_back_with_a_shorter_one(world: Journa
     head = await world.thread()
     log = await world.take((await world.accept(head.id)).run_id)
     big = world.new_run(await world.head(head.id), text=noise(BIG))
-    await world.journal.accept(big, await world.head(head.id), OnBusy.ENQUEUE, None)
+    await world.journal.commands.accept(big, await world.head(head.id), OnBusy.ENQUEUE, None)
     assert await world.end(log) == big.id
     assert (await world.run(big.id)).input.text == big.input.text
     next_log = await world.take(big.id)
@@ -126,9 +126,9 @@ async def test_body_that_was_changed_cut_or_lost_in_s3_is_refused(
     assert data is not None
     await tamper(world, key, data)
     reading = (
-        world.journal.events(world.owner, run_id, 0, 100)
+        world.journal.events.page(world.owner, run_id, 0, 100)
         if sk == event_key(1)
-        else world.journal.snapshot(world.owner, run_id)
+        else world.journal.runs.snapshot(world.owner, run_id)
     )
     with pytest.raises(LayoverError, match="S3"):
         await reading

@@ -95,7 +95,7 @@ async def test_who_forces_its_way_in_tells_the_end_before_it_ends_the_run(
     dead = await world.taken()
     call, _ = await began(world, dead)
     await dead.wait()
-    forced = await world.journal.seize(world.owner, call.run_id)
+    forced = await world.journal.writers.seize(world.owner, call.run_id)
     assert forced is not None
     await world.end(forced)
     assert await told(world, call.run_id) == ["step", *END, "finish"]
@@ -168,16 +168,16 @@ async def test_nothing_is_told_of_a_run_that_ended_meanwhile(
     meddled, table = world.meddled()
 
     async def end_it() -> None:
-        other = await world.journal.seize(world.owner, call.run_id)
+        other = await world.journal.writers.seize(world.owner, call.run_id)
         assert other is not None
         await world.end(other)
 
     table.after_next(end_it)
     if by_force:
-        assert await meddled.journal.seize(world.owner, call.run_id) is None
+        assert await meddled.journal.writers.seize(world.owner, call.run_id) is None
     else:
         execution = f"{call.run_id}-1"
-        assert await meddled.journal.acquire(world.owner, call.run_id, execution) is None
+        assert await meddled.journal.writers.acquire(world.owner, call.run_id, execution) is None
     assert await told(world, call.run_id) == ["step", *END, "finish"]
 
 

@@ -192,7 +192,7 @@ async def listed(
     found: list[OpenApproval] = []
     cursor = None
     while True:
-        page = await world.journal.approvals(world.owner, thread_id, size, cursor)
+        page = await world.journal.decisions.page_pending(world.owner, thread_id, size, cursor)
         assert len(page.items) <= size
         found += page.items
         if (cursor := page.next_cursor) is None:
@@ -274,7 +274,7 @@ async def test_a_cancel_leaves_a_call_that_was_settled_meanwhile_as_it_is(
     """Its opener needs no epoch: what it says goes before what the end of the run says."""
     log = await world.taken()
     ran, runs = await world.opened(log, "c1", "c2")
-    forced = await world.journal.seize(world.owner, log.snapshot.meta.id)
+    forced = await world.journal.writers.seize(world.owner, log.snapshot.meta.id)
     assert forced is not None
     await log.close_call(settled(ran, "kept"))
     with pytest.raises(Fenced):
@@ -288,7 +288,7 @@ async def test_a_cancel_leaves_a_call_that_was_settled_meanwhile_as_it_is(
 async def test_cancel_flag_is_seen_by_the_holder(world: JournalBench) -> None:
     log = await world.taken()
     assert not await log.cancel_requested()
-    flagged = await world.journal.request_cancel(world.owner, log.snapshot.meta.id)
+    flagged = await world.journal.commands.request_cancel(world.owner, log.snapshot.meta.id)
     assert flagged is not None
     assert flagged.cancel
     assert await log.cancel_requested()
@@ -296,7 +296,7 @@ async def test_cancel_flag_is_seen_by_the_holder(world: JournalBench) -> None:
 
 async def test_holder_is_told_how_long_its_tools_may_go_on(world: JournalBench) -> None:
     log = await world.taken()
-    await world.journal.request_cancel(
+    await world.journal.commands.request_cancel(
         world.owner, log.snapshot.meta.id, timedelta(milliseconds=1_500)
     )
     world.tick(0.25)
@@ -307,26 +307,26 @@ async def test_holder_is_told_how_long_its_tools_may_go_on(world: JournalBench) 
 async def test_run_that_is_over_takes_no_cancel_flag(world: JournalBench) -> None:
     log = await world.taken()
     await world.end(log)
-    flagged = await world.journal.request_cancel(world.owner, log.snapshot.meta.id)
+    flagged = await world.journal.commands.request_cancel(world.owner, log.snapshot.meta.id)
     assert flagged is not None
     assert (flagged.status, flagged.cancel) == (Status.SUCCESS, False)
-    assert await world.journal.request_cancel(world.owner, "unknown") is None
+    assert await world.journal.commands.request_cancel(world.owner, "unknown") is None
 
 
 async def test_next_execution_drives_the_run_and_the_one_before_does_not(
     world: JournalBench,
 ) -> None:
     run_id = await world.started()
-    assert await world.journal.start_successor(world.owner, "unknown", None) is None
-    assert await world.journal.start_successor(world.owner, run_id, f"{run_id}-7") is None
-    assert await world.journal.start_successor(world.owner, run_id, f"{run_id}-1") == 2
-    assert await world.journal.start_successor(world.owner, run_id, f"{run_id}-1") is None
-    assert await world.journal.acquire(world.owner, run_id, f"{run_id}-1") is None
+    assert await world.journal.commands.start_successor(world.owner, "unknown", None) is None
+    assert await world.journal.commands.start_successor(world.owner, run_id, f"{run_id}-7") is None
+    assert await world.journal.commands.start_successor(world.owner, run_id, f"{run_id}-1") == 2
+    assert await world.journal.commands.start_successor(world.owner, run_id, f"{run_id}-1") is None
+    assert await world.journal.writers.acquire(world.owner, run_id, f"{run_id}-1") is None
     meta = (await world.take(run_id, 2)).snapshot.meta
     assert (meta.n, meta.execution) == (2, f"{run_id}-2")
     log = await world.take(run_id, 2)
     await world.end(log)
-    assert await world.journal.start_successor(world.owner, run_id, f"{run_id}-2") is None
+    assert await world.journal.commands.start_successor(world.owner, run_id, f"{run_id}-2") is None
 
 
 # The watch
@@ -338,7 +338,7 @@ async def test_look_that_was_asked_for_meanwhile_is_not_put_off(world: JournalBe
     seen = world.clock.now()
     world.tick()
     await world.decide(call)
-    await world.journal.reschedule_check(world.owner, call.run_id, seen, seen + A_DAY)
+    await world.journal.watch.reschedule(world.owner, call.run_id, seen, seen + A_DAY)
     assert call.run_id in await due(world)
 
 
@@ -348,18 +348,18 @@ async def test_look_at_a_run_that_is_over_is_not_put_off(world: JournalBench) ->
     world.tick()
     await world.end(log, saved=False)
     run_id = log.snapshot.meta.id
-    await world.journal.reschedule_check(world.owner, run_id, seen, seen + A_DAY)
+    await world.journal.watch.reschedule(world.owner, run_id, seen, seen + A_DAY)
     assert run_id in await due(world)
-    await world.journal.set_ttl(world.owner, run_id, seen + A_DAY)
-    await world.journal.reschedule_check(world.owner, run_id, world.clock.now(), seen)
+    await world.journal.expiry.set_ttl(world.owner, run_id, seen + A_DAY)
+    await world.journal.watch.reschedule(world.owner, run_id, world.clock.now(), seen)
     assert run_id not in await due(world)
 
 
 async def test_cancel_that_is_not_finished_is_looked_at_soon(world: JournalBench) -> None:
     call = await one_waiting(world)
     now = world.clock.now()
-    await world.journal.reschedule_check(world.owner, call.run_id, now, now + A_DAY)
-    await world.journal.request_cancel(world.owner, call.run_id)
+    await world.journal.watch.reschedule(world.owner, call.run_id, now, now + A_DAY)
+    await world.journal.commands.request_cancel(world.owner, call.run_id)
     assert call.run_id not in await due(world)
     world.tick(3)
     assert call.run_id in await due(world)
@@ -368,7 +368,7 @@ async def test_cancel_that_is_not_finished_is_looked_at_soon(world: JournalBench
 async def test_run_is_looked_at_again_when_it_was_said(world: JournalBench) -> None:
     call = await one_waiting(world)
     now = world.clock.now()
-    await world.journal.reschedule_check(world.owner, call.run_id, now, now + A_DAY)
+    await world.journal.watch.reschedule(world.owner, call.run_id, now, now + A_DAY)
     assert call.run_id not in await due(world)
     world.tick(A_DAY.total_seconds())
     assert call.run_id in await due(world)
@@ -376,5 +376,5 @@ async def test_run_is_looked_at_again_when_it_was_said(world: JournalBench) -> N
 
 async def due(world: JournalBench) -> list[str | None]:
     """Runs of this owner that the sweeper has to look at."""
-    found = await world.journal.due(world.clock.now(), 10_000)
+    found = await world.journal.watch.due(world.clock.now(), 10_000)
     return [w.run_id for w in found if w.owner == world.owner]

@@ -23,14 +23,14 @@ async def test_erased_runs_leave_nothing_behind_and_other_threads_alone(
     await world.waiting(log, "c1")
     key = await world.blob_of(run_id)
     kept = await world.state(other.snapshot.meta.id)
-    await world.journal.mark_deleted(world.owner, thread_id)
+    await world.journal.erasure.mark_deleted(world.owner, thread_id)
     for _ in range(2):
-        await world.journal.erase_runs(world.owner, thread_id)
+        await world.journal.erasure.erase_runs(world.owner, thread_id)
     assert await world.state(run_id) == {}
     assert await world.blobs.get(key) is None
     assert await world.state(other.snapshot.meta.id) == kept
-    assert (await world.journal.approvals(world.owner, None, 9, None)).items == ()
-    await world.journal.finish_erasure(world.owner, thread_id)
+    assert (await world.journal.decisions.page_pending(world.owner, None, 9, None)).items == ()
+    await world.journal.erasure.finish(world.owner, thread_id)
     assert (await world.head(thread_id)).deleted
 
 
@@ -41,16 +41,16 @@ async def test_what_a_writer_leaves_after_its_run_was_erased_is_erased_later(
     run_id, thread_id = log.snapshot.meta.id, log.snapshot.meta.thread_id
     log.emit(world.data("before"))
     await log.flush()
-    await world.journal.mark_deleted(world.owner, thread_id)
-    await world.journal.erase_runs(world.owner, thread_id)
+    await world.journal.erasure.mark_deleted(world.owner, thread_id)
+    await world.journal.erasure.erase_runs(world.owner, thread_id)
     log.emit(world.data(noise(BIG)))
     await log.flush()
     [late] = await world.state(run_id)
     key, kept = await world.blob_of(run_id, late), await world.state(other.snapshot.meta.id)
-    await world.journal.erase_runs(world.owner, thread_id)
+    await world.journal.erasure.erase_runs(world.owner, thread_id)
     assert await world.state(run_id), "nothing leads to it but its mark"
     for _ in range(2):
-        await world.journal.erase_late(world.owner, thread_id)
+        await world.journal.erasure.erase_late(world.owner, thread_id)
         assert await world.state(run_id) == {}
         assert await world.blobs.get(key) is None
     assert await world.state(other.snapshot.meta.id) == kept
@@ -63,19 +63,19 @@ async def test_an_emptied_thread_is_due_once_more_and_not_before(world: JournalB
     now, late = world.clock.now(), timedelta(minutes=16)
 
     async def due(at: timedelta) -> bool:
-        found = await world.journal.due(now + at, 1_000)
+        found = await world.journal.watch.due(now + at, 1_000)
         return any(w.run_id is None and w.thread_id == thread_id for w in found)
 
-    await world.journal.mark_purged(world.owner, thread_id, now)
+    await world.journal.erasure.mark_purged(world.owner, thread_id, now)
     assert not await due(late), "it is not deleted"
-    await world.journal.mark_deleted(world.owner, thread_id)
+    await world.journal.erasure.mark_deleted(world.owner, thread_id)
     assert (await world.head(thread_id)).empty_again_at is None
-    await world.journal.mark_purged(world.owner, thread_id, now + late)
-    await world.journal.mark_purged(world.owner, thread_id, now + late * 2)
+    await world.journal.erasure.mark_purged(world.owner, thread_id, now + late)
+    await world.journal.erasure.mark_purged(world.owner, thread_id, now + late * 2)
     assert (await world.head(thread_id)).empty_again_at == now + late
     assert not await due(late / 2)
     assert await due(late)
-    await world.journal.finish_erasure(world.owner, thread_id)
+    await world.journal.erasure.finish(world.owner, thread_id)
     assert not await due(late * 3)
 
 
@@ -86,19 +86,19 @@ async def test_a_deletion_is_due_again_when_it_was_asked_for_until_it_is_done(
     now = world.clock.now()
 
     async def due(at: timedelta) -> bool:
-        found = await world.journal.due(now + at, 1_000)
+        found = await world.journal.watch.due(now + at, 1_000)
         return any(w.run_id is None and w.thread_id == thread_id for w in found)
 
     minute = timedelta(minutes=1)
-    await world.journal.reschedule_erasure(world.owner, thread_id, now)
+    await world.journal.erasure.reschedule(world.owner, thread_id, now)
     assert not await due(minute), "it is not deleted"
-    await world.journal.mark_deleted(world.owner, thread_id)
+    await world.journal.erasure.mark_deleted(world.owner, thread_id)
     assert await due(timedelta(0))
-    await world.journal.reschedule_erasure(world.owner, thread_id, now + minute)
+    await world.journal.erasure.reschedule(world.owner, thread_id, now + minute)
     assert not await due(minute / 2)
     assert await due(minute)
-    await world.journal.finish_erasure(world.owner, thread_id)
-    await world.journal.reschedule_erasure(world.owner, thread_id, now)
+    await world.journal.erasure.finish(world.owner, thread_id)
+    await world.journal.erasure.reschedule(world.owner, thread_id, now)
     assert not await due(minute)
 
 
@@ -118,34 +118,34 @@ async def test_another_owner_sees_and_changes_nothing_with_any_method(
     journal, owner, execution = stranger.journal, stranger.owner, f"{run_id}-1"
     decision, outcome = world.decision(), outcome_of(world, log.snapshot.meta)
 
-    assert await journal.thread(owner, thread_id) is None
-    assert (await journal.threads(owner, 9, None)).items == ()
-    assert await journal.edit_thread(owner, thread_id, title="mine") is None
-    assert await journal.mark_deleted(owner, thread_id) is None
-    assert await journal.run(owner, run_id) is None
-    assert await journal.snapshot(owner, run_id) is None
-    assert (await journal.runs(owner, thread_id, 9, None)).items == ()
-    assert (await journal.approvals(owner, None, 9, None)).items == ()
-    assert (await journal.approvals(owner, thread_id, 9, None)).items == ()
-    assert await journal.store_token(owner, run_id, execution, call.key, 1, "t") is None
+    assert await journal.heads.get(owner, thread_id) is None
+    assert (await journal.heads.page(owner, 9, None)).items == ()
+    assert await journal.heads.edit(owner, thread_id, title="mine") is None
+    assert await journal.erasure.mark_deleted(owner, thread_id) is None
+    assert await journal.runs.get(owner, run_id) is None
+    assert await journal.runs.snapshot(owner, run_id) is None
+    assert (await journal.runs.page_ids(owner, thread_id, 9, None)).items == ()
+    assert (await journal.decisions.page_pending(owner, None, 9, None)).items == ()
+    assert (await journal.decisions.page_pending(owner, thread_id, 9, None)).items == ()
+    assert await journal.commands.store_token(owner, run_id, execution, call.key, 1, "t") is None
     foreign = log.snapshot.meta.model_copy(update={"owner": owner})
     with pytest.raises(LayoverError):
-        await journal.decide(foreign, call, decision, world.data())
-    assert await journal.call(owner, run_id, call.key) is None
-    assert (await journal.events(owner, run_id, 0, 9)).items == ()
-    assert await journal.acquire(owner, run_id, execution) is None
-    assert await journal.attach(owner, run_id, execution) is None
-    assert await journal.seize(owner, run_id) is None
-    assert not await journal.end_queued(owner, queued, outcome, world.finish(outcome))
-    assert await journal.request_cancel(owner, run_id) is None
-    assert await journal.start_successor(owner, run_id, execution) is None
-    await journal.reschedule_check(owner, run_id, world.clock.now(), world.clock.now())
-    await journal.mark_saved(owner, run_id, thread_id)
-    await journal.erase_runs(owner, thread_id)
-    await journal.erase_late(owner, thread_id)
-    await journal.mark_purged(owner, thread_id, world.clock.now())
-    await journal.finish_erasure(owner, thread_id)
-    await journal.reschedule_erasure(owner, thread_id, world.clock.now())
+        await journal.decisions.decide(foreign, call, decision, world.data())
+    assert await journal.runs.call(owner, run_id, call.key) is None
+    assert (await journal.events.page(owner, run_id, 0, 9)).items == ()
+    assert await journal.writers.acquire(owner, run_id, execution) is None
+    assert await journal.writers.attach(owner, run_id, execution) is None
+    assert await journal.writers.seize(owner, run_id) is None
+    assert not await journal.commands.end_queued(owner, queued, outcome, world.finish(outcome))
+    assert await journal.commands.request_cancel(owner, run_id) is None
+    assert await journal.commands.start_successor(owner, run_id, execution) is None
+    await journal.watch.reschedule(owner, run_id, world.clock.now(), world.clock.now())
+    await journal.commands.mark_saved(owner, run_id, thread_id)
+    await journal.erasure.erase_runs(owner, thread_id)
+    await journal.erasure.erase_late(owner, thread_id)
+    await journal.erasure.mark_purged(owner, thread_id, world.clock.now())
+    await journal.erasure.finish(owner, thread_id)
+    await journal.erasure.reschedule(owner, thread_id, world.clock.now())
 
     after = [await world.state(run_id), await world.state(queued), await world.head(thread_id)]
     assert after == before

@@ -12,7 +12,7 @@ from support.worlds.journal import JournalBench, open_by, settled
 
 
 async def page(world: JournalBench, run_id: str, after: int, limit: int = 100) -> EventPage:
-    return await world.journal.events(world.owner, run_id, after, limit)
+    return await world.journal.events.page(world.owner, run_id, after, limit)
 
 
 async def test_run_without_events_has_an_empty_page(world: JournalBench) -> None:

@@ -19,7 +19,7 @@ async def begun(world: JournalBench, text: str = "x" * 400) -> RunLog:
     """A run whose records expire a day, and the slack, after it was accepted."""
     head, at = await world.thread(), world.clock.now() + RECORDS_SLACK + DAY
     run = world.new_run(head, text, records_expire_at=at)
-    await world.journal.accept(run, head, OnBusy.REJECT, None)
+    await world.journal.commands.accept(run, head, OnBusy.REJECT, None)
     return await world.take(run.id)
 
 
@@ -104,7 +104,9 @@ async def test_records_of_a_run_that_is_over_keep_their_expiry(world: JournalBen
     assert await ended(world, log)
     before = await world.state(log.snapshot.meta.id)
     for for_good in (False, True):
-        await world.journal.keep_records(world.owner, log.snapshot.meta.id, for_good=for_good)
+        await world.journal.expiry.keep_records(
+            world.owner, log.snapshot.meta.id, for_good=for_good
+        )
     assert await world.state(log.snapshot.meta.id) == before
 
 
@@ -112,7 +114,7 @@ async def test_the_end_of_a_run_meanwhile_stands(world: JournalBench) -> None:
     other, table = world.meddled()
     log = await begun(world)
     table.before_next(lambda: ended(world, log))
-    await other.journal.keep_records(world.owner, log.snapshot.meta.id)
+    await other.journal.expiry.keep_records(world.owner, log.snapshot.meta.id)
     assert await expiring(world, log) == set(await world.state(log.snapshot.meta.id))
 
 
@@ -124,7 +126,7 @@ async def test_a_run_some_of_whose_records_are_gone_is_not_said_to_have_them(
         log.emit(world.data())
         await log.flush()
     await world.table.write(Delete(world.keys.run(log.snapshot.meta.id), event_key(2)))
-    await world.journal.keep_records(world.owner, log.snapshot.meta.id)
+    await world.journal.expiry.keep_records(world.owner, log.snapshot.meta.id)
     assert not (await world.run(log.snapshot.meta.id)).records_kept
 
 
@@ -133,7 +135,7 @@ async def test_records_of_a_second_attempt_are_looked_at_one_by_one(world: Journ
     again = await world.take((await begun(world)).snapshot.meta.id)
     assert not await ended(world, again)
     expires = world.clock.now() + DAY
-    await world.journal.set_ttl(world.owner, again.snapshot.meta.id, expires)
+    await world.journal.expiry.set_ttl(world.owner, again.snapshot.meta.id, expires)
     assert await expiring(world, again) == set(await world.state(again.snapshot.meta.id))
 
 
@@ -160,7 +162,7 @@ async def test_a_run_that_stood_in_line_has_no_record_that_expires(world: Journa
     at = world.clock.now() + RECORDS_SLACK + DAY
     head = await world.head(first.snapshot.meta.thread_id)
     run = world.new_run(head, "x" * 400, records_expire_at=at)
-    await world.journal.accept(run, head, OnBusy.ENQUEUE, None)
+    await world.journal.commands.accept(run, head, OnBusy.ENQUEUE, None)
     assert await ended(world, first)
     second = await world.take(run.id)
     await second.put_step(world.step(second))
@@ -172,6 +174,8 @@ async def test_a_longer_retention_than_before_is_given_to_each_record(world: Jou
     outcome = world.outcome(log.snapshot.meta)
     retention = DAY + RECORDS_SLACK + timedelta(seconds=5)
     assert not (await log.end(outcome, world.finish(outcome), retention=retention)).retired
-    await world.journal.set_ttl(world.owner, log.snapshot.meta.id, world.clock.now() + retention)
+    await world.journal.expiry.set_ttl(
+        world.owner, log.snapshot.meta.id, world.clock.now() + retention
+    )
     exact = int((world.clock.now() + retention).timestamp())
     assert {i["expires"] for i in (await world.state(log.snapshot.meta.id)).values()} == {exact}

@@ -100,14 +100,14 @@ async def test_next_execution_fences_who_writes_for_the_one_before(
     run_id = log.snapshot.meta.id
     await world.journaled(log, "late")
     joined = await world.join(run_id)
-    assert await world.journal.start_successor(world.owner, run_id, f"{run_id}-1") == 2
+    assert await world.journal.commands.start_successor(world.owner, run_id, f"{run_id}-1") == 2
     await writes_nothing(world, fact, log, joined)
 
 
 async def test_forced_writer_fences_everybody(world: JournalBench) -> None:
     log = await world.taken()
     joined = await world.join(log.snapshot.meta.id)
-    forced = await world.journal.seize(world.owner, log.snapshot.meta.id)
+    forced = await world.journal.writers.seize(world.owner, log.snapshot.meta.id)
     assert forced is not None
     for writer in (log, joined):
         with pytest.raises(Fenced):

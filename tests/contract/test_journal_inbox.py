@@ -33,7 +33,7 @@ async def inbox(world: JournalBench, *groups: str, size: int = 10) -> list[str]:
     cursor = None
     while True:
         names = [f"{g} of {world.owner}" for g in groups]
-        page = await world.journal.inbox(names, size, cursor)
+        page = await world.journal.inbox.page(names, size, cursor)
         assert len(page.items) <= size
         assert {a.owner for a in page.items} <= {world.owner}
         found += [a.approval.run_id for a in page.items]
@@ -48,7 +48,7 @@ def vote(world: JournalBench, by: str, **more: object) -> Vote:
 async def cast(world: JournalBench, call: CallRecord, *votes: Vote) -> CallRecord:
     run = await world.run(call.run_id)
     event = ToolCallApproval(at=world.clock.now(), tool_call_id="c1", by=votes[-1].by)
-    return await world.journal.vote(run, call, votes, world.decision(), event)
+    return await world.journal.decisions.vote(run, call, votes, world.decision(), event)
 
 
 async def test_a_vote_that_saw_another_state_is_refused(world: JournalBench) -> None:
@@ -59,7 +59,9 @@ async def test_a_vote_that_saw_another_state_is_refused(world: JournalBench) -> 
         await cast(world, call, vote(world, "carol"))
     run = await world.run(call.run_id)
     with pytest.raises(StaleVotes):
-        await world.journal.decide(run, call, world.decision(), votes=[vote(world, "carol")])
+        await world.journal.decisions.decide(
+            run, call, world.decision(), votes=[vote(world, "carol")]
+        )
     assert await world.state(call.run_id) == before
 
 
@@ -72,8 +74,8 @@ async def test_a_decided_call_takes_no_vote(world: JournalBench) -> None:
 
 async def test_a_run_that_asks_nobody_else_is_found_by_nobody(world: JournalBench) -> None:
     [call] = await world.waiting(await world.taken(), "c1")
-    assert await world.journal.owner_of(call.run_id) is None
-    assert await world.journal.owner_of("unknown") is None
+    assert await world.journal.inbox.owner_of(call.run_id) is None
+    assert await world.journal.inbox.owner_of("unknown") is None
     assert await inbox(world, "finance") == []
 
 
@@ -92,14 +94,14 @@ async def test_a_large_vote_goes_with_the_records_of_its_run(world: JournalBench
     log = await world.join(call.run_id)
     await world.end(log)
     meta, expires = log.snapshot.meta, world.clock.now() + timedelta(days=30)
-    await world.journal.set_ttl(world.owner, meta.id, expires)
-    [due] = await world.journal.dues(world.owner)
+    await world.journal.expiry.set_ttl(world.owner, meta.id, expires)
+    [due] = await world.journal.dues.of(world.owner)
     assert (due.kind, due.name, due.at) == ("run", f"{meta.thread_id}/{meta.id}", expires)
     pointer = await world.table.get(pointer_partition(meta.id), POINTER)
     assert pointer is not None
     assert pointer["expires"] == int(expires.timestamp())
-    await world.journal.erase_run(world.owner, meta.thread_id, meta.id)
-    assert await world.journal.owner_of(meta.id) is None
+    await world.journal.erasure.erase_run(world.owner, meta.thread_id, meta.id)
+    assert await world.journal.inbox.owner_of(meta.id) is None
     assert await world.blobs.keys(world.keys.bodies(meta.thread_id, meta.id)) == []
 
 
@@ -110,7 +112,7 @@ async def test_a_vote_is_kept_as_it_was_given_however_large(world: JournalBench)
     assert (voted.votes, voted.voted, voted.undecided) == ((given,), 1, True)
     run = await world.run(call.run_id)
     both = [given, vote(world, "carol")]
-    decided = await world.journal.decide(run, voted, world.decision(), votes=both)
+    decided = await world.journal.decisions.decide(run, voted, world.decision(), votes=both)
     assert decided.call.votes == tuple(both)
     resume = await world.join(call.run_id)
     await resume.open_calls([decided.call])
@@ -129,7 +131,7 @@ async def test_a_call_is_in_the_inbox_of_each_of_its_groups_until_it_is_decided(
     assert await inbox(world, "board") == [two.run_id]
     await world.decide(voted)
     assert await inbox(world, "board", "finance") == [one.run_id]
-    assert await world.journal.owner_of(two.run_id) == world.owner
+    assert await world.journal.inbox.owner_of(two.run_id) == world.owner
 
 
 async def test_the_way_to_the_owner_goes_with_the_run(world: JournalBench) -> None:
@@ -137,7 +139,7 @@ async def test_the_way_to_the_owner_goes_with_the_run(world: JournalBench) -> No
     log = await world.join(call.run_id)
     await world.end(log)
     thread_id = log.snapshot.meta.thread_id
-    await world.journal.mark_deleted(world.owner, thread_id)
-    await world.journal.erase_runs(world.owner, thread_id)
-    assert await world.journal.owner_of(call.run_id) is None
+    await world.journal.erasure.mark_deleted(world.owner, thread_id)
+    await world.journal.erasure.erase_runs(world.owner, thread_id)
+    assert await world.journal.inbox.owner_of(call.run_id) is None
     assert await inbox(world, "finance") == []

@@ -20,7 +20,7 @@ async def test_long_input_is_beside_meta_and_read_with_it(world: JournalBench) -
     assert meta is not None
     assert given is not None
     assert meta.keys().isdisjoint({"b", "blob"})
-    snapshot = await world.journal.snapshot(owner, run_id)
+    snapshot = await world.journal.runs.snapshot(owner, run_id)
     assert snapshot is not None
     again = (await world.take(run_id)).snapshot.meta
     texts = [m.input.text for m in (log.snapshot.meta, snapshot.meta, again)]
@@ -73,11 +73,11 @@ async def test_run_whose_input_expired_before_its_meta_is_gone(world: JournalBen
     """DynamoDB deletes in any order."""
     head = await world.thread()
     run = world.new_run(head, LONG)
-    await world.journal.accept(run, head, OnBusy.REJECT, None)
+    await world.journal.commands.accept(run, head, OnBusy.REJECT, None)
     run_id = run.id
     await world.table.write(Delete(world.keys.run(run_id), INPUT))
-    assert await world.journal.run(world.owner, run_id) is None
-    assert await world.journal.snapshot(world.owner, run_id) is None
+    assert await world.journal.runs.get(world.owner, run_id) is None
+    assert await world.journal.runs.snapshot(world.owner, run_id) is None
 
 
 async def test_refused_run_leaves_no_input(world: JournalBench) -> None:
@@ -85,5 +85,5 @@ async def test_refused_run_leaves_no_input(world: JournalBench) -> None:
     await world.accept(head.id)
     run = world.new_run(head, LONG)
     with pytest.raises(StaleHead):
-        await world.journal.accept(run, head, OnBusy.REJECT, None)
+        await world.journal.commands.accept(run, head, OnBusy.REJECT, None)
     assert await world.table.get(world.keys.run(run.id), INPUT) is None

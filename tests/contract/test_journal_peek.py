@@ -14,8 +14,8 @@ async def test_a_run_that_is_not_there_or_is_another_owners_has_no_status(
     world: JournalBench,
 ) -> None:
     run_id = await world.started()
-    assert await world.journal.peek_status(world.owner, "unknown") is None
-    assert await world.journal.peek_status(f"{world.owner}2", run_id) is None
+    assert await world.journal.runs.peek_status(world.owner, "unknown") is None
+    assert await world.journal.runs.peek_status(f"{world.owner}2", run_id) is None
 
 
 async def test_status_of_a_newer_release_is_not_guessed(world: JournalBench) -> None:
@@ -23,7 +23,7 @@ async def test_status_of_a_newer_release_is_not_guessed(world: JournalBench) -> 
     newer = Update(world.keys.run(run_id), META, set={"v": RUN_VERSION + 1})
     await world.table.write(newer)
     with pytest.raises(NewerFormat):
-        await world.journal.peek_status(world.owner, run_id)
+        await world.journal.runs.peek_status(world.owner, run_id)
 
 
 async def test_peeked_status_is_the_one_that_callers_see_all_along(world: JournalBench) -> None:
@@ -32,7 +32,7 @@ async def test_peeked_status_is_the_one_that_callers_see_all_along(world: Journa
     queued = await world.queue(head.id)
 
     async def check(run_id: str, status: Status) -> None:
-        assert await world.journal.peek_status(world.owner, run_id) is status
+        assert await world.journal.runs.peek_status(world.owner, run_id) is status
         assert (await world.run(run_id)).shown_status is status
 
     await check(queued, Status.QUEUED)
@@ -52,8 +52,8 @@ async def test_peeked_status_is_the_one_that_callers_see_all_along(world: Journa
 async def test_events_begin_where_the_ones_before_them_ended(world: JournalBench) -> None:
     log = await world.taken()
     run_id = log.snapshot.meta.id
-    peek = world.journal.peek_events
-    last = (await world.journal.events(world.owner, run_id, 0, 100)).last_seq
+    peek = world.journal.events.peek
+    last = (await world.journal.events.page(world.owner, run_id, 0, 100)).last_seq
     assert not await peek(world.owner, run_id, last)
     for _ in range(2):
         log.emit(world.data())

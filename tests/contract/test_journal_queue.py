@@ -19,15 +19,15 @@ async def test_place_that_was_free_when_the_head_was_read_is_not_taken_twice(
     head = await world.thread(active_run="run_a", queue=queue)
     await world.queue(head.id)
     with pytest.raises(StaleHead):
-        await world.journal.accept(world.new_run(head), head, ENQUEUE, None)
+        await world.journal.commands.accept(world.new_run(head), head, ENQUEUE, None)
     assert len((await world.head(head.id)).queue) == MAX_QUEUE
 
 
 async def test_thread_that_was_deleted_meanwhile_queues_nothing(world: JournalBench) -> None:
     head = await world.thread(active_run="run_a")
-    await world.journal.mark_deleted(world.owner, head.id)
+    await world.journal.erasure.mark_deleted(world.owner, head.id)
     with pytest.raises(NotFound):
-        await world.journal.accept(world.new_run(head), head, ENQUEUE, None)
+        await world.journal.commands.accept(world.new_run(head), head, ENQUEUE, None)
     assert (await world.head(head.id)).queue == ()
 
 
@@ -35,7 +35,7 @@ async def test_thread_that_was_deleted_meanwhile_queues_nothing(world: JournalBe
 async def test_many_who_read_the_same_head_all_get_into_the_queue(world: JournalBench) -> None:
     head = await world.thread(active_run="run_a")
     runs = [world.new_run(head) for _ in range(8)]
-    await asyncio.gather(*(world.journal.accept(r, head, ENQUEUE, None) for r in runs))
+    await asyncio.gather(*(world.journal.commands.accept(r, head, ENQUEUE, None) for r in runs))
     assert sorted((await world.head(head.id)).queue) == sorted(r.id for r in runs)
 
 

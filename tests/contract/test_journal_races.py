@@ -51,7 +51,7 @@ async def test_one_of_eight_runs_starts(dynamo_world: JournalBench) -> None:
 
     async def accept(mine: JournalBench, n: int) -> str:
         try:
-            await mine.journal.accept(mine.new_run(head), head, OnBusy.REJECT, None)
+            await mine.journal.commands.accept(mine.new_run(head), head, OnBusy.REJECT, None)
         except StaleHead:
             with pytest.raises(ThreadBusy):
                 await mine.accept(head.id)
@@ -60,7 +60,7 @@ async def test_one_of_eight_runs_starts(dynamo_world: JournalBench) -> None:
 
     answers = await race(world, accept)
     assert sorted(answers) == ["busy"] * (WRITERS - 1) + ["started"]
-    assert len((await world.journal.runs(world.owner, head.id, 99, None)).items) == 1
+    assert len((await world.journal.runs.page_ids(world.owner, head.id, 99, None)).items) == 1
 
 
 async def test_eight_enqueued_runs_lose_nobody(dynamo_world: JournalBench) -> None:
@@ -86,7 +86,7 @@ async def test_eight_takers_have_an_epoch_each(dynamo_world: JournalBench) -> No
     run_id = await world.started()
 
     async def take(mine: JournalBench, n: int) -> int | None:
-        log = await mine.journal.seize(mine.owner, run_id)
+        log = await mine.journal.writers.seize(mine.owner, run_id)
         return log.snapshot.meta.epoch if log else None
 
     epochs = await race(world, take)
@@ -117,7 +117,7 @@ async def test_one_of_eight_ends_counts(dynamo_world: JournalBench) -> None:
     queued = await world.queue(log.snapshot.meta.thread_id)
 
     async def end(mine: JournalBench, n: int) -> str | None:
-        writer = await mine.journal.seize(mine.owner, log.snapshot.meta.id)
+        writer = await mine.journal.writers.seize(mine.owner, log.snapshot.meta.id)
         if writer is None:
             return "over"
         try:

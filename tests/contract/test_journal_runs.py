@@ -29,7 +29,7 @@ async def test_history_of_another_execution_is_not_counted(
     world: JournalBench, execution: str
 ) -> None:
     run_id = await world.started()
-    assert await world.journal.spend(world.owner, run_id, execution, 5, 100) is None
+    assert await world.journal.commands.spend(world.owner, run_id, execution, 5, 100) is None
     assert (await world.run(run_id)).history == 0
 
 
@@ -37,12 +37,14 @@ async def test_history_is_counted_until_another_execution_goes_on(world: Journal
     log = await world.taken()
     run_id, execution = log.snapshot.meta.id, log.snapshot.meta.execution
     assert execution is not None
-    spent = [await world.journal.spend(world.owner, run_id, execution, 5, 100) for _ in range(2)]
+    spent = [
+        await world.journal.commands.spend(world.owner, run_id, execution, 5, 100) for _ in range(2)
+    ]
     assert spent == [TURN_EVENTS + 5, TURN_EVENTS + 10]
     assert (await world.run(run_id)).attempts == 1
-    await world.journal.spend(world.owner, run_id, execution, 5, 100, fresh=True)
+    await world.journal.commands.spend(world.owner, run_id, execution, 5, 100, fresh=True)
     assert (await world.run(run_id)).attempts == 0
-    await world.journal.start_successor(world.owner, run_id, execution)
+    await world.journal.commands.start_successor(world.owner, run_id, execution)
     assert (await world.run(run_id)).history == 0
 
 
@@ -51,11 +53,11 @@ async def test_run_with_a_long_history_is_looked_at_at_once(world: JournalBench)
     run_id, execution = log.snapshot.meta.id, log.snapshot.meta.execution
     assert execution is not None
     seen, later = world.clock.now(), world.clock.now() + timedelta(hours=1)
-    await world.journal.reschedule_check(world.owner, run_id, seen, later)
+    await world.journal.watch.reschedule(world.owner, run_id, seen, later)
     world.tick()
     for limit, due in ((1_000, False), (1, True)):
-        await world.journal.spend(world.owner, run_id, execution, 5, limit)
-        found = await world.journal.due(world.clock.now(), 1_000)
+        await world.journal.commands.spend(world.owner, run_id, execution, 5, limit)
+        found = await world.journal.watch.due(world.clock.now(), 1_000)
         assert (run_id in {w.run_id for w in found}) is due
 
 
@@ -64,10 +66,10 @@ async def test_run_that_is_unknown_or_driven_by_another_execution_is_not_taken(
 ) -> None:
     run_id = await world.started()
     before = await world.state(run_id)
-    for take in (world.journal.acquire, world.journal.attach):
+    for take in (world.journal.writers.acquire, world.journal.writers.attach):
         assert await take(world.owner, "unknown", "unknown-1") is None
         assert await take(world.owner, run_id, f"{run_id}-2") is None
-    assert await world.journal.seize(world.owner, "unknown") is None
+    assert await world.journal.writers.seize(world.owner, "unknown") is None
     assert await world.state(run_id) == before
 
 
@@ -75,18 +77,18 @@ async def test_queued_run_is_not_taken(world: JournalBench) -> None:
     head = await world.thread()
     await world.accept(head.id)
     queued = await world.queue(head.id)
-    assert await world.journal.acquire(world.owner, queued, f"{queued}-1") is None
-    assert await world.journal.attach(world.owner, queued, f"{queued}-1") is None
-    assert await world.journal.seize(world.owner, queued) is None
+    assert await world.journal.writers.acquire(world.owner, queued, f"{queued}-1") is None
+    assert await world.journal.writers.attach(world.owner, queued, f"{queued}-1") is None
+    assert await world.journal.writers.seize(world.owner, queued) is None
 
 
 async def test_run_that_is_over_is_not_taken(world: JournalBench) -> None:
     log = await world.taken()
     run_id = log.snapshot.meta.id
     await world.end(log)
-    assert await world.journal.acquire(world.owner, run_id, f"{run_id}-1") is None
-    assert await world.journal.attach(world.owner, run_id, f"{run_id}-1") is None
-    assert await world.journal.seize(world.owner, run_id) is None
+    assert await world.journal.writers.acquire(world.owner, run_id, f"{run_id}-1") is None
+    assert await world.journal.writers.attach(world.owner, run_id, f"{run_id}-1") is None
+    assert await world.journal.writers.seize(world.owner, run_id) is None
 
 
 async def test_sixth_attempt_without_a_step_is_refused(world: JournalBench) -> None:
@@ -95,9 +97,9 @@ async def test_sixth_attempt_without_a_step_is_refused(world: JournalBench) -> N
         await world.take(run_id)
     with pytest.raises(AttemptsUsedUp):
         await world.take(run_id)
-    assert await world.journal.acquire(world.owner, run_id, "another-1") is None
+    assert await world.journal.writers.acquire(world.owner, run_id, "another-1") is None
     assert (await world.run(run_id)).epoch == MAX_ATTEMPTS
-    log = await world.journal.seize(world.owner, run_id)
+    log = await world.journal.writers.seize(world.owner, run_id)
     assert log is not None
     await world.end(log, status=Status.FAILED)
 
@@ -230,7 +232,7 @@ async def test_window_of_calls_opens_whole_or_not_at_all(world: JournalBench) ->
     await joined.open_calls(calls[1:])
     with pytest.raises(Fenced):
         await log.open_calls(calls)
-    assert await world.journal.call(world.owner, calls[0].run_id, calls[0].key) is None
+    assert await world.journal.runs.call(world.owner, calls[0].run_id, calls[0].key) is None
 
 
 async def test_open_call_names_its_opener(world: JournalBench) -> None:
@@ -259,7 +261,7 @@ async def test_opener_closes_its_call_after_the_epoch_moved(world: JournalBench)
     await log.close_call(settled(first), world.data("closed"))
     assert (await world.call(first)).result == "done"
     assert await world.said(first.run_id) == ["closed"]
-    await world.journal.start_successor(world.owner, first.run_id, f"{first.run_id}-1")
+    await world.journal.commands.start_successor(world.owner, first.run_id, f"{first.run_id}-1")
     await log.close_call(settled(second))
     assert (await world.call(second)).result == "done"
 
@@ -468,7 +470,7 @@ async def test_calls_are_cancelled_whatever_they_were(world: JournalBench) -> No
     await log.put_step(step)
     await log.open_calls([planned(log, step, "c1")])
     await suspend(world, log, "c2")
-    forced = await world.journal.seize(world.owner, log.snapshot.meta.id)
+    forced = await world.journal.writers.seize(world.owner, log.snapshot.meta.id)
     assert forced is not None
     given = [planned(log, step, c) for c in ("c1", "c2", "c3")]
     await forced.cancel_calls(cancelled(given), world.data())
@@ -477,10 +479,10 @@ async def test_calls_are_cancelled_whatever_they_were(world: JournalBench) -> No
     snapshot = await snapshot_of(world, log)
     assert [(c.state, c.result) for c in snapshot.calls] == [(CallState.SETTLED, "Cancelled")] * 3
     assert snapshot.meta.waiting == frozenset()
-    assert (await world.journal.approvals(world.owner, None, 9, None)).items == ()
+    assert (await world.journal.decisions.page_pending(world.owner, None, 9, None)).items == ()
 
 
 async def snapshot_of(world: JournalBench, log: RunLog) -> RunSnapshot:
-    snapshot = await world.journal.snapshot(world.owner, log.snapshot.meta.id)
+    snapshot = await world.journal.runs.snapshot(world.owner, log.snapshot.meta.id)
     assert snapshot is not None
     return snapshot

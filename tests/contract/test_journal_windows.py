@@ -41,7 +41,7 @@ def with_suspension(
 
 
 async def journaled(world: JournalBench, log: RunLog) -> Sequence[CallRecord]:
-    snapshot = await world.journal.snapshot(world.owner, log.snapshot.meta.id)
+    snapshot = await world.journal.runs.snapshot(world.owner, log.snapshot.meta.id)
     assert snapshot is not None
     return snapshot.calls
 

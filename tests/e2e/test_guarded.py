@@ -50,7 +50,7 @@ async def in_process(brain: Brain, text: str) -> list[Json]:
         run = await warden.generate(text, thread_id="t")
         for call_id in ("paid", "kept"):
             run = await warden.approve(run.run_id, call_id, reason="fine")
-        page = await runtime.journal.events(SOMEBODY, run.run_id, 0, 1_000)
+        page = await runtime.journal.events.page(SOMEBODY, run.run_id, 0, 1_000)
         assert page.done
         return [e.model_dump(mode="json") for e in page.items]
     finally:

@@ -123,7 +123,7 @@ async def _play(script: Script) -> None:
     for kind in NEVER_TWICE:
         effects = [r.partition(" by ")[0] for r in driver.effects.ran if r.startswith(kind)]
         assert len(effects) == len(set(effects)), f"{kind} ran twice: {effects}"
-    waiting = await bench.plain.journal.approvals(ANN, None, 100, None)
+    waiting = await bench.plain.journal.decisions.page_pending(ANN, None, 100, None)
     assert waiting.items == (), "nothing waits for a run that is over"
 
 

@@ -49,7 +49,7 @@ async def _follow(bench: Bench, run_id: str, cuts: Iterator[int], lag: int) -> l
     pace = Pace(sleep, lambda: slept)
     while True:
         after = sse.last_seq(client.last_event_id) or 0
-        page = await bench.plain.journal.events(ANN, run_id, after, 1)
+        page = await bench.plain.journal.events.page(ANN, run_id, after, 1)
         if page.done and not page.items:  # A browser is answered 204, and stays away.
             return client.seen
         looks = follow(bench.plain, ANN, run_id, after, None, pace)

@@ -33,12 +33,21 @@ from layover.adapters.inmemory.stores.recall import InMemoryRecall
 from layover.adapters.inmemory.stores.threads import InMemoryThreads
 from layover.adapters.inmemory.table import InMemoryTable
 from layover.adapters.journal.allowance import TableAllowance
-from layover.adapters.journal.dues import TableDues
+from layover.adapters.journal.audit import TableAudit
+from layover.adapters.journal.commands import TableRunCommands
+from layover.adapters.journal.decisions import TableDecisions
+from layover.adapters.journal.erasure import TableErasure
+from layover.adapters.journal.expiry import TableExpiry
 from layover.adapters.journal.followers.connections import TableConnections
+from layover.adapters.journal.heads import TableHeads
+from layover.adapters.journal.inbox import TableInbox
 from layover.adapters.journal.items.dynamodb import DynamoTable
-from layover.adapters.journal.journal import TableJournal
 from layover.adapters.journal.leases import TableLeases
+from layover.adapters.journal.log.events import TableRunEvents
 from layover.adapters.journal.runlog import TableRunLog
+from layover.adapters.journal.runs import TableRuns
+from layover.adapters.journal.sweep import TableDues, TableWatch
+from layover.adapters.journal.writers import TableWriters
 from layover.adapters.metrics.emf import EmfMetrics
 from layover.adapters.models.bedrock.chat import BedrockChat
 from layover.adapters.models.bedrock.converse import ConverseChat
@@ -66,6 +75,7 @@ from layover.memory.usage import MeteredEmbedder
 from layover.ports import (
     Aborts,
     Allowance,
+    Audit,
     Background,
     Blobs,
     Callbacks,
@@ -73,13 +83,17 @@ from layover.ports import (
     Clock,
     Connections,
     Deadline,
+    Decisions,
     Dialer,
     Dues,
     Embedder,
     EntryStore,
+    Erasure,
     EventSink,
+    Expiry,
+    Heads,
     Ids,
-    Journal,
+    Inbox,
     Leases,
     MemoryStore,
     Metrics,
@@ -91,9 +105,14 @@ from layover.ports import (
     NoteStore,
     PushLater,
     RecallStore,
+    RunCommands,
+    RunEvents,
     RunLog,
+    Runs,
     Sockets,
     ThreadStore,
+    Watch,
+    Writers,
 )
 from layover.ports.memory.compaction import CompactionStore
 from layover.ports.memory.entries import Owners, ReembeddingStore
@@ -104,6 +123,7 @@ from layover.sockets.delivery import DeliveryQueue
 
 aborts: tuple[type[Aborts], ...] = (AbortsHere,)
 allowance: tuple[type[Allowance], ...] = (NoAllowance, TableAllowance)
+audit: tuple[type[Audit], ...] = (TableAudit,)
 background: tuple[type[Background], ...] = (InThisProcess, LambdaEvents)
 blobs: tuple[type[Blobs], ...] = (InMemoryBlobs, S3Blobs)
 callbacks: tuple[type[Callbacks], ...] = (InMemoryCallbacks, StepFunctions)
@@ -116,9 +136,11 @@ chat_model: tuple[type[ChatModel], ...] = (
     Providers,
 )
 clock: tuple[type[Clock], ...] = (SystemClock, ManualClock)
+commands: tuple[type[RunCommands], ...] = (TableRunCommands,)
 compaction: tuple[type[CompactionStore], ...] = (InMemoryCompaction, PostgresCompaction)
 connections: tuple[type[Connections], ...] = (TableConnections,)
 deadline: tuple[type[Deadline], ...] = (NoDeadline, LambdaDeadline)
+decisions: tuple[type[Decisions], ...] = (TableDecisions,)
 dialer: tuple[type[Dialer], ...] = (NoDialer, ClientDialer)
 driver: tuple[type[Driver], ...] = (InProcess,)
 dues: tuple[type[Dues], ...] = (TableDues,)
@@ -130,9 +152,13 @@ embedder: tuple[type[Embedder], ...] = (
     MeteredEmbedder,
 )
 entries: tuple[type[EntryStore], ...] = (InMemoryEntries, PostgresEntries)
+erasure: tuple[type[Erasure], ...] = (TableErasure,)
 event_sink: tuple[type[EventSink], ...] = (NoSink, DeliveryQueue)
+events: tuple[type[RunEvents], ...] = (TableRunEvents,)
+expiry: tuple[type[Expiry], ...] = (TableExpiry,)
+heads: tuple[type[Heads], ...] = (TableHeads,)
 ids: tuple[type[Ids], ...] = (SequentialIds, RandomIds)
-journal: tuple[type[Journal], ...] = (TableJournal,)
+inbox: tuple[type[Inbox], ...] = (TableInbox,)
 leases: tuple[type[Leases], ...] = (NoLeases, TableLeases)
 memory: tuple[type[MemoryStore], ...] = (InMemoryMemory, PostgresMemory)
 metrics: tuple[type[Metrics], ...] = (NoMetrics, InMemoryMetrics, EmfMetrics)
@@ -144,9 +170,12 @@ push_later: tuple[type[PushLater], ...] = (InMemoryLater, LambdaPush)
 recall: tuple[type[RecallStore], ...] = (InMemoryRecall, PostgresRecall)
 reembedding: tuple[type[ReembeddingStore], ...] = (InMemoryEntries, PostgresReembedding)
 run_log: tuple[type[RunLog], ...] = (TableRunLog,)
+runs: tuple[type[Runs], ...] = (TableRuns,)
 sockets: tuple[type[Sockets], ...] = (InMemorySockets, ApiGatewaySockets)
 table: tuple[type[Table], ...] = (InMemoryTable, DynamoTable)
 threads: tuple[type[ThreadStore], ...] = (InMemoryThreads, PostgresThreads)
+watch: tuple[type[Watch], ...] = (TableWatch,)
+writers: tuple[type[Writers], ...] = (TableWriters,)
 
 
 BESIDE: dict[type, tuple[type, ...]] = {

@@ -31,8 +31,8 @@ def test_a_thread_is_bound_to_its_user(api: Api, world: SocketBench) -> None:
     assert ask(api)["statusCode"] == 200
     assert ask(api)["statusCode"] == 409
     assert ask(api, BOB)["statusCode"] == 200
-    (run_id,) = api.do(world.journal.runs(ANN, thread_id_of(ANN, "t1"), 2, None)).items
-    run = api.do(world.journal.run(ANN, run_id))
+    (run_id,) = api.do(world.journal.runs.page_ids(ANN, thread_id_of(ANN, "t1"), 2, None)).items
+    run = api.do(world.journal.runs.get(ANN, run_id))
     assert run is not None
     assert (run.input.text, run.stream) == ("hello", True)
     assert ask(api, BOB, threadId=run.thread_id)["statusCode"] == 404
@@ -63,7 +63,7 @@ def test_a_run_that_could_not_be_streamed_is_not_started(api: Api, world: Socket
         assert api.do(world.runtime.leases.take(lease, most, now))
     refused = ask(api)
     assert (refused["statusCode"], refused["headers"]["Retry-After"]) == (429, "5")
-    assert api.do(world.journal.thread(ANN, thread_id_of(ANN, "t1"))) is None
+    assert api.do(world.journal.heads.get(ANN, thread_id_of(ANN, "t1"))) is None
     assert ask(api, BOB)["statusCode"] == 200
 
 
@@ -81,7 +81,7 @@ def test_an_interrupt_is_answered_on_the_same_run(
     run, waiting = api.do(world.suspended())
     entry = {"interruptId": "1:c1", **resumed}
     assert ask(api, threadId=run.thread_id, resume=[entry])["statusCode"] == 200
-    call = api.do(world.journal.call(ANN, run.id, waiting.key))
+    call = api.do(world.journal.runs.call(ANN, run.id, waiting.key))
     assert call is not None
     assert call.decision is not None
     assert call.decision.kind == kind

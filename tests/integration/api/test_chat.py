@@ -63,8 +63,8 @@ def chunks(api: Api, answered: Mapping[str, Any]) -> list[Any]:
 
 def newest(api: Api, world: SocketBench, id: str = "chat-1") -> RunMeta:
     """The run that was started last in a chat."""
-    page = api.do(world.journal.runs(ANN, thread_id_of(ANN, id), 1, None))
-    run = api.do(world.journal.run(ANN, page.items[0]))
+    page = api.do(world.journal.runs.page_ids(ANN, thread_id_of(ANN, id), 1, None))
+    run = api.do(world.journal.runs.get(ANN, page.items[0]))
     assert run is not None
     return run
 
@@ -169,7 +169,7 @@ def test_a_decision_goes_on_under_the_same_id_and_its_input_is_not_trusted(
     assert resumed(api, run.thread_id)["statusCode"] == 204
     answered = chat(api, responded(run.id, True), id=run.thread_id)
     assert answered["statusCode"] == 200, answered["body"]
-    call = api.do(world.journal.call(ANN, run.id, waiting.key))
+    call = api.do(world.journal.runs.call(ANN, run.id, waiting.key))
     assert call is not None
     assert call.decision is not None
     assert (call.decision.kind, call.decision.args) == ("approved", None)
@@ -226,8 +226,8 @@ def test_a_chat_that_could_not_be_streamed_starts_and_decides_nothing(
         assert refused["headers"]["Content-Type"] == "application/problem+json"
         assert int(refused["headers"]["Retry-After"]) > 0
         assert json.loads(refused["body"])["type"] == "urn:layover:problem:limit-reached"
-    assert api.do(world.journal.thread(ANN, thread_id_of(ANN, "chat-1"))) is None
-    call = api.do(world.journal.call(ANN, run.id, waiting.key))
+    assert api.do(world.journal.heads.get(ANN, thread_id_of(ANN, "chat-1"))) is None
+    call = api.do(world.journal.runs.call(ANN, run.id, waiting.key))
     assert call is not None
     assert call.decision is None
     assert resumed(api, "nothing")["statusCode"] == 204

@@ -68,7 +68,7 @@ def put_head(api: Api, **given: Any) -> ThreadHead:
     """A thread with something in every field; its active run is gone."""
     own = {"owner": ANN, "agent": "support", "deleted": False, "unsaved": (), "leaf_id": None}
     head = filled(ThreadHead, **{**own, **given})
-    api.do(api.world.journal.put_thread(head))
+    api.do(api.world.journal.heads.put(head))
     return head
 
 
@@ -349,8 +349,8 @@ def test_every_field_of_a_run_and_of_its_decisions_is_exported(api: Api) -> None
     journal = api.world.journal
     head = put_head(api, active_run=None, queue=(), interrupts=0)
     run = filled(RunMeta, owner=ANN, thread_id=head.id, attempts=0, input=said_in(head.id))
-    api.do(journal.accept(run, head, OnBusy.REJECT, None))
-    log = api.do(journal.acquire(ANN, run.id, f"{run.id}-{run.n}"))
+    api.do(journal.commands.accept(run, head, OnBusy.REJECT, None))
+    log = api.do(journal.writers.acquire(ANN, run.id, f"{run.id}-{run.n}"))
     assert log is not None
     step = filled(StepRecord, key=step_key("", 1), slots=(filled(ToolMessageSlot),))
     api.do(log.put_step(step))
@@ -364,13 +364,13 @@ def test_every_field_of_a_run_and_of_its_decisions_is_exported(api: Api) -> None
         voted=0,
     )
     api.do(log.suspend_calls([call]))
-    waiting = api.do(journal.call(ANN, run.id, call.key))
+    waiting = api.do(journal.runs.call(ANN, run.id, call.key))
     assert waiting is not None
     decision, votes = filled(Decision), (filled(Vote), filled(Vote, 1_000))
-    api.do(journal.decide(run, waiting, decision, votes=votes))
+    api.do(journal.decisions.decide(run, waiting, decision, votes=votes))
     exported = document(api)
     [thread] = exported["threads"]
-    now = api.do(journal.snapshot(ANN, run.id))
+    now = api.do(journal.runs.snapshot(ANN, run.id))
     assert now is not None
     among_messages = {"messages", "input", "text"}
     assert not_shown(run_view(now), thread["runs"][0]) == among_messages

@@ -121,7 +121,7 @@ def test_a_message_names_its_file(api: Api) -> None:
     file_id, thread_id = announce(api), thread(api)
     upload(api, file_id)
     run = ask(api, thread_id, file_id).json
-    stored = api.do(api.world.journal.run("ann", run["id"]))
+    stored = api.do(api.world.journal.runs.get("ann", run["id"]))
     assert stored is not None
     part = {"type": "file", "file_id": file_id, "url": None, "name": "a.png"}
     part["mime_type"] = "image/png"
@@ -173,14 +173,14 @@ def test_a_deleted_threads_file_is_gone_before_it_is_erased(api: Api) -> None:
     file_id, first = announce(api), thread(api)
     upload(api, file_id)
     ask(api, first, file_id)
-    api.do(api.world.journal.mark_deleted("ann", first))
+    api.do(api.world.journal.erasure.mark_deleted("ann", first))
     api.get(f"/files/{file_id}").problem(404, "not-found")
     ask(api, thread(api), file_id).problem(422, "invalid-request")
 
 
 def test_the_whole_of_a_cut_result_is_its_owners(api: Api) -> None:
     run = ask_text(api)
-    snapshot = api.do(api.world.journal.snapshot("ann", run["id"]))
+    snapshot = api.do(api.world.journal.runs.snapshot("ann", run["id"]))
     assert snapshot is not None
     belongings = RunFiles(api.world.runtime, snapshot.meta, "support")
     call = CallRecord(
@@ -202,7 +202,7 @@ def test_the_whole_of_a_cut_result_is_its_owners(api: Api) -> None:
 
 def test_a_file_that_a_tool_makes_is_the_threads(api: Api) -> None:
     run = ask_text(api)
-    snapshot = api.do(api.world.journal.snapshot("ann", run["id"]))
+    snapshot = api.do(api.world.journal.runs.snapshot("ann", run["id"]))
     assert snapshot is not None
     belongings = RunFiles(api.world.runtime, snapshot.meta, "support")
     part = api.do(belongings.save_file("a.csv", "text/csv", b"1,2"))

@@ -107,7 +107,7 @@ def test_a_document_that_fits_no_answer_is_elsewhere_for_some_minutes(api: Api) 
     assert key.startswith(Keys(ANN).blob("exports"))
     data = api.do(api.world.runtime.blobs.get(key)) or b""
     assert data.count(b"x" * 900_000) == 7
-    kinds = [d.kind for d in api.do(api.world.journal.dues(ANN))]
+    kinds = [d.kind for d in api.do(api.world.journal.dues.of(ANN))]
     assert kinds == ["export"]
 
 

@@ -97,7 +97,7 @@ def test_a_run_that_is_started_with_a_stream_comes_first(api: Api, world: Socket
     thread = api.do(world.thread())
     answered = open_stream(api, f"/threads/{thread.id}/runs", body={"input": "hello"})
     (run,) = api.get(f"/threads/{thread.id}/runs").json["items"]
-    meta = api.do(world.journal.run(ANN, run["id"]))
+    meta = api.do(world.journal.runs.get(ANN, run["id"]))
     assert meta is not None
     assert meta.stream
     api.do(world.finish(run["id"]))

@@ -103,8 +103,8 @@ class Reader:
 
 
 @dataclass
-class Journaled:
-    """A journal of one run."""
+class OneRun:
+    """Runs of a journal: this one."""
 
     found: RunSnapshot
 
@@ -243,11 +243,12 @@ async def test_a_memory_model_that_works_again_is_taken_up_in_the_same_run() -> 
 async def compacted(world: Reader, run: Run, op: str, asked: str, **meta: Any) -> None:
     """Compact for a run as if it had had slices observed ahead that never came. They are waited for in
     seconds: nobody does here."""
-    found = await world.bench.plain.journal.snapshot(ANN, run.id)
+    found = await world.bench.plain.journal.runs.snapshot(ANN, run.id)
     assert found is not None
     steps = tuple(s.model_copy(update={"asked_through": asked}) for s in found.steps)
     told = {"meta": found.meta.model_copy(update=meta), "steps": steps}
-    journal: Any = Journaled(found.model_copy(update=told))
+    runs: Any = OneRun(found.model_copy(update=told))
+    journal = replace(world.bench.plain.journal, runs=runs)
     async with asyncio.timeout(60):
         payload = world.bench.payload(run.id, CompactPayload, op=op)
         await compact(replace(world.bench.plain, journal=journal), payload)

@@ -20,7 +20,7 @@ def agent(titled: Callable[[Prompt], Awaitable[Reply]]) -> Agent:
 
 
 async def title(helper: Agent, thread: str = "t") -> str | None:
-    head = await helper.runtime.journal.thread("local", thread)
+    head = await helper.runtime.journal.heads.get("local", thread)
     return str(head.title) if head.title is not None else None
 
 

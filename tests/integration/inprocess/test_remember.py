@@ -12,6 +12,7 @@ from layover.errors import RetryableError
 from layover.memory.extract import OPENING, extract
 from layover.runs.accept import StartRun, start_run
 from layover.values.runs.run import OnBusy, Status
+from support.worlds.journal import instead
 from support.worlds.loops import LoopClock, played
 from support.worlds.runs import ANN, Bench, told
 
@@ -81,7 +82,7 @@ async def test_a_question_that_follows_a_long_talk_names_the_thread() -> None:
 async def test_a_title_that_is_there_stays() -> None:
     world = bench(say("Other"))
     run = await world.go(QUESTION)
-    await world.plain.journal.edit_thread(ANN, "t1", title="Mine")
+    await world.plain.journal.heads.edit(ANN, "t1", title="Mine")
     assert await title(world, run.id) == "Mine"
     assert asked(world) == 0
 
@@ -100,15 +101,13 @@ async def test_a_title_that_was_stored_reaches_the_journal_though_its_writer_die
     run = await world.go(QUESTION)
     payload = world.payload(run.id)
 
-    class Dying:
-        def __getattr__(self, name: str) -> Any:
-            return getattr(world.plain.journal, name)
+    async def die(*_: Any, **__: Any) -> Any:
+        raise RetryableError("gone")
 
-        async def edit_thread(self, *args: Any, **options: Any) -> Any:
-            raise RetryableError("gone")
-
+    heads = instead(world.plain.journal.heads, edit=die)
+    dying = replace(world.plain, journal=replace(world.plain.journal, heads=heads))
     with pytest.raises(RetryableError):
-        await extract(replace(world.plain, journal=Dying()), payload)
+        await extract(dying, payload)
     assert (await world.head()).title is None
     assert (await extract(world.plain, payload))["status"] == "done before"
     assert (await world.head()).title == "Late order"

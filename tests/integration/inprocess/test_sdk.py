@@ -554,7 +554,7 @@ async def test_a_first_turn_names_its_thread_and_only_the_first() -> None:
     await helper.generate("why is my order so late", thread_id="t", resource_id="ann")
     await helper.generate("and why is it broken as well", thread_id="t", resource_id="ann")
     await helper.wait_for_memory()
-    head = await helper.runtime.journal.thread("ann", "t")
+    head = await helper.runtime.journal.heads.get("ann", "t")
     assert head.title == "Late order"
     assert [p.task for p in model.prompts].count("title") == 1
 

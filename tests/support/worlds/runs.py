@@ -1,7 +1,7 @@
 """One process's worth of runs in memory, driven as the state machine drives them; and a power switch."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from datetime import timedelta
 from typing import Any, cast
 
@@ -13,7 +13,7 @@ from layover.adapters.inmemory.callbacks import InMemoryCallbacks
 from layover.adapters.inmemory.model import ScriptedModel
 from layover.adapters.inmemory.stores.threads import InMemoryThreads
 from layover.adapters.inmemory.table import InMemoryTable
-from layover.adapters.journal.journal import TableJournal
+from layover.adapters.journal.journal import table_journal
 from layover.approvals import decide as approvals
 from layover.approvals.token_answer import DECIDED
 from layover.clock import ManualClock
@@ -21,7 +21,7 @@ from layover.errors import DecisionAlreadyMade, RetryableError
 from layover.inprocess.deadlines import NoDeadline
 from layover.memory.compaction.compact import AHEAD, NOW, compact
 from layover.memory.extract import extract
-from layover.ports import ChatModel, Clock, Deadline, ThreadStore
+from layover.ports import ChatModel, Clock, Deadline, Journal, ThreadStore
 from layover.records.views import run_view
 from layover.recovery.give_up import give_up
 from layover.runs.accept import StartRun, start_run
@@ -103,6 +103,14 @@ class Powered:
         return lambda *args, **kwargs: self._power.through(method(*args, **kwargs))
 
 
+def powered_journal(journal: Journal, power: Power) -> Journal:
+    """A journal whose parts work while there is power."""
+    parts: dict[str, Any] = {
+        part.name: Powered(getattr(journal, part.name), power) for part in fields(journal)
+    }
+    return replace(journal, **parts)
+
+
 @dataclass
 class FailingThreads(InMemoryThreads):
     """A database that can be away for reading or for saving."""
@@ -162,7 +170,7 @@ class Bench:
         self._table = self.table = table or InMemoryTable()
         self._blobs = blobs or InMemoryBlobs()
         self.plain = build_runtime(
-            journal=TableJournal(self._table, self._blobs, self.clock),
+            journal=table_journal(self._table, self._blobs, self.clock),
             threads=self.threads,
             blobs=self._blobs,
             model=self.model,
@@ -176,7 +184,7 @@ class Bench:
         powered: Any = Powered(self._table, self.power)
         self.runtime = replace(
             self.plain,
-            journal=TableJournal(powered, self._blobs, self.clock),
+            journal=table_journal(powered, self._blobs, self.clock),
             threads=cast(ThreadStore, Powered(self.threads, self.power)),
             model=cast(ChatModel, Powered(self.model, self.power)),
         )
@@ -187,7 +195,7 @@ class Bench:
         head = ThreadHead(
             id=thread, owner=ANN, agent=self.agent.name, created_at=now, updated_at=now
         )
-        await self.plain.journal.put_thread(head)
+        await self.plain.journal.heads.put(head)
         return (await start_run(self.plain, ANN, thread, StartRun(text, **options))).id
 
     def payload(self, run_id: str, cls: type = RunPayload, **more: Any) -> Any:
@@ -243,7 +251,7 @@ class Bench:
 
     async def remember(self) -> None:
         """Do what the state machine does after the newest run's end."""
-        run_id = (await self.plain.journal.runs(ANN, "t1", 1, None)).items[0]
+        run_id = (await self.plain.journal.runs.page_ids(ANN, "t1", 1, None)).items[0]
         await extract(self.plain, self.payload(run_id))
         await compact(self.plain, self.payload(run_id, CompactPayload))
 
@@ -254,22 +262,22 @@ class Bench:
         return await self.run(run_id)
 
     async def meta(self, run_id: str) -> RunMeta:
-        found = await self.plain.journal.run(ANN, run_id)
+        found = await self.plain.journal.runs.get(ANN, run_id)
         assert found is not None
         return found
 
     async def run(self, run_id: str) -> Run:
-        snapshot = await self.plain.journal.snapshot(ANN, run_id)
+        snapshot = await self.plain.journal.runs.snapshot(ANN, run_id)
         assert snapshot is not None
         return run_view(snapshot)
 
     async def head(self, thread: str = "t1") -> ThreadHead:
-        head = await self.plain.journal.thread(ANN, thread)
+        head = await self.plain.journal.heads.get(ANN, thread)
         assert head is not None
         return head
 
     async def call(self, run_id: str, call_id: str) -> Any:
-        snapshot = await self.plain.journal.snapshot(ANN, run_id)
+        snapshot = await self.plain.journal.runs.snapshot(ANN, run_id)
         assert snapshot is not None
         return next(c for c in snapshot.calls if c.tool_call_id == call_id)
 
@@ -319,7 +327,7 @@ class Bench:
         """All events; their numbers have no gap."""
         found: list[Event] = []
         while True:
-            page = await self.plain.journal.events(ANN, run_id, len(found), 1_000)
+            page = await self.plain.journal.events.page(ANN, run_id, len(found), 1_000)
             found += page.items
             assert [e.seq for e in found] == list(range(1, len(found) + 1))
             if page.done or not page.items:

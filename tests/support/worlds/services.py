@@ -189,7 +189,7 @@ class ServiceBench:
 
     async def take(self, run_id: str) -> RunLog:
         """The run's journal, as its turn has it."""
-        log = await self.journal.acquire(ANN, run_id, f"{run_id}-1")
+        log = await self.journal.writers.acquire(ANN, run_id, f"{run_id}-1")
         assert log is not None
         return log
 
@@ -257,7 +257,7 @@ class ServiceBench:
         )
         opened = {"state": CallState.OPEN, "opener": log.opener, "suspension": suspension}
         await log.suspend_calls([planned.model_copy(update=opened)])
-        waiting = await self.journal.call(ANN, planned.run_id, planned.key)
+        waiting = await self.journal.runs.call(ANN, planned.run_id, planned.key)
         assert waiting is not None
         return waiting
 
@@ -273,7 +273,7 @@ class ServiceBench:
 
     async def token(self, call: CallRecord) -> None:
         """The waiting branch stores its token, `token of KEY`."""
-        stored = await self.journal.store_token(
+        stored = await self.journal.commands.store_token(
             ANN, call.run_id, f"{call.run_id}-1", call.key, call.attempt, f"token of {call.run_id}"
         )
         assert stored is not None
@@ -283,7 +283,7 @@ class ServiceBench:
         log = await self.take(run_id)
         meta = log.snapshot.meta
         step = await self.step(log, text)
-        head = await self.journal.thread(ANN, meta.thread_id)
+        head = await self.journal.heads.get(ANN, meta.thread_id)
         assert head is not None
         await self.threads.open_turn(
             TurnQuery(head=head, run_id=run_id, input=meta.input, window=20)

@@ -9,7 +9,7 @@ from typing import Any, cast
 from layover.adapters.inmemory.blobs import InMemoryBlobs
 from layover.adapters.inmemory.sockets import InMemoryLater, InMemorySockets, in_memory_sockets
 from layover.adapters.inmemory.table import InMemoryTable
-from layover.adapters.journal.journal import TableJournal
+from layover.adapters.journal.journal import table_journal
 from layover.adapters.journal.leases import TableLeases
 from layover.ports import EventSink, NoSink, RunLog
 from layover.ports.table import Table
@@ -44,7 +44,7 @@ class SocketBench(ServiceBench):
         super().__init__()
         self.table = table or InMemoryTable()
         self.sink = Sink()
-        self.journal = TableJournal(self.table, InMemoryBlobs(), self.clock, self.sink)
+        self.journal = table_journal(self.table, InMemoryBlobs(), self.clock, self.sink)
         self.sockets = sockets or InMemorySockets("c1", "c2")
         self.ports = replace(in_memory_sockets(table=self.table), sockets=self.sockets)
         self.runtime = replace(

@@ -64,7 +64,7 @@ async def test_the_second_decision_of_a_call_is_refused(world: ServiceBench) -> 
     await decide(world, run)
     with pytest.raises(DecisionAlreadyMade):
         await decide(world, run, DENY)
-    recorded = await world.journal.call(ANN, run.id, call.key)
+    recorded = await world.journal.runs.call(ANN, run.id, call.key)
     assert recorded is not None
     assert recorded.decision is not None
     assert recorded.decision.kind is DecisionKind.APPROVED
@@ -207,7 +207,7 @@ async def test_an_approval_is_recorded_told_and_wakes_the_call(world: ServiceBen
     shown = await decide(world, run, DecisionRequest(Verdict.APPROVE, args=args, reason="less"))
     assert (shown.status, shown.pending) == (Status.RUNNING, ())
     assert world.callbacks.woken == [f"token of {run.id}"]
-    recorded = await world.journal.call(ANN, run.id, call.key)
+    recorded = await world.journal.runs.call(ANN, run.id, call.key)
     assert recorded is not None
     decision = recorded.decision
     assert decision is not None
@@ -235,7 +235,7 @@ async def test_edited_arguments_of_a_tool_that_is_gone_are_taken(world: ServiceB
 async def test_a_denial_keeps_its_reason_without_what_cannot_be_stored(world: ServiceBench) -> None:
     run, call = await world.suspended()
     await decide(world, run, DENY)
-    recorded = await world.journal.call(ANN, run.id, call.key)
+    recorded = await world.journal.runs.call(ANN, run.id, call.key)
     assert recorded is not None
     assert recorded.decision is not None
     assert recorded.decision.reason == "no�pe"
@@ -244,7 +244,7 @@ async def test_a_denial_keeps_its_reason_without_what_cannot_be_stored(world: Se
 async def test_data_that_fits_resumes_the_call(world: ServiceBench) -> None:
     run, call = await world.suspended(SuspensionKind.INPUT)
     await decide(world, run, DecisionRequest(Verdict.RESUME, data={"slot": "9:00"}))
-    recorded = await world.journal.call(ANN, run.id, call.key)
+    recorded = await world.journal.runs.call(ANN, run.id, call.key)
     assert recorded is not None
     assert recorded.decision is not None
     assert recorded.decision.data == {"slot": "9:00"}

@@ -214,7 +214,7 @@ async def test_what_is_settled_leaves_the_inbox_at_once(world: ServiceBench) -> 
 async def test_a_call_that_waits_again_is_in_the_inbox_again(world: ServiceBench) -> None:
     run = await asked(world)
     await decide(world, run, BOB)
-    log = await world.journal.attach(ANN, run.id, f"{run.id}-1")
+    log = await world.journal.writers.attach(ANN, run.id, f"{run.id}-1")
     assert log is not None
     [decided] = log.snapshot.calls
     await log.open_calls([decided])
@@ -289,7 +289,7 @@ async def test_a_decided_call_says_who_approved_it(world: ServiceBench) -> None:
     run = await asked(world, quorum=2)
     await decide(world, run, BOB, DecisionRequest(Verdict.APPROVE, reason="it is right"))
     await decide(world, run, CAROL)
-    log = await world.journal.attach(ANN, run.id, f"{run.id}-1")
+    log = await world.journal.writers.attach(ANN, run.id, f"{run.id}-1")
     assert log is not None
     [decided] = log.snapshot.calls
     await log.open_calls([decided])
@@ -320,7 +320,7 @@ async def test_whatever_the_race_a_quorum_is_as_many_persons_as_it_says(
     settled = persons >= quorum
     assert events.count("tool-call-decided") == int(settled)
     assert events[-1] == ("tool-call-decided" if settled else "tool-call-approval")
-    snapshot = await world.journal.snapshot(ANN, run.id)
+    snapshot = await world.journal.runs.snapshot(ANN, run.id)
     assert snapshot is not None
     [call] = snapshot.calls
     assert len({v.person for v in call.votes}) == len(call.votes) == min(quorum, persons)
@@ -345,7 +345,7 @@ async def test_votes_of_an_earlier_attempt_count_for_nothing(world: ServiceBench
     run = await asked(world, quorum=2)
     await decide(world, run, BOB)
     await decide(world, run, CAROL)
-    log = await world.journal.attach(ANN, run.id, f"{run.id}-1")
+    log = await world.journal.writers.attach(ANN, run.id, f"{run.id}-1")
     assert log is not None
     [decided] = log.snapshot.calls
     await log.open_calls([decided])

@@ -119,7 +119,7 @@ async def test_what_a_hook_allowed_is_in_the_audit_and_outlives_the_run() -> Non
     assert {(r.run_id, r.owner, r.tool_name) for r in found} == {(run.id, ANN, "pay")}
     digest = hashlib.sha256(b'{"amount":1}').hexdigest()
     assert [r.args_sha256 for r in found] == [digest] * 3
-    await bench.plain.journal.erase_runs(ANN, "t1")
+    await bench.plain.journal.erasure.erase_runs(ANN, "t1")
     assert await rows(bench) == found
 
 

@@ -116,7 +116,7 @@ async def test_a_decision_about_an_earlier_attempt_is_known_by_its_number(
 
 async def suspend_again(world: ServiceBench, call: CallRecord) -> None:
     """Suspend the call again, as a tool does that asks a second time."""
-    log = await world.journal.attach(ANN, call.run_id, f"{call.run_id}-1")
+    log = await world.journal.writers.attach(ANN, call.run_id, f"{call.run_id}-1")
     assert log is not None
     decided = log.snapshot.call(call.key)
     assert decided is not None

@@ -435,7 +435,7 @@ async def test_a_run_that_goes_on_beside_a_waiting_child_counts_as_at_work() -> 
     states: list[tuple[bool, bool]] = []
 
     async def looks(world: World, run_id: str) -> None:
-        snapshot = await world.bench.plain.journal.snapshot(ANN, run_id)
+        snapshot = await world.bench.plain.journal.runs.snapshot(ANN, run_id)
         assert snapshot is not None
         states.append((is_at_work(snapshot), await is_busy(world.bench.plain, snapshot.meta)))
 

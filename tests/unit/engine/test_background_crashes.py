@@ -122,7 +122,7 @@ async def check(where: str, world: World, bench: Bench, run: Run) -> None:
     check_effects(where, world, [m for each in tree(run) for m in each.messages])
     check_events(where, await bench.events(run.id), run)
     assert (await bench.head()).active_run is None
-    waiting = await bench.plain.journal.approvals(ANN, None, 100, None)
+    waiting = await bench.plain.journal.decisions.page_pending(ANN, None, 100, None)
     assert waiting.items == (), where
 
 

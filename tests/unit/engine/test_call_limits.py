@@ -110,6 +110,6 @@ async def test_a_tool_learns_the_time_and_its_threads_metadata() -> None:
 
     bench = Bench(Agent("helper", model="m", tools=[look]), [call("look"), say("done")])
     run_id = await bench.start()
-    await bench.plain.journal.edit_thread("ann", "t1", metadata={"plan": "pro"})
+    await bench.plain.journal.heads.edit("ann", "t1", metadata={"plan": "pro"})
     await bench.drive(run_id)
     assert found == [(bench.clock.now(), {"plan": "pro"})]

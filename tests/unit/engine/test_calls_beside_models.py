@@ -76,7 +76,7 @@ async def test_an_answer_is_not_journaled_if_the_end_of_the_call_before_it_is_no
     with pytest.raises(RetryableError, match="DynamoDB is away"):
         await watched.bench.turn(run_id)
     assert watched.order == ["asked", "step", "asked"]
-    snapshot = await watched.bench.plain.journal.snapshot(ANN, run_id)
+    snapshot = await watched.bench.plain.journal.runs.snapshot(ANN, run_id)
     assert snapshot is not None
     assert [c.state for c in snapshot.calls] == [CallState.OPEN]
     assert "turn-start" not in types(await watched.bench.events(run_id))[4:]
@@ -88,7 +88,7 @@ async def test_a_run_whose_call_could_not_be_journaled_is_cancelled_by_another_a
     run_id = await watched.bench.start()
     turn = asyncio.create_task(watched.bench.turn(run_id))
     await asyncio.sleep(1.5)
-    await watched.bench.plain.journal.request_cancel(ANN, run_id)
+    await watched.bench.plain.journal.commands.request_cancel(ANN, run_id)
     with pytest.raises(RetryableError, match="DynamoDB is away"):
         await turn
     watched.fails = None
@@ -105,14 +105,14 @@ async def test_an_attempt_that_was_overtaken_journals_nothing_behind_its_call() 
     turn = asyncio.create_task(watched.bench.turn(run_id))
     await asyncio.sleep(1.5)
     watched.takes = 0
-    other = await watched.bench.plain.journal.seize(ANN, run_id)
+    other = await watched.bench.plain.journal.writers.seize(ANN, run_id)
     assert other is not None
     [open_call] = other.snapshot.calls
     settled = {"result": "in doubt", "model_output": "in doubt"}
     await other.close_call(open_call.model_copy(update=settled))
     assert (await turn)["status"] == "left"
     assert watched.order == ["asked", "step", "asked", "ended"]
-    snapshot = await watched.bench.plain.journal.snapshot(ANN, run_id)
+    snapshot = await watched.bench.plain.journal.runs.snapshot(ANN, run_id)
     assert snapshot is not None
     assert [c.result for c in snapshot.calls] == ["in doubt"]
     assert len(snapshot.steps) == 1

@@ -49,7 +49,7 @@ def bench(hook: Ends, *script: Any, power: Power | None = None, **options: Any) 
 
 async def journaled(world: Bench, run_id: str) -> list[Any]:
     """Return the journal's records of the hooks at the end."""
-    snapshot = await world.plain.journal.snapshot(ANN, run_id)
+    snapshot = await world.plain.journal.runs.snapshot(ANN, run_id)
     assert snapshot is not None
     return [c.result for c in snapshot.calls if c.args == {"point": "at_end"}]
 
@@ -118,7 +118,7 @@ async def test_the_holder_of_a_flagged_run_tells_its_hooks() -> None:
     world = bench(hook)
     run_id = await world.start()
     meta = await world.meta(run_id)
-    await world.plain.journal.request_cancel(ANN, meta.id, HAVE)
+    await world.plain.journal.commands.request_cancel(ANN, meta.id, HAVE)
     assert await world.drive(run_id) == "over"
     assert [end.status for end in hook.ends] == [Status.CANCELLED]
 
@@ -129,7 +129,7 @@ async def test_a_queued_run_and_one_that_the_sweeper_ends_tell_none() -> None:
     first = await world.go()
     queued = await world.start(on_busy="enqueue")
     await cancel(world.plain, ANN, queued)
-    await world.plain.journal.request_cancel(ANN, first.id, HAVE)
+    await world.plain.journal.commands.request_cancel(ANN, first.id, HAVE)
     world.clock.advance(HAVE * 10)
     await sweep(world.plain)
     assert (await world.meta(first.id)).status is Status.CANCELLED
@@ -149,7 +149,7 @@ async def test_a_death_anywhere_asks_again_only_what_was_not_journaled(
         world = bench(hook, power=power)
         run_id = await world.start()
         if holder:
-            await world.plain.journal.request_cancel(ANN, run_id, HAVE)
+            await world.plain.journal.commands.request_cancel(ANN, run_id, HAVE)
         else:
             assert await world.drive(run_id) == "suspended"
         power.calls, power.cut_at, power.after = 0, k, after

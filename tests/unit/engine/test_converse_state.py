@@ -117,7 +117,7 @@ async def test_nobody_else_sees_what_is_signed(models: Providers) -> None:
     run = await bench.go(stream=True)
     shown = [run, *await bench.events(run.id), *await bench.stored()]
     assert [s for s in shown if signature(0) in s.model_dump_json()] == []
-    snapshot = await bench.plain.journal.snapshot(ANN, run.id)
+    snapshot = await bench.plain.journal.runs.snapshot(ANN, run.id)
     assert snapshot is not None
     state = snapshot.steps[0].message.provider_state
     assert state is not None

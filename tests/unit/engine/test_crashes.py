@@ -4,7 +4,6 @@ import asyncio
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import Any
-from unittest.mock import Mock
 
 import pytest
 from pydantic import BaseModel
@@ -16,6 +15,7 @@ from layover.values.runs.run import Status
 from layover.values.runs.usage import Usage
 from layover.values.runs.views import Run
 from support.examples import share
+from support.worlds.journal import instead
 from support.worlds.runs import Bench, Power, answers, answers_of, told, types
 
 INTERRUPTED = "may or may not have taken effect"
@@ -372,7 +372,7 @@ async def test_a_run_whose_older_attempt_closed_its_call_late_goes_on_at_once() 
     run_id = await bench.start()
     older = asyncio.create_task(bench.turn(run_id))
     await running.wait()
-    take = bench.plain.journal.acquire
+    take = bench.plain.journal.writers.acquire
 
     async def overtaken(*run: str) -> Any:
         log = await take(*run)
@@ -380,9 +380,8 @@ async def test_a_run_whose_older_attempt_closed_its_call_late_goes_on_at_once() 
         assert (await older)["status"] == "left"
         return log
 
-    journal = Mock(wraps=bench.plain.journal)
-    journal.acquire = overtaken
-    bench.runtime = replace(bench.runtime, journal=journal)
+    writers = instead(bench.plain.journal.writers, acquire=overtaken)
+    bench.runtime = replace(bench.runtime, journal=replace(bench.plain.journal, writers=writers))
     assert (await bench.turn(run_id))["status"] == "yielded"
     bench.runtime = replace(bench.runtime, journal=bench.plain.journal)
     assert (await bench.turn(run_id))["status"] == "over"

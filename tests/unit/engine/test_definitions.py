@@ -228,7 +228,7 @@ async def test_records_of_a_newer_release_are_refused_and_left_alone() -> None:
     newer = Update(Keys(ANN).run(run_id), META, set={"v": 99}, when=Exists("pk"))
     await bench.table.write(newer)
     with pytest.raises(NewerFormat, match="a run's records have version 99"):
-        await bench.plain.journal.run(ANN, run_id)
+        await bench.plain.journal.runs.get(ANN, run_id)
     with pytest.raises(NewerFormat):
         await bench.turn(run_id)
 

@@ -126,6 +126,6 @@ async def test_fallback_is_journaled_once_whatever_dies() -> None:
         run = await mortal.go()
         assert (run.status, run.text) == (Status.SUCCESS, "done"), (point, run.error)
         assert types(await mortal.events(run.id)).count("model-fallback") == 1, point
-        snapshot = await mortal.plain.journal.snapshot(ANN, run.id)
+        snapshot = await mortal.plain.journal.runs.snapshot(ANN, run.id)
         assert snapshot is not None
         assert [s.fell_back_to for s in snapshot.steps] == [MODELS[1]]

@@ -89,7 +89,7 @@ async def test_an_input_that_alone_exceeds_the_window_fails_its_run_and_the_thre
 async def test_a_cancelled_run_leaves_a_thread_that_goes_on() -> None:
     stage = bench(call("read", page=1), say("never"), say("fine"))
     run_id = await stage.start("read")
-    await stage.plain.journal.request_cancel("ann", run_id)
+    await stage.plain.journal.commands.request_cancel("ann", run_id)
     await stage.drive(run_id)
     assert (await stage.run(run_id)).status is Status.CANCELLED
     assert (await stage.go("go on")).status is Status.SUCCESS

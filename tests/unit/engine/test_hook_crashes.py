@@ -161,7 +161,7 @@ async def _check_texts(where: str, bench: Bench, run: Run, reasons: dict[str, st
     assert told(stored)[1:] == told(run.messages), where
     declined = [s for _, s in told(child.messages) if isinstance(s, dict)]
     assert [d["reason"] for d in declined] == [reasons["drop"]], where
-    snapshot = await bench.plain.journal.snapshot(ANN, run.id)
+    snapshot = await bench.plain.journal.runs.snapshot(ANN, run.id)
     assert snapshot is not None
     ends = [c.result["output"] for c in snapshot.calls if c.args == {"point": "at_end"}]
     assert len(ends) == 2, where

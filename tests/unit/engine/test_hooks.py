@@ -458,7 +458,7 @@ async def test_writes_are_made_only_for_hooks_that_need_them() -> None:
     async def writes(*hooks: Any) -> int:
         _, world = bench(list(hooks), call("pay", amount=1), say("ok"))
         run = await world.go()
-        snapshot = await world.plain.journal.snapshot("ann", run.id)
+        snapshot = await world.plain.journal.runs.snapshot("ann", run.id)
         assert snapshot is not None
         return sum(c.tool_name == "layover.hooks" for c in snapshot.calls)
 

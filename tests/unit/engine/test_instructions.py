@@ -30,10 +30,10 @@ async def test_instructions_are_asked_once_for_a_run_and_pinned(kind: str) -> No
     agent = Agent("helper", model="m", instructions=getattr(asked, kind), tools=[ledger.pay])
     bench = Bench(agent, [call("pay", amount=5), say("paid"), say("next")])
     run_id = await bench.start()
-    await bench.plain.journal.edit_thread(ANN, "t1", metadata={"plan": "pro"})
+    await bench.plain.journal.heads.edit(ANN, "t1", metadata={"plan": "pro"})
     began = bench.clock.now()
     assert await bench.drive(run_id) == "suspended"
-    await bench.plain.journal.edit_thread(ANN, "t1", metadata={"plan": "free"})
+    await bench.plain.journal.heads.edit(ANN, "t1", metadata={"plan": "free"})
     run = await bench.run(run_id)
     await bench.decide(run_id, run.pending[0].tool_call_id, "approve")
     await bench.drive(run_id)

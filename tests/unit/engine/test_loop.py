@@ -365,7 +365,7 @@ async def test_a_cancel_in_the_models_stream_ends_the_run_without_an_error() -> 
     run_id = await bench.start()
     turn = asyncio.create_task(bench.turn(run_id))
     await asyncio.wait_for(started.wait(), 60)
-    await bench.plain.journal.request_cancel(ANN, run_id)
+    await bench.plain.journal.commands.request_cancel(ANN, run_id)
     assert (await asyncio.wait_for(turn, 60))["status"] == "over"
     run = await bench.run(run_id)
     assert (run.status, run.finish_reason) == (Status.CANCELLED, FinishReason.CANCELLED)
@@ -391,7 +391,7 @@ async def test_a_tool_that_ends_soon_after_a_cancel_is_kept_and_no_model_is_aske
     run_id = await bench.start()
     turn = asyncio.create_task(bench.turn(run_id))
     await asyncio.wait_for(running.wait(), 60)
-    await bench.plain.journal.request_cancel(ANN, run_id)
+    await bench.plain.journal.commands.request_cancel(ANN, run_id)
     await asyncio.wait_for(turn, 60)
     run = await bench.run(run_id)
     assert (run.status, noticed) == (Status.CANCELLED, [True])
@@ -418,7 +418,7 @@ async def test_a_tool_that_will_not_end_is_left_behind_within_two_seconds() -> N
     run_id = await bench.start()
     turn = asyncio.create_task(bench.turn(run_id))
     await asyncio.wait_for(running.wait(), 60)
-    await bench.plain.journal.request_cancel(ANN, run_id)
+    await bench.plain.journal.commands.request_cancel(ANN, run_id)
     await asyncio.wait_for(turn, 60)
     release.set()
     run = await bench.run(run_id)
@@ -432,7 +432,7 @@ async def test_a_tool_that_will_not_end_is_left_behind_within_two_seconds() -> N
 async def test_a_run_flagged_before_its_first_turn_asks_no_model() -> None:
     bench = Bench(agent(), [])
     run_id = await bench.start()
-    await bench.plain.journal.request_cancel(ANN, run_id)
+    await bench.plain.journal.commands.request_cancel(ANN, run_id)
     assert await bench.drive(run_id) == "over"
     assert types(await bench.events(run_id)) == ["finish"]
     assert told(await bench.stored()) == [("user", "hello")]

@@ -67,7 +67,7 @@ async def test_the_function_is_asked_about_what_the_run_pinned() -> None:
 
     bench = Bench(Agent("a", model="m", tools=tools), [call("pay", tool_call_id="c1"), say("ok")])
     run = await bench.go()
-    await bench.plain.journal.edit_thread(ANN, "t1", metadata={"plan": "other"})
+    await bench.plain.journal.heads.edit(ANN, "t1", metadata={"plan": "other"})
     assert await bench.answer(run.id, "c1", "approve") == "over"
     assert len(seen) >= 2
     assert {(c.now, str(c.metadata), c.run_id) for c in seen} == {(seen[0].now, "{}", run.id)}

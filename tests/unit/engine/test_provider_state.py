@@ -140,7 +140,7 @@ async def test_model_that_refuses_its_own_state_is_not_sent_it_again(
 async def test_journal_keeps_it_with_its_step(chat: OpenAIChat, thinker: Thinker) -> None:
     bench = bench_of(chat)
     run = await bench.go()
-    snapshot = await bench.plain.journal.snapshot(ANN, run.id)
+    snapshot = await bench.plain.journal.runs.snapshot(ANN, run.id)
     assert snapshot is not None
     of_message, of_call = thinker.state(0)
     state = snapshot.steps[0].message.provider_state

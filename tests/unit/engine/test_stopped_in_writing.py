@@ -55,7 +55,7 @@ async def stopped(bench: Bench, waiting: asyncio.Event) -> Run:
     run_id = await bench.start()
     turn = asyncio.create_task(bench.turn(run_id))
     await waiting.wait()
-    await bench.plain.journal.request_cancel(ANN, run_id, timedelta(0))
+    await bench.plain.journal.commands.request_cancel(ANN, run_id, timedelta(0))
     assert (await turn)["status"] == "over"
     return await bench.run(run_id)
 
@@ -75,7 +75,7 @@ async def judge(bench: Bench, run: Run, steps: int = 1) -> None:
     assert [e.usage for e in events if isinstance(e, Finish)] == [run.usage]
     assert run.usage.total_tokens == 15 * steps
     assert [m.id for m in (await bench.stored())[1:]] == [m.id for m in run.messages]
-    assert (await bench.plain.journal.approvals(ANN, None, 9, None)).items == ()
+    assert (await bench.plain.journal.decisions.page_pending(ANN, None, 9, None)).items == ()
 
 
 @pytest.mark.parametrize(
@@ -166,7 +166,7 @@ def test_a_tool_that_ended_is_kept_though_a_cancel_comes_before_its_result_is_jo
         run_id = await bench.start()
         turn = asyncio.create_task(bench.turn(run_id))
         await blobs.putting.wait()
-        await bench.plain.journal.request_cancel(ANN, run_id, TIME_ENOUGH)
+        await bench.plain.journal.commands.request_cancel(ANN, run_id, TIME_ENOUGH)
         assert (await turn)["status"] == "over"
         run = await bench.run(run_id)
         await judge(bench, run)
@@ -210,7 +210,7 @@ def test_a_decided_call_does_not_begin_once_the_run_is_to_stop() -> None:
             await bench.decide(run.id, name, "approve")
         turn = asyncio.create_task(bench.turn(run.id))
         await running.wait()
-        await bench.plain.journal.request_cancel(ANN, run.id, TIME_ENOUGH)
+        await bench.plain.journal.commands.request_cancel(ANN, run.id, TIME_ENOUGH)
         assert (await turn)["status"] == "over"
         ended = await bench.run(run.id)
         await judge(bench, ended)

@@ -151,7 +151,7 @@ async def test_an_approval_inside_is_a_pending_call_of_the_run_and_settles_that_
     run = await desk.suspended()
     (pending,) = run.pending
     assert (pending.tool_call_id, pending.agent_path) == ("p1", ("top", "desk"))
-    (item,) = (await desk.bench.plain.journal.approvals(ANN, None, 10, None)).items
+    (item,) = (await desk.bench.plain.journal.decisions.page_pending(ANN, None, 10, None)).items
     assert (item.run_id, item.agent, item.agent_path) == (run.id, "top", ("top", "desk"))
     await desk.bench.decide(run.id, "p1", "approve", args={"amount": 2})
     await desk.bench.branch(run.id, "p1")

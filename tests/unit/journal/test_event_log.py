@@ -74,7 +74,7 @@ def test_any_page_of_any_log_is_what_follows(after: int, limit: int, batches: li
         for size in batches:
             log.emit(*(world.data() for _ in range(size)))
             await log.flush()
-        page = await world.journal.events(world.owner, log.snapshot.meta.id, after, limit)
+        page = await world.journal.events.page(world.owner, log.snapshot.meta.id, after, limit)
         expected = list(range(1, sum(batches) + 1))[after:][:limit]
         assert [e.seq for e in page.items] == expected
         assert page.last_seq == (expected[-1] if expected else after)
@@ -96,7 +96,7 @@ async def test_many_events_at_once_are_several_batches_in_order(fact: bool) -> N
     assert max(item["count"] for item in batches) <= MAX_BATCH + 1
     said = await world.said(run_id)
     assert said == [*range(2 * MAX_BATCH + 7), *(["fact"] if fact else [])]
-    page = await world.journal.events(world.owner, run_id, MAX_BATCH - 1, 3)
+    page = await world.journal.events.page(world.owner, run_id, MAX_BATCH - 1, 3)
     assert [e.seq for e in page.items] == [MAX_BATCH + n for n in range(3)]
 
 

@@ -73,9 +73,9 @@ async def test_a_run_goes_on_over_records_with_more_fields() -> None:
     assert ledger.done == [3]
     events = await bench.events(run.id)
     assert (events[0].type, events[-1].type) == ("agent-start", "agent-end")
-    audit = await bench.plain.journal.audit(None, None, 10, None)
+    audit = await bench.plain.journal.audit.page_rows(None, None, 10, None)
     assert [row.decision for row in audit.items] == ["approved"]
-    heads = await bench.plain.journal.threads(ANN, 10, None)
+    heads = await bench.plain.journal.heads.page(ANN, 10, None)
     assert [head.id for head in heads.items] == ["t1"]
     assert (await bench.head()).active_run is None
     assert {"EVENT b", "AUDIT row", "META b", "STEP b"} <= table.grown, table.grown

@@ -33,7 +33,7 @@ async def counted(text: str) -> Counted:
     bench = Bench(agent, script, table=table)
     now = bench.clock.now()
     head = ThreadHead(id=THREAD, owner=ANN, agent=agent.name, created_at=now, updated_at=now)
-    await bench.plain.journal.put_thread(head.model_copy(update={"title": "a title"}))
+    await bench.plain.journal.heads.put(head.model_copy(update={"title": "a title"}))
     before = table.total
     bench.clock.advance(timedelta(seconds=1))
     run = await start_run(bench.plain, ANN, THREAD, StartRun(text))

@@ -398,7 +398,7 @@ async def test_what_was_said_in_turns_that_failed_or_were_cancelled_is_remembere
     @tool
     async def leave(ctx: ToolContext) -> str:
         """The user presses stop while this runs, and the process dies: the next one sees it."""
-        await made.plain.journal.request_cancel(ANN, ctx.run_id)
+        await made.plain.journal.commands.request_cancel(ANN, ctx.run_id)
         made.power.dead = True
         return "left"
 
@@ -423,7 +423,7 @@ async def test_a_thread_deleted_meanwhile_leaves_nothing_in_a_node() -> None:
     @tool
     async def leave(ctx: ToolContext) -> str:
         """Delete the thread."""
-        await made.plain.journal.mark_deleted(ANN, "t1")
+        await made.plain.journal.erasure.mark_deleted(ANN, "t1")
         return "gone"
 
     memory = Memory(history=NodeMemory("n"))

@@ -92,7 +92,7 @@ async def test_no_call_is_rescued_while_another_one_of_its_run_is_being_made() -
     await bench.decide(run_id, "c1", "approve")
     await bench.decide(run_id, "c2", "resume", data={"slot": "mon-1"})
     bench.callbacks.closed = {"token-c2"}
-    log = await bench.plain.journal.attach(ANN, run_id, f"{run_id}-1")
+    log = await bench.plain.journal.writers.attach(ANN, run_id, f"{run_id}-1")
     assert log is not None
     await log.open_calls([await bench.call(run_id, "c1")])
     assert (await bench.call(run_id, "c1")).state is CallState.OPEN
@@ -108,7 +108,7 @@ async def test_the_only_call_is_not_taken_from_a_turn_that_took_the_run_since() 
     await bench.decide(run_id, "c1", "approve")
     bench.callbacks.closed = {"token-c1"}
     bench.clock.advance(GRACE - timedelta(seconds=30))
-    assert await bench.plain.journal.acquire(ANN, run_id, f"{run_id}-1") is not None
+    assert await bench.plain.journal.writers.acquire(ANN, run_id, f"{run_id}-1") is not None
     assert await swept(bench, timedelta(seconds=60)) == {"driven": 1}
     assert await swept(bench, GRACE) == {"succeeded": 1}
 

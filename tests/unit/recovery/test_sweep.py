@@ -98,7 +98,7 @@ async def ended(bench: Bench, run_id: str) -> tuple[Run, list[str]]:
 async def test_a_cancel_whose_caller_died_is_finished() -> None:
     bench = payer()
     run_id = await waiting(bench)
-    await bench.plain.journal.request_cancel(ANN, run_id)
+    await bench.plain.journal.commands.request_cancel(ANN, run_id)
     assert (await later(bench, A_CANCEL))["cancelled"] == 1
     run, told = await ended(bench, run_id)
     assert run.status is Status.CANCELLED
@@ -112,7 +112,7 @@ async def test_a_cancel_in_progress_is_left_to_its_caller() -> None:
     bench = payer()
     run_id = await waiting(bench)
     await sweep(bench.plain)
-    await bench.plain.journal.request_cancel(ANN, run_id)
+    await bench.plain.journal.commands.request_cancel(ANN, run_id)
     assert "cancelled" not in await later(bench, timedelta(seconds=2))
     assert (await bench.run(run_id)).status is Status.SUSPENDED
 
@@ -121,7 +121,7 @@ async def test_the_next_run_starts_when_a_half_done_interrupt_is_finished() -> N
     bench = payer()
     run_id = await waiting(bench)
     next_id = await bench.start("next", on_busy=OnBusy.ENQUEUE)
-    await bench.plain.journal.request_cancel(ANN, run_id)
+    await bench.plain.journal.commands.request_cancel(ANN, run_id)
     await later(bench, A_CANCEL)
     assert (await bench.run(run_id)).status is Status.CANCELLED
     assert (await bench.head()).active_run == next_id
@@ -131,10 +131,10 @@ async def test_the_next_run_starts_when_a_half_done_interrupt_is_finished() -> N
 async def test_a_half_done_deletion_leaves_no_execution_waiting() -> None:
     bench = payer()
     run_id = await waiting(bench)
-    await bench.plain.journal.mark_deleted(ANN, "t1")
+    await bench.plain.journal.erasure.mark_deleted(ANN, "t1")
     assert (await later(bench, timedelta(0)))["erased"] == 1
     assert bench.callbacks.stopped == [f"{run_id}-1"]
-    assert await bench.plain.journal.run(ANN, run_id) is None
+    assert await bench.plain.journal.runs.get(ANN, run_id) is None
     assert await bench.threads.messages(ANN, "t1", "any", 10, None) is None
     assert "erased" not in await later(bench, PATIENCE)
 
@@ -144,7 +144,7 @@ async def test_a_deletion_that_takes_too_long_for_a_request_is_finished() -> Non
     assert (await bench.head()).deleted
     blobs.stuck = False
     assert (await later(bench, timedelta(0)))["erased"] == 1
-    assert await bench.plain.journal.runs(ANN, "t1", 1, None) == Page(items=())
+    assert await bench.plain.journal.runs.page_ids(ANN, "t1", 1, None) == Page(items=())
     assert await blobs.keys("u/") == []
     assert await later(bench, PATIENCE) == {}
 
@@ -160,7 +160,7 @@ async def test_a_deletion_that_takes_too_long_for_a_sweep_goes_on_in_the_next() 
 async def test_what_a_turn_writes_after_its_thread_was_deleted_is_swept_up() -> None:
     bench = payer()
     run_id = await bench.start()
-    log = await bench.plain.journal.acquire(ANN, run_id, f"{run_id}-1")
+    log = await bench.plain.journal.writers.acquire(ANN, run_id, f"{run_id}-1")
     assert log is not None
     await say_so(bench, log)
     await threads.delete(bench.plain, ANN, "t1")
@@ -168,10 +168,10 @@ async def test_what_a_turn_writes_after_its_thread_was_deleted_is_swept_up() -> 
     objects = Keys(ANN).bodies("t1", run_id)
     await bench.plain.blobs.put(objects + "late", b"", "text/plain")
     assert "erased" not in await later(bench, timedelta(minutes=15))
-    assert len((await bench.plain.journal.events(ANN, run_id, 0, 9)).items) == 1
+    assert len((await bench.plain.journal.events.page(ANN, run_id, 0, 9)).items) == 1
     bench.threads.away = True
     assert await later(bench, timedelta(minutes=1)) == {"erased": 1}
-    assert (await bench.plain.journal.events(ANN, run_id, 0, 9)).items == ()
+    assert (await bench.plain.journal.events.page(ANN, run_id, 0, 9)).items == ()
     assert await bench.plain.blobs.keys(objects) == []
     assert await later(bench, timedelta(days=1)) == {}
 
@@ -203,7 +203,7 @@ async def test_a_decision_whose_token_was_never_sent_is_sent() -> None:
     run_id = await waiting(bench)
     found = await bench.call(run_id, "c1")
     yes = Decision(kind=DecisionKind.APPROVED, decided_by=ANN, at=bench.clock.now())
-    await bench.plain.journal.decide(await bench.meta(run_id), found, yes)
+    await bench.plain.journal.decisions.decide(await bench.meta(run_id), found, yes)
     await later(bench, timedelta(0))
     assert bench.callbacks.woken == ["token"]
 
@@ -237,7 +237,7 @@ async def test_a_run_given_up_tells_the_same_whoever_gives_it_up() -> None:
     run_ids = [await bench.start(), await bench.start(thread="another")]
     for run_id in run_ids:
         for _ in range(5):
-            await bench.plain.journal.acquire(ANN, run_id, f"{run_id}-1")
+            await bench.plain.journal.writers.acquire(ANN, run_id, f"{run_id}-1")
     assert await bench.settle(run_ids[0], Error="AttemptsUsedUp") == "over"
     await bench.callbacks.stop(f"{run_ids[1]}-1", "it died")
     await later(bench, timedelta(0))
@@ -253,7 +253,7 @@ async def test_a_run_that_nothing_drives_after_five_attempts_is_given_up() -> No
     run_id = await bench.start()
     next_id = await bench.start("next", on_busy=OnBusy.ENQUEUE)
     for _ in range(5):
-        await bench.plain.journal.acquire(ANN, run_id, f"{run_id}-1")
+        await bench.plain.journal.writers.acquire(ANN, run_id, f"{run_id}-1")
     await bench.callbacks.stop(f"{run_id}-1", "it died")
     await later(bench, timedelta(0))
     assert (await later(bench, PATIENCE))["failed"] == 1
@@ -270,7 +270,7 @@ async def test_a_run_that_nothing_drives_after_five_attempts_is_given_up() -> No
 async def test_what_a_run_had_is_saved_when_the_database_is_back() -> None:
     bench = payer()
     run_id = await waiting(bench)
-    await bench.plain.journal.request_cancel(ANN, run_id)
+    await bench.plain.journal.commands.request_cancel(ANN, run_id)
     bench.threads.away = True
     await later(bench, A_CANCEL)
     assert await later(bench, timedelta(0)) == {"trouble": 1}
@@ -288,7 +288,7 @@ async def test_what_a_run_had_is_saved_when_the_database_is_back() -> None:
 async def test_the_trouble_of_one_run_does_not_keep_others_waiting() -> None:
     bench = payer()
     run_id = await waiting(bench)
-    await bench.plain.journal.request_cancel(ANN, run_id)
+    await bench.plain.journal.commands.request_cancel(ANN, run_id)
     bench.threads.away = True
     await later(bench, A_CANCEL)
     other = await bench.start("other", thread="t2")

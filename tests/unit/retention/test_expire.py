@@ -82,7 +82,7 @@ async def test_bodies_of_a_run_go_with_its_records() -> None:
     assert (await made.run(run_id)).status.over
     assert await later(made, DAY * 2) == {"expired run": 1}
     assert await objects(made) == []
-    assert await made.plain.journal.run(ANN, run_id) is None
+    assert await made.plain.journal.runs.get(ANN, run_id) is None
 
 
 async def test_bodies_of_runs_whose_records_are_gone_go_with_their_thread() -> None:
@@ -140,9 +140,9 @@ async def test_a_thread_without_activity_goes_at_the_end_of_the_day_of_its_reten
 async def test_a_thread_from_before_the_setting_is_covered_by_its_next_run() -> None:
     made = bench(thread_retention=DAY * 10)
     run = await made.go(thread="t1")
-    assert await made.plain.journal.dues(ANN) == []
+    assert await made.plain.journal.dues.of(ANN) == []
     await extract(made.plain, made.payload(run.id))
-    assert [d.kind for d in await made.plain.journal.dues(ANN)] == ["thread"]
+    assert [d.kind for d in await made.plain.journal.dues.of(ANN)] == ["thread"]
 
 
 async def test_entries_go_so_long_after_they_were_said() -> None:
@@ -168,7 +168,7 @@ async def test_a_kind_of_a_newer_release_stays_and_stops_nothing() -> None:
     """Half of a deployment, or one that went back: the release that knows the kind finds it again."""
     made = bench()
     later_release: Any = "of a later release"
-    await made.plain.journal.schedule(ANN, later_release, "n", made.clock.now())
+    await made.plain.journal.dues.schedule(ANN, later_release, "n", made.clock.now())
     await announced(made)
     assert await later(made, DAY) == {"unknown": 1, "expired file": 1}
-    assert [due.kind for due in await made.plain.journal.dues(ANN)] == [later_release]
+    assert [due.kind for due in await made.plain.journal.dues.of(ANN)] == [later_release]

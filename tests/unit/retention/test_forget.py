@@ -85,7 +85,7 @@ async def test_nothing_is_to_be_read_once_it_is_asked_for() -> None:
     with pytest.raises(NotFound):
         await threads.get(made.plain, ANN, thread.id)
     assert (await notes.get_profile(made.plain, ANN, "helper")).profile == {}
-    assert (await made.plain.journal.approvals(ANN, None, 9, None)).items == ()
+    assert (await made.plain.journal.decisions.page_pending(ANN, None, 9, None)).items == ()
 
 
 async def test_nothing_at_all_is_left_in_the_end() -> None:
@@ -113,14 +113,16 @@ async def test_records_of_decisions_stay_and_nothing_leads_to_the_runs() -> None
     for _ in range(4):
         await later(made, timedelta(minutes=17))
     assert await left(made) == []
-    assert await made.plain.journal.owner_of(run.id) is None
+    assert await made.plain.journal.inbox.owner_of(run.id) is None
     assert await list_decisions(made.plain, None, None, 9, None) == before
 
 
 async def test_the_sweeper_does_all_of_it_where_the_request_died_at_once() -> None:
     made = await lived()
     until = made.clock.now()
-    await made.plain.journal.schedule(ANN, "owner", until.strftime("%Y-%m-%dT%H:%M:%S.%fZ"), until)
+    await made.plain.journal.dues.schedule(
+        ANN, "owner", until.strftime("%Y-%m-%dT%H:%M:%S.%fZ"), until
+    )
     for _ in range(4):
         await later(made, timedelta(minutes=17))
     assert await left(made) == []

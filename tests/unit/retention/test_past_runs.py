@@ -28,7 +28,7 @@ async def ended() -> tuple[Bench, Run]:
     top = Agent("top", instructions="top", tools=[desk.as_tool("x")])
     bench = Bench(top, answers_of(SCRIPT), clock=ManualClock(datetime.now(UTC)))
     run = await bench.go()
-    await bench.plain.journal.erase_run(ANN, run.thread_id, run.id)
+    await bench.plain.journal.erasure.erase_run(ANN, run.thread_id, run.id)
     return bench, run
 
 
@@ -70,7 +70,7 @@ async def test_nobody_elses_run_and_none_of_a_deleted_thread_is_found() -> None:
     bench.clock.advance(timedelta(days=31))
     with pytest.raises(NotFound):
         await runs.get(bench.plain, "bob", run.id)
-    await bench.plain.journal.mark_deleted(ANN, run.thread_id)
+    await bench.plain.journal.erasure.mark_deleted(ANN, run.thread_id)
     with pytest.raises(NotFound):
         await runs.get(bench.plain, ANN, run.id)
 

@@ -112,7 +112,7 @@ async def test_a_run_whose_records_are_gone_does_not_go_on() -> None:
     """The run stood still for a month: its work is not known any more, and must not be done again."""
     bench = payer()
     run_id = await bench.start()
-    log = await bench.plain.journal.acquire(ANN, run_id, f"{run_id}-1")
+    log = await bench.plain.journal.writers.acquire(ANN, run_id, f"{run_id}-1")
     assert log is not None
     for text in ("a", "b"):
         log.emit(TextDelta(at=bench.clock.now(), step=1, text=text))

@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from layover.adapters.inmemory.blobs import InMemoryBlobs
+from layover.adapters.inmemory.journal import in_memory_journal
 from layover.adapters.inmemory.table import InMemoryTable
-from layover.adapters.journal.journal import TableJournal
 from layover.errors import (
     Conflict,
     DatabaseWaking,
@@ -30,6 +29,7 @@ from layover.threads import threads
 from layover.values.message import DataPart, FilePart, InputPart, TextPart
 from layover.values.runs.run import OnBusy, RunMeta, Status
 from layover.values.runs.views import Run
+from support.worlds.journal import instead
 from support.worlds.services import ANN, BOB, ManualPace, ServiceBench
 
 
@@ -45,18 +45,14 @@ class SlowTable(InMemoryTable):
         await super().transact(actions, token)
 
 
-class Crowded(TableJournal):
-    """A journal in which runs that are to be interrupted never end."""
-
-    async def request_cancel(self, *_: Any) -> RunMeta | None:
-        raise RetryableError("not now")
+async def never_cancelled(*_: Any) -> RunMeta | None:
+    """Runs that are to be interrupted never end."""
+    raise RetryableError("not now")
 
 
-class NeverStill(TableJournal):
-    """A journal in which another writer is always faster."""
-
-    async def accept(self, *_: Any) -> Accepted:
-        raise StaleHead
+async def always_late(*_: Any) -> Accepted:
+    """Another writer is always faster."""
+    raise StaleHead
 
 
 class Rounds:
@@ -83,10 +79,11 @@ class Rounds:
             await asyncio.sleep(0)
 
 
-def behind(world: ServiceBench, journal: TableJournal) -> None:
-    """Let the world have another journal."""
-    world.journal = journal
-    world.runtime = replace(world.runtime, journal=journal)
+def behind(world: ServiceBench, table: InMemoryTable, **methods: Any) -> None:
+    """Let the world have a journal over this table, that answers these commands in another way."""
+    journal = in_memory_journal(world.clock, table=table)
+    world.journal = replace(journal, commands=instead(journal.commands, **methods))
+    world.runtime = replace(world.runtime, journal=world.journal)
 
 
 async def test_a_foreign_thread_is_not_there(world: ServiceBench) -> None:
@@ -187,21 +184,21 @@ async def test_the_queue_holds_a_hundred(world: ServiceBench) -> None:
 async def test_however_many_come_at_once_nobody_is_sent_away(
     world: ServiceBench, on_busy: OnBusy
 ) -> None:
-    behind(world, Crowded(SlowTable(), InMemoryBlobs(), world.clock))
+    behind(world, SlowTable(), request_cancel=never_cancelled)
     thread = await world.thread()
     rounds = Rounds()
     asked = StartRun("me too", on_busy=on_busy)
     found = await rounds.gather(
         *(start_run(world.runtime, ANN, thread.id, asked, pace=rounds.pace) for _ in range(40))
     )
-    head = await world.journal.thread(ANN, thread.id)
+    head = await world.journal.heads.get(ANN, thread.id)
     assert head is not None
     assert sorted([str(head.active_run), *head.queue]) == sorted(run.id for run in found)
     assert len({run.id for run in found}) == 40
 
 
 async def test_a_thread_that_never_stands_still_is_given_up(world: ServiceBench) -> None:
-    behind(world, NeverStill(InMemoryTable(), InMemoryBlobs(), world.clock))
+    behind(world, InMemoryTable(), accept=always_late)
     thread = await world.thread()
     paced = ManualPace()
     with pytest.raises(Conflict):
@@ -300,7 +297,7 @@ async def test_an_inputs_time_is_after_everything_in_the_thread(world: ServiceBe
     await world.finish(first.id)
     world.clock.advance(timedelta(days=-1))
     second = await world.run(thread.id, "two")
-    head = await world.journal.thread(ANN, thread.id)
+    head = await world.journal.heads.get(ANN, thread.id)
     assert head is not None
     assert head.last_created_at is not None
     assert second.input.created_at > head.last_created_at

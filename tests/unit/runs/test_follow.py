@@ -73,12 +73,12 @@ def test_replay_equals_live_wherever_a_client_is_cut_off(story: list[tuple[int, 
         run_id, seen = log.snapshot.meta.id, list[int]()
         for written, taken in story:
             await world.tell(log, *range(written))
-            there = (await world.journal.events(ANN, run_id, len(seen), 500)).items
+            there = (await world.journal.events.page(ANN, run_id, len(seen), 500)).items
             if most := min(taken, len(there)):
                 seen += await seqs(world, run_id, len(seen), most)
         await world.end(log)
         seen += await seqs(world, run_id, len(seen))
-        whole = [e.seq for e in (await world.journal.events(ANN, run_id, 0, 1000)).items]
+        whole = [e.seq for e in (await world.journal.events.page(ANN, run_id, 0, 1000)).items]
         assert seen == whole == list(range(1, len(whole) + 1))
 
     asyncio.run(told())
@@ -167,7 +167,7 @@ async def test_where_too_many_requests_wait_a_stream_gets_what_there_is(
     found: list[int] = []
     async for events in follow(world.runtime, ANN, run.id, 0, None, paced.pace):
         found += [e.seq for e in events]
-    there = (await world.journal.events(ANN, run.id, 0, 100)).last_seq
+    there = (await world.journal.events.page(ANN, run.id, 0, 100)).last_seq
     assert (found, paced.slept) == (list(range(1, there + 1)), [])
 
 

@@ -11,9 +11,11 @@ from layover import keys
 from layover.errors import InvalidRequest, NotFound
 from layover.runs import read as runs
 from layover.runs.long_polls import Pace
+from layover.runtime import Runtime
 from layover.threads import threads
 from layover.values.runs.event import AgentStart, TextDelta
 from layover.values.runs.run import CallRecord, CallState, OnBusy, Status
+from support.worlds.journal import instead
 from support.worlds.services import ANN, BOB, ManualPace, ServiceBench
 
 
@@ -35,28 +37,19 @@ async def test_a_cursor_that_is_none_is_refused(world: ServiceBench) -> None:
         await runs.list_runs(world.runtime, ANN, thread.id, 20, "zzz")
 
 
-class Lagging:
-    """A journal whose peeks show what was, for as long as `shown` and `news` last."""
+def lagging(runtime: Runtime, *shown: Status | None, news: Sequence[bool] = ()) -> Runtime:
+    """A runtime whose journal's peeks show what was, for as long as `shown` and `news` last."""
+    journal, old_status, old_news = runtime.journal, list(shown), list(news)
 
-    def __init__(self, journal: Any, *shown: Status | None, news: Sequence[bool] = ()) -> None:
-        self._journal = journal
-        self._shown = list(shown)
-        self._news = list(news)
+    async def peek_status(owner: str, run_id: str) -> Status | None:
+        return old_status.pop(0) if old_status else await journal.runs.peek_status(owner, run_id)
 
-    async def peek_status(self, owner: str, run_id: str) -> Status | None:
-        if self._shown:
-            return self._shown.pop(0)
-        status: Status | None = await self._journal.peek_status(owner, run_id)
-        return status
+    async def peek(owner: str, run_id: str, after: int) -> bool:
+        return old_news.pop(0) if old_news else await journal.events.peek(owner, run_id, after)
 
-    async def peek_events(self, owner: str, run_id: str, after: int) -> bool:
-        if self._news:
-            return self._news.pop(0)
-        begins: bool = await self._journal.peek_events(owner, run_id, after)
-        return begins
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._journal, name)
+    runs = instead(journal.runs, peek_status=peek_status)
+    events = instead(journal.events, peek=peek)
+    return replace(runtime, journal=replace(journal, runs=runs, events=events))
 
 
 @pytest.mark.parametrize("past", [Status.SUSPENDED, None])
@@ -65,7 +58,7 @@ async def test_a_read_of_the_past_does_not_end_a_wait(
 ) -> None:
     """A run whose decision has just come waited a moment ago; one that has just begun was not there."""
     run = await world.run((await world.thread()).id)
-    runtime = replace(world.runtime, journal=Lagging(world.journal, past, past))
+    runtime = lagging(world.runtime, past, past)
     paced = ManualPace()
     found = await runs.get(runtime, ANN, run.id, 3, paced.pace)
     assert found.status is Status.RUNNING
@@ -74,7 +67,7 @@ async def test_a_read_of_the_past_does_not_end_a_wait(
 
 async def test_a_read_of_the_past_only_delays_the_end_of_a_wait(world: ServiceBench) -> None:
     run = await world.run((await world.thread()).id)
-    runtime = replace(world.runtime, journal=Lagging(world.journal, Status.RUNNING, Status.RUNNING))
+    runtime = lagging(world.runtime, Status.RUNNING, Status.RUNNING)
     looks: list[float] = []
 
     async def sleep(seconds: float) -> None:
@@ -98,7 +91,7 @@ async def test_a_thread_that_is_deleted_meanwhile_takes_its_run_with_it(
         if not looks and erased:
             await threads.delete(world.runtime, ANN, run.thread_id)
         elif not looks:
-            await world.journal.mark_deleted(ANN, run.thread_id)
+            await world.journal.erasure.mark_deleted(ANN, run.thread_id)
         looks.append(seconds)
 
     with pytest.raises(NotFound):
@@ -231,7 +224,7 @@ async def test_a_run_that_waits_or_is_queued_is_cancelled_at_once(world: Service
     for run_id in (queued.id, run.id):
         cancelled = await runs.cancel(world.runtime, ANN, run_id)
         assert (cancelled.status, cancelled.pending) == (Status.CANCELLED, ())
-    head = await world.journal.thread(ANN, run.thread_id)
+    head = await world.journal.heads.get(ANN, run.thread_id)
     assert head is not None
     assert (head.active_run, head.queue) == (None, ())
 
@@ -269,7 +262,7 @@ async def test_events_of_a_log_that_a_look_shows_as_it_was_are_waited_for(
 ) -> None:
     run = await world.run((await world.thread()).id)
     log = await world.take(run.id)
-    runtime = replace(world.runtime, journal=Lagging(world.journal, news=[False, False]))
+    runtime = lagging(world.runtime, news=[False, False])
     looks: list[float] = []
 
     async def write(seconds: float) -> None:

@@ -173,7 +173,7 @@ async def test_a_title_is_left_to_extract_only_where_the_thread_has_none() -> No
     bench = Bench(Agent("helper", model="m"), [say("hi"), say("ho")])
     run_id = await bench.start()
     assert (await bench.turn(run_id))["next"] == "learn"
-    await bench.plain.journal.edit_thread(ANN, "t1", title="a title")
+    await bench.plain.journal.heads.edit(ANN, "t1", title="a title")
     run_id = await bench.start()
     assert (await bench.turn(run_id))["next"] == "done"
 

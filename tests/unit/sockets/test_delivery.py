@@ -91,7 +91,7 @@ async def test_a_gone_socket_is_forgotten_with_all_that_it_follows(
     await world.tell(log, 1)
     assert await world.ports.connections.get("c1") is None
     for each, left in ((run_id, {"c2"}), (other.snapshot.meta.id, set())):
-        meta = await world.journal.run(ANN, each)
+        meta = await world.journal.runs.get(ANN, each)
         assert meta is not None
         assert meta.sockets == left
     assert world.seqs("c2") == [1]
@@ -144,7 +144,7 @@ async def test_a_line_of_a_connection_without_a_record_is_not_tried_for_ever(
     await world.table.write(Delete(connection_key("c1"), CONNECTION))
     world.sockets.open.discard("c1")
     await world.tell(log, 1)
-    run = await world.journal.run(ANN, line.run_id)
+    run = await world.journal.runs.get(ANN, line.run_id)
     assert run is not None
     assert run.sockets == frozenset()
     assert await world.ports.connections.claim(line, world.clock.now()) is None
@@ -256,7 +256,7 @@ async def test_a_subscription_just_before_the_end_gets_the_end(
     line = await world.subscribe(run_id)
     assert await delivered(world, line)
     await world.end(log)
-    page = await world.journal.events(ANN, run_id, 0, 100)
+    page = await world.journal.events.page(ANN, run_id, 0, 100)
     assert world.sent() == [e.model_dump(mode="json") for e in page.items]
     assert page.items[-1].type == "agent-end"
 
@@ -357,7 +357,7 @@ async def test_after_the_last_event_nobody_follows(world: SocketBench, log: RunL
     line = await world.subscribe(run_id)
     await world.finish(run_id)
     await world.pusher.finish()
-    run = await world.journal.run(ANN, run_id)
+    run = await world.journal.runs.get(ANN, run_id)
     assert run is not None
     assert run.sockets == frozenset()
     assert await world.ports.connections.claim(line, world.clock.now()) is None

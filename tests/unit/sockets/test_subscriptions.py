@@ -123,7 +123,7 @@ async def test_somebody_elses_run_is_not_found(world: SocketBench) -> None:
     [told] = world.sent()
     assert told["error"]["status"] == 404
     assert told["error"]["run_id"] == run.id
-    meta = await world.journal.run(BOB, run.id)
+    meta = await world.journal.runs.get(BOB, run.id)
     assert meta is not None
     assert meta.sockets == frozenset()
 
@@ -132,7 +132,7 @@ async def test_a_run_of_a_deleted_thread_is_not_found(world: SocketBench) -> Non
     await world.connect()
     thread = await world.thread()
     run = await world.run(thread.id)
-    await world.journal.mark_deleted(ANN, thread.id)
+    await world.journal.erasure.mark_deleted(ANN, thread.id)
     await happens(world, "$default", {"action": "subscribe", "run_id": run.id})
     assert world.sent()[0]["error"]["status"] == 404
 

@@ -73,7 +73,7 @@ async def test_a_message_in_both_places_is_shown_once(world: ServiceBench) -> No
 
     thread = await world.thread()
     run = await world.run(thread.id, "one")
-    head = await world.journal.thread(ANN, thread.id)
+    head = await world.journal.heads.get(ANN, thread.id)
     assert head is not None
     query = TurnQuery(head=head, run_id=run.id, input=run.input, window=20)
     await world.threads.open_turn(query)

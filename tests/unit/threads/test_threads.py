@@ -2,15 +2,14 @@
 
 import asyncio
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
 from layover.errors import DatabaseWaking, InvalidRequest, NotFound, TooLarge
-from layover.ports import Journal
 from layover.runs import read as runs
 from layover.threads import threads
 from layover.values.runs.run import OnBusy, Status
+from support.worlds.journal import instead
 from support.worlds.loops import played
 from support.worlds.services import ANN, BOB, ServiceBench
 
@@ -80,23 +79,15 @@ async def test_deleting_cancels_the_active_run_and_those_that_wait(world: Servic
     queued = await world.run(thread.id, on_busy=OnBusy.ENQUEUE)
     await threads.delete(world.runtime, ANN, thread.id)
     for run in (active, queued):
-        meta = await world.journal.run(ANN, run.id)
+        meta = await world.journal.runs.get(ANN, run.id)
         assert meta is None or meta.status is Status.CANCELLED
     assert world.callbacks.started == [f"{active.id}-1"]
 
 
-class Stuck:
-    """A journal in which no queued run comes to its end."""
-
-    def __init__(self, journal: Journal) -> None:
-        self._journal = journal
-
-    async def end_queued(self, *_: object) -> bool:
-        await asyncio.Event().wait()
-        return True
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._journal, name)
+async def never_ended(*_: object) -> bool:
+    """No queued run comes to its end."""
+    await asyncio.Event().wait()
+    return True
 
 
 def test_deleting_takes_two_seconds_at_most_and_forgets_before_it_ends_the_active_run() -> None:
@@ -106,12 +97,13 @@ def test_deleting_takes_two_seconds_at_most_and_forgets_before_it_ends_the_activ
         await world.finish((await world.run(thread.id)).id)
         assert world.threads.find(ANN, thread.id) is not None
         active, *_ = [await world.run(thread.id, on_busy=OnBusy.ENQUEUE) for _ in range(9)]
-        stuck: Any = Stuck(world.journal)
+        commands = instead(world.journal.commands, end_queued=never_ended)
+        stuck = replace(world.journal, commands=commands)
         began = asyncio.get_running_loop().time()
         await threads.delete(replace(world.runtime, journal=stuck), ANN, thread.id)
         assert asyncio.get_running_loop().time() - began < 2.1
         assert world.threads.find(ANN, thread.id) is None
-        meta = await world.journal.run(ANN, active.id)
+        meta = await world.journal.runs.get(ANN, active.id)
         assert meta is not None
         assert meta.status is Status.CANCELLED
 

@@ -96,11 +96,11 @@ def _aws() -> "AwsServices":
 
 @cache
 def _journal() -> ports.Journal:
-    from layover.adapters.journal.journal import TableJournal
+    from layover.adapters.journal.journal import table_journal
 
     sink = lazy(_pusher) if environment().socket_endpoint else None
     audit_retention = timedelta(days=environment().audit_days)
-    return TableJournal(
+    return table_journal(
         _table(), lazy(_blobs), SystemClock(), sink, audit_retention=audit_retention
     )
 

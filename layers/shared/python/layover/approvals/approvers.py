@@ -38,7 +38,7 @@ def rule_of(call: CallRecord) -> ApprovalRule | None:
 async def foreign_run(runtime: Runtime, actor: Actor, run_id: str) -> RunSnapshot:
     """Return a run that is not the actor's own and has asked others than its owner. A caller that shows any
     of it has to check `may_decide` first. Raises NotFound."""
-    owner = await runtime.journal.owner_of(run_id) if actor.groups else None
+    owner = await runtime.journal.inbox.owner_of(run_id) if actor.groups else None
     if owner is None or owner == actor.owner:
         raise NotFound(_NO_RUN, run_id=run_id)
     return await snapshot_of(runtime, owner, run_id)

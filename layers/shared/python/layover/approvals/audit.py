@@ -14,5 +14,7 @@ async def list_decisions(
     runtime: Runtime, since: date | None, until: date | None, limit: int, cursor: str | None
 ) -> Page[AuditRow]:
     """Return votes and decisions of these UTC days (both included; None: no bound), the oldest first."""
-    page = await runtime.journal.audit(since, until, limit, decode_cursor_field(_CURSOR, cursor))
+    page = await runtime.journal.audit.page_rows(
+        since, until, limit, decode_cursor_field(_CURSOR, cursor)
+    )
     return Page(items=page.items, next_cursor=encode_cursor(_CURSOR, page.next_cursor))

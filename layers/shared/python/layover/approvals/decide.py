@@ -95,7 +95,7 @@ async def list_approvals(
     if thread_id is not None and not await _is_there(runtime, owner, thread_id):
         raise NotFound("there is no such thread", thread_id=thread_id)
     start = decode_cursor_field(_CURSOR, cursor)
-    page = await runtime.journal.approvals(owner, thread_id, limit, start)
+    page = await runtime.journal.decisions.page_pending(owner, thread_id, limit, start)
     threads = sorted({a.thread_id for a in page.items})
     there = await asyncio.gather(*(_is_there(runtime, owner, t) for t in threads))
     live_threads = {thread for thread, is_there in zip(threads, there, strict=True) if is_there}
@@ -117,7 +117,7 @@ async def list_for_approver(
 ) -> Page[ApproverItem]:
     """Return calls of all users that wait undecided and that the actor may decide, oldest first."""
     start = decode_cursor_field(_INBOX, cursor)
-    page = await runtime.journal.inbox(sorted(actor.groups), limit, start)
+    page = await runtime.journal.inbox.page(sorted(actor.groups), limit, start)
     items = [a for a in page.items if may_decide(actor, a.owner, a.approval.approval)]
     threads = sorted({(a.owner, a.thread_id) for a in items})
     there = await asyncio.gather(*(_is_there(runtime, *thread) for thread in threads))
@@ -253,9 +253,9 @@ async def _record(
         votes = votes_with(call, decision)
         if not is_enough(call, votes):
             vote_event = ToolCallApproval.of(call, decision)
-            return await journal.vote(run, call, votes, decision, vote_event)
+            return await journal.decisions.vote(run, call, votes, decision, vote_event)
     event = ToolCallDecided.of(call, decision)
-    outcome = await journal.decide(run, call, decision, event, votes=votes)
+    outcome = await journal.decisions.decide(run, call, decision, event, votes=votes)
     await _wake(runtime, outcome.call, outcome.token)
     return outcome.call
 
@@ -345,5 +345,5 @@ async def _wake(runtime: Runtime, call: CallRecord, token: str | None) -> None:
 
 
 async def _is_there(runtime: Runtime, owner: str, thread_id: str) -> bool:
-    head = await runtime.journal.thread(owner, thread_id)
+    head = await runtime.journal.heads.get(owner, thread_id)
     return head is not None and not head.deleted

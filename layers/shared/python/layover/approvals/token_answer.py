@@ -37,11 +37,11 @@ async def record_answer(
     if decision is not None:
         event = ToolCallDecided.of(call, decision)
         try:
-            outcome = await runtime.journal.decide(run, call, decision, event)
+            outcome = await runtime.journal.decisions.decide(run, call, decision, event)
             return outcome.call
         except DecisionError:
             logger.info("a decision came first", extra={"run_id": run.id})
-    return await runtime.journal.call(run.owner, run.id, call.key) or call
+    return await runtime.journal.runs.call(run.owner, run.id, call.key) or call
 
 
 def _from_output(runtime: Runtime, run: RunMeta, call: CallRecord, answer: Any) -> Decision | None:

@@ -110,7 +110,7 @@ async def _last_seq(
 ) -> int:
     newest, last = 0, 0
     while True:
-        page = await runtime.journal.events(owner, run_id, last, 500)
+        page = await runtime.journal.events.page(owner, run_id, last, 500)
         newest = max([newest, *(e.seq for e in page.items if takes(e))])
         if not page.items or page.done:
             return newest
@@ -121,5 +121,5 @@ async def _waits(runtime: Runtime, owner: str, run_id: str, translation: Transla
     """Return whether the run does nothing but wait for a person."""
     if not translation.waiting or translation.running:
         return False
-    meta = await runtime.journal.run(owner, run_id)
+    meta = await runtime.journal.runs.get(owner, run_id)
     return meta is None or meta.shown_status is Status.SUSPENDED

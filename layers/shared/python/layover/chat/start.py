@@ -82,7 +82,7 @@ async def file_part(
 
 async def _run_of(runtime: Runtime, owner: str, head: ThreadHead, run_id: str | None) -> RunMeta:
     if run_id is None:
-        page = await runtime.journal.runs(owner, head.id, 1, None)
+        page = await runtime.journal.runs.page_ids(owner, head.id, 1, None)
         if not page.items:
             raise NotFound("this chat has no messages", thread_id=head.id)
         run_id = page.items[0]

@@ -21,7 +21,7 @@ async def chat_thread(runtime: Runtime, owner: str, agent: str, chat_id: str) ->
     if agent not in runtime.agents():
         raise UnknownAgent(runtime.agents())
     thread_id = thread_id_of(owner, chat_id)
-    head = await runtime.journal.thread(owner, thread_id)
+    head = await runtime.journal.heads.get(owner, thread_id)
     if head is None and thread_id != chat_id:
         head = await _make(runtime, owner, agent, thread_id, chat_id)
     return _with_agent(runtime, head or await head_of(runtime, owner, thread_id), agent)
@@ -59,7 +59,7 @@ async def _make(
         updated_at=now,
     )
     # If two requests create it at once, one succeeds: the put is conditional.
-    await runtime.journal.put_thread(head)
+    await runtime.journal.heads.put(head)
     await watch_thread(runtime, owner, thread_id)
     return await head_of(runtime, owner, thread_id)
 

@@ -70,7 +70,7 @@ class RunFiles:
         facts = thread_file_facts(file_id, meta.thread_id, name, mime_type, data, now)
         await self.files.keep(facts, data)
         # Erasing marks the thread first and deletes then: either this code or the eraser sees the other.
-        head = await self._runtime.journal.thread(meta.owner, meta.thread_id)
+        head = await self._runtime.journal.heads.get(meta.owner, meta.thread_id)
         if head is None or head.deleted:
             await self.files.release(file_id, meta.thread_id)
             raise NotFound("the thread is gone", thread_id=meta.thread_id)

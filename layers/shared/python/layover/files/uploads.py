@@ -36,7 +36,7 @@ async def create(runtime: Runtime, owner: str, name: str, mime_type: str, size: 
     if size > max_bytes(mime_type):
         raise TooLarge(f"a file of this type may have {max_bytes(mime_type)} bytes")
     # Scheduled before the file exists: a file that no message names is removed, even if this process dies.
-    await runtime.journal.schedule(owner, "file", facts.id, facts.created_at + UNUSED_LIVES)
+    await runtime.journal.dues.schedule(owner, "file", facts.id, facts.created_at + UNUSED_LIVES)
     files = Files(runtime.blobs, owner)
     await _may_announce(runtime, files, owner, facts)
     await files.announce(facts)
@@ -139,7 +139,7 @@ async def _is_there(runtime: Runtime, owner: str, facts: FileFacts) -> bool:
 
 
 async def _is_deleted(runtime: Runtime, owner: str, thread_id: str) -> bool:
-    head = await runtime.journal.thread(owner, thread_id)
+    head = await runtime.journal.heads.get(owner, thread_id)
     return head is not None and head.deleted
 
 

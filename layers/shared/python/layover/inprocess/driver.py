@@ -177,12 +177,12 @@ class InProcess:
             raise ConfigurationError("node memory belongs to a thread: give generate a thread_id")
         thread_id = thread_id or self._runtime.ids.new("thread")
         now = self._runtime.clock.now()
-        await self._runtime.journal.put_thread(
+        await self._runtime.journal.heads.put(
             ThreadHead(
                 id=thread_id, owner=owner, agent=self._agent.name, created_at=now, updated_at=now
             )
         )
-        head = await self._runtime.journal.thread(owner, thread_id)
+        head = await self._runtime.journal.heads.get(owner, thread_id)
         if head is not None and head.agent not in with_handoffs([self._agent]):
             raise InvalidRequest("the thread belongs to another agent", thread_id=thread_id)
         if head is not None and head.active_run is not None:

@@ -109,7 +109,7 @@ class Drives:
         while True:
             while settlement := self._settlements[run_id]:
                 await asyncio.wait(set(settlement))
-            run = await self._runtime.journal.run(owner, run_id)
+            run = await self._runtime.journal.runs.get(owner, run_id)
             if not self._settlements[run_id]:
                 self._next_drives.pop(run_id, None)
                 return run is None or not run.waiting or bool(run.decided)

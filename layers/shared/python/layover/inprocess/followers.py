@@ -48,7 +48,7 @@ class Followers:
         """Return the seq of the run's newest event."""
         last = 0
         while True:
-            page = await self._journal.events(owner, run_id, last, 1_000)
+            page = await self._journal.events.page(owner, run_id, last, 1_000)
             if not page.items:
                 return last
             last = page.last_seq
@@ -70,7 +70,7 @@ class Followers:
         """Return once handlers have had all events in the journal. A handler that waits for something itself
         is not waited for: it may wait for the run."""
         while self._reading[run_id] and not self._handling[run_id]:
-            page = await self._journal.events(owner, run_id, self._last_seqs.get(run_id, 0), 1)
+            page = await self._journal.events.page(owner, run_id, self._last_seqs.get(run_id, 0), 1)
             if not page.items:
                 return
             self.ring()
@@ -85,7 +85,7 @@ class Followers:
             while True:
                 at_rest = drive.done()
                 self._bell.clear()
-                page = await self._journal.events(owner, run_id, after, 1_000)
+                page = await self._journal.events.page(owner, run_id, after, 1_000)
                 for event in page.items:
                     await self._tell(event)
                     yield event

@@ -28,7 +28,7 @@ async def extract(runtime: Runtime, payload: RunPayload) -> dict[str, str]:
     """Store the run's texts for recall, however it ended. After a successful run, title the thread, and learn
     what the agent's memory settings ask for. A model that fails costs its part and nothing else. While the
     operator has stopped the system, no model is called."""
-    snapshot = await runtime.journal.snapshot(payload.owner, payload.run_id)
+    snapshot = await runtime.journal.runs.snapshot(payload.owner, payload.run_id)
     if snapshot is not None:
         logs.name(thread_id=snapshot.meta.thread_id)
     if snapshot is None or not snapshot.meta.status.over:
@@ -69,7 +69,7 @@ async def extract(runtime: Runtime, payload: RunPayload) -> dict[str, str]:
 async def _copy_title(runtime: Runtime, meta: RunMeta, title: str | None) -> None:
     """Copy a stored title to the journal."""
     if title is not None:
-        await runtime.journal.edit_thread(
+        await runtime.journal.heads.edit(
             meta.owner, meta.thread_id, title=title, untitled_only=True
         )
 
@@ -90,7 +90,7 @@ async def _title(
 ) -> tuple[str | None, tuple[StepUsage, ...]]:
     """Return the title, if there is to be one, and its usage."""
     meta = snapshot.meta
-    head = await runtime.journal.thread(meta.owner, meta.thread_id)
+    head = await runtime.journal.heads.get(meta.owner, meta.thread_id)
     agent = runtime.agents().get(meta.agent)
     if head is None or head.title is not None or agent is None or not agent.memory.titles:
         return None, ()

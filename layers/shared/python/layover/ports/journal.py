@@ -1,11 +1,13 @@
-"""The journal: threads' heads, runs, their steps, calls and events (docs/journal.md)."""
+"""The journal: threads' heads, runs, their steps, calls and events (docs/journal.md).
+
+`Journal` has a part for each kind of caller. Every method names the owner (the audit, the inbox and the
+sweeper's lists have none): records of another owner read as absent."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
-from typing import Protocol, Unpack
+from typing import Literal, Protocol, Unpack
 
-from layover.ports.dues import Dues
 from layover.ports.runlog import RunLog
 from layover.values.decision import Vote
 from layover.values.page import Page
@@ -23,6 +25,22 @@ from layover.values.runs.run import (
 )
 from layover.values.runs.views import OpenApproval
 from layover.values.thread import ThreadEdit, ThreadHead
+
+DueKind = Literal["run", "thread", "file", "node", "entries", "export", "owner"]
+"""`run`: the run's objects in S3, as `THREAD/RUN`; `thread`: a thread without activity; `file`: a file that
+no message named; `node`: a node's memory, by its key; `entries`: all of the owner's; `export`: by its key;
+`owner`: a user who is to be forgotten."""
+
+
+@dataclass(frozen=True)
+class Due:
+    """A thing that the sweeper looks at from `at` on. `made_at`: the time of the first request for it."""
+
+    owner: str
+    kind: DueKind
+    name: str
+    at: datetime
+    made_at: datetime
 
 
 @dataclass(frozen=True)
@@ -83,35 +101,36 @@ class Decided:
     token: str | None
 
 
-class Journal(Dues, Protocol):
-    """Threads' heads, runs, their steps, calls and events. Every method names the owner: records of another
-    owner read as absent."""
+class Heads(Protocol):
+    """Threads' heads. Whoever opens, lists or names a thread asks: `threads`, `chat`, the SDK in process;
+    whoever reads a thread asks `get`. A head that exists is never replaced as a whole, so that a request that
+    restores a lost one takes nothing back."""
 
-    async def put_thread(self, head: ThreadHead) -> None:
+    async def put(self, head: ThreadHead) -> None:
         """Create a thread; an existing one stays as it is."""
         ...
 
-    async def thread(self, owner: str, thread_id: str) -> ThreadHead | None:
+    async def get(self, owner: str, thread_id: str) -> ThreadHead | None:
         """Return the head, deleted or not (callers look at `deleted`)."""
         ...
 
-    async def threads(self, owner: str, limit: int, cursor: str | None) -> Page[ThreadHead]:
-        """Return a page of heads, newest first, without deleted ones."""
+    async def page(self, owner: str, limit: int, cursor: str | None) -> Page[ThreadHead]:
+        """Return a page of heads, the newest change first, without deleted ones."""
         ...
 
-    async def has_all_threads(self, owner: str) -> bool:
+    async def has_all(self, owner: str) -> bool:
         """Return whether this journal has had the owner's threads since it was made."""
         ...
 
-    async def complete_threads(self, owner: str, heads: Sequence[ThreadHead]) -> None:
+    async def add_missing(self, owner: str, heads: Sequence[ThreadHead]) -> None:
         """Create the heads that are missing (a restored table, a restarted runner), once."""
         ...
 
-    async def unmark_threads(self, owner: str) -> None:
+    async def unmark(self, owner: str) -> None:
         """Drop the mark that the owner's threads are known here."""
         ...
 
-    async def edit_thread(
+    async def edit(
         self,
         owner: str,
         thread_id: str,
@@ -122,40 +141,13 @@ class Journal(Dues, Protocol):
         """Replace the given fields. None: there is no such thread, or it has a title and `untitled_only`."""
         ...
 
-    async def mark_deleted(
-        self, owner: str, thread_id: str, *, forget_profile: bool = False
-    ) -> ThreadHead | None:
-        """Delete the thread's title, and let it take no run from now on. Return the head as it was, None if
-        there is none. `forget_profile`: a flag for the eraser."""
-        ...
 
-    async def deleted_threads(self, owner: str, limit: int, cursor: str | None) -> Page[ThreadHead]:
-        """Return a page of deleted threads."""
-        ...
+class Runs(Protocol):
+    """Runs as they are journaled, for everybody who reads one. It writes nothing. All reads but `peek_status`
+    and `page_ids` see every write that has returned."""
 
-    async def remove_tombstone(self, owner: str, thread_id: str) -> bool:
-        """Remove the tombstone of a deleted thread. Return False if it is not erased yet."""
-        ...
-
-    async def erase_run(self, owner: str, thread_id: str, run_id: str) -> None:
-        """Delete a run's records, then its objects in S3."""
-        ...
-
-    async def accept(
-        self, run: RunMeta, head: ThreadHead, on_busy: OnBusy, request: RequestKey | None
-    ) -> Accepted:
-        """Accept a run in one transaction: the run's META, the thread claimed (or the run queued), the
-        request key. Raises StaleHead if the head is not as given (for the end of the queue: if no run is
-        active any more, or the queue has filled up); ThreadBusy (on_busy REJECT and an active run);
-        LimitReached (queue full); Conflict (request key used with another body)."""
-        ...
-
-    async def find_request(self, owner: str, request: RequestKey, now: datetime) -> str | None:
-        """The run that this request key made, if it is still valid. Raises Conflict as `accept`."""
-        ...
-
-    async def run(self, owner: str, run_id: str) -> RunMeta | None:
-        """Return META alone."""
+    async def get(self, owner: str, run_id: str) -> RunMeta | None:
+        """Return META without the run's steps and calls."""
         ...
 
     async def peek_status(self, owner: str, run_id: str) -> Status | None:
@@ -167,14 +159,58 @@ class Journal(Dues, Protocol):
         """Return META, steps and calls."""
         ...
 
-    async def runs(self, owner: str, thread_id: str, limit: int, cursor: str | None) -> Page[str]:
-        """Return the ids of a thread's runs, newest first."""
+    async def call(self, owner: str, run_id: str, key: str) -> CallRecord | None:
+        """Return one call's record."""
         ...
 
-    async def approvals(
-        self, owner: str, thread_id: str | None, limit: int, cursor: str | None
-    ) -> Page[OpenApproval]:
-        """Return calls that wait undecided, oldest first."""
+    async def page_ids(
+        self, owner: str, thread_id: str, limit: int, cursor: str | None
+    ) -> Page[str]:
+        """Return the ids of a thread's runs, newest first, perhaps without those of the last moment."""
+        ...
+
+
+class RunEvents(Protocol):
+    """Logs of runs, for those who follow one: streams, sockets, the SDK in process. Events are numbered
+    without gaps, and an event that was read never changes."""
+
+    async def page(self, owner: str, run_id: str, after: int, limit: int) -> EventPage:
+        """Return events with seq > after, in order."""
+        ...
+
+    async def peek(self, owner: str, run_id: str, after: int) -> bool:
+        """Return whether events begin right behind `after`, the end of a page that was read, perhaps as
+        it was a moment ago. A look that finds nothing costs a quarter of an empty page."""
+        ...
+
+
+class RunCommands(Protocol):
+    """Writes about a run by processes that do not hold it: `runs` accepts, cancels, and stores tokens;
+    `recovery` starts successors. Every write is conditional: whoever is late changes nothing, and learns it
+    from the answer."""
+
+    async def accept(
+        self, run: RunMeta, head: ThreadHead, on_busy: OnBusy, request: RequestKey | None
+    ) -> Accepted:
+        """Accept a run in one transaction: the run's META, the thread claimed (or the run queued), the
+        request key. Raises StaleHead if the head is not as given (for the end of the queue: if no run is
+        active any more, or the queue has filled up); ThreadBusy (on_busy REJECT and an active run);
+        LimitReached (queue full); Conflict (request key used with another body)."""
+        ...
+
+    async def find_request(self, owner: str, request: RequestKey, now: datetime) -> str | None:
+        """Return the run that this request key made, if it is still valid. Raises Conflict as `accept`."""
+        ...
+
+    async def request_cancel(
+        self, owner: str, run_id: str, grace: timedelta = CANCEL_GRACE
+    ) -> RunMeta | None:
+        """Set the cancel flag of a run that is not over; return the run as it is now. `grace`: the time
+        that running tools may go on. `accept` flags a run that is interrupted, too."""
+        ...
+
+    async def end_queued(self, owner: str, run_id: str, outcome: Outcome, *events: Event) -> bool:
+        """End a run that never started; it leaves its thread's queue. False: it is not queued (any more)."""
         ...
 
     async def store_token(
@@ -186,132 +222,6 @@ class Journal(Dues, Protocol):
 
     async def publish_later(self, owner: str, run_id: str, key: str, token: str) -> None:
         """Mark a call that waits on this token, and was not published, for the next sweep."""
-        ...
-
-    async def inbox(
-        self, groups: Collection[str], limit: int, cursor: str | None
-    ) -> Page[InboxItem]:
-        """Return calls of all owners that wait undecided for a member of any of these groups, oldest first.
-        Only their approvers may see them."""
-        ...
-
-    async def owner_of(self, run_id: str) -> str | None:
-        """Return the owner of a run that has asked others than its owner; None for any other run. Only its
-        approvers may learn the owner."""
-        ...
-
-    async def vote(
-        self,
-        run: RunMeta,
-        call: CallRecord,
-        votes: Sequence[Vote],
-        decision: Decision,
-        *events: Event,
-    ) -> CallRecord:
-        """Record `votes` in place of those of `call`, which goes on waiting undecided. `decision`: the one
-        that the newest vote asks for, for the audit. Raises StaleVotes, DecisionAlreadyMade."""
-        ...
-
-    async def decide(
-        self,
-        run: RunMeta,
-        call: CallRecord,
-        decision: Decision,
-        *events: Event,
-        votes: Sequence[Vote] | None = None,
-    ) -> Decided:
-        """Record the decision of a call that waits undecided for this attempt; the first one wins. The same
-        write adds it to the audit. `votes`: those that settle the call, in place of those of `call`. Raises
-        DecisionAlreadyMade (with `ids["token"]` never; the loser re-sends via `call`) and, with votes,
-        StaleVotes."""
-        ...
-
-    async def audit(
-        self, since: date | None, until: date | None, limit: int, cursor: str | None
-    ) -> Page[AuditRow]:
-        """Return all votes and decisions of these UTC days (both included; None: no bound), of all
-        owners, the oldest first. They outlive runs, threads and users. Only holders of the audit scope
-        may see them."""
-        ...
-
-    async def call(self, owner: str, run_id: str, key: str) -> CallRecord | None:
-        """Return one call's record."""
-        ...
-
-    async def peek_events(self, owner: str, run_id: str, after: int) -> bool:
-        """Return whether events begin right behind `after`, the end of a page that was read, perhaps as
-        it was a moment ago. A look that finds nothing costs a quarter of an empty page."""
-        ...
-
-    async def events(self, owner: str, run_id: str, after: int, limit: int) -> EventPage:
-        """Return events with seq > after, in order."""
-        ...
-
-    async def acquire(self, owner: str, run_id: str, execution: str) -> RunLog | None:
-        """Take the run for a turn: epoch + 1, attempts + 1. None: the run is over, or driven by
-        another execution. Raises AttemptsUsedUp at `MAX_ATTEMPTS`."""
-        ...
-
-    async def attach(self, owner: str, run_id: str, execution: str) -> RunLog | None:
-        """Write beside others under the current epoch (Resume). None as in `acquire`."""
-        ...
-
-    async def seize(self, owner: str, run_id: str) -> RunLog | None:
-        """Take the run to end it (cancel, settle): epoch + 1, whichever writer drives it, never refused for
-        attempts. None: the run is over or unknown."""
-        ...
-
-    async def end_queued(self, owner: str, run_id: str, outcome: Outcome, *events: Event) -> bool:
-        """End a run that never started; it leaves its thread's queue. False: it is not queued (any more)."""
-        ...
-
-    async def due(self, until: datetime, limit: int) -> list[DueCheck]:
-        """Return the runs, threads and connections that the sweeper has to look at by then, of all owners; at
-        most `limit` for each partition of the watch. For the sweeper alone."""
-        ...
-
-    async def erase_runs(self, owner: str, thread_id: str) -> None:
-        """Delete the records of a deleted thread's runs, and their objects in S3."""
-        ...
-
-    async def set_ttl(self, owner: str, run_id: str, expires_at: datetime) -> None:
-        """Give the records of a run that is over (and saved) their time to live; the sweeper need
-        not look at it again. Repeatable."""
-        ...
-
-    async def keep_records(self, owner: str, run_id: str, *, for_good: bool = False) -> None:
-        """Remove the expiry from the records of a run that is not over. `for_good`: no writer is left that
-        sets one."""
-        ...
-
-    async def erase_late(self, owner: str, thread_id: str) -> None:
-        """Delete what unstoppable writers have written to runs after these were erased."""
-        ...
-
-    async def mark_purged(self, owner: str, thread_id: str, again_at: datetime) -> None:
-        """Record that a deleted thread is empty now. The sweeper looks for late writes at `again_at`."""
-        ...
-
-    async def finish_erasure(self, owner: str, thread_id: str) -> None:
-        """Record that only its tombstone is left of a deleted thread: the sweeper need not look again."""
-        ...
-
-    async def reschedule_erasure(self, owner: str, thread_id: str, at: datetime) -> None:
-        """Let the sweeper look at a deleted thread then, behind what is due before: it is not erased yet. A
-        thread that another sweep has erased meanwhile stays so."""
-        ...
-
-    async def reschedule_check(
-        self,
-        owner: str,
-        run_id: str,
-        read_at: datetime,
-        at: datetime,
-        lost_at: datetime | None = None,
-    ) -> bool:
-        """Set the time of the sweeper's next look, and the time since which nothing drives the run. Return
-        False, and change nothing, if another look was requested since the sweeper read what was due
-        (`read_at`), such as the one at once after a decision, or if the run was retired."""
         ...
 
     async def start_successor(
@@ -341,9 +251,217 @@ class Journal(Dues, Protocol):
         """Record that a run that ended unsaved is in the database now."""
         ...
 
-    async def request_cancel(
-        self, owner: str, run_id: str, grace: timedelta = CANCEL_GRACE
-    ) -> RunMeta | None:
-        """Set the cancel flag of a run that is not over; return the run as it is now. `grace`: the time
-        that running tools may go on. `accept` flags a run that is interrupted, too."""
+
+class Writers(Protocol):
+    """The right to write a run. `runs` asks to go on with one, `recovery` to end it. Taking a run raises its
+    epoch, which fences the writers before: all that they may still do is to close calls that they opened, and
+    to add events."""
+
+    async def acquire(self, owner: str, run_id: str, execution: str) -> RunLog | None:
+        """Take the run for a turn: epoch + 1, attempts + 1. None: the run is over, or driven by
+        another execution. Raises AttemptsUsedUp at `MAX_ATTEMPTS`."""
         ...
+
+    async def attach(self, owner: str, run_id: str, execution: str) -> RunLog | None:
+        """Write with others under the current epoch (Resume). None as in `acquire`."""
+        ...
+
+    async def seize(self, owner: str, run_id: str) -> RunLog | None:
+        """Take the run to end it (cancel, settle): epoch + 1, whichever writer drives it, never refused for
+        attempts. None: the run is over or unknown."""
+        ...
+
+
+class Decisions(Protocol):
+    """Calls that wait for a decision, for `approvals`. The first decision of an attempt wins, and the same
+    write adds it to the audit."""
+
+    async def page_pending(
+        self, owner: str, thread_id: str | None, limit: int, cursor: str | None
+    ) -> Page[OpenApproval]:
+        """Return the owner's calls that wait undecided, oldest first."""
+        ...
+
+    async def vote(
+        self,
+        run: RunMeta,
+        call: CallRecord,
+        votes: Sequence[Vote],
+        decision: Decision,
+        *events: Event,
+    ) -> CallRecord:
+        """Record `votes` in place of those of `call`, which goes on waiting undecided. `decision`: the one
+        that the newest vote asks for, for the audit. Raises StaleVotes, DecisionAlreadyMade."""
+        ...
+
+    async def decide(
+        self,
+        run: RunMeta,
+        call: CallRecord,
+        decision: Decision,
+        *events: Event,
+        votes: Sequence[Vote] | None = None,
+    ) -> Decided:
+        """Record the decision of a call that waits undecided for this attempt. `votes`: those that settle the
+        call, in place of those of `call`. Raises DecisionAlreadyMade (with `ids["token"]` never; the loser
+        re-sends via `call`) and, with votes, StaleVotes."""
+        ...
+
+
+class Inbox(Protocol):
+    """Calls of all owners that wait for members of groups, for `approvals`. Only a call's approvers may see
+    what it answers: the caller checks who asks."""
+
+    async def page(
+        self, groups: Collection[str], limit: int, cursor: str | None
+    ) -> Page[InboxItem]:
+        """Return calls that wait undecided for a member of any of these groups, oldest first."""
+        ...
+
+    async def owner_of(self, run_id: str) -> str | None:
+        """Return the owner of a run that has asked others than its owner; None for any other run."""
+        ...
+
+
+class Audit(Protocol):
+    """Votes and decisions of all owners, for `approvals`. They outlive runs, threads and users. Only holders
+    of the audit scope may see them: the caller checks who asks."""
+
+    async def page_rows(
+        self, since: date | None, until: date | None, limit: int, cursor: str | None
+    ) -> Page[AuditRow]:
+        """Return all votes and decisions of these UTC days (both included; None: no bound), the oldest
+        first."""
+        ...
+
+
+class Erasure(Protocol):
+    """The way of a thread from its deletion to its last record. `threads` marks it, `retention` erases it, at
+    once or in a sweep. Each step may be repeated; the sweeper repeats what a death cut off."""
+
+    async def mark_deleted(
+        self, owner: str, thread_id: str, *, forget_profile: bool = False
+    ) -> ThreadHead | None:
+        """Delete the thread's title, and let it take no run from now on. Return the head as it was, None if
+        there is none. `forget_profile`: a flag for the eraser."""
+        ...
+
+    async def erase_runs(self, owner: str, thread_id: str) -> None:
+        """Delete the records of a deleted thread's runs, and their objects in S3."""
+        ...
+
+    async def mark_purged(self, owner: str, thread_id: str, again_at: datetime) -> None:
+        """Record that a deleted thread is empty now. The sweeper looks for late writes at `again_at`."""
+        ...
+
+    async def erase_late(self, owner: str, thread_id: str) -> None:
+        """Delete what unstoppable writers have written to runs after these were erased."""
+        ...
+
+    async def finish(self, owner: str, thread_id: str) -> None:
+        """Record that only its tombstone is left of a deleted thread: the sweeper need not look again."""
+        ...
+
+    async def reschedule(self, owner: str, thread_id: str, at: datetime) -> None:
+        """Let the sweeper look at a deleted thread then, behind what is due before: it is not erased yet. A
+        thread that another sweep has erased meanwhile stays so."""
+        ...
+
+    async def page_deleted(self, owner: str, limit: int, cursor: str | None) -> Page[ThreadHead]:
+        """Return a page of deleted threads."""
+        ...
+
+    async def remove_tombstone(self, owner: str, thread_id: str) -> bool:
+        """Remove the tombstone of a deleted thread. Return False if it is not erased yet."""
+        ...
+
+    async def erase_run(self, owner: str, thread_id: str, run_id: str) -> None:
+        """Delete the records of one run whose time is over, then its objects in S3."""
+        ...
+
+
+class Expiry(Protocol):
+    """The time to live of a run's records, for `records.lifetimes`: whoever ends a run, or finds one that
+    takes long. No record of a run that is not over expires (docs/saved-writes.md#expiry)."""
+
+    async def set_ttl(self, owner: str, run_id: str, expires_at: datetime) -> None:
+        """Give the records of a run that is over (and saved) their time to live; the sweeper need
+        not look at it again. Repeatable."""
+        ...
+
+    async def keep_records(self, owner: str, run_id: str, *, for_good: bool = False) -> None:
+        """Remove the expiry from the records of a run that is not over. `for_good`: no writer is left that
+        sets one."""
+        ...
+
+
+class Watch(Protocol):
+    """The sweeper's next looks at runs, deleted threads and connections, of all owners. Only `recovery.sweep`
+    asks."""
+
+    async def due(self, until: datetime, limit: int) -> list[DueCheck]:
+        """Return the runs, threads and connections that have to be looked at by then; at most `limit` for
+        each partition of the watch."""
+        ...
+
+    async def reschedule(
+        self,
+        owner: str,
+        run_id: str,
+        read_at: datetime,
+        at: datetime,
+        lost_at: datetime | None = None,
+    ) -> bool:
+        """Set the time of the next look at a run, and the time since which nothing drives it. Return False,
+        and change nothing, if another look was requested since the sweeper read what was due (`read_at`),
+        such as the one at once after a decision, or if the run was retired."""
+        ...
+
+
+class Dues(Protocol):
+    """Data that may have outlived its use, of all owners. Whoever makes such data schedules a look at it;
+    `retention` asks for what is overdue, and says what becomes of it."""
+
+    async def schedule(self, owner: str, kind: DueKind, name: str, at: datetime) -> None:
+        """Have the sweeper look at this then. An earlier look that was requested stays."""
+        ...
+
+    async def overdue(self, until: datetime, limit: int) -> list[Due]:
+        """Return the data that the sweeper has to look at by then, of all owners, the oldest first."""
+        ...
+
+    async def of(self, owner: str) -> list[Due]:
+        """Return all that the sweeper is to look at for an owner."""
+        ...
+
+    async def reschedule(self, due: Due, at: datetime) -> None:
+        """Look again then: the data is still of use."""
+        ...
+
+    async def remove(self, due: Due) -> None:
+        """Look no more: the data is gone, or stays for good."""
+        ...
+
+
+# No generated comparison and text: nobody asks for them, and they cost a cold start as much as the class.
+@dataclass(frozen=True, eq=False, repr=False)
+class Journal:
+    """The parts of one journal, over one table. `replace` puts another part in the place of one:
+
+    ```python
+    quiet = replace(journal, inbox=EmptyInbox())
+    ```
+    """
+
+    heads: Heads
+    runs: Runs
+    events: RunEvents
+    commands: RunCommands
+    writers: Writers
+    decisions: Decisions
+    inbox: Inbox
+    audit: Audit
+    erasure: Erasure
+    expiry: Expiry
+    watch: Watch
+    dues: Dues

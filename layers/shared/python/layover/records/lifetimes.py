@@ -16,7 +16,7 @@ async def watch_thread(runtime: Runtime, owner: str, thread_id: str) -> None:
     retention = runtime.settings.thread_retention
     if retention is not None:
         at = end_of_day(runtime.clock.now() + retention)
-        await runtime.journal.schedule(owner, "thread", thread_id, at)
+        await runtime.journal.dues.schedule(owner, "thread", thread_id, at)
 
 
 async def watch_entries(runtime: Runtime, owner: str) -> None:
@@ -24,7 +24,7 @@ async def watch_entries(runtime: Runtime, owner: str) -> None:
     retention = runtime.settings.entry_retention
     if retention is not None:
         at = end_of_day(runtime.clock.now() + retention)
-        await runtime.journal.schedule(owner, "entries", "", at)
+        await runtime.journal.dues.schedule(owner, "entries", "", at)
 
 
 def end_of_day(moment: datetime) -> datetime:
@@ -37,7 +37,7 @@ async def set_ttl(runtime: Runtime, run: RunMeta) -> None:
     """Give the records their time to live. It counts from the run's end, not from now, so that every process
     sets the same time."""
     expires_at = run.updated_at + runtime.settings.run_retention
-    await runtime.journal.set_ttl(run.owner, run.id, expires_at)
+    await runtime.journal.expiry.set_ttl(run.owner, run.id, expires_at)
 
 
 async def keep_records(runtime: Runtime, run: RunMeta) -> None:
@@ -46,4 +46,4 @@ async def keep_records(runtime: Runtime, run: RunMeta) -> None:
     now = runtime.clock.now()
     for_good = run.records_expire_at is not None and now >= run.created_at + RECORDS_SLACK
     if for_good or run.has_to_keep_records(now):
-        await runtime.journal.keep_records(run.owner, run.id, for_good=for_good)
+        await runtime.journal.expiry.keep_records(run.owner, run.id, for_good=for_good)

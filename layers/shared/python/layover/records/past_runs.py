@@ -37,7 +37,7 @@ async def past_run(runtime: Runtime, owner: str, run_id: str) -> Run | None:
     past = await runtime.threads.past_run(owner, run_id)
     if past is None:
         return None
-    head = await runtime.journal.thread(owner, past.thread_id)
+    head = await runtime.journal.heads.get(owner, past.thread_id)
     if head is not None and head.deleted:
         return None
     return _read(past, run_id)

@@ -13,7 +13,7 @@ MAX_SEQ = 900_000_000
 
 async def meta_of(runtime: Runtime, owner: str, run_id: str) -> RunMeta:
     """Return META of a run whose thread exists. Raises NotFound."""
-    meta = await runtime.journal.run(owner, run_id)
+    meta = await runtime.journal.runs.get(owner, run_id)
     if meta is None:
         raise NotFound("there is no such run", run_id=run_id)
     await _check_thread(runtime, meta)
@@ -22,7 +22,7 @@ async def meta_of(runtime: Runtime, owner: str, run_id: str) -> RunMeta:
 
 async def snapshot_of(runtime: Runtime, owner: str, run_id: str) -> RunSnapshot:
     """Return the whole journal of a run whose thread exists. Raises NotFound."""
-    snapshot = await runtime.journal.snapshot(owner, run_id)
+    snapshot = await runtime.journal.runs.snapshot(owner, run_id)
     if snapshot is None:
         raise NotFound("there is no such run", run_id=run_id)
     await _check_thread(runtime, snapshot.meta)
@@ -32,7 +32,7 @@ async def snapshot_of(runtime: Runtime, owner: str, run_id: str) -> RunSnapshot:
 async def snapshot_again(runtime: Runtime, meta: RunMeta) -> RunSnapshot:
     """Return the whole journal of a run that was read before, as `snapshot_of`, in the time of one read."""
     snapshot, _ = await asyncio.gather(
-        runtime.journal.snapshot(meta.owner, meta.id), _check_thread(runtime, meta)
+        runtime.journal.runs.snapshot(meta.owner, meta.id), _check_thread(runtime, meta)
     )
     if snapshot is None:
         raise NotFound("there is no such run", run_id=meta.id)
@@ -42,6 +42,6 @@ async def snapshot_again(runtime: Runtime, meta: RunMeta) -> RunSnapshot:
 async def _check_thread(runtime: Runtime, meta: RunMeta) -> None:
     """Raise NotFound if the thread is deleted: its runs go with it, long before they are erased."""
     logs.name(run_id=meta.id, thread_id=meta.thread_id)
-    head = await runtime.journal.thread(meta.owner, meta.thread_id)
+    head = await runtime.journal.heads.get(meta.owner, meta.thread_id)
     if head is not None and head.deleted:
         raise NotFound("there is no such run", run_id=meta.id)

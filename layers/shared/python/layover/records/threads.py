@@ -11,12 +11,12 @@ from layover.values.thread import ThreadHead
 async def head_of(runtime: Runtime, owner: str, thread_id: str) -> ThreadHead:
     """Return the head of an existing thread. Raises NotFound for a foreign or deleted one. A head that the
     journal has lost (a restored table, a restarted runner) is restored from Postgres."""
-    head = await runtime.journal.thread(owner, thread_id)
+    head = await runtime.journal.heads.get(owner, thread_id)
     if head is None:
         stored_head = await runtime.threads.head(owner, thread_id)
         if stored_head is not None and not stored_head.deleted:
-            await runtime.journal.put_thread(stored_head)
-            head = await runtime.journal.thread(owner, thread_id)
+            await runtime.journal.heads.put(stored_head)
+            head = await runtime.journal.heads.get(owner, thread_id)
     if head is None or head.deleted:
         raise NotFound("there is no such thread", thread_id=thread_id)
     return head
@@ -27,7 +27,7 @@ async def live_messages(runtime: Runtime, head: ThreadHead) -> list[Message]:
     first."""
     messages: list[Message] = []
     for run_id in (*head.unsaved, head.active_run):
-        snapshot = await runtime.journal.snapshot(head.owner, run_id) if run_id else None
+        snapshot = await runtime.journal.runs.snapshot(head.owner, run_id) if run_id else None
         if snapshot is None or snapshot.meta.status is Status.QUEUED:
             continue
         messages += [snapshot.meta.input, *response_messages(snapshot)]

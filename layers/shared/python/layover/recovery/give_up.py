@@ -20,14 +20,14 @@ async def give_up(runtime: Runtime, payload: SettlePayload) -> Mapping[str, Any]
     """Return the status. `again`: fewer than five attempts since the last journaled step; `over`: the run has
     failed now; `left`: it is over, or another execution drives it (also one that starts now, if this one's
     history is full)."""
-    run = await runtime.journal.run(payload.owner, payload.run_id)
+    run = await runtime.journal.runs.get(payload.owner, payload.run_id)
     if run is None or run.status is not Status.RUNNING or run.execution != payload.execution:
         return {"status": "left"}
     logs.name(thread_id=run.thread_id)
     if run.attempts < MAX_ATTEMPTS:
         room = await room_for(runtime, payload, SETTLE_EVENTS)
         return {"status": "again" if room else "left"}
-    log = await runtime.journal.seize(payload.owner, payload.run_id)
+    log = await runtime.journal.writers.seize(payload.owner, payload.run_id)
     if log is None:
         return {"status": "left"}
     failure = failed(attempts_used_up(payload.run_id, _last_error(payload.error)))

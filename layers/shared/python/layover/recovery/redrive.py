@@ -18,7 +18,7 @@ async def redrive(runtime: Runtime, owner: str, run_id: str) -> Run:
     """Let the run go on from its journal in a fresh execution, with all its attempts. The one that drove it
     can write nothing more. Raises NotFound, Conflict (the run is over, or waits in the queue of its thread),
     LimitReached (it was redriven a moment ago)."""
-    run = await runtime.journal.run(owner, run_id)
+    run = await runtime.journal.runs.get(owner, run_id)
     if run is None:
         raise NotFound("there is no such run", run_id=run_id)
     if run.status is not Status.RUNNING:
@@ -27,7 +27,7 @@ async def redrive(runtime: Runtime, owner: str, run_id: str) -> Run:
     if run.execution is not None:
         # Its branches would otherwise wait for a year, on tokens that no longer decide anything.
         await runtime.callbacks.stop(run.execution, "redriven")
-    n = await runtime.journal.start_successor(owner, run_id, run.execution, fresh=True)
+    n = await runtime.journal.commands.start_successor(owner, run_id, run.execution, fresh=True)
     snapshot = await snapshot_of(runtime, owner, run_id)
     if n is None:
         # Another request came first: a redrive, or the run's own end.

@@ -20,7 +20,7 @@ async def check_branches(runtime: Runtime, run: RunMeta) -> datetime | None:
     """Wake the branches that have work to do. Return the time at which the first of the waiting calls counts
     as abandoned, since no branch listens for it; None if none will be."""
     keys = sorted(run.waiting | run.decided)
-    records = [await runtime.journal.call(run.owner, run.id, key) for key in keys]
+    records = [await runtime.journal.runs.call(run.owner, run.id, key) for key in keys]
     calls = [c for c in records if c is not None and c.state is CallState.WAITING]
     _count_age(runtime, [c for c in calls if c.decision is None])
     return min(
@@ -30,7 +30,7 @@ async def check_branches(runtime: Runtime, run: RunMeta) -> datetime | None:
 
 async def is_busy(runtime: Runtime, run: RunMeta) -> bool:
     """Return whether one of the run's calls is being made, or the operator has stopped everything."""
-    snapshot = await runtime.journal.snapshot(run.owner, run.id)
+    snapshot = await runtime.journal.runs.snapshot(run.owner, run.id)
     at_work = snapshot is not None and is_at_work(snapshot)
     return at_work or await runtime.allowance.stopped()
 

@@ -43,7 +43,7 @@ async def sweep(runtime: Runtime, erase_until: timedelta = ERASE_UNTIL) -> dict[
     swept_at = runtime.clock.now()
     end = asyncio.get_running_loop().time() + erase_until.total_seconds()
     # Deletions last: one may take all the time that is left, and no run waits for it.
-    for due in sorted(await runtime.journal.due(swept_at, MAX_RUNS), key=_is_deletion):
+    for due in sorted(await runtime.journal.watch.due(swept_at, MAX_RUNS), key=_is_deletion):
         try:
             with logs.bind_ids(run_id=due.run_id, thread_id=due.thread_id):
                 counts[await _look(runtime, due, swept_at, end)] += 1
@@ -67,7 +67,7 @@ async def _look(runtime: Runtime, due: DueCheck, swept_at: datetime, end: float)
         return "disconnected"
     if due.run_id is None:
         return await _erase(runtime, due.owner, due.thread_id, end)
-    run = await runtime.journal.run(due.owner, due.run_id)
+    run = await runtime.journal.runs.get(due.owner, due.run_id)
     if run is None:
         return "gone"
     if run.status.over:
@@ -117,11 +117,11 @@ async def _erase(runtime: Runtime, owner: str, thread_id: str, end: float) -> st
         async with asyncio.timeout_at(end):
             await erase(runtime, owner, thread_id)
     except TimeoutError:
-        await runtime.journal.reschedule_erasure(owner, thread_id, runtime.clock.now())
+        await runtime.journal.erasure.reschedule(owner, thread_id, runtime.clock.now())
         return "erasing"
     except RetryableError:
         later = runtime.clock.now() + runtime.settings.sweep_patience
-        await runtime.journal.reschedule_erasure(owner, thread_id, later)
+        await runtime.journal.erasure.reschedule(owner, thread_id, later)
         raise
     return "erased"
 
@@ -130,7 +130,7 @@ async def start_successor(runtime: Runtime, run: RunMeta) -> str:
     """Start the execution that follows. After five attempts without a step, the run has failed."""
     if run.attempts >= MAX_ATTEMPTS:
         return await _give_up(runtime, run)
-    n = await runtime.journal.start_successor(run.owner, run.id, run.execution)
+    n = await runtime.journal.commands.start_successor(run.owner, run.id, run.execution)
     if n is None:
         return "driven"
     await start_execution(runtime, run.owner, run.id, n)
@@ -146,7 +146,9 @@ async def _finish(runtime: Runtime, run: RunMeta, swept_at: datetime) -> str:
         now = runtime.clock.now()
         at = now + runtime.settings.sweep_patience
         # Refused if the execution has retired the run since it was read: it was not dead but done.
-        if await runtime.journal.reschedule_check(run.owner, run.id, swept_at, at, now):
+        if await runtime.journal.watch.reschedule(
+            run.owner, run.id, read_at=swept_at, at=at, lost_at=now
+        ):
             await runtime.callbacks.start(run.owner, run.id, run.n + 1)
         return "remembering"
     await set_ttl(runtime, run)
@@ -176,12 +178,14 @@ async def _mark_lost(runtime: Runtime, run: RunMeta, swept_at: datetime) -> str:
     """First look: nothing drives it, or so it seems."""
     now, patience = runtime.clock.now(), runtime.settings.sweep_patience
     lost_at = run.lost_at or now
-    await runtime.journal.reschedule_check(run.owner, run.id, swept_at, lost_at + patience, lost_at)
+    await runtime.journal.watch.reschedule(
+        run.owner, run.id, read_at=swept_at, at=lost_at + patience, lost_at=lost_at
+    )
     return "lost"
 
 
 async def _give_up(runtime: Runtime, run: RunMeta) -> str:
-    log = await runtime.journal.seize(run.owner, run.id)
+    log = await runtime.journal.writers.seize(run.owner, run.id)
     if log is None:
         return "over"
     over = failed(attempts_used_up(run.id))
@@ -202,4 +206,4 @@ async def _reschedule(
     at = now + patience * calm
     if latest is not None:
         at = max(now + patience, min(at, latest))
-    await runtime.journal.reschedule_check(run.owner, run.id, swept_at, at)
+    await runtime.journal.watch.reschedule(run.owner, run.id, read_at=swept_at, at=at)

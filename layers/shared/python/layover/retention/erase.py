@@ -26,7 +26,7 @@ _MAX_CONCURRENT = 10
 
 async def erase(runtime: Runtime, owner: str, thread_id: str) -> None:
     """Delete everything but the tombstone. Raises RetryableError; it may be called again then."""
-    head = await runtime.journal.thread(owner, thread_id)
+    head = await runtime.journal.heads.get(owner, thread_id)
     if head is not None and head.empty_again_at is not None:
         await _erase_late(runtime, owner, thread_id, head.empty_again_at)
         return
@@ -39,21 +39,21 @@ async def erase(runtime: Runtime, owner: str, thread_id: str) -> None:
     await _stop(runtime, owner, head.queue if head else ())
     await _empty(runtime, owner, thread_id)
     lives = runtime.settings.sweep_patience * LAST_WRITER
-    await runtime.journal.mark_purged(owner, thread_id, runtime.clock.now() + lives)
+    await runtime.journal.erasure.mark_purged(owner, thread_id, runtime.clock.now() + lives)
 
 
 async def _erase_late(runtime: Runtime, owner: str, thread_id: str, at: datetime) -> None:
     """Delete late writes that followed the emptying of the thread; not before `at`."""
     if runtime.clock.now() < at:
-        await runtime.journal.reschedule_erasure(owner, thread_id, at)
+        await runtime.journal.erasure.reschedule(owner, thread_id, at)
         return
     await _empty(runtime, owner, thread_id)
-    await runtime.journal.erase_late(owner, thread_id)
-    await runtime.journal.finish_erasure(owner, thread_id)
+    await runtime.journal.erasure.erase_late(owner, thread_id)
+    await runtime.journal.erasure.finish(owner, thread_id)
 
 
 async def _empty(runtime: Runtime, owner: str, thread_id: str) -> None:
-    await runtime.journal.erase_runs(owner, thread_id)
+    await runtime.journal.erasure.erase_runs(owner, thread_id)
     await Files(runtime.blobs, owner).erase(thread_id)
     await erase_nodes(runtime.blobs, owner, thread_id)
 

@@ -26,7 +26,7 @@ async def expire(runtime: Runtime, read_at: datetime, end: float) -> dict[str, i
     """Look at the data that is due, until `end` in the loop's time. Return the work done, counted."""
     counts: Counter[str] = Counter()
     # Users to forget last: one may take all the time that is left.
-    overdue = await runtime.journal.overdue(read_at, BATCH_SIZE)
+    overdue = await runtime.journal.dues.overdue(read_at, BATCH_SIZE)
     for due in sorted(overdue, key=lambda d: d.kind == "owner"):
         try:
             async with asyncio.timeout_at(end):
@@ -39,12 +39,12 @@ async def expire(runtime: Runtime, read_at: datetime, end: float) -> dict[str, i
             about = {"kind": due.kind, "cause": type(error).__name__}
             logger.warning("a due item stays for now", extra=about)
             again = runtime.clock.now() + runtime.settings.sweep_patience
-            await runtime.journal.reschedule(due, again)
+            await runtime.journal.dues.reschedule(due, again)
             continue
         if again is None:
-            await runtime.journal.remove_due(due)
+            await runtime.journal.dues.remove(due)
         else:
-            await runtime.journal.reschedule(due, again)
+            await runtime.journal.dues.reschedule(due, again)
         counts[_outcome(due, again)] += 1
     return dict(counts)
 
@@ -63,12 +63,12 @@ async def _unknown(runtime: Runtime, due: Due) -> datetime | None:
 
 async def _run(runtime: Runtime, due: Due) -> datetime | None:
     thread_id, _, run_id = due.name.partition("/")
-    await runtime.journal.erase_run(due.owner, thread_id, run_id)
+    await runtime.journal.erasure.erase_run(due.owner, thread_id, run_id)
     return None
 
 
 async def _thread(runtime: Runtime, due: Due) -> datetime | None:
-    head = await runtime.journal.thread(due.owner, due.name)
+    head = await runtime.journal.heads.get(due.owner, due.name)
     retention = runtime.settings.thread_retention
     if head is None or head.deleted or retention is None:
         return None
@@ -77,7 +77,7 @@ async def _thread(runtime: Runtime, due: Due) -> datetime | None:
         return end_of_day(now)
     if head.updated_at + retention > now:
         return end_of_day(head.updated_at + retention)
-    await runtime.journal.mark_deleted(due.owner, due.name)
+    await runtime.journal.erasure.mark_deleted(due.owner, due.name)
     return None
 
 

@@ -60,7 +60,7 @@ async def _put(runtime: Runtime, owner: str, file: "IO[bytes]") -> str:
     """Store the document, and return its URL, which is valid for some minutes."""
     key = Keys(owner).blob("exports", runtime.ids.new("export"))
     # Scheduled first: the object is removed even if this process dies.
-    await runtime.journal.schedule(owner, "export", key, runtime.clock.now() + RETENTION)
+    await runtime.journal.dues.schedule(owner, "export", key, runtime.clock.now() + RETENTION)
     await runtime.blobs.put_file(key, file, "application/json")
     return await runtime.blobs.download_url(key, "export.json", "application/json", LINK_LIVES)
 
@@ -127,11 +127,11 @@ def _spool() -> IO[str]:
 
 async def _pages_of_heads(runtime: Runtime, owner: str) -> AsyncIterator[Sequence[ThreadHead]]:
     """Yield the owner's threads, including those that the journal has lost."""
-    if not await runtime.journal.has_all_threads(owner):
-        await runtime.journal.complete_threads(owner, await runtime.threads.heads(owner))
+    if not await runtime.journal.heads.has_all(owner):
+        await runtime.journal.heads.add_missing(owner, await runtime.threads.heads(owner))
     cursor: str | None = None
     while True:
-        page = await runtime.journal.threads(owner, _PAGE, cursor)
+        page = await runtime.journal.heads.page(owner, _PAGE, cursor)
         yield page.items
         cursor = page.next_cursor
         if cursor is None:
@@ -176,9 +176,9 @@ async def _runs(
     """Yield runs, newest first, as long as their records live."""
     cursor: str | None = None
     while True:
-        page = await runtime.journal.runs(head.owner, head.id, _PAGE, cursor)
+        page = await runtime.journal.runs.page_ids(head.owner, head.id, _PAGE, cursor)
         for run_id in page.items:
-            snapshot = await runtime.journal.snapshot(head.owner, run_id)
+            snapshot = await runtime.journal.runs.snapshot(head.owner, run_id)
             if snapshot is not None:
                 decisions += _decisions(snapshot)
                 yield run_view(snapshot).model_dump(mode="json", exclude=_RUN)

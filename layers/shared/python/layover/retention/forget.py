@@ -43,9 +43,9 @@ async def forget(runtime: Runtime, owner: str, within: timedelta = ERASE_TIMEOUT
     """Hide the owner's data from now on. Raises RetryableError (DatabaseWaking) if that is not certain yet:
     it will be done all the same."""
     until = runtime.clock.now()
-    await runtime.journal.schedule(owner, "owner", rfc3339(until), until)
+    await runtime.journal.dues.schedule(owner, "owner", rfc3339(until), until)
     # Otherwise the next list would restore the threads from the database.
-    await runtime.journal.complete_threads(owner, ())
+    await runtime.journal.heads.add_missing(owner, ())
     try:
         async with asyncio.timeout(MARK_WITHIN_S):
             heads = await _mark(runtime, owner, until)
@@ -80,10 +80,10 @@ async def carry_on(runtime: Runtime, due: Due) -> datetime | None:
     # Objects that nothing refers to any more. S3 knows whole seconds: an object of the same second may be
     # new.
     await runtime.blobs.delete_prefix(Keys(owner).blob(""), until.replace(microsecond=0))
-    for each in await runtime.journal.dues(owner):
+    for each in await runtime.journal.dues.of(owner):
         if each.kind != "owner" and each.made_at <= until:
-            await runtime.journal.remove_due(each)
-    await runtime.journal.unmark_threads(owner)
+            await runtime.journal.dues.remove(each)
+    await runtime.journal.heads.unmark(owner)
     _log.info("a user is forgotten")
     return None
 
@@ -93,10 +93,10 @@ async def _mark(runtime: Runtime, owner: str, until: datetime) -> list[ThreadHea
     marked: list[ThreadHead] = []
     cursor: str | None = None
     while True:
-        page = await runtime.journal.threads(owner, _PAGE, cursor)
+        page = await runtime.journal.heads.page(owner, _PAGE, cursor)
         heads = [head for head in page.items if head.created_at <= until]
         for some in batched(heads, BATCH_SIZE):
-            await asyncio.gather(*(runtime.journal.mark_deleted(owner, h.id) for h in some))
+            await asyncio.gather(*(runtime.journal.erasure.mark_deleted(owner, h.id) for h in some))
         marked += heads
         cursor = page.next_cursor
         if cursor is None:
@@ -107,10 +107,12 @@ async def _unmake(runtime: Runtime, owner: str, until: datetime) -> bool:
     """Remove the tombstones of threads that are erased. Return False if some are not yet."""
     is_complete, cursor = True, None
     while True:
-        page = await runtime.journal.deleted_threads(owner, _PAGE, cursor)
+        page = await runtime.journal.erasure.page_deleted(owner, _PAGE, cursor)
         for head in page.items:
             if head.created_at <= until:
-                is_complete = await runtime.journal.remove_tombstone(owner, head.id) and is_complete
+                is_complete = (
+                    await runtime.journal.erasure.remove_tombstone(owner, head.id) and is_complete
+                )
         cursor = page.next_cursor
         if cursor is None:
             return is_complete
@@ -126,7 +128,7 @@ async def _close_sockets(runtime: Runtime, owner: str) -> None:
 
 async def _drop_unused(runtime: Runtime, owner: str, until: datetime) -> None:
     """Delete files that no message named, and exports: no thread leads to them."""
-    for due in await runtime.journal.dues(owner):
+    for due in await runtime.journal.dues.of(owner):
         if due.made_at > until:
             continue
         if due.kind == "file":

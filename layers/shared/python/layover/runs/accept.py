@@ -152,7 +152,9 @@ async def _accept(
             known_parent = True
         meta = _meta(runtime, head, run_id, message_id, content, request)
         try:
-            return await runtime.journal.accept(meta, head, request.on_busy, request_key), meta
+            return await runtime.journal.commands.accept(
+                meta, head, request.on_busy, request_key
+            ), meta
         except StaleHead:
             if pace.now() >= give_up:
                 break
@@ -260,7 +262,7 @@ async def _interrupt(runtime: Runtime, owner: str, run_id: str) -> None:
 async def _replay(runtime: Runtime, owner: str, request_key: RequestKey | None) -> str | None:
     if request_key is None:
         return None
-    return await runtime.journal.find_request(owner, request_key, runtime.clock.now())
+    return await runtime.journal.commands.find_request(owner, request_key, runtime.clock.now())
 
 
 def _content(content: str | Sequence[InputPart]) -> tuple[InputPart, ...]:

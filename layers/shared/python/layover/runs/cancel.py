@@ -56,7 +56,7 @@ async def cancel(
     time = asyncio.get_running_loop().time
     give_up = time() + holder_has_s
     grace = timedelta(seconds=max(0.0, holder_has_s - END_DURATION_S))
-    run = await runtime.journal.request_cancel(owner, run_id, grace)
+    run = await runtime.journal.commands.request_cancel(owner, run_id, grace)
     if run is None:
         raise NotFound("there is no such run", run_id=run_id)
     if run.status is Status.QUEUED:
@@ -89,7 +89,7 @@ async def _is_worked_on(runtime: Runtime, run: RunMeta) -> bool:
     """Return whether a process may be at work on one of its calls, while others may wait."""
     if run.shown_status is not Status.SUSPENDED:
         return run.status is Status.RUNNING
-    snapshot = await runtime.journal.snapshot(run.owner, run.id)
+    snapshot = await runtime.journal.runs.snapshot(run.owner, run.id)
     return snapshot is not None and is_at_work(snapshot)
 
 
@@ -102,14 +102,14 @@ async def _drop(runtime: Runtime, run: RunMeta) -> bool:
         last_created_at=run.input.created_at,
     )
     events = last_events(runtime, outcome, ())
-    return await runtime.journal.end_queued(run.owner, run.id, outcome, *events)
+    return await runtime.journal.commands.end_queued(run.owner, run.id, outcome, *events)
 
 
 async def _force(runtime: Runtime, run: RunMeta, save_has: timedelta, agent: Agent | None) -> None:
     """Take the run from the process that holds it, and end it: that process does not react, or the run
     waits. `agent`: the one whose hooks are asked."""
     for _ in range(_TRIES):
-        log = await runtime.journal.seize(run.owner, run.id)
+        log = await runtime.journal.writers.seize(run.owner, run.id)
         if log is None:
             return
         # The execution is stopped first: a process that dies in between leaves a flagged run, which the
@@ -137,4 +137,4 @@ async def _stop(runtime: Runtime, execution: str) -> None:
 
 
 async def _now(runtime: Runtime, run: RunMeta) -> RunMeta:
-    return await runtime.journal.run(run.owner, run.id) or run
+    return await runtime.journal.runs.get(run.owner, run.id) or run

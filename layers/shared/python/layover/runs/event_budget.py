@@ -16,7 +16,7 @@ SETTLE_EVENTS = 80
 async def spend(runtime: Runtime, payload: RunPayload, events: int) -> None:
     """Count events of a branch. If they are too many, the sweeper looks at once: it starts a successor as
     soon as no call is being made."""
-    await runtime.journal.spend(
+    await runtime.journal.commands.spend(
         payload.owner, payload.run_id, payload.execution, events, runtime.settings.max_history
     )
 
@@ -27,7 +27,7 @@ async def room_for(
     """Count events to come. Return False if they would be too many: the successor is started, and this
     execution has no more to do. `fresh`: the run has all its attempts again."""
     owner, run_id, limit = payload.owner, payload.run_id, runtime.settings.max_history
-    spent = await runtime.journal.spend(
+    spent = await runtime.journal.commands.spend(
         owner, run_id, payload.execution, events, limit, fresh=fresh
     )
     if spent is None or spent <= limit:
@@ -38,6 +38,6 @@ async def room_for(
 
 async def start_successor(runtime: Runtime, owner: str, run_id: str, execution: str | None) -> None:
     """Start the execution that follows, unless another one has."""
-    n = await runtime.journal.start_successor(owner, run_id, execution)
+    n = await runtime.journal.commands.start_successor(owner, run_id, execution)
     if n is not None:
         await start_execution(runtime, owner, run_id, n)

@@ -36,7 +36,7 @@ async def follow(
     ends_at = min(now + STREAM_LIVES, until or datetime.max.replace(tzinfo=now.tzinfo))
     end = pace.now() + (ends_at - now).total_seconds()
     last, checked = min(after, MAX_SEQ), pace.now()
-    page = await runtime.journal.events(owner, run_id, last, _PAGE)
+    page = await runtime.journal.events.page(owner, run_id, last, _PAGE)
     if page.items or page.done:
         yield page.items
     last = max(last, page.last_seq)
@@ -45,8 +45,8 @@ async def follow(
     async with place_to_wait(runtime, owner, LeaseKind.STREAM, STREAM_LIVES) as may_wait:
         pauses, reads = close_looks(), bool(page.items)
         while may_wait or page.items:
-            if reads or await runtime.journal.peek_events(owner, run_id, last):
-                page = await runtime.journal.events(owner, run_id, last, _PAGE)
+            if reads or await runtime.journal.events.peek(owner, run_id, last):
+                page = await runtime.journal.events.page(owner, run_id, last, _PAGE)
             yield page.items
             last, reads = max(last, page.last_seq), bool(page.items)
             if page.done or pace.now() >= end:

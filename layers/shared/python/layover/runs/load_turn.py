@@ -61,7 +61,7 @@ def thread_of(log: RunLog) -> ThreadHead:
 
 async def head_of(runtime: Runtime, meta: RunMeta) -> ThreadHead:
     """Return the thread's head. Raises Fenced if the run's thread is gone for good."""
-    head = await runtime.journal.thread(meta.owner, meta.thread_id)
+    head = await runtime.journal.heads.get(meta.owner, meta.thread_id)
     if head is None:
         raise Fenced("the thread is gone", run_id=meta.id, thread_id=meta.thread_id)
     return head

@@ -65,7 +65,7 @@ async def _wait_until_settled(
     """Return the run once it is settled, or as it is after `wait` seconds. Raises NotFound."""
 
     async def look() -> RunSnapshot | None:
-        status = await runtime.journal.peek_status(meta.owner, meta.id)
+        status = await runtime.journal.runs.peek_status(meta.owner, meta.id)
         if status is not None and not status.settled:
             return None
         # That may be past: a run whose decision has just come waited a moment ago.
@@ -88,11 +88,11 @@ async def list_runs(
     ends before the first run that it refuses."""
     await head_of(runtime, owner, thread_id)
     start = decode_cursor_field(_CURSOR, cursor)
-    page = await runtime.journal.runs(owner, thread_id, limit, start)
+    page = await runtime.journal.runs.page_ids(owner, thread_id, limit, start)
     ids = list(page.items)
     views: list[Run] = []
     for some in batched(ids, _MAX_CONCURRENT_READS):
-        snapshots = await asyncio.gather(*(runtime.journal.snapshot(owner, i) for i in some))
+        snapshots = await asyncio.gather(*(runtime.journal.runs.snapshot(owner, i) for i in some))
         for view in (run_view(s) for s in snapshots if s is not None):
             if not takes(view):
                 return await _shorter(runtime, owner, thread_id, ids.index(view.id), start, views)
@@ -105,7 +105,7 @@ async def _shorter(
 ) -> Page[Run]:
     """Return the first `limit` runs and the cursor behind them. A run that began meanwhile is not among them:
     the run that it displaced comes with the next page."""
-    page = await runtime.journal.runs(owner, thread_id, limit, start)
+    page = await runtime.journal.runs.page_ids(owner, thread_id, limit, start)
     page_ids = set(page.items)
     items = tuple(view for view in views if view.id in page_ids)
     return Page(items=items, next_cursor=encode_cursor(_CURSOR, page.next_cursor))
@@ -133,10 +133,10 @@ async def events(
     start = min(after, MAX_SEQ)
 
     async def read() -> EventPage:
-        return await runtime.journal.events(owner, run_id, start, limit)
+        return await runtime.journal.events.page(owner, run_id, start, limit)
 
     async def look() -> EventPage | None:
-        return await read() if await runtime.journal.peek_events(owner, run_id, start) else None
+        return await read() if await runtime.journal.events.peek(owner, run_id, start) else None
 
     page = await read()
     if wait > 0 and not (page.items or page.done):

@@ -29,13 +29,13 @@ logger = logging.getLogger("layover")
 
 async def await_decision(runtime: Runtime, payload: AwaitPayload) -> dict[str, Any]:
     """Store the token if the call waits; wake the branch at once if it does not."""
-    call = await runtime.journal.store_token(
+    call = await runtime.journal.commands.store_token(
         payload.owner,
         payload.run_id,
-        payload.execution,
-        payload.call.key,
-        payload.call.attempt,
-        payload.token,
+        execution=payload.execution,
+        key=payload.call.key,
+        attempt=payload.call.attempt,
+        token=payload.token,
     )
     if call is None:
         await runtime.callbacks.wake(payload.token)
@@ -46,12 +46,14 @@ async def await_decision(runtime: Runtime, payload: AwaitPayload) -> dict[str, A
         # The call waits and can be decided all the same: a failure here would cost the run an attempt.
         logger.warning("a request for a decision is published later", extra={"key": call.key})
         runtime.metrics.count(Metric.PUBLISH_FAILED)
-        await runtime.journal.publish_later(payload.owner, payload.run_id, call.key, payload.token)
+        await runtime.journal.commands.publish_later(
+            payload.owner, payload.run_id, call.key, payload.token
+        )
     return {"status": "waiting"}
 
 
 async def _publish(runtime: Runtime, payload: AwaitPayload, call: CallRecord) -> None:
-    run = await runtime.journal.run(payload.owner, payload.run_id)
+    run = await runtime.journal.runs.get(payload.owner, payload.run_id)
     if run is None or call.suspension is None:
         return
     suspension = call.suspension.model_dump(mode="json")
@@ -77,7 +79,7 @@ async def _publish(runtime: Runtime, payload: AwaitPayload, call: CallRecord) ->
 async def resume(runtime: Runtime, payload: ResumePayload) -> WaitingCall:
     """Settle one call. Status `waiting`: it waits (again, or the decision was invalid); `done`: it does
     not."""
-    log = await runtime.journal.attach(payload.owner, payload.run_id, payload.execution)
+    log = await runtime.journal.writers.attach(payload.owner, payload.run_id, payload.execution)
     call = log.snapshot.call(payload.call.key) if log else None
     if log is None or call is None:
         return _as_done(payload.call)

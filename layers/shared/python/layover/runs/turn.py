@@ -63,7 +63,7 @@ async def turn(runtime: Runtime, payload: RunPayload, deadline: Deadline) -> Ans
         room = await room_for(runtime, payload, PAUSE_EVENTS)
         return _answer("paused" if room else "left")
     runtime.dialer.dial_database()
-    log = await runtime.journal.acquire(payload.owner, payload.run_id, payload.execution)
+    log = await runtime.journal.writers.acquire(payload.owner, payload.run_id, payload.execution)
     if log is None:
         return await _not_mine(runtime, payload)
     try:
@@ -77,8 +77,8 @@ async def _take_answer(runtime: Runtime, payload: Any, item: WaitingCall) -> Ans
     """Record the decision that the answer to the one call's token carries. None: the run goes on. It does not
     take the run, so that an answer without a decision uses up no attempt."""
     run, call = await asyncio.gather(
-        runtime.journal.run(payload.owner, payload.run_id),
-        runtime.journal.call(payload.owner, payload.run_id, item.key),
+        runtime.journal.runs.get(payload.owner, payload.run_id),
+        runtime.journal.runs.call(payload.owner, payload.run_id, item.key),
     )
     if run is None or (run.status, run.execution) != (Status.RUNNING, payload.execution):
         return None
@@ -96,9 +96,9 @@ async def _not_mine(runtime: Runtime, payload: RunPayload, epoch: int | None = N
     """Answer for a run that this turn could not take, or lost. `over`: its memory work may be left to do, if
     its last answer was lost. `left`: another execution drives it. `yielded`: no process does, since the
     writer of this epoch only stood in the way of an older one that closed its call late."""
-    run = await runtime.journal.run(payload.owner, payload.run_id)
+    run = await runtime.journal.runs.get(payload.owner, payload.run_id)
     if run is not None and run.status.over:
-        return await _over(runtime, run, await runtime.journal.thread(run.owner, run.thread_id))
+        return await _over(runtime, run, await runtime.journal.heads.get(run.owner, run.thread_id))
     mine = run is not None and (run.execution, run.epoch) == (payload.execution, epoch)
     return _answer("yielded" if mine else "left")
 
@@ -194,7 +194,7 @@ async def _reread_cancelled(runtime: Runtime, loop: Loop, over: Over) -> RunStat
     if over.status is not Status.CANCELLED:
         return loop.state
     meta = loop.state.meta
-    snapshot = await runtime.journal.snapshot(meta.owner, meta.id)
+    snapshot = await runtime.journal.runs.snapshot(meta.owner, meta.id)
     if snapshot is None:
         raise Fenced("the run is gone", run_id=meta.id)
     return loop.with_unbegun(snapshot)

@@ -89,7 +89,7 @@ class SocketDelivery:
             await self._lose(subscription)
             return True
         try:
-            page = await self._journal.events(
+            page = await self._journal.events.page(
                 subscription.owner, subscription.run_id, claim.sent, CHUNK
             )
         except BaseException:

@@ -45,7 +45,7 @@ async def create(
         created_at=now,
         updated_at=now,
     )
-    await runtime.journal.put_thread(head)
+    await runtime.journal.heads.put(head)
     await watch_thread(runtime, owner, head.id)
     return thread_view(head, None)
 
@@ -59,9 +59,9 @@ async def list_threads(
     runtime: Runtime, owner: str, limit: int, cursor: str | None
 ) -> Page[Thread]:
     """Return the owner's threads, newest change first. Never waits for the database."""
-    if cursor is None and not await runtime.journal.has_all_threads(owner):
+    if cursor is None and not await runtime.journal.heads.has_all(owner):
         await _restore_heads(runtime, owner)
-    page = await runtime.journal.threads(owner, limit, decode_cursor_field(_CURSOR, cursor))
+    page = await runtime.journal.heads.page(owner, limit, decode_cursor_field(_CURSOR, cursor))
     views = await asyncio.gather(*(_view(runtime, head) for head in page.items))
     return Page(items=tuple(views), next_cursor=encode_cursor(_CURSOR, page.next_cursor))
 
@@ -72,7 +72,7 @@ async def _restore_heads(runtime: Runtime, owner: str) -> None:
     try:
         async with asyncio.timeout(_LOOK_UP_S):
             heads = await runtime.threads.heads(owner)
-        await runtime.journal.complete_threads(owner, heads)
+        await runtime.journal.heads.add_missing(owner, heads)
     except (RetryableError, TimeoutError) as error:
         _log.warning("threads not looked up", extra={"cause": type(error).__name__})
 
@@ -89,7 +89,7 @@ async def edit(
     head = await head_of(runtime, owner, thread_id)
     if title is None and metadata is None:
         return await _view(runtime, head)
-    new_head = await runtime.journal.edit_thread(
+    new_head = await runtime.journal.heads.edit(
         owner,
         thread_id,
         title=None if title is None else _title(title),
@@ -115,7 +115,7 @@ async def delete(
     for the moment (the database sleeps): the head stays deleted, the sweeper looks for such heads, and late
     writers see the deletion."""
     await head_of(runtime, owner, thread_id)
-    await runtime.journal.mark_deleted(owner, thread_id, forget_profile=forget_profile)
+    await runtime.journal.erasure.mark_deleted(owner, thread_id, forget_profile=forget_profile)
     try:
         async with asyncio.timeout(within.total_seconds()):
             await erase(runtime, owner, thread_id)
@@ -127,7 +127,9 @@ async def delete(
 
 
 async def _view(runtime: Runtime, head: ThreadHead) -> Thread:
-    active = await runtime.journal.run(head.owner, head.active_run) if head.active_run else None
+    active = (
+        await runtime.journal.runs.get(head.owner, head.active_run) if head.active_run else None
+    )
     return thread_view(head, active)
 
 

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 from layover.adapters.inmemory.blobs import InMemoryBlobs
 from layover.adapters.inmemory.table import InMemoryTable
-from layover.adapters.journal.journal import TableJournal
-from layover.ports import Blobs, Clock, Table
+from layover.adapters.journal.journal import table_journal
+from layover.ports import Blobs, Clock, Journal, Table
 
 
 def in_memory_journal(
@@ -13,8 +13,8 @@ def in_memory_journal(
     blobs: Blobs | None = None,
     on_change: Callable[[], None] | None = None,
     table: Table | None = None,
-) -> TableJournal:
+) -> Journal:
     """Return a journal that ends with the process, or with `table`. `on_change` is called after every write
     to the table in memory."""
     table = InMemoryTable(on_change) if table is None else table
-    return TableJournal(table, blobs or InMemoryBlobs(), clock)
+    return table_journal(table, blobs or InMemoryBlobs(), clock)

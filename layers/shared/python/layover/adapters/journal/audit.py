@@ -5,11 +5,12 @@ import secrets
 from collections.abc import Iterable
 from datetime import date, timedelta
 
+from layover.adapters.journal.backing import Backing
+from layover.adapters.journal.items.index import check_cursor
 from layover.adapters.journal.items.marks import Marks
 from layover.clock import rfc3339
 from layover.keys import AUDIT, audit_key, audit_partition, audit_partitions
-from layover.ports import Clock
-from layover.ports.table import Action, Put, Table
+from layover.ports.table import Action, Put
 from layover.values.page import Page
 from layover.values.runs.audit import AuditRow, rows_of_hooks
 from layover.values.runs.run import CallRecord, RunMeta
@@ -18,14 +19,14 @@ _END = "~"
 _PREFIX = f"{AUDIT}#"
 
 
-class Audit:
-    """Rows of the audit. `kept`: the life of a row."""
+class TableAudit:
+    """`Audit`, and the rows that other parts write. `retention`: the life of a row."""
 
-    def __init__(self, table: Table, clock: Clock, retention: timedelta) -> None:
-        self._table = table
-        self._clock = clock
+    def __init__(self, backing: Backing, retention: timedelta) -> None:
+        self._table = backing.table
+        self._clock = backing.clock
         self._retention = retention
-        self._marks = Marks(table, clock)
+        self._marks = Marks(backing.table, backing.clock)
 
     async def put(self, row: AuditRow) -> Put:
         """Mark the row's day, and return the write that adds the row to a transaction."""
@@ -42,10 +43,11 @@ class Audit:
         rows = rows_of_hooks(run, calls, self._clock.now())
         return [await self.put(row) for row in rows]
 
-    async def page(
+    async def page_rows(
         self, since: date | None, until: date | None, limit: int, cursor: str | None
     ) -> Page[AuditRow]:
-        """Return rows of these days, the oldest first; `cursor` is the sort key before them."""
+        """See `ports.Audit`. The cursor is the sort key before the page."""
+        cursor = check_cursor(_PREFIX, cursor)
         first = cursor.removeprefix(_PREFIX)[:10] if cursor else ""
         low = max(first, since.isoformat() if since else "")
         days = await self._marks.names(AUDIT, low, until.isoformat() if until else _END)

@@ -4,53 +4,80 @@ import secrets
 from collections.abc import Sequence
 from typing import Any
 
-from layover.adapters.journal.audit import Audit
-from layover.adapters.journal.items.codec import PayloadStore
+from layover.adapters.journal.audit import TableAudit
+from layover.adapters.journal.backing import Backing
+from layover.adapters.journal.items.index import check_cursor
 from layover.adapters.journal.items.records import votes_text
 from layover.adapters.journal.log.events import EventLog
+from layover.adapters.journal.runs import TableRuns
 from layover.clock import rfc3339
 from layover.errors import DecisionAlreadyMade
 from layover.keys import META, Keys
-from layover.ports import Clock, StaleVotes
+from layover.ports import Decided, StaleVotes
 from layover.ports.table import (
     Action,
     AllOf,
     Condition,
     Equals,
     Missing,
-    Table,
     TransactionFailed,
     Update,
     all_of,
     same,
 )
 from layover.values.decision import Vote
+from layover.values.page import Page
 from layover.values.runs.audit import AuditRow
 from layover.values.runs.event import Event
 from layover.values.runs.run import CallRecord, CallState, Decision, RunMeta, Status
+from layover.values.runs.views import OpenApproval
 
 _CALL, _META = 0, 1
 """The positions of the call's item and of META in a transaction."""
+_PENDING = "A#"
+"""The prefix in the owner's index of calls that wait undecided."""
 
 
-class Decisions:
-    """Conditional writes for callers that decide, never for a run's own writer."""
+class TableDecisions:
+    """`Decisions`: conditional writes for callers that decide, never for a run's own writer."""
 
-    def __init__(self, table: Table, bodies: PayloadStore, clock: Clock, audit: Audit) -> None:
-        self._table = table
-        self._bodies = bodies
-        self._clock = clock
+    def __init__(self, backing: Backing, runs: TableRuns, audit: TableAudit) -> None:
+        self._backing = backing
+        self._table = backing.table
+        self._bodies = backing.bodies
+        self._clock = backing.clock
+        self._runs = runs
         self._audit = audit
+
+    async def page_pending(
+        self, owner: str, thread_id: str | None, limit: int, cursor: str | None
+    ) -> Page[OpenApproval]:
+        """See `ports.Decisions`."""
+        after = check_cursor(_PENDING, cursor)
+        open_calls: list[OpenApproval] = []
+        more = True
+        while more:
+            page = await self._table.query_index(
+                Keys(owner).partition, _PENDING, limit=limit + 1, forward=True, after=after
+            )
+            more = len(page) > limit
+            for item in page:
+                if len(open_calls) == limit:
+                    return Page(items=tuple(open_calls), next_cursor=after)
+                after = item["gsi1sk"]
+                if thread_id is None or item["thread_id"] == thread_id:
+                    open_calls.append(await self._runs.approval_of(item))
+        return Page(items=tuple(open_calls), next_cursor=None)
 
     async def decide(
         self,
         run: RunMeta,
         call: CallRecord,
         decision: Decision,
-        events: tuple[Event, ...],
-        votes: Sequence[Vote] | None,
-    ) -> None:
-        """Record a decision with its events. The call leaves every list of waiting calls."""
+        *events: Event,
+        votes: Sequence[Vote] | None = None,
+    ) -> Decided:
+        """See `ports.Decisions`. The call leaves every list of waiting calls."""
         keys, now = Keys(run.owner), rfc3339(self._clock.now())
         folder = keys.bodies(run.thread_id, run.id)
         packed = await self._bodies.pack_beside(folder, decision.model_dump_json())
@@ -74,6 +101,11 @@ class Decisions:
             await self._write(run, [settles, meta, row], events)
         except TransactionFailed as failure:
             raise _refusal_of(run, call, failure) from failure
+        # The token is read after the decision is written: either it exists by then, or the process that
+        # stores it later sees the decision.
+        decided_call = await self._runs.call(run.owner, run.id, call.key)
+        assert decided_call is not None
+        return Decided(decided_call, decided_call.token)
 
     async def vote(
         self,
@@ -81,9 +113,9 @@ class Decisions:
         call: CallRecord,
         votes: Sequence[Vote],
         decision: Decision,
-        events: tuple[Event, ...],
-    ) -> None:
-        """Record votes that do not settle the call, with the decision that the newest vote asks for."""
+        *events: Event,
+    ) -> CallRecord:
+        """See `ports.Decisions`."""
         keys, now = Keys(run.owner), rfc3339(self._clock.now())
         counts = Update(
             keys.run(run.id),
@@ -98,6 +130,12 @@ class Decisions:
             await self._write(run, [counts, meta, row], events)
         except TransactionFailed as failure:
             raise _refusal_of(run, call, failure) from failure
+        voted_call = await self._runs.call(run.owner, run.id, call.key)
+        meta_now = await self._runs.get(run.owner, run.id)
+        # Notify here: a vote wakes no process that would deliver its event.
+        self._backing.sink.notify(run.owner, run.id, meta_now.sockets if meta_now else ())
+        assert voted_call is not None
+        return voted_call
 
     async def _write_vote(
         self, folder: str, call: CallRecord, votes: Sequence[Vote] | None
@@ -111,7 +149,7 @@ class Decisions:
         """Write the facts, with their events at the end of the run's log. Raises TransactionFailed."""
         keys = Keys(run.owner)
         folder = keys.bodies(run.thread_id, run.id)
-        log = EventLog(self._table, self._bodies, keys, run.id, folder)
+        log = EventLog(self._backing, keys, run.id, folder)
         body = await log.body(list(events))
         while True:
             next_seq, is_closed = await log.tail()

@@ -1,108 +1,158 @@
-"""The end of a run's records: they expire some time after the run, or are deleted with their thread.
+"""The end of a thread: a tombstone, the records of its runs, and their objects in S3 (`ports.Erasure`).
 
 A run's objects in S3 are below its thread there, so that deleting the thread finds them by prefix, whatever
-became of the records. The records expire by TTL. S3 has no fitting lifecycle rule (a run may wait for a
-year), so the sweeper looks at a run with objects in S3 when its records expire (`adapters.journal.dues`)."""
+became of the records."""
 
 import asyncio
+from collections.abc import Mapping
 from contextlib import suppress
+from datetime import datetime
+from typing import Any
 
-from layover.adapters.journal.items.expiry import is_in_s3, is_near
-from layover.keys import ERASED_PREFIX, META, POINTER, REQUEST, Keys, erased_key, pointer_partition
-from layover.ports import Blobs
+from layover.adapters.journal.backing import Backing
+from layover.adapters.journal.items.index import page_index
+from layover.adapters.journal.items.records import head_from
+from layover.clock import rfc3339
+from layover.keys import (
+    ERASED_PREFIX,
+    HEAD,
+    META,
+    POINTER,
+    REQUEST,
+    Keys,
+    erased_key,
+    pointer_partition,
+)
 from layover.ports.table import (
+    Condition,
     ConditionFailed,
     Delete,
     Equals,
     Exists,
-    Item,
+    Missing,
     Put,
-    Table,
     Update,
+    all_of,
 )
+from layover.values.page import Page
+from layover.values.thread import ThreadEdit, ThreadHead
 
+_TOMBS = "G#"
+"""The prefix in the owner's index of deleted threads."""
 _PAGE = 25
 _LOWEST, _HIGHEST = " ", "~"
 """The bounds of a run's sort keys: META, STEP#..., EVENT#..."""
 
 
-class Erasure:
-    """Deletes the records of runs, or lets them expire."""
+class TableErasure:
+    """`Erasure`: tombstones are `THREAD#id / HEAD` items."""
 
-    def __init__(self, table: Table, blobs: Blobs) -> None:
-        self._table = table
-        self._blobs = blobs
+    def __init__(self, backing: Backing) -> None:
+        self._table = backing.table
+        self._blobs = backing.blobs
+        self._clock = backing.clock
 
-    async def erase_runs(self, keys: Keys, thread_id: str) -> None:
-        """Delete each run: its objects in S3, its items, and META last (META keeps the run in the index)."""
-        await self._erase_runs(keys, thread_id)
-        await self._blobs.delete_prefix(keys.bodies(thread_id))
+    async def mark_deleted(
+        self, owner: str, thread_id: str, *, forget_profile: bool = False
+    ) -> ThreadHead | None:
+        """See `ports.Erasure`. The head turns into a tombstone: it leaves the list, takes no run, and stays,
+        without its owner's words."""
+        item = await self._table.get(Keys(owner).thread(thread_id), HEAD)
+        before = head_from(owner, item) if item else None
+        changes = {
+            **dict.fromkeys(ThreadEdit.__annotations__),
+            "metadata": "{}",
+            "deleted": True,
+            "gsi1pk": Keys(owner).partition,
+            "gsi1sk": f"{_TOMBS}{thread_id}",
+            "forget_profile": True if forget_profile else None,
+            "gsi2pk": Keys(owner).watch(thread_id),
+            "gsi2sk": rfc3339(self._clock.now()),
+        }
+        await self._change(owner, thread_id, changes, Exists("pk"))
+        return before
 
-    async def _erase_runs(self, keys: Keys, thread_id: str) -> None:
-        after: str | None = None
+    async def erase_runs(self, owner: str, thread_id: str) -> None:
+        """See `ports.Erasure`. Runs come from the index, a page at a time, until none is left; of each, META
+        goes last, which keeps the run in the index."""
+        keys, after = Keys(owner), None
         while True:
             page = await self._table.query_index(
                 keys.partition, f"R#{thread_id}#", limit=_PAGE, forward=True, after=after
             )
             for item in page:
-                await self._erase_run(keys, thread_id, item["id"])
+                await self._erase_thoroughly(keys, thread_id, item["id"])
             if len(page) < _PAGE:
-                return
+                break
             # The index is eventually consistent: runs that were just deleted may still be in it.
             after = page[-1]["gsi1sk"]
+        await self._blobs.delete_prefix(keys.bodies(thread_id))
 
-    async def erase_late(self, keys: Keys, thread_id: str) -> None:
-        """Delete each erased run once more, and its mark. Deltas and objects in S3 are written without a look
-        at META, for as long as a function lives."""
+    async def mark_purged(self, owner: str, thread_id: str, again_at: datetime) -> None:
+        """See `ports.Erasure`. Only the first emptying is noted: a later one changes nothing."""
+        at = rfc3339(again_at)
+        first = all_of(Exists("gsi2sk"), Missing("empty_again_at"))
+        await self._change(owner, thread_id, {"empty_again_at": at, "gsi2sk": at}, first)
+
+    async def erase_late(self, owner: str, thread_id: str) -> None:
+        """See `ports.Erasure`. Deltas and objects in S3 are written without a look at META, for as long as a
+        function lives."""
+        keys = Keys(owner)
         pk, high = keys.thread(thread_id), ERASED_PREFIX + _HIGHEST
         while marks := await self._table.query(pk, ERASED_PREFIX, high, limit=_PAGE):
             for mark in marks:
-                await self._erase_run(keys, thread_id, mark["id"])
+                await self._erase_thoroughly(keys, thread_id, mark["id"])
                 await self._table.write(Delete(pk, mark["sk"]))
         await self._blobs.delete_prefix(keys.bodies(thread_id))
 
-    async def erase_run(self, keys: Keys, thread_id: str, run_id: str) -> None:
-        """Delete one run whose time is over: TTL comes later, and a record without its body cannot be
-        read."""
-        pk = keys.run(run_id)
+    async def finish(self, owner: str, thread_id: str) -> None:
+        """See `ports.Erasure`. The tombstone leaves the watch."""
+        await self._change(owner, thread_id, {"gsi2pk": None, "gsi2sk": None}, Exists("deleted"))
+
+    async def reschedule(self, owner: str, thread_id: str, at: datetime) -> None:
+        """See `ports.Erasure`."""
+        await self._change(owner, thread_id, {"gsi2sk": rfc3339(at)}, Exists("gsi2sk"))
+
+    async def page_deleted(self, owner: str, limit: int, cursor: str | None) -> Page[ThreadHead]:
+        """See `ports.Erasure`. They come in the order of their ids."""
+        page = await page_index(
+            self._table, Keys(owner).partition, _TOMBS, limit=limit, cursor=cursor, forward=True
+        )
+        # The index does not project the time of a thread's last change.
+        heads = tuple(
+            head_from(owner, {**item, "updated_at": item["created_at"]}) for item in page.items
+        )
+        return Page(items=heads, next_cursor=page.next_cursor)
+
+    async def remove_tombstone(self, owner: str, thread_id: str) -> bool:
+        """See `ports.Erasure`. A tombstone that is still watched stays."""
+        erased = all_of(Exists("deleted"), Missing("gsi2sk"))
+        try:
+            await self._table.write(Delete(Keys(owner).thread(thread_id), HEAD, when=erased))
+        except ConditionFailed as failure:
+            return failure.old is None
+        return True
+
+    async def erase_run(self, owner: str, thread_id: str, run_id: str) -> None:
+        """See `ports.Erasure`. TTL comes later, and a record without its body cannot be read."""
+        keys, pk = Keys(owner), Keys(owner).run(run_id)
         while items := await self._table.query(pk, _LOWEST, _HIGHEST, limit=_PAGE, forward=False):
             if any(item.get("pointed") for item in items):
                 await self._table.write(Delete(pointer_partition(run_id), POINTER))
             await asyncio.gather(*(self._table.write(Delete(pk, item["sk"])) for item in items))
         await self._blobs.delete_prefix(keys.bodies(thread_id, run_id))
 
-    async def expire(self, keys: Keys, run_id: str, expires: int) -> str | None:
-        """Give every item but META its time to live. Return the run's thread if any item refers to S3.
-
-        The items tell, not S3, where a list costs as much as eight writes: an object that was put there for a
-        record that was never written goes with its thread."""
-        pk, low = keys.run(run_id), _LOWEST
-        thread_id, has_objects = None, False
-        while items := await self._table.query(pk, low, _HIGHEST, limit=_PAGE):
-            late = (i for i in items if i["sk"] != META and not is_near(i.get("expires"), expires))
-            rest = [i["sk"] for i in late]
-            await asyncio.gather(*(self._expire(pk, sk, {"expires": expires}) for sk in rest))
-            if any(i.get("pointed") for i in items):
-                await self._expire(pointer_partition(run_id), POINTER, {"expires": expires})
-            thread_id = next((i["thread_id"] for i in items if i["sk"] == META), thread_id)
-            has_objects = has_objects or any(map(is_in_s3, items))
-            low = items[-1]["sk"] + " "
-        return thread_id if has_objects else None
-
-    async def set_ttl(self, keys: Keys, run_id: str, expires: int) -> None:
-        """Set META's time to live, and take the run off the watch with it."""
-        expiry = {"expires": expires, "gsi2pk": None, "gsi2sk": None}
-        await self._expire(keys.run(run_id), META, expiry)
-
-    async def _expire(self, pk: str, sk: str, changes: dict[str, int | None]) -> None:
-        with suppress(ConditionFailed):
-            await self._table.write(Update(pk, sk, set=changes, when=Exists("pk")))
-
-    async def _erase_run(self, keys: Keys, thread_id: str, run_id: str) -> None:
+    async def _erase_thoroughly(self, keys: Keys, thread_id: str, run_id: str) -> None:
+        """Delete a run of a deleted thread, and leave a mark that leads `erase_late` to it."""
         # An earlier layout kept bodies here, not below their thread.
         await self._blobs.delete_prefix(keys.blob("runs", run_id) + "/")
         pk = keys.run(run_id)
-        await self._erase_request(await self._table.get(pk, META))
+        run = await self._table.get(pk, META)
+        if run is not None and "request" in run:
+            # A request key that has made another run since stays.
+            with suppress(ConditionFailed):
+                mine = Equals("run_id", run["id"])
+                await self._table.write(Delete(run["request"], REQUEST, when=mine))
         while items := await self._table.query(pk, _LOWEST, _HIGHEST, limit=_PAGE, forward=False):
             rest = [item["sk"] for item in items if item["sk"] != META]
             await asyncio.gather(*(self._table.write(Delete(pk, sk)) for sk in rest))
@@ -115,9 +165,11 @@ class Erasure:
                 await self._table.write(Delete(pk, META))
                 return
 
-    async def _erase_request(self, run: Item | None) -> None:
-        """Delete the request key that made the run. A key that has made another run since stays."""
-        if run is not None and "request" in run:
-            with suppress(ConditionFailed):
-                mine = Equals("run_id", run["id"])
-                await self._table.write(Delete(run["request"], REQUEST, when=mine))
+    async def _change(
+        self, owner: str, thread_id: str, changes: Mapping[str, Any], when: Condition
+    ) -> None:
+        """Change a tombstone on this condition; otherwise leave it as it is."""
+        with suppress(ConditionFailed):
+            await self._table.write(
+                Update(Keys(owner).thread(thread_id), HEAD, set=changes, when=when)
+            )

@@ -9,7 +9,9 @@ from collections.abc import Collection
 from datetime import timedelta
 from typing import Any
 
+from layover.adapters.journal.backing import Backing
 from layover.adapters.journal.items.marks import Marks
+from layover.adapters.journal.runs import TableRuns
 from layover.batches import batched
 from layover.keys import (
     POINTER,
@@ -18,8 +20,8 @@ from layover.keys import (
     pointer_partition,
     rule_name,
 )
-from layover.ports import Clock
-from layover.ports.table import Action, Item, Put, Table
+from layover.ports import InboxItem
+from layover.ports.table import Action, Item, Put
 from layover.values.page import Page
 from layover.values.runs.run import CallRecord, RunMeta
 
@@ -28,12 +30,13 @@ _MAX_WAIT = timedelta(days=366)
 _MAX_CONCURRENT_READS = 16
 
 
-class Inbox:
-    """Places of calls that wait for people other than the run's owner."""
+class TableInbox:
+    """`Inbox`, and the places of calls in it."""
 
-    def __init__(self, table: Table, clock: Clock) -> None:
-        self._table = table
-        self._marks = Marks(table, clock)
+    def __init__(self, backing: Backing, runs: TableRuns) -> None:
+        self._table = backing.table
+        self._runs = runs
+        self._marks = Marks(backing.table, backing.clock)
 
     async def place(self, run: RunMeta, call: CallRecord) -> dict[str, Any]:
         """Return the attributes that list a waiting call where its approvers look; {} if the owner
@@ -57,23 +60,37 @@ class Inbox:
         """Return the write that leads from the run's id to its owner, for the same transaction."""
         return Put(pointer_partition(run.id), POINTER, {"owner": run.owner})
 
-    async def page(self, groups: Collection[str], limit: int, cursor: str | None) -> Page[Item]:
-        """Return items of calls that wait for members of any of these groups, the oldest first."""
+    async def page(
+        self, groups: Collection[str], limit: int, cursor: str | None
+    ) -> Page[InboxItem]:
+        """See `ports.Inbox`."""
         names = await asyncio.gather(*(self._marks.names(group_partition(g)) for g in groups))
         partitions = [approver_partition(rule) for rule in sorted({r for n in names for r in n})]
         matches: list[Item] = []
-        after = cursor or ""
-        while True:
+        after, more = cursor or "", True
+        while more:
             pages = [self._table.behind(p, after, limit + 1) for p in partitions]
             places = sorted(p for page in await asyncio.gather(*pages) for p in page)[: limit + 1]
+            more = len(places) > limit
             for some in batched(places, _MAX_CONCURRENT_READS):
                 items = await asyncio.gather(*(self._table.get(pk, sk) for _, pk, sk in some))
                 for (place, _, _), item in zip(some, items, strict=True):
                     if len(matches) == limit:
-                        return Page(items=tuple(matches), next_cursor=after)
+                        return await self._page_of(matches, after)
                     after = place
                     # The index is eventually consistent: the item itself tells that a call has been decided.
                     if item is not None and item.get("gsi2sk") == place:
                         matches.append(item)
-            if len(places) <= limit:
-                return Page(items=tuple(matches), next_cursor=None)
+        return await self._page_of(matches, None)
+
+    async def owner_of(self, run_id: str) -> str | None:
+        """See `ports.Inbox`."""
+        item = await self._table.get(pointer_partition(run_id), POINTER)
+        return str(item["owner"]) if item else None
+
+    async def _page_of(self, items: list[Item], next_cursor: str | None) -> Page[InboxItem]:
+        calls = [
+            InboxItem(item["owner"], item["thread_id"], await self._runs.approval_of(item))
+            for item in items
+        ]
+        return Page(items=tuple(calls), next_cursor=next_cursor)

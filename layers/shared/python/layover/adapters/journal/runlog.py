@@ -5,13 +5,13 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
-from layover.adapters.journal.audit import Audit
+from layover.adapters.journal.audit import TableAudit
+from layover.adapters.journal.backing import Backing
+from layover.adapters.journal.expiry import RecordExpiry, is_in_s3
 from layover.adapters.journal.followers.watchers import Watchers
 from layover.adapters.journal.heads import QueueHandover
-from layover.adapters.journal.inbox import Inbox
+from layover.adapters.journal.inbox import TableInbox
 from layover.adapters.journal.items.calls import CallItems
-from layover.adapters.journal.items.codec import PayloadStore
-from layover.adapters.journal.items.expiry import RecordExpiry, is_in_s3
 from layover.adapters.journal.items.records import outcome_text, step_body
 from layover.adapters.journal.log.events import EventLog
 from layover.adapters.journal.log.writer import LogWriter, TtlNotSet
@@ -20,7 +20,7 @@ from layover.context.call_ends import end_events, turn_end
 from layover.context.transcript import own_steps
 from layover.errors import Fenced
 from layover.keys import HEAD, META, Keys, path_of
-from layover.ports import CancelRequest, Clock, Ended, EventSink
+from layover.ports import CancelRequest, Ended
 from layover.ports.table import (
     Action,
     Check,
@@ -30,7 +30,6 @@ from layover.ports.table import (
     Exists,
     Missing,
     Put,
-    Table,
     TransactionFailed,
     Update,
     all_of,
@@ -53,36 +52,39 @@ class TableRunLog:
 
     def __init__(
         self,
-        table: Table,
-        bodies: PayloadStore,
-        clock: Clock,
-        handover: QueueHandover,
+        backing: Backing,
         snapshot: RunSnapshot,
+        *,
+        audit: TableAudit,
+        inbox: TableInbox,
         next_seq: int | None,
-        sink: EventSink,
-        audit: Audit,
-        inbox: Inbox,
-        head: ThreadHead | None = None,
+        head: ThreadHead | None,
     ) -> None:
         meta = snapshot.meta
-        self._head = head
-        self._bodies = bodies
-        self._clock = clock
-        self._handover = handover
+        self._bodies = backing.bodies
+        self._clock = backing.clock
+        self._handover = QueueHandover(backing)
         self._audit = audit
         self._inbox = inbox
         self._snapshot = snapshot
+        self._head = head
         self._keys = Keys(meta.owner)
         self._pk = self._keys.run(meta.id)
         self._folder = self._keys.bodies(meta.thread_id, meta.id)
-        self._expiry = RecordExpiry(meta, self._pk, clock)
+        self._expiry = RecordExpiry(meta, self._pk, backing.clock)
         self._opener = f"{meta.epoch}.{secrets.token_hex(6)}"
-        self._items = CallItems(bodies, self._folder, self._opener)
+        self._items = CallItems(backing.bodies, self._folder, self._opener)
         self._progressed = False  # A write has set the attempts back.
         self._progress = _marked_end(snapshot)
-        self._watchers = Watchers(sink, meta)
-        log = EventLog(table, bodies, self._keys, meta.id, self._folder)
-        self._writer = LogWriter(table, log, meta, self._expiry, self._watchers, next_seq)
+        self._watchers = Watchers(backing.sink, meta)
+        self._writer = LogWriter(
+            backing.table,
+            meta,
+            log=EventLog(backing, self._keys, meta.id, self._folder),
+            expiry=self._expiry,
+            watchers=self._watchers,
+            next_seq=next_seq,
+        )
 
     @property
     def snapshot(self) -> RunSnapshot:

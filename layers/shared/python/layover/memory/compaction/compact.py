@@ -24,7 +24,7 @@ logger = logging.getLogger("layover")
 async def compact(runtime: Runtime, payload: CompactPayload) -> dict[str, str]:
     """Compact, and return the status: `nothing`, `compacted` or `failed`. Raises RetryableError (the
     database) only if no run waits for the compaction."""
-    snapshot = await runtime.journal.snapshot(payload.owner, payload.run_id)
+    snapshot = await runtime.journal.runs.snapshot(payload.owner, payload.run_id)
     if snapshot is not None:
         logs.name(thread_id=snapshot.meta.thread_id)
     job = _job(runtime, snapshot, payload.op) if snapshot is not None else None

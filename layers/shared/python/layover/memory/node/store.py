@@ -145,7 +145,7 @@ class NodeLog:
         lifetime = self._lifetime()
         if lifetime is not None:
             at = self._runtime.clock.now() + lifetime
-            await self._runtime.journal.schedule(self._owner, "node", self.key, at)
+            await self._runtime.journal.dues.schedule(self._owner, "node", self.key, at)
 
     def _lifetime(self) -> timedelta | None:
         return _lifetime(self._runtime)
@@ -156,7 +156,7 @@ class NodeLog:
     async def _check_thread(self) -> None:
         """Raise NotFound if the thread is being erased. Erasing marks the thread first and deletes then:
         either the writer or the eraser sees the other."""
-        head = await self._runtime.journal.thread(self._owner, self._thread_id)
+        head = await self._runtime.journal.heads.get(self._owner, self._thread_id)
         if head is None or head.deleted:
             await erase_nodes(self._runtime.blobs, self._owner, self._thread_id)
             raise NotFound("the thread is gone", thread_id=self._thread_id)

@@ -7,9 +7,9 @@ beginning of the following one: a stale writer always collides, and renumbers.""
 import secrets
 from typing import Any
 
-from layover.adapters.journal.items.codec import PayloadStore
+from layover.adapters.journal.backing import Backing
 from layover.keys import EVENT_PREFIX, Keys, event_key
-from layover.ports.table import Item, Missing, Put, Table
+from layover.ports.table import Item, Missing, Put
 from layover.values.runs.event import (
     Event,
     EventPage,
@@ -25,14 +25,29 @@ _BATCHES = 50
 _END = EVENT_PREFIX + "~"
 
 
+class TableRunEvents:
+    """`RunEvents`: logs of all runs, for readers."""
+
+    def __init__(self, backing: Backing) -> None:
+        self._backing = backing
+
+    async def page(self, owner: str, run_id: str, after: int, limit: int) -> EventPage:
+        """See `ports.RunEvents`."""
+        return await EventLog(self._backing, Keys(owner), run_id).page(after, limit)
+
+    async def peek(self, owner: str, run_id: str, after: int) -> bool:
+        """See `ports.RunEvents`. One read of half a unit: a batch begins right behind the one before it."""
+        key = event_key(after + 1)
+        pk = Keys(owner).run(run_id)
+        return await self._backing.table.get(pk, key, consistent=False) is not None
+
+
 class EventLog:
     """Reads and builds the batches of one run. `folder`: the place of this writer's large batches in S3."""
 
-    def __init__(
-        self, table: Table, bodies: PayloadStore, keys: Keys, run_id: str, folder: str = ""
-    ) -> None:
-        self._table = table
-        self._bodies = bodies
+    def __init__(self, backing: Backing, keys: Keys, run_id: str, folder: str = "") -> None:
+        self._table = backing.table
+        self._bodies = backing.bodies
         self._keys = keys
         self._run_id = run_id
         self._folder = folder
@@ -71,12 +86,6 @@ class EventLog:
                 return None
             after = page.last_seq
         return after + 1
-
-    async def peek(self, after: int) -> bool:
-        """Return whether a batch begins behind `after`, perhaps as it was a moment ago: where the one before
-        it ended."""
-        pk = self._keys.run(self._run_id)
-        return await self._table.get(pk, event_key(after + 1), consistent=False) is not None
 
     async def page(self, after: int, limit: int) -> EventPage:
         """Return events with seq > after; `done` once the closed end of the log was reached."""

@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
+from layover.adapters.journal.expiry import RecordExpiry
 from layover.adapters.journal.followers.watchers import Watchers
-from layover.adapters.journal.items.expiry import RecordExpiry
 from layover.adapters.journal.items.whole import run_to_end
 from layover.adapters.journal.log.events import MAX_BATCH, EventLog
 from layover.errors import Fenced
@@ -37,8 +37,9 @@ class LogWriter:
     def __init__(
         self,
         table: Table,
-        log: EventLog,
         meta: RunMeta,
+        *,
+        log: EventLog,
         expiry: RecordExpiry,
         watchers: Watchers,
         next_seq: int | None,

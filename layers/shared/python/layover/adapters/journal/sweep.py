@@ -1,17 +1,19 @@
-"""Things that may have outlived their use, by the time at which the sweeper looks at them.
+"""The sweeper's next looks, by time: at runs, threads that are being erased and connections (`ports.Watch`),
+and at things that may have outlived their use (`ports.Dues`).
 
-Each thing that is to go by itself has one small item in its owner's partition, listed in a partition of the
-watch index of its own. S3's lifecycle rules count from the day on which an object was written, and know only
-prefixes and tags: they cannot know that a run waits for more than a year, that a file is in use, or that a
-node's memory is read. DynamoDB's TTL knows the time, but nothing of S3 or Postgres. The sweeper knows all of
-them, works every minute, and goes by the same clock on AWS and on one machine."""
+A watched item has its place in the watch index itself. Each of the other things has one small item in its
+owner's partition, listed in a partition of the watch index of its own. S3's lifecycle rules count from the
+day on which an object was written, and know only prefixes and tags: they cannot know that a run waits for
+more than a year, that a file is in use, or that a node's memory is read. DynamoDB's TTL knows the time, but
+nothing of S3 or Postgres. The sweeper knows all of them, works every minute, and goes by the same clock on
+AWS and on one machine."""
 
 from contextlib import suppress
 from datetime import datetime
 
 from layover.clock import MICROSECOND, from_rfc3339, rfc3339
-from layover.keys import DUE, DUE_PREFIX, Keys, due_key
-from layover.ports import Clock, Due, DueKind
+from layover.keys import CONNECTION, DUE, DUE_PREFIX, META, Keys, due_key, watch_partitions
+from layover.ports import Clock, Due, DueCheck, DueKind
 from layover.ports.table import (
     Above,
     Below,
@@ -27,8 +29,49 @@ from layover.ports.table import (
 _PAGE = 100
 
 
+class TableWatch:
+    """`Watch`: META, HEAD and CONNECTION items that are in the watch index."""
+
+    def __init__(self, table: Table) -> None:
+        self._table = table
+
+    async def due(self, until: datetime, limit: int) -> list[DueCheck]:
+        """See `ports.Watch`. The index is eventually consistent, and has keys only: the items tell."""
+        due: list[DueCheck] = []
+        for partition in watch_partitions():
+            for pk, sk in await self._table.due(partition, rfc3339(until), limit):
+                item = await self._table.get(pk, sk)
+                if item is not None and sk == META:
+                    due.append(DueCheck(item["owner"], item["thread_id"], item["id"]))
+                elif item is not None and sk == CONNECTION:
+                    due.append(DueCheck(item["owner"], "", None, item["id"]))
+                elif item is not None:
+                    due.append(DueCheck(item["owner"], item["id"], None))
+        return due
+
+    async def reschedule(
+        self,
+        owner: str,
+        run_id: str,
+        read_at: datetime,
+        at: datetime,
+        lost_at: datetime | None = None,
+    ) -> bool:
+        """See `ports.Watch`."""
+        changes = {
+            "gsi2sk": rfc3339(at),
+            "lost_at": rfc3339(lost_at) if lost_at else None,
+        }
+        due = Below("gsi2sk", rfc3339(read_at + MICROSECOND))
+        try:
+            await self._table.write(Update(Keys(owner).run(run_id), META, set=changes, when=due))
+        except ConditionFailed:
+            return False
+        return True
+
+
 class TableDues:
-    """`ports.Dues`: `DUE#kind#name` items."""
+    """`Dues`: `DUE#kind#name` items."""
 
     def __init__(self, table: Table, clock: Clock) -> None:
         self._table = table
@@ -56,7 +99,7 @@ class TableDues:
         items = [await self._table.get(pk, sk) for pk, sk in keys]
         return [_due(item) for item in items if item is not None]
 
-    async def dues(self, owner: str) -> list[Due]:
+    async def of(self, owner: str) -> list[Due]:
         """See `ports.Dues`."""
         due_items: list[Item] = []
         low, high = DUE_PREFIX, f"{DUE_PREFIX}~"
@@ -72,7 +115,7 @@ class TableDues:
         with suppress(ConditionFailed):
             await self._table.write(Update(*place, set={"gsi2sk": rfc3339(at)}, when=as_seen))
 
-    async def remove_due(self, due: Due) -> None:
+    async def remove(self, due: Due) -> None:
         """See `ports.Dues`."""
         place = Keys(due.owner).partition, due_key(due.kind, due.name)
         as_seen = Below("made_at", rfc3339(due.made_at + MICROSECOND))

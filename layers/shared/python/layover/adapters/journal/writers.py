@@ -1,17 +1,19 @@
-"""A run's next writer: it takes the run, and fences the writers before it."""
+"""The right to write a run (`ports.Writers`): a writer takes the run, and fences the writers before it."""
 
 import asyncio
 import secrets
-from collections.abc import Callable
 
-from layover.adapters.journal.heads import ThreadRecords
-from layover.adapters.journal.items.expiry import keep_records
-from layover.adapters.journal.items.reader import Reader
+from layover.adapters.journal.audit import TableAudit
+from layover.adapters.journal.backing import Backing
+from layover.adapters.journal.expiry import keep_records
+from layover.adapters.journal.heads import TableHeads
+from layover.adapters.journal.inbox import TableInbox
 from layover.adapters.journal.runlog import TableRunLog
+from layover.adapters.journal.runs import TableRuns
 from layover.clock import rfc3339
 from layover.errors import AttemptsUsedUp, Fenced
 from layover.keys import INPUT, META, Keys
-from layover.ports import Clock, EventSink, RunLog
+from layover.ports import RunLog
 from layover.ports.table import (
     Below,
     Condition,
@@ -19,7 +21,6 @@ from layover.ports.table import (
     Differs,
     Equals,
     Item,
-    Table,
     Update,
     all_of,
 )
@@ -27,27 +28,27 @@ from layover.values.runs.run import MAX_ATTEMPTS, TURN_EVENTS, RunSnapshot, Stat
 from layover.values.thread import ThreadHead
 
 
-class Acquisition:
-    """Takes runs for writers. `log_of(snapshot, next_seq, head)`: returns a writer's access to the run."""
+class TableWriters:
+    """`Writers`: takes runs for writers of one process."""
 
     def __init__(
         self,
-        table: Table,
-        clock: Clock,
-        read: Reader,
-        heads: ThreadRecords,
-        sink: EventSink,
-        log_of: Callable[[RunSnapshot, int | None, ThreadHead | None], TableRunLog],
+        backing: Backing,
+        *,
+        heads: TableHeads,
+        runs: TableRuns,
+        audit: TableAudit,
+        inbox: TableInbox,
     ) -> None:
-        self._table = table
-        self._clock = clock
-        self._read = read
+        self._backing = backing
+        self._table = backing.table
         self._heads = heads
-        self._sink = sink
-        self._log_of = log_of
+        self._runs = runs
+        self._audit = audit
+        self._inbox = inbox
 
     async def acquire(self, owner: str, run_id: str, execution: str) -> RunLog | None:
-        """See `ports.Journal`. Fenced: another writer took the run while this one caught up with its log."""
+        """See `ports.Writers`. Fenced: another writer took the run while this one caught up with its log."""
         mine = all_of(Equals("execution", execution), Below("attempts", MAX_ATTEMPTS))
         try:
             return await self._take(owner, run_id, mine)
@@ -60,13 +61,20 @@ class Acquisition:
             if old and Status(old["status"]).over:
                 # The writer that ended the run may have died before it sent the end. A line that is gone by
                 # now, or has all of it, gets nothing.
-                self._sink.notify(owner, run_id, old.get("sockets", ()))
+                self._backing.sink.notify(owner, run_id, old.get("sockets", ()))
             return None
         except Fenced:
             return None
 
+    async def attach(self, owner: str, run_id: str, execution: str) -> RunLog | None:
+        """See `ports.Writers`."""
+        snapshot = await self._runs.snapshot(owner, run_id)
+        if snapshot is None or snapshot.meta.execution != execution:
+            return None
+        return self._log_of(snapshot) if snapshot.meta.status == "running" else None
+
     async def seize(self, owner: str, run_id: str) -> RunLog | None:
-        """See `ports.Journal`."""
+        """See `ports.Writers`."""
         try:
             return await self._take(owner, run_id, all_of())
         except (ConditionFailed, Fenced):
@@ -77,7 +85,7 @@ class Acquisition:
         parts = (Equals("status", "running"), *getattr(condition, "parts", ()))
         # boto3 may repeat a write whose answer was lost: if the item has this taker, it succeeded.
         taker = secrets.token_hex(8)
-        changes = {"updated_at": rfc3339(self._clock.now()), "taker": taker}
+        changes = {"updated_at": rfc3339(self._backing.clock.now()), "taker": taker}
         counts = {"epoch": 1, "attempts": 1, "history": TURN_EVENTS}
         new = all_of(*parts, Differs("taker", taker))
         try:
@@ -93,17 +101,29 @@ class Acquisition:
             self._records(owner, meta_item, first=first),
             self._heads.get(owner, meta_item["thread_id"]),
         )
-        log = self._log_of(snapshot, 1 if first else None, head)
+        log = self._log_of(snapshot, next_seq=1 if first else None, head=head)
         await log.catch_up()
         return log
 
     async def _records(self, owner: str, meta_item: Item, *, first: bool) -> RunSnapshot:
         pk = meta_item["pk"]
-        items = [] if first else await self._read.records(pk)
+        items = [] if first else await self._runs.records(pk)
         input_item = next((item for item in items if item["sk"] == INPUT), None)
-        meta = await self._read.meta(owner, meta_item, input_item)
-        if meta.has_to_keep_records(self._clock.now()):
+        meta = await self._runs.meta_of(owner, meta_item, input_item)
+        if meta.has_to_keep_records(self._backing.clock.now()):
             is_permanent = await keep_records(self._table, pk)
             meta = meta.model_copy(update={"records_kept": is_permanent})
         steps = [item for item in items if item["sk"] not in (INPUT, META)]
-        return await self._read.snapshot(meta, steps)
+        return await self._runs.snapshot_of(meta, steps)
+
+    def _log_of(
+        self, snapshot: RunSnapshot, *, next_seq: int | None = None, head: ThreadHead | None = None
+    ) -> TableRunLog:
+        return TableRunLog(
+            self._backing,
+            snapshot,
+            audit=self._audit,
+            inbox=self._inbox,
+            next_seq=next_seq,
+            head=head,
+        )

@@ -1,15 +1,15 @@
-"""Requests that callers make of the journal: accept a run, decide a call, store a token, cancel."""
+"""Writes about a run by processes that do not hold it (`ports.RunCommands`): accept it, cancel it, store a
+token."""
 
 import asyncio
 import random
 import secrets
-from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from datetime import datetime, timedelta
 from itertools import count
 from typing import Any
 
-from layover.adapters.journal.items.codec import PayloadStore
+from layover.adapters.journal.backing import Backing
 from layover.adapters.journal.items.records import (
     INLINE_INPUT,
     epoch_seconds,
@@ -17,10 +17,11 @@ from layover.adapters.journal.items.records import (
     run_item,
 )
 from layover.adapters.journal.log.events import EventLog
-from layover.clock import MICROSECOND, rfc3339
+from layover.adapters.journal.runs import TableRuns
+from layover.clock import rfc3339
 from layover.errors import Conflict, LimitReached, NotFound, ThreadBusy
 from layover.keys import HEAD, INPUT, META, REQUEST, Keys
-from layover.ports import Accepted, Clock, RequestKey, StaleHead
+from layover.ports import Accepted, RequestKey, StaleHead
 from layover.ports.table import (
     Action,
     Below,
@@ -32,7 +33,6 @@ from layover.ports.table import (
     Missing,
     Put,
     Shorter,
-    Table,
     TransactionFailed,
     Update,
     all_of,
@@ -41,8 +41,10 @@ from layover.ports.table import (
 )
 from layover.values.runs.event import Event
 from layover.values.runs.run import (
+    CANCEL_GRACE,
     INTERRUPT_GRACE,
     MAX_QUEUE,
+    CallRecord,
     CallState,
     OnBusy,
     Outcome,
@@ -56,25 +58,20 @@ CANCEL_TAKES = timedelta(seconds=3)
 _MAX_PAUSE_S = 0.2
 
 
-class RunCommands:
-    """Conditional writes for callers, never for a run's own writer."""
+class TableRunCommands:
+    """`RunCommands`: conditional writes for callers, never for a run's own writer."""
 
-    def __init__(
-        self,
-        table: Table,
-        bodies: PayloadStore,
-        clock: Clock,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-    ) -> None:
-        self._table = table
-        self._bodies = bodies
-        self._clock = clock
-        self._sleep = sleep
+    def __init__(self, backing: Backing, runs: TableRuns) -> None:
+        self._backing = backing
+        self._table = backing.table
+        self._bodies = backing.bodies
+        self._clock = backing.clock
+        self._runs = runs
 
     async def accept(
         self, run: RunMeta, head: ThreadHead, on_busy: OnBusy, request: RequestKey | None
     ) -> Accepted:
-        """Accept a run in one transaction; see `ports.Journal.accept`."""
+        """See `ports.RunCommands`."""
         if head.active_run is not None and on_busy is OnBusy.REJECT:
             raise ThreadBusy("the thread has an active run", run_id=head.active_run)
         if head.active_run is not None and len(head.queue) >= MAX_QUEUE:
@@ -159,7 +156,7 @@ class RunCommands:
         raise StaleHead
 
     async def find_request(self, owner: str, request: RequestKey, now: datetime) -> str | None:
-        """Return the run of a request key that is still valid."""
+        """See `ports.RunCommands`."""
         item = await self._table.get(Keys(owner).idempotency(request.key), REQUEST)
         if item is None or item["expires"] < int(now.timestamp()):
             return None
@@ -167,8 +164,8 @@ class RunCommands:
 
     async def store_token(
         self, owner: str, run_id: str, execution: str, key: str, attempt: int, token: str
-    ) -> bool:
-        """Store the token. Return False if the call does not wait for a token (any more)."""
+    ) -> CallRecord | None:
+        """See `ports.RunCommands`."""
         pk = Keys(owner).run(run_id)
         is_driver = all_of(Equals("execution", execution), Equals("status", Status.RUNNING.value))
         waits = all_of(
@@ -185,11 +182,11 @@ class RunCommands:
                 secrets.token_hex(16),
             )
         except TransactionFailed:
-            return False
-        return True
+            return None
+        return await self._runs.call(owner, run_id, key)
 
     async def publish_later(self, owner: str, run_id: str, key: str, token: str) -> None:
-        """Schedule the wake-up of the branch of a call that still waits on this token."""
+        """See `ports.RunCommands`."""
         pk = Keys(owner).run(run_id)
         waits = all_of(Equals("state", CallState.WAITING.value), Equals("token", token))
         soon = {"gsi2sk": rfc3339(self._clock.now())}
@@ -202,11 +199,8 @@ class RunCommands:
                 secrets.token_hex(16),
             )
 
-    async def end_queued(
-        self, owner: str, run_id: str, outcome: Outcome, events: tuple[Event, ...]
-    ) -> bool:
-        """End a run that never started, and take it out of the queue: its log has only these events. Return
-        False if it is not queued."""
+    async def end_queued(self, owner: str, run_id: str, outcome: Outcome, *events: Event) -> bool:
+        """See `ports.RunCommands`. The run's log has only these events."""
         keys = Keys(owner)
         item = await self._table.get(keys.run(run_id), META)
         if item is None:
@@ -222,7 +216,7 @@ class RunCommands:
             },
             when=Equals("status", Status.QUEUED.value),
         )
-        log = EventLog(self._table, self._bodies, keys, run_id, folder)
+        log = EventLog(self._backing, keys, run_id, folder)
         last = log.batch(await log.body(list(events)), 1, last=True)
         for attempt in count():
             leaves = await self._dequeue(keys.thread(item["thread_id"]), run_id)
@@ -232,9 +226,11 @@ class RunCommands:
                 if set(failure.failed) != {2}:
                     return False
                 # Another process changed the queue; many at once do it one after another.
-                await self._sleep(random.uniform(0, min(_MAX_PAUSE_S, 0.01 * attempt)))
+                await asyncio.sleep(random.uniform(0, min(_MAX_PAUSE_S, 0.01 * attempt)))
             else:
                 break
+        run = await self._runs.get(owner, run_id)
+        self._backing.sink.notify(owner, run_id, run.sockets if run else ())
         return True
 
     async def _dequeue(self, thread: str, run_id: str) -> list[Action]:
@@ -252,10 +248,9 @@ class RunCommands:
         return [Update(thread, HEAD, set=changes, when=Equals("queue", queue))]
 
     async def start_successor(
-        self, owner: str, run_id: str, execution: str | None, fresh: bool
+        self, owner: str, run_id: str, execution: str | None, *, fresh: bool = False
     ) -> int | None:
-        """Set the execution that follows, and return its number; None if another one drives the run by
-        now."""
+        """See `ports.RunCommands`."""
         pk = Keys(owner).run(run_id)
         item = await self._table.get(pk, META)
         if item is None or item.get("execution") != execution:
@@ -282,9 +277,16 @@ class RunCommands:
         return n
 
     async def spend(
-        self, owner: str, run_id: str, execution: str, events: int, limit: int, fresh: bool
+        self,
+        owner: str,
+        run_id: str,
+        execution: str,
+        events: int,
+        limit: int,
+        *,
+        fresh: bool = False,
     ) -> int | None:
-        """Count events of the execution; see `ports.Journal`."""
+        """See `ports.RunCommands`."""
         pk = Keys(owner).run(run_id)
         is_driver = all_of(Equals("status", Status.RUNNING.value), Equals("execution", execution))
         attempts = {"attempts": 0} if fresh else {}
@@ -300,24 +302,8 @@ class RunCommands:
             return None
         return int(item["history"])
 
-    async def reschedule_check(
-        self, owner: str, run_id: str, read_at: datetime, at: datetime, lost_at: datetime | None
-    ) -> bool:
-        """Set the time of the sweeper's next look at the run. Return False, and change nothing, if another
-        look was requested since `read_at` or the run has left the watch."""
-        changes = {
-            "gsi2sk": rfc3339(at),
-            "lost_at": rfc3339(lost_at) if lost_at else None,
-        }
-        due = Below("gsi2sk", rfc3339(read_at + MICROSECOND))
-        try:
-            await self._table.write(Update(Keys(owner).run(run_id), META, set=changes, when=due))
-        except ConditionFailed:
-            return False
-        return True
-
     async def mark_saved(self, owner: str, run_id: str, thread_id: str) -> None:
-        """Record that the outcome of a run that ended unsaved is in the database now."""
+        """See `ports.RunCommands`."""
         keys = Keys(owner)
         meta = Update(
             keys.run(run_id),
@@ -338,10 +324,13 @@ class RunCommands:
         with suppress(ConditionFailed):
             await self._table.write(meta)
 
-    async def request_cancel(self, owner: str, run_id: str, grace: timedelta) -> None:
-        """Set the flag of a run that is not over."""
+    async def request_cancel(
+        self, owner: str, run_id: str, grace: timedelta = CANCEL_GRACE
+    ) -> RunMeta | None:
+        """See `ports.RunCommands`."""
         with suppress(ConditionFailed):
             await self._table.write(self._cancel(Keys(owner), run_id, grace))
+        return await self._runs.get(owner, run_id)
 
     def _cancel(self, keys: Keys, run_id: str, grace: timedelta) -> Update:
         """Return the write of the flag and of the sweeper's next look: the process that sets the flag may die

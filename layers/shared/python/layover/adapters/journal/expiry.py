@@ -1,16 +1,21 @@
 """The expiry of a run's records (docs/saved-writes.md#expiry). They are written with an expiry, so that a run
-which ends soon needs no further write for it. A run that takes longer removes the expiry again."""
+which ends soon needs no further write for it. A run that takes longer removes the expiry again.
 
+The records expire by TTL, which knows nothing of S3. S3 has no fitting lifecycle rule (a run may wait for a
+year), so the sweeper looks at a run with objects in S3 when its records expire (`adapters.journal.sweep`)."""
+
+import asyncio
 import secrets
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
+from layover.adapters.journal.backing import Backing
 from layover.adapters.journal.items.records import epoch_seconds
-from layover.keys import EVENT_PREFIX, META, event_key
-from layover.ports import Clock
+from layover.keys import EVENT_PREFIX, META, POINTER, Keys, event_key, pointer_partition
+from layover.ports import Clock, Dues
 from layover.ports.table import (
     Action,
     Check,
@@ -30,6 +35,44 @@ _PAGE = 25
 _BESIDE = ("decision", "outcome", "votes")
 _LOWEST, _HIGHEST = " ", "~"
 _RUNNING = Equals("status", "running")
+
+
+class TableExpiry:
+    """`Expiry`: the time to live of a run's records, once the run is over."""
+
+    def __init__(self, backing: Backing, dues: Dues) -> None:
+        self._table = backing.table
+        self._dues = dues
+
+    async def set_ttl(self, owner: str, run_id: str, expires_at: datetime) -> None:
+        """See `ports.Expiry`. META comes last: until then the run is in the watch, and whatever stops this
+        is repeated.
+
+        The items tell whether anything is in S3, not S3, where a list costs as much as eight writes: an
+        object that was put there for a record that was never written goes with its thread."""
+        pk, low = Keys(owner).run(run_id), _LOWEST
+        expires = int(expires_at.timestamp())
+        thread_id, has_objects = None, False
+        while items := await self._table.query(pk, low, _HIGHEST, limit=_PAGE):
+            late = (i for i in items if i["sk"] != META and not is_near(i.get("expires"), expires))
+            rest = [i["sk"] for i in late]
+            await asyncio.gather(*(self._change(pk, sk, {"expires": expires}) for sk in rest))
+            if any(i.get("pointed") for i in items):
+                await self._change(pointer_partition(run_id), POINTER, {"expires": expires})
+            thread_id = next((i["thread_id"] for i in items if i["sk"] == META), thread_id)
+            has_objects = has_objects or any(map(is_in_s3, items))
+            low = items[-1]["sk"] + " "
+        if has_objects and thread_id is not None:
+            await self._dues.schedule(owner, "run", f"{thread_id}/{run_id}", expires_at)
+        await self._change(pk, META, {"expires": expires, "gsi2pk": None, "gsi2sk": None})
+
+    async def keep_records(self, owner: str, run_id: str, *, for_good: bool = False) -> None:
+        """See `ports.Expiry`."""
+        await keep_records(self._table, Keys(owner).run(run_id), for_good=for_good)
+
+    async def _change(self, pk: str, sk: str, changes: dict[str, int | None]) -> None:
+        with suppress(ConditionFailed):
+            await self._table.write(Update(pk, sk, set=changes, when=Exists("pk")))
 
 
 class RecordExpiry:

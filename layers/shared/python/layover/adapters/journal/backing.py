@@ -1,0 +1,20 @@
+"""The stores, the clock and the sink that the parts of one journal share."""
+
+from dataclasses import dataclass
+
+from layover.adapters.journal.items.codec import PayloadStore
+from layover.ports import Blobs, Clock, EventSink
+from layover.ports.table import Table
+
+
+# No generated comparison and text, as in `ports.Journal`.
+@dataclass(frozen=True, eq=False, repr=False)
+class Backing:
+    """The ground that a journal stands on. `bodies`: large parts of items, in `blobs`; `sink`: is notified of
+    new events of runs that connections follow."""
+
+    table: Table
+    blobs: Blobs
+    bodies: PayloadStore
+    clock: Clock
+    sink: EventSink
