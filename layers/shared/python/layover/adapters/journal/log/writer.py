@@ -1,4 +1,8 @@
-"""The writes of one writer of a run: every fact in one transaction with its events, one after another."""
+"""The writes of one writer of a run: every fact in one transaction with its events, one after another.
+
+Three things may make such a transaction fail, and the action that failed tells which: another writer took the
+run or the call (`Fenced`: this writer stops), another writer's batch is at our seq (renumber, and try again),
+or a connection began to follow the run (learn of it, and try again)."""
 
 import asyncio
 import secrets
@@ -10,7 +14,6 @@ from typing import Any
 
 from layover.adapters.journal.expiry import RecordExpiry
 from layover.adapters.journal.followers.watchers import Watchers
-from layover.adapters.journal.items.whole import run_to_end
 from layover.adapters.journal.log.events import MAX_BATCH, EventLog
 from layover.errors import Fenced
 from layover.keys import EVENT_PREFIX, META, Keys
@@ -50,7 +53,9 @@ class LogWriter:
         self._pk = Keys(meta.owner).run(meta.id)
         self._expiry = expiry
         self._watchers = watchers
+        # None: not known, or known to be wrong. The tail of the log is read before the next batch.
         self._next_seq = next_seq
+        # Tools emit from other threads: the single operations of a deque are atomic.
         self._emitted: deque[Event] = deque()
         self._begun: asyncio.Task[None] | None = None
         # Facts of parallel calls are written one after another, so that their events have one order.
@@ -70,6 +75,7 @@ class LogWriter:
 
     async def keep_records(self) -> None:
         """Remove the expiry from the records of the run, if they have one."""
+        # In turn with the writes: a record that is written meanwhile would keep its expiry.
         async with self._turn():
             if not self._expiry.kept:
                 await self._expiry.keep(self._table)
@@ -83,52 +89,25 @@ class LogWriter:
     async def flush(self) -> bool:
         """Write the events emitted so far, if this writer still holds the run. Raises Fenced otherwise.
         Return False if there were none, and no other write was under way."""
+        # A write under way has drained what was emitted before: that is written once the write is done.
         if not self._emitted and not self._writing.locked():
             return False
-        await run_to_end(self._flush())
-        return True
 
-    async def _flush(self) -> None:
-        async with self._turn():
-            emitted = self._drain()
-            if not emitted:
-                return
-            try:
-                await self._shorten(emitted)
-                await self._put_batch(emitted)
-                self._watchers.notify_connections()
-            except BaseException:
-                self._emitted.extendleft(reversed(emitted))
-                raise
-
-    def _drain(self) -> list[Event]:
-        """Remove and return the events emitted so far, singly: tools emit from other threads meanwhile."""
-        return [self._emitted.popleft() for _ in range(len(self._emitted))]
-
-    async def _shorten(self, emitted: list[Event]) -> None:
-        """Put the oldest events as batches of their own, until the rest fits into one."""
-        while len(emitted) > MAX_BATCH:
-            await self._put_batch(emitted[:MAX_BATCH])
-            del emitted[:MAX_BATCH]
-
-    async def _put_batch(self, batch: list[Event]) -> None:
-        """Put a batch of deltas. Deltas state no fact: a plain put costs half as much as a transaction."""
-        body = await self._log.body(batch)
-        while True:
-            if self._next_seq is None:
-                await self.look()
-                await self._find_tail()
-            assert self._next_seq is not None
-            try:
-                put = self._log.batch(body, self._next_seq)
-                await self._table.write(self._expiry.put(put))
-                self._next_seq += len(batch)
-                return
-            except ConditionFailed as failure:
-                if failure.old is not None and failure.old.get("id") == body["id"]:
-                    self._next_seq += len(batch)
+        async def flush() -> None:
+            async with self._turn():
+                emitted = self._drain()
+                if not emitted:
                     return
-                self._next_seq = None
+                try:
+                    await self._shorten(emitted)
+                    await self._put_batch(emitted)
+                    self._watchers.notify_connections()
+                except BaseException:
+                    self._emitted.extendleft(reversed(emitted))
+                    raise
+
+        await run_to_end(flush())
+        return True
 
     async def write(
         self,
@@ -139,15 +118,15 @@ class LogWriter:
         sets_ttl: bool = False,
     ) -> None:
         """Write facts, the events emitted before them and `events`, in this order. `last`: the log is closed
-        with them. `sets_ttl`: the facts retire the run. Raises Fenced, NotRetired, and TransactionFailed if a
+        with them. `sets_ttl`: the facts retire the run. Raises Fenced, TtlNotSet, and TransactionFailed if a
         condition of something else than the run fails."""
-        await run_to_end(self._write_now(facts, events, last, sets_ttl))
 
-    async def _write_now(
-        self, facts: list[Action], events: Sequence[Event], last: bool, sets_ttl: bool
-    ) -> None:
-        async with self._turn():
-            await self._write_batch(self._drain(), facts, events, last, sets_ttl)
+        async def write() -> None:
+            async with self._turn():
+                # Drained in turn, not before: the write that goes first may give its events back.
+                await self._write_batch(self._drain(), facts, events, last=last, sets_ttl=sets_ttl)
+
+        await run_to_end(write())
 
     async def begin(self, facts: list[Action], events: Sequence[Event]) -> None:
         """Begin to write the end of a call, and return while the write is under way. Events emitted from now
@@ -162,9 +141,6 @@ class LogWriter:
             self._writing.release()
             raise
         # No other task runs until the task has what it writes: no event gets behind a later one.
-        self._begun = asyncio.create_task(self._write_begun(self._beginning(facts, events)))
-
-    def _beginning(self, facts: list[Action], events: Sequence[Event]) -> Coroutine[Any, Any, None]:
         match facts:
             # A batch is written whole: so the events are in the log together, or none of them is.
             case [Put() as call] if (
@@ -172,16 +148,25 @@ class LogWriter:
             ):
                 self._emitted.extend(events)
                 item = {**call.item, "log_seq": self._next_seq}
-                return self._put_alone(replace(call, item=item))
-        return self._write_batch(self._drain(), facts, events, last=False, sets_ttl=False)
+                writing: Coroutine[Any, Any, None] = self._put_alone(replace(call, item=item))
+            case _:
+                # Without a known seq a successor could not look for the events: they go with the record.
+                writing = self._write_batch(
+                    self._drain(), facts, events, last=False, sets_ttl=False
+                )
 
-    async def _write_begun(self, write: Coroutine[Any, Any, None]) -> None:
-        try:
-            await write
-        finally:
-            self._writing.release()
+        async def write_and_release() -> None:
+            try:
+                await writing
+            finally:
+                self._writing.release()
+
+        # The lock goes over to the task: the next write, and each batch of deltas, waits for this record.
+        self._begun = asyncio.create_task(write_and_release())
 
     async def _put_alone(self, call: Put) -> None:
+        # A plain put, without META: the call's own condition names its opener, and no other writer settles a
+        # call in this one's name.
         try:
             await self._table.write(self._expiry.put(call))
         except ConditionFailed as failure:
@@ -199,7 +184,8 @@ class LogWriter:
                 self._next_seq = await self._log.seq_for_end(call.tool_call_id, call.log_seq)
                 if self._next_seq is None:
                     return None
-                # That writer may still be alive, and write them at this very place: then they collide.
+                # That writer may still be alive, and write them at this very place: then they collide. With
+                # the fence, so that of two successors only the one that holds the run writes them.
                 put = self._log.batch(body, self._next_seq)
                 try:
                     await self._attempt([fence, put], sets_ttl=False)
@@ -223,21 +209,64 @@ class LogWriter:
             yield
 
     def _check_begun(self) -> None:
+        # Called under the lock, so the task is done. Its error is raised again by every later write: the
+        # journal lacks a result that the model has read since, and nothing may follow from it.
         if self._begun is not None:
             self._begun.result()
+
+    def _drain(self) -> list[Event]:
+        """Remove and return the events emitted so far, singly: tools emit from other threads meanwhile."""
+        return [self._emitted.popleft() for _ in range(len(self._emitted))]
+
+    async def _shorten(self, emitted: list[Event]) -> None:
+        """Put the oldest events as batches of their own, until the rest fits into one."""
+        while len(emitted) > MAX_BATCH:
+            await self._put_batch(emitted[:MAX_BATCH])
+            # Only what is put leaves the list: what is left of it goes back if a later write fails.
+            del emitted[:MAX_BATCH]
+
+    async def _put_batch(self, batch: list[Event]) -> None:
+        """Put a batch of deltas. Deltas state no fact: a plain put costs half as much as a transaction."""
+        body = await self._log.body(batch)
+        while True:
+            if self._next_seq is None:
+                # A put has no fence. What is at its seq may be a successor's batch, and this writer must not
+                # go on behind it.
+                await self.look()
+                await self._find_tail()
+            assert self._next_seq is not None
+            try:
+                put = self._log.batch(body, self._next_seq)
+                await self._table.write(self._expiry.put(put))
+                self._next_seq += len(batch)
+                return
+            except ConditionFailed as failure:
+                # Ours, if the answer to it was lost and the request was repeated.
+                if failure.old is not None and failure.old.get("id") == body["id"]:
+                    self._next_seq += len(batch)
+                    return
+                self._next_seq = None
 
     async def _write_batch(
         self,
         emitted: list[Event],
         facts: list[Action],
         events: Sequence[Event],
+        *,
         last: bool,
         sets_ttl: bool,
     ) -> None:
+        """Write facts with the batch of events that states them. A batch closes the log, if need be without
+        events."""
         try:
             await self._shorten(emitted)
-            await self._transact(facts, [*emitted, *events], last=last, sets_ttl=sets_ttl)
-            if emitted or events:
+            batch = [*emitted, *events]
+            if batch or last:
+                await self._transact(facts, batch, last=last, sets_ttl=sets_ttl)
+            else:
+                await self._attempt(facts, sets_ttl)
+            if batch:
+                # After the write: a socket gets an event only once it is in the log.
                 self._watchers.notify_connections()
         except BaseException:
             self._emitted.extendleft(reversed(emitted))
@@ -246,14 +275,14 @@ class LogWriter:
     async def _transact(
         self, facts: list[Action], batch: list[Event], *, last: bool, sets_ttl: bool
     ) -> None:
-        if not batch and not last:
-            return await self._attempt(facts, sets_ttl)
+        # The body may go to S3, once: it does not name its seq, which a collision changes.
         body = await self._log.body(batch)
         self._expiry.note(body)
         if sets_ttl and not self._expiry.alone:
             raise TtlNotSet
         while True:
             if self._next_seq is None:
+                # No look at META, as `_put_batch` needs one: the fence is among the facts.
                 await self._find_tail()
             assert self._next_seq is not None
             try:
@@ -261,22 +290,31 @@ class LogWriter:
                 await self._attempt([*facts, put], sets_ttl)
                 # After the last event no seq is free: a writer that goes on finds the log closed.
                 self._next_seq = None if last else self._next_seq + len(batch)
-                return None
+                return
             except TransactionFailed as failure:
+                # Only the batch is in the way: nothing was written, and the same facts go to a later seq.
                 if set(failure.failed) != {len(facts)}:
                     raise
                 self._next_seq = None
 
     async def _attempt(self, actions: list[Action], sets_ttl: bool) -> None:
+        """Make one transaction. Raises Fenced, TtlNotSet, TransactionFailed."""
         try:
             conditional = self._watchers.with_condition(self._expiry.with_expiry(actions))
+            # By its token DynamoDB knows a request that was repeated because its answer was lost.
             await self._table.transact(conditional, secrets.token_hex(16))
         except TransactionFailed as failure:
             if self._watchers.learn(actions, failure):
                 if sets_ttl:
+                    # The connection waits for the end: a run that it follows may not leave the watch yet.
                     raise TtlNotSet from failure
                 return await self._attempt(actions, sets_ttl)
-            if any(self._is_fence(actions[i]) for i in failure.failed):
+            # In the run's partition, META tells by its epoch, a call by its opener or attempt, and a step by
+            # being there. A batch is only in the way; HEAD and the queue's next run are the caller's matter.
+            if any(
+                actions[i].pk == self._pk and not actions[i].sk.startswith(EVENT_PREFIX)
+                for i in failure.failed
+            ):
                 raise Fenced("another attempt holds the run", run_id=self._run_id) from failure
             raise
 
@@ -285,6 +323,16 @@ class LogWriter:
         if is_closed:
             raise Fenced("the run is over", run_id=self._run_id)
 
-    def _is_fence(self, action: Action) -> bool:
-        """Return whether a failure of the action means that another writer holds the run or the call."""
-        return action.pk == self._pk and not action.sk.startswith(EVENT_PREFIX)
+
+async def run_to_end(write: Coroutine[Any, Any, None] | asyncio.Task[None]) -> None:
+    """Wait for a write that has begun, even in a task that is being cancelled: its request may have arrived,
+    and if it were not known to be done, its events would be written twice."""
+    task = asyncio.ensure_future(write)
+    try:
+        await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait([task])
+        if not task.cancelled():
+            # Asked for, so that asyncio does not log it as never retrieved: the cancellation is what counts.
+            task.exception()
+        raise
