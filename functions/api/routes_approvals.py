@@ -8,7 +8,8 @@ from aws_lambda_powertools.event_handler.openapi.params import Body, Query
 from functions.api.bodies import Approve, Deny, Resume
 from functions.api.call import Cursor, Limit, answer_page, answer_run, call_of, new_router
 from functions.api.documented import also, responses
-from layover.approvals import decide as approvals
+from layover.approvals import lists
+from layover.approvals.decide import DecisionRequest, decide
 from layover.values.page import Page
 from layover.values.runs.views import ApproverItem, OpenApproval, Run, RunGlimpse
 
@@ -45,10 +46,9 @@ def list_approvals(
 ) -> Response[str]:
     call = call_of(router)
     if role == "approver":
-        list_for_approver = approvals.list_for_approver
-        return answer_page(call, lambda n: call.act(list_for_approver, n, cursor), limit)
+        return answer_page(call, lambda n: call.act(lists.list_for_approver, n, cursor), limit)
     return answer_page(
-        call, lambda n: call.do(approvals.list_approvals, thread_id or None, n, cursor), limit
+        call, lambda n: call.do(lists.list_approvals, thread_id or None, n, cursor), limit
     )
 
 
@@ -89,7 +89,7 @@ def resume(run_id: str, tool_call_id: str, body: Resume) -> Response[str]:
     return _decide(run_id, tool_call_id, body.request())
 
 
-def _decide(run_id: str, tool_call_id: str, request: approvals.DecisionRequest) -> Response[str]:
+def _decide(run_id: str, tool_call_id: str, request: DecisionRequest) -> Response[str]:
     call = call_of(router)
-    answer = call.act(approvals.decide, run_id, tool_call_id, request)
+    answer = call.act(decide, run_id, tool_call_id, request)
     return answer_run(call, answer.run, 200 if answer.again else 202)

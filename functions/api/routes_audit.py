@@ -4,7 +4,7 @@ from aws_lambda_powertools.event_handler import Response
 
 from functions.api.call import Cursor, FirstDay, LastDay, Limit, answer_page, call_of, new_router
 from functions.api.documented import responses
-from layover.approvals.audit import list_decisions
+from layover.approvals.lists import list_decisions
 from layover.values.page import Page
 from layover.values.runs.audit import AuditRow
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from botocore.session import get_session
 
-from layover.runs.event_budget import BRANCH_EVENTS, PAUSE_EVENTS, SETTLE_EVENTS
-from layover.runs.turn import _answer
+from layover.runs.executions import BRANCH_EVENTS, PAUSE_EVENTS, SETTLE_EVENTS
+from layover.runs.turn import _result
 from layover.values.deployment.settings import Settings
 from layover.values.runs.payload import MemoryWork, WaitingCall
 from layover.values.runs.run import MAX_WINDOW, TURN_EVENTS
@@ -339,9 +339,9 @@ def test_no_two_states_have_one_name() -> None:
 
 def test_every_way_that_turn_answers_with_is_known() -> None:
     ways = {choice["StringEquals"] for choice in MACHINE["States"]["Route"]["Choices"]}
-    suspended = [_answer("suspended", [item(p)] * n) for n in (1, 2) for p in (0, 1)]
-    ended = [_answer("over", memory=work) for work in MemoryWork]
-    others = [_answer(status) for status in ("yielded", "compact", "paused", "left")]
+    suspended = [_result("suspended", [item(p)] * n) for n in (1, 2) for p in (0, 1)]
+    ended = [_result("over", memory=work) for work in MemoryWork]
+    others = [_result(status) for status in ("yielded", "compact", "paused", "left")]
     assert {answer["next"] for answer in (*suspended, *ended, *others)} == ways
 
 

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from layover.approvals import decide as approvals
-from layover.approvals.audit import list_decisions
+from layover.approvals import lists
 from layover.approvals.decide import DecisionOutcome, DecisionRequest, Verdict
+from layover.approvals.lists import list_decisions
 from layover.errors import DecisionAlreadyMade, DecisionInvalid, NotAnApprover, NotFound
 from layover.runs import read as runs
 from layover.runs.cancel import cancel
@@ -54,7 +55,7 @@ async def inbox(world: ServiceBench, who: Actor, size: int = 20) -> list[str]:
     found: list[str] = []
     cursor = None
     while True:
-        page = await approvals.list_for_approver(world.runtime, who, size, cursor)
+        page = await lists.list_for_approver(world.runtime, who, size, cursor)
         found += [a.run_id for a in page.items]
         if (cursor := page.next_cursor) is None:
             return found
@@ -193,8 +194,8 @@ async def test_an_item_has_what_it_takes_to_decide_and_nothing_of_the_thread(
 ) -> None:
     run = await asked(world, quorum=2)
     await decide(world, run, CAROL)
-    [item] = (await approvals.list_for_approver(world.runtime, BOB, 20, None)).items
-    [own] = (await approvals.list_approvals(world.runtime, ANN, None, 20, None)).items
+    [item] = (await lists.list_for_approver(world.runtime, BOB, 20, None)).items
+    [own] = (await lists.list_approvals(world.runtime, ANN, None, 20, None)).items
     shown = item.model_dump(mode="json")
     assert shown == own.model_dump(mode="json", exclude={"thread_id"}) | {"owner": ANN}
     approval = shown["approval"]

@@ -17,7 +17,7 @@ from layover import (
     ToolCall,
 )
 from layover.adapters.inmemory.model import call, calls, say
-from layover.approvals.audit import list_decisions
+from layover.approvals.lists import list_decisions
 from layover.runs.cancel import cancel
 from layover.values.decision import DecisionNote
 from layover.values.runs.audit import AuditRow

@@ -11,7 +11,7 @@ from layover.adapters.inmemory.blobs import InMemoryBlobs
 from layover.adapters.inmemory.model import call, say
 from layover.adapters.inmemory.stores.memory import InMemoryMemory
 from layover.approvals import decide as approvals
-from layover.approvals.audit import list_decisions
+from layover.approvals.lists import list_decisions
 from layover.clock import ManualClock
 from layover.errors import DatabaseWaking, NotFound
 from layover.files import uploads as files

@@ -9,7 +9,7 @@ from layover.adapters.inmemory.model import ScriptedModel, call, calls, say
 from layover.inprocess.deadlines import NoDeadline
 from layover.ports.allowance import NoAllowance
 from layover.recovery.sweep import sweep
-from layover.runs.event_budget import BRANCH_EVENTS, PAUSE_EVENTS, SETTLE_EVENTS
+from layover.runs.executions import BRANCH_EVENTS, PAUSE_EVENTS, SETTLE_EVENTS
 from layover.runs.turn import turn
 from layover.values.deployment.settings import Settings
 from layover.values.runs.payload import RunPayload

@@ -31,19 +31,15 @@ def check_data(runtime: Runtime, agent_name: str, call: CallRecord, data: Any) -
 
     assert call.suspension is not None
     schema = call.suspension.resume_schema
-    _check_schema(schema, data)
+    errors = schema_errors(schema, data)
+    if errors:
+        raise DecisionInvalid("the data does not fit what the call waits for", errors)
     tool = _tool(runtime, agent_name, call)
     # Data for new code with another schema could never fit both, and the call would wait for ever: the model
     # reads the error when the call is settled (docs/behaviour.md#long-waits).
     if tool is not None and tool.suspends and jsonable(tool.resume_schema) == schema:
         message = "the data does not fit what the call waits for"
         _check_type(tool.parse_resume, data, "data", message)
-
-
-def _check_schema(schema: dict[str, Any], data: Any) -> None:
-    errors = schema_errors(schema, data)
-    if errors:
-        raise DecisionInvalid("the data does not fit what the call waits for", errors)
 
 
 def check_args(runtime: Runtime, agent_name: str, call: CallRecord, args: dict[str, Any]) -> None:

@@ -1,9 +1,7 @@
-"""Calls that wait for a person, and persons' decisions about them."""
+"""Decisions and votes of people about calls that wait for them."""
 
-import asyncio
 import logging
 from dataclasses import dataclass, replace
-from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
@@ -32,9 +30,7 @@ from layover.records.runs import snapshot_of
 from layover.records.views import run_view
 from layover.runtime import Runtime
 from layover.values.base import compact_json
-from layover.values.cursor import decode_cursor_field, encode_cursor
 from layover.values.deployment.access import Actor
-from layover.values.page import Page
 from layover.values.runs.event import ToolCallApproval, ToolCallDecided
 from layover.values.runs.run import (
     HOOKS_TOOL,
@@ -46,13 +42,11 @@ from layover.values.runs.run import (
     Suspension,
     SuspensionKind,
 )
-from layover.values.runs.views import ApproverItem, OpenApproval, Run, RunGlimpse
+from layover.values.runs.views import Run, RunGlimpse
 from layover.values.text import json_size, sanitise
 
 MAX_DECISION = 1024 * 1024
 """Bytes of a decision as JSON, the same as for a run's input."""
-_CURSOR = "approvals"
-_INBOX = "inbox"
 _log = logging.getLogger("layover")
 
 
@@ -87,22 +81,6 @@ class DecisionRequest:
     attempt: int | None = None
 
 
-async def list_approvals(
-    runtime: Runtime, owner: str, thread_id: str | None, limit: int, cursor: str | None
-) -> Page[OpenApproval]:
-    """Return calls that wait undecided over all of the owner's runs, oldest first. Never needs Postgres.
-    Raises NotFound for a thread that does not exist."""
-    if thread_id is not None and not await _is_there(runtime, owner, thread_id):
-        raise NotFound("there is no such thread", thread_id=thread_id)
-    start = decode_cursor_field(_CURSOR, cursor)
-    page = await runtime.journal.decisions.page_pending(owner, thread_id, limit, start)
-    threads = sorted({a.thread_id for a in page.items})
-    there = await asyncio.gather(*(_is_there(runtime, owner, t) for t in threads))
-    live_threads = {thread for thread, is_there in zip(threads, there, strict=True) if is_there}
-    items = tuple(a for a in page.items if a.thread_id in live_threads)
-    return Page(items=items, next_cursor=encode_cursor(_CURSOR, page.next_cursor))
-
-
 @dataclass(frozen=True)
 class DecisionOutcome:
     """The answer to a decision: the run, or an approver's view of another's run. `again`: the actor had
@@ -110,28 +88,6 @@ class DecisionOutcome:
 
     run: Run | RunGlimpse
     again: bool = False
-
-
-async def list_for_approver(
-    runtime: Runtime, actor: Actor, limit: int, cursor: str | None
-) -> Page[ApproverItem]:
-    """Return calls of all users that wait undecided and that the actor may decide, oldest first."""
-    start = decode_cursor_field(_INBOX, cursor)
-    page = await runtime.journal.inbox.page(sorted(actor.groups), limit, start)
-    items = [a for a in page.items if may_decide(actor, a.owner, a.approval.approval)]
-    threads = sorted({(a.owner, a.thread_id) for a in items})
-    there = await asyncio.gather(*(_is_there(runtime, *thread) for thread in threads))
-    live_threads = {thread for thread, is_there in zip(threads, there, strict=True) if is_there}
-    views = (
-        ApproverItem(**_without_thread(a.approval), owner=a.owner)
-        for a in items
-        if (a.owner, a.thread_id) in live_threads
-    )
-    return Page(items=tuple(views), next_cursor=encode_cursor(_INBOX, page.next_cursor))
-
-
-def _without_thread(approval: OpenApproval) -> dict[str, Any]:
-    return {n: getattr(approval, n) for n in type(approval).model_fields if n != "thread_id"}
 
 
 async def decide(
@@ -145,34 +101,52 @@ async def decide(
     if json_size([request.args, request.data, request.reason]) > MAX_DECISION:
         raise TooLarge(f"a decision is at most {MAX_DECISION} bytes of JSON")
     # Cleaned first: the checks have to see the data that is stored and given to the tool.
-    request = _clean(request)
+    request = replace(
+        request,
+        args=sanitise(request.args),
+        reason=sanitise(request.reason),
+        data=sanitise(request.data),
+    )
     while True:
         try:
-            return await _decide(runtime, actor, run_id, tool_call_id, request)
+            return await _decide_once(runtime, actor, run_id, tool_call_id, request)
         except StaleVotes:
             # The other request has voted: of any number of voters, one always gets through.
             continue
 
 
-async def _decide(
+async def _decide_once(
     runtime: Runtime, actor: Actor, run_id: str, tool_call_id: str, request: DecisionRequest
 ) -> DecisionOutcome:
     snapshot, call = await _call_of(runtime, actor, run_id, tool_call_id)
-    decision = _decision(actor, request, runtime.clock.now())
+    decision = Decision(
+        kind=_DECIDES[request.verdict],
+        decided_by=actor.sub,
+        on_behalf_of=actor.on_behalf_of,
+        at=runtime.clock.now(),
+        args=request.args,
+        reason=request.reason,
+        data=request.data,
+    )
+    # Before any check of the call: a repetition is answered as the decision was, whatever has become of the
+    # call, and of the run, since then.
     if _repeats(call, request, decision):
         await _wake_waiting(runtime, call)
         return DecisionOutcome(_view(actor, snapshot), again=True)
     suspension = await _check_open(runtime, snapshot, call, request)
     _check_fits(runtime, snapshot, call, suspension, request)
     try:
-        now = await _record(runtime, actor, snapshot, call, decision)
+        # On the condition that the call waits as it was read. No lock is held from the read to the write: of
+        # two decisions that pass the checks, the second to be written fails here.
+        call = await _record(runtime, actor, snapshot, call, decision)
     except DecisionAlreadyMade:
+        # The one that came first may be this very one: the same request, sent twice at once.
         snapshot, call = await _call_of(runtime, actor, run_id, tool_call_id)
         await _wake_waiting(runtime, call)
         if not _repeats(call, request, decision):
             raise
         return DecisionOutcome(_view(actor, snapshot), again=True)
-    return DecisionOutcome(_view(actor, _with(snapshot, now)))
+    return DecisionOutcome(_view(actor, _with(snapshot, call)))
 
 
 async def _call_of(
@@ -182,6 +156,8 @@ async def _call_of(
     try:
         own = await snapshot_of(runtime, actor.owner, run_id)
     except NotFound as error:
+        # Nobody but an approver may learn that another user has such a run: every refusal, of whatever kind,
+        # is answered as a run that does not exist.
         try:
             foreign = await foreign_run(runtime, actor, run_id)
             call = _find(foreign, tool_call_id)
@@ -196,22 +172,15 @@ async def _call_of(
     return own, call
 
 
-def _view(actor: Actor, snapshot: RunSnapshot) -> Run | RunGlimpse:
-    if snapshot.meta.owner == actor.owner:
-        return run_view(snapshot)
-    return RunGlimpse(id=snapshot.meta.id, status=snapshot.meta.shown_status)
-
-
-def _decision(actor: Actor, request: DecisionRequest, now: datetime) -> Decision:
-    return Decision(
-        kind=_DECIDES[request.verdict],
-        decided_by=actor.sub,
-        on_behalf_of=actor.on_behalf_of,
-        at=now,
-        args=request.args,
-        reason=request.reason,
-        data=request.data,
-    )
+def _find(snapshot: RunSnapshot, tool_call_id: str) -> CallRecord:
+    """Return the call's record. A planned call has none: it exists, but nothing waits."""
+    ids = {"run_id": snapshot.meta.id, "tool_call_id": tool_call_id}
+    for call in snapshot.calls:
+        if call.tool_call_id == tool_call_id and call.tool_name != HOOKS_TOOL:
+            return call
+    if any(slot.tool_call_id == tool_call_id for s in snapshot.steps for slot in s.slots):
+        raise DecisionAlreadyMade("the call is not executed yet", **ids)
+    raise NotFound("there is no such call in this run", **ids)
 
 
 def _repeats(call: CallRecord, request: DecisionRequest, decision: Decision) -> bool:
@@ -221,43 +190,16 @@ def _repeats(call: CallRecord, request: DecisionRequest, decision: Decision) -> 
             return True
         previous = call.decision
     else:
-        earlier = (p for p in call.past if p["attempt"] == request.attempt)
-        previous = next((Decision.model_validate(_without_attempt(p)) for p in earlier), None)
+        # The call waits again, or is settled: the decisions of its earlier attempts are kept with it.
+        past = next((p for p in call.past if p["attempt"] == request.attempt), None)
+        fields = {name: value for name, value in (past or {}).items() if name != "attempt"}
+        previous = Decision.model_validate(fields) if past else None
     return previous is not None and _content(previous) == _content(decision)
-
-
-def _without_attempt(past: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in past.items() if name != "attempt"}
 
 
 def _content(decision: Decision) -> str:
     """Return the actor and the decision, without the time."""
     return compact_json(decision.model_dump(mode="json", exclude={"at"}))
-
-
-def _clean(request: DecisionRequest) -> DecisionRequest:
-    return replace(
-        request,
-        args=sanitise(request.args),
-        reason=sanitise(request.reason),
-        data=sanitise(request.data),
-    )
-
-
-async def _record(
-    runtime: Runtime, actor: Actor, snapshot: RunSnapshot, call: CallRecord, decision: Decision
-) -> CallRecord:
-    """Return the call with the decision, or with one more vote."""
-    run, journal, votes = snapshot.meta, runtime.journal, None
-    if needs_quorum(actor, call, decision):
-        votes = votes_with(call, decision)
-        if not is_enough(call, votes):
-            vote_event = ToolCallApproval.of(call, decision)
-            return await journal.decisions.vote(run, call, votes, decision, vote_event)
-    event = ToolCallDecided.of(call, decision)
-    outcome = await journal.decisions.decide(run, call, decision, event, votes=votes)
-    await _wake(runtime, outcome.call, outcome.token)
-    return outcome.call
 
 
 async def _check_open(
@@ -272,10 +214,15 @@ async def _check_open(
         await _wake_waiting(runtime, call)
         raise _refusal(call, f"the call was {call.decision.kind.value} already")
     if is_expired(call, runtime.clock.now()):
+        # Expiry is a decision as well. It is recorded where the wait ends, which is not here.
         raise _refusal(call, "the call has expired")
     if request.attempt is not None and request.attempt != call.attempt:
         raise _refusal(call, f"attempt {call.attempt} of the call waits, not {request.attempt}")
     return call.suspension
+
+
+def _refusal(call: CallRecord, why: str) -> DecisionAlreadyMade:
+    return DecisionAlreadyMade(why, run_id=call.run_id, tool_call_id=call.tool_call_id)
 
 
 def _check_fits(
@@ -301,27 +248,22 @@ def _check_fits(
         check_args(runtime, snapshot.meta.agent, call, request.args)
 
 
-def _find(snapshot: RunSnapshot, tool_call_id: str) -> CallRecord:
-    """Return the call's record. A planned call has none: it exists, but nothing waits."""
-    ids = {"run_id": snapshot.meta.id, "tool_call_id": tool_call_id}
-    for call in snapshot.calls:
-        if call.tool_call_id == tool_call_id and call.tool_name != HOOKS_TOOL:
-            return call
-    if any(slot.tool_call_id == tool_call_id for s in snapshot.steps for slot in s.slots):
-        raise DecisionAlreadyMade("the call is not executed yet", **ids)
-    raise NotFound("there is no such call in this run", **ids)
-
-
-def _refusal(call: CallRecord, why: str) -> DecisionAlreadyMade:
-    return DecisionAlreadyMade(why, run_id=call.run_id, tool_call_id=call.tool_call_id)
-
-
-def _with(snapshot: RunSnapshot, call: CallRecord) -> RunSnapshot:
-    """Return the snapshot after the decision, without reading it again."""
-    waiting = snapshot.meta.waiting - ({call.key} if call.decision else set())
-    calls = tuple(call if c.key == call.key else c for c in snapshot.calls)
-    meta = snapshot.meta.model_copy(update={"waiting": waiting})
-    return snapshot.model_copy(update={"meta": meta, "calls": calls})
+async def _record(
+    runtime: Runtime, actor: Actor, snapshot: RunSnapshot, call: CallRecord, decision: Decision
+) -> CallRecord:
+    """Return the call with the decision, or with one more vote."""
+    run, journal, votes = snapshot.meta, runtime.journal, None
+    if needs_quorum(actor, call, decision):
+        votes = votes_with(call, decision)
+        if not is_enough(call, votes):
+            vote_event = ToolCallApproval.of(call, decision)
+            return await journal.decisions.vote(run, call, votes, decision, vote_event)
+    event = ToolCallDecided.of(call, decision)
+    outcome = await journal.decisions.decide(run, call, decision, event, votes=votes)
+    # Behind the write: the branch that wakes up reads the decision from the record. A process that dies here
+    # leaves a call that is decided and asleep. The same write has made the run due: the sweeper wakes it.
+    await _wake(runtime, outcome.call, outcome.token)
+    return outcome.call
 
 
 async def _wake_waiting(runtime: Runtime, call: CallRecord) -> None:
@@ -334,6 +276,7 @@ async def _wake(runtime: Runtime, call: CallRecord, token: str | None) -> None:
     """Wake the call as best effort: the decision stands, and the sweeper wakes calls that are decided and not
     settled."""
     if token is None:
+        # Its branch has no token yet. It looks for a decision when it stores one, and wakes itself.
         return
     try:
         await runtime.callbacks.wake(token)
@@ -344,6 +287,15 @@ async def _wake(runtime: Runtime, call: CallRecord, token: str | None) -> None:
         )
 
 
-async def _is_there(runtime: Runtime, owner: str, thread_id: str) -> bool:
-    head = await runtime.journal.heads.get(owner, thread_id)
-    return head is not None and not head.deleted
+def _view(actor: Actor, snapshot: RunSnapshot) -> Run | RunGlimpse:
+    if snapshot.meta.owner == actor.owner:
+        return run_view(snapshot)
+    return RunGlimpse(id=snapshot.meta.id, status=snapshot.meta.shown_status)
+
+
+def _with(snapshot: RunSnapshot, call: CallRecord) -> RunSnapshot:
+    """Return the snapshot after the decision, without reading it again."""
+    waiting = snapshot.meta.waiting - ({call.key} if call.decision else set())
+    calls = tuple(call if c.key == call.key else c for c in snapshot.calls)
+    meta = snapshot.meta.model_copy(update={"waiting": waiting})
+    return snapshot.model_copy(update={"meta": meta, "calls": calls})

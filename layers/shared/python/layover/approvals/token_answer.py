@@ -3,16 +3,25 @@
 
 import logging
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Annotated, Any
 
-from layover.approvals.checks import MAX_REASON, check_reason
-from layover.approvals.task_token import CALLBACK, decision_from_callback
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, ValidationError
+
+from layover.approvals.checks import MAX_REASON, check_args, check_data, check_reason
 from layover.approvals.waiting import waiting_call
 from layover.errors import DecisionError, DecisionInvalid, InvalidRequest
 from layover.runtime import Runtime
 from layover.values.runs.event import ToolCallDecided
 from layover.values.runs.payload import WaitingCall
-from layover.values.runs.run import SYSTEM, CallRecord, Decision, DecisionKind, RunMeta, Via
+from layover.values.runs.run import (
+    SYSTEM,
+    CallRecord,
+    Decision,
+    DecisionKind,
+    RunMeta,
+    SuspensionKind,
+    Via,
+)
 from layover.values.text import sanitise
 
 logger = logging.getLogger("layover")
@@ -20,12 +29,26 @@ logger = logging.getLogger("layover")
 SKEW = timedelta(minutes=1)
 """A time-out that comes earlier than this before a call expires is not the state machine's."""
 DENIED = "Denied"
-"""The error of SendTaskFailure that is a person's denial. Any other may be the platform's: it is no
-decision."""
+"""The error of SendTaskFailure that is a person's denial. Any other may be the platform's, and decides
+nothing."""
 MAX_PAUSE_S = 60
 """The longest rest between two tokens of a call; less than the sweeper's grace for a branch."""
 DECIDED = {"layover": "decided"}
 """Our own wake-up: the decision is in the record."""
+CALLBACK = "callback"
+"""`decided_by` of a caller of `states:SendTaskSuccess`."""
+
+
+class _Approval(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    approved: StrictBool
+    args: dict[str, Any] | None = None
+    reason: Annotated[str, Field(max_length=MAX_REASON)] | None = None
+
+
+class _Input(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    data: Any
 
 
 async def record_answer(
@@ -33,7 +56,8 @@ async def record_answer(
 ) -> CallRecord:
     """Return the call with the decision in its token's answer, or as it waits. `attempt`: the one that the
     token belongs to. Raises RetryableError."""
-    decision = None if attempt != call.attempt else _from_output(runtime, run, call, output)
+    # The token of an earlier attempt may be answered late: its answer is not about this suspension.
+    decision = None if attempt != call.attempt else _decision_in(runtime, run, call, output)
     if decision is not None:
         event = ToolCallDecided.of(call, decision)
         try:
@@ -41,20 +65,21 @@ async def record_answer(
             return outcome.call
         except DecisionError:
             logger.info("a decision came first", extra={"run_id": run.id})
+    # Read again: a decision that came first is in the record.
     return await runtime.journal.runs.call(run.owner, run.id, call.key) or call
 
 
-def _from_output(runtime: Runtime, run: RunMeta, call: CallRecord, answer: Any) -> Decision | None:
-    """Return the decision in a token's output. That of an outside caller is validated like an HTTP body. None
+def _decision_in(runtime: Runtime, run: RunMeta, call: CallRecord, answer: Any) -> Decision | None:
+    """Return the decision in a token's answer. That of an outside caller is validated like an HTTP body. None
     leaves the call waiting."""
     now = runtime.clock.now()
     is_answer, output = _unwrap(answer)
     if output == DECIDED:
         return None
     if not is_answer and isinstance(output, dict) and "Error" in output:
-        return _from_error(run.id, output, call, now)
+        return _decision_of_error(run.id, output, call, now)
     try:
-        return decision_from_callback(runtime, run.agent, call, output, now)
+        return _decision_of_caller(runtime, run.agent, call, output, now)
     except InvalidRequest as error:
         logger.warning(
             "an invalid decision came through the callback: the call waits on a new token",
@@ -71,7 +96,7 @@ def _unwrap(output: Any) -> tuple[bool, Any]:
     return False, output
 
 
-def _from_error(
+def _decision_of_error(
     run_id: str, output: dict[str, Any], call: CallRecord, now: datetime
 ) -> Decision | None:
     """Return the decision in an error: `Denied` is a denial, `States.Timeout` an expiry once it is time.
@@ -98,13 +123,38 @@ def _from_error(
         )
         return None
     # The cause is optional in SendTaskFailure.
-    return Decision(
-        kind=DecisionKind.DENIED,
-        decided_by=CALLBACK,
-        via=Via.CALLBACK,
-        at=now,
-        reason=cause or DENIED,
-    )
+    return _callback(DecisionKind.DENIED, now, reason=cause or DENIED)
+
+
+def _decision_of_caller(
+    runtime: Runtime, agent: str, call: CallRecord, output: Any, now: datetime
+) -> Decision:
+    """Return the decision of a caller of SendTaskSuccess, validated like an HTTP body. Raises
+    DecisionInvalid."""
+    if call.suspension is None:
+        raise DecisionInvalid("the call does not wait", tool_call_id=call.tool_call_id)
+    try:
+        if call.suspension.kind is SuspensionKind.INPUT:
+            data = sanitise(_Input.model_validate(output).data)
+            check_data(runtime, agent, call, data)
+            return _callback(DecisionKind.RESUMED, now, data=data)
+        approval = _Approval.model_validate(output)
+        reason = sanitise(approval.reason)
+        check_reason(call, reason)
+        if not approval.approved:
+            return _callback(DecisionKind.DENIED, now, reason=reason)
+        args = sanitise(approval.args)
+        if args is not None:
+            check_args(runtime, agent, call, args)
+        return _callback(DecisionKind.APPROVED, now, args=args, reason=reason)
+    except ValidationError as error:
+        problems = error.errors(include_url=False, include_context=False, include_input=False)
+        errors = [{"loc": list(p["loc"]), "msg": p["msg"], "type": p["type"]} for p in problems]
+        raise DecisionInvalid("the output has not the shape of a decision", errors) from None
+
+
+def _callback(kind: DecisionKind, now: datetime, **fields: Any) -> Decision:
+    return Decision(kind=kind, decided_by=CALLBACK, via=Via.CALLBACK, at=now, **fields)
 
 
 def next_wait(item: WaitingCall, output: Any, call: CallRecord, now: datetime) -> WaitingCall:

@@ -8,9 +8,8 @@ from layover import logs
 from layover.engine.loop import failed
 from layover.engine.state import RunState
 from layover.errors import AttemptsUsedUp, Fenced
-from layover.runs.event_budget import SETTLE_EVENTS, room_for
-from layover.runs.finish import end_even_unsaved
-from layover.runs.load_turn import thread_of
+from layover.runs.executions import SETTLE_EVENTS, room_for
+from layover.runs.finish import end_even_unsaved, thread_of
 from layover.runtime import Runtime
 from layover.values.runs.payload import SettlePayload
 from layover.values.runs.run import MAX_ATTEMPTS, Status

@@ -5,7 +5,7 @@ from datetime import timedelta
 from layover.errors import Conflict, LimitReached, NotFound
 from layover.records.runs import snapshot_of
 from layover.records.views import run_view
-from layover.runs.finish import start_execution
+from layover.runs.executions import start_execution
 from layover.runtime import Runtime
 from layover.values.runs.run import RunMeta, Status
 from layover.values.runs.views import Run

@@ -4,7 +4,7 @@ looks at the call when the last branch has ended, which may take a year. So the 
 from datetime import datetime, timedelta
 
 from layover.context.frames import is_at_work
-from layover.runs.finish import wake
+from layover.runs.executions import wake
 from layover.runtime import Runtime
 from layover.values.metrics import Metric
 from layover.values.runs.run import CallRecord, CallState, RunMeta

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from layover import logs
 from layover.engine.loop import failed
 from layover.engine.state import RunState
-from layover.errors import LayoverError, RetryableError
+from layover.errors import Fenced, LayoverError, RetryableError
 from layover.ports import DueCheck
 from layover.records.lifetimes import keep_records, set_ttl
 from layover.recovery.give_up import attempts_used_up
@@ -18,9 +18,8 @@ from layover.recovery.stalled_branches import check_branches, is_busy
 from layover.retention.erase import erase
 from layover.retention.expire import expire
 from layover.runs.cancel import cancel
-from layover.runs.finish import end_even_unsaved, start_execution
-from layover.runs.load_turn import head_of, thread_of
-from layover.runs.pending_saves import save_unsaved
+from layover.runs.executions import start_successor
+from layover.runs.finish import end_even_unsaved, save_unsaved, thread_of
 from layover.runtime import Runtime
 from layover.sockets.subscriptions import catch_up, close
 from layover.values.runs.run import MAX_ATTEMPTS, RunMeta, Status
@@ -67,6 +66,7 @@ async def _look(runtime: Runtime, due: DueCheck, swept_at: datetime, end: float)
         return "disconnected"
     if due.run_id is None:
         return await _erase(runtime, due.owner, due.thread_id, end)
+    # The index that names what is due lags behind: what is done is decided by the record.
     run = await runtime.journal.runs.get(due.owner, due.run_id)
     if run is None:
         return "gone"
@@ -81,34 +81,95 @@ async def _look(runtime: Runtime, due: DueCheck, swept_at: datetime, end: float)
         # The run before it starts it when it ends.
         await _reschedule(runtime, run, swept_at, CALM)
         return "queued"
+    return await _ensure_driven(runtime, run, swept_at)
+
+
+async def _ensure_driven(runtime: Runtime, run: RunMeta, swept_at: datetime) -> str:
+    """See to it that a run that is not over has an execution, one that still listens for its calls and whose
+    history has room."""
     await keep_records(runtime, run)
     abandoned_at = await check_branches(runtime, run)
     if run.execution is not None and await runtime.callbacks.alive(run.execution):
-        if (
-            abandoned_at is not None
-            and abandoned_at <= swept_at
-            and not await is_busy(runtime, run)
-        ):
-            # Its other branches may wait for a year: the next execution finds all calls as they are.
+        # An execution is replaced only while none of its calls is being made: the next one would take an open
+        # call for one in doubt. It is stopped before that, since its other branches may wait for a year on
+        # tokens that no longer decide anything. The next execution finds all calls as they are.
+        is_stalled = abandoned_at is not None and abandoned_at <= swept_at
+        if is_stalled and not await is_busy(runtime, run):
             await runtime.callbacks.stop(run.execution, "a branch left its call")
-            return await start_successor(runtime, run)
+            return await _replace_execution(runtime, run)
         if run.history > runtime.settings.max_history:
-            return await _shorten(runtime, run, swept_at)
+            if await is_busy(runtime, run):
+                await _reschedule(runtime, run, swept_at)
+                return "driven"
+            await runtime.callbacks.stop(run.execution, "its history is long")
+            return await _replace_execution(runtime, run)
         calm = CALM if run.shown_status is Status.SUSPENDED and not run.decided else 1
         await _reschedule(runtime, run, swept_at, calm, abandoned_at)
         return "driven"
-    if run.lost_at is None or run.lost_at + runtime.settings.sweep_patience > runtime.clock.now():
-        return await _mark_lost(runtime, run, swept_at)
-    return await start_successor(runtime, run)
+    now, patience = runtime.clock.now(), runtime.settings.sweep_patience
+    if run.lost_at is None or run.lost_at + patience > now:
+        # The answer about the execution may be older than its start (DescribeExecution is eventually
+        # consistent): a second look, one patience later, has to find the same.
+        lost_at = run.lost_at or now
+        at = lost_at + patience
+        await runtime.journal.watch.reschedule(run.owner, run.id, swept_at, at, lost_at)
+        return "lost"
+    return await _replace_execution(runtime, run)
 
 
-async def _shorten(runtime: Runtime, run: RunMeta, swept_at: datetime) -> str:
-    """Move a run whose execution has a long history to a new one, once no call is being made."""
-    if run.execution is None or await is_busy(runtime, run):
-        await _reschedule(runtime, run, swept_at)
+async def _replace_execution(runtime: Runtime, run: RunMeta) -> str:
+    """Let the run go on in another execution. After five attempts without a step, it has failed."""
+    if run.attempts >= MAX_ATTEMPTS:
+        log = await runtime.journal.writers.seize(run.owner, run.id)
+        if log is None:
+            return "over"
+        over = failed(attempts_used_up(run.id))
+        head, state = thread_of(log), RunState(log.snapshot)
+        await end_even_unsaved(runtime, log, state, head, over)
+        return "failed"
+    n = await start_successor(runtime, run.owner, run.id, run.execution)
+    if n is None:
         return "driven"
-    await runtime.callbacks.stop(run.execution, "its history is long")
-    return await start_successor(runtime, run)
+    logger.warning("a run goes on in a new execution", extra={"run_id": run.id, "n": n})
+    return "succeeded"
+
+
+async def _finish(runtime: Runtime, run: RunMeta, swept_at: datetime) -> str:
+    """Watch a run that is over until the database has it and its records are retired."""
+    # Saved before the records get their time to live: until then, only the journal has the run.
+    if not run.saved:
+        await _save(runtime, run, swept_at)
+    if await _is_forgotten(runtime, run):
+        now = runtime.clock.now()
+        at = now + runtime.settings.sweep_patience
+        # Refused if the execution has retired the run since it was read: it was not dead but done.
+        if await runtime.journal.watch.reschedule(run.owner, run.id, swept_at, at, now):
+            await runtime.callbacks.start(run.owner, run.id, run.n + 1)
+        return "remembering"
+    await set_ttl(runtime, run)
+    return "retired"
+
+
+async def _save(runtime: Runtime, run: RunMeta, swept_at: datetime) -> None:
+    """Save the run, later if the database is away: each try takes seconds, and other runs are due."""
+    try:
+        head = await runtime.journal.heads.get(run.owner, run.thread_id)
+        if head is None:
+            raise Fenced("the thread is gone", run_id=run.id, thread_id=run.thread_id)
+        await save_unsaved(runtime, head)
+    except RetryableError:
+        await _reschedule(runtime, run, swept_at)
+        raise
+
+
+async def _is_forgotten(runtime: Runtime, run: RunMeta) -> bool:
+    """Return whether the run's execution died or was stopped before the work that follows a run (its texts
+    are kept for recall). A new execution does that work: it finds the run over. This happens only once,
+    whatever comes of it."""
+    was_tried = run.lost_at is not None and run.lost_at >= run.updated_at
+    if run.execution is None or was_tried:
+        return False
+    return not await runtime.callbacks.alive(run.execution)
 
 
 async def _erase(runtime: Runtime, owner: str, thread_id: str, end: float) -> str:
@@ -126,74 +187,6 @@ async def _erase(runtime: Runtime, owner: str, thread_id: str, end: float) -> st
     return "erased"
 
 
-async def start_successor(runtime: Runtime, run: RunMeta) -> str:
-    """Start the execution that follows. After five attempts without a step, the run has failed."""
-    if run.attempts >= MAX_ATTEMPTS:
-        return await _give_up(runtime, run)
-    n = await runtime.journal.commands.start_successor(run.owner, run.id, run.execution)
-    if n is None:
-        return "driven"
-    await start_execution(runtime, run.owner, run.id, n)
-    logger.warning("a run goes on in a new execution", extra={"run_id": run.id, "n": n})
-    return "succeeded"
-
-
-async def _finish(runtime: Runtime, run: RunMeta, swept_at: datetime) -> str:
-    """Watch a run that is over until the database has it and its records are retired."""
-    if not run.saved:
-        await _save(runtime, run, swept_at)
-    if await _is_forgotten(runtime, run):
-        now = runtime.clock.now()
-        at = now + runtime.settings.sweep_patience
-        # Refused if the execution has retired the run since it was read: it was not dead but done.
-        if await runtime.journal.watch.reschedule(
-            run.owner, run.id, read_at=swept_at, at=at, lost_at=now
-        ):
-            await runtime.callbacks.start(run.owner, run.id, run.n + 1)
-        return "remembering"
-    await set_ttl(runtime, run)
-    return "retired"
-
-
-async def _is_forgotten(runtime: Runtime, run: RunMeta) -> bool:
-    """Return whether the run's execution died or was stopped before the work that follows a run (its texts
-    are kept for recall). A new execution does that work: it finds the run over. This happens only once,
-    whatever comes of it."""
-    was_tried = run.lost_at is not None and run.lost_at >= run.updated_at
-    if run.execution is None or was_tried:
-        return False
-    return not await runtime.callbacks.alive(run.execution)
-
-
-async def _save(runtime: Runtime, run: RunMeta, swept_at: datetime) -> None:
-    """Save the run, later if the database is away: each try takes seconds, and other runs are due."""
-    try:
-        await save_unsaved(runtime, await head_of(runtime, run))
-    except RetryableError:
-        await _reschedule(runtime, run, swept_at)
-        raise
-
-
-async def _mark_lost(runtime: Runtime, run: RunMeta, swept_at: datetime) -> str:
-    """First look: nothing drives it, or so it seems."""
-    now, patience = runtime.clock.now(), runtime.settings.sweep_patience
-    lost_at = run.lost_at or now
-    await runtime.journal.watch.reschedule(
-        run.owner, run.id, read_at=swept_at, at=lost_at + patience, lost_at=lost_at
-    )
-    return "lost"
-
-
-async def _give_up(runtime: Runtime, run: RunMeta) -> str:
-    log = await runtime.journal.writers.seize(run.owner, run.id)
-    if log is None:
-        return "over"
-    over = failed(attempts_used_up(run.id))
-    head, state = thread_of(log), RunState(log.snapshot)
-    await end_even_unsaved(runtime, log, state, head, over)
-    return "failed"
-
-
 async def _reschedule(
     runtime: Runtime,
     run: RunMeta,
@@ -206,4 +199,6 @@ async def _reschedule(
     at = now + patience * calm
     if latest is not None:
         at = max(now + patience, min(at, latest))
-    await runtime.journal.watch.reschedule(run.owner, run.id, read_at=swept_at, at=at)
+    # Changes nothing if another look was asked for since this sweep began: a decision that has just come is
+    # not put off.
+    await runtime.journal.watch.reschedule(run.owner, run.id, swept_at, at)

@@ -113,15 +113,24 @@ async def start_run(
     NotFound (the thread), ThreadBusy, LimitReached (the queue is full, or the user's day is used up),
     Conflict (the key came with another request), StoppedByOperator."""
     content = _content(request.input)
+    # Before the limits: a repetition begins no run, and must not be refused, or counted, as one.
     again = await _replay(runtime, owner, request_key)
     if again is not None:
         return run_view(await snapshot_of(runtime, owner, again))
     await may_begin(runtime, owner)
     accepted, meta = await _accept(
-        runtime, owner, thread_id, content, request, request_key, pace or Pace()
+        runtime,
+        owner,
+        thread_id,
+        content=content,
+        request=request,
+        request_key=request_key,
+        pace=pace or Pace(),
     )
     if accepted.replayed:
         return run_view(await snapshot_of(runtime, owner, accepted.run_id))
+    # One transaction has accepted the run and flagged the one that it interrupts. A death from here on leaves
+    # both to the sweeper: it starts runs that have no execution, and ends those that are flagged.
     if accepted.started:
         await _start(runtime, owner, meta)
     if accepted.interrupts is not None:
@@ -135,22 +144,28 @@ async def _accept(
     runtime: Runtime,
     owner: str,
     thread_id: str,
+    *,
     content: tuple[InputPart, ...],
     request: StartRun,
     request_key: RequestKey | None,
     pace: Pace,
 ) -> tuple[Accepted, RunMeta]:
+    """Journal the run. Nothing is locked between the read of the head and the write, which fails if the head
+    has changed: then both are done again, for `ACCEPT_TIMEOUT_S`."""
     run_id, message_id = request.run_id or runtime.ids.new("run"), runtime.ids.new("msg")
     known_parent = False
     give_up = pace.now() + ACCEPT_TIMEOUT_S
     for attempt in count():
         head = await head_of(runtime, owner, thread_id)
         if not known_parent:
+            # Once, and not for each try: this may ask the database.
             _check_choice(runtime, head.agent, request.choice)
             request = await _with_parent(runtime, head, request)
             content = await take_files(runtime, owner, thread_id, content)
             known_parent = True
-        meta = _meta(runtime, head, run_id, message_id, content, request)
+        meta = _meta(
+            runtime, head, run_id=run_id, message_id=message_id, content=content, request=request
+        )
         try:
             return await runtime.journal.commands.accept(
                 meta, head, request.on_busy, request_key
@@ -201,13 +216,15 @@ def _check_choice(runtime: Runtime, agent_name: str, choice: RunChoice) -> None:
 def _meta(
     runtime: Runtime,
     head: ThreadHead,
+    *,
     run_id: str,
     message_id: str,
     content: tuple[InputPart, ...],
     request: StartRun,
 ) -> RunMeta:
     now = runtime.clock.now()
-    # A run in the queue follows the message that is the newest when the run starts.
+    # A run in the queue follows the message that is the newest when the run starts: the end of the run before
+    # it sets the parent.
     newest = head.leaf_id if head.active_run is None else None
     message = Message(
         id=message_id,

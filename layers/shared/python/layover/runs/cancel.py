@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from datetime import timedelta
 
 from layover.context.frames import is_at_work
@@ -14,8 +15,7 @@ from layover.engine.hooks.at_end import (
 from layover.engine.progress import CANCELLED
 from layover.engine.state import RunState
 from layover.errors import DefinitionError, Fenced, NotFound, RetryableError
-from layover.runs.finish import end_even_unsaved, last_events
-from layover.runs.load_turn import thread_of
+from layover.runs.finish import end_even_unsaved, last_events, thread_of
 from layover.runtime import Runtime
 from layover.values.runs.run import (
     CANCEL_GRACE,
@@ -56,16 +56,21 @@ async def cancel(
     time = asyncio.get_running_loop().time
     give_up = time() + holder_has_s
     grace = timedelta(seconds=max(0.0, holder_has_s - END_DURATION_S))
+    # The flag comes first, and its write sets the sweeper's next look: a death anywhere below leaves a run
+    # that is flagged and due, and the sweeper ends it.
     run = await runtime.journal.commands.request_cancel(owner, run_id, grace)
     if run is None:
         raise NotFound("there is no such run", run_id=run_id)
     if run.status is Status.QUEUED:
         await _drop(runtime, run)
+        # Read again: the run before it may have ended and started it. Then it is cancelled as one that runs.
         run = await _now(runtime, run)
     agent = _agent_with_hooks(runtime, run) if asks_hooks else None
     if agent is not None and holder_has_s:
         give_up += CANCEL_HOOKS_GRACE.total_seconds()
     save_has_s = SAVE_HAS_S
+    # The process at work ends the run better than this one: it can let its tools finish, and knows which of
+    # its calls have not begun.
     while (left := give_up - time()) > 0 and await _is_worked_on(runtime, run):
         save_has_s = FORCED_SAVE_HAS_S
         await sleep(min(LOOK_EVERY_S, left))
@@ -93,7 +98,7 @@ async def _is_worked_on(runtime: Runtime, run: RunMeta) -> bool:
     return snapshot is not None and is_at_work(snapshot)
 
 
-async def _drop(runtime: Runtime, run: RunMeta) -> bool:
+async def _drop(runtime: Runtime, run: RunMeta) -> None:
     """End a queued run. It never began: nothing of it reaches the thread."""
     outcome = Outcome(
         status=Status.CANCELLED,
@@ -102,20 +107,24 @@ async def _drop(runtime: Runtime, run: RunMeta) -> bool:
         last_created_at=run.input.created_at,
     )
     events = last_events(runtime, outcome, ())
-    return await runtime.journal.commands.end_queued(run.owner, run.id, outcome, *events)
+    await runtime.journal.commands.end_queued(run.owner, run.id, outcome, *events)
 
 
 async def _force(runtime: Runtime, run: RunMeta, save_has: timedelta, agent: Agent | None) -> None:
     """Take the run from the process that holds it, and end it: that process does not react, or the run
     waits. `agent`: the one whose hooks are asked."""
     for _ in range(_TRIES):
+        # From here on the process that held the run opens no call and ends nothing. It may still close a call
+        # that it opened before.
         log = await runtime.journal.writers.seize(run.owner, run.id)
         if log is None:
             return
         # The execution is stopped first: a process that dies in between leaves a flagged run, which the
         # sweeper ends, and never an execution that waits for a run that is over.
         if run.execution is not None:
-            await _stop(runtime, run.execution)
+            # As best effort: one that goes on finds the run over and does nothing.
+            with suppress(RetryableError):
+                await runtime.callbacks.stop(run.execution, "the run was cancelled")
         try:
             head = thread_of(log)
             state = RunState(log.snapshot)
@@ -123,16 +132,8 @@ async def _force(runtime: Runtime, run: RunMeta, save_has: timedelta, agent: Age
                 await run_cancel_hooks(runtime, log, state, agent)
             await end_even_unsaved(runtime, log, state, head, CANCELLED, within=save_has)
         except Fenced:
-            # A decision came first, or another end: the next look shows which.
+            # A decision came first, the result of a tool, or another end: the next look shows which.
             continue
-        return
-
-
-async def _stop(runtime: Runtime, execution: str) -> None:
-    """Stop the execution as best effort: one that goes on finds the run over and does nothing."""
-    try:
-        await runtime.callbacks.stop(execution, "the run was cancelled")
-    except RetryableError:
         return
 
 

@@ -9,12 +9,13 @@ from datetime import datetime, timedelta
 from layover.context.tokens import with_token_count
 from layover.engine.progress import Over
 from layover.engine.state import RunState
-from layover.errors import RetryableError
+from layover.errors import Fenced
 from layover.keys import path_of
 from layover.metering.usage import usage_of_steps
 from layover.ports import Ended, RunLog
 from layover.records.past_runs import tree_of
 from layover.records.views import run_view
+from layover.runs.executions import start_execution, wake
 from layover.runtime import Runtime
 from layover.values.memory.context import TurnRecord
 from layover.values.message import Message, ToolResultPart
@@ -49,11 +50,20 @@ _Save = Callable[[TurnRecord], Awaitable[bool]]
 """Saves a run to the database, and returns whether it is there."""
 
 
+def thread_of(log: RunLog) -> ThreadHead:
+    """Return the head of the thread of a run that was taken. Raises Fenced if the thread is gone for good."""
+    if log.head is None:
+        meta = log.snapshot.meta
+        raise Fenced("the thread is gone", run_id=meta.id, thread_id=meta.thread_id)
+    return log.head
+
+
 async def end_run(
     runtime: Runtime,
     log: RunLog,
     state: RunState,
     head: ThreadHead,
+    *,
     over: Over,
     retention: timedelta | None = None,
 ) -> Ended:
@@ -61,10 +71,12 @@ async def end_run(
     Raises RetryableError while the database is away: the run is not over then."""
 
     async def save(record: TurnRecord) -> bool:
+        # What this raises is raised: the turn is tried again. A run that succeeded is not over before it is
+        # in the database, since the next run of its thread may read the history at once.
         await runtime.threads.save_turn(record)
         return True
 
-    return await _end(runtime, log, state, over, head, save, retention)
+    return await _end(runtime, log, state, head, over=over, save=save, retention=retention)
 
 
 async def end_even_unsaved(
@@ -82,7 +94,7 @@ async def end_even_unsaved(
 
     async def save(record: TurnRecord) -> bool:
         if head.unsaved:
-            # Without its parent in the database, it would begin a branch of its own.
+            # Without its parent in the database, it would begin another branch.
             return False
         try:
             async with asyncio.timeout(within.total_seconds() if within else None):
@@ -95,18 +107,39 @@ async def end_even_unsaved(
             return False
         return True
 
-    await _end(runtime, log, state, over, head, save)
+    await _end(runtime, log, state, head, over=over, save=save)
+
+
+async def save_unsaved(runtime: Runtime, head: ThreadHead) -> None:
+    """Write the messages and the usage of the thread's unsaved runs to the database, oldest first, before
+    anything reads the thread's history (docs/behaviour.md#unsaved-runs). Once a run is there, the journal
+    says so."""
+    for run_id in head.unsaved:
+        snapshot = await runtime.journal.runs.snapshot(head.owner, run_id)
+        if snapshot is not None:
+            state = RunState(snapshot)
+            record = _turn_record(state, head, state.response(), run_view(snapshot))
+            await runtime.threads.save_turn(record)
+        # A death before this line saves the run once more, which changes nothing: the ids of its messages
+        # were fixed when they were made.
+        await runtime.journal.commands.mark_saved(head.owner, run_id, head.id)
 
 
 async def _end(
     runtime: Runtime,
     log: RunLog,
     state: RunState,
-    over: Over,
     head: ThreadHead,
+    *,
+    over: Over,
     save: _Save,
     retention: timedelta | None = None,
 ) -> Ended:
+    # A death before the end is written leaves a run that is not over: the next attempt, or the sweeper, ends
+    # it, and repeats what was done here.
+    #
+    # The calls come first, by a write of their own. A process that still runs a tool closes its call without
+    # the run's epoch: it finds the call settled, and writes nothing into a run that is over.
     tokens = await _close_open_calls(runtime, log, state)
     response = state.response()
     newest = response[-1] if response else state.meta.input
@@ -120,12 +153,18 @@ async def _end(
         leaf_id=newest.id,
         last_created_at=newest.created_at,
     )
-    saved = await save(turn_record(state, head, response, _run_over(state, outcome)))
+    # The database before the journal. A death in between repeats an upsert. The other way round, the thread
+    # would be free, and its next run would not find this one.
+    saved = await save(_turn_record(state, head, response, _run_over(state, outcome)))
     outcome = outcome.model_copy(update={"saved": saved})
     events = last_events(runtime, outcome, response)
+    # With the head that this writer read: if it is another one by now, the end is planned again with that.
     end = await log.end(outcome, *events, head=head, retention=retention)
+    # Behind the end: a branch that wakes up finds the run over, and leaves it alone.
     for token in tokens:
         await wake(runtime, token, state.meta.id)
+    # The next run holds the thread since the write before. A death here leaves it without an execution, and
+    # due: the sweeper starts one.
     if end.next_run is not None:
         await start_execution(runtime, state.meta.owner, end.next_run, 1)
     return end
@@ -146,6 +185,7 @@ async def _close_open_calls(runtime: Runtime, log: RunLog, state: RunState) -> l
     )
     for call in cancelled_calls:
         state.update(call)
+    # Raises Fenced if one was decided or settled since it was read: that stands, and the run is read again.
     await log.cancel_calls(
         cancelled_calls, *decision_events, *_closed_events(state, cancelled_calls, now)
     )
@@ -200,18 +240,8 @@ def _cancelled(call: CallRecord, cut: Decision) -> CallRecord:
     )
 
 
-async def wake(runtime: Runtime, token: str, run_id: str) -> bool:
-    """Wake a branch as best effort: the record decides, and the sweeper looks again. Return False if no
-    branch waits on the token."""
-    try:
-        return await runtime.callbacks.wake(token)
-    except RetryableError:
-        logger.warning("a branch was not woken", extra={"run_id": run_id})
-        return True
-
-
 def _run_over(state: RunState, outcome: Outcome) -> Run:
-    """Return the run as it will be read when it is over."""
+    """Return the run as it will be read when it is over: the database has it before the journal says so."""
     names = ("status", "finish_reason", "output", "error", "usage", "model")
     changes = {name: getattr(outcome, name) for name in names}
     snapshot = state.snapshot()
@@ -220,7 +250,7 @@ def _run_over(state: RunState, outcome: Outcome) -> Run:
     return run_view(snapshot.model_copy(update={"meta": meta})).model_copy(update=changes)
 
 
-def turn_record(
+def _turn_record(
     state: RunState, head: ThreadHead, response: Sequence[Message], run: Run
 ) -> TurnRecord:
     """Return the record that goes to the database: messages with their token counts, its usage, and the tree
@@ -235,14 +265,6 @@ def turn_record(
         ),
         snapshot=tree_of(run),
     )
-
-
-async def start_execution(runtime: Runtime, owner: str, run_id: str, n: int) -> None:
-    """Start an execution. The sweeper starts one that cannot be started now."""
-    try:
-        await runtime.callbacks.start(owner, run_id, n)
-    except RetryableError:
-        logger.warning("execution not started, left to the sweeper", extra={"run_id": run_id})
 
 
 def last_events(runtime: Runtime, outcome: Outcome, response: Sequence[Message]) -> list[Event]:

@@ -14,7 +14,7 @@ from layover.engine.frames.instructions import instructions_of, run_context
 from layover.engine.frames.node_history import node_history
 from layover.engine.frames.turn_input import TurnInput
 from layover.engine.state import pinned_of
-from layover.errors import DefinitionError, Fenced, RunFailed
+from layover.errors import DefinitionError, RunFailed
 from layover.memory.compaction.blocks import compaction_block
 from layover.memory.compaction.job import limits_of
 from layover.memory.episodic.entries import count_cut_entries, episodic_embedder, turn_entries
@@ -30,7 +30,6 @@ from layover.memory.semantic.recall import count_cut_scope, recall_query, select
 from layover.memory.semantic.rendering import recalled_block, recalled_lines
 from layover.memory.tools import built_in_tools
 from layover.memory.usage import meter
-from layover.ports import RunLog
 from layover.runtime import Runtime
 from layover.values.memory.compaction import Compacted, CompactionQuery
 from layover.values.memory.context import Recalled, TurnContext, TurnQuery
@@ -49,22 +48,6 @@ def agent_of(runtime: Runtime, meta: RunMeta) -> Agent:
     if agent is None:
         raise RunFailed(f"there is no agent {meta.agent!r}", type="UnknownAgent", run_id=meta.id)
     return agent
-
-
-def thread_of(log: RunLog) -> ThreadHead:
-    """Return the head of the thread of a run that was taken. Raises Fenced if the thread is gone for good."""
-    if log.head is None:
-        meta = log.snapshot.meta
-        raise Fenced("the thread is gone", run_id=meta.id, thread_id=meta.thread_id)
-    return log.head
-
-
-async def head_of(runtime: Runtime, meta: RunMeta) -> ThreadHead:
-    """Return the thread's head. Raises Fenced if the run's thread is gone for good."""
-    head = await runtime.journal.heads.get(meta.owner, meta.thread_id)
-    if head is None:
-        raise Fenced("the thread is gone", run_id=meta.id, thread_id=meta.thread_id)
-    return head
 
 
 async def load_turn_input(

@@ -17,21 +17,23 @@ from layover.engine.tools.calls import Calls
 from layover.errors import Fenced, RetryableError, RunFailed
 from layover.keys import path_of
 from layover.ports import RunLog
-from layover.runs.event_budget import BRANCH_EVENTS, spend
+from layover.runs.executions import BRANCH_EVENTS, spend
 from layover.runs.load_turn import agent_of
 from layover.runtime import Runtime
 from layover.values.metrics import Metric
 from layover.values.runs.payload import AwaitPayload, ResumePayload, WaitingCall
-from layover.values.runs.run import CallRecord, CallState, DecisionKind, StepRecord
+from layover.values.runs.run import CallRecord, CallState, DecisionKind
 
 logger = logging.getLogger("layover")
 
 
 async def await_decision(runtime: Runtime, payload: AwaitPayload) -> dict[str, Any]:
     """Store the token if the call waits; wake the branch at once if it does not."""
+    # On the condition that the call waits undecided for this attempt. Either the decision finds the token, or
+    # the token finds the decision: none is lost, whichever comes first.
     call = await runtime.journal.commands.store_token(
-        payload.owner,
-        payload.run_id,
+        owner=payload.owner,
+        run_id=payload.run_id,
         execution=payload.execution,
         key=payload.call.key,
         attempt=payload.call.attempt,
@@ -40,6 +42,7 @@ async def await_decision(runtime: Runtime, payload: AwaitPayload) -> dict[str, A
     if call is None:
         await runtime.callbacks.wake(payload.token)
         return {"status": "woken"}
+    # A death before it is published repeats the task with another token, and publishes that one.
     try:
         await _publish(runtime, payload, call)
     except RetryableError:
@@ -79,6 +82,8 @@ async def _publish(runtime: Runtime, payload: AwaitPayload, call: CallRecord) ->
 async def resume(runtime: Runtime, payload: ResumePayload) -> WaitingCall:
     """Settle one call. Status `waiting`: it waits (again, or the decision was invalid); `done`: it does
     not."""
+    # Under the epoch in which the call was suspended: branches that settle their calls at the same time do
+    # not fence each other off. The call's own record keeps two processes from settling it.
     log = await runtime.journal.writers.attach(payload.owner, payload.run_id, payload.execution)
     call = log.snapshot.call(payload.call.key) if log else None
     if log is None or call is None:
@@ -122,7 +127,7 @@ async def _settle(
         # The turn has these tools, with the embedder and the notes of the run's prompt; this process has not.
         return _as_done(_item(call))
     state = run.frame_of(call.key)
-    step = _step_of(state, call)
+    step = next(s for s in state.steps if call.key.startswith(f"{s.key}#CALL#"))
     stopping = Stopping(log, runtime.aborts)
     nested_log = NestedLog(log, state.agent_path, state.path)
     scope = Scope(runtime, nested_log, state, agent, stopping)
@@ -138,10 +143,6 @@ def _is_declined(call: CallRecord) -> bool:
     """Return whether the decision settles the call without its tool."""
     kinds = (DecisionKind.DENIED, DecisionKind.EXPIRED)
     return call.decision is not None and call.decision.kind in kinds
-
-
-def _step_of(state: RunState, call: CallRecord) -> StepRecord:
-    return next(s for s in state.steps if call.key.startswith(f"{s.key}#CALL#"))
 
 
 def _item(call: CallRecord) -> WaitingCall:

@@ -9,7 +9,6 @@ from layover import logs
 from layover.approvals.token_answer import next_wait, record_answer
 from layover.approvals.waiting import waiting_call
 from layover.context.assembly import model_of
-from layover.declare.agent import Agent
 from layover.engine.dependencies import with_deps
 from layover.engine.frames.node_history import remember_turn
 from layover.engine.frames.tools import with_run_tools
@@ -22,10 +21,9 @@ from layover.memory.compaction.job import limits_of
 from layover.metering.quota import find_reached_limit
 from layover.ports import Deadline, RunLog
 from layover.records.lifetimes import set_ttl, watch_thread
-from layover.runs.event_budget import BRANCH_EVENTS, PAUSE_EVENTS, room_for, start_successor
-from layover.runs.finish import end_run
-from layover.runs.load_turn import agent_of, load_turn_input, thread_of
-from layover.runs.pending_saves import save_unsaved
+from layover.runs.executions import BRANCH_EVENTS, PAUSE_EVENTS, room_for, start_successor
+from layover.runs.finish import end_run, save_unsaved, thread_of
+from layover.runs.load_turn import agent_of, load_turn_input
 from layover.runs.resume import resume
 from layover.runtime import Runtime
 from layover.values.runs.payload import (
@@ -40,40 +38,45 @@ from layover.values.thread import ThreadHead
 
 logger = logging.getLogger("layover")
 
-Answer = Mapping[str, Any]
-"""The turn's answer to the state machine. `status`: suspended | yielded | compact | paused | over | left;
+TurnResult = Mapping[str, Any]
+"""The facts of a turn for the state machine. `status`: suspended | yielded | compact | paused | over | left;
 `waiting`: the calls that wait; `next`: the transition to take; `call`: the call that waits, if it is the only
 one. Executions that began before `next` existed go by `status`."""
 _NEXT_STATES = {"yielded": "turn", "compact": "compact", "paused": "pause", "left": "done"}
 
 
-async def turn(runtime: Runtime, payload: RunPayload, deadline: Deadline) -> Answer:
+async def turn(runtime: Runtime, payload: RunPayload, deadline: Deadline) -> TurnResult:
     """Advance a run for one invocation. Raises RetryableError, AttemptsUsedUp."""
     item = payload.call if isinstance(payload, TurnPayload) else None
+    # The answer to a token comes first, before the run is taken: one without a decision must use up no
+    # attempt. Every retry of this turn gets the same answer, so a death here loses none.
     if item is not None:
         waits_on = await _take_answer(runtime, payload, item)
         if waits_on is not None:
             return waits_on
+    # The operator's switch comes before the run is taken as well: a pause uses up no attempt either.
     if await runtime.allowance.stopped():
         if item is not None:
             # A decision that arrives is carried out all the same.
             item = await resume(runtime, ResumePayload(**payload.model_dump()))
             if item.status == "waiting":
-                return _answer("suspended", [item])
+                return _result("suspended", [item])
         room = await room_for(runtime, payload, PAUSE_EVENTS)
-        return _answer("paused" if room else "left")
+        return _result("paused" if room else "left")
+    # Dialled here, and the model below: connecting takes as long as the requests in between.
     runtime.dialer.dial_database()
+    # From here on every writer that took the run before is fenced off: its next write fails, and it stops.
     log = await runtime.journal.writers.acquire(payload.owner, payload.run_id, payload.execution)
     if log is None:
         return await _not_mine(runtime, payload)
     try:
-        return await _turn(runtime, payload, log, deadline)
+        return await _advance(runtime, payload, log, deadline)
     except Fenced:
         logger.info("another attempt holds the run", extra={"run_id": payload.run_id})
         return await _not_mine(runtime, payload, log.snapshot.meta.epoch)
 
 
-async def _take_answer(runtime: Runtime, payload: Any, item: WaitingCall) -> Answer | None:
+async def _take_answer(runtime: Runtime, payload: Any, item: WaitingCall) -> TurnResult | None:
     """Record the decision that the answer to the one call's token carries. None: the run goes on. It does not
     take the run, so that an answer without a decision uses up no attempt."""
     run, call = await asyncio.gather(
@@ -88,25 +91,35 @@ async def _take_answer(runtime: Runtime, payload: Any, item: WaitingCall) -> Ans
     if not call.undecided:
         return None
     if not await room_for(runtime, payload, BRANCH_EVENTS):
-        return _answer("left")
-    return _answer("suspended", [next_wait(item, payload.output, call, runtime.clock.now())])
+        return _result("left")
+    return _result("suspended", [next_wait(item, payload.output, call, runtime.clock.now())])
 
 
-async def _not_mine(runtime: Runtime, payload: RunPayload, epoch: int | None = None) -> Answer:
+async def _not_mine(runtime: Runtime, payload: RunPayload, epoch: int | None = None) -> TurnResult:
     """Answer for a run that this turn could not take, or lost. `over`: its memory work may be left to do, if
     its last answer was lost. `left`: another execution drives it. `yielded`: no process does, since the
     writer of this epoch only stood in the way of an older one that closed its call late."""
     run = await runtime.journal.runs.get(payload.owner, payload.run_id)
     if run is not None and run.status.over:
-        return await _over(runtime, run, await runtime.journal.heads.get(run.owner, run.thread_id))
+        head = await runtime.journal.heads.get(run.owner, run.thread_id)
+        work = _memory_work_after(runtime, run.agent, run.status, head)
+        # The turn that ended the run may have died before it retired the records.
+        if work is MemoryWork.NOTHING and run.saved:
+            await watch_thread(runtime, run.owner, run.thread_id)
+            await _set_ttl(runtime, run)
+        return _result("over", memory=work)
     mine = run is not None and (run.execution, run.epoch) == (payload.execution, epoch)
-    return _answer("yielded" if mine else "left")
+    return _result("yielded" if mine else "left")
 
 
-async def _turn(runtime: Runtime, payload: RunPayload, log: RunLog, deadline: Deadline) -> Answer:
+async def _advance(
+    runtime: Runtime, payload: RunPayload, log: RunLog, deadline: Deadline
+) -> TurnResult:
+    """Advance a run that was taken, and write its end. Raises Fenced once another writer has taken it."""
     meta = log.snapshot.meta
     logs.name(thread_id=meta.thread_id)
     head = thread_of(log)
+    # Before the history is read below: it would lack the runs that only the journal has.
     await save_unsaved(runtime, head)
     try:
         await _check_may_start(runtime, log)
@@ -119,19 +132,50 @@ async def _turn(runtime: Runtime, payload: RunPayload, log: RunLog, deadline: De
     loop = Loop(runtime, log, agent, turn_input, deadline)
     progress = await loop.advance()
     if isinstance(progress, Suspended):
-        return await _suspended(runtime, payload, progress)
-    if isinstance(progress, Over):
-        state = await _reread_cancelled(runtime, loop, progress)
-        if progress.status is Status.CANCELLED:
-            await run_cancel_hooks(runtime, log, state, agent)
-        await remember_turn(runtime, agent, state, progress, turn_input.history)
-        return await _end(runtime, log, state, head, progress)
-    return await _yielded(runtime, payload, meta, progress)
+        # `fresh`: a run that waits is in order, and has all its attempts again, whatever goes wrong in the
+        # wait. If this execution's history may not hold all branches, the run waits in a fresh one.
+        branch_events = BRANCH_EVENTS * len(progress.waiting)
+        if not await room_for(runtime, payload, branch_events, fresh=True):
+            return _result("left")
+        now = runtime.clock.now()
+        return _result("suspended", [waiting_call(c, now) for c in progress.waiting])
+    if isinstance(progress, Yielded):
+        # In a fresh invocation; after many of them, in a fresh execution (its history has a limit).
+        if meta.history <= runtime.settings.max_history:
+            return _result("compact" if progress.context else "yielded")
+        await start_successor(runtime, meta.owner, meta.id, payload.execution)
+        return _result("left")
+    state = loop.state
+    if progress.status is Status.CANCELLED:
+        # A cancel may have met the write of a fact: then the journal has it, and the loop was stopped before
+        # it knew. So the journal is read again, and the run ends as it is there.
+        snapshot = await runtime.journal.runs.snapshot(meta.owner, meta.id)
+        if snapshot is None:
+            raise Fenced("the run is gone", run_id=meta.id)
+        state = loop.with_unbegun(snapshot)
+        await run_cancel_hooks(runtime, log, state, agent)
+    # Before the end: a death in between repeats it, and no attempt follows the end of a run.
+    await remember_turn(runtime, agent, state, progress, turn_input.history)
+    return await _end(runtime, log, state, head, progress)
+
+
+async def _check_may_start(runtime: Runtime, log: RunLog) -> None:
+    """Raise RunFailed if the run may not begin, or go on. A queued run was accepted when its user's day had
+    room. A run whose records have expired while it stood still does not go on: some are gone."""
+    meta = log.snapshot.meta
+    expire_at = meta.records_expire_at
+    if expire_at is not None and not meta.records_kept and expire_at <= runtime.clock.now():
+        raise RunFailed("records of the run have expired", type="RecordsExpired", run_id=meta.id)
+    if log.snapshot.steps:
+        return
+    limit = await find_reached_limit(runtime, meta.owner)
+    if limit is not None:
+        raise RunFailed(limit, type="LimitReached", run_id=meta.id)
 
 
 async def _end(
     runtime: Runtime, log: RunLog, state: RunState, head: ThreadHead, over: Over
-) -> Answer:
+) -> TurnResult:
     """End the run. If no work follows, its records may expire from here on."""
     meta = log.snapshot.meta
     work, retention = _memory_work_after(runtime, meta.agent, over.status, head), None
@@ -139,20 +183,11 @@ async def _end(
         # Before the end: nothing looks at the run after it. A look that comes too early is put off.
         await watch_thread(runtime, meta.owner, meta.thread_id)
         retention = runtime.settings.run_retention
-    end = await end_run(runtime, log, state, head, over, retention)
+    end = await end_run(runtime, log, state, head, over=over, retention=retention)
     changes = {"status": over.status, "updated_at": end.at, "sockets": end.sockets}
     if work is MemoryWork.NOTHING and not end.retired:
         await _set_ttl(runtime, meta.model_copy(update=changes))
-    return _answer("over", memory=work)
-
-
-async def _over(runtime: Runtime, run: RunMeta, head: ThreadHead | None) -> Answer:
-    """Answer for a run that was over already: its memory work, or its retirement, may be left to do."""
-    work = _memory_work_after(runtime, run.agent, run.status, head)
-    if work is MemoryWork.NOTHING and run.saved:
-        await watch_thread(runtime, run.owner, run.thread_id)
-        await _set_ttl(runtime, run)
-    return _answer("over", memory=work)
+    return _result("over", memory=work)
 
 
 async def _set_ttl(runtime: Runtime, run: RunMeta) -> None:
@@ -165,22 +200,18 @@ async def _set_ttl(runtime: Runtime, run: RunMeta) -> None:
 def _memory_work_after(
     runtime: Runtime, agent_name: str, status: Status, head: ThreadHead | None
 ) -> MemoryWork:
+    """Return the memory work that follows a run that ended with `status`. `head`: its thread as it was before
+    the end."""
     try:
         agent = runtime.agents().get(agent_name)
     except DefinitionError:
         agent = None
     if agent is None:
         return MemoryWork.NOTHING
-    titled = head is None or head.title is not None
-    return _memory_work(runtime, agent, status, titled=titled)
-
-
-def _memory_work(runtime: Runtime, agent: Agent, status: Status, *, titled: bool) -> MemoryWork:
-    """Return the memory work that follows a run that ended with `status`. `titled`: its thread had a title
-    before."""
     if limits_of(runtime, agent) is not None:
         return MemoryWork.CONDENSE
     memory = agent.memory
+    titled = head is None or head.title is not None
     teaches = memory.profile or memory.session or (memory.titles and not titled)
     teaches = teaches or (memory.episodic is not None and memory.episodic.per_turn > 0)
     # A run's texts are kept for recall however it ended; only a good run teaches.
@@ -188,54 +219,11 @@ def _memory_work(runtime: Runtime, agent: Agent, status: Status, *, titled: bool
     return MemoryWork.LEARN if learns else MemoryWork.NOTHING
 
 
-async def _reread_cancelled(runtime: Runtime, loop: Loop, over: Over) -> RunState:
-    """Return the run as it is to end. The journal may have a fact of which the loop was stopped before it
-    knew, if a cancel met the fact's write: so the journal is read again."""
-    if over.status is not Status.CANCELLED:
-        return loop.state
-    meta = loop.state.meta
-    snapshot = await runtime.journal.runs.snapshot(meta.owner, meta.id)
-    if snapshot is None:
-        raise Fenced("the run is gone", run_id=meta.id)
-    return loop.with_unbegun(snapshot)
-
-
-async def _check_may_start(runtime: Runtime, log: RunLog) -> None:
-    """Raise RunFailed if the run may not begin, or go on. A queued run was accepted when its user's day had
-    room. A run whose records have expired while it stood still does not go on: some are gone."""
-    meta = log.snapshot.meta
-    expire_at = meta.records_expire_at
-    if expire_at is not None and not meta.records_kept and expire_at <= runtime.clock.now():
-        raise RunFailed("records of the run have expired", type="RecordsExpired", run_id=meta.id)
-    if log.snapshot.steps:
-        return
-    limit = await find_reached_limit(runtime, log.snapshot.meta.owner)
-    if limit is not None:
-        raise RunFailed(limit, type="LimitReached", run_id=log.snapshot.meta.id)
-
-
-async def _suspended(runtime: Runtime, payload: RunPayload, how: Suspended) -> Answer:
-    """Wait, in a fresh execution if this one's history may not hold all branches. A run that waits is in
-    order: it has all its attempts again, whatever goes wrong in the wait."""
-    if not await room_for(runtime, payload, BRANCH_EVENTS * len(how.waiting), fresh=True):
-        return _answer("left")
-    now = runtime.clock.now()
-    return _answer("suspended", [waiting_call(c, now) for c in how.waiting])
-
-
-async def _yielded(runtime: Runtime, payload: RunPayload, meta: RunMeta, how: Yielded) -> Answer:
-    """Go on in a fresh invocation; after many of them, in a fresh execution (its history has a limit)."""
-    if meta.history <= runtime.settings.max_history:
-        return _answer("compact" if how.context else "yielded")
-    await start_successor(runtime, meta.owner, meta.id, payload.execution)
-    return _answer("left")
-
-
-def _answer(
+def _result(
     status: str,
     waiting: Sequence[WaitingCall] = (),
     memory: MemoryWork = MemoryWork.NOTHING,
-) -> Answer:
+) -> TurnResult:
     alone = waiting[0] if len(waiting) == 1 else None
     if status == "over":
         way = "done" if memory is MemoryWork.NOTHING else memory.value

@@ -1,0 +1,73 @@
+"""Lists: calls that wait, for their owner and for approvers, and decisions, for auditors. None needs
+Postgres."""
+
+import asyncio
+from collections.abc import Iterable
+from datetime import date
+
+from layover.approvals.approvers import may_decide
+from layover.errors import NotFound
+from layover.runtime import Runtime
+from layover.values.cursor import decode_cursor_field, encode_cursor
+from layover.values.deployment.access import Actor
+from layover.values.page import Page
+from layover.values.runs.audit import AuditRow
+from layover.values.runs.views import ApproverItem, OpenApproval
+
+_APPROVALS = "approvals"
+_INBOX = "inbox"
+_AUDIT = "audit"
+
+
+async def list_approvals(
+    runtime: Runtime, owner: str, thread_id: str | None, limit: int, cursor: str | None
+) -> Page[OpenApproval]:
+    """Return calls that wait undecided over all of the owner's runs, oldest first. Raises NotFound for a
+    thread that does not exist."""
+    if thread_id is not None and not await _live_threads(runtime, [(owner, thread_id)]):
+        raise NotFound("there is no such thread", thread_id=thread_id)
+    start = decode_cursor_field(_APPROVALS, cursor)
+    page = await runtime.journal.decisions.page_pending(owner, thread_id, limit, start)
+    live_threads = await _live_threads(runtime, ((owner, a.thread_id) for a in page.items))
+    items = tuple(a for a in page.items if (owner, a.thread_id) in live_threads)
+    return Page(items=items, next_cursor=encode_cursor(_APPROVALS, page.next_cursor))
+
+
+async def list_for_approver(
+    runtime: Runtime, actor: Actor, limit: int, cursor: str | None
+) -> Page[ApproverItem]:
+    """Return calls of all users that wait undecided and that the actor may decide, oldest first."""
+    start = decode_cursor_field(_INBOX, cursor)
+    page = await runtime.journal.inbox.page(sorted(actor.groups), limit, start)
+    items = [a for a in page.items if may_decide(actor, a.owner, a.approval.approval)]
+    live_threads = await _live_threads(runtime, ((a.owner, a.thread_id) for a in items))
+    # An approver who does not own the run learns nothing of its thread.
+    names = [name for name in OpenApproval.model_fields if name != "thread_id"]
+    views = (
+        ApproverItem(**{name: getattr(a.approval, name) for name in names}, owner=a.owner)
+        for a in items
+        if (a.owner, a.thread_id) in live_threads
+    )
+    return Page(items=tuple(views), next_cursor=encode_cursor(_INBOX, page.next_cursor))
+
+
+async def _live_threads(
+    runtime: Runtime, threads: Iterable[tuple[str, str]]
+) -> set[tuple[str, str]]:
+    """Return those of the (owner, thread) pairs that are not deleted: the records of a deleted thread's runs
+    are in the index until they are erased."""
+    all_threads = sorted(set(threads))
+    heads = await asyncio.gather(*(runtime.journal.heads.get(*thread) for thread in all_threads))
+    pairs = zip(all_threads, heads, strict=True)
+    return {thread for thread, head in pairs if head is not None and not head.deleted}
+
+
+async def list_decisions(
+    runtime: Runtime, since: date | None, until: date | None, limit: int, cursor: str | None
+) -> Page[AuditRow]:
+    """Return votes and decisions of all users on these UTC days (both included; None: no bound), the oldest
+    first. They are kept longer than runs and threads."""
+    page = await runtime.journal.audit.page_rows(
+        since, until, limit, decode_cursor_field(_AUDIT, cursor)
+    )
+    return Page(items=page.items, next_cursor=encode_cursor(_AUDIT, page.next_cursor))
