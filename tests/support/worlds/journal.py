@@ -294,7 +294,7 @@ class JournalBench:
         found: list[Event] = []
         while True:
             page = await self.journal.events.page(self.owner, run_id, after, limit)
-            found += page.items
+            found += cast("tuple[Event, ...]", page.items)
             if page.done or not page.items:
                 break
             after = page.last_seq

@@ -328,7 +328,7 @@ class Bench:
         found: list[Event] = []
         while True:
             page = await self.plain.journal.events.page(ANN, run_id, len(found), 1_000)
-            found += page.items
+            found += cast("tuple[Event, ...]", page.items)
             assert [e.seq for e in found] == list(range(1, len(found) + 1))
             if page.done or not page.items:
                 return found

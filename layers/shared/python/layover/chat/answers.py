@@ -8,7 +8,7 @@ from typing import Protocol
 from layover.runs.follow import follow
 from layover.runs.long_polls import Pace
 from layover.runtime import Runtime
-from layover.values.runs.event import Event
+from layover.values.runs.event import LoggedEvent, ToolCallSuspended
 from layover.values.runs.run import Status
 
 BROKEN_OFF = (
@@ -34,7 +34,7 @@ class Translation(Protocol):
         """Return the beginning of an answer that goes on in the middle."""
         ...
 
-    def frames(self, event: Event) -> bytes:
+    def frames(self, event: LoggedEvent) -> bytes:
         """Return an event's frames."""
         ...
 
@@ -101,12 +101,12 @@ async def last_suspension_seq(
         runtime,
         owner,
         run_id,
-        lambda e: e.type == "tool-call-suspended" and e.tool_call_id in call_ids,
+        lambda e: isinstance(e, ToolCallSuspended) and e.tool_call_id in call_ids,
     )
 
 
 async def _last_seq(
-    runtime: Runtime, owner: str, run_id: str, takes: Callable[[Event], bool]
+    runtime: Runtime, owner: str, run_id: str, takes: Callable[[LoggedEvent], bool]
 ) -> int:
     newest, last = 0, 0
     while True:

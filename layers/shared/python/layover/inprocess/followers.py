@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Callable
-from typing import Any
+from typing import Any, cast
 
 from layover.ports import Journal
 from layover.values.runs.event import Event
@@ -86,7 +86,8 @@ class Followers:
                 at_rest = drive.done()
                 self._bell.clear()
                 page = await self._journal.events.page(owner, run_id, after, 1_000)
-                for event in page.items:
+                # An agent reads what its own version wrote, but for a table that it shares with another one.
+                for event in cast("tuple[Event, ...]", page.items):
                     await self._tell(event)
                     yield event
                 after = max(after, page.last_seq)

@@ -4,7 +4,7 @@ import re
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import aclosing
 
-from layover.values.runs.event import Event
+from layover.values.runs.event import LoggedEvent
 
 CONTENT_TYPE = "text/event-stream"
 HEARTBEAT = b": still here\n\n"
@@ -15,7 +15,7 @@ belong to the first event's block: the first block that a client reads has an ev
 _LAST_SEQ = re.compile(r"\d{1,18}", re.ASCII)
 
 
-def event_frame(event: Event) -> bytes:
+def event_frame(event: LoggedEvent) -> bytes:
     """Return the frame of one event of a run: `id` is its seq, `event` its type, `data` the event as JSON."""
     return _frame(f"id: {event.seq}\nevent: {event.type}\n", event.model_dump_json())
 
@@ -37,7 +37,7 @@ def last_seq(last_event_id: str | None) -> int | None:
 
 
 async def event_frames(
-    looks: AsyncGenerator[Iterable[Event], None], first: bytes = b""
+    looks: AsyncGenerator[Iterable[LoggedEvent], None], first: bytes = b""
 ) -> AsyncGenerator[bytes, None]:
     """Yield the frames of a run that is followed; an empty piece for a look that found nothing."""
     async with aclosing(looks):

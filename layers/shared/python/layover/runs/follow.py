@@ -10,7 +10,7 @@ from layover.records.runs import MAX_SEQ, meta_of
 from layover.runs.long_polls import Pace, close_looks, place_to_wait
 from layover.runtime import Runtime
 from layover.values.lease import LeaseKind
-from layover.values.runs.event import Event
+from layover.values.runs.event import LoggedEvent
 
 HEARTBEAT_S = 10.0
 """Seconds of silence after which a stream sends a heartbeat: proxies close silent connections."""
@@ -26,7 +26,7 @@ async def follow(
     after: int,
     until: datetime | None = None,
     pace: Pace | None = None,
-) -> AsyncGenerator[tuple[Event, ...], None]:
+) -> AsyncGenerator[tuple[LoggedEvent, ...], None]:
     """Yield the run's events after this seq, in order, none missing, none twice; an empty tuple at each look
     that finds nothing new. Ends behind the last event. Ends earlier after `STREAM_LIVES`, at `until` (the end
     of the caller's token), when the thread is deleted, and, behind the events that there are, for a caller

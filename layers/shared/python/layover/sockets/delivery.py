@@ -16,7 +16,7 @@ from datetime import timedelta
 from layover.errors import LayoverError, RetryableError
 from layover.ports import Clock, Journal, SocketPorts
 from layover.ports.sockets import MAX_FRAME, SocketGone, SocketUnsure
-from layover.values.runs.event import Event
+from layover.values.runs.event import LoggedEvent
 from layover.values.socket import Claim, Subscription
 
 CHUNK = 100
@@ -108,7 +108,9 @@ class SocketDelivery:
             is_all and len(page.items) < CHUNK
         )
 
-    async def _post(self, claim: Claim, events: Iterable[Event], keep_going: KeepGoing) -> int:
+    async def _post(
+        self, claim: Claim, events: Iterable[LoggedEvent], keep_going: KeepGoing
+    ) -> int:
         """Post the events, and return the last seq that was posted."""
         last_seq, until = claim.sent, time.monotonic() + HOLD_S
         for event in events:
@@ -172,7 +174,7 @@ class DeliveryQueue:
             del self._tasks[subscription]
 
 
-def frame(event: Event) -> str:
+def frame(event: LoggedEvent) -> str:
     """Return the event as HTTP answers it. One that no frame can hold is announced."""
     text = event.model_dump_json()
     if len(text) * 4 <= MAX_FRAME or len(text.encode()) <= MAX_FRAME:

@@ -1,11 +1,13 @@
 """Events of a run (docs/reference/http-api.md#events). A draft has no `seq` and no `run_id`: the
 journal's order gives them."""
 
+import json
+from collections.abc import Iterable
 from datetime import datetime
 from functools import cache
 from typing import Annotated, Any, Literal, Self, get_args
 
-from pydantic import ConfigDict, Field, TypeAdapter
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from layover.keys import parent_call_of
 from layover.values.base import Json, Time, Value
@@ -322,14 +324,27 @@ def event_types() -> frozenset[str]:
     return frozenset(event.model_fields["type"].default for event in get_args(get_args(Event)[0]))
 
 
+class UnknownEvent(BaseEvent):
+    """An event that this version cannot read, because another one wrote it: its type, or a value in it, is
+    unknown here. It has the fields that it came with."""
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+
+    type: str
+
+
+LoggedEvent = Event | UnknownEvent
+"""An event as a log has it: a deployment that was rolled back reads what the newer one wrote."""
+
 _LIST: TypeAdapter[list[Event]] = TypeAdapter(list[Event], config={"defer_build": True})
+_ONE: TypeAdapter[Event] = TypeAdapter(Event, config={"defer_build": True})
 _UNNUMBERED = {"__all__": {"seq", "run_id"}}
 
 
 class EventPage(Value):
     """`done` once no event can follow."""
 
-    items: tuple[Event, ...]
+    items: tuple[LoggedEvent, ...]
     last_seq: int
     done: bool
 
@@ -339,9 +354,21 @@ def dump_events(drafts: list[Event]) -> str:
     return _LIST.dump_json(drafts, exclude=_UNNUMBERED).decode()
 
 
-def load_events(text: str, run_id: str, first_seq: int) -> list[Event]:
-    """Invert `dump_events`: event i of a batch has `first_seq + i`."""
+def load_events(text: str, run_id: str, first_seq: int) -> list[LoggedEvent]:
+    """Invert `dump_events`: event i of a batch has `first_seq + i`. One that cannot be read is an
+    UnknownEvent: it takes the others of its batch from nobody."""
+    events: Iterable[LoggedEvent]
+    try:
+        events = _LIST.validate_json(text)
+    except ValidationError:
+        events = map(_load, json.loads(text))
     return [
-        e.model_copy(update={"seq": first_seq + i, "run_id": run_id})
-        for i, e in enumerate(_LIST.validate_json(text))
+        e.model_copy(update={"seq": first_seq + i, "run_id": run_id}) for i, e in enumerate(events)
     ]
+
+
+def _load(fields: dict[str, Any]) -> LoggedEvent:
+    try:
+        return _ONE.validate_python(fields)
+    except ValidationError:
+        return UnknownEvent.model_validate(fields)

@@ -13,6 +13,7 @@ from layover.ports.table import Item, Missing, Put
 from layover.values.runs.event import (
     Event,
     EventPage,
+    LoggedEvent,
     ToolExecutionEnd,
     dump_events,
     load_events,
@@ -97,7 +98,7 @@ class EventLog:
             batches = (
                 await self._table.query(pk, low, event_key(after), limit=1, forward=False) + batches
             )
-        events: list[Event] = []
+        events: list[LoggedEvent] = []
         for item in batches:
             if len(events) >= limit:
                 break
@@ -110,7 +111,7 @@ class EventLog:
         return EventPage(items=items, last_seq=last_seq, done=is_closed and last_seq >= end)
 
 
-def _ends(event: Event, tool_call_id: str) -> bool:
+def _ends(event: LoggedEvent, tool_call_id: str) -> bool:
     return isinstance(event, ToolExecutionEnd) and event.tool_call_id == tool_call_id
 
 
