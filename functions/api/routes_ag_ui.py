@@ -1,7 +1,5 @@
 """AG-UI: a request is a RunAgentInput, an answer its events."""
 
-import json
-from collections.abc import Iterable
 from typing import Annotated, Any, Literal
 
 from aws_lambda_powertools.event_handler import Response
@@ -15,13 +13,13 @@ from layover.chat.start import decide_all, file_part, say
 from layover.chat.threads import chat_thread
 from layover.errors import Conflict, InvalidRequest, LayoverError
 from layover.protocols import sse
-from layover.protocols.ag_ui import AgUiEvent, AgUiRun, state_snapshot
+from layover.protocols.ag_ui import AgUiRun, state_snapshot
 from layover.protocols.ui_messages import approval_of
 from layover.runtime import Runtime
 from layover.threads.memory_view import thread_memory
 from layover.values.deployment.access import Actor
 from layover.values.message import InputPart, TextPart
-from layover.values.runs.event import Event
+from layover.values.runs.event import LoggedEvent
 from layover.values.thread import ThreadHead
 
 router = new_router()
@@ -89,23 +87,27 @@ class AgUiFrames:
 
     def __init__(self, run: AgUiRun) -> None:
         self._run = run
-        self.waiting, self.running = run.waiting, run.running
+
+    @property
+    def waits(self) -> bool:
+        """True if the run waits for a person, and nothing of it is at work."""
+        return self._run.view.waits
 
     def begin(self) -> bytes:
         """`RUN_STARTED`."""
-        return _frames(self._run.begin())
+        return sse.data_frames(self._run.begin())
 
     def go_on(self) -> bytes:
         """Return the step in which the run waited."""
-        return _frames(self._run.go_on())
+        return sse.data_frames(self._run.go_on())
 
-    def frames(self, event: Event) -> bytes:
+    def frames(self, event: LoggedEvent) -> bytes:
         """Return an event's frames."""
-        return _frames(self._run.events(event))
+        return sse.data_frames(self._run.events(event))
 
     def rest(self) -> bytes:
         """Return `RUN_FINISHED` with interrupts."""
-        return _frames(self._run.rest())
+        return sse.data_frames(self._run.rest())
 
     def end(self) -> bytes:
         """Return nothing: the last event says that it is the last."""
@@ -113,11 +115,7 @@ class AgUiFrames:
 
     def break_off(self, message: str) -> bytes:
         """Return `RUN_ERROR`."""
-        return _frames(self._run.break_off(message))
-
-
-def _frames(events: Iterable[AgUiEvent]) -> bytes:
-    return b"".join(sse.data_frame(json.dumps(e, ensure_ascii=False)) for e in events)
+        return sse.data_frames(self._run.break_off(message))
 
 
 async def _begin(
@@ -145,7 +143,7 @@ async def _state(runtime: Runtime, owner: str, thread_id: str) -> bytes:
     except LayoverError:
         return b""
     state = memory.model_dump(mode="json", include={"working_memory", "plan"})
-    return _frames([state_snapshot(state)]) if any(state.values()) else b""
+    return sse.data_frames([state_snapshot(state)]) if any(state.values()) else b""
 
 
 def _decision(resumed: Resumed) -> tuple[str, DecisionRequest]:

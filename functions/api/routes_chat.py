@@ -1,6 +1,5 @@
 """Chats of the AI SDK (`useChat`): a request is the SDK's, an answer its UI message stream."""
 
-import json
 from collections.abc import Iterable
 from typing import Annotated, Any, Literal
 
@@ -15,12 +14,12 @@ from layover.chat.start import decide_all, file_part, regenerate, say
 from layover.chat.threads import chat_thread, find_thread
 from layover.errors import InvalidRequest
 from layover.protocols import sse
-from layover.protocols.ui_messages import DONE, HEADERS, Chunk, UiMessage, approval_of
+from layover.protocols.ui_messages import DONE, HEADERS, UiMessage, approval_of
 from layover.records.runs import meta_of
 from layover.runtime import Runtime
 from layover.values.deployment.access import Actor
 from layover.values.message import DataPart, InputPart, TextPart
-from layover.values.runs.event import Event
+from layover.values.runs.event import LoggedEvent
 from layover.values.thread import ThreadHead
 
 router = new_router()
@@ -96,23 +95,27 @@ class UiFrames:
 
     def __init__(self, message: UiMessage) -> None:
         self._message = message
-        self.waiting, self.running = message.waiting, message.running
+
+    @property
+    def waits(self) -> bool:
+        """True if the run waits for a person, and nothing of it is at work."""
+        return self._message.view.waits
 
     def begin(self) -> bytes:
         """The `start` chunk."""
-        return _frames([self._message.begin()])
+        return sse.data_frames([self._message.begin()])
 
     def go_on(self) -> bytes:
         """Return nothing: the client knows what it was shown."""
         return b""
 
-    def frames(self, event: Event) -> bytes:
+    def frames(self, event: LoggedEvent) -> bytes:
         """Return the chunks of one event."""
-        return _frames(self._message.chunks(event))
+        return sse.data_frames(self._message.chunks(event))
 
     def rest(self) -> bytes:
         """Return the end, for now."""
-        return _frames(self._message.rest()) + self.end()
+        return sse.data_frames(self._message.rest()) + self.end()
 
     def end(self) -> bytes:
         """Return the end of the stream."""
@@ -120,11 +123,7 @@ class UiFrames:
 
     def break_off(self, message: str) -> bytes:
         """Return the error, and the end of the stream."""
-        return _frames(self._message.break_off(message)) + self.end()
-
-
-def _frames(chunks: Iterable[Chunk]) -> bytes:
-    return b"".join(sse.data_frame(json.dumps(c, ensure_ascii=False)) for c in chunks)
+        return sse.data_frames(self._message.break_off(message)) + self.end()
 
 
 async def _begin(

@@ -9,10 +9,25 @@ export function newView() {
 export function applyEvent(view, event) {
   if (event.seq) view.last = event.seq;
   if (!event.type.endsWith("-delta") && event.type !== "data") view.marks += 1;
-  const apply = HANDLERS[event.type];
-  if (apply) apply(view, event, scopeOf(view, event));
+  const apply = HANDLERS[event.type] || (PASSED_OVER[event.type] ? null : showUnknown);
+  apply?.(view, event, scopeOf(view, event));
   return view;
 }
+
+/** Types of events that the view does not show, and why. */
+export const PASSED_OVER = Object.freeze({
+  __proto__: null,
+  "agent-start": "the turn is on the page",
+  "turn-end": "its message and the ends of its calls have said all of it",
+  "agent-end": "all of it was shown",
+});
+
+/** An event that a newer server wrote is data: nobody knows what else it may be. */
+function showUnknown(view, event, { blocks }) {
+  blocks.push({ kind: "data", name: event.type, data: event });
+}
+
+const PARTS = new Set(["text", "reasoning", "tool_call", "tool_result", "file", "data"]);
 
 /** The view of a run that is over, from its messages and those of its sub-agents. Its usage says whose call each is. */
 export function viewOfMessages(messages, children = [], usage = null) {
@@ -72,6 +87,7 @@ function endBackground(call, { result, is_error: failed }) {
 }
 
 const HANDLERS = {
+  __proto__: null,
   "turn-start": (view, event, { blocks, key }) => {
     const step = `${key}#${event.step}`;
     if (view.seen.has(step)) {
@@ -89,12 +105,14 @@ const HANDLERS = {
   },
   message: (view, event, { blocks }) => {
     const message = event.message;
+    if (!message) return showUnknown(view, event, { blocks });
     if (message.role === "user") return;
     if (message.role === "tool") {
       for (const part of message.content) {
         const call = view.calls.get(part.tool_call_id);
         if (call && part.type === "tool_result" && !call.hasResult) settle(call, part);
         if (part.type === "file") blocks.push({ kind: "file", part });
+        if (!PARTS.has(part.type)) showUnknown(view, part, { blocks });
       }
       return;
     }
@@ -110,6 +128,7 @@ const HANDLERS = {
       else if (part.type === "tool_call") callIn(view, blocks, part.tool_call_id, part.tool_name, part.args);
       else if (part.type === "file") blocks.push({ kind: "file", part });
       else if (part.type === "data") blocks.push({ kind: "data", name: part.name, data: part.data });
+      else if (!PARTS.has(part.type)) showUnknown(view, part, { blocks });
     }
   },
   "output-delta": (view, event, { key }) => { if (!key) view.output = event.output; },

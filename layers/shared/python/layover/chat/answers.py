@@ -23,8 +23,10 @@ _QUIET_LOOKS = 3
 class Translation(Protocol):
     """A run's events in a protocol's words."""
 
-    waiting: set[str]
-    running: set[str]
+    @property
+    def waits(self) -> bool:
+        """True if the run waits for a person, and nothing of it is at work."""
+        ...
 
     def begin(self) -> bytes:
         """Return the beginning of every answer."""
@@ -119,7 +121,7 @@ async def _last_seq(
 
 async def _waits(runtime: Runtime, owner: str, run_id: str, translation: Translation) -> bool:
     """Return whether the run does nothing but wait for a person."""
-    if not translation.waiting or translation.running:
+    if not translation.waits:
         return False
     meta = await runtime.journal.runs.get(owner, run_id)
     return meta is None or meta.shown_status is Status.SUSPENDED

@@ -1,17 +1,23 @@
 """AG-UI (protocol 1.0): a run's events as events of the run that a client gave an id to.
 
-A run that waits for a person ends the client's run with interrupts, and goes on in its next one."""
+A run that waits for a person ends the client's run with interrupts, and goes on in its next one. Sub-agents
+work behind the call of their parent; of them only waiting calls and their outcomes are changes."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from layover.protocols import changes
+from layover.protocols.changes import Change, is_in_answer
+from layover.protocols.run_view import RunView
 from layover.protocols.ui_messages import approval_id
 from layover.values.base import compact_json
-from layover.values.message import DataPart, Message, ReasoningPart, Role, TextPart
-from layover.values.runs.event import Event
+from layover.values.runs.event import LoggedEvent
+from layover.values.runs.run import Status
 
 AgUiEvent = dict[str, Any]
+UNKNOWN = "layover-event"
+"""Name of the `CUSTOM` event for an event that this version does not know: its value is the event, as
+`/events` has it."""
 _NAMES = {
     "text": ("TEXT_MESSAGE_START", "TEXT_MESSAGE_CONTENT", "TEXT_MESSAGE_END", "assistant"),
     "reasoning": (
@@ -20,27 +26,41 @@ _NAMES = {
     ),
 }
 
+PASSED_OVER: dict[type[Change], str] = {
+    changes.RunBegan: "`RUN_STARTED` has said so",
+    changes.CallAnnounced: "a call is shown once it is asked for or runs, with its whole arguments",
+    changes.CallArgsGrew: "a call is shown once it is asked for or runs, with its whole arguments",
+    changes.CallChanged: "a client's events cannot change the arguments of a call",
+    changes.CallRan: "it was shown, and has no result: so it runs",
+    changes.CallSuspended: "the answer's end has the interrupts",
+    changes.CallDecided: "the client made the decision, or sees it by the call's result",
+    changes.VoteCast: "the protocol knows one answer to an interrupt",
+    changes.HookAnswered: "the call's arguments and result are what the hook made of them",
+    changes.FileShown: "the protocol has no files of an agent",
+    changes.OutputGrew: "the text of the output is streamed, and the end has the output",
+    changes.ModelChanged: "the protocol has no models",
+    changes.AgentChanged: "the conversation goes on at the same address",
+    changes.AgentRedefined: "a matter of operators",
+    changes.ResponseTold: "the client has these messages",
+}
+"""Changes that the client is not told, and why."""
 
-@dataclass
+
 class AgUiRun:
-    """One run of a client's. `events` takes the events of Layover's run from the first on, each once."""
+    """One run of a client's. `events` takes the events of Layover's run from the first on, each once.
+    `view` is what they amount to.
 
-    thread_id: str
-    """The client's id of the thread."""
-    run_id: str
-    """The client's id of the run."""
-    source: str
-    """Layover's own id of the run."""
-    waiting: set[str] = field(default_factory=set)
-    running: set[str] = field(default_factory=set)
-    _interrupts: dict[str, AgUiEvent] = field(default_factory=dict)
-    """Interrupts by call."""
-    _call_args: dict[str, Any] = field(default_factory=dict)
-    """Arguments of the calls that were shown."""
-    _open: tuple[str, str] | None = None
-    _texts: int = 0
-    _step: int | None = None
-    _streamed_kinds: set[str] = field(default_factory=set)
+    Args:
+        thread_id: The client's id of the thread.
+        run_id: The client's id of the run.
+        source: Layover's own id of the run.
+    """
+
+    def __init__(self, thread_id: str, run_id: str, source: str) -> None:
+        self.thread_id = thread_id
+        self.run_id = run_id
+        self.source = source
+        self.view = RunView(source)
 
     def begin(self) -> Iterator[AgUiEvent]:
         """Return the first events of every answer."""
@@ -48,81 +68,82 @@ class AgUiRun:
 
     def go_on(self) -> Iterator[AgUiEvent]:
         """Return the first events of an answer that goes on in the middle of a step."""
-        if self._step is not None:
-            yield {"type": "STEP_STARTED", "stepName": f"step {self._step}"}
+        step = self.view.own.step
+        if step is not None:
+            yield {"type": "STEP_STARTED", "stepName": f"step {step}"}
 
     def rest(self) -> Iterator[AgUiEvent]:
         """Return the end of an answer whose run waits for a person."""
-        yield from self._end_step()
-        interrupts = [self._interrupts[call] for call in sorted(self.waiting)]
+        yield from self._encode(self.view.end_step())
+        calls = sorted(self.view.waiting.items())
+        interrupts = [self._interrupt(call.pending) for _, call in calls]
         outcome = {"type": "interrupt", "interrupts": interrupts}
         yield {"type": "RUN_FINISHED", **self._ids, "outcome": outcome}
 
     def break_off(self, message: str) -> Iterator[AgUiEvent]:
         """Return the end of an answer that the rest of is missing."""
-        yield from self._end_step()
+        yield from self._encode(self.view.end_step())
         yield {"type": "RUN_ERROR", "message": message, "code": "stream-ended"}
 
-    def events(self, event: Event) -> Iterator[AgUiEvent]:
-        """Return an event as AG-UI's. Of sub-agents only waiting calls and their outcomes are shown."""
-        if event.agent_path and event.type != "tool-call-suspended":
-            if getattr(event, "tool_call_id", None) in self._interrupts:
-                yield from self._of_call(event)
-            return
-        match event.type:
-            case "turn-start":
-                yield from self._end_step()
-                self._step = event.step
-                self._streamed_kinds.clear()
-                yield {"type": "STEP_STARTED", "stepName": f"step {event.step}"}
-            case "text-delta":
-                yield from self._write("text", event.text)
-            case "reasoning-delta":
-                yield from self._write("reasoning", event.text)
-            case "message":
-                yield from self._message(event.message)
-            case "turn-end":
-                yield from self._end_step()
-            case "data":
-                value = {"tool_call_id": event.tool_call_id, "data": event.data}
-                yield {"type": "CUSTOM", "name": "layover-emit", "value": value}
-            case "finish":
-                yield from self._finish(event)
-            case "error":
-                yield from self._end_step()
-                error = event.error
-                yield {"type": "RUN_ERROR", "message": error.message, "code": error.type}
-            case _:
-                yield from self._of_call(event)
+    def events(self, event: LoggedEvent) -> list[AgUiEvent]:
+        """Return an event as AG-UI's."""
+        return self._encode(self.view.apply(event))
 
     @property
     def _ids(self) -> dict[str, str]:
         return {"threadId": self.thread_id, "runId": self.run_id}
 
-    def _of_call(self, event: Event) -> Iterator[AgUiEvent]:
-        match event.type:
-            case "tool-execution-start":
-                self.running.add(event.tool_call_id)
-                yield from self._show(event.tool_call_id, event.tool_name, event.args)
-            case "tool-execution-end":
-                self.running.discard(event.tool_call_id)
-                self.waiting.discard(event.tool_call_id)
-                yield from self._show(event.tool_call_id, event.tool_name, {})
-                result = event.result
-                yield {
-                    "type": "TOOL_CALL_RESULT",
-                    "messageId": f"{self.source}-{event.tool_call_id}",
-                    "toolCallId": event.tool_call_id,
-                    "content": result if isinstance(result, str) else compact_json(result),
-                    "role": "tool",
-                }
-            case "tool-call-suspended":
-                self.running.discard(event.tool_call_id)
-                self.waiting.add(event.tool_call_id)
-                yield from self._show(event.tool_call_id, event.tool_name, event.args)
-                self._interrupts[event.tool_call_id] = self._interrupt(event)
-            case "tool-call-decided":
-                self.waiting.discard(event.tool_call_id)
+    def _encode(self, news: Iterable[Change]) -> list[AgUiEvent]:
+        events: list[AgUiEvent] = []
+        for change in news:
+            encode = ENCODERS.get(type(change))
+            if encode is not None and (change.frame.is_own or is_in_answer(change)):
+                events += encode(self, change)
+        return events
+
+    def _begin_step(self, change: changes.StepBegan) -> Iterable[AgUiEvent]:
+        return ({"type": "STEP_STARTED", "stepName": f"step {change.step}"},)
+
+    def _end_step(self, change: changes.StepEnded | changes.StepVoided) -> Iterable[AgUiEvent]:
+        return ({"type": "STEP_FINISHED", "stepName": f"step {change.step}"},)
+
+    def _begin_text(self, change: changes.TextBegan) -> Iterable[AgUiEvent]:
+        start, _, _, role = _NAMES[change.block.kind]
+        return ({"type": start, "messageId": change.block.id, "role": role},)
+
+    def _grow_text(self, change: changes.TextGrew) -> Iterable[AgUiEvent]:
+        _, block, piece = change
+        # The protocol allows no empty piece.
+        if not piece:
+            return ()
+        return ({"type": _NAMES[block.kind][1], "messageId": block.id, "delta": piece},)
+
+    def _end_text(self, change: changes.TextEnded) -> Iterable[AgUiEvent]:
+        return ({"type": _NAMES[change.block.kind][2], "messageId": change.block.id},)
+
+    def _data(self, change: changes.DataShown) -> Iterable[AgUiEvent]:
+        return (_custom(change.part.name, change.part.data),)
+
+    def _show_call(self, change: changes.CallShown) -> Iterator[AgUiEvent]:
+        call = change.call
+        yield {"type": "TOOL_CALL_START", "toolCallId": call.id, "toolCallName": call.name}
+        text = call.args if isinstance(call.args, str) else compact_json(call.args)
+        yield {"type": "TOOL_CALL_ARGS", "toolCallId": call.id, "delta": text}
+        yield {"type": "TOOL_CALL_END", "toolCallId": call.id}
+
+    def _emitted(self, change: changes.DataEmitted) -> Iterable[AgUiEvent]:
+        value = {"tool_call_id": change.tool_call_id, "data": change.data}
+        return (_custom("layover-emit", value),)
+
+    def _result(self, change: changes.CallSettled) -> Iterator[AgUiEvent]:
+        call = change.call
+        yield {
+            "type": "TOOL_CALL_RESULT",
+            "messageId": f"{self.source}-{call.id}",
+            "toolCallId": call.id,
+            "content": call.result if isinstance(call.result, str) else compact_json(call.result),
+            "role": "tool",
+        }
 
     def _interrupt(self, event: Any) -> AgUiEvent:
         pending = event.model_dump(mode="json", exclude={"seq", "run_id", "at", "type"})
@@ -136,65 +157,46 @@ class AgUiRun:
         }
         return interrupt | ({"expiresAt": pending["expires_at"]} if event.expires_at else {})
 
-    def _show(self, call_id: str, name: str, args: Any) -> Iterator[AgUiEvent]:
-        """Show a call, once: a client's events cannot change its arguments."""
-        if call_id in self._call_args:
-            return
-        self._call_args[call_id] = args
-        yield from self._close()
-        yield {"type": "TOOL_CALL_START", "toolCallId": call_id, "toolCallName": name}
-        text = args if isinstance(args, str) else compact_json(args)
-        yield {"type": "TOOL_CALL_ARGS", "toolCallId": call_id, "delta": text}
-        yield {"type": "TOOL_CALL_END", "toolCallId": call_id}
+    def _fail(self, change: changes.ErrorTold) -> Iterator[AgUiEvent]:
+        # The client takes no event after the error.
+        yield from self._encode(self.view.end_step())
+        error = change.error
+        yield {"type": "RUN_ERROR", "message": error.message, "code": error.type}
 
-    def _write(self, kind: str, text: str) -> Iterator[AgUiEvent]:
-        self._streamed_kinds.add(kind)
-        if not text:
-            return
-        start, content, _, role = _NAMES[kind]
-        if self._open is None or self._open[0] != kind:
-            yield from self._close()
-            self._texts += 1
-            self._open = (kind, f"{self.source}-{self._texts}")
-            yield {"type": start, "messageId": self._open[1], "role": role}
-        yield {"type": content, "messageId": self._open[1], "delta": text}
-
-    def _close(self) -> Iterator[AgUiEvent]:
-        if self._open is not None:
-            kind, id = self._open
-            self._open = None
-            yield {"type": _NAMES[kind][2], "messageId": id}
-
-    def _end_step(self) -> Iterator[AgUiEvent]:
-        yield from self._close()
-        if self._step is not None:
-            yield {"type": "STEP_FINISHED", "stepName": f"step {self._step}"}
-            self._step = None
-
-    def _message(self, message: Message) -> Iterator[AgUiEvent]:
-        """Return the parts that did not come in pieces before."""
-        for part in message.content:
-            match part:
-                case ReasoningPart() if "reasoning" not in self._streamed_kinds:
-                    yield from self._write("reasoning", part.text)
-                case TextPart() if (
-                    message.role is Role.ASSISTANT and "text" not in self._streamed_kinds
-                ):
-                    yield from self._write("text", part.text)
-                case DataPart():
-                    yield {"type": "CUSTOM", "name": part.name, "value": part.data}
-        yield from self._close()
-
-    def _finish(self, event: Any) -> Iterator[AgUiEvent]:
+    def _end(self, change: changes.RunEnded) -> Iterator[AgUiEvent]:
         """Return the end of the run. A failed run has ended with its error already."""
-        yield from self._end_step()
-        if event.status == "failed":
+        event = change.event
+        if event.status is Status.FAILED:
             return
-        kind = "cancelled" if event.status == "cancelled" else "success"
+        kind = "cancelled" if event.status is Status.CANCELLED else "success"
         end = {"type": "RUN_FINISHED", **self._ids, "outcome": {"type": kind}}
         yield end | ({"result": event.output} if event.output is not None else {})
+
+    def _unknown(self, change: changes.Unknown) -> Iterable[AgUiEvent]:
+        return (_custom(UNKNOWN, change.event.model_dump(mode="json")),)
 
 
 def state_snapshot(state: Any) -> AgUiEvent:
     """Return the thread's working memory and plan."""
     return {"type": "STATE_SNAPSHOT", "snapshot": state}
+
+
+def _custom(name: str, value: Any) -> AgUiEvent:
+    return {"type": "CUSTOM", "name": name, "value": value}
+
+
+ENCODERS: dict[type[Change], Callable[[AgUiRun, Any], Iterable[AgUiEvent]]] = {
+    changes.TextGrew: AgUiRun._grow_text,
+    changes.TextBegan: AgUiRun._begin_text,
+    changes.TextEnded: AgUiRun._end_text,
+    changes.StepBegan: AgUiRun._begin_step,
+    changes.StepVoided: AgUiRun._end_step,
+    changes.StepEnded: AgUiRun._end_step,
+    changes.DataShown: AgUiRun._data,
+    changes.CallShown: AgUiRun._show_call,
+    changes.DataEmitted: AgUiRun._emitted,
+    changes.CallSettled: AgUiRun._result,
+    changes.ErrorTold: AgUiRun._fail,
+    changes.RunEnded: AgUiRun._end,
+    changes.Unknown: AgUiRun._unknown,
+}

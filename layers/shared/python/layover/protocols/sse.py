@@ -1,8 +1,10 @@
 """Server-sent events (text/event-stream), as browsers' `EventSource` reads them."""
 
+import json
 import re
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import aclosing
+from typing import Any
 
 from layover.values.runs.event import LoggedEvent
 
@@ -12,6 +14,8 @@ HEARTBEAT = b": still here\n\n"
 OPENING = b"retry: 1000\n"
 """Milliseconds after which a browser comes back; the first bytes also open the way through proxies. They
 belong to the first event's block: the first block that a client reads has an event."""
+_JSON = json.JSONEncoder(ensure_ascii=False)
+"""Made once: `json.dumps` would make one for each delta of an answer."""
 _LAST_SEQ = re.compile(r"\d{1,18}", re.ASCII)
 
 
@@ -28,6 +32,11 @@ def named_frame(name: str, data: str) -> bytes:
 def data_frame(data: str) -> bytes:
     """Return JSON alone."""
     return _frame("", data)
+
+
+def data_frames(values: Iterable[Any]) -> bytes:
+    """Return a frame for each of the values, with its JSON alone."""
+    return b"".join([data_frame(_JSON.encode(value)) for value in values])
 
 
 def last_seq(last_event_id: str | None) -> int | None:

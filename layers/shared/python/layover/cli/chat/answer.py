@@ -1,116 +1,152 @@
 """A run's events on a terminal."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from layover.cli.chat.terminal import Terminal
+from layover.protocols import changes
+from layover.protocols.changes import Change, FrameView
+from layover.protocols.event_json import EventJson
+from layover.protocols.run_view import RunView
 
 Json = dict[str, Any]
 MAX_SHOWN = 300
 """Characters of a tool's result."""
+FRAME = frozenset({"seq", "run_id", "at", "type", "agent_path", "parent_tool_call_id"})
+"""Fields of every event: a line about an unknown one leaves them out."""
 
-_OF_AN_ANSWER = frozenset({"turn_start", "text_delta", "reasoning_delta", "turn_end"})
+PASSED_OVER: dict[type[Change], str] = {
+    changes.RunBegan: "the prompt is gone: a run has begun",
+    changes.StepBegan: "steps follow each other without a line between them",
+    changes.TextEnded: "the line ends where another one begins",
+    changes.FileShown: "the result of the call that made the file names it",
+    changes.DataShown: "named data is for applications",
+    changes.CallAnnounced: "a call is shown once it runs, or waits for a person",
+    changes.CallArgsGrew: "a call is shown once it runs, or waits for a person",
+    changes.CallShown: "a call is shown once it runs, or waits for a person",
+    changes.CallChanged: "a call that runs is shown with its arguments",
+    changes.CallSuspended: "`waiting` has it, and the conversation asks about it",
+    changes.HookAnswered: "the call is shown as the hook has left it",
+    changes.OutputGrew: "the end shows the output",
+    changes.AgentRedefined: "a matter of operators",
+    changes.ResponseTold: "all of it was shown",
+}
+"""Changes that the terminal does not show, and why."""
 
 
 class Answer:
-    """Shows the events of one run. `waiting` has the undecided calls, by id."""
+    """Shows the events of one run."""
 
     def __init__(self, terminal: Terminal) -> None:
         self._terminal = terminal
-        self._streamed: set[tuple[str, int]] = set()
-        """Agent and step of which text has come piece by piece."""
+        self._view = RunView("")
         self._thinking = False
-        self.waiting: dict[str, Json] = {}
         self.usage: Json | None = None
         self.status = ""
 
+    @property
+    def waiting(self) -> dict[str, Json]:
+        """The events of the undecided calls, by the call's id."""
+        return {id: dict(call.pending.json) for id, call in self._view.waiting.items()}
+
     def show(self, event: Json) -> None:
-        """The next event of the log; one of an unknown type shows nothing."""
-        kind = str(event.get("type", "")).replace("-", "_")
-        if event.get("agent_path") and kind in _OF_AN_ANSWER:
-            return self._sub_agent(kind, event)
-        show = getattr(self, f"_{kind}", None)
-        if show is not None:
-            show(event)
-        return None
+        """Show the next event of the log."""
+        for change in self._view.apply(EventJson(event)):
+            show = LINES.get(type(change))
+            if show is not None:
+                show(self, change)
 
-    def _sub_agent(self, kind: str, event: Json) -> None:
-        """Show a sub-agent's text as a note, once it is complete: it is meant for the top agent."""
-        parts = (event.get("message") or {}).get("content", []) if kind == "turn_end" else []
-        text = "".join(p["text"] for p in parts if p["type"] == "text")
-        if text:
-            self._terminal.note(f"{_path(event)}{text[:MAX_SHOWN]}")
-
-    def _turn_start(self, event: Json) -> None:
-        """The same step again: its model call broke, and its output is void."""
-        step = _step(event)
-        if step in self._streamed:
-            self._streamed.discard(step)
+    def _begin_again(self, change: changes.StepVoided) -> None:
+        if change.frame.is_own and change.has_text:
             self._terminal.note("the model starts this answer again")
 
-    def _text_delta(self, event: Json) -> None:
-        if self._thinking:
-            self._terminal.note("")
+    def _begin_text(self, change: changes.TextBegan) -> None:
+        is_thought = change.block.kind == "reasoning"
+        if not change.frame.is_own or (is_thought and (change.is_whole or self._thinking)):
+            return
+        if is_thought or self._thinking:
+            self._terminal.note("thinking ..." if is_thought else "")
+        self._thinking = is_thought
+
+    def _grow_text(self, change: changes.TextGrew) -> None:
+        if change.frame.is_own and change.block.kind == "text":
+            self._terminal.write(change.piece)
+
+    def _end_step(self, change: changes.StepEnded) -> None:
+        """End the answer. A sub-agent's text is a note once it is complete: it is meant for the top agent."""
+        if change.frame.is_own:
             self._thinking = False
-        self._streamed.add(_step(event))
-        self._terminal.write(str(event["text"]))
+            self._terminal.end()
+        elif change.text:
+            self._terminal.note(f"{_path(change.frame)}{change.text[:MAX_SHOWN]}")
 
-    def _reasoning_delta(self, event: Json) -> None:
-        if not self._thinking:
-            self._terminal.note("thinking ...")
-            self._thinking = True
+    def _run_call(self, change: changes.CallRan) -> None:
+        call = {"tool_name": change.call.name, "args": change.call.args}
+        self._terminal.note(f"{_path(change.frame)}-> {signature(call)}")
 
-    def _turn_end(self, event: Json) -> None:
-        self._thinking = False
-        if _step(event) not in self._streamed:
-            parts = (event.get("message") or {}).get("content", [])
-            self._terminal.write("".join(p["text"] for p in parts if p["type"] == "text"))
-        self._terminal.end()
+    def _settle_call(self, change: changes.CallSettled) -> None:
+        mark, style = ("failed", "red") if change.call.is_error else ("<-", "dim")
+        self._terminal.note(f"{_path(change.frame)}{mark} {_preview(change.call.result)}", style)
 
-    def _tool_execution_start(self, event: Json) -> None:
-        self._terminal.note(f"{_path(event)}-> {signature(event)}")
+    def _emitted(self, change: changes.DataEmitted) -> None:
+        self._terminal.note(f"{_path(change.frame)}.. {_preview(change.data)}")
 
-    def _tool_execution_end(self, event: Json) -> None:
-        failed = bool(event.get("is_error"))
-        mark, style = ("failed", "red") if failed else ("<-", "dim")
-        self._terminal.note(f"{_path(event)}{mark} {_preview(event.get('result'))}", style)
+    def _change_agent(self, change: changes.AgentChanged) -> None:
+        event: Any = change.event
+        self._terminal.note(f"{event.json.get('from')} hands over to {event.to}")
 
-    def _data(self, event: Json) -> None:
-        self._terminal.note(f"{_path(event)}.. {_preview(event.get('data'))}")
+    def _change_model(self, change: changes.ModelChanged) -> None:
+        event: Any = change.event
+        self._terminal.note(f"{event.json.get('from')} does not answer: {event.to} is asked")
 
-    def _handoff(self, event: Json) -> None:
-        self._terminal.note(f"{event['from']} hands over to {event['to']}")
+    def _vote(self, change: changes.VoteCast) -> None:
+        self._terminal.note(f"{change.by} approved; more approvals are needed")
 
-    def _model_fallback(self, event: Json) -> None:
-        self._terminal.note(f"{event['from']} does not answer: {event['to']} is asked")
+    def _decide(self, change: changes.CallDecided) -> None:
+        event, call = change.event, change.call
+        why = f": {event.reason}" if event.reason else ""
+        self._terminal.note(f"{call.name or call.id} {event.decision} by {event.decided_by}{why}")
 
-    def _tool_call_suspended(self, event: Json) -> None:
-        self.waiting[event["tool_call_id"]] = event
-
-    def _tool_call_approval(self, event: Json) -> None:
-        self._terminal.note(f"{event['by']} approved; more approvals are needed")
-
-    def _tool_call_decided(self, event: Json) -> None:
-        call = self.waiting.pop(event["tool_call_id"], None)
-        name = call["tool_name"] if call else event["tool_call_id"]
-        why = f": {event['reason']}" if event.get("reason") else ""
-        self._terminal.note(f"{name} {event['decision']} by {event['decided_by']}{why}")
-
-    def _error(self, event: Json) -> None:
-        error = event.get("error") or {}
+    def _fail(self, change: changes.ErrorTold) -> None:
+        error = change.error if isinstance(change.error, dict) else {}
         self._terminal.note(f"{error.get('type')}: {error.get('message')}", "red")
 
-    def _finish(self, event: Json) -> None:
-        self.waiting.clear()
-        self.status = str(event["status"])
-        self.usage = event.get("usage")
-        if event.get("output") is not None:
-            self._terminal.note(json.dumps(event["output"], ensure_ascii=False, indent=2), "")
-        if self.status != "success" or event.get("finish_reason") not in ("stop", None):
-            self._terminal.note(f"{self.status}: {event.get('finish_reason')}", "yellow")
+    def _end(self, change: changes.RunEnded) -> None:
+        event: Any = change.event
+        if not change.frame.is_own:
+            return
+        self.status = str(event.status)
+        self.usage = event.usage
+        if event.output is not None:
+            self._terminal.note(json.dumps(event.output, ensure_ascii=False, indent=2), "")
+        if self.status != "success" or event.finish_reason not in ("stop", None):
+            self._terminal.note(f"{self.status}: {event.finish_reason}", "yellow")
         if self.usage is not None:
             self._terminal.note(usage_line(self.usage))
+
+    def _unknown(self, change: changes.Unknown) -> None:
+        event = change.event
+        fields = {name: value for name, value in event.json.items() if name not in FRAME}
+        self._terminal.note(f"{_path(change.frame)}{event.type} {_preview(fields)}")
+
+
+LINES: dict[type[Change], Callable[[Answer, Any], None]] = {
+    changes.TextGrew: Answer._grow_text,
+    changes.TextBegan: Answer._begin_text,
+    changes.StepVoided: Answer._begin_again,
+    changes.StepEnded: Answer._end_step,
+    changes.CallRan: Answer._run_call,
+    changes.CallSettled: Answer._settle_call,
+    changes.DataEmitted: Answer._emitted,
+    changes.AgentChanged: Answer._change_agent,
+    changes.ModelChanged: Answer._change_model,
+    changes.VoteCast: Answer._vote,
+    changes.CallDecided: Answer._decide,
+    changes.ErrorTold: Answer._fail,
+    changes.RunEnded: Answer._end,
+    changes.Unknown: Answer._unknown,
+}
 
 
 def signature(call: Mapping[str, Any]) -> str:
@@ -129,13 +165,9 @@ def usage_line(usage: Mapping[str, Any]) -> str:
     return f"{usage['total_tokens']:,} tokens, {price}"
 
 
-def _step(event: Json) -> tuple[str, int]:
-    return _path(event), int(event.get("step", 0))
-
-
-def _path(event: Json) -> str:
-    """The sub-agents that the event comes from; the top agent's own have none."""
-    return "".join(f"{name} > " for name in (event.get("agent_path") or ())[1:])
+def _path(frame: FrameView) -> str:
+    """Return the names of the sub-agents below the top agent; it has none itself."""
+    return "".join(f"{name} > " for name in frame.path[1:])
 
 
 def _preview(value: object) -> str:
