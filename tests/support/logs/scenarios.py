@@ -48,7 +48,7 @@ async def draw(ctx: ToolContext, shape: str) -> str:
 
 
 @tool
-def breaks() -> str:
+async def breaks() -> str:
     """Break."""
     raise ValueError("it broke")
 
@@ -60,7 +60,7 @@ async def report(ctx: ToolContext) -> Any:
 
 
 @tool(needs_approval=Approval(by=["finance"], quorum=2))
-def pay_out(amount: int) -> str:
+async def pay_out(amount: int) -> str:
     """Pay out what two people of finance approve."""
     return f"paid out {amount}"
 
@@ -205,7 +205,7 @@ async def expired() -> list[Json]:
     return await _told(world, run_id)
 
 
-def _desk() -> Bench:
+def desk() -> Bench:
     ledger = Ledger()
     desk = Agent("desk", instructions="desk", tools=[ledger.pay, ledger.look])
     top = Agent("top", instructions="top", tools=[desk.as_tool("Pays."), ledger.look])
@@ -224,7 +224,7 @@ def _desk() -> Bench:
 @_scenario
 async def sub_agent() -> list[Json]:
     """A sub-agent with a call that waits, and one that does not."""
-    world = _desk()
+    world = desk()
     run_id = await world.start(stream=True)
     await world.drive(run_id)
     await world.answer(run_id, "p1", APPROVE, args={"amount": 2})
@@ -234,7 +234,7 @@ async def sub_agent() -> list[Json]:
 @_scenario
 async def sub_agent_waiting() -> list[Json]:
     """The same, while its call waits."""
-    return await _ended(_desk())
+    return await _ended(desk())
 
 
 @_scenario

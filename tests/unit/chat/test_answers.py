@@ -1,6 +1,7 @@
 """Answers of chats whose stream ends before their run: none looks like a complete one."""
 
 import json
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -8,6 +9,8 @@ import pytest
 
 from functions.api.routes_ag_ui import AgUiFrames
 from functions.api.routes_chat import UiFrames
+from layover.adapters.inmemory.table import MemoryTable
+from layover.adapters.journal.leases import TableLeases
 from layover.chat.answers import BROKEN_OFF, answer
 from layover.protocols.ag_ui import AgUiRun
 from layover.protocols.ui_messages import UiMessage
@@ -16,6 +19,7 @@ from layover.threads import threads
 from layover.values.lease import Lease, LeaseKind
 from layover.values.runs.event import TextDelta, ToolCallSuspended, TurnStart
 from layover.values.runs.run import SuspensionKind
+from support.logs.scenarios import desk
 from support.worlds.services import ANN, ManualPace
 from support.worlds.sockets import SocketBench
 
@@ -136,6 +140,22 @@ async def test_an_answer_whose_run_waits_asks_though_no_place_is_left(world: Soc
     found = await ui(world, run_id)
     assert found[-2:] == [{"type": "finish", "finishReason": "tool-calls"}, "[DONE]"]
     assert (await ag_ui(world, run_id))[-1]["outcome"]["type"] == "interrupt"
+
+
+@pytest.mark.parametrize(
+    "frames",
+    [lambda run: UiFrames(UiMessage(run, "t")), lambda run: AgUiFrames(AgUiRun("t", "r", run))],
+)
+async def test_an_answer_ends_for_now_where_a_call_of_a_sub_agent_waits(frames: Any) -> None:
+    bench = desk()
+    run_id = await bench.start(stream=True)
+    assert await bench.drive(run_id) == "suspended"
+    paced, runtime = ManualPace(), replace(bench.plain, leases=TableLeases(MemoryTable()))
+    looks = answer(runtime, ANN, run_id, frames(run_id), pace=paced.pace)
+    whole = b"".join([piece async for piece in looks]).decode()
+    assert sum(paced.slept) < 1
+    assert BROKEN_OFF not in whole
+    assert '"finishReason": "tool-calls"' in whole or '"type": "interrupt"' in whole
 
 
 @pytest.mark.parametrize("is_place_left", [True, False])

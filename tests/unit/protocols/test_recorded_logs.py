@@ -49,6 +49,7 @@ async def test_a_recording_is_what_the_engine_makes(name: str) -> None:
     """After a change of events: `PYTHONPATH=tests:. .venv/bin/python -m support.logs`."""
     (log,) = (log for log in LOGS if log.name == name)
     assert json.loads(json.dumps(await SCENARIOS[name]())) == list(log.items)
+    assert log.about == SCENARIOS[name].__doc__
 
 
 def test_every_type_of_event_is_recorded_and_so_is_every_log() -> None:

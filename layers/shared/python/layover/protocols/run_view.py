@@ -95,7 +95,7 @@ class RunView:
     @property
     def waits(self) -> bool:
         """True if the run waits for a person, and nothing of it is at work."""
-        return bool(self.waiting) and not self.running
+        return bool(self.waiting) and all(map(self._rests, self.running))
 
     def apply(self, event: LoggedEvent | EventJson) -> Sequence[Change]:
         """Return what the event changes, in order."""
@@ -132,6 +132,14 @@ class RunView:
             call = self.calls[call_id] = CallView(call_id)
         call.name = name or call.name
         return call
+
+    def _rests(self, call_id: str) -> bool:
+        """Return whether a running call only waits: a sub-agent works in it, and all its open calls wait. One
+        that has none asks its model."""
+        frame = self._frames.get(call_id)
+        if frame is None or not (frame.waiting or frame.running):
+            return False
+        return all(map(self._rests, frame.running))
 
     # Steps and texts
 
