@@ -9,7 +9,7 @@ import pytest
 
 from functions.api.routes_ag_ui import AgUiFrames
 from functions.api.routes_chat import UiFrames
-from layover.adapters.inmemory.table import MemoryTable
+from layover.adapters.inmemory.table import InMemoryTable
 from layover.adapters.journal.leases import TableLeases
 from layover.chat.answers import BROKEN_OFF, answer
 from layover.protocols.ag_ui import AgUiRun
@@ -150,7 +150,7 @@ async def test_an_answer_ends_for_now_where_a_call_of_a_sub_agent_waits(frames: 
     bench = desk()
     run_id = await bench.start(stream=True)
     assert await bench.drive(run_id) == "suspended"
-    paced, runtime = ManualPace(), replace(bench.plain, leases=TableLeases(MemoryTable()))
+    paced, runtime = ManualPace(), replace(bench.plain, leases=TableLeases(InMemoryTable()))
     looks = answer(runtime, ANN, run_id, frames(run_id), pace=paced.pace)
     whole = b"".join([piece async for piece in looks]).decode()
     assert sum(paced.slept) < 1
