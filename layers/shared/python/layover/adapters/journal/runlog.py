@@ -1,5 +1,10 @@
-"""One writer's access to a run's journal (`ports.RunLog`): every fact and its events in one transaction."""
+"""One writer's access to a run's journal (`ports.RunLog`): every fact and its events in one transaction.
 
+Here stand the facts and their conditions; `log.writer` orders the writes. Three conditions carry everything
+(docs/adr/0002-epochs-and-conditional-writes.md): META has this writer's epoch and is running; a call that is
+open names this writer; a call that another process may change is as it was read."""
+
+import asyncio
 import secrets
 from collections.abc import Sequence
 from datetime import timedelta
@@ -11,14 +16,17 @@ from layover.adapters.journal.expiry import RecordExpiry, is_in_s3
 from layover.adapters.journal.followers.watchers import Watchers
 from layover.adapters.journal.heads import QueueHandover
 from layover.adapters.journal.inbox import TableInbox
-from layover.adapters.journal.items.calls import CallItems
-from layover.adapters.journal.items.records import outcome_text, step_body
+from layover.adapters.journal.items.records import (
+    call_body,
+    outcome_text,
+    step_body,
+    votes_text,
+)
 from layover.adapters.journal.log.events import EventLog
 from layover.adapters.journal.log.writer import LogWriter, TtlNotSet
 from layover.clock import from_rfc3339, rfc3339
 from layover.context.call_ends import end_events, turn_end
 from layover.context.transcript import own_steps
-from layover.errors import Fenced
 from layover.keys import HEAD, META, Keys, path_of
 from layover.ports import CancelRequest, Ended
 from layover.ports.table import (
@@ -72,9 +80,11 @@ class TableRunLog:
         self._pk = self._keys.run(meta.id)
         self._folder = self._keys.bodies(meta.thread_id, meta.id)
         self._expiry = RecordExpiry(meta, self._pk, backing.clock)
+        # The epoch alone names no writer: those that attach (Resume) share it.
         self._opener = f"{meta.epoch}.{secrets.token_hex(6)}"
-        self._items = CallItems(backing.bodies, self._folder, self._opener)
-        self._progressed = False  # A write has set the attempts back.
+        # Whether a write of this writer has set the attempts back: once is enough, see `close_call`.
+        self._progressed = False
+        # What META lacks until its next write, because marks of calls record it: the step that ended last.
         self._progress = _marked_end(snapshot)
         self._watchers = Watchers(backing.sink, meta)
         self._writer = LogWriter(
@@ -124,6 +134,7 @@ class TableRunLog:
         body = await self._bodies.pack(self._folder, step_body(step))
         nested = bool(path_of(step.key))
         item = {**body, "ended": True} if is_complete and nested else body
+        # A journaled step is never executed again, so it is never written again, by whomever it is.
         put = Put(self._pk, step.key, item, when=Missing("pk"))
         # A writer that calls the model again has ended the steps before.
         progress = {} if nested else {"step_ended": step.index - (not is_complete)}
@@ -148,6 +159,7 @@ class TableRunLog:
     async def hand_over(self, agent: str, definition: str, *events: Event) -> None:
         """Journal that the run and its thread belong to another agent from here on."""
         meta = self._snapshot.meta
+        # HEAD as well: a run in the thread's queue takes its agent from there when it starts.
         mine = Equals("active_run", meta.id)
         head = Update(self._keys.thread(meta.thread_id), HEAD, set={"agent": agent}, when=mine)
         facts = self._meta({"agent": agent, "definition": definition})
@@ -164,13 +176,17 @@ class TableRunLog:
 
     async def open_calls(self, calls: Sequence[CallRecord], *events: Event) -> None:
         """Open calls in one transaction, before they run. Each is given as it is journaled now."""
-        # Only `settle` opens decided calls, one at a time.
+        # Only `settle` opens decided calls, one at a time. META then no longer lists the call as decided, in
+        # the same transaction: the sweeper would wake it again.
         decided_key = next((c.key for c in calls if c.state is CallState.WAITING), None)
         fence = self._meta({}, decided_key) if decided_key else Check(self._pk, META, self._fence())
         await self._writer.write([fence, *await self._opening(calls)], events)
 
     async def _opening(self, calls: Sequence[CallRecord]) -> list[Action]:
-        items = await self._items.of(calls, CallState.OPEN)
+        """Return the writes that open the calls of a window."""
+        # 40 calls at most, and a row of the audit for each: with META, a step and a batch of events, that is
+        # 83 of the 100 actions that a transaction may have.
+        items = await self._items_of(calls, CallState.OPEN)
         rows = await self._audit.hook_rows(self._snapshot.meta, calls)
         pairs = zip(calls, items, strict=True)
         return [*rows, *(Put(self._pk, c.key, i, when=self._is_unchanged(c)) for c, i in pairs)]
@@ -183,16 +199,23 @@ class TableRunLog:
         wait: bool = True,
     ) -> None:
         """Record a settled call. The run has progressed: attempts start again."""
-        [item] = await self._items.of([call], CallState.SETTLED)
+        [item] = await self._items_of([call], CallState.SETTLED)
         meta_changes, marks = self._end_step(ended_step)
-        if self._is_mine(call) and self._progressed and events:
-            # META stays as it is. The end of a run settles its calls, and closes its log.
+        is_mine = call.state is CallState.OPEN and call.opener == self._opener
+        if is_mine and self._progressed and events:
+            # META stays as it is: nothing is new in it, and as a fence it is not needed. The call's own
+            # condition names its opener, and the end of a run settles its calls first, and closes its log.
+            # The call itself records that its step ended; the next step, or the end, records it in META.
             item["ends"] = True if meta_changes else None
             self._progress |= meta_changes
-        elif self._is_mine(call):
+        elif is_mine:
+            # Without the epoch: a writer that was fenced off may still record the result of the tool that it
+            # ran. Thrown away, it would leave the call in doubt.
             progress = {"attempts": 0, **meta_changes}
             marks.append(Update(self._pk, META, set=progress, when=Equals("status", "running")))
         else:
+            # Planned, decided, or open by a writer that is gone: whoever holds the run may settle it, and
+            # only they.
             decided_key = call.key if call.state is CallState.WAITING else None
             marks.append(self._meta({"attempts": 0, **meta_changes}, decided_key))
         put = Put(self._pk, call.key, item, when=self._is_unchanged(call))
@@ -202,6 +225,7 @@ class TableRunLog:
 
     async def catch_up(self) -> None:
         """Write the events of the last call's end, if the writer before died between the two."""
+        # No other end can lack its events: each later step was written behind those of the step before.
         steps = own_steps(self._snapshot)
         newest = steps[-1].key if steps else None
         calls = {c.key: c for c in self._snapshot.calls if c.key.rpartition("#CALL#")[0] == newest}
@@ -219,17 +243,36 @@ class TableRunLog:
     async def suspend_calls(self, calls: Sequence[CallRecord], *events: Event) -> None:
         """Journal that calls wait: attempt, payload and expiry are new, token and decision are gone. Before
         that, the records of the run lose their expiry."""
+        # Before anything waits, which may be for a year. A death behind this leaves a run that does not wait
+        # yet: its next attempt does all of it again.
         await self._writer.keep_records()
-        bodies = await self._items.bodies(calls)
         run = self._snapshot.meta
+        bodies = await self._bodies_of(calls)
         places = [await self._inbox.place(run, call) for call in calls]
-        puts: list[Action] = [*map(self._waiting, calls, bodies, places)]
+        puts: list[Action] = []
+        for call, body, place in zip(calls, bodies, places, strict=True):
+            if call.suspension is None:
+                raise ValueError("a call that waits needs a suspension")
+            requested = rfc3339(call.suspension.requested_at)
+            # The item as a whole is new: the token and the decision of the attempt before are gone with it.
+            item = {
+                **body,
+                "state": CallState.WAITING.value,
+                "attempt": call.attempt + 1,
+                "thread_id": run.thread_id,
+                "agent": run.agent,
+                "gsi1pk": self._keys.partition,
+                "gsi1sk": f"A#{requested}#{run.id}#{call.key}",
+                **place,
+            }
+            puts.append(Put(self._pk, call.key, item, when=self._is_unchanged(call)))
         changes: dict[str, Any] = {"updated_at": rfc3339(self._clock.now()), "attempts": 0}
         if run.records_expire_at is not None:
             changes["records_kept"] = True
         if any(places):
             puts.append(self._inbox.pointer(run))
             changes["pointed"] = True
+        # Added to the set, which is not replaced: decisions of other calls take theirs out meanwhile.
         waits = Update(
             self._pk,
             META,
@@ -239,29 +282,14 @@ class TableRunLog:
         )
         await self._writer.write([*puts, waits], events)
 
-    def _waiting(self, call: CallRecord, body: dict[str, Any], place: dict[str, Any]) -> Put:
-        meta = self._snapshot.meta
-        if call.suspension is None:
-            raise ValueError("a call that waits needs a suspension")
-        requested = rfc3339(call.suspension.requested_at)
-        item = {
-            **body,
-            "state": CallState.WAITING.value,
-            "attempt": call.attempt + 1,
-            "thread_id": meta.thread_id,
-            "agent": meta.agent,
-            "gsi1pk": self._keys.partition,
-            "gsi1sk": f"A#{requested}#{meta.id}#{call.key}",
-            **place,
-        }
-        return Put(self._pk, call.key, item, when=self._is_unchanged(call))
-
     async def cancel_calls(self, calls: Sequence[CallRecord], *events: Event) -> None:
         """Settle calls as they are given. Raises Fenced also if one was decided or settled meanwhile (its
         opener needs no epoch): read the run again then; what was settled stays."""
         actions: list[Action] = [self._meta({"waiting": None, "decided": None})]
-        items = await self._items.of(calls, CallState.SETTLED)
+        items = await self._items_of(calls, CallState.SETTLED)
         for call, item in zip(calls, items, strict=True):
+            # The decision of a call that waited undecided is the cancel itself. The first decision wins: a
+            # person's may have come since the run was read.
             undecided = call.decision is not None and call.decision.kind is DecisionKind.CANCELLED
             unsettled = Differs("state", CallState.SETTLED.value)
             when = all_of(unsettled, Missing("decision")) if undecided else unsettled
@@ -298,31 +326,33 @@ class TableRunLog:
             "decided": None,
             "saved": None if outcome.saved else False,
         }
+        # TTL knows nothing of S3: a run with an outcome there stays in the watch.
         expires = int((at + retention).timestamp()) if retention and not is_in_s3(over) else None
         while True:
+            # First with the head that the turn has read, which saves a read. What was planned with is in the
+            # condition, so that a head that has changed fails the transaction as a whole.
             handover, next_run = await self._handover.plan(self._snapshot.meta, outcome, head)
             head = None
-            sets_ttl = expires is not None and self._may_set_ttl(expires)
+            # Retired with the end only if nothing is left to do, so that a death behind it loses nothing: all
+            # records expire by themselves, and no socket has followed the run, and waits for its end.
+            sets_ttl = (
+                expires is not None and self._expiry.covers(expires) and self._watchers.has_none
+            )
             leaves: dict[str, Any]
             if sets_ttl:
                 leaves = {"expires": expires, "gsi2pk": None, "gsi2sk": None}
             else:
-                # The sweeper makes sure that the run is saved and its records retired.
+                # Due at once: if this process dies now, the sweeper makes sure that the run is saved and its
+                # records retired.
                 leaves = {"gsi2sk": rfc3339(at)}
             try:
                 facts = [self._meta({**over, **leaves}), *handover]
                 await self._writer.write(facts, events, last=True, sets_ttl=sets_ttl)
                 return Ended(at, next_run, self._watchers.connections, retired=sets_ttl)
-            except TtlNotSet:
+            except (TtlNotSet, TransactionFailed):
+                # A socket began to follow the run; or the head, or the next run in the queue, has changed
+                # since it was read. The run is still ours (otherwise: Fenced), so its end is planned again.
                 continue
-            except TransactionFailed as failure:
-                # The head or the next run in the queue has changed since it was read; the run is still ours.
-                if 0 in failure.failed:
-                    raise Fenced("the run is over", run_id=self._snapshot.meta.id) from failure
-
-    def _may_set_ttl(self, expires: int) -> bool:
-        """Return whether nothing is left to do: its records expire alone, and no socket waits for the end."""
-        return self._expiry.covers(expires) and self._watchers.has_none
 
     def _fence(self) -> Condition:
         return all_of(Equals("epoch", self._snapshot.meta.epoch), Equals("status", "running"))
@@ -332,17 +362,51 @@ class TableRunLog:
         taken_up = {"decided": settles} if settles else {}
         return Update(self._pk, META, set=changes, exclude=taken_up, when=self._fence())
 
-    def _is_mine(self, call: CallRecord) -> bool:
-        return call.state is CallState.OPEN and call.opener == self._opener
-
     def _is_unchanged(self, call: CallRecord) -> Condition:
         """The condition that the call is as this writer knows it: planned, decided, or open by its opener."""
         if call.state is CallState.PLANNED:
             return Missing("pk")
         state = Equals("state", call.state.value)
         if call.state is CallState.WAITING:
+            # The attempt as well: the call may have been resumed, and wait again, since it was read.
             return all_of(state, Equals("attempt", call.attempt), Exists("decision"))
         return all_of(state, Equals("opener", call.opener))
+
+    async def _items_of(
+        self, calls: Sequence[CallRecord], state: CallState
+    ) -> list[dict[str, Any]]:
+        """Return the items of calls in this state, as one transaction writes them."""
+        items: list[dict[str, Any]] = []
+        for call, body in zip(calls, await self._bodies_of(calls), strict=True):
+            decision, votes = None, None
+            if call.decision is not None:
+                text = call.decision.model_dump_json()
+                decision = await self._bodies.pack_beside(self._folder, text, len(calls))
+            if call.votes:
+                text = votes_text(call.votes)
+                votes = await self._bodies.pack_beside(self._folder, text, len(calls))
+            items.append(
+                {
+                    **body,
+                    "state": state.value,
+                    "opener": self._opener,
+                    "attempt": call.attempt,
+                    "decision": decision,
+                    "votes": votes,
+                    "voted": call.voted or None,
+                    "ends": call.ends_step or None,
+                }
+            )
+        return items
+
+    async def _bodies_of(self, calls: Sequence[CallRecord]) -> list[dict[str, Any]]:
+        """Return the bodies of calls."""
+        packing = [self._bodies.pack(self._folder, call_body(c), len(calls)) for c in calls]
+        if len(packing) < 2:
+            # Most windows have one call, which needs no task of its own.
+            return [await each for each in packing]
+        # Large ones go to S3 next to each other: one after another, a window's would take seconds.
+        return await asyncio.gather(*packing)
 
 
 def _marked_end(snapshot: RunSnapshot) -> dict[str, Any]:
