@@ -77,38 +77,61 @@ class TableRunCommands:
         if head.active_run is not None and len(head.queue) >= MAX_QUEUE:
             raise LimitReached(f"{MAX_QUEUE} runs wait for this thread already", thread_id=head.id)
         keys = Keys(run.owner)
-        run = _first_meta(run, head)
+        if head.active_run is None:
+            run = run.model_copy(
+                update={"status": Status.RUNNING, "execution": f"{run.id}-{run.n}"}
+            )
+        else:
+            # How long it stands in the queue is not known: its records have no expiry.
+            waits = {"status": Status.QUEUED, "execution": None, "records_expire_at": None}
+            run = run.model_copy(update=waits)
         folder = keys.bodies(run.thread_id, run.id)
         body = await self._bodies.pack(folder, run.input.model_dump_json())
-        short = isinstance(body.get("b"), str) and len(body["b"].encode()) <= INLINE_INPUT
         if "blob" in body:
             # TTL knows nothing of S3: the process that ends the run has to look at each of its records.
             run = run.model_copy(update={"records_expire_at": None})
+        short = isinstance(body.get("b"), str) and len(body["b"].encode()) <= INLINE_INPUT
+        meta = {
+            **run_item(keys, run),
+            **(body if short else {}),
+            "request": request and keys.idempotency(request.key),
+        }
+        # All or nothing: a thread is never claimed for a run that is not there, nor a request key used up.
+        # The order counts below, where the places of META, HEAD and the key tell what failed.
         actions: list[Action] = [
-            Put(
-                keys.run(run.id),
-                META,
-                {
-                    **run_item(keys, run),
-                    **(body if short else {}),
-                    "request": request and keys.idempotency(request.key),
-                },
-                when=Missing("pk"),
-            ),
+            Put(keys.run(run.id), META, meta, when=Missing("pk")),
             self._claim(keys, run, head, on_busy),
         ]
         if request is not None:
-            actions.append(self._remember(keys, run.id, request))
+            remembered = {
+                "run_id": run.id,
+                "body_hash": request.body_hash,
+                "expires": int(request.expires_at.timestamp()),
+            }
+            # TTL deletes late: a key whose time is over is free, whether its item is there or not.
+            free = any_of(Missing("pk"), Below("expires", int(self._clock.now().timestamp())))
+            actions.append(Put(keys.idempotency(request.key), REQUEST, remembered, when=free))
         if head.active_run is not None and on_busy is OnBusy.INTERRUPT:
             actions.append(self._cancel(keys, head.active_run, INTERRUPT_GRACE))
         if not short:
+            # Without a condition: META's says that the run is new. Long inputs are an item of their own,
+            # since each step writes META again.
             expires = {"expires": epoch_seconds(run.records_expire_at)}
             actions.append(Put(keys.run(run.id), INPUT, {**body, **expires}))
         try:
             await self._table.transact(actions, secrets.token_hex(16))
         except TransactionFailed as failure:
-            return self._refusal_of(failure, request)
+            # The key first: a request that is repeated gets its run, however its thread has changed since.
+            if request is not None and 2 in failure.failed:
+                run_id = _same_request(failure.failed[2], request)
+                return Accepted(run_id, started=False, replayed=True)
+            head_now = failure.failed.get(1, {})
+            if head_now is None or head_now.get("deleted"):
+                raise NotFound("no such thread") from failure
+            # Another request was faster, or the run that is to be interrupted has ended.
+            raise StaleHead from failure
         interrupts = head.active_run if on_busy is OnBusy.INTERRUPT else None
+        # A death here leaves a run that is accepted and has no execution: it is in the watch, and due.
         started = run.status is Status.RUNNING
         return Accepted(run.id, started=started, interrupts=interrupts)
 
@@ -138,26 +161,10 @@ class TableRunCommands:
             changes |= {"queue": [*queue[:at], run.id, *queue[at:]], "interrupts": at + 1}
         return Update(pk, HEAD, set=changes, when=as_read)
 
-    def _remember(self, keys: Keys, run_id: str, request: RequestKey) -> Put:
-        item = {
-            "run_id": run_id,
-            "body_hash": request.body_hash,
-            "expires": int(request.expires_at.timestamp()),
-        }
-        free = any_of(Missing("pk"), Below("expires", int(self._clock.now().timestamp())))
-        return Put(keys.idempotency(request.key), REQUEST, item, when=free)
-
-    def _refusal_of(self, failure: TransactionFailed, request: RequestKey | None) -> Accepted:
-        if request is not None and 2 in failure.failed:
-            return Accepted(_same_request(failure.failed[2], request), started=False, replayed=True)
-        head = failure.failed.get(1, {})
-        if head is None or head.get("deleted"):
-            raise NotFound("no such thread")
-        raise StaleHead
-
     async def find_request(self, owner: str, request: RequestKey, now: datetime) -> str | None:
         """See `ports.RunCommands`."""
         item = await self._table.get(Keys(owner).idempotency(request.key), REQUEST)
+        # TTL deletes late.
         if item is None or item["expires"] < int(now.timestamp()):
             return None
         return _same_request(item, request)
@@ -168,6 +175,8 @@ class TableRunCommands:
         """See `ports.RunCommands`."""
         pk = Keys(owner).run(run_id)
         is_driver = all_of(Equals("execution", execution), Equals("status", Status.RUNNING.value))
+        # A decision that comes first fails this condition, and the caller answers its token itself. One that
+        # comes later finds the token. So none is lost between the two.
         waits = all_of(
             Equals("state", CallState.WAITING.value),
             Equals("attempt", attempt),
@@ -189,6 +198,7 @@ class TableRunCommands:
         """See `ports.RunCommands`."""
         pk = Keys(owner).run(run_id)
         waits = all_of(Equals("state", CallState.WAITING.value), Equals("token", token))
+        # Both in one transaction: the sweeper finds the run by META, and then the mark on its call.
         soon = {"gsi2sk": rfc3339(self._clock.now())}
         with suppress(TransactionFailed):
             await self._table.transact(
@@ -217,18 +227,21 @@ class TableRunCommands:
             when=Equals("status", Status.QUEUED.value),
         )
         log = EventLog(self._backing, keys, run_id, folder)
+        # A run in a queue has no events: these are at the first seq, and close its log.
         last = log.batch(await log.body(list(events)), 1, last=True)
         for attempt in count():
             leaves = await self._dequeue(keys.thread(item["thread_id"]), run_id)
             try:
                 await self._table.transact([over, last, *leaves], secrets.token_hex(16))
             except TransactionFailed as failure:
+                # Not the head: META is not queued any more, since the run was started or has ended.
                 if set(failure.failed) != {2}:
                     return False
                 # Another process changed the queue; many at once do it one after another.
                 await asyncio.sleep(random.uniform(0, min(_MAX_PAUSE_S, 0.01 * attempt)))
             else:
                 break
+        # No writer ever holds this run, which would deliver its end.
         run = await self._runs.get(owner, run_id)
         self._backing.sink.notify(owner, run_id, run.sockets if run else ())
         return True
@@ -260,6 +273,8 @@ class TableRunCommands:
             Equals("status", Status.RUNNING.value), same("execution", execution), Equals("n", n - 1)
         )
         now = rfc3339(self._clock.now())
+        # The number is written before the execution is started. Of two callers one fails here, and the name
+        # that the number makes is started once. A death between the two leaves a run that is due.
         changes: dict[str, Any] = {
             "n": n,
             "execution": f"{run_id}-{n}",
@@ -291,11 +306,13 @@ class TableRunCommands:
         is_driver = all_of(Equals("status", Status.RUNNING.value), Equals("execution", execution))
         attempts = {"attempts": 0} if fresh else {}
         try:
+            # A repeated request counts twice, which an upper bound may.
             item = await self._table.write(
                 Update(pk, META, set=attempts, add={"history": events}, when=is_driver)
             )
             assert item is not None
             if item["history"] > limit:
+                # A death before this only delays it: the sweeper looks at each run that is not over.
                 soon = {"gsi2sk": rfc3339(self._clock.now())}
                 await self._table.write(Update(pk, META, set=soon, when=is_driver))
         except ConditionFailed:
@@ -305,24 +322,22 @@ class TableRunCommands:
     async def mark_saved(self, owner: str, run_id: str, thread_id: str) -> None:
         """See `ports.RunCommands`."""
         keys = Keys(owner)
-        meta = Update(
-            keys.run(run_id),
-            META,
-            set={"saved": None},
-            when=Equals("saved", False),
-        )
         while (head := await self._table.get(keys.thread(thread_id), HEAD)) is not None:
             unsaved = head.get("unsaved", [])
             if run_id not in unsaved:
                 break
+            # The list is replaced as it was read: DynamoDB removes from a list by position only.
             left = [r for r in unsaved if r != run_id] or None
             as_read = Equals("unsaved", unsaved)
             with suppress(ConditionFailed):
                 await self._table.write(
                     Update(keys.thread(thread_id), HEAD, set={"unsaved": left}, when=as_read)
                 )
+        # META last: until it says so, the sweeper saves the run again, and comes by here.
         with suppress(ConditionFailed):
-            await self._table.write(meta)
+            await self._table.write(
+                Update(keys.run(run_id), META, set={"saved": None}, when=Equals("saved", False))
+            )
 
     async def request_cancel(
         self, owner: str, run_id: str, grace: timedelta = CANCEL_GRACE
@@ -346,14 +361,6 @@ class TableRunCommands:
             "gsi2sk": rfc3339(now + CANCEL_TAKES),
         }
         return Update(keys.run(run_id), META, set=changes, when=alive)
-
-
-def _first_meta(run: RunMeta, head: ThreadHead) -> RunMeta:
-    """Return the run as it begins: at once, or in the queue."""
-    if head.active_run is not None:
-        waits = {"status": Status.QUEUED, "execution": None, "records_expire_at": None}
-        return run.model_copy(update=waits)
-    return run.model_copy(update={"status": Status.RUNNING, "execution": f"{run.id}-{run.n}"})
 
 
 def _same_request(item: Item | None, request: RequestKey) -> str:

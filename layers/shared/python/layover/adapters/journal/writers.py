@@ -49,9 +49,10 @@ class TableWriters:
 
     async def acquire(self, owner: str, run_id: str, execution: str) -> RunLog | None:
         """See `ports.Writers`. Fenced: another writer took the run while this one caught up with its log."""
-        mine = all_of(Equals("execution", execution), Below("attempts", MAX_ATTEMPTS))
         try:
-            return await self._take(owner, run_id, mine)
+            return await self._take(
+                owner, run_id, Equals("execution", execution), Below("attempts", MAX_ATTEMPTS)
+            )
         except ConditionFailed as failure:
             old = failure.old
             if old and old["status"] == "running" and old.get("execution") == execution:
@@ -67,7 +68,8 @@ class TableWriters:
             return None
 
     async def attach(self, owner: str, run_id: str, execution: str) -> RunLog | None:
-        """See `ports.Writers`."""
+        """See `ports.Writers`. Nothing is written: branches that settle calls in parallel must not fence each
+        other off. META has this execution's name, and each call its own condition."""
         snapshot = await self._runs.snapshot(owner, run_id)
         if snapshot is None or snapshot.meta.execution != execution:
             return None
@@ -76,18 +78,20 @@ class TableWriters:
     async def seize(self, owner: str, run_id: str) -> RunLog | None:
         """See `ports.Writers`."""
         try:
-            return await self._take(owner, run_id, all_of())
+            return await self._take(owner, run_id)
         except (ConditionFailed, Fenced):
             return None
 
-    async def _take(self, owner: str, run_id: str, condition: Condition) -> RunLog:
+    async def _take(self, owner: str, run_id: str, *conditions: Condition) -> RunLog:
+        """Take a running run on these conditions. Raises ConditionFailed, Fenced."""
         pk = Keys(owner).run(run_id)
-        parts = (Equals("status", "running"), *getattr(condition, "parts", ()))
-        # boto3 may repeat a write whose answer was lost: if the item has this taker, it succeeded.
+        # The client may repeat a write whose answer was lost: if the item has this taker, it succeeded.
         taker = secrets.token_hex(8)
         changes = {"updated_at": rfc3339(self._backing.clock.now()), "taker": taker}
+        # One write fences whoever wrote before, counts the attempt before anything of it can fail, and counts
+        # the most that the turn may add to its execution's history.
         counts = {"epoch": 1, "attempts": 1, "history": TURN_EVENTS}
-        new = all_of(*parts, Differs("taker", taker))
+        new = all_of(Equals("status", "running"), *conditions, Differs("taker", taker))
         try:
             meta_item = await self._table.write(Update(pk, META, set=changes, add=counts, when=new))
         except ConditionFailed as failure:
@@ -95,6 +99,7 @@ class TableWriters:
             if meta_item is None or meta_item.get("taker") != taker:
                 raise
         assert meta_item is not None
+        # The records are read after the write: what a fenced writer managed to write until then is in them.
         # A run's first writer finds no step and no event: no writer came before it.
         first = meta_item["epoch"] == 1
         snapshot, head = await asyncio.gather(
@@ -110,6 +115,7 @@ class TableWriters:
         items = [] if first else await self._runs.records(pk)
         input_item = next((item for item in items if item["sk"] == INPUT), None)
         meta = await self._runs.meta_of(owner, meta_item, input_item)
+        # A run that is not over after an hour: from now on TTL could delete what it still needs.
         if meta.has_to_keep_records(self._backing.clock.now()):
             is_permanent = await keep_records(self._table, pk)
             meta = meta.model_copy(update={"records_kept": is_permanent})
