@@ -136,8 +136,12 @@ class TableAllowance:
         counts: dict[str, int],
         changes: dict[str, Any] | None = None,
     ) -> None:
+        expires = int((day + RETENTION).timestamp())
+        addition = Update(
+            Keys(owner).day(day), SPENT, set={"expires": expires, **(changes or {})}, add=counts
+        )
         try:
-            await self._table.write(_addition(owner, day, counts, changes))
+            await self._table.write(addition)
         except RetryableError as error:
             self._noted.update({(owner, day, name): n for name, n in counts.items()})
             _log.warning("a day's use is written later", extra={"cause": str(error)})
@@ -160,9 +164,12 @@ class _Day:
         self._lost = {n for n, v in others.items() if int(v.split(":")[2]) <= now.timestamp()}
         reservations = [_pair(v) for n, v in others.items() if n not in self._lost]
         self.spent = _use(int(item.get("tokens", 0)), int(item.get("cost", 0)))
-        self.held = _sum(reservations) if reservations else None
+        room = _use(sum(p[0] for p in reservations), sum(p[1] for p in reservations))
+        self.held = room if reservations else None
         """The room that the steps of other runs hold; None if there is none."""
-        self.with_held = _add(self.spent, self.held or DayUse())
+        self.with_held = DayUse(
+            self.spent.tokens + room.tokens, self.spent.cost_usd + room.cost_usd
+        )
 
     @property
     def largest(self) -> tuple[int, int] | None:
@@ -205,18 +212,3 @@ def _pair(text: str) -> tuple[int, int]:
 
 def _use(tokens: int, cost: int) -> DayUse:
     return DayUse(tokens=tokens, cost_usd=Decimal(cost) / _MILLIONTHS)
-
-
-def _sum(pairs: list[tuple[int, int]]) -> DayUse:
-    return _use(sum(p[0] for p in pairs), sum(p[1] for p in pairs))
-
-
-def _add(one: DayUse, other: DayUse) -> DayUse:
-    return DayUse(one.tokens + other.tokens, one.cost_usd + other.cost_usd)
-
-
-def _addition(
-    owner: str, day: datetime, counts: dict[str, int], changes: dict[str, Any] | None = None
-) -> Update:
-    changed = {"expires": int((day + RETENTION).timestamp()), **(changes or {})}
-    return Update(Keys(owner).day(day), SPENT, set=changed, add=counts)

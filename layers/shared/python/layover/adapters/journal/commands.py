@@ -103,14 +103,14 @@ class TableRunCommands:
             self._claim(keys, run, head, on_busy),
         ]
         if request is not None:
-            remembered = {
+            key_item = {
                 "run_id": run.id,
                 "body_hash": request.body_hash,
                 "expires": int(request.expires_at.timestamp()),
             }
             # TTL deletes late: a key whose time is over is free, whether its item is there or not.
             free = any_of(Missing("pk"), Below("expires", int(self._clock.now().timestamp())))
-            actions.append(Put(keys.idempotency(request.key), REQUEST, remembered, when=free))
+            actions.append(Put(keys.idempotency(request.key), REQUEST, key_item, when=free))
         if head.active_run is not None and on_busy is OnBusy.INTERRUPT:
             actions.append(self._cancel(keys, head.active_run, INTERRUPT_GRACE))
         if not short:

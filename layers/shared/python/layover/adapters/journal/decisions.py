@@ -62,6 +62,7 @@ class TableDecisions:
             )
             more = len(page) > limit
             for item in page:
+                # The index projects the bodies of waiting calls: a page needs no read of its items.
                 if len(open_calls) == limit:
                     return Page(items=tuple(open_calls), next_cursor=after)
                 after = item["gsi1sk"]
@@ -81,6 +82,7 @@ class TableDecisions:
         keys, now = Keys(run.owner), rfc3339(self._clock.now())
         folder = keys.bodies(run.thread_id, run.id)
         packed = await self._bodies.pack_beside(folder, decision.model_dump_json())
+        # Out of the owner's index and of its approvers': what is in neither index, no list shows.
         left = dict.fromkeys(("gsi1pk", "gsi1sk", "gsi2pk", "gsi2sk"))
         settles = Update(
             keys.run(run.id),
@@ -88,6 +90,8 @@ class TableDecisions:
             set={"decision": packed, **left, **await self._write_vote(folder, call, votes)},
             when=_waits(call) if votes is None else _waits_as_voted(call),
         )
+        # Due at once: if this process dies before it answers the token, the sweeper does. Running, whatever
+        # the epoch: whoever decides is no writer of the run, and fences none.
         meta = Update(
             keys.run(run.id),
             META,
@@ -96,6 +100,7 @@ class TableDecisions:
             exclude={"waiting": call.key},
             when=Equals("status", Status.RUNNING.value),
         )
+        # In the same transaction: no decision counts that the audit lacks.
         row = await self._audit.put(AuditRow.of(run, call, decision))
         try:
             await self._write(run, [settles, meta, row], events)
@@ -140,6 +145,7 @@ class TableDecisions:
     async def _write_vote(
         self, folder: str, call: CallRecord, votes: Sequence[Vote] | None
     ) -> dict[str, Any]:
+        # The number is what a condition can compare: the votes are a body, which may be in S3.
         if votes is None:
             return {}
         packed = await self._bodies.pack_beside(folder, votes_text(votes))
@@ -156,10 +162,12 @@ class TableDecisions:
             if is_closed:
                 raise DecisionAlreadyMade("the run is over", run_id=run.id)
             try:
-                # A batch without events would take the seq of the next batch for ever.
+                # A batch without events would take the seq of the next batch for ever. None has an expiry: no
+                # record of a run that waits has one.
                 log_actions = [log.batch(body, next_seq)] if events else []
                 return await self._table.transact([*facts, *log_actions], secrets.token_hex(16))
             except TransactionFailed as failure:
+                # Only another batch is in the way: the facts go behind it.
                 if set(failure.failed) != {len(facts)}:
                     raise
 

@@ -154,6 +154,7 @@ class TableErasure:
                 mine = Equals("run_id", run["id"])
                 await self._table.write(Delete(run["request"], REQUEST, when=mine))
         while items := await self._table.query(pk, _LOWEST, _HIGHEST, limit=_PAGE, forward=False):
+            # META last: it keeps the run in the owner's index, where a repeated erasure finds it.
             rest = [item["sk"] for item in items if item["sk"] != META]
             await asyncio.gather(*(self._table.write(Delete(pk, sk)) for sk in rest))
             if [i["sk"] for i in items] == [META]:

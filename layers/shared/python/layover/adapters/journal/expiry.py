@@ -63,6 +63,7 @@ class TableExpiry:
             has_objects = has_objects or any(map(is_in_s3, items))
             low = items[-1]["sk"] + " "
         if has_objects and thread_id is not None:
+            # Before META leaves the watch: a death between the two repeats it, and forgets nothing of S3.
             await self._dues.schedule(owner, "run", f"{thread_id}/{run_id}", expires_at)
         await self._change(pk, META, {"expires": expires, "gsi2pk": None, "gsi2sk": None})
 
@@ -141,6 +142,7 @@ async def _remove_expiry(table: Table, pk: str) -> bool:
     which has to stay."""
     low, next_start, whole = _LOWEST, 1, True
     while items := await table.query(pk, low, _HIGHEST, limit=_PAGE):
+        # A log has no gaps: one that begins late, or misses a batch, shows that TTL was here before us.
         for batch in (item for item in items if item["sk"].startswith(EVENT_PREFIX)):
             whole = whole and batch["sk"] == event_key(next_start)
             next_start += batch["count"]
@@ -152,6 +154,7 @@ async def _remove_expiry(table: Table, pk: str) -> bool:
         try:
             await table.transact([Check(pk, META, _RUNNING), *updates], secrets.token_hex(16))
         except TransactionFailed as failure:
+            # The run is over, and its end decides; or TTL has taken an item since it was read.
             whole = False
             if 0 in failure.failed:
                 break

@@ -136,7 +136,9 @@ class QueueHandover:
             return [], None
         queue: list[str] = item.get("queue", [])
         dequeued, starting = 0, None
+        # A deleted thread starts no run: its eraser cancels the queue.
         for candidate in [] if item.get("deleted") else queue:
+            # One that was cancelled meanwhile leaves its place to the next.
             dequeued += 1
             starting = await self._start(keys, candidate, item["agent"], outcome)
             if starting:
@@ -152,9 +154,12 @@ class QueueHandover:
             "interrupts": max(0, item.get("interrupts", 0) - dequeued),
         }
         if not outcome.saved:
+            # The thread's next turn saves it before anything reads the history.
             changes["unsaved"] = [*item.get("unsaved", ()), run.id]
         if not item.get("deleted"):
+            # A tombstone has left the list of threads, and does not come back.
             changes.update(thread_index(keys, run.thread_id, now))
+        # All that was planned with, and no more: a title that is edited meanwhile does not matter.
         holds = all_of(
             Equals("active_run", run.id),
             same("queue", queue or None),
@@ -163,6 +168,8 @@ class QueueHandover:
             Equals("agent", item["agent"]),
         )
         update = Update(keys.thread(run.thread_id), HEAD, set=changes, when=holds)
+        # Together with the end: no death leaves a free thread with runs in its queue. The next execution is
+        # started after it, and the run is due in the watch from now on.
         return [update, *([starting] if starting else [])], next_run
 
     async def _start(self, keys: Keys, run_id: str, agent: str, outcome: Outcome) -> Update | None:

@@ -58,6 +58,7 @@ class TableInbox:
 
     def pointer(self, run: RunMeta) -> Action:
         """Return the write that leads from the run's id to its owner, for the same transaction."""
+        # Without a condition: a run has one owner, so a second pointer says the same.
         return Put(pointer_partition(run.id), POINTER, {"owner": run.owner})
 
     async def page(

@@ -2,7 +2,6 @@
 held. Taking a lease is one write, returning it another. A taker that finds the set full removes the expired
 leases."""
 
-from collections.abc import Iterable
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
@@ -36,12 +35,15 @@ class TableLeases:
         while True:
             try:
                 await self._table.write(add)
+                return True
             except ConditionFailed as failure:
                 elements = failure.old["held"] if failure.old else ()
-                if not await self._drop_expired(lease, elements, now):
-                    return _element(lease) in elements
-            else:
-                return True
+            expired = [e for e in elements if _lease(lease.owner, lease.kind, e).until <= now]
+            if not expired:
+                # Full. A request that was repeated, because its answer was lost, may have filled it.
+                return _element(lease) in elements
+            for element in expired:
+                await self._drop(lease.owner, lease.kind, element)
 
     async def release(self, lease: Lease) -> None:
         """See `ports.Leases`."""
@@ -54,12 +56,6 @@ class TableLeases:
         item = await self._table.get(_partition(owner), kind.value) or {}
         leases = (_lease(owner, kind, element) for element in item.get("held", ()))
         return tuple(lease for lease in leases if lease.until > now)
-
-    async def _drop_expired(self, lease: Lease, elements: Iterable[str], now: datetime) -> bool:
-        expired = [e for e in elements if _lease(lease.owner, lease.kind, e).until <= now]
-        for element in expired:
-            await self._drop(lease.owner, lease.kind, element)
-        return bool(expired)
 
     async def _drop(self, owner: str | None, kind: LeaseKind, element: str) -> None:
         with suppress(ConditionFailed):

@@ -62,6 +62,7 @@ class TableWatch:
             "gsi2sk": rfc3339(at),
             "lost_at": rfc3339(lost_at) if lost_at else None,
         }
+        # A decision or a cancel that came since has set a later time, and a run that was retired has none.
         due = Below("gsi2sk", rfc3339(read_at + MICROSECOND))
         try:
             await self._table.write(Update(Keys(owner).run(run_id), META, set=changes, when=due))
@@ -90,8 +91,9 @@ class TableDues:
         # An update: functions that end runs may lack the right to put items.
         new = any_of(Missing("pk"), Above("gsi2sk", rfc3339(at)))
         with suppress(ConditionFailed):
-            place = Keys(owner).partition, due_key(kind, name)
-            await self._table.write(Update(*place, set=item, when=new))
+            await self._table.write(
+                Update(Keys(owner).partition, due_key(kind, name), set=item, when=new)
+            )
 
     async def overdue(self, until: datetime, limit: int) -> list[Due]:
         """See `ports.Dues`."""
@@ -110,17 +112,18 @@ class TableDues:
 
     async def reschedule(self, due: Due, at: datetime) -> None:
         """See `ports.Dues`. A time that was requested meanwhile stays."""
-        place = Keys(due.owner).partition, due_key(due.kind, due.name)
+        pk, sk = Keys(due.owner).partition, due_key(due.kind, due.name)
         as_seen = Below("gsi2sk", rfc3339(due.at + MICROSECOND))
         with suppress(ConditionFailed):
-            await self._table.write(Update(*place, set={"gsi2sk": rfc3339(at)}, when=as_seen))
+            await self._table.write(Update(pk, sk, set={"gsi2sk": rfc3339(at)}, when=as_seen))
 
     async def remove(self, due: Due) -> None:
         """See `ports.Dues`."""
-        place = Keys(due.owner).partition, due_key(due.kind, due.name)
+        pk, sk = Keys(due.owner).partition, due_key(due.kind, due.name)
+        # Only what was seen: an item that was written again since stays.
         as_seen = Below("made_at", rfc3339(due.made_at + MICROSECOND))
         with suppress(ConditionFailed):
-            await self._table.write(Delete(*place, when=as_seen))
+            await self._table.write(Delete(pk, sk, when=as_seen))
 
 
 def _due(item: Item) -> Due:

@@ -125,6 +125,8 @@ class TableConnections:
         writers: none of them misses a new one."""
         item = {"sent": after, "token_until": _time(token_expires_at)}
         connection = connection_key(line.connection_id)
+        # Both ends are written with the line: the run's writers see whom to notify, and the connection which
+        # runs to leave when it closes. A line that a sender has claimed stays as it is.
         actions: list[Action] = [
             Put(_run(line), _line(line), item, when=Missing("claim")),
             Update(
@@ -146,6 +148,7 @@ class TableConnections:
 
     async def unsubscribe(self, line: Subscription) -> None:
         """See `ports.Connections`."""
+        # The line first: without it no sender posts, whatever META still lists.
         await self._table.write(Delete(_run(line), _line(line)))
         await self.forget(line)
 
@@ -162,6 +165,8 @@ class TableConnections:
 
     async def claim(self, line: Subscription, now: datetime) -> Claim | Held | None:
         """See `ports.Connections`."""
+        # One sender at a time, so that frames keep their order. No clock ends a claim: who finds an old one
+        # closes the connection, since it is not known what was sent.
         me = secrets.token_hex(8)
         free = all_of(Exists("pk"), Missing("claim"))
         changes = {"claim": me, "claimed_at": rfc3339(now)}
@@ -171,6 +176,7 @@ class TableConnections:
             item = failure.old
         if item is None:
             return None
+        # Ours, too, if the request was repeated because its answer was lost.
         if item["claim"] != me:
             return Held(from_rfc3339(item["claimed_at"]))
         return Claim(line, me, item["sent"], _moment(item.get("token_until")))

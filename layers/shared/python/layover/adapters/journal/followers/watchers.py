@@ -49,13 +49,22 @@ class Watchers:
 
     def with_condition(self, actions: Sequence[Action]) -> list[Action]:
         """Return the actions, under the condition that no subscription was added since."""
-        return [self._guarded(each) if self._is_meta(each) else each for each in actions]
+        unseen = same("subscribed", self._number or None)
+        guarded: list[Action] = []
+        for each in actions:
+            if self._is_meta(each):
+                when = unseen if each.when is None else all_of(each.when, unseen)
+                guarded.append(replace(each, when=when))
+            else:
+                guarded.append(each)
+        return guarded
 
     def learn(self, actions: Sequence[Action], failure: TransactionFailed) -> bool:
         """Return whether a new subscription made the transaction fail. If so, the same actions may pass
         now."""
         for index, old in failure.failed.items():
             if self._is_meta(actions[index]) and old is not None:
+                # The number is as we know it: something else of META has failed, such as the epoch.
                 if old.get("subscribed", 0) == self._number:
                     return False
                 self.update(old)
@@ -64,8 +73,3 @@ class Watchers:
 
     def _is_meta(self, action: Action) -> bool:
         return action.pk == self._pk and action.sk == META
-
-    def _guarded(self, action: Action) -> Action:
-        unseen = same("subscribed", self._number or None)
-        when = all_of(action.when, unseen) if action.when is not None else unseen
-        return replace(action, when=when)

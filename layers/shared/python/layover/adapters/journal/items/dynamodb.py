@@ -88,6 +88,7 @@ class DynamoTable:
             low, high = (max(low, after), high) if forward else (low, min(high, after))
         if low > high:
             return []
+        # BETWEEN takes the cursor's own item as well: one more, which is left out below.
         items = await self._pages(
             limit + 1,
             IndexName=_INDEX,
@@ -132,6 +133,7 @@ class DynamoTable:
     async def transact(self, actions: Sequence[Action], token: str) -> None:
         """Make one TransactWriteItems, repeated on conflicts with other transactions."""
         names = {Put: "Put", Update: "Update", Delete: "Delete", Check: "ConditionCheck"}
+        # The order is kept: failures are told by the place of the action.
         items = [{names[type(a)]: self._arguments(a)} for a in actions]
         await self._complete("TransactWriteItems", TransactItems=items, ClientRequestToken=token)
 
@@ -140,6 +142,7 @@ class DynamoTable:
             try:
                 return await self._call(operation, **arguments)
             except _Conflict:
+                # At random, so that those that met do not meet again.
                 await self._sleep(SystemRandom().uniform(0, min(1.0, 0.01 * 2**attempt)))
         raise RetryableError("the journal is busy: other transactions kept touching the same items")
 
@@ -155,6 +158,8 @@ class DynamoTable:
             arguments["UpdateExpression"] = expression.update(action)
         if action.when is not None:
             arguments["ConditionExpression"] = expression.condition(action.when)
+            # With the item as it is: so a writer recognises a request of its own that was repeated, and tells
+            # what it lost to, without another read.
             arguments["ReturnValuesOnConditionCheckFailure"] = "ALL_OLD"
         if expression.names:
             arguments["ExpressionAttributeNames"] = expression.names
@@ -164,6 +169,7 @@ class DynamoTable:
 
     async def _pages(self, limit: int | None, **arguments: Any) -> list[Item]:
         items: list[Item] = []
+        # A page ends after 1 MB, whatever the limit.
         while True:
             if limit is not None:
                 arguments["Limit"] = limit - len(items)
@@ -194,6 +200,8 @@ def _translated(error: ServiceError) -> Exception:
         old = document.get("Item")
         return ConditionFailed(_read(old) if old else None)
     if error.code == "TransactionCanceledException":
+        # A reason for each action, in their order. A failed condition says something; without one, another
+        # transaction was at work on an item, which says nothing about ours.
         reasons = document.get("CancellationReasons", [])
         failed = {
             i: _read(r["Item"]) if r.get("Item") else None
@@ -201,6 +209,7 @@ def _translated(error: ServiceError) -> Exception:
             if r.get("Code") == "ConditionalCheckFailed"
         }
         return TransactionFailed(failed) if failed else _Conflict()
+    # A single write meets a transaction; a repeated request meets its own first one.
     if error.code in ("TransactionConflictException", "TransactionInProgressException"):
         return _Conflict()
     return RetryableError(f"the journal answered {error.code}")
@@ -256,6 +265,7 @@ class _Expression:
                 return f"(attribute_not_exists({n}) OR size({n}) < {self._v(size)})"
 
     def _n(self, name: str) -> str:
+        # Always by a placeholder: DynamoDB reserves words, `status` and `token` among them.
         self.names[f"#{name}"] = name
         return f"#{name}"
 

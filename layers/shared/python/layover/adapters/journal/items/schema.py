@@ -13,12 +13,31 @@ WATCH_INDEX = "gsi2"
 Keys alone, so a run's many writes never touch it."""
 
 LISTED = (
-    *("id", "thread_id", "agent"),
+    "id",
+    "thread_id",
+    "agent",
     # A thread.
-    *("title", "metadata", "created_at", "leaf_id", "last_created_at", "active_run", "queue"),
-    *("interrupts", "unsaved", "deleted", "forget_profile", "empty_again_at"),
+    "title",
+    "metadata",
+    "created_at",
+    "leaf_id",
+    "last_created_at",
+    "active_run",
+    "queue",
+    "interrupts",
+    "unsaved",
+    "deleted",
+    "forget_profile",
+    "empty_again_at",
     # A call that waits.
-    *("b", "blob", "sha256", "size", "state", "attempt", "votes", "voted"),
+    "b",
+    "blob",
+    "sha256",
+    "size",
+    "state",
+    "attempt",
+    "votes",
+    "voted",
 )
 """Attributes that lists show beside the keys. None of them changes while a run runs, so its many writes never
 touch the index."""

@@ -73,17 +73,16 @@ class EventLog:
         batches = await self._table.query(
             self._keys.run(self._run_id), EVENT_PREFIX, _END, limit=1, forward=False
         )
-        return (
-            (_first(batches[0]) + batches[0]["count"], bool(batches[0].get("last")))
-            if batches
-            else (1, False)
-        )
+        if not batches:
+            return 1, False
+        return _first(batches[0]) + batches[0]["count"], bool(batches[0].get("last"))
 
     async def seq_for_end(self, tool_call_id: str, first_seq: int) -> int | None:
         """Return None if the end of a call is in the log at `first_seq` or later; else the next free seq."""
         after = first_seq - 1
         while (page := await self.page(after, MAX_BATCH)).items:
-            if any(_ends(event, tool_call_id) for event in page.items):
+            ends = (e for e in page.items if isinstance(e, ToolExecutionEnd))
+            if any(event.tool_call_id == tool_call_id for event in ends):
                 return None
             after = page.last_seq
         return after + 1
@@ -109,10 +108,6 @@ class EventLog:
         last_seq = items[-1].seq if items else after
         is_closed = bool(batches and batches[-1].get("last"))
         return EventPage(items=items, last_seq=last_seq, done=is_closed and last_seq >= end)
-
-
-def _ends(event: LoggedEvent, tool_call_id: str) -> bool:
-    return isinstance(event, ToolExecutionEnd) and event.tool_call_id == tool_call_id
 
 
 def _first(item: Item) -> int:
