@@ -32,7 +32,7 @@ EXAMPLES = {
         },
     ),
     "an event": Example(
-        r"model[-_]fallback|ModelFallback|chat\.fallback|\bfallback: \(from",
+        r"model[-_]fallback|ModelFallback|ModelChanged|chat\.fallback|\bfallback: \(from",
         {
             f"{PACKAGE}/engine/models/fallback.py": "emits it",
             f"{PACKAGE}/declare/agent.py": "the option that leads to it",
