@@ -106,6 +106,20 @@ def test_a_call_is_shown_with_the_arguments_that_it_waits_or_runs_with(place: st
             assert (call.name, call.inputs) == (name, expected), (log.name, id)
 
 
+def test_pieces_of_arguments_are_those_of_the_step_that_counts() -> None:
+    """A step that began again sends them from the beginning."""
+    for log in LOGS:
+        pieces: dict[str, str] = {}
+        for chunk in pictures.ui_message(log)[1]:
+            if chunk["type"] == "tool-input-start":
+                pieces[chunk["toolCallId"]] = ""
+            elif chunk["type"] == "tool-input-delta":
+                pieces[chunk["toolCallId"]] += chunk["inputTextDelta"]
+        args = pictures.asked_args(log)
+        told = {id: json.loads(text) for id, text in pieces.items() if text}
+        assert told == {id: args[id] for id in told}, log.name
+
+
 @places
 def test_a_call_is_shown_with_its_result(place: str) -> None:
     for log, picture, true in shown(place):
