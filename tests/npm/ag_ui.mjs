@@ -61,9 +61,12 @@ const scenarios = {
     const fetch = async () => new Response(text, { headers: { "content-type": "text/event-stream" } });
     const one = new HttpAgent({ url, threadId: "t", fetch });
     one.addMessage({ id: "m1", role: "user", content: "hello" });
-    const failures = [];
-    await one.runAgent({ runId: "r" }, { onRunErrorEvent: ({ event }) => void failures.push(event.message) });
-    return { failures };
+    const failures = [], customs = [];
+    await one.runAgent({ runId: "r" }, {
+      onRunErrorEvent: ({ event }) => void failures.push(event.message),
+      onCustomEvent: ({ event }) => void customs.push(event),
+    });
+    return { failures, customs, messages: one.messages };
   },
   async state() {
     const { before, events } = await asked("ag-state", { status: "resolved", payload: { approved: true } });

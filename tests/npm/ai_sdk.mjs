@@ -55,7 +55,7 @@ const scenarios = {
     const transport = new DefaultChatTransport({ api: url, fetch });
     const one = chat("body", { transport, onError: (error) => failures.push(error.message) });
     await one.sendMessage({ text: "hello" });
-    return { status: one.status, failures };
+    return { status: one.status, failures, messages: shown(one) };
   },
   async resume() {
     const one = chat("resume");

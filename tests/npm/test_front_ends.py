@@ -16,6 +16,8 @@ from layover.chat.answers import BROKEN_OFF, Translation
 from layover.protocols.ag_ui import AgUiRun
 from layover.protocols.ui_messages import UiMessage
 from npm.conftest import LIMIT_S
+from support.logs import Log, load
+from support.logs.pictures import asked_args, calls_of_answer, truth, voided
 from support.providers.openai import call, calls, say
 from support.system.system import Brain, System
 
@@ -113,6 +115,41 @@ def test_clients_take_an_answer_that_broke_off_for_a_failure(
     found = drive(packages, system, script, "body", body)
     assert found["failures"] == [BROKEN_OFF]
     assert found.get("status", "error") == "error"
+
+
+def body_of(log: Log, translation: Translation) -> str:
+    """Return the answer that has the whole of a recorded run."""
+    frames = [translation.frames(event) for event in log.events]
+    return (translation.begin() + b"".join(frames) + translation.end()).decode()
+
+
+@pytest.mark.parametrize("name", ["unknown", "broken_calls", "broken_step", "hooks"])
+def test_use_chat_shows_a_recorded_run(packages: Path, system: System, name: str) -> None:
+    log = load(name)
+    body = body_of(log, UiFrames(UiMessage(log.run_id, "t")))
+    found = drive(packages, system, "ai_sdk.mjs", "body", body)
+    assert (found["failures"], found["status"]) == ([], "ready")
+    parts, true = found["messages"][-1]["parts"], truth(log)
+    texts = [part["text"] for part in parts if part["type"] == TEXT]
+    assert texts == [*voided(log), *true.texts]
+    tools = [part for part in parts if part["type"].startswith("tool-")]
+    # A step that began again leaves the beginning of its calls behind.
+    half = [part for part in tools if part["state"] == "input-streaming"]
+    assert len(half) == (1 if name == "broken_calls" else 0)
+    tools = [part for part in tools if part not in half]
+    assert {part["state"] for part in tools} <= {"output-available"}
+    inputs = [true.calls[id].inputs[-1] for id in asked_args(log) if id in calls_of_answer(log)]
+    assert sorted(map(str, (part["input"] for part in tools))) == sorted(map(str, inputs))
+    assert [p["data"] for p in parts if p["type"] == "data-layover-event"] == true.unknown
+
+
+def test_ag_ui_shows_a_recorded_run_with_what_is_unknown(packages: Path, system: System) -> None:
+    log = load("unknown")
+    body = body_of(log, AgUiFrames(AgUiRun("t", "r", log.run_id)))
+    found = drive(packages, system, "ag_ui.mjs", "body", body)
+    assert found["failures"] == []
+    assert [event["value"] for event in found["customs"]] == truth(log).unknown
+    assert found["messages"][-1]["content"] == truth(log).texts[-1]
 
 
 def test_ag_ui_runs_an_agent(packages: Path, system: System, brain: Brain) -> None:
