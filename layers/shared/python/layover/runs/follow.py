@@ -58,7 +58,9 @@ async def follow(
                 checked = pace.now()
                 # Whoever asks for more than there is has no end of a batch to look behind.
                 reads = True
-                if not await _is_there(runtime, owner, run_id):
+                try:
+                    await meta_of(runtime, owner, run_id)
+                except NotFound:
                     return
             await pace.sleep(min(next(pauses), max(0.0, end - pace.now())))
 
@@ -77,11 +79,3 @@ async def with_heartbeat(
             elif now() - last_sent_at >= HEARTBEAT_S:
                 piece, last_sent_at = beat, now()
             yield piece
-
-
-async def _is_there(runtime: Runtime, owner: str, run_id: str) -> bool:
-    try:
-        await meta_of(runtime, owner, run_id)
-    except NotFound:
-        return False
-    return True

@@ -55,11 +55,14 @@ async def load_turn_input(
 ) -> TurnInput:
     """Return the history and memory's additions. A run that has a step keeps the snapshot that it pinned
     then, less what was deleted meanwhile. Raises RunFailed if the agent's instructions do."""
+    # Pinned by the first step that the journal has: until then, each attempt puts the prompt together anew.
     pinned = pinned_of(own_steps(snapshot), snapshot.meta.agent)
     as_of = runtime.clock.now()
     bounds = limits_of(runtime, agent)
-    query = turn_query(runtime, agent, head, snapshot, pinned, bounds)
+    query = turn_query(runtime, agent, head, snapshot, pinned=pinned, bounds=bounds)
     if pinned is None:
+        # Only what is pinned is asked of the embedder, and it is asked first: the database searches by the
+        # vector in the same round trip that reads the history.
         recall, usage = await recall_query(runtime, agent, snapshot.meta, as_of)
         entries, spent = await turn_entries(runtime, agent, snapshot.meta, as_of, recall)
         recall_fields = {"recall": recall, "entries": entries, "usage": usage + spent}
@@ -75,21 +78,28 @@ async def load_turn_input(
     recalled = select_recalled(runtime, agent, context.recalled, history)
     base = pinned or make_snapshot(agent, context, recalled, as_of)
     if pinned is None:
+        # The author's function is called before the first step only: its text is pinned as well.
         about = run_context(agent, snapshot.meta, snapshot.meta.id, as_of, head.metadata)
         changes = {"instructions": await instructions_of(agent, about), "metadata": head.metadata}
         base = base.model_copy(update=changes)
+    note_key = working_key(agent, head.id)
     tools = built_in_tools(
         agent,
         runtime.memory,
         snapshot.meta,
         runtime.clock,
-        next((n for n in base.notes if n.key == working_key(agent, head.id)), None),
-        meter(runtime, head.owner, episodic_embedder(runtime, agent)),
+        prompt_note=next((n for n in base.notes if n.key == note_key), None),
+        embedder=meter(runtime, head.owner, episodic_embedder(runtime, agent)),
     )
-    compaction_state = (
-        CompactionState(bounds, head, context.compacted or Compacted()) if bounds else None
+    compacted = context.compacted or Compacted()
+    return TurnInput(
+        history=history,
+        base=base,
+        # What was deleted since the run pinned it is left out: it must reach no prompt any more.
+        rendered=render_memory(base, context),
+        memory_tools=tools,
+        compaction=CompactionState(bounds, head, compacted) if bounds else None,
     )
-    return TurnInput(history, base, render_memory(base, context), tools, compaction_state)
 
 
 def turn_query(
@@ -97,6 +107,7 @@ def turn_query(
     agent: Agent,
     head: ThreadHead,
     snapshot: RunSnapshot,
+    *,
     pinned: PromptSnapshot | None,
     bounds: Limits | None,
 ) -> TurnQuery:

@@ -72,7 +72,7 @@ async def _wait_until_settled(
         snapshot = await snapshot_again(runtime, meta)
         return snapshot if snapshot.meta.shown_status.settled else None
 
-    snapshot = await wait_for(runtime, meta.owner, look, wait, pace, close_looks)
+    snapshot = await wait_for(runtime, meta.owner, look, wait, pace, pauses=close_looks)
     return snapshot or await snapshot_again(runtime, meta)
 
 
@@ -95,13 +95,15 @@ async def list_runs(
         snapshots = await asyncio.gather(*(runtime.journal.runs.snapshot(owner, i) for i in some))
         for view in (run_view(s) for s in snapshots if s is not None):
             if not takes(view):
-                return await _shorter(runtime, owner, thread_id, ids.index(view.id), start, views)
+                # Read again, so that the cursor is behind the last run of the shorter page.
+                place = ids.index(view.id)
+                return await _shorter(runtime, owner, thread_id, place, start, views=views)
             views.append(view)
     return Page(items=tuple(views), next_cursor=encode_cursor(_CURSOR, page.next_cursor))
 
 
 async def _shorter(
-    runtime: Runtime, owner: str, thread_id: str, limit: int, start: str | None, views: list[Run]
+    runtime: Runtime, owner: str, thread_id: str, limit: int, start: str | None, *, views: list[Run]
 ) -> Page[Run]:
     """Return the first `limit` runs and the cursor behind them. A run that began meanwhile is not among them:
     the run that it displaced comes with the next page."""
@@ -140,6 +142,6 @@ async def events(
 
     page = await read()
     if wait > 0 and not (page.items or page.done):
-        news = await wait_for(runtime, owner, look, wait, pace or Pace(), close_looks)
+        news = await wait_for(runtime, owner, look, wait, pace or Pace(), pauses=close_looks)
         page = news or await read()
     return page if page.items else page.model_copy(update={"last_seq": after})
