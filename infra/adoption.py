@@ -1,4 +1,4 @@
-"""Checks, before a deployment, that a stage can adopt the resources that an earlier stack left."""
+"""Checks before a deployment that a stage can adopt the resources that an earlier stack left."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -10,7 +10,7 @@ from layover.adapters.journal.items.schema import TABLE, TTL_ATTRIBUTE
 Client = Callable[..., Any]
 """A function like a boto3 Session's `client`."""
 NEVER_WHOLE = ("ROLLBACK_COMPLETE", "ROLLBACK_FAILED", "REVIEW_IN_PROGRESS", "DELETE_COMPLETE")
-"""States of a stack that was never whole: the CDK deletes it and begins again."""
+"""States of a stack that was never complete: the CDK deletes it and begins again."""
 
 
 def is_new(settings: Settings, client: Client) -> bool:
@@ -19,7 +19,8 @@ def is_new(settings: Settings, client: Client) -> bool:
 
 
 def problems(settings: Settings, client: Client) -> Iterator[str]:
-    """Yield problems that would lose data or fail, each with what to do. Raises botocore's errors."""
+    """Yield the problems that would lose data or make the deployment fail, each with what to do. Raises
+    botocore's errors."""
     if settings.adopt_table is not None:
         yield from _table(settings.adopt_table, client("dynamodb"))
     if settings.adopt_bucket is not None:
@@ -37,7 +38,7 @@ def _table(name: str, dynamodb: Any) -> Iterator[str]:
         yield f"adopt_table: there is no table {name} in this region"
         return
     if table["KeySchema"] != TABLE["KeySchema"]:
-        yield f"adopt_table: {name} is no journal: its key is another one"
+        yield f"adopt_table: {name} is not a journal: its key is another one"
     there = {each["IndexName"] for each in table.get("GlobalSecondaryIndexes", ())}
     expected_indexes = {each["IndexName"] for each in TABLE["GlobalSecondaryIndexes"]}
     if missing := sorted(expected_indexes - there):
@@ -68,7 +69,7 @@ def _user_pool(pool: str, cognito: Any) -> Iterator[str]:
 
 
 def _stack(settings: Settings, client: Client) -> dict[str, Any] | None:
-    """Return the deployed template; None if there is none, or its stack was never whole."""
+    """Return the deployed template; None if there is none, or its stack was never complete."""
     from botocore.exceptions import ClientError
 
     cloudformation = client("cloudformation")
@@ -87,7 +88,7 @@ def _stack(settings: Settings, client: Client) -> dict[str, Any] | None:
 
 
 def _left_behind(settings: Settings, template: dict[str, Any]) -> Iterator[str]:
-    """Yield the resources that the stage would lose although no setting asks for it."""
+    """Yield the resources that the stage would lose although no setting asks for that."""
     kinds = {each["Type"]: each.get("Properties", {}) for each in template["Resources"].values()}
     snapshot = kinds.get("AWS::RDS::DBCluster", {}).get("SnapshotIdentifier")
     if snapshot != settings.restore_snapshot:
@@ -98,7 +99,7 @@ def _left_behind(settings: Settings, template: dict[str, Any]) -> Iterator[str]:
         )
     outputs = template.get("Outputs", {})
     for output, setting in (("TableName", "adopt_table"), ("BucketName", "adopt_bucket")):
-        # The output of a resource of its own is a reference, of an adopted one the name.
+        # In the template, the output of the stack's own resource is a reference; of an adopted one, the name.
         name = outputs.get(output, {}).get("Value")
         if isinstance(name, str) and getattr(settings, setting) is None:
             yield f"{settings.prefix} uses {name}: without {setting}={name} it would begin with an empty one"

@@ -1,4 +1,4 @@
-"""The CDK app: `python -m infra.app`, as cdk.json has it. Needs neither network nor credentials."""
+"""The CDK app: `python -m infra.app`, which cdk.json names. It needs neither network nor credentials."""
 
 import os
 import sys
@@ -20,8 +20,8 @@ def main() -> None:
 
 
 def define(app: App) -> App:
-    """Put one stack of the stage that the context names into the app; every finding of the rules is an error.
-    Ends the process if the settings are wrong."""
+    """Put the stack of the stage that the context names into the app. Every finding of the rules is an error.
+    Wrong settings end the process."""
     settings = _read_settings(app)
     stack = LayoverStack(app, settings)
     Tags.of(stack).add("layover:stage", stack.settings.stage)
@@ -30,7 +30,8 @@ def define(app: App) -> App:
 
 
 def _read_settings(app: App) -> Settings:
-    """Return the settings. Ends the process, with a message, if they are wrong or do not fit the region."""
+    """Return the settings. Settings that are wrong or do not fit the region end the process with a
+    message."""
     try:
         settings = Settings.from_context(app.node.try_get_context)
     except ValueError as error:
@@ -44,8 +45,8 @@ def _read_settings(app: App) -> Settings:
 
 
 def _untrusted(settings: Settings, region: str | None) -> str | None:
-    """Return why functions of this layer would not trust the database there. A layer without any certificates
-    is refused wherever it goes (`infra.constructs.layer`)."""
+    """Return why functions with this layer would not trust the database in the region; None: they would, or
+    the region is unknown. `infra.constructs.layer` refuses a layer without any certificates."""
     bundle = Path(settings.layer) / "certificates" / "rds.pem"
     if region is None or not bundle.is_file():
         return None

@@ -1,10 +1,10 @@
 """Builds the code for Lambda: `python -m infra.build` makes build/layer and build/functions.
 
-No Docker: wheels for the target are unpacked by pip. The same checkout built by the same Python gives the
-same bytes; so an unchanged layer is not uploaded again.
+It needs no Docker: pip unpacks wheels for the target. The same checkout built by the same Python gives the
+same bytes, so an unchanged layer is not uploaded again.
 
-Bytecode: Lambda cannot write any, and reading source costs a cold start more than a second. Where a Python
-of the target's version is found, what a cold start loads is compiled (hash-based, never checked)."""
+Lambda cannot write bytecode, and compiling the source costs a cold start more than a second. If there is a
+Python of the target's version, the build compiles what a cold start loads (hash-based, never checked)."""
 
 import argparse
 import csv
@@ -28,19 +28,19 @@ PACKAGE = ROOT / "layers" / "shared" / "python" / "layover"
 FUNCTIONS = ROOT / "functions"
 LOCK = ROOT / "requirements" / "runtime.lock"
 HANDLERS = "functions"
-"""The package of the handlers, below /var/task. Users' packages, with names of their own, are beside it."""
+"""The package of the handlers, below /var/task. Users' packages are next to it, under any other name."""
 RESERVED = (HANDLERS, "user_agents")
 CERTIFICATES = BUILD / "rds-global-bundle.pem"
-"""Amazon's roots of RDS certificates; `make synth` and `make deploy` fetch them."""
+"""Amazon's roots of RDS certificates, which `make synth` and `make deploy` fetch."""
 
 PYTHON = "3.13"
 LIMIT_MB = 70.0
-"""Megabytes of the unzipped layer. Lambda takes 250 MiB with the functions; each megabyte is time in a cold
-start."""
+"""Megabytes of the unzipped layer. Lambda takes 250 MiB with the functions, but each megabyte costs time in a
+cold start."""
 LEFT_OUT = ("local", "cli", "testing/contracts")
 """Folders of layover that only the one-machine system and tests need."""
 RUBBISH = ("bin", "*.dist-info/RECORD", "*.dist-info/INSTALLER", "*.dist-info/REQUESTED")
-"""Files that name pip's path and interpreter: the only ones that differ from machine to machine."""
+"""Files that name pip's path and interpreter. Only they differ from machine to machine."""
 UNUSED = (
     "*/tests",
     "botocore/data/*/*/examples-1.json*",
@@ -79,9 +79,7 @@ class Target:
 
 
 def build(target: Target) -> None:
-    """Make both folders anew; downloads are kept in `build/wheels-...` for the next time.
-
-    Raises BuildFailed."""
+    """Make both folders anew. Downloads stay in `build/wheels-...` for the next build. Raises BuildFailed."""
     libraries = _libraries(target, LOCK)
     _build_layer(target, libraries)
     _build_functions(target, libraries)
@@ -115,7 +113,7 @@ def _build_functions(target: Target, in_layer: Path) -> None:
     shutil.copytree(FUNCTIONS, target.functions, ignore=_not_of_users, dirs_exist_ok=True)
     handlers = target.functions / HANDLERS
     handlers.mkdir()
-    # A regular package: none of this name that is later on Lambda's path hides it.
+    # With an `__init__.py` it wins against any package of this name that is later on Lambda's path.
     (handlers / "__init__.py").touch()
     for name in _function_names():
         shutil.copytree(FUNCTIONS / name, handlers / name, ignore=NOT_PACKED)
@@ -142,7 +140,8 @@ def _check_names(libraries: Path) -> None:
 
 
 def _check_certificates(bundle: Path) -> None:
-    """Check the bundle; the region is not known yet. Raises BuildFailed."""
+    """Check the bundle; the region, whose root matters, is known only at synthesis (`infra.app`). Raises
+    BuildFailed."""
     wrong = certificates.problem(bundle.read_text(errors="replace"), datetime.now(UTC))
     if wrong is not None:
         raise BuildFailed(f"{bundle.name} {wrong}: delete it, and deploy again")
@@ -163,11 +162,12 @@ def _empty(folder: Path) -> None:
 
 
 def _libraries(target: Target, requirements: Path, *, beside: Path | None = None) -> Path:
-    """Return the unpacked wheels of a lock: from the last time, if nothing of it has changed.
+    """Return the folder with the unpacked wheels of a lock: that of the last build, if nothing has changed.
 
-    `beside`: the layer's wheels, next to which these go with all that they need. Lambda looks into the asset
-    first, so a distribution of the layer is wanted in no other version, and left out. Distributions that such
-    requirements do not pin stay as they were first found, until they or the lock change, or `make clean`."""
+    `beside`: the layer's wheels. The requirements are then installed with their dependencies, and whatever
+    the layer has is left out: Lambda looks into the asset before the layer, so another version there would
+    hide the layer's. Distributions that such requirements do not pin keep the version that was found first,
+    until the requirements or the lock change, or until `make clean`."""
     which = f"{target.architecture} {target.python} {beside is not None}"
     key = which.encode() + requirements.read_bytes() + Path(__file__).read_bytes()
     if beside is not None:
@@ -183,7 +183,7 @@ def _libraries(target: Target, requirements: Path, *, beside: Path | None = None
         _prune(fresh)
         try:
             fresh.rename(folder)
-        except OSError:  # another build was faster
+        except OSError:  # Another build was faster.
             shutil.rmtree(fresh)
     return folder
 
@@ -204,7 +204,8 @@ def _install(target: Target, requirements: Path, folder: Path, *, deps: bool) ->
 
 
 def _constraints(folder: Path) -> Path:
-    """Return the lock's versions alone: a single hash in pip's input makes it want one for everything."""
+    """Return a file with the lock's versions without their hashes: one hash in pip's input makes it require a
+    hash for everything."""
     pinned = [line.rstrip(" \\") for line in LOCK.read_text().splitlines() if line[:1].strip()]
     plain = folder.with_name(f"{folder.name}.constraints")
     plain.write_text("\n".join(pinned))
@@ -254,8 +255,8 @@ json.dump(sorted(sys.modules), sys.stdout)
 
 
 def _loaded_by_cold_starts() -> set[str]:
-    """Return the names of modules that any function loads before its first answer; found with this Python,
-    whose libraries are of the same lock."""
+    """Return the names of the modules that any function loads before its first response, as this Python loads
+    them, whose libraries come from the same lock."""
     handlers = [f"{HANDLERS}.{name}.handler" for name in _function_names()]
     adapters = [
         ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts)
@@ -276,14 +277,14 @@ def _loaded_by_cold_starts() -> set[str]:
 
 
 def _compile(target: Target, folder: Path, modules: set[str] | None) -> None:
-    """Bytecode beside the sources (`modules`: of these modules, and of layover). None without a Python of
-    the target's version: its format is another one."""
+    """Write bytecode next to the sources (`modules`: only of these modules, and of layover). Without a Python
+    of the target's version there is none, because each version has its own format."""
     python = interpreter(target.python)
     if python is None:
         print(f"no Python {target.python} here: no bytecode, and cold starts take a second longer")
         return
     sources = sorted(p for p in folder.rglob("*.py") if modules is None or _hot(folder, p, modules))
-    # In one process and in one order: the output depends on nothing else.
+    # One process and one order, so that the bytes depend on nothing else.
     code = (
         "import sys, py_compile as c\n"
         "mode = c.PycInvalidationMode.UNCHECKED_HASH\n"
@@ -329,7 +330,7 @@ def size_mb(folder: Path) -> float:
 
 
 def content_hash(folder: Path) -> str:
-    """Return a hash of names and contents: a changed one is uploaded again."""
+    """Return a hash of names and contents. The CDK uploads a folder again when they change."""
     digest = hashlib.sha256()
     for path in files_of(folder):
         inner = hashlib.sha256(path.read_bytes()).hexdigest()

@@ -1,12 +1,12 @@
-"""The calls of each function to AWS: its role allows these and no more.
+"""The calls of each function to AWS: its role allows exactly these.
 
-`tests/infra/test_calls.py` holds the table against the calls that a running system makes."""
+`tests/infra/test_calls.py` compares the table with the calls that a running system makes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 JOURNAL = ("GetItem", "Query", "PutItem", "UpdateItem", "ConditionCheckItem")
-"""A transaction asks for the actions of its parts."""
+"""IAM has no action for a transaction: it needs the actions of its parts."""
 ERASE = ("DeleteItem",)
 BLOBS = ("GetObject", "PutObject")
 BLOBS_ERASE = ("DeleteObject",)
@@ -29,16 +29,16 @@ class Calls:
     publishes: bool = False
     """True if it publishes events that ask people for decisions."""
     condenses: bool = False
-    """True if it lets `compact` work ahead, by an event that it does not wait for."""
+    """True if it asks `compact` to work ahead, by an event that it does not wait for."""
     pushes: bool = False
-    """True if it writes events, and so sends them to sockets; `sockets` sends the rest."""
+    """True if it writes events, which it also sends to sockets; `sockets` sends the rest."""
 
     @property
     def actions(self) -> frozenset[str]:
         """As IAM names them."""
         calls_by_service = {
             "dynamodb": self.journal,
-            # Listing makes an object that is not there a 404 and not a 403.
+            # Without ListBucket, S3 answers 403 for a missing object.
             "s3": (*self.blobs, "ListBucket") if self.blobs else (),
             "states": self.machine + self.executions,
             "events": ("PutEvents",) if self.publishes else (),
@@ -67,7 +67,7 @@ CALLS: Mapping[str, Calls] = {
         condenses=True,
         pushes=True,
     ),
-    # The end of a run is Turn's or Settle's: nothing is started from here.
+    # It starts nothing: only Turn and Settle end a run, and with that start the next one of the thread.
     "resume": Calls(
         journal=JOURNAL + ERASE,
         blobs=BLOBS + BLOBS_ERASE,
@@ -86,14 +86,14 @@ CALLS: Mapping[str, Calls] = {
         pushes=True,
     ),
     "extract": Calls(journal=("GetItem", "Query", "UpdateItem"), blobs=("GetObject",)),
-    # Both write nothing to the journal except the day's usage of a user.
+    # As `extract`, it writes nothing to the journal but a user's usage of the day.
     "compact": Calls(journal=("GetItem", "Query", "UpdateItem"), blobs=("GetObject",)),
     # Tickets and connections; events that were missed.
     "sockets": Calls(journal=JOURNAL + ERASE, blobs=("GetObject",), pushes=True),
     # It accepts runs and decisions, and reads what follows.
     "streams": Calls(
         journal=JOURNAL + ERASE,
-        # The newest run of a chat is asked for again.
+        # A chat looks up its newest run in the owner's index.
         index=True,
         blobs=BLOBS,
         machine=RUN + WAKE,

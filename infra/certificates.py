@@ -5,19 +5,19 @@ import ssl
 from datetime import UTC, datetime, timedelta
 
 ROOT = re.compile(r"Amazon RDS (\S+) Root CA")
-"""The common name of a root; each region has roots of its own."""
+"""The common name of a root; each region has its own roots."""
 MIN_LIFETIME = timedelta(days=90)
-"""A root has to live longer: a layer may run for months before the next deployment."""
+"""A root has to be valid for longer, because a layer may run for months before the next deployment."""
 
 
 def problem(bundle: str, now: datetime, region: str | None = None) -> str | None:
     """Return why a PEM bundle is not to be deployed (to this region, if it is known); None: it is fine.
 
-    AWS decides which certificates it holds, as new regions bring new ones: so no hash is pinned. It comes
-    over TLS from AWS itself."""
+    No hash is pinned: AWS decides which certificates the bundle holds, and new regions bring new ones. The
+    bundle comes over TLS from AWS itself."""
     ends = _ends(bundle)
     if ends is None:
-        return "is no list of certificates"
+        return "is not a list of certificates"
     if not ends:
         return "has no roots of RDS"
     if region is not None and region not in ends:
@@ -29,7 +29,7 @@ def problem(bundle: str, now: datetime, region: str | None = None) -> str | None
 
 
 def _ends(bundle: str) -> dict[str, datetime] | None:
-    """Return the end of the last root of each region; None for a bundle that is not whole."""
+    """Return the end of the last root of each region; None for a bundle that is incomplete."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     try:
         context.load_verify_locations(cadata=bundle)

@@ -1,5 +1,5 @@
 """Checks that find, before a deployment, what would make it fail after a quarter of an hour: `python -m
-infra.preflight`."""
+infra.preflight`. `make deploy` runs them first."""
 
 import sys
 from collections.abc import Iterator, Sequence
@@ -12,7 +12,7 @@ from infra.settings import Settings
 
 NEW = "--new"
 MIN_UNRESERVED = 100
-"""Concurrency that Lambda leaves unreserved, in an account of the ordinary size."""
+"""Concurrency that Lambda insists on leaving unreserved."""
 
 
 def context(arguments: Sequence[str]) -> dict[str, str]:
@@ -38,8 +38,7 @@ def _values(arguments: Sequence[str], *flags: str) -> Iterator[str]:
 
 
 def too_much(settings: Settings, limit: int) -> str | None:
-    """Return why an account with this concurrency cannot set aside what the settings ask for; None: it
-    can."""
+    """Return why an account with this concurrency cannot reserve what the settings ask for; None: it can."""
     reservation = settings.api_concurrency
     if not reservation or limit - reservation >= MIN_UNRESERVED:
         return None
@@ -50,7 +49,7 @@ def too_much(settings: Settings, limit: int) -> str | None:
 
 
 def describe(settings: Settings) -> str:
-    """Return all settings that differ from the defaults, so that none is undone by being forgotten."""
+    """Return all settings that differ from the defaults: a setting that was forgotten would be undone."""
     values = settings.model_dump(mode="json", include=settings.model_fields_set - {"stage"})
     text = " ".join(f"{name}={values[name]!r}" for name in sorted(values)) or "the defaults"
     return f"stage {settings.stage}: {text}"
@@ -62,9 +61,10 @@ def concurrency(client: Any) -> int:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the checks, and return the exit code. A caller that may not look into the account is not held up.
+    """Run the checks, and return the exit code. If the caller may not look into the account, the deployment
+    goes on.
 
-    `--new`: the exit code tells whether this would be a protected stage's first deployment, which is made
+    `--new`: the exit code is 0 if this would be the first deployment of a protected stage, which is made
     without protection first."""
     import boto3
     from botocore.exceptions import BotoCoreError, ClientError

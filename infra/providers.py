@@ -1,4 +1,4 @@
-"""A stage's further providers of models (`LAYOVER_PROVIDERS`)."""
+"""The further providers of a stage's models (`LAYOVER_PROVIDERS`)."""
 
 import json
 from collections.abc import Mapping

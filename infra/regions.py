@@ -3,8 +3,8 @@
 from infra.settings import Settings
 
 PARTITION = "aws"
-"""In the others (China, GovCloud, the isolated ones, the European Sovereign Cloud) names, end points and
-services differ, and nothing here was written or checked for them."""
+"""In the others (China, GovCloud, the isolated ones, the European Sovereign Cloud) names, endpoints and
+services differ. Nothing here was written or checked for them."""
 
 
 def unfit(region: str | None, settings: Settings) -> str | None:
@@ -19,9 +19,9 @@ def unfit(region: str | None, settings: Settings) -> str | None:
     try:
         partition = tables.get_partition_for_region(region)
     except UnknownRegionError:
-        return f"{region} is no region of AWS"
+        return f"{region} is not a region of AWS"
     if partition != PARTITION:
-        return f"{region} is in the partition {partition}: Layover works in the commercial regions alone"
+        return f"{region} is in the partition {partition}: Layover works only in the commercial regions"
     for service, what in _required_services(settings).items():
         if region not in tables.get_available_regions(service, PARTITION):
             return f"{region} has no {what}: choose another region"
@@ -29,7 +29,7 @@ def unfit(region: str | None, settings: Settings) -> str | None:
 
 
 def _required_services(settings: Settings) -> dict[str, str]:
-    """Return services that not every region has had from its first day: botocore's name, and a person's."""
+    """Return the services that a new region may not have yet: botocore's name -> the name for people."""
     services = {"rds": "Aurora", "lambda": "Lambda", "apigateway": "API Gateway"}
     if settings.issuer is None:
         services["cognito-idp"] = "Cognito user pools"

@@ -2,20 +2,86 @@
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from decimal import Decimal
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
-from infra import bedrock
-from infra.choices import Mfa, Nat, Provider
-from infra.function_settings import FUNCTIONS, FunctionSettings
 from infra.providers import FurtherProviders, keys_of
-from layover.values.deployment.providers import HASHING_PREFIX, OFFLINE_PREFIX
+from layover.values.deployment.providers import BEDROCK_PREFIX, HASHING_PREFIX, OFFLINE_PREFIX
 from layover.values.lease import max_waits
+
+
+class Provider(StrEnum):
+    """The provider of the models."""
+
+    OPENAI = "openai"
+    """OpenAI, or any server that speaks its API: with a key."""
+    BEDROCK = "bedrock"
+    """Amazon Bedrock in the stack's region: with the functions' roles, and only the named models."""
+
+
+class Mfa(StrEnum):
+    """The rule of a second factor (TOTP) for the stack's own users."""
+
+    REQUIRED = "required"
+    """For every user: Cognito's pages ask for it at the first sign-in."""
+    OPTIONAL = "optional"
+    """For users who have enrolled by `layover mfa`."""
+    OFF = "off"
+
+
+class Nat(StrEnum):
+    """The route from the private subnets of the functions to the internet."""
+
+    INSTANCE = "instance"
+    """One small instance in the stack, which updates itself."""
+    GATEWAY = "gateway"
+    """AWS's NAT gateway: ten times the price, nothing to look after."""
+    NONE = "none"
+    """A VPC of the deployer's: its subnets have a way out already."""
+
+
+class FunctionSettings(BaseModel):
+    """Memory, time and reach of one Lambda function."""
+
+    model_config = ConfigDict(frozen=True)
+
+    memory_mib: int = Field(ge=128, le=10_240)
+    """CPU comes with it: 1,769 MiB are one core."""
+    timeout: timedelta
+    postgres: bool = True
+    """True if it connects to Postgres, from the private subnets."""
+    model: bool = False
+    """True if it calls chat models."""
+    tools: bool = False
+    """True if it runs the tools of the agents."""
+
+
+FUNCTIONS: Mapping[str, FunctionSettings] = {
+    # An HTTP API gives up on its function after 30 s (docs/aws-facts.md#api-gateway).
+    "api": FunctionSettings(memory_mib=1024, timeout=timedelta(seconds=29)),
+    # 900 s is the most that Lambda gives: a turn that needs more yields to a fresh invocation.
+    "turn": FunctionSettings(
+        memory_mib=1024, timeout=timedelta(seconds=900), model=True, tools=True
+    ),
+    "resume": FunctionSettings(memory_mib=1024, timeout=timedelta(seconds=900), tools=True),
+    "extract": FunctionSettings(memory_mib=1024, timeout=timedelta(seconds=900), model=True),
+    "compact": FunctionSettings(memory_mib=1024, timeout=timedelta(seconds=900), model=True),
+    "settle": FunctionSettings(memory_mib=512, timeout=timedelta(seconds=60)),
+    "sweep": FunctionSettings(memory_mib=512, timeout=timedelta(seconds=60)),
+    # A WebSocket API gives up after 29 s; a replay of missed events stops at 20 s.
+    "sockets": FunctionSettings(memory_mib=512, timeout=timedelta(seconds=29), postgres=False),
+    # A REST API ends a stream after 15 minutes.
+    "streams": FunctionSettings(memory_mib=512, timeout=timedelta(seconds=900)),
+    # Five minutes for a waking database, two for the lock, and the migrations themselves.
+    "migrate": FunctionSettings(memory_mib=512, timeout=timedelta(minutes=14)),
+}
+"""By the name of the folder in `functions/`."""
 
 
 class Statement(BaseModel):
@@ -27,13 +93,13 @@ class Statement(BaseModel):
     resources: tuple[str, ...]
 
 
-# Your tools' needs, beside the packages in functions/user_agents/requirements.txt. They go to the functions
-# that run tools (turn and resume), and to no other: not to api and streams, which make an agent's deps and
-# ask its hooks where a run is cancelled while it waits (docs/hooks.md#points).
+# What your tools need besides the packages in functions/user_agents/requirements.txt. Only the functions that
+# run tools (turn and resume) get it. api and streams do not, although they make an agent's deps and ask its
+# hooks when a run is cancelled while it waits (docs/hooks.md#points).
 TOOL_ENV: Mapping[str, str] = {}
-"""Environment variables, in plain sight: nothing secret."""
+"""Environment variables. They are in plain sight, so nothing secret belongs here."""
 TOOL_SECRETS: Mapping[str, str] = {}
-"""Environment variable -> name of an SSM SecureString parameter. The variable holds the name, the
+"""Environment variable -> name of an SSM SecureString parameter. The variable holds the name, and the
 functions may read the parameter: `{"SHOP_KEY": "/shop/api-key"}`."""
 TOOL_POLICIES: tuple[Statement, ...] = ()
 """`Statement(actions=("ses:SendEmail",), resources=("arn:...",))`."""
@@ -46,8 +112,12 @@ USE, ACT_AS = "layover/use", "layover/act-as"
 OPERATE, AUDIT = "layover/operate", "layover/audit"
 """The scopes that the stack's own user pool gives."""
 SUBNET = re.compile("subnet-[0-9a-f]+")
+BEDROCK_ID = re.compile(r"[a-z0-9][A-Za-z0-9.:_-]*")
+"""The id of a model on Bedrock: no wildcard, no ARN, no maker before a slash."""
+TITAN = "amazon.titan-embed-text-"
+"""Beginning of the ids of the embedders that have an adapter."""
 RESERVED = ("aws", "amazon", "cognito")
-"""Cognito takes no domain with one of these words in it, and the stage is part of its name."""
+"""Words that Cognito refuses in a domain, of which the stage's name is a part."""
 WAITS_OF_A_NEW_ACCOUNT = 5
 """An account begins with a concurrency of 10 for everything."""
 
@@ -102,31 +172,33 @@ class Settings(BaseModel):
     stage: str = Field(default=DEV, pattern=r"^[a-z][a-z0-9]{0,15}$")
     """Part of every name, so that an account can hold several."""
     database: Literal["vpc"] = "vpc"
-    """Aurora Serverless v2 in private subnets: the only form."""
+    """Aurora Serverless v2 in private subnets, the only form."""
     retain: bool = True
-    """Data outlives the stack: the table and the bucket stay, the cluster leaves a snapshot.
-    `false` leaves nothing."""
+    """Data outlives the stack: the table and the bucket stay, and the cluster leaves a snapshot. `false`
+    leaves nothing."""
     protection: bool = True
-    """Protect the stack, and all that `retain` keeps, against deletion. A new stack is made without (`make
-    deploy` does), so that a first deployment that fails can be removed; and a stack is taken down without."""
+    """Protect the stack, and all that `retain` keeps, against deletion. `make deploy` makes a new stack
+    without protection, so that a first deployment that fails can be removed. To take a stack down, turn it
+    off."""
     adopt_table: str | None = Field(default=None, pattern=r"^[A-Za-z0-9_.-]{3,255}$")
-    """An existing table, of an earlier stack or restored, by its name. An adopted resource is used and never
-    changed or deleted; its properties (indexes, TTL, CORS, MFA) stay as they are. Without the setting the
-    next deployment would begin with an empty one, so it stays in the stage's file."""
+    """Name of an existing table, which an earlier stack left or which was restored. The stack uses an adopted
+    resource and never changes or deletes it; its properties (indexes, TTL, CORS, MFA) stay as they are.
+    Without the setting the next deployment would begin with an empty one, so it stays in the stage's file."""
     adopt_bucket: str | None = Field(default=None, pattern=r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$")
     adopt_user_pool: str | None = Field(default=None, pattern=r"^[a-z0-9-]+_[A-Za-z0-9]+$")
-    """A user pool by its id. Clients, scopes and the sign-in pages' host are made in it."""
+    """Id of an existing user pool. The stack makes clients, scopes and the host of the sign-in pages in
+    it."""
     restore_snapshot: str | None = Field(default=None, pattern=r"^[A-Za-z][A-Za-z0-9:_-]*$")
-    """The snapshot that the cluster begins as: an identifier or an ARN. It stays in the stage's file, too:
-    CloudFormation replaces a cluster whose snapshot changes."""
+    """Snapshot from which the cluster is restored: an identifier or an ARN. It stays in the stage's file as
+    well, because CloudFormation replaces a cluster whose snapshot changes."""
     issuer: str | None = None
-    """An OIDC provider of your own instead of Cognito."""
+    """Your own OIDC provider, instead of Cognito."""
     audience: Names = ()
     """Audiences, one of which a token of `issuer` has to name."""
     client_id: str | None = None
     """The public client at `issuer` with which `layover login` signs people in."""
     scope: str = USE
-    """Scope that every token needs: ID tokens have none, so they are refused."""
+    """Scope that every token needs. ID tokens have none, so they are refused."""
     act_as_scope: str = ACT_AS
     """Scope with which a backend names the end user (`X-Layover-Resource`)."""
     operate_scope: str = OPERATE
@@ -138,43 +210,42 @@ class Settings(BaseModel):
     sign_up: bool = False
     """Open the user pool for sign-up to everyone."""
     machine_client: bool = False
-    """Give the user pool a client for a backend of yours (Cognito bills those by the month)."""
+    """Give the user pool a client for your backend (Cognito bills those by the month)."""
     origins: Names = ()
     """Web origins that may call the API and put files into the bucket."""
     alarms_email: str | None = None
     budget_usd: float | None = Field(default=None, gt=0)
     """US dollars of the whole account in a month; mails at 80 % spent and at 100 % forecast."""
     daily_tokens: int | None = Field(default=None, ge=1)
-    """Tokens of each user and day (UTC): no step of their runs begins after that."""
+    """Tokens for each user and day (UTC). After that, no step of their runs begins."""
     daily_cost_usd: Decimal | None = Field(default=None, gt=0)
     runs_per_minute: int | None = Field(default=None, ge=1)
     api_concurrency: int = Field(default=100, ge=0)
-    """Invocations of `api` at once, long polls among them, set aside for it: the rest of the account's
-    concurrency is for runs. 0 sets nothing aside (an account of less than 200 has to)."""
+    """Simultaneous invocations of `api`, long polls included, that are reserved for it. The rest of the
+    account's concurrency is for runs. 0 reserves nothing (necessary in an account with less than 200)."""
     mfa: Mfa = Mfa.OPTIONAL
     nat: Nat = Nat.INSTANCE
     vpc_id: str | None = Field(default=None, pattern="^vpc-[0-9a-f]+$")
-    """An existing VPC, instead of one of the stack's own; with `nat=none`."""
+    """An existing VPC, which the stack uses instead of making one; with `nat=none`."""
     function_subnets: Names = ()
-    """Ids of subnets in it from which functions reach the model provider and AWS."""
+    """Ids of its subnets from which functions reach the model provider and AWS."""
     database_subnets: Names = ()
-    """Ids of subnets in it, in at least two zones."""
+    """Ids of its subnets for the database, in at least two zones."""
     docs: bool = False
     """Serve `/docs`, without a token."""
     max_user_waits: int | None = Field(default=None, ge=0)
-    """Requests of one user that wait at once; more are answered at once."""
+    """Requests of one user that may wait at the same time; any further one is answered at once."""
     max_waits: int | None = Field(default=None, ge=0)
-    """The same for all users. Without it, 60 % of `api_concurrency`, or 5 if nothing is set aside."""
+    """The same for all users. Without it, 60 % of `api_concurrency`, or 5 if nothing is reserved."""
     nat_ami: str | None = None
-    """Image of the NAT instance (`ami-...`); without it, the newest Amazon Linux 2023 when it is made."""
+    """Image of the NAT instance (`ami-...`); without it, Amazon Linux 2023 of the day when it is made."""
 
     provider: Provider = Provider.OPENAI
     """LAYOVER_PROVIDER."""
     model: str | None = None
     """LAYOVER_MODEL; `layover.values.deployment.environment` describes this and the others of `TUNED`."""
     models: Names = ()
-    """The other models that agents name for themselves. Roles may call those of Bedrock among these and all
-    below, and no other."""
+    """Further models that agents name. On Bedrock, roles may call only these and the ones named below."""
     embedder_model: str | None = None
     title_model: str | None = None
     observer_model: str | None = None
@@ -197,7 +268,7 @@ class Settings(BaseModel):
     """LAYOVER_PROVIDERS: the keys are in SSM SecureString parameters, made by hand."""
 
     stages: str = STAGES
-    """Folder of the files with the choices for each stage."""
+    """Folder with a file of settings for each stage."""
     layer: str = "build/layer"
     """Folder that `infra/build.py` made for the layer."""
     code: str = "build/functions"
@@ -213,38 +284,38 @@ class Settings(BaseModel):
     """Aurora capacity units; 0 lets the cluster pause."""
     database_max_acu: float = 4
     database_pause: timedelta = timedelta(seconds=300)
-    """The time without a connection until it pauses; Aurora's least."""
+    """Time without a connection until it pauses. Aurora takes no less."""
     database_backup: timedelta = timedelta(days=7)
     turn_waits_for_database: timedelta = timedelta(seconds=90)
-    """A paused cluster takes 15 to 30 s; history is never skipped."""
+    """A paused cluster takes 15 to 30 s to wake. A turn waits for it, because it never skips history."""
     api_waits_for_database: timedelta = timedelta(seconds=20)
-    """A request's share of its function's time; after that, 503 says to ask again."""
+    """Part of a request's time; after that, 503 asks the client to try again."""
     migrate_response: timedelta = timedelta(minutes=15)
-    """CloudFormation gives up on the migrations."""
+    """CloudFormation gives up on the migrations after this; `migrate` itself has 14 minutes."""
     sweep_every: timedelta = timedelta(minutes=1)
     log_retention: timedelta = timedelta(days=30)
     unfinished_uploads: timedelta = timedelta(days=1)
-    """Parts of an upload that was never completed are deleted."""
+    """Age at which the parts of an incomplete upload are deleted."""
     api_rate: int = 50
-    """Requests a second over all users, then 429."""
+    """Requests a second over all users; beyond that, 429."""
     api_burst: int = 100
     open_rate: int = 2
-    """The same for each path that needs no token: a caller there is unknown."""
+    """The same for each path that needs no token, because nobody knows the caller there."""
     open_burst: int = 20
-    """A page and what browsers ask beside it, of some people at once."""
+    """Enough for some people at once, each with a page and the files that it loads."""
     login_callback: str = "http://localhost:8976/callback"
     """URL at which `layover login` listens; Cognito compares it letter by letter."""
     password_length: int = 12
     access_token: timedelta = timedelta(hours=1)
     refresh_token: timedelta = timedelta(days=30)
     approval_alarm: timedelta = timedelta(days=3)
-    """The age at which a call that waits for a person raises an alarm."""
+    """Age at which a call that waits for a person raises an alarm."""
     alarm_errors: int = 5
-    """Errors of all functions in five minutes: a single one is retried."""
+    """Errors of all functions in five minutes. The alarm ignores a few, because they are retried."""
     dashboard_shows: timedelta = timedelta(hours=24)
     vpc_cidr: str = "10.42.0.0/20"
     vpc_zones: int = 2
-    """Aurora wants two."""
+    """Aurora requires two."""
 
     @field_validator("database", mode="before")
     @classmethod
@@ -270,15 +341,15 @@ class Settings(BaseModel):
             )
         if self.issuer and self.adopt_user_pool:
             raise ValueError(
-                "adopt_user_pool and issuer exclude each other: users are of one of them"
+                "adopt_user_pool and issuer exclude each other: users belong to one of them"
             )
         if self.issuer and self.mfa is not Mfa.OPTIONAL:
             raise ValueError(
-                "mfa is of the stack's own user pool: your issuer decides for its users"
+                "mfa belongs to the stack's own user pool: your issuer decides for its users"
             )
         if self.issuer and (self.sign_up or self.machine_client):
             raise ValueError(
-                "sign_up and machine_client are of the stack's own user pool: your issuer has its own "
+                "sign_up and machine_client belong to the stack's own user pool: your issuer has its own "
                 "users and clients"
             )
         if self.sign_up and not (self.daily_tokens or self.daily_cost_usd):
@@ -308,8 +379,8 @@ class Settings(BaseModel):
     def _has_a_way_out(self) -> Self:
         if (self.nat is Nat.NONE) != (self.vpc_id is not None):
             raise ValueError(
-                "nat=none and vpc_id go together: a VPC of the stack's own needs a way out to the model "
-                "provider, and one of yours has what you gave it"
+                "nat=none and vpc_id go together: the stack's own VPC needs a way out to the model "
+                "provider, and yours has the one that you gave it"
             )
         subnets = (*self.function_subnets, *self.database_subnets)
         if self.vpc_id is None and subnets:
@@ -321,31 +392,41 @@ class Settings(BaseModel):
                 "function_subnets and database_subnets are ids, like subnet-0123456789abcdef0"
             )
         if self.nat_ami and self.nat is not Nat.INSTANCE:
-            raise ValueError("nat_ami is the image of nat=instance, and of nothing else")
+            raise ValueError("nat_ami needs nat=instance: nothing else has an image")
         return self
 
     @model_validator(mode="after")
     def _names_its_models(self) -> Self:
-        bedrock.check("models", self.bedrock_models)
-        bedrock.check_embedders(self.bedrock_embedders)
-        if self._on_bedrock:
-            has_key = bool(self.openai_base_url or self.api_key_parameter)
-            bedrock.check_alone(self.model, has_key=has_key)
+        for setting, names in (
+            ("models", self.bedrock_models),
+            ("an embedder_model", self.bedrock_embedders),
+        ):
+            for name in names:
+                if not BEDROCK_ID.fullmatch(name):
+                    raise ValueError(f"Bedrock wants {setting} by id, not {name!r}")
+        if not all(name.startswith(TITAN) for name in self.bedrock_embedders):
+            raise ValueError(f"Bedrock has embedder_model=bedrock/{TITAN}v2:0 and no other")
+        if self._on_bedrock and not self.model:
+            raise ValueError("provider=bedrock needs a model: no role allows all of them")
+        if self._on_bedrock and (self.openai_base_url or self.api_key_parameter):
+            raise ValueError(
+                "provider=bedrock asks no openai_base_url and has no api_key_parameter"
+            )
         return self
 
     @property
     def bedrock_models(self) -> tuple[str, ...]:
-        """Ids of Bedrock's models that runs and memory call, each once: all that are named, or beside another
-        provider those that begin with `bedrock/`."""
+        """Ids of Bedrock's models that runs and memory call, each once: all names, or with another provider
+        those that begin with `bedrock/`."""
         tasks = (self.title_model, self.observer_model, self.extractor_model)
-        return bedrock.ids((self.model, *self.models, *tasks), every=self._on_bedrock)
+        return _bedrock_ids((self.model, *self.models, *tasks), every=self._on_bedrock)
 
     @property
     def bedrock_embedders(self) -> tuple[str, ...]:
         """The id of the embedder, unless it needs no provider or is another provider's."""
         name = self.embedder_model or ""
         is_here = name.startswith((HASHING_PREFIX, OFFLINE_PREFIX))
-        return bedrock.ids([name], every=self._on_bedrock and not is_here)
+        return _bedrock_ids([name], every=self._on_bedrock and not is_here)
 
     @property
     def _on_bedrock(self) -> bool:
@@ -358,7 +439,7 @@ class Settings(BaseModel):
 
     @property
     def waits(self) -> int:
-        """Requests of all users that wait at once."""
+        """Requests of all users that may wait at the same time."""
         if self.max_waits is not None:
             return self.max_waits
         return max_waits(self.api_concurrency) or WAITS_OF_A_NEW_ACCOUNT
@@ -385,15 +466,21 @@ class Settings(BaseModel):
         return cls.model_validate({**stage_values, **values})
 
 
+def _bedrock_ids(names: Iterable[str | None], *, every: bool) -> tuple[str, ...]:
+    """Return the ids, each once: of every name, or of those that begin with `bedrock/`."""
+    full_names = (name for name in names if name and (every or name.startswith(BEDROCK_PREFIX)))
+    return tuple(dict.fromkeys(name.removeprefix(BEDROCK_PREFIX) for name in full_names))
+
+
 def _stage_file(folder: Path, stage: str) -> dict[str, Any]:
-    """Return the settings of the stage's file; none if there is none."""
+    """Return the settings of the stage's file; empty without a file."""
     file = folder / f"{stage}.json"
     if not file.is_file():
         return {}
     try:
         values = json.loads(file.read_text())
     except ValueError as error:
-        raise ValueError(f"{file} is no JSON: {error}") from error
+        raise ValueError(f"{file} is not JSON: {error}") from error
     if not isinstance(values, dict) or values.get("stage", stage) != stage:
         raise ValueError(f"{file} has to be a JSON object with the settings of the stage {stage}")
     return {"stage": stage, **values}

@@ -3,27 +3,29 @@
 from aws_cdk import CfnOutput, Stack
 from constructs import Construct
 
-from infra.choices import Provider
 from infra.constructs.api import HttpApi
 from infra.constructs.bucket import Bucket
 from infra.constructs.database import VpcDatabase
 from infra.constructs.events import Bus, Sweeper
 from infra.constructs.functions import MIGRATE, Deployment, Functions, function_arn
-from infra.constructs.identity import Identity, UserPool, own_provider
+from infra.constructs.identity import UserPool, own_provider
 from infra.constructs.journal import Journal
 from infra.constructs.layer import Layer
 from infra.constructs.migrate import Migration
 from infra.constructs.network import Network
-from infra.constructs.observability import MonitoredFunction, Observability
+from infra.constructs.observability import MonitoredResources, Observability
 from infra.constructs.permissions import Resources
 from infra.constructs.sockets import SocketApi
 from infra.constructs.streams import StreamApi
 from infra.constructs.workflow import Workflow, execution_arn, machine_arn
-from infra.settings import Settings
+from infra.settings import Provider, Settings
 
 
 class LayoverStack(Stack):
-    """All resources of a stage. The account and the region are the deployer's."""
+    """All resources of a stage. The account and the region are the deployer's.
+
+    What functions get (tables, URLs) is made before them, and what invokes them after them: CloudFormation
+    allows no circle of references."""
 
     def __init__(self, scope: Construct, settings: Settings) -> None:
         super().__init__(
@@ -40,44 +42,27 @@ class LayoverStack(Stack):
         self.bus = Bus(self, "Events", settings)
         self.layer = Layer(self, "Layer", settings)
         self.api = HttpApi(self, "Http", settings)
-        self.bucket = Bucket(self, "Bucket", settings, self._origins)
+        # Pages of the API itself, and those of the settings, may read streams and files.
+        origins = [self.api.url, *settings.origins]
+        self.bucket = Bucket(self, "Bucket", settings, origins)
         self.sockets = SocketApi(self, "Sockets", settings)
         self.streams = StreamApi(self, "Streams", settings)
-        self.identity = self._identity()
-        self.functions = Functions(self, "Functions", settings, self.layer, self._world())
-        self._migrate()
-        self.workflow = Workflow(self, "Workflow", settings, self.functions.by_name)
-        Sweeper(self, "Sweeper", settings, self.functions["sweep"])
-        self.api.serve(self.functions["api"], self.identity)
-        self.sockets.serve(self.functions["sockets"])
-        self.streams.serve(self.functions["streams"], self.identity, self._origins)
-        self._observe()
-        self._outputs()
-
-    def _identity(self) -> Identity:
-        if self.settings.issuer is not None:
-            return own_provider(self.settings)
-        return UserPool(self, "Identity", self.settings, [f"{self.api.url}/"]).identity
-
-    @property
-    def _origins(self) -> list[str]:
-        """Return the origins of pages that may read streams and files: the API's own, and those of the
-        settings."""
-        return [self.api.url, *self.settings.origins]
-
-    def _world(self) -> Deployment:
-        return Deployment(
+        if settings.issuer is not None:
+            self.identity = own_provider(settings)
+        else:
+            self.identity = UserPool(self, "Identity", settings, [f"{self.api.url}/"]).identity
+        deployment = Deployment(
             table=self.journal.table.table_name,
             bucket=self.bucket.bucket.bucket_name,
             bus=self.bus.bus.event_bus_name,
             resources=Resources(
                 table=self.journal.table.table_arn,
                 bucket=self.bucket.bucket.bucket_arn,
-                machine=machine_arn(self, self.settings),
-                executions=execution_arn(self, self.settings),
+                machine=machine_arn(self, settings),
+                executions=execution_arn(self, settings),
                 bus=self.bus.bus.event_bus_arn,
-                compact=function_arn(self, self.settings, "compact"),
-                sockets=function_arn(self, self.settings, "sockets"),
+                compact=function_arn(self, settings, "compact"),
+                sockets=function_arn(self, settings, "sockets"),
                 connections=self.sockets.connections,
             ),
             database=self.database,
@@ -86,28 +71,35 @@ class LayoverStack(Stack):
             socket_url=self.sockets.url,
             socket_endpoint=self.sockets.endpoint,
             stream_url=self.streams.url,
-            origins=self._origins,
+            origins=origins,
         )
-
-    def _observe(self) -> None:
-        resources = MonitoredFunction(
+        self.functions = Functions(self, "Functions", settings, self.layer, deployment)
+        migration = Migration(
+            self,
+            "Migration",
+            settings=settings,
+            function=self.functions[MIGRATE],
+            database=self.database,
+            network=self.network,
+        )
+        # No function runs on a schema older than itself.
+        for function in self.functions.others:
+            function.node.add_dependency(migration.done)
+        self.workflow = Workflow(self, "Workflow", settings, self.functions.by_name)
+        Sweeper(self, "Sweeper", settings, self.functions["sweep"])
+        self.api.serve(self.functions["api"], self.identity)
+        self.sockets.serve(self.functions["sockets"])
+        self.streams.serve(self.functions["streams"], self.identity, origins)
+        monitored = MonitoredResources(
             functions=self.functions.by_name,
             machine=self.workflow.machine,
             table=self.journal.table,
             api=self.api.api,
         )
-        Observability(self, "Observability", self.settings, resources)
+        Observability(self, "Observability", settings, monitored)
+        self._add_outputs()
 
-    def _migrate(self) -> None:
-        """Migrate first: no function runs on a schema older than itself."""
-        migrate = self.functions[MIGRATE]
-        migration = Migration(
-            self, "Migration", self.settings, migrate, self.database, self.network
-        )
-        for function in self.functions.others:
-            function.node.add_dependency(migration.done)
-
-    def _outputs(self) -> None:
+    def _add_outputs(self) -> None:
         outputs = {
             "ApiUrl": self.api.url,
             "SocketUrl": self.sockets.url,

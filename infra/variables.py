@@ -1,17 +1,17 @@
-"""The variables of each function: the ones that it reads, no more and no less.
+"""The variables of each function: exactly the ones that it reads.
 
-`tests/infra/test_calls.py` holds the table against what the functions of a running system read."""
+`tests/infra/test_calls.py` compares the table with what the functions of a running system read."""
 
 from collections.abc import Mapping
 
 ALL = ("LAYOVER_SERVICE", "LAYOVER_LOG_LEVEL")
 STATE = ("LAYOVER_TABLE", "LAYOVER_BUCKET", "LAYOVER_AUDIT_DAYS")
-"""The journal, and the time that it keeps decisions."""
+"""The journal, and how long it keeps decisions."""
 DATABASE = ("LAYOVER_DATABASE_URL", "LAYOVER_DATABASE_AUTH")
 MACHINE = ("LAYOVER_STATE_MACHINE_ARN", "LAYOVER_EVENT_BUS")
 SOCKETS = ("LAYOVER_SOCKET_URL", "LAYOVER_SOCKET_ENDPOINT", "LAYOVER_SOCKET_FUNCTION")
 ORIGINS = "LAYOVER_ORIGINS"
-"""Origins of pages that may read streams: for all other answers API Gateway sets the headers."""
+"""Origins of pages that may read streams. For all other responses API Gateway sets the headers."""
 KEY = "LAYOVER_API_KEY_PARAMETER"
 PROVIDERS = "LAYOVER_PROVIDERS"
 ASKS = ("LAYOVER_PROVIDER", PROVIDERS, KEY, "OPENAI_BASE_URL")
@@ -32,7 +32,7 @@ READS: Mapping[str, tuple[str, ...]] = {
         "LAYOVER_RUNS_PER_MINUTE",
         "LAYOVER_RUN_RETENTION_DAYS",
         "LAYOVER_THREAD_RETENTION_DAYS",
-        # People search an agent's memory of them.
+        # Users search what an agent remembers of them, which embeds their query.
         *ASKS,
         EMBEDS,
         "LAYOVER_MODEL",
@@ -130,4 +130,4 @@ READS: Mapping[str, tuple[str, ...]] = {
         "LAYOVER_DATABASE_AUTH",
     ),
 }
-"""Variables by the name of the folder in `functions/`. A deployment sets those that it has a value for."""
+"""Variables by the name of the folder in `functions/`. A deployment sets those for which it has a value."""

@@ -17,7 +17,7 @@ from infra.settings import Settings
 from layover.values.deployment.access import CONSOLE_FILES, DOCS, OPEN_PATHS
 
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
-"""All but OPTIONS: a preflight carries no token, and API Gateway answers it by itself."""
+"""All but OPTIONS: a preflight carries no token, and API Gateway responds to it itself."""
 ASKED_HEADERS = ("authorization", "content-type", "idempotency-key", "prefer")
 TOLD_HEADERS = ("location", "preference-applied", "retry-after", "www-authenticate")
 LOGGED = {
@@ -37,7 +37,7 @@ LOGGED = {
 
 class HttpApi(Construct):
     """The HTTP API. It is made before the functions and the user pool, which get its URL; `serve` connects
-    them."""
+    both."""
 
     def __init__(self, scope: Construct, id: str, settings: Settings) -> None:
         super().__init__(scope, id)
@@ -48,23 +48,30 @@ class HttpApi(Construct):
             "Api",
             api_name=settings.prefix,
             description="Layover",
+            # Its stage is made below: the default one has neither throttling nor access logs.
             create_default_stage=False,
-            cors_preflight=self._cors() if settings.origins else None,
+            cors_preflight=gateway.CorsPreflightOptions(
+                allow_origins=list(settings.origins),
+                allow_methods=[gateway.CorsHttpMethod[method] for method in METHODS],
+                allow_headers=list(ASKED_HEADERS),
+                expose_headers=list(TOLD_HEADERS),
+                max_age=Duration.hours(1),
+            )
+            if settings.origins
+            else None,
         )
         self.url = self.api.api_endpoint
         self.stage = self._stage()
 
     def serve(self, function: lambda_.IFunction, identity: Identity) -> None:
-        """Add the routes. Open paths are open; every other path needs a token with the scope."""
+        """Add the routes. Every path but the open ones needs a token with the scope."""
         integration = HttpLambdaIntegration("Function", function)
         paths = OPEN_PATHS if self._settings.docs else OPEN_PATHS - {DOCS}
         for path in sorted(paths | {CONSOLE_FILES}):
-            self._slow(
-                path,
-                self.api.add_routes(
-                    path=path, methods=[gateway.HttpMethod.GET], integration=integration
-                ),
+            routes = self.api.add_routes(
+                path=path, methods=[gateway.HttpMethod.GET], integration=integration
             )
+            self._throttle(path, routes)
         self.api.add_routes(
             path="/{proxy+}",
             methods=[gateway.HttpMethod[method] for method in METHODS],
@@ -80,8 +87,9 @@ class HttpApi(Construct):
             ),
         )
 
-    def _slow(self, path: str, routes: Sequence[gateway.HttpRoute]) -> None:
-        """Give an open path a rate of its own. A stage knows only the routes that were made before it."""
+    def _throttle(self, path: str, routes: Sequence[gateway.HttpRoute]) -> None:
+        """Give an open path its own rate: strangers may call it as fast as it responds
+        (docs/deploy/costs.md#the-worst-case)."""
         raw = self.stage.node.default_child
         assert isinstance(raw, gateway.CfnStage)
         self._rates[f"GET {path}"] = {
@@ -90,6 +98,7 @@ class HttpApi(Construct):
         }
         raw.route_settings = dict(self._rates)
         for route in routes:
+            # CloudFormation refuses a stage that names a route which is not there yet.
             self.stage.node.add_dependency(route)
 
     def _stage(self) -> gateway.HttpStage:
@@ -111,12 +120,3 @@ class HttpApi(Construct):
             destination_arn=group.log_group_arn, format=json.dumps(LOGGED)
         )
         return stage
-
-    def _cors(self) -> gateway.CorsPreflightOptions:
-        return gateway.CorsPreflightOptions(
-            allow_origins=list(self._settings.origins),
-            allow_methods=[gateway.CorsHttpMethod[method] for method in METHODS],
-            allow_headers=list(ASKED_HEADERS),
-            expose_headers=list(TOLD_HEADERS),
-            max_age=Duration.hours(1),
-        )

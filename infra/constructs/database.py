@@ -46,7 +46,7 @@ class Address:
         return f"postgresql://{role}@{self.host}:{PORT}/{self.name}?{tls}"
 
     def sign_in(self, scope: Construct, role: str) -> iam.PolicyStatement:
-        """Return the permission to connect as a role, and as no other."""
+        """Return the permission to connect as this role, and as no other."""
         arn = Stack.of(scope).format_arn(
             service="rds-db",
             resource="dbuser",
@@ -57,14 +57,22 @@ class Address:
 
 
 class VpcDatabase(Construct):
-    """Aurora Serverless v2: pauses at zero without connections, keeps a snapshot when it goes, and may
-    begin as one."""
+    """Aurora Serverless v2. It pauses at zero units without connections, leaves a snapshot when it is
+    deleted, and may be restored from one."""
 
     def __init__(self, scope: Construct, id: str, settings: Settings, network: Network) -> None:
         super().__init__(scope, id)
         cluster = self._cluster(settings, network)
-        self._acknowledge(cluster)
-        # RDS makes it, as it is asked to below.
+        acknowledge(
+            cluster,
+            (
+                "AwsSolutions-RDS2",
+                "Its own storage is encrypted; a restored one as its snapshot is.",
+            ),
+            ("AwsSolutions-RDS10", "`retain` keeps a snapshot; `false` is asked for by name."),
+            ("AwsSolutions-RDS11", "A subnet without a way in; another port hides nothing."),
+        )
+        # RDS makes it, because of `manage_master_user_password`.
         assert cluster.secret is not None
         self.address = Address(
             host=cluster.cluster_endpoint.hostname,
@@ -78,21 +86,29 @@ class VpcDatabase(Construct):
     def _cluster(
         self, settings: Settings, network: Network
     ) -> rds.DatabaseCluster | rds.DatabaseClusterFromSnapshot:
+        group = ec2.SecurityGroup(
+            self,
+            "Group",
+            vpc=network.vpc,
+            description="Postgres",
+            allow_all_outbound=False,
+        )
+        group.add_ingress_rule(network.functions_group, ec2.Port.tcp(PORT), "From functions")
         alike: dict[str, Any] = {
             "engine": rds.DatabaseClusterEngine.aurora_postgres(
-                # As the tests run on.
+                # The major version that the tests run on.
                 version=rds.AuroraPostgresEngineVersion.VER_18_4
             ),
             "writer": rds.ClusterInstance.serverless_v2("Writer"),
             "serverless_v2_min_capacity": settings.database_min_acu,
             "serverless_v2_max_capacity": settings.database_max_acu,
             "serverless_v2_auto_pause_duration": duration(settings.database_pause),
-            # RDS makes, rotates and deletes it; of a restored cluster, it makes a new one.
+            # RDS makes, rotates and deletes the password; for a restored cluster, it makes a new one.
             "manage_master_user_password": True,
             "iam_authentication": True,
             "vpc": network.vpc,
             "vpc_subnets": network.database_subnets,
-            "security_groups": [self._group(network)],
+            "security_groups": [group],
             "backup": rds.BackupProps(retention=duration(settings.database_backup)),
             "delete_automated_backups": not settings.retain,
             "deletion_protection": settings.protects,
@@ -101,11 +117,11 @@ class VpcDatabase(Construct):
             "removal_policy": RemovalPolicy.SNAPSHOT if settings.retain else RemovalPolicy.DESTROY,
         }
         if settings.restore_snapshot is not None:
-            # Database, owner and encryption are the snapshot's: CloudFormation wants them unsaid.
+            # Database, owner and encryption are the snapshot's. CloudFormation refuses to be told them again.
             cluster = rds.DatabaseClusterFromSnapshot(
                 self, "Cluster", snapshot_identifier=settings.restore_snapshot, **alike
             )
-            # RDS makes the password: none is generated, so none is left out.
+            # The warning says that generated credentials are ignored. There are none: RDS makes the password.
             Annotations.of(cluster).acknowledge_warning(CREDENTIALS)
             return cluster
         return rds.DatabaseCluster(
@@ -115,26 +131,4 @@ class VpcDatabase(Construct):
             credentials=rds.Credentials.from_username(OWNER),
             storage_encrypted=True,
             **alike,
-        )
-
-    def _group(self, network: Network) -> ec2.SecurityGroup:
-        group = ec2.SecurityGroup(
-            self,
-            "Group",
-            vpc=network.vpc,
-            description="Postgres",
-            allow_all_outbound=False,
-        )
-        group.add_ingress_rule(network.functions_group, ec2.Port.tcp(PORT), "From functions")
-        return group
-
-    def _acknowledge(self, cluster: rds.DatabaseCluster | rds.DatabaseClusterFromSnapshot) -> None:
-        acknowledge(
-            cluster,
-            (
-                "AwsSolutions-RDS2",
-                "Its own storage is encrypted; a restored one as its snapshot is.",
-            ),
-            ("AwsSolutions-RDS10", "`retain` keeps a snapshot; `false` is asked for by name."),
-            ("AwsSolutions-RDS11", "A subnet without a way in; another port hides nothing."),
         )

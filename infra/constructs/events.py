@@ -11,8 +11,8 @@ from infra.settings import Settings
 
 
 class Bus(Construct):
-    """A bus of its own: an event carries its task token, and on the account's default bus it would reach
-    listeners there."""
+    """The stack's own bus. An event carries its task token, which decides a call: on the account's default
+    bus it would reach every listener there."""
 
     def __init__(self, scope: Construct, id: str, settings: Settings) -> None:
         super().__init__(scope, id)
@@ -20,7 +20,7 @@ class Bus(Construct):
 
 
 class Sweeper(Construct):
-    """Invokes the sweep. The next sweep does the work that a failed one left."""
+    """Invokes the sweep. What a failed sweep leaves is the next one's work."""
 
     def __init__(
         self, scope: Construct, id: str, settings: Settings, sweep: lambda_.IFunction
@@ -38,5 +38,5 @@ class Sweeper(Construct):
             ],
         )
         acknowledge(
-            rule, ("Serverless-EventBusDLQ", "A missed look is made up for by the next one.")
+            rule, ("Serverless-EventBusDLQ", "The next sweep makes up for one that was missed.")
         )

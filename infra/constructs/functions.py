@@ -1,4 +1,4 @@
-"""The Lambda functions: one layer, one asset, a role each."""
+"""The Lambda functions: one layer, one asset, and a role for each function."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,7 +11,6 @@ from constructs import Construct
 
 from infra.build import HANDLERS
 from infra.calls import CALLS, Calls
-from infra.choices import Provider
 from infra.constructs.acknowledge import acknowledge, spelled
 from infra.constructs.database import RUNTIME_ROLE, Address
 from infra.constructs.identity import Identity
@@ -21,15 +20,15 @@ from infra.constructs.models import anywhere, model_statements
 from infra.constructs.network import Network
 from infra.constructs.permissions import OWNERS, Resources, service, statements
 from infra.constructs.time import duration
-from infra.function_settings import FunctionSettings
 from infra.providers import as_variable, keys_of
-from infra.settings import TUNED, Settings
+from infra.settings import TUNED, FunctionSettings, Provider, Settings
 from infra.variables import EMBEDS, KEY, ORIGINS, PROVIDERS, READS
 
 MIGRATE = "migrate"
 STREAMS = "streams"
 WRAPPER = "AWS_LAMBDA_EXEC_WRAPPER"
-"""The variable with the program that takes the place of Lambda's own runtime client, which cannot stream."""
+"""Variable with the program that replaces Lambda's own runtime client, which cannot stream
+(docs/adr/0013-response-streaming.md)."""
 VPC_ACTIONS = (
     "ec2:CreateNetworkInterface",
     "ec2:DescribeNetworkInterfaces",
@@ -42,13 +41,13 @@ VPC_ACTIONS = (
 
 
 def function_name(settings: Settings, name: str) -> str:
-    """Return the name, known before the function is made, so that the functions that it invokes may invoke
-    it."""
+    """Return the function's name. It is known before the function is made, so that functions may invoke each
+    other without a circle of references."""
     return f"{settings.prefix}-{name}"
 
 
 def function_arn(scope: Construct, settings: Settings, name: str) -> str:
-    """The ARN of the function of this name."""
+    """Return the ARN of the function of this name."""
     return Stack.of(scope).format_arn(
         service="lambda",
         resource="function",
@@ -59,7 +58,8 @@ def function_arn(scope: Construct, settings: Settings, name: str) -> str:
 
 @dataclass(frozen=True)
 class Deployment:
-    """The inputs of functions: names, the address of Postgres, and the subnets."""
+    """What functions get of the rest of the stack: names, ARNs, URLs, the address of Postgres, the
+    subnets."""
 
     table: str
     bucket: str
@@ -78,19 +78,17 @@ class Functions(Construct):
     """Every function of the settings, by its name: `functions["turn"]`."""
 
     def __init__(
-        self, scope: Construct, id: str, settings: Settings, layer: Layer, world: Deployment
+        self, scope: Construct, id: str, settings: Settings, layer: Layer, deployment: Deployment
     ) -> None:
         super().__init__(scope, id)
         self._settings = settings
         self._layer = layer
-        self._world = world
+        self._deployment = deployment
         self.by_name: dict[str, lambda_.Function] = {
             name: self._function(name, each) for name, each in settings.functions.items()
         }
         newer = "Python 3.13 is what the layer is built for and the tests run on."
-        failing = (
-            "Nothing is lost: runs are in the journal, the sweeper and CloudFormation ask again."
-        )
+        failing = "Nothing is lost: runs are in the journal, and the sweeper and CloudFormation try again."
         acknowledge(
             self,
             ("AwsSolutions-L1", newer),
@@ -104,14 +102,20 @@ class Functions(Construct):
 
     @property
     def others(self) -> list[lambda_.Function]:
-        """All functions but the one that makes the schema, which they wait for."""
+        """Return all functions but the one that makes the schema, which they wait for."""
         return [function for name, function in self.by_name.items() if name != MIGRATE]
 
     def _function(self, name: str, each: FunctionSettings) -> lambda_.Function:
         title = name.capitalize()
         full = function_name(self._settings, name)
         group = log_group(self, f"{title}Log", self._settings, f"/aws/lambda/{full}")
-        role = self._role(title, name, each)
+        network = self._deployment.network
+        # Only functions that use the database are in a subnet: the others reach AWS without the NAT.
+        place: dict[str, Any] = {
+            "vpc": network.vpc,
+            "vpc_subnets": network.function_subnets,
+            "security_groups": [network.functions_group],
+        }
         return lambda_.Function(
             self,
             title,
@@ -125,9 +129,10 @@ class Functions(Construct):
             memory_size=each.memory_mib,
             timeout=duration(each.timeout),
             environment=self._environment(name, each),
-            role=role,
+            role=self._role(title, name, each),
             log_group=group,
             tracing=lambda_.Tracing.ACTIVE,
+            # Long polls could otherwise take the whole account's concurrency, and runs would get none.
             reserved_concurrent_executions=self._settings.api_concurrency or None
             if name == "api"
             else None,
@@ -136,22 +141,11 @@ class Functions(Construct):
             # It invokes itself while there is more to send to a socket, 20 s apart, and ends with that
             # socket. Lambda would stop it after 16 times, and the client would wait for ever.
             recursive_loop=lambda_.RecursiveLoop.ALLOW if name == "sockets" else None,
-            **self._place(each),
+            **(place if each.postgres else {}),
         )
 
-    def _place(self, each: FunctionSettings) -> dict[str, Any]:
-        """Place the function in a subnet, if it needs one."""
-        network = self._world.network
-        if not each.postgres:
-            return {}
-        return {
-            "vpc": network.vpc,
-            "vpc_subnets": network.function_subnets,
-            "security_groups": [network.functions_group],
-        }
-
     def _environment(self, name: str, each: FunctionSettings) -> dict[str, str]:
-        """Return the function's variables, as far as this deployment has a value for each."""
+        """Return those of the variables that the function reads for which this deployment has a value."""
         values = self._values(name)
         variables = {key: values.get(key) for key in READS[name]}
         if name == STREAMS:
@@ -162,7 +156,7 @@ class Functions(Construct):
 
     def _values(self, name: str) -> dict[str, object]:
         """Return every variable that has a value."""
-        settings, world = self._settings, self._world
+        settings, deployment = self._settings, self._deployment
         if not self._on_bedrock:
             of_provider: dict[str, object] = {
                 KEY: settings.key_parameter,
@@ -177,18 +171,18 @@ class Functions(Construct):
             PROVIDERS: as_variable(settings.providers),
             "LAYOVER_SERVICE": settings.prefix,
             "LAYOVER_MAX_WAITS": settings.waits,
-            "LAYOVER_TABLE": world.table,
-            "LAYOVER_BUCKET": world.bucket,
-            "LAYOVER_STATE_MACHINE_ARN": world.resources.machine,
-            "LAYOVER_EVENT_BUS": world.bus,
+            "LAYOVER_TABLE": deployment.table,
+            "LAYOVER_BUCKET": deployment.bucket,
+            "LAYOVER_STATE_MACHINE_ARN": deployment.resources.machine,
+            "LAYOVER_EVENT_BUS": deployment.bus,
             "LAYOVER_COMPACT_FUNCTION": function_name(settings, "compact"),
-            "LAYOVER_SOCKET_URL": world.socket_url,
-            "LAYOVER_SOCKET_ENDPOINT": world.socket_endpoint,
+            "LAYOVER_SOCKET_URL": deployment.socket_url,
+            "LAYOVER_SOCKET_ENDPOINT": deployment.socket_endpoint,
             "LAYOVER_SOCKET_FUNCTION": function_name(settings, "sockets"),
-            "LAYOVER_STREAM_URL": world.stream_url,
-            ORIGINS: ",".join(world.origins),
-            "LAYOVER_ISSUER": world.identity.issuer,
-            "LAYOVER_CLIENT_ID": world.identity.client_id,
+            "LAYOVER_STREAM_URL": deployment.stream_url,
+            ORIGINS: ",".join(deployment.origins),
+            "LAYOVER_ISSUER": deployment.identity.issuer,
+            "LAYOVER_CLIENT_ID": deployment.identity.client_id,
         }
 
     @property
@@ -196,9 +190,9 @@ class Functions(Construct):
         return self._settings.provider is Provider.BEDROCK
 
     def _database(self, name: str) -> dict[str, object]:
-        address = self._world.database
+        address = self._deployment.database
         settings = self._settings
-        # A person waits for the answer to a request.
+        # A person waits for the response to a request, so it says 503 earlier than a turn gives up.
         wake_timeout = (
             settings.api_waits_for_database
             if name in ("api", STREAMS)
@@ -223,8 +217,7 @@ class Functions(Construct):
         calls = CALLS[name]
         for statement in (
             *self._basics(name, each),
-            *statements(calls, self._world.resources),
-            *self._sign_in(name, each),
+            *statements(calls, self._deployment.resources),
             *self._secrets(name, each),
             *model_statements(self, self._settings, asks=each.model, embeds=EMBEDS in READS[name]),
         ):
@@ -233,28 +226,28 @@ class Functions(Construct):
         return role
 
     def _basics(self, name: str, each: FunctionSettings) -> Iterator[iam.PolicyStatement]:
+        """Yield the permissions to log and, for a function that uses the database, to reach it and sign in.
+        AWS's managed policies for this would allow every log group of the account."""
         yield iam.PolicyStatement(
             actions=["logs:CreateLogStream", "logs:PutLogEvents"],
             resources=[self._log_streams(name)],
         )
-        if each.postgres:
-            yield iam.PolicyStatement(actions=list(VPC_ACTIONS), resources=["*"])
-
-    def _sign_in(self, name: str, each: FunctionSettings) -> Iterator[iam.PolicyStatement]:
-        address = self._world.database
         if not each.postgres:
             return
+        yield iam.PolicyStatement(actions=list(VPC_ACTIONS), resources=["*"])
+        address = self._deployment.database
         if name != MIGRATE:
             yield address.sign_in(self, RUNTIME_ROLE)
         else:
+            # It signs in as the cluster's master user, whose password RDS keeps in this secret.
             yield iam.PolicyStatement(
                 actions=["secretsmanager:GetSecretValue"],
                 resources=[address.admin_secret.secret_arn],
             )
 
     def _secrets(self, name: str, each: FunctionSettings) -> Iterator[iam.PolicyStatement]:
-        """Yield the permissions for parameters. The key that encrypts them is AWS's own and open to readers
-        of the parameters."""
+        """Yield the permissions for parameters, and those of the agents' tools. Parameters need no permission
+        on a key: AWS's own key, which encrypts them, serves everyone who may read the parameter."""
         reads = KEY in READS[name] and not self._on_bedrock
         names = [self._settings.key_parameter] if reads else []
         if PROVIDERS in READS[name]:
@@ -262,15 +255,17 @@ class Functions(Construct):
         if each.tools:
             names += self._settings.tool_secrets.values()
         if names:
-            arns = [self._arn("ssm", "parameter", name.removeprefix("/")) for name in names]
+            arns = [
+                Stack.of(self).format_arn(
+                    service="ssm", resource="parameter", resource_name=name.removeprefix("/")
+                )
+                for name in names
+            ]
             yield iam.PolicyStatement(actions=["ssm:GetParameter"], resources=arns)
-        for each_more in self._settings.tool_policies if each.tools else ():
+        for policy in self._settings.tool_policies if each.tools else ():
             yield iam.PolicyStatement(
-                actions=list(each_more.actions), resources=list(each_more.resources)
+                actions=list(policy.actions), resources=list(policy.resources)
             )
-
-    def _arn(self, service: str, resource: str, name: str) -> str:
-        return Stack.of(self).format_arn(service=service, resource=resource, resource_name=name)
 
     def _log_streams(self, name: str) -> str:
         return Stack.of(self).format_arn(
@@ -281,21 +276,21 @@ class Functions(Construct):
         )
 
     def _acknowledge(self, role: iam.Role, name: str, calls: Calls) -> None:
-        on = self._world.resources
+        on = self._deployment.resources
         reasons = {
-            "*": "X-Ray and network interfaces: AWS knows no resources to name for them.",
+            "*": "X-Ray and network interfaces: AWS has no resources to name for them.",
             self._log_streams(name): "The streams of the function's own log group.",
         }
         if calls.index:
             reasons[f"{on.table}/index/*"] = "The table's own indexes."
         if calls.blobs:
-            reasons[f"{on.bucket}/{OWNERS}"] = "All users' objects: the code holds them apart."
+            reasons[f"{on.bucket}/{OWNERS}"] = "All users' objects: the code keeps them apart."
         if calls.pushes:
             reasons[on.connections] = "Connections get their ids when they are opened."
         for model in anywhere(self._settings):
             reasons[model] = "An inference profile answers in regions that AWS chooses."
         if calls.executions:
-            reasons[on.executions] = "Executions of the one machine have names of their own."
+            reasons[on.executions] = "Executions of the one machine have their own names."
         rules = (
             (f"AwsSolutions-IAM5[Resource::{spelled(self, arn)}]", reason)
             for arn, reason in reasons.items()

@@ -1,4 +1,4 @@
-"""The users' identity: a Cognito user pool, or an OIDC provider of the deployer's own."""
+"""The users' identity: a Cognito user pool, or the deployer's own OIDC provider."""
 
 from dataclasses import dataclass
 
@@ -6,10 +6,9 @@ from aws_cdk import Aws, Fn, RemovalPolicy
 from aws_cdk import aws_cognito as cognito
 from constructs import Construct
 
-from infra.choices import Mfa
 from infra.constructs.acknowledge import acknowledge
 from infra.constructs.time import duration
-from infra.settings import Settings
+from infra.settings import Mfa, Settings
 
 _SCOPES = {
     "use": "Use agents as yourself",
@@ -17,7 +16,8 @@ _SCOPES = {
     "operate": "Drive runs on by hand",
     "audit": "Read what was decided, over all users",
 }
-"""Cognito gives a client's scopes to each of its users: all but `use` are for backends alone."""
+"""Scope -> its description. Cognito gives a client's scopes to each of its users, so the client of people has
+only `use`, and the client of a backend has all of them."""
 
 
 @dataclass(frozen=True)
@@ -38,8 +38,8 @@ def own_provider(settings: Settings) -> Identity:
 
 
 class UserPool(Construct):
-    """A Cognito user pool. An operator makes the users, unless `sign_up` opens the pool. `web`: the URLs that
-    browsers come back to after signing in."""
+    """A Cognito user pool. An operator makes the users, unless `sign_up` opens the pool. `web`: URLs to which
+    browsers return after signing in."""
 
     def __init__(self, scope: Construct, id: str, settings: Settings, web: list[str]) -> None:
         super().__init__(scope, id)
@@ -55,7 +55,7 @@ class UserPool(Construct):
         if settings.machine_client:
             audience.append(self._machine().user_pool_client_id)
         self.identity = Identity(
-            # As the pool says itself; one that is adopted has no such attribute.
+            # In the pool's own spelling. An adopted pool has no such attribute, so it is put together.
             issuer=f"https://{self._pool.user_pool_provider_name}",
             audience=audience,
             client_id=people.user_pool_client_id,
@@ -85,7 +85,7 @@ class UserPool(Construct):
                 require_symbols=True,
             ),
             deletion_protection=settings.protects,
-            # A first deployment that fails removes it.
+            # Not RETAIN: a first deployment that fails has to remove it, or the next one cannot make it.
             removal_policy=RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE
             if settings.retain
             else RemovalPolicy.DESTROY,
@@ -99,8 +99,8 @@ class UserPool(Construct):
         return pool
 
     def _domain(self) -> None:
-        """Make the host of the sign-in pages. Its name has to be unique in the region, so it has a part of
-        the stack's id."""
+        """Make the host of the sign-in pages. Its name has to be unique among all accounts of the region, so
+        it contains a part of the stack's id."""
         unique = Fn.select(0, Fn.split("-", Fn.select(2, Fn.split("/", Aws.STACK_ID))))
         prefix = f"{self._settings.prefix}-{unique}"
         self._pool.add_domain(
@@ -122,11 +122,14 @@ class UserPool(Construct):
         }
 
     def _people(self, web: list[str]) -> cognito.UserPoolClient:
-        """Make the public client: it has no secret, so the authorization code comes with PKCE. Passwords are
-        typed into Cognito's own pages and nowhere else, so no flow that takes them over the API is open. Only
-        `layover mfa` asks for Cognito's own scope: a user who enrolls an optional second factor has no page
-        of Cognito's for it."""
+        """Make the public client. It has no secret, so the authorization code comes with PKCE. People type
+        passwords only into Cognito's own pages, so no flow that takes them over the API is enabled."""
         settings = self._settings
+        scopes = [cognito.OAuthScope.OPENID, self._scopes["use"]]
+        if settings.mfa is not Mfa.OFF:
+            # Cognito has no page on which a user could enroll an optional second factor: `layover mfa` asks
+            # its API, with a token of this scope.
+            scopes.append(cognito.OAuthScope.COGNITO_ADMIN)
         return self._pool.add_client(
             "People",
             user_pool_client_name=f"{settings.prefix}-people",
@@ -141,18 +144,15 @@ class UserPool(Construct):
             refresh_token_validity=duration(settings.refresh_token),
             o_auth=cognito.OAuthSettings(
                 flows=cognito.OAuthFlows(authorization_code_grant=True),
-                scopes=[cognito.OAuthScope.OPENID, self._scopes["use"], *self._enrolling],
+                scopes=scopes,
                 callback_urls=[settings.login_callback, *web],
                 logout_urls=web or None,
             ),
         )
 
-    @property
-    def _enrolling(self) -> list[cognito.OAuthScope]:
-        return [] if self._settings.mfa is Mfa.OFF else [cognito.OAuthScope.COGNITO_ADMIN]
-
     def _machine(self) -> cognito.UserPoolClient:
-        """Make a backend's client. Its secret is read with the AWS command line, and is in no template."""
+        """Make a backend's client. Its secret is in no template: an operator reads it with the AWS command
+        line."""
         return self._pool.add_client(
             "Machine",
             user_pool_client_name=f"{self._settings.prefix}-machine",

@@ -18,10 +18,10 @@ class Journal(Construct):
         super().__init__(scope, id)
         name = settings.adopt_table
         self.table: dynamodb.ITable = (
-            dynamodb.Table.from_table_name(self, "Table", name) if name else self._own(settings)
+            dynamodb.Table.from_table_name(self, "Table", name) if name else self._make(settings)
         )
 
-    def _own(self, settings: Settings) -> dynamodb.Table:
+    def _make(self, settings: Settings) -> dynamodb.Table:
         table = dynamodb.Table(
             self,
             "Table",
@@ -32,7 +32,7 @@ class Journal(Construct):
                 point_in_time_recovery_enabled=True
             ),
             deletion_protection=settings.protects,
-            # A first deployment that fails removes it.
+            # Not RETAIN: a first deployment that fails has to remove it, or the next one cannot make it.
             removal_policy=RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE
             if settings.retain
             else RemovalPolicy.DESTROY,
@@ -49,7 +49,7 @@ class Journal(Construct):
 
 
 def _keys(schema: list[dict[str, str]]) -> dict[str, Any]:
-    """Return a key schema in the CDK's words."""
+    """Return a key schema of DynamoDB's API as the CDK's arguments."""
     types = {a["AttributeName"]: a["AttributeType"] for a in TABLE["AttributeDefinitions"]}
     words = {"HASH": "partition_key", "RANGE": "sort_key"}
     kinds = {"S": dynamodb.AttributeType.STRING, "N": dynamodb.AttributeType.NUMBER}

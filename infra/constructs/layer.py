@@ -21,7 +21,7 @@ class Layer(Construct):
             self,
             "Version",
             layer_version_name=f"{settings.prefix}-runtime",
-            code=_trusting(settings.layer),
+            code=_layer_asset(settings.layer),
             compatible_runtimes=[RUNTIME],
             compatible_architectures=[ARCHITECTURE],
             description="Layover and its locked dependencies",
@@ -30,8 +30,9 @@ class Layer(Construct):
         self.code = _asset(settings.code)
 
 
-def _trusting(folder: str) -> lambda_.Code:
-    """Return a layer with Amazon's roots: without them no function trusts the database, and each fails."""
+def _layer_asset(folder: str) -> lambda_.Code:
+    """Return the layer's asset. Raises FileNotFoundError for one without Amazon's roots: no function would
+    trust the database, and each would fail."""
     code = _asset(folder)
     if not (Path(folder) / "certificates" / "rds.pem").is_file():
         raise FileNotFoundError(

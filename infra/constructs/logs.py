@@ -14,7 +14,7 @@ _DAYS = {
     90: logs.RetentionDays.THREE_MONTHS,
     365: logs.RetentionDays.ONE_YEAR,
 }
-"""Retention periods of CloudWatch, as far as the settings offer them."""
+"""Those of CloudWatch's retention periods that the settings offer."""
 
 
 def log_group(scope: Construct, id: str, settings: Settings, name: str) -> logs.LogGroup:

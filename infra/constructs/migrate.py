@@ -1,4 +1,4 @@
-"""The schema, migrated by every deployment that brings another one."""
+"""The schema, which every deployment with other migrations brings up to date."""
 
 import hashlib
 
@@ -20,9 +20,9 @@ def schema_hash() -> str:
 
 
 class Migration(Construct):
-    """A custom resource that the `migrate` function answers by itself, under one constant physical id. It is
-    invoked again when the migrations change. Deletion connects to nothing: the cluster's own removal policy
-    decides about the data."""
+    """A custom resource that the `migrate` function answers itself, under one constant physical id.
+    CloudFormation invokes it again when the migrations change. On deletion it does not connect: the cluster's
+    own removal policy decides what happens to the data."""
 
     def __init__(
         self,
@@ -42,7 +42,8 @@ class Migration(Construct):
             properties={"Schema": schema_hash()},
             service_timeout=duration(settings.migrate_response),
         )
-        # The answer goes out through the network, also on deletion: so it goes last.
+        # The response to CloudFormation needs the network, on deletion as well: so the resource is made last
+        # and deleted first.
         needs: list[IDependable] = [function, *database.needs, network]
         resource.node.add_dependency(*needs)
         self.done: IDependable = resource

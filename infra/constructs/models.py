@@ -1,4 +1,4 @@
-"""Permission to call models on Bedrock: the named ones, and no other."""
+"""Permission to call the named models on Bedrock, and no others."""
 
 import re
 from collections.abc import Iterator
@@ -10,8 +10,8 @@ from constructs import Construct
 from infra.settings import Settings
 
 ASK = ("bedrock:InvokeModel", "bedrock:InvokeModelWithResponseStream")
-"""Converse and Chat Completions on `bedrock-runtime` are allowed by the same actions as InvokeModel, their
-streams by the second."""
+"""IAM knows Converse and Chat Completions on `bedrock-runtime` under the actions of InvokeModel, and their
+streams under the second."""
 EMBED = ("bedrock:InvokeModel",)
 PROFILE = re.compile(r"(?:[a-z]{2}|apac|us-gov|global)\.")
 """Prefix of an inference profile's id; the profile answers in one of several regions."""
@@ -45,7 +45,8 @@ def _statements(
             service="bedrock", resource="inference-profile", resource_name=name
         )
         yield iam.PolicyStatement(actions=list(actions), resources=[profile])
-        # AWS may change the regions of a profile; the model is called through the profile alone.
+        # AWS chooses the region of each request, and may add regions. The condition allows the model only
+        # through the profile.
         yield iam.PolicyStatement(
             actions=list(actions),
             resources=[_underneath(name)],

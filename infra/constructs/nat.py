@@ -1,4 +1,4 @@
-"""The NAT instance: the functions' requests to the internet go through it, port 443 only."""
+"""The NAT instance, through which the functions reach the internet, on port 443 only."""
 
 from pathlib import Path
 
@@ -13,11 +13,11 @@ from infra.constructs.acknowledge import acknowledge
 from infra.settings import Settings
 
 IMAGE = "{{resolve:ssm:/aws/service/ami-amazon-linux-latest/al2023-ami-kernel-default-arm64}}"
-"""A dynamic reference is looked up when the instance is made or its own properties change; a template
-parameter would replace the instance with every deploy after a new image."""
+"""CloudFormation looks a dynamic reference up only when it makes the instance or changes its properties. A
+template parameter would replace the instance with the first deploy after each new image."""
 SCRIPT = Path(__file__).parents[1] / "nat.sh"
 SIGNAL = "PT15M"
-"""The script ends after twelve minutes at most."""
+"""Longer than the script takes, which ends after twelve minutes at most."""
 HTTPS = 443
 
 
@@ -38,7 +38,7 @@ class PinnedImage:
 
 
 class NatInstance:
-    """`provider` goes into a VPC; `finish` does the rest once the VPC has made the instance."""
+    """The instance. A VPC takes `provider` and makes the instance; `finish` does the rest after that."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -56,7 +56,7 @@ class NatInstance:
         )
 
     def finish(self, scope: Construct) -> None:
-        """Add its rules, its set-up, and its restart."""
+        """Add the instance's rules, its script and its recovery."""
         connections = self.provider.connections
         vpc = ec2.Peer.ipv4(self._settings.vpc_cidr)
         connections.allow_from(vpc, ec2.Port.tcp(HTTPS), "From the VPC")
@@ -66,7 +66,7 @@ class NatInstance:
         self._recover(scope)
 
     def _harden(self) -> None:
-        """Set what the provider cannot: an encrypted disk, and metadata for sessions alone (IMDSv2)."""
+        """Set what the provider cannot: an encrypted disk, and metadata only for sessions (IMDSv2)."""
         resource = self._resource()
         disk = ec2.CfnInstance.EbsProperty(
             encrypted=True, volume_type="gp3", delete_on_termination=True
@@ -74,30 +74,31 @@ class NatInstance:
         resource.block_device_mappings = [
             ec2.CfnInstance.BlockDeviceMappingProperty(device_name="/dev/xvda", ebs=disk)
         ]
-        # IMDSv2, and from the instance itself: traffic that it forwards is a hop further away.
+        # Only the instance itself may read its metadata: a request that it forwards is one hop further away.
         resource.metadata_options = ec2.CfnInstance.MetadataOptionsProperty(
             http_tokens="required", http_put_response_hop_limit=1
         )
         acknowledge(
             self._instance(),
-            ("AwsSolutions-EC28", "Detailed monitoring costs; the status checks are watched."),
+            ("AwsSolutions-EC28", "Detailed monitoring costs extra; alarms watch the checks."),
             ("CloudFormation-Validate::W9010", "A deployer pins the image of their own region."),
             ("AwsSolutions-EC29", "It holds nothing, and goes with the stack."),
         )
 
     def _set_up(self) -> None:
-        """Set the instance up. The CDK's own commands fail at times without a word; these report how they
-        ended. Without a way out the deployment ends here, and not with a migration that never answers."""
+        """Set the instance up with our own script. The CDK's commands sometimes fail silently; the script
+        signals how it ended. So a deployment without a way out fails here, and not later in a migration whose
+        response never arrives."""
         self._first_boot.add_commands(f"VPC_CIDR={self._settings.vpc_cidr}", SCRIPT.read_text())
-        # The signal is signed by the instance's own identity, so it needs no permission.
+        # The instance signs the signal with its own identity, so it needs no permission.
         self._first_boot.add_signal_on_exit_command(self._instance())
         self._resource().cfn_options.creation_policy = CfnCreationPolicy(
             resource_signal=CfnResourceSignal(count=1, timeout=SIGNAL)
         )
 
     def _recover(self, scope: Construct) -> None:
-        """Recover from a lost host (the instance starts on another one) and from a hung system (it is
-        restarted)."""
+        """Recover from a lost host (AWS starts the instance on another one) and from a hung system (AWS
+        restarts it)."""
         checks = {
             "StatusCheckFailed_System": actions.Ec2InstanceAction.RECOVER,
             "StatusCheckFailed_Instance": actions.Ec2InstanceAction.REBOOT,
@@ -120,7 +121,8 @@ class NatInstance:
             alarm.add_alarm_action(actions.Ec2Action(action))
 
     def _instance(self) -> ec2.Instance:
-        """Return the instance. There is one, as the VPC is told: the commands name the signalling one."""
+        """Return the instance. There is exactly one (`nat_gateways=1`), because its commands name the
+        instance that signals."""
         (instance,) = self.provider.gateway_instances
         return instance
 

@@ -7,19 +7,18 @@ from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from infra.choices import Nat
 from infra.constructs.acknowledge import acknowledge
 from infra.constructs.nat import NatInstance
-from infra.settings import Settings
+from infra.settings import Nat, Settings
 
 ANSWERS = "cloudformation-custom-resource-response-*"
-"""AWS's own buckets, one for each region, into which the migration puts its answer by a presigned URL."""
+"""AWS's own buckets, one for each region, into which the migration puts its response by a presigned URL."""
 OURS = {"aws:PrincipalAccount": Aws.ACCOUNT_ID, "aws:ResourceAccount": Aws.ACCOUNT_ID}
 
 
 class Network(Construct):
-    """A VPC of the stack's own, or subnets of the deployer's. From its own, functions reach DynamoDB and S3
-    through free gateway endpoints, and the rest (models, Step Functions, EventBridge) through one NAT."""
+    """The stack's own VPC, or subnets of the deployer's. In its own, functions reach DynamoDB and S3 through
+    free gateway endpoints, and the rest (models, Step Functions, EventBridge) through one NAT."""
 
     def __init__(self, scope: Construct, id: str, settings: Settings) -> None:
         super().__init__(scope, id)
@@ -29,7 +28,7 @@ class Network(Construct):
             self.function_subnets = ec2.SubnetSelection(subnet_group_name="functions")
             """Subnets of the functions."""
             self.database_subnets = ec2.SubnetSelection(subnet_group_name="database")
-            """Subnets of the cluster: in a VPC of the stack's own, without a way out."""
+            """Subnets of the cluster. In the stack's own VPC they have no way out."""
         else:
             # Nothing is looked up: only its ids are used.
             self.vpc = ec2.Vpc.from_vpc_attributes(
@@ -37,14 +36,20 @@ class Network(Construct):
             )
             self.function_subnets = self._subnets("Function", settings.function_subnets)
             self.database_subnets = self._subnets("Database", settings.database_subnets)
-        self.functions_group = self._functions_group()
+        self.functions_group = ec2.SecurityGroup(
+            self,
+            "Functions",
+            vpc=self.vpc,
+            description="Functions that ask the database",
+            allow_all_outbound=True,
+        )
 
     def _subnets(self, name: str, ids: tuple[str, ...]) -> ec2.SubnetSelection:
         subnets = [
             ec2.Subnet.from_subnet_id(self, f"{name}{number}", id) for number, id in enumerate(ids)
         ]
         for subnet in subnets:
-            # Not needed here: routes are the deployer's.
+            # The warning is about a route table's id, which nothing here uses: routes are the deployer's.
             Annotations.of(subnet).acknowledge_warning("@aws-cdk/aws-ec2:noSubnetRouteTableId")
         return ec2.SubnetSelection(subnets=subnets)
 
@@ -82,8 +87,8 @@ class Network(Construct):
         return vpc
 
     def _endpoints(self, vpc: ec2.Vpc) -> None:
-        """Add the endpoints, for functions alone: the NAT instance takes its updates from buckets of
-        Amazon's."""
+        """Add the endpoints, only to the subnets of the functions: the NAT instance takes its updates from
+        Amazon's buckets, which the endpoints' policies refuse."""
         services = {
             "DynamoDb": ec2.GatewayVpcEndpointAwsService.DYNAMODB,
             "S3": ec2.GatewayVpcEndpointAwsService.S3,
@@ -97,8 +102,8 @@ class Network(Construct):
 
     def _endpoint_statements(self, service: str) -> Iterator[iam.PolicyStatement]:
         """Yield what an endpoint allows: this account's identities on this account's data; the actions of
-        tools elsewhere; and on S3 the requests without our identities: downloads by a link, and the answer to
-        CloudFormation."""
+        tools elsewhere; and on S3 the requests without this account's identity: downloads by a link, and the
+        response to CloudFormation."""
         yield iam.PolicyStatement(
             actions=[f"{service}:*"], resources=["*"], conditions={"StringEquals": OURS}
         )
@@ -113,12 +118,3 @@ class Network(Construct):
             yield iam.PolicyStatement(actions=["s3:GetObject"], resources=["*"])
             answers = f"arn:{Aws.PARTITION}:s3:::{ANSWERS}/*"
             yield iam.PolicyStatement(actions=["s3:PutObject"], resources=[answers])
-
-    def _functions_group(self) -> ec2.SecurityGroup:
-        return ec2.SecurityGroup(
-            self,
-            "Functions",
-            vpc=self.vpc,
-            description="Functions that ask the database",
-            allow_all_outbound=True,
-        )

@@ -1,4 +1,4 @@
-"""One dashboard, alarms on problems that need a person, and a budget if one is set."""
+"""One dashboard, alarms on problems that need a person, and a budget if the settings have one."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -29,15 +29,15 @@ QUIET = cloudwatch.TreatMissingData.NOT_BREACHING
 WATCHED_ELSEWHERE = ("migrate",)
 """CloudFormation reports their failures."""
 BUSIEST = ("api", "turn")
-"""Functions that first show a lack of concurrency: `api` has a share of its own, the others the rest."""
+"""Functions that first show a lack of concurrency: `api` has its own share, the others have the rest."""
 UNFORESEEN = "unforeseen"
-"""Our metric of the answers of `api` and `sockets` that are `internal-error`, made from their logs."""
+"""Metric that counts the `internal-error` responses of `api` and `sockets`, from their logs."""
 COMPACTION = (Metric.COMPACTION_WAITS, Metric.COMPACTION_FAILED, Metric.RECALL_SCOPE_CUT)
 
 
 @dataclass(frozen=True)
-class MonitoredFunction:
-    """A function to watch."""
+class MonitoredResources:
+    """The resources that the alarms and the dashboard watch."""
 
     functions: Mapping[str, lambda_.Function]
     machine: sfn.StateMachine
@@ -46,25 +46,25 @@ class MonitoredFunction:
 
 
 class Observability(Construct):
-    """Alarms tell `alarms_email`, if there is one; without it they are only red."""
+    """Alarms send mail to `alarms_email`; without an address they are only red in the console."""
 
     def __init__(
-        self, scope: Construct, id: str, settings: Settings, resources: MonitoredFunction
+        self, scope: Construct, id: str, settings: Settings, resources: MonitoredResources
     ) -> None:
         super().__init__(scope, id)
         self._settings = settings
         self._resources = resources
-        self._topic = self._tell(settings.alarms_email) if settings.alarms_email else None
+        self._topic = self._make_topic(settings.alarms_email) if settings.alarms_email else None
         self._count_unforeseen()
         self._alarms()
         self._dashboard()
         if settings.budget_usd is not None:
             self._budget(settings.budget_usd)
 
-    def _tell(self, email: str) -> sns.Topic:
-        # Not encrypted by a key of SNS's own: CloudWatch may not use that one.
+    def _make_topic(self, email: str) -> sns.Topic:
+        # Not encrypted with SNS's own key: CloudWatch may not use that one, and no mail would come.
         topic = sns.Topic(self, "Alarms", enforce_ssl=True)
-        # A policy of one's own takes the place of the one that lets the account's services publish.
+        # `enforce_ssl` gives the topic a policy, which replaces the default one that lets CloudWatch publish.
         topic.add_to_resource_policy(
             iam.PolicyStatement(
                 principals=[iam.ServicePrincipal("cloudwatch.amazonaws.com")],
@@ -79,11 +79,11 @@ class Observability(Construct):
 
     def _alarms(self) -> None:
         settings = self._settings
-        self._alarm("ExecutionsFailed", self._failed(), 0, "A run failed in a way of its own")
+        self._alarm("ExecutionsFailed", self._failed(), 0, "An execution failed")
         self._alarm("Errors", self._errors(), settings.alarm_errors, "Functions fail")
         self._alarm("Throttles", self._throttles(), 0, "The account has too little concurrency")
-        # Not HTTP 5xx: a waking database, or a stopped system, is an ordinary answer (503).
-        self._alarm("ApiErrors", self._unforeseen(), 0, "Requests fail for no reason foreseen")
+        # Not HTTP 5xx: for a waking database or a stopped system 503 is the ordinary response.
+        self._alarm("ApiErrors", self._unforeseen(), 0, "Requests fail for an unforeseen reason")
         self._alarm("TableThrottles", self._table_throttles(), 0, "DynamoDB refuses requests")
         age = settings.approval_alarm.total_seconds()
         self._alarm("ApprovalAge", self._approval_age(), age, "A call has waited long for a person")
@@ -103,9 +103,10 @@ class Observability(Construct):
         self._act_on(alarm)
 
     def _alarm_without_sweeps(self) -> None:
-        """Watch the sweeper: without it a run whose execution died stays where it is. The alarm's other state
-        is INSUFFICIENT_DATA, in which a new alarm begins: an alarm that took missing data for a breach would
-        be red until the first sweep of a new stack."""
+        """Watch the sweeper: without it a run whose execution died stays where it is.
+
+        Missing data is no breach here: a new alarm has no data yet, and would be red until the first sweep of
+        a new stack. So silence leads to INSUFFICIENT_DATA, which sends mail as well."""
         alarm = cloudwatch.Alarm(
             self,
             "NoSweeps",
@@ -126,7 +127,8 @@ class Observability(Construct):
 
     @property
     def _name(self) -> str:
-        """Return a name. Dashboards and budgets belong to the account, in all its regions."""
+        """Return the name of the dashboard and the budget. Both belong to the account in all its regions, so
+        the region is part of it."""
         return f"{self._settings.prefix}-{Aws.REGION}"
 
     # Metrics
@@ -164,7 +166,7 @@ class Observability(Construct):
         )
 
     def _count_unforeseen(self) -> None:
-        """Count lines of level ERROR; both functions write one when they answer `internal-error`."""
+        """Count the log lines of level ERROR: both functions write one with each `internal-error`."""
         for name in ("api", "sockets"):
             logs.MetricFilter(
                 self,
@@ -178,8 +180,8 @@ class Observability(Construct):
             )
 
     def _table_throttles(self) -> cloudwatch.IMetric:
-        """Return the table's own throttles. Its indexes would be four metrics more to pay for, and grow as it
-        does."""
+        """Return the table's own throttles. The indexes grow as the table does, and their four metrics would
+        cost extra."""
         names = {"reads": "ReadThrottleEvents", "writes": "WriteThrottleEvents"}
         using = {
             key: self._resources.table.metric(name, period=FIVE_MINUTES, statistic="Sum")
@@ -188,11 +190,11 @@ class Observability(Construct):
         return _sum_of("Throttled requests", using)
 
     def _approval_age(self) -> cloudwatch.IMetric:
-        # The sweeper looks at each suspended run about once an hour.
+        # The sweeper looks at a suspended run only about once an hour, and that look is the metric's source.
         return self._own_metric(Metric.APPROVAL_AGE, "Maximum", Duration.hours(2))
 
     def _own_metric(self, name: Metric, statistic: str, period: Duration) -> cloudwatch.Metric:
-        """Return one of our own metrics, over all its dimensions."""
+        """Return one of Layover's own metrics, over all its dimensions."""
         return cloudwatch.Metric(
             namespace=NAMESPACE,
             metric_name=name.value,
@@ -223,7 +225,10 @@ class Observability(Construct):
         board.add_widgets(
             _graph("Duration (p90)", *(f.metric_duration(statistic="p90") for _, f in each)),
             _graph("Errors and throttles", self._errors(), self._throttles()),
-            _graph("Concurrency", *(_concurrency(f) for _, f in each)),
+            _graph(
+                "Concurrency",
+                *(f.metric("ConcurrentExecutions", statistic="Maximum") for _, f in each),
+            ),
         )
         board.add_widgets(
             _graph("Latency (p90)", api.metric_latency(statistic="p90")),
@@ -239,8 +244,8 @@ class Observability(Construct):
     # Money
 
     def _budget(self, usd: float) -> None:
-        """Set a budget for the whole account: it knows stages only by tags that were activated for
-        billing."""
+        """Set a budget for the whole account. A budget for a stage would need the stage's tag, which somebody
+        has to activate for billing first."""
         email = self._settings.alarms_email
         subscriber = budgets.CfnBudget.SubscriberProperty(
             subscription_type="EMAIL", address=email or ""
@@ -262,17 +267,13 @@ class Observability(Construct):
 
 
 def _sum_of(label: str, using: dict[str, cloudwatch.Metric]) -> cloudwatch.MathExpression:
-    """Return the sum of metrics; one without a count yet is zero."""
+    """Return the sum of metrics, in which one without data counts as zero."""
     return cloudwatch.MathExpression(
         label=label,
         expression=" + ".join(f"FILL({name}, 0)" for name in using),
         period=FIVE_MINUTES,
         using_metrics=dict(using),
     )
-
-
-def _concurrency(function: lambda_.Function) -> cloudwatch.Metric:
-    return function.metric("ConcurrentExecutions", statistic="Maximum")
 
 
 def _graph(title: str, *metrics: cloudwatch.IMetric) -> cloudwatch.GraphWidget:

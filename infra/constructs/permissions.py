@@ -27,8 +27,8 @@ class Resources:
 
 
 def service(name: str) -> iam.IPrincipal:
-    """Return a service of AWS that works for this account, and not for another account that names our
-    role."""
+    """Return a service of AWS as a principal that acts for this account. Without the condition another
+    account could have the service use our role (the confused deputy)."""
     return iam.ServicePrincipal(
         name, conditions={"StringEquals": {"aws:SourceAccount": Aws.ACCOUNT_ID}}
     )
@@ -41,7 +41,7 @@ def statements(calls: Calls, on: Resources) -> list[iam.PolicyStatement]:
         ("dynamodb", calls.journal, [on.table]),
         ("dynamodb", ("Query",) if calls.index else (), [f"{on.table}/index/*"]),
         ("s3", calls.blobs, [objects]),
-        # Without it, a missing object looks like a forbidden one.
+        # Without ListBucket, S3 answers 403 for a missing object, which then looks forbidden.
         ("s3", ("ListBucket",) if calls.blobs else (), [on.bucket]),
         ("states", calls.machine, [on.machine]),
         ("states", calls.executions, [on.executions]),

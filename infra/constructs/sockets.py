@@ -14,11 +14,10 @@ STAGE = "live"
 
 class SocketApi(Construct):
     """The WebSocket API. It is made before the functions, which get its URLs; `serve` connects the one that
-    answers."""
+    responds."""
 
     def __init__(self, scope: Construct, id: str, settings: Settings) -> None:
         super().__init__(scope, id)
-        self._settings = settings
         self.api = gateway.WebSocketApi(
             self, "Api", api_name=f"{settings.prefix}-sockets", description="Layover: live events"
         )
@@ -27,33 +26,6 @@ class SocketApi(Construct):
         """URL for clients."""
         self.endpoint = f"https://{host}/{STAGE}"
         """URL of `@connections`, for functions."""
-        self._stage()
-
-    @property
-    def connections(self) -> str:
-        """ARN of all connections, with every method."""
-        return Stack.of(self).format_arn(
-            service="execute-api",
-            resource=self.api.api_id,
-            resource_name=f"{STAGE}/*/@connections/*",
-            arn_format=ArnFormat.SLASH_RESOURCE_NAME,
-        )
-
-    def serve(self, function: lambda_.IFunction) -> None:
-        """Add all three routes. `$connect` redeems a ticket by itself: there is no authorizer."""
-        for route in ("$connect", "$disconnect", "$default"):
-            name = f"{route.removeprefix('$').capitalize()}Function"
-            self.api.add_route(route, integration=WebSocketLambdaIntegration(name, function))
-        acknowledge(
-            self,
-            (
-                "AwsSolutions-APIG4",
-                "A single-use ticket, made with a verified token, is the way in.",
-            ),
-        )
-
-    def _stage(self) -> None:
-        settings = self._settings
         stage = gateway.WebSocketStage(
             self,
             "Stage",
@@ -65,11 +37,35 @@ class SocketApi(Construct):
             ),
         )
         unlogged = (
-            "Access logs of WebSocket APIs need a role that is a setting of the whole account; the "
-            "function logs what goes wrong, and the ticket, which is in a query string, is in no log."
+            "Access logs of WebSocket APIs need a role that is a setting of the whole account. The function "
+            "logs what goes wrong, and no log has the ticket, which is in a query string."
         )
         acknowledge(
             stage,
             ("AwsSolutions-APIG1", unlogged),
             ("Serverless-APIGWAccessLogging", unlogged),
+        )
+
+    @property
+    def connections(self) -> str:
+        """Return the ARN of all connections, with every method."""
+        return Stack.of(self).format_arn(
+            service="execute-api",
+            resource=self.api.api_id,
+            resource_name=f"{STAGE}/*/@connections/*",
+            arn_format=ArnFormat.SLASH_RESOURCE_NAME,
+        )
+
+    def serve(self, function: lambda_.IFunction) -> None:
+        """Add all three routes. There is no authorizer, because API Gateway has none for JWTs here: the
+        function redeems a ticket at `$connect`."""
+        for route in ("$connect", "$disconnect", "$default"):
+            name = f"{route.removeprefix('$').capitalize()}Function"
+            self.api.add_route(route, integration=WebSocketLambdaIntegration(name, function))
+        acknowledge(
+            self,
+            (
+                "AwsSolutions-APIG4",
+                "A single-use ticket, made with a verified token, is the way in.",
+            ),
         )

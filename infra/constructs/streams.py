@@ -21,13 +21,13 @@ from layover.values.deployment.access import (
 
 STAGE = "live"
 MAX_DURATION = Duration.minutes(15)
-"""API Gateway's limit for a streamed response."""
+"""API Gateway's limit for a streamed response (docs/aws-facts.md#api-gateway)."""
 STREAM_HEADERS = (*ASKED_HEADERS, "last-event-id")
 
 
 class StreamApi(Construct):
     """The REST API. It is made before the functions, which get its URL; `serve` connects the one that
-    answers."""
+    responds."""
 
     def __init__(self, scope: Construct, id: str, settings: Settings) -> None:
         super().__init__(scope, id)
@@ -41,7 +41,7 @@ class StreamApi(Construct):
             endpoint_configuration=gateway.EndpointConfiguration(
                 types=[gateway.EndpointType.REGIONAL]
             ),
-            # A setting of the whole account.
+            # The role would be a setting of the whole account, which a stack should not change.
             cloud_watch_role=False,
             deploy_options=gateway.StageOptions(
                 stage_name=STAGE,
@@ -55,8 +55,8 @@ class StreamApi(Construct):
 
     def serve(self, function: lambda_.IFunction, identity: Identity, origins: list[str]) -> None:
         """Add the routes. Routes that stream need a token of the user pool with the scope, which API Gateway
-        verifies; one needs a ticket instead, which the function verifies. `origins`: origins of pages that
-        may read them."""
+        verifies. One route needs a ticket instead, which the function verifies. `origins`: of pages that may
+        read the streams."""
         integration = gateway.LambdaIntegration(
             function,
             response_transfer_mode=gateway.ResponseTransferMode.STREAM,
@@ -64,7 +64,10 @@ class StreamApi(Construct):
         )
         resources: dict[str, gateway.IResource] = {}
         if identity.pool_id is not None:
-            authorizer = self._authorizer(identity.pool_id)
+            pool = cognito.UserPool.from_user_pool_id(self, "Users", identity.pool_id)
+            authorizer = gateway.CognitoUserPoolsAuthorizer(
+                self, "Tokens", cognito_user_pools=[pool]
+            )
             for method, path in (*STREAM_ROUTES, *CHAT_ROUTES):
                 self._resource(path, resources).add_method(
                     method,
@@ -73,15 +76,11 @@ class StreamApi(Construct):
                     authorization_type=gateway.AuthorizationType.COGNITO,
                     authorization_scopes=[self._settings.scope],
                 )
-        # REST APIs verify tokens of Cognito alone. With another provider a stream begins with a ticket, for
+        # REST APIs verify only Cognito's tokens. With another provider a stream begins with a ticket, for
         # which the HTTP API has verified a token.
         self._open(self._resource(f"{TICKETED}{TICKETED_ROUTE}", resources), integration)
         for resource in resources.values():
             self._let_browsers_ask(resource, origins)
-
-    def _authorizer(self, pool_id: str) -> gateway.CognitoUserPoolsAuthorizer:
-        pool = cognito.UserPool.from_user_pool_id(self, "Users", pool_id)
-        return gateway.CognitoUserPoolsAuthorizer(self, "Tokens", cognito_user_pools=[pool])
 
     def _resource(self, path: str, resources: dict[str, gateway.IResource]) -> gateway.IResource:
         if path not in resources:
@@ -89,7 +88,8 @@ class StreamApi(Construct):
         return resources[path]
 
     def _open(self, resource: gateway.IResource, integration: gateway.Integration) -> None:
-        """Open a method to requests with a ticket; other requests do not reach the function."""
+        """Open a method to requests with a ticket. API Gateway refuses the others, so they cost no
+        invocation."""
         method = resource.add_method(
             "GET",
             integration,
@@ -115,8 +115,8 @@ class StreamApi(Construct):
 
     def _acknowledge(self) -> None:
         unlogged = (
-            "Logs of REST APIs need a role that is a setting of the whole account; the function logs what "
-            "goes wrong, and the ticket, which is in a query string, is in no log."
+            "Logs of REST APIs need a role that is a setting of the whole account. The function logs what "
+            "goes wrong, and no log has the ticket, which is in a query string."
         )
         rules: Mapping[str, str] = {
             "AwsSolutions-APIG1": unlogged,

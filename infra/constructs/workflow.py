@@ -20,12 +20,13 @@ DRIVEN = ("turn", "resume", "extract", "compact", "settle")
 
 
 def machine_name(settings: Settings) -> str:
-    """Return the name, known before the machine is made: the functions that it invokes may start it."""
+    """Return the machine's name. It is known before the machine is made, because the functions that the
+    machine invokes start it."""
     return f"{settings.prefix}-run"
 
 
 def machine_arn(scope: Construct, settings: Settings) -> str:
-    """Return the machine's ARN, without a reference to it (that would be a circle)."""
+    """Return the machine's ARN without a reference to it, which would close a circle."""
     return _states_arn(scope, "stateMachine", machine_name(settings))
 
 
@@ -55,7 +56,14 @@ class Workflow(Construct):
     ) -> None:
         super().__init__(scope, id)
         task_functions = {name: functions[name] for name in DRIVEN}
-        role = self._role(task_functions)
+        role = iam.Role(
+            self,
+            "Role",
+            assumed_by=service("states.amazonaws.com"),
+            description="Invokes the functions of a run",
+        )
+        arns = [function.function_arn for function in task_functions.values()]
+        role.add_to_policy(iam.PolicyStatement(actions=["lambda:InvokeFunction"], resources=arns))
         group = log_group(self, "Log", settings, f"/aws/vendedlogs/states/{settings.prefix}-run")
         self.machine = sfn.StateMachine(
             self,
@@ -68,27 +76,17 @@ class Workflow(Construct):
             },
             role=role,
             tracing_enabled=True,
+            # Without data: an outside caller may put a user's text into the answer of a task token
+            # (docs/security.md#what-is-logged).
             logs=sfn.LogOptions(
                 destination=group, level=sfn.LogLevel.ALL, include_execution_data=False
             ),
-            # A waiting run lives in its execution.
             removal_policy=RemovalPolicy.DESTROY,
         )
         acknowledge(
             role,
             (
                 "AwsSolutions-IAM5[Resource::*]",
-                "Log delivery and X-Ray know no resources to name.",
+                "Log delivery and X-Ray have no resources to name.",
             ),
         )
-
-    def _role(self, task_functions: Mapping[str, lambda_.Function]) -> iam.Role:
-        role = iam.Role(
-            self,
-            "Role",
-            assumed_by=service("states.amazonaws.com"),
-            description="Invokes the functions of a run",
-        )
-        arns = [function.function_arn for function in task_functions.values()]
-        role.add_to_policy(iam.PolicyStatement(actions=["lambda:InvokeFunction"], resources=arns))
-        return role

@@ -7,8 +7,7 @@ import pytest
 from pydantic import ValidationError
 
 from infra.constructs.models import model_statements
-from infra.function_settings import FUNCTIONS
-from infra.settings import Settings
+from infra.settings import FUNCTIONS, Settings
 from infra.variables import EMBEDS, READS
 from support.aws.forms import CLAUDE, FORMS, GPT, TITAN
 from support.aws.templates import Synthesized, listed

@@ -7,8 +7,7 @@ import pytest
 
 from infra.calls import CALLS
 from infra.constructs.permissions import Resources, statements
-from infra.function_settings import FUNCTIONS
-from infra.settings import TUNED
+from infra.settings import FUNCTIONS, TUNED
 from infra.variables import KEY, READS
 from layover.values.deployment.environment import Environment
 from support.aws.templates import Synthesized, listed

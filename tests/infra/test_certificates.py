@@ -41,13 +41,13 @@ def other_roots() -> str:
 @pytest.mark.parametrize(
     ("bundle", "says"),
     [
-        ("", "no list of certificates"),
-        ("<html>AWS is away</html>", "no list of certificates"),
+        ("", "is not a list of certificates"),
+        ("<html>AWS is away</html>", "is not a list of certificates"),
         (
             "-----BEGIN CERTIFICATE-----\nbm8=\n-----END CERTIFICATE-----\n",
-            "no list of certificates",
+            "is not a list of certificates",
         ),
-        (root("eu-west-1") + root("eu-west-1")[:-40], "no list of certificates"),
+        (root("eu-west-1") + root("eu-west-1")[:-40], "is not a list of certificates"),
         (other_roots(), "has no roots of RDS"),
         (root("us-east-1"), "has no roots of eu-west-1"),
         (root("eu-west-1", NOW - timedelta(days=1)) + root("us-east-1"), "is old"),

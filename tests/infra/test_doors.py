@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from infra.calls import CALLS
-from infra.function_settings import FUNCTIONS
-from infra.settings import Settings
+from infra.settings import FUNCTIONS, Settings
 from layover.cli.login import PORT
 from layover.cli.second_factor import SCOPE
 from layover.values.deployment.access import CONSOLE_FILES, DOCS, OPEN_PATHS

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from infra.calls import CALLS
-from infra.function_settings import FUNCTIONS
+from infra.settings import FUNCTIONS
 from support.aws.templates import Synthesized, listed
 
 NAMES = sorted(FUNCTIONS)

@@ -10,9 +10,8 @@ import pytest
 from pydantic import ValidationError
 
 from infra.calls import CALLS
-from infra.function_settings import FUNCTIONS
 from infra.regions import unfit
-from infra.settings import Settings
+from infra.settings import FUNCTIONS, Settings
 from layover.retention.erase import LAST_WRITER
 from layover.values.deployment.settings import Settings as RuntimeSettings
 
@@ -143,7 +142,7 @@ def test_what_is_retained_is_protected(settings: Settings, protects: bool) -> No
         ("us-iso-east-1", "aws-iso"),
         ("eusc-de-east-1", "aws-eusc"),
         ("eu-west-9", "eu-west-9 has no"),
-        ("nowhere", "nowhere is no region"),
+        ("nowhere", "nowhere is not a region"),
     ],
 )
 def test_region_that_cannot_work_is_named(region: str, says: str) -> None:

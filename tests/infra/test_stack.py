@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from infra.calls import CALLS
-from infra.function_settings import FUNCTIONS
+from infra.settings import FUNCTIONS
 from infra.variables import KEY, PROVIDERS, READS
 from layover.adapters.journal.items.schema import TABLE, TIME_TO_LIVE
 from layover.values.deployment.environment import Environment
