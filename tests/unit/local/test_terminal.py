@@ -11,13 +11,12 @@ from typing import Any
 import pytest
 
 from layover.local.agents_module import LoadReport
+from layover.local.development import Reloader, problem_of
 from layover.local.functions.log_lines import format_entry
 from layover.local.serve import variables_of
+from layover.local.sources import Sources
 from layover.local.terminal.lines import RunLines
-from layover.local.terminal.model_check import problem_of
-from layover.local.terminal.reloading import Reloader
 from layover.local.terminal.show import RunWatch, say
-from layover.local.terminal.sources import Sources
 from support.providers.openai import FakeOpenAI
 
 OUTCOME = {

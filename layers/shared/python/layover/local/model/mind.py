@@ -1,5 +1,5 @@
-"""The stand-in model's answers: plain rules, the same answer every time. It calls a tool whose name occurs in
-the user's words, repeats the result, and says openly what it is."""
+"""The stand-in model's replies: plain rules, so the same input always gets the same reply. It calls a tool
+whose name occurs in the user's words, repeats the result, and says openly what it is."""
 
 import json
 import re
@@ -9,8 +9,7 @@ from datetime import date
 from typing import Any
 
 from layover.adapters.inmemory.model import BACKGROUND
-from layover.local.model.condensing import observations, summary
-from layover.local.model.learning import entries
+from layover.local.model.background import entries, observations, summary
 from layover.local.model.parse import arguments
 
 Json = Mapping[str, Any]
@@ -47,7 +46,7 @@ _NAMED_ERROR = re.compile(
 
 @dataclass(frozen=True)
 class Thought:
-    """Its decision: words, or one call."""
+    """The stand-in's decision: words, or one call."""
 
     text: str = ""
     tool: str = ""
@@ -63,7 +62,7 @@ class _Choice:
 
 
 def think(body: Json, task: str, today: date) -> Thought:
-    """The answer to a Chat Completions body for this task."""
+    """Return the reply to a Chat Completions body for this task (`X-Layover-Task`)."""
     messages = [m for m in body.get("messages") or [] if isinstance(m, Mapping)]
     if task == "title":
         return Thought(_title(messages))
@@ -106,7 +105,7 @@ class _Scene:
 
     @property
     def _wish(self) -> str:
-        """The user's own words; with those before them where they answer a question of ours."""
+        """The user's own words, after the earlier ones if they answer a question of ours."""
         wish = _bare(self._raw)
         if not self._was_asking:
             return wish
@@ -114,7 +113,8 @@ class _Scene:
         return f"{earlier[-1]} {wish}" if earlier else wish
 
     def next_call(self, today: date) -> Thought | None:
-        """The tool that fits and was not called yet, with its arguments."""
+        """Return the call of a tool that fits and was not called yet, or a question about its missing
+        arguments; None if no tool fits."""
         if _is_about_memory(self._wish):
             return None
         for choice in self._choices():
@@ -127,7 +127,7 @@ class _Scene:
         return None
 
     def words(self) -> str:
-        """The answer in words."""
+        """Return the reply in words."""
         results = [m for m in self._since if m.get("role") == "tool"]
         if results:
             return " ".join(
@@ -139,13 +139,14 @@ class _Scene:
 
     @property
     def _wish_in_context(self) -> str:
-        """The wish, and for what "it" may mean the user's earlier words after it."""
+        """The wish. If it says "it" or the like, the user's earlier words follow: one of them is meant."""
         earlier = [_bare(_text(m)) for m in self._before if m.get("role") == "user"]
         is_about_it = re.search(r"\b(it|that|this|them|same)\b", self._wish, re.I)
         return ". ".join([self._wish, *reversed(earlier)]) if is_about_it else self._wish
 
     def _choices(self) -> list[_Choice]:
-        """Tools that fit, the best first; after the first call only those that are named in full."""
+        """Return the tools that fit, the best first; after the first call only those that are named in
+        full."""
         least = 1.0 if self._done else 0.5
         choices = [_score(t, self._wish) for t in self._tools if t.get("name") not in self._done]
         candidates = [c for c in choices if c.score >= least]
@@ -163,7 +164,7 @@ class _Scene:
         return "You told me: " + " ".join(f"“{fact}”" for fact in facts[:3])
 
     def _facts(self) -> list[str]:
-        """Return the facts in sight: earlier words of the user's, and lines of memory blocks."""
+        """Return the facts in the prompt: the user's earlier words, and the lines of memory blocks."""
         own = [_bare(_text(m)) for m in self._before if m.get("role") == "user"]
         system = "\n".join(_text(m) for m in self._messages if m.get("role") == "system")
         return list(dict.fromkeys([*own, *_block_lines(self._raw), *_block_lines(system)]))
@@ -188,7 +189,7 @@ def _text(message: Json) -> str:
 
 
 def _bare(text: str) -> str:
-    """Without blocks of memory and the like."""
+    """Return the text without blocks of memory and the like."""
     return _BLOCK.sub(" ", text).strip()
 
 
@@ -213,7 +214,8 @@ def _stems(text: str) -> set[str]:
 
 
 def _score(tool: Json, wish: str) -> _Choice:
-    """Scores the words of the tool's name that the user said, and their place; the first comes first."""
+    """Return how many words of the tool's name the user said, and how early: the tool that is named first
+    comes first."""
     words = [m.group() for m in re.finditer(r"\w+", wish.lower())]
     names = [w for w in re.split(r"[_\W]+", str(tool.get("name")).lower()) if w]
     names = [w for w in names if w not in _EMPTY_WORDS] or names
@@ -243,7 +245,7 @@ def _example(names: Sequence[str]) -> str:
 
 
 def _state(tool: str, message: Json) -> str:
-    """One sentence about a tool's result."""
+    """Return one sentence about a tool's result."""
     text = _text(message).strip()
     try:
         result = json.loads(text)

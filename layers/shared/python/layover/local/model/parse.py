@@ -38,14 +38,14 @@ _TEXT_NAMES = ("query", "input", "text", "question", "message", "request", "cont
 
 @dataclass(frozen=True)
 class ParsedArguments:
-    """Arguments, and the names of those that must not be made up (ids, amounts of money)."""
+    """Arguments, and the names of missing ones that must not be made up (ids, amounts of money)."""
 
     args: dict[str, Any]
     missing: tuple[str, ...]
 
 
 def arguments(schema: Schema, text: str, today: date) -> ParsedArguments:
-    """Arguments that fit the schema: what the text says, and harmless values for the rest."""
+    """Return arguments that fit the schema: what the text says, and harmless values for the rest."""
     parser = _Parser(schema, text, today)
     properties: Mapping[str, Any] = schema.get("properties") or {}
     required_names = schema.get("required") or ()
@@ -70,7 +70,7 @@ class _Parser:
         self.missing: list[str] = []
 
     def value(self, name: str, prop: Schema) -> Any:
-        """A value of this property."""
+        """Return a value for this property."""
         prop, optional = self._resolve(prop)
         if "const" in prop:
             return prop["const"]
@@ -93,7 +93,7 @@ class _Parser:
         return self._string(name, prop, optional)
 
     def _resolve(self, prop: Schema) -> tuple[Schema, bool]:
-        """The property without references and unions, and whether it may be null."""
+        """Return the property without references and unions, and whether it may be null."""
         if "$ref" in prop:
             name = str(prop["$ref"]).rsplit("/", 1)[-1]
             return self._resolve((self._root.get("$defs") or {}).get(name) or {})

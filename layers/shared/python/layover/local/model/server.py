@@ -11,7 +11,6 @@ import re
 import struct
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Mapping
-from datetime import date
 from typing import TYPE_CHECKING, Any
 
 from layover.clock import SystemClock
@@ -27,11 +26,11 @@ Json = Mapping[str, Any]
 MODEL = "layover-stand-in"
 DIMENSIONS = 256
 PAUSE_S = 0.01
-"""Between two pieces of a stream: slow enough to be seen."""
+"""Between two pieces of a stream: slow enough to watch."""
 
 
 def create_app(pause_s: float = PAUSE_S) -> "Starlette":
-    """`POST /v1/chat/completions`, `POST /v1/embeddings`, `GET /v1/models`."""
+    """Return the application: `POST /v1/chat/completions`, `POST /v1/embeddings`, `GET /v1/models`."""
     from starlette.applications import Starlette
     from starlette.responses import JSONResponse, StreamingResponse
     from starlette.routing import Route
@@ -41,7 +40,8 @@ def create_app(pause_s: float = PAUSE_S) -> "Starlette":
         if body is None or not isinstance(body.get("messages"), list):
             return JSONResponse(_error("messages is required"), status_code=400)
         task = request.headers.get("x-layover-task", "turn")
-        thought = think(body, task, _today())
+        # The day of the movable clock, as the functions see it: "tomorrow" is the same day for both.
+        thought = think(body, task, SystemClock().now().date())
         if body.get("stream"):
             return StreamingResponse(
                 _events(body, thought, pause_s), media_type="text/event-stream"
@@ -68,7 +68,7 @@ def create_app(pause_s: float = PAUSE_S) -> "Starlette":
 
 
 def completion(body: Json, thought: Thought) -> dict[str, Any]:
-    """The plain answer."""
+    """Return the body of a plain response."""
     message: dict[str, Any] = {"role": "assistant", "content": thought.text or None}
     if thought.tool:
         message["tool_calls"] = [_tool_call(body, thought)]
@@ -77,7 +77,8 @@ def completion(body: Json, thought: Thought) -> dict[str, Any]:
 
 
 def embeddings(body: Json) -> dict[str, Any]:
-    """The answer to an embeddings request; floats, or base64 where it asks for that."""
+    """Return the body of a response to an embeddings request: floats, or base64 if the request asks for
+    it."""
     texts = [body["input"]] if isinstance(body["input"], str) else [str(t) for t in body["input"]]
     is_base64 = body.get("encoding_format") == "base64"
     data = [
@@ -90,7 +91,8 @@ def embeddings(body: Json) -> dict[str, Any]:
 
 
 def embed_text(text: str) -> list[float]:
-    """A bag of hashed words, 256 numbers of length 1: texts with the same words are near each other."""
+    """Return a bag of hashed words as 256 numbers, a vector of length 1: texts with the same words are near
+    each other."""
     vector = [0.0] * DIMENSIONS
     words = Counter(re.findall(r"\w+", text.lower())) or Counter([""])
     for word, count in words.items():
@@ -132,7 +134,7 @@ def _deltas(body: Json, thought: Thought) -> Iterator[dict[str, Any]]:
 
 
 def _tool_call(body: Json, thought: Thought) -> dict[str, Any]:
-    """Its id depends on the conversation alone: the same question makes the same call."""
+    """Return the call. Its id depends only on the conversation: the same question makes the same call."""
     seed = json.dumps([body.get("messages"), thought.tool, thought.args], default=str)
     call_id = "call_" + hashlib.sha256(seed.encode()).hexdigest()[:20]
     function = {"name": thought.tool, "arguments": thought.args}
@@ -178,7 +180,3 @@ async def _body(request: "Request") -> Json | None:
 
 def _error(message: str) -> dict[str, Any]:
     return {"error": {"message": message, "type": "invalid_request_error", "code": None}}
-
-
-def _today() -> date:
-    return SystemClock().now().date()

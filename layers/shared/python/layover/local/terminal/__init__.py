@@ -1,1 +1,1 @@
-"""The terminal of `make dev`: its lines about runs, and its help for the author of an agent."""
+"""The terminal of `make dev`: its lines about runs and waiting calls."""

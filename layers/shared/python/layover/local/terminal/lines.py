@@ -1,17 +1,20 @@
-"""Lines of the terminal: one for each run that is over, and for each waiting call with the command that
-decides it. They are read from the services' data, so the functions need not know of the terminal."""
+"""Lines of the terminal: one for each run that is over, and one for each waiting call, with the commands that
+decide it. They come from the services' data, so the functions need not know of the terminal."""
 
 import json
+import shlex
 import zlib
 from base64 import b64decode
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
+from itertools import chain, count
 from typing import Any
 
 from layover.keys import META
-from layover.local.terminal import decisions
-from layover.local.terminal.decisions import INPUT
+from layover.local.terminal.skeletons import BLANK, skeleton
+from layover.values.runs.run import SuspensionKind
 
+INPUT = SuspensionKind.INPUT.value
 Item = Mapping[str, Any]
 _COLOURS = {"success": "green", "failed": "red", "cancelled": "yellow", "suspended": "cyan"}
 _MAX_ARGS = 120
@@ -21,14 +24,14 @@ Say = Callable[[str, str], object]
 
 
 class RunLines:
-    """Prints the progress of runs. `url`: the HTTP API's, as soon as there is something to print."""
+    """Prints the progress of runs. `url` returns the HTTP API's address, once there is something to print."""
 
     def __init__(self, url: Callable[[], str], say: Say) -> None:
         self._url = url
         self._say = say
 
     def on_item(self, old: Item | None, new: Item | None) -> None:
-        """An item of the journal was written."""
+        """Print a run that has ended. Called for each item of the journal that is written."""
         if new is None or new.get("sk") != {"S": META} or "status" not in new:
             return
         status = _text(new, "status")
@@ -36,7 +39,7 @@ class RunLines:
             self._say(over(new), _COLOURS[status])
 
     def on_event(self, event: Mapping[str, Any], owner: str | None) -> None:
-        """EventBridge took an event; `owner`: of its run."""
+        """Print a call that waits. Called for each event that EventBridge takes; `owner`: of the run."""
         if event.get("detail_type") == "ApprovalRequested" and owner is not None:
             self._say(waiting(self._url(), owner, event["detail"]), _COLOURS["suspended"])
 
@@ -60,14 +63,56 @@ def over(item: Item) -> str:
 
 
 def waiting(url: str, owner: str, detail: Mapping[str, Any]) -> str:
-    """Return the waiting call, and the shell commands that decide it: one for each person that it takes."""
+    """Return the waiting call, and the shell commands that decide it."""
     is_form = detail.get("kind") == INPUT
     call = f"{detail['tool_name']} {_shorten(detail.get('args'))}"
     lines = [f"{detail['agent']} waits for {'input' if is_form else 'approval'}: {call}"]
     if is_form:
         lines.append(f"it shows {_shorten(detail.get('payload'))}")
-    lines.append(f"{decisions.how(owner, detail)}:")
-    return "\n    ".join([*lines, *decisions.commands(url, owner, detail)])
+    lines.append(f"{_say_how(owner, detail)}:")
+    return "\n    ".join([*lines, *_commands(url, owner, detail)])
+
+
+def _say_how(owner: str, detail: Mapping[str, Any]) -> str:
+    """Return who decides the call, and what a person may do instead of sending the commands as they are."""
+    if detail.get("kind") == INPUT:
+        return "fill it in and send it, or answer in the console"
+    rule = detail.get("approval")
+    if not rule:
+        return "approve it (/deny instead of /approve denies it), or decide in the console"
+    but = "" if rule["requester"] else f", who must not be {owner}"
+    verb = "approves" if rule["quorum"] == 1 else "approve"
+    return f"{rule['quorum']} of {' or '.join(rule['by'])} {verb} it{but}"
+
+
+def _commands(url: str, owner: str, detail: Mapping[str, Any]) -> list[str]:
+    """Return the commands that approve the call, or fill in its form, one for each person whose decision it
+    takes (docs/behaviour.md#callbacks)."""
+    rule = detail.get("approval") or {}
+    if detail.get("kind") == INPUT:
+        # An event that is too large for its bus has no schema.
+        schema = detail.get("resume_schema")
+        verb, body = "resume", {"data": {} if schema is None else skeleton(schema)}
+    else:
+        verb, body = "approve", {"reason": BLANK} if rule.get("reason_required") else {}
+    call = f"{url}/runs/{detail['run_id']}/tool-calls/{detail['tool_call_id']}/{verb}"
+    text = shlex.quote(json.dumps(body, ensure_ascii=False))
+    return [
+        f"curl -s {call} -H {shlex.quote(f'Authorization: Bearer dev:{who}')} -d {text}"
+        for who in _deciders(owner, rule)
+    ]
+
+
+def _deciders(owner: str, rule: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the names of as many users as have to decide, as `dev:` tokens have them."""
+    if not rule:
+        yield owner
+        return
+    approvers = chain(["approver"], (f"approver-{number}" for number in count(2)))
+    names = (name for name in approvers if name != owner)
+    for number in range(rule["quorum"]):
+        name = owner if rule["requester"] and number == 0 else next(names)
+        yield f"{name};groups={rule['by'][0]}"
 
 
 def _shorten(value: Any) -> str:
@@ -84,7 +129,8 @@ def _time(item: Item, name: str) -> datetime:
 
 
 def _outcome(item: Item) -> dict[str, Any]:
-    """As the journal keeps it: text, compressed text, or (then it is not read) an object of S3."""
+    """Return a run's outcome, which the journal keeps as text, as compressed text, or in S3. The last is not
+    read: the line does without its figures."""
     match item.get("outcome"):
         case {"S": text}:
             outcome = json.loads(text)

@@ -9,7 +9,7 @@ from layover.values.text import drop_controls
 
 
 def say(text: str, colour: str) -> None:
-    """Print a line to stderr, the first word of which has the colour."""
+    """Print a text to stderr: its first line in the colour, the others dim (red if the colour is red)."""
     from rich.console import Console
     from rich.text import Text
 
@@ -26,7 +26,8 @@ def say_log(text: str) -> None:
 
 
 class RunWatch:
-    """Prints the services' events of runs as lines. Knows the owners of open runs."""
+    """Prints the services' events of runs as lines. It knows the owners of open runs, because an event names
+    only the run and its decision needs the owner."""
 
     def __init__(self, lines: RunLines) -> None:
         self._lines = lines
@@ -45,7 +46,7 @@ class RunWatch:
             self.on_event(event)
 
     def on_item(self, old: Mapping[str, Any] | None, new: Mapping[str, Any] | None) -> None:
-        """DynamoDB has another item now."""
+        """Take an item that DynamoDB has stored or deleted."""
         if new is not None and "owner" in new and "thread_id" in new and "id" in new:
             self._owners[new["id"]["S"]] = new["owner"]["S"]
             if new.get("status", {}).get("S") in ("success", "failed", "cancelled"):
@@ -53,6 +54,6 @@ class RunWatch:
         self._lines.on_item(old, new)
 
     def on_event(self, event: Mapping[str, Any]) -> None:
-        """EventBridge took an event."""
+        """Take an event that EventBridge has received."""
         run_id = str((event.get("detail") or {}).get("run_id", ""))
         self._lines.on_event(event, self._owners.get(run_id))

@@ -27,7 +27,7 @@ def skeleton(schema: Schema) -> Any:
 
 
 class _Skeleton:
-    """`root`: the schema that references point into. `visited`: the references that lead to a schema."""
+    """`root`: the schema into which references point. `visited`: the references that led to a schema."""
 
     def __init__(self, root: Schema) -> None:
         self._root = root
@@ -78,8 +78,8 @@ class _Skeleton:
         return {name: self.value(properties.get(name), visited) for name in required}
 
     def _array(self, schema: Schema, visited: frozenset[str]) -> list[Any]:
-        """Return the elements that have a place of their own, and of the others as many as have to be there,
-        or one that shows what they are."""
+        """Return the elements with their own schemas, and as many of the others as are required, or one that
+        shows what they look like."""
         own = [self.value(each, visited) for each in schema.get("prefixItems") or ()]
         items = schema.get("items")
         is_needless = (
@@ -97,7 +97,7 @@ class _Skeleton:
 
 
 def _choose(choices: list[Schema], visited: frozenset[str]) -> Schema:
-    """Return the first alternative that says something and ends."""
+    """Return the first alternative that is not null and does not lead back to itself."""
     ending = [c for c in choices if isinstance(c, Mapping) and c.get("$ref") not in visited]
     real = [c for c in ending if c.get("type") != "null"]
     return next(iter([*real, *ending]), {})

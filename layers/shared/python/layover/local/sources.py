@@ -8,13 +8,14 @@ from pathlib import Path
 
 _IGNORED = frozenset({"__pycache__", ".venv", ".git", "node_modules"})
 _MAX_FILES = 2_000
-"""A folder with more is no folder of agents: it is not followed."""
+"""A folder with more files hardly holds only agents: it is not followed."""
 
 State = dict[Path, tuple[int, int]]
 
 
 class Sources:
-    """The files of one agents' module, found on `paths` as Python finds it."""
+    """The files of one agents' module, which is looked up on `paths` as Python does it. `copy`: the folder
+    for the last files that could be loaded."""
 
     def __init__(self, module: str, paths: list[Path], copy: Path) -> None:
         self._name = module.partition(".")[0]
@@ -29,7 +30,7 @@ class Sources:
         return now != before
 
     def keep(self) -> None:
-        """Copy the present files: they could be loaded."""
+        """Copy the present files, which could be loaded."""
         shutil.rmtree(self._copy, ignore_errors=True)
         self._copy.mkdir(parents=True)
         if self._source is None or len(self._state) > _MAX_FILES:
@@ -42,7 +43,7 @@ class Sources:
 
     @property
     def copy_path(self) -> Path:
-        """The folder to import the copy from."""
+        """Return the folder from which the copy can be imported."""
         return self._copy
 
     def _look(self) -> State:
@@ -50,7 +51,7 @@ class Sources:
         for file in self._files():
             try:
                 status = file.stat()
-            except OSError:  # Editors replace files: it is there at the next look.
+            except OSError:  # An editor is replacing the file: it is there at the next look.
                 continue
             state[file] = (status.st_mtime_ns, status.st_size)
         return state
@@ -72,7 +73,7 @@ class Sources:
 
 
 def _place(name: str, paths: list[Path]) -> Path | None:
-    """The package's folder, or the module's file."""
+    """Return the package's folder or the module's file; None if there is neither."""
     spec = PathFinder.find_spec(name, [str(path) for path in paths])
     if spec is None:
         return None
