@@ -58,7 +58,7 @@ def function_arn(scope: Construct, settings: Settings, name: str) -> str:
 
 @dataclass(frozen=True)
 class Deployment:
-    """What functions get of the rest of the stack: names, ARNs, URLs, the address of Postgres, the
+    """Facts of the rest of the stack for functions: names, ARNs, URLs, the address of Postgres, the
     subnets."""
 
     table: str

@@ -178,6 +178,17 @@ def test_no_name_is_a_participle_and_limits_are_max_and_min() -> None:
     assert wrong == []
 
 
+def test_no_literal_is_unpacked_where_it_stands() -> None:
+    """`f(*(a, b), *(c,))` only outwits the formatter: what it says is `f(a, b, c)`."""
+    unpacked = [
+        f"{name_of(path)}:{node.lineno}"
+        for path in sources()
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Starred) and isinstance(node.value, ast.Tuple | ast.List)
+    ]
+    assert unpacked == []
+
+
 def test_importing_layover_costs_nothing() -> None:
     code = "import sys, layover; print(*sys.modules)"
     run = subprocess.run(

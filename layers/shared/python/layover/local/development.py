@@ -1,4 +1,4 @@
-"""What `layover dev` does while it serves: it checks the model provider, and reloads agents that are
+"""Work of `layover dev` while it serves: it checks the model provider, and reloads agents that are
 saved."""
 
 import asyncio

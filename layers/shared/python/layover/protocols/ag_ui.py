@@ -21,7 +21,9 @@ UNKNOWN = "layover-event"
 _NAMES = {
     "text": ("TEXT_MESSAGE_START", "TEXT_MESSAGE_CONTENT", "TEXT_MESSAGE_END", "assistant"),
     "reasoning": (
-        *("REASONING_MESSAGE_START", "REASONING_MESSAGE_CONTENT", "REASONING_MESSAGE_END"),
+        "REASONING_MESSAGE_START",
+        "REASONING_MESSAGE_CONTENT",
+        "REASONING_MESSAGE_END",
         "reasoning",
     ),
 }
