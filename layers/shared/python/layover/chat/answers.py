@@ -67,7 +67,8 @@ async def answer(
     frames just before the end of the run, or its rest. Every answer has an end: one of these, or an error."""
     yield translation.begin()
     quiet, went_on, waits = 0, after == 0, False
-    looks = follow(runtime, owner, run_id, 0, until, pace)
+    # From the first event on, whatever the client has seen: the translation has to know what waits and runs.
+    looks = follow(runtime, owner, run_id, after=0, until=until, pace=pace)
     async with aclosing(looks):
         async for events in looks:
             piece = b""
@@ -99,21 +100,12 @@ async def last_suspension_seq(
     """Return the seq with which the last of these calls began to wait: the events after it follow a
     decision."""
     call_ids = set(calls)
-    return await _last_seq(
-        runtime,
-        owner,
-        run_id,
-        lambda e: isinstance(e, ToolCallSuspended) and e.tool_call_id in call_ids,
-    )
-
-
-async def _last_seq(
-    runtime: Runtime, owner: str, run_id: str, takes: Callable[[LoggedEvent], bool]
-) -> int:
     newest, last = 0, 0
     while True:
         page = await runtime.journal.events.page(owner, run_id, last, 500)
-        newest = max([newest, *(e.seq for e in page.items if takes(e))])
+        for event in page.items:
+            if isinstance(event, ToolCallSuspended) and event.tool_call_id in call_ids:
+                newest = max(newest, event.seq)
         if not page.items or page.done:
             return newest
         last = page.last_seq

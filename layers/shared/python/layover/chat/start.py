@@ -34,7 +34,8 @@ async def regenerate(runtime: Runtime, owner: str, head: ThreadHead, run_id: str
     """Return the id of a run that answers the input of this run (None: the newest one) again, on a branch of
     its own. Raises NotFound, and what `start_run` raises."""
     meta = await _run_of(runtime, owner, head, run_id)
-    again = StartRun(_input(meta), parent_id=meta.input.parent_id, stream=True)
+    content: list[Any] = list(meta.input.content)
+    again = StartRun(content, parent_id=meta.input.parent_id, stream=True)
     return (await start_run(runtime, owner, head.id, again)).id
 
 
@@ -75,7 +76,9 @@ async def file_part(
     if not is_mime_type(mime_type) or not title.isprintable() or len(data) > max_bytes(mime_type):
         raise _invalid("a file of this type, name or size cannot be kept")
     id = runtime.ids.new("file")
-    facts = thread_file_facts(id, head.id, title, mime_type, data, runtime.clock.now())
+    facts = thread_file_facts(
+        id, head.id, name=title, mime_type=mime_type, data=data, at=runtime.clock.now()
+    )
     await Files(runtime.blobs, owner).keep(facts, data)
     return FilePart(file_id=id)
 
@@ -90,10 +93,6 @@ async def _run_of(runtime: Runtime, owner: str, head: ThreadHead, run_id: str | 
     if meta.thread_id != head.id:
         raise NotFound("there is no such run in this chat", thread_id=head.id)
     return meta
-
-
-def _input(meta: RunMeta) -> list[Any]:
-    return list(meta.input.content)
 
 
 def _decode(url: str) -> bytes:

@@ -1,6 +1,5 @@
 """Runs whose records have expired: their trees, as they are kept with their threads (docs/sub-agents.md)."""
 
-from datetime import datetime
 from typing import Any
 
 from layover.errors import check_version
@@ -32,7 +31,9 @@ def tree_of(run: Run) -> dict[str, Any]:
 async def past_run(runtime: Runtime, owner: str, run_id: str) -> Run | None:
     """Return a run that the journal no longer has; None if there is none. An id of a time whose runs the
     journal still has needs no read of the database."""
-    if not _may_be_expired(runtime, made_at(run_id)):
+    created_at = made_at(run_id)
+    retention = runtime.settings.run_retention
+    if created_at is not None and created_at + retention > runtime.clock.now():
         return None
     past = await runtime.threads.past_run(owner, run_id)
     if past is None:
@@ -41,10 +42,6 @@ async def past_run(runtime: Runtime, owner: str, run_id: str) -> Run | None:
     if head is not None and head.deleted:
         return None
     return _read(past, run_id)
-
-
-def _may_be_expired(runtime: Runtime, created_at: datetime | None) -> bool:
-    return created_at is None or created_at + runtime.settings.run_retention <= runtime.clock.now()
 
 
 def _read(past: PastRun, run_id: str) -> Run | None:

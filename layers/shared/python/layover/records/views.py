@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from layover import keys
 from layover.context.frames import calls_at, steps_at, usage_at
 from layover.context.transcript import own_steps, response_messages, step_messages
-from layover.values.message import Message, Role, ToolCallPart
+from layover.values.message import Message, Role
 from layover.values.runs.child import ChildRun
 from layover.values.runs.run import CallRecord, CallState, RunMeta, RunSnapshot, Status, StepRecord
 from layover.values.runs.views import Pending, Run, UnexecutedCall
@@ -29,7 +29,7 @@ def run_view(snapshot: RunSnapshot) -> Run:
         output=meta.output,
         messages=messages,
         pending=waits,
-        unexecuted=unexecuted_calls(snapshot) if waits else (),
+        unexecuted=_unexecuted(steps, calls) if waits else (),
         usage=usage_at(snapshot.steps, calls),
         model=meta.model or (steps[-1].model if steps else None),
         error=meta.error,
@@ -56,15 +56,18 @@ def _child(
     path = keys.child_path(call.key)
     steps = steps_at(snapshot.steps, path)
     messages = tuple(m for step in steps for m in step_messages(step, calls))
-    waits = tuple(p for p in pending_calls(snapshot) if _is_below(calls, p.tool_call_id, path))
+    ids_below = {call.tool_call_id for call in calls.values() if call.key.startswith(path)}
+    waits = tuple(p for p in pending_calls(snapshot) if p.tool_call_id in ids_below)
     running = Status.SUSPENDED if waits else child.status
+    # A call may be settled without its child's end: its tool was gone by its turn.
+    ended = child.status if child.status.over else Status.CANCELLED
     is_over = snapshot.meta.status.over or child.answer is not None
     at_work = not is_over if child.background else call.state is not CallState.SETTLED
     return Run(
         id=child.id,
         thread_id=snapshot.meta.thread_id,
         agent=child.agent,
-        status=running if at_work else _ended(child),
+        status=running if at_work else ended,
         finish_reason=child.finish_reason,
         text=last_text(messages),
         output=child.output,
@@ -79,16 +82,6 @@ def _child(
         created_at=child.started_at,
         updated_at=child.ended_at or (steps[-1].message.created_at if steps else child.started_at),
     )
-
-
-def _ended(child: ChildRun) -> Status:
-    """Return the status of a child. A call may be settled without its child's end: its tool was gone by its
-    turn."""
-    return child.status if child.status.over else Status.CANCELLED
-
-
-def _is_below(calls: Mapping[str, CallRecord], tool_call_id: str, path: str) -> bool:
-    return any(c.tool_call_id == tool_call_id and c.key.startswith(path) for c in calls.values())
 
 
 def last_text(messages: tuple[Message, ...]) -> str:
@@ -119,23 +112,21 @@ def _in_order(snapshot: RunSnapshot, calls: Mapping[str, CallRecord], path: str)
     return ordered
 
 
-def unexecuted_calls(snapshot: RunSnapshot) -> tuple[UnexecutedCall, ...]:
-    """Return the run's own calls of the last step that have not begun (they stay planned while a sibling
-    waits)."""
-    return _unexecuted(own_steps(snapshot), {c.key: c for c in snapshot.calls})
-
-
 def _unexecuted(
     steps: Sequence[StepRecord], calls: Mapping[str, CallRecord]
 ) -> tuple[UnexecutedCall, ...]:
+    """Return the calls of a frame's last step that have not begun (they stay planned while a sibling
+    waits)."""
     if not steps:
         return ()
+    step = steps[-1]
     started_keys = {key for key, c in calls.items() if c.state is not CallState.PLANNED}
-    tool_calls = _tool_calls_of(steps[-1])
+    parts = {part.tool_call_id: part for part in step.message.tool_calls}
     return tuple(
         UnexecutedCall(tool_call_id=p.tool_call_id, tool_name=p.tool_name, args=p.args)
-        for slot, key in zip(steps[-1].slots, _call_keys(steps[-1]), strict=True)
-        if key not in started_keys and (p := tool_calls.get(slot.tool_call_id))
+        for slot in step.slots
+        if keys.call_key(step.key, slot.tool_call_id) not in started_keys
+        and (p := parts.get(slot.tool_call_id))
     )
 
 
@@ -144,11 +135,3 @@ def thread_view(head: ThreadHead, active: RunMeta | None) -> Thread:
     holds = active is not None and not active.status.over
     run = ActiveRun(id=active.id, status=active.shown_status) if active and holds else None
     return Thread.model_validate({**vars(head), "title": head.title or None, "active_run": run})
-
-
-def _call_keys(step: StepRecord) -> list[str]:
-    return [keys.call_key(step.key, slot.tool_call_id) for slot in step.slots]
-
-
-def _tool_calls_of(step: StepRecord) -> Mapping[str, ToolCallPart]:
-    return {part.tool_call_id: part for part in step.message.tool_calls}

@@ -10,7 +10,7 @@ from layover.memory.profile.notes import system_blocks, volatile_blocks, working
 from layover.records.threads import head_of
 from layover.runtime import Runtime
 from layover.values.base import Json, Time, Value
-from layover.values.memory.compaction import Compacted, CompactionKind, Generation, Observation
+from layover.values.memory.compaction import Compacted, Generation, Observation
 from layover.values.memory.context import LoggedAttempt, ThreadState
 from layover.values.note import Note
 
@@ -49,8 +49,10 @@ async def thread_memory(runtime: Runtime, owner: str, thread_id: str) -> ThreadM
     leaf = head.leaf_id
     generations = await runtime.memory.observations(owner, thread_id, leaf) if leaf else ()
     mode = limits_of(runtime, agent) if agent else None
+    # An agent that changed its mode of compaction starts from nothing that the other mode made.
     visible = [
-        (g, active and mode is not None and _is_of(g, mode.kind)) for g, active in generations
+        (g, active and mode is not None and (g.kind == "summary") is (mode.kind == "summary"))
+        for g, active in generations
     ]
     observations = _newest_observations(visible)
     summary = next((g.summary for g, active in reversed(visible) if g.summary and active), None)
@@ -63,12 +65,6 @@ async def thread_memory(runtime: Runtime, owner: str, thread_id: str) -> ThreadM
         iteration_log=state.attempts,
         token_counts=_token_counts(notes, state, observations, summary),
     )
-
-
-def _is_of(generation: Generation, mode: CompactionKind) -> bool:
-    """Return whether the generation is of this mode: an agent that changed its mode starts from none of the
-    other's."""
-    return (generation.kind == "summary") is (mode == "summary")
 
 
 def _newest_observations(

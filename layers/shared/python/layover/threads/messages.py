@@ -35,7 +35,25 @@ async def list_messages(
     if tip is None:
         return Page(items=())
     base, overlay = _split(live, tip)
-    return await _page(runtime, head, tip, base, overlay, limit, stored_from, after)
+    # Stored messages come first, then the journal's. A page that ended inside the journal's part is continued
+    # from the same stored page, read again and skipped: what was the journal's then may be stored by now.
+    while True:
+        page = await _stored_page(runtime, head, base, limit, stored_from, is_tip=base == tip)
+        if page.next_cursor is None:
+            break
+        rest = _behind(page.items, after)
+        if rest:
+            more = encode_cursor(_CURSOR, tip, page.next_cursor, None)
+            return Page(items=tuple(rest), next_cursor=more)
+        stored_from = page.next_cursor
+        # The skipped pages hold everything up to `after`, once it was seen.
+        after = None if any(message.id == after for message in page.items) else after
+    rest = _behind([*page.items, *overlay], after)
+    if len(rest) <= limit:
+        return Page(items=tuple(rest))
+    visible = rest[:limit]
+    more = encode_cursor(_CURSOR, tip, stored_from, visible[-1].id)
+    return Page(items=tuple(visible), next_cursor=more)
 
 
 def _split(live: Sequence[Message], tip: str) -> tuple[str | None, list[Message]]:
@@ -49,47 +67,13 @@ def _split(live: Sequence[Message], tip: str) -> tuple[str | None, list[Message]
     return at, overlay[::-1]
 
 
-async def _page(
-    runtime: Runtime,
-    head: ThreadHead,
-    tip: str,
-    base: str | None,
-    overlay: list[Message],
-    limit: int,
-    stored_from: str | None,
-    after: str | None,
-) -> Page[Message]:
-    """Return one page of stored messages followed by the overlay, behind message `after` if given.
-
-    `stored_from`: the database's cursor of the page to begin with. If a page ends inside the overlay, the
-    same stored page is read again and skipped."""
-    while True:
-        page = await _stored_page(runtime, head, base, limit, stored_from, base == tip)
-        if page.next_cursor is None:
-            break
-        rest = _behind(page.items, after)
-        if rest:
-            more = encode_cursor(_CURSOR, tip, page.next_cursor, None)
-            return Page(items=tuple(rest), next_cursor=more)
-        stored_from = page.next_cursor
-        # The skipped pages hold everything up to `after`, once it was seen.
-        after = None if _holds(page.items, after) else after
-    items = [*page.items, *overlay]
-    rest = _behind(items, after)
-    if len(rest) <= limit:
-        return Page(items=tuple(rest))
-    visible = rest[:limit]
-    return Page(
-        items=tuple(visible), next_cursor=encode_cursor(_CURSOR, tip, stored_from, visible[-1].id)
-    )
-
-
 async def _stored_page(
     runtime: Runtime,
     head: ThreadHead,
     base: str | None,
     limit: int,
     cursor: str | None,
+    *,
     is_tip: bool,
 ) -> Page[Message]:
     if base is None:
@@ -100,10 +84,6 @@ async def _stored_page(
     if page is None:
         raise NotFound("there is no such message", thread_id=head.id)
     return page
-
-
-def _holds(messages: Sequence[Message], message_id: str | None) -> bool:
-    return any(message.id == message_id for message in messages)
 
 
 def _behind(messages: Sequence[Message], after: str | None) -> list[Message]:
