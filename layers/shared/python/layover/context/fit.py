@@ -62,8 +62,8 @@ def fit(
     # The run's own input stays whole.
     older = [i for i in range(len(messages) - last_step) if i != len(history)]
     excess = _shorten(messages, older, excess)
-    turns = _turns(messages[: len(history)])
-    steps = _steps(messages[len(history) + 1 : len(messages) - last_step])
+    turns = _split(messages[: len(history)], Role.USER)
+    steps = _split(messages[len(history) + 1 : len(messages) - last_step], Role.ASSISTANT)
     for group in [*turns, *steps]:
         if excess <= 0:
             break
@@ -93,14 +93,6 @@ def _last_step(own: Sequence[Message]) -> int:
         if message.role is Role.ASSISTANT:
             return back
     return 0
-
-
-def _turns(history: Sequence[Message]) -> list[list[Message]]:
-    return _split(history, Role.USER)
-
-
-def _steps(own: Sequence[Message]) -> list[list[Message]]:
-    return _split(own, Role.ASSISTANT)
 
 
 def _split(messages: Sequence[Message], first_role: Role) -> list[list[Message]]:

@@ -4,33 +4,36 @@ orchestrator. It calls the service behind each function that Step Functions woul
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable, Coroutine
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
 from pydantic import TypeAdapter
+from pydantic_core import to_json
 
-from layover.approvals import decide as approvals
+from layover.approvals.decide import DecisionRequest, Verdict, decide
 from layover.approvals.token_answer import DECIDED
 from layover.approvals.waiting import is_expired, waiting_call
 from layover.declare.agent import Agent
 from layover.declare.agents.stream import RunStream
+from layover.declare.hooks.base import defines
 from layover.declare.memory import NodeMemory
 from layover.declare.result import AgentState, Input, Result
+from layover.declare.schemas.render import jsonable
 from layover.declare.tools.delegate import with_handoffs
 from layover.errors import (
     ConfigurationError,
     DecisionAlreadyMade,
     DecisionError,
+    DecisionInvalid,
     InvalidRequest,
     NotFound,
 )
 from layover.inprocess.aborts import AbortsHere, EarlyAbort
 from layover.inprocess.background_tasks import InThisProcess
-from layover.inprocess.decisions import approve_request, deny_request, resume_request
 from layover.inprocess.drives import Drives
 from layover.inprocess.followers import Followers, Handler
-from layover.inprocess.results import result_of
 from layover.records.runs import snapshot_of
 from layover.records.views import run_view
 from layover.runs.accept import StartRun, start_run
@@ -42,6 +45,7 @@ from layover.values.message import InputPart
 from layover.values.runs.event import Event
 from layover.values.runs.payload import ResumePayload, WaitingCall
 from layover.values.runs.run import Status
+from layover.values.runs.views import Run
 from layover.values.thread import ThreadHead
 
 SOMEBODY = "local"
@@ -86,7 +90,13 @@ class InProcess:
     ) -> Result:
         """Run until the end or a suspension, and return the result."""
         streams = self._followers.any_of(*_DELTAS)
-        run_id = await self._accept(input, thread_id, resource_id, max_iterations, streams)
+        run_id = await self._accept(
+            input,
+            thread_id=thread_id,
+            resource_id=resource_id,
+            max_iterations=max_iterations,
+            streams=streams,
+        )
         return await self._go_on(run_id)
 
     def stream(
@@ -98,38 +108,51 @@ class InProcess:
         max_iterations: int | None,
     ) -> RunStream[Any]:
         """Run, and return the events, deltas included, until the end or a suspension."""
+        # Named before it is accepted: the handle has the id, although the run begins with its first reader.
         run_id = self._runtime.ids.new("run")
-        request = (input, thread_id, resource_id, max_iterations, True, run_id)
         early = EarlyAbort()
-        return self._handle(run_id, self._stream(request, early), early)
+
+        async def events() -> AsyncGenerator[Event, None]:
+            await self._accept(
+                input,
+                thread_id=thread_id,
+                resource_id=resource_id,
+                max_iterations=max_iterations,
+                streams=True,
+                run_id=run_id,
+            )
+            async for event in self._follow(run_id, 0, early):
+                yield event
+
+        return self._handle(run_id, events(), early)
 
     async def resume(self, run_id: str, tool_call_id: str, data: Any) -> Result:
         """Settle a programmatic suspension."""
-        return await self._decide(run_id, tool_call_id, resume_request(data))
+        return await self._decide(run_id, tool_call_id, _resume_request(data))
 
     async def approve(
         self, run_id: str, tool_call_id: str, args: dict[str, Any] | None, reason: str | None
     ) -> Result:
         """Let a call run."""
-        return await self._decide(run_id, tool_call_id, approve_request(args, reason))
+        return await self._decide(run_id, tool_call_id, _approve_request(args, reason))
 
     async def deny(self, run_id: str, tool_call_id: str, reason: str | None) -> Result:
         """Do not let a call run."""
-        return await self._decide(run_id, tool_call_id, deny_request(reason))
+        return await self._decide(run_id, tool_call_id, _deny_request(reason))
 
     def stream_resume(self, run_id: str, tool_call_id: str, data: Any) -> RunStream[Any]:
         """Return the events that follow `resume`."""
-        return self._stream_decision(run_id, tool_call_id, resume_request(data))
+        return self._stream_decision(run_id, tool_call_id, _resume_request(data))
 
     def stream_approve(
         self, run_id: str, tool_call_id: str, args: dict[str, Any] | None, reason: str | None
     ) -> RunStream[Any]:
         """Return the events that follow `approve`."""
-        return self._stream_decision(run_id, tool_call_id, approve_request(args, reason))
+        return self._stream_decision(run_id, tool_call_id, _approve_request(args, reason))
 
     def stream_deny(self, run_id: str, tool_call_id: str, reason: str | None) -> RunStream[Any]:
         """Return the events that follow `deny`."""
-        return self._stream_decision(run_id, tool_call_id, deny_request(reason))
+        return self._stream_decision(run_id, tool_call_id, _deny_request(reason))
 
     def on(self, event: str, handler: Handler) -> None:
         """Call `handler` with each event of this type."""
@@ -163,6 +186,7 @@ class InProcess:
     async def _accept(
         self,
         input: Input,
+        *,
         thread_id: str | None,
         resource_id: str | None,
         max_iterations: int | None,
@@ -204,9 +228,7 @@ class InProcess:
         self._newest = run_id
         self._state = AgentState(status="running")
 
-    async def _decide(
-        self, run_id: str, tool_call_id: str, request: approvals.DecisionRequest
-    ) -> Result:
+    async def _decide(self, run_id: str, tool_call_id: str, request: DecisionRequest) -> Result:
         refusal = await self._decide_call(run_id, tool_call_id, request)
         result = await self._go_on(run_id)
         if refusal is not None:
@@ -214,7 +236,7 @@ class InProcess:
         return result
 
     async def _decide_call(
-        self, run_id: str, tool_call_id: str, request: approvals.DecisionRequest
+        self, run_id: str, tool_call_id: str, request: DecisionRequest
     ) -> DecisionAlreadyMade | None:
         try:
             owner = self._owner(run_id)
@@ -229,13 +251,13 @@ class InProcess:
         return await self._drives.settle_first(run_id, work)
 
     async def _settle(
-        self, owner: str, run_id: str, tool_call_id: str, request: approvals.DecisionRequest
+        self, owner: str, run_id: str, tool_call_id: str, request: DecisionRequest
     ) -> DecisionAlreadyMade | None:
         """Decide the call, then do the work of its branch of the Map, if it has one. A decision that came too
         late is refused, and the expired call is settled instead: returns the refusal."""
         try:
             actor = Actor(sub=owner, in_process=True)
-            answer = await approvals.decide(self._runtime, actor, run_id, tool_call_id, request)
+            answer = await decide(self._runtime, actor, run_id, tool_call_id, request)
             if answer.again:
                 # The first caller gets the result of the run: nothing is left to do here.
                 raise DecisionAlreadyMade("the same decision was made before", run_id=run_id)
@@ -305,15 +327,8 @@ class InProcess:
         result, abort = partial(self._result, run_id), partial(self._abort_one, run_id, early)
         return RunStream(run_id, events, result, abort)
 
-    async def _stream(
-        self, request: tuple[Any, ...], early: EarlyAbort
-    ) -> AsyncGenerator[Event, None]:
-        run_id = await self._accept(*request)
-        async for event in self._follow(run_id, 0, early):
-            yield event
-
     def _stream_decision(
-        self, run_id: str, tool_call_id: str, request: approvals.DecisionRequest
+        self, run_id: str, tool_call_id: str, request: DecisionRequest
     ) -> RunStream[Any]:
         early = EarlyAbort()
 
@@ -372,9 +387,55 @@ class InProcess:
                 pending=list(run.pending),
                 usage=run.usage,
             )
-        return result_of(run, self._agent)
+        return _result_of(run, self._agent)
 
     def _owner(self, run_id: str) -> str:
         if run_id not in self._owners:
             raise NotFound("this agent has no such run", run_id=run_id)
         return self._owners[run_id]
+
+
+def _resume_request(data: Any) -> DecisionRequest:
+    """Return the request of `resume`. Raises DecisionInvalid for data that is no JSON."""
+    return DecisionRequest(Verdict.RESUME, data=_as_json(data))
+
+
+def _approve_request(args: dict[str, Any] | None, reason: str | None) -> DecisionRequest:
+    """Return the request of `approve`. Raises DecisionInvalid likewise."""
+    return DecisionRequest(Verdict.APPROVE, args=_as_json(args), reason=reason)
+
+
+def _deny_request(reason: str | None) -> DecisionRequest:
+    return DecisionRequest(Verdict.DENY, reason=reason)
+
+
+def _as_json(value: Any) -> Any:
+    """Return an author's decision, which may have types of the author's own, as JSON."""
+    try:
+        return jsonable(value)
+    except ValueError as error:
+        problem = f"the decision is no JSON: {error}"
+        raise DecisionInvalid(problem, [{"loc": [], "msg": problem, "type": "no_json"}]) from error
+
+
+def _result_of(run: Run, agent: Agent) -> Result:
+    """Return the run as `generate` returns it."""
+    output = run.output
+    if agent.output is not None and run.status is Status.SUCCESS and run.text:
+        # A validator and a hook at the end may change the output, and leave the text as it is.
+        may_differ = agent.output_validator is not None or any(
+            defines(hook, "at_end") for hook in agent.hooks
+        )
+        with suppress(ValueError):
+            output = agent.parse_output(to_json(output).decode() if may_differ else run.text)
+    return Result(
+        run_id=run.id,
+        status=run.status,
+        messages=list(run.messages),
+        text=run.text,
+        output=output,
+        finish_reason=run.finish_reason,
+        usage=run.usage,
+        pending=list(run.pending),
+        error=run.error,
+    )
