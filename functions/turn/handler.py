@@ -6,7 +6,7 @@ from layover.collector import collector_at_rest
 
 with collector_at_rest():
     from layover import wiring
-    from layover.inprocess.deadlines import LambdaDeadline
+    from layover.invocation import LambdaDeadline
     from layover.runs.turn import turn
     from layover.values.runs.payload import TurnPayload
 

@@ -69,8 +69,9 @@ from layover.declare.agents.driver import Driver
 from layover.ids import RandomIds, SequentialIds
 from layover.inprocess.aborts import AbortsHere
 from layover.inprocess.background_tasks import InThisProcess
-from layover.inprocess.deadlines import LambdaDeadline, NoDeadline
 from layover.inprocess.driver import InProcess
+from layover.inprocess.drives import NoDeadline
+from layover.invocation import LambdaDeadline
 from layover.memory.usage import MeteredEmbedder
 from layover.ports import (
     Aborts,

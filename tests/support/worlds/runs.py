@@ -18,7 +18,7 @@ from layover.approvals import decide as approvals
 from layover.approvals.token_answer import DECIDED
 from layover.clock import ManualClock
 from layover.errors import DecisionAlreadyMade, RetryableError
-from layover.inprocess.deadlines import NoDeadline
+from layover.inprocess.drives import NoDeadline
 from layover.memory.compaction.compact import AHEAD, NOW, compact
 from layover.memory.extract import extract
 from layover.ports import ChatModel, Clock, Deadline, Journal, ThreadStore

@@ -15,7 +15,7 @@ from layover.adapters.inmemory.callbacks import InMemoryCallbacks
 from layover.approvals.token_answer import DECIDED
 from layover.clock import ManualClock
 from layover.ids import SequentialIds
-from layover.inprocess.deadlines import NoDeadline
+from layover.inprocess.drives import NoDeadline
 from layover.local.functions.invocation import InvokeResult
 from layover.local.http.gateway import Front
 from layover.memory.episodic.rules import hash_of

@@ -11,7 +11,7 @@ from layover.adapters.inmemory.embedder import HashingEmbedder
 from layover.adapters.inmemory.metrics import InMemoryMetrics
 from layover.adapters.inmemory.model import call, say
 from layover.errors import RetryableError
-from layover.inprocess.deadlines import NoDeadline
+from layover.inprocess.drives import NoDeadline
 from layover.keys import META, Keys
 from layover.memory.extract import extract
 from layover.ports import RunLog

@@ -6,7 +6,7 @@ from typing import Any
 
 from layover import Agent
 from layover.adapters.inmemory.model import ScriptedModel, call, calls, say
-from layover.inprocess.deadlines import NoDeadline
+from layover.inprocess.drives import NoDeadline
 from layover.ports.allowance import NoAllowance
 from layover.recovery.sweep import sweep
 from layover.runs.executions import BRANCH_EVENTS, PAUSE_EVENTS, SETTLE_EVENTS

@@ -13,7 +13,7 @@ import pytest
 from layover.adapters.inmemory.sockets import InMemorySockets
 from layover.adapters.inmemory.table import InMemoryTable
 from layover.errors import Fenced
-from layover.inprocess.deadlines import NoDeadline
+from layover.inprocess.drives import NoDeadline
 from layover.keys import CONNECTION, connection_key
 from layover.memory.extract import extract
 from layover.ports import NoSink, RunLog

@@ -1,10 +1,12 @@
-"""Invocations of an execution environment: on one event loop, which it keeps between them."""
+"""Invocations of an execution environment: the event loop that it keeps between them, and the time that each
+has."""
 
 import asyncio
 import os
 import sys
 import threading
 from collections.abc import Callable, Coroutine
+from datetime import timedelta
 from typing import Any, TypeVar
 
 from layover.errors import RetryableError
@@ -13,6 +15,17 @@ T = TypeVar("T")
 
 LEAVE_AFTER_S = 0.25
 """Seconds for the runtime client to send an answer before an unclean process leaves."""
+
+
+class LambdaDeadline:
+    """`ports.Deadline` over a Lambda context's `get_remaining_time_in_millis`."""
+
+    def __init__(self, remaining_ms: Callable[[], int]) -> None:
+        self._remaining_ms = remaining_ms
+
+    def remaining(self) -> timedelta:
+        """Return the time left of this invocation."""
+        return timedelta(milliseconds=self._remaining_ms())
 
 
 class InvocationLoop:

@@ -4,11 +4,11 @@ import asyncio
 import json
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Coroutine
+from datetime import timedelta
 from functools import partial
 from typing import Any, TypeVar
 
 from layover.inprocess.background_tasks import BackgroundTasks, remember
-from layover.inprocess.deadlines import NoDeadline
 from layover.memory.compaction.compact import NOW, compact
 from layover.recovery.give_up import give_up
 from layover.runs.turn import turn
@@ -16,6 +16,14 @@ from layover.runtime import Runtime
 from layover.values.runs.payload import CompactPayload, RunPayload, SettlePayload
 
 T = TypeVar("T")
+
+
+class NoDeadline:
+    """`ports.Deadline` of this process, which has none."""
+
+    def remaining(self) -> timedelta:
+        """Return a practically endless time."""
+        return timedelta(days=365)
 
 
 class Drives:
