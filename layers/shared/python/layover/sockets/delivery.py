@@ -93,6 +93,8 @@ class SocketDelivery:
                 subscription.owner, subscription.run_id, claim.sent, CHUNK
             )
         except BaseException:
+            # Nothing was posted, so it is known what the client has: given back, and not left to be found as
+            # the claim of a process that is gone, which costs the client its connection.
             await self._ports.connections.release(claim, claim.sent)
             raise
         try:
@@ -119,6 +121,7 @@ class SocketDelivery:
             try:
                 await self._ports.sockets.post(claim.subscription.connection_id, frame(event))
             except RetryableError:
+                # Refused as a whole: the client has what came before, and nothing of this event.
                 await asyncio.sleep(AGAIN_S)
                 break
             last_seq = event.seq
