@@ -160,7 +160,7 @@ def test_store_of_another_version_is_refused_and_left_alone(tmp_path: Path) -> N
     with made.transaction() as connection:
         connection.execute("PRAGMA user_version=99")
     made.close()
-    with pytest.raises(StorageFailed, match="of another version of Layover"):
+    with pytest.raises(StorageFailed, match="belongs to another version of Layover"):
         Storage(path)
 
 

@@ -135,7 +135,7 @@ def test_condition_that_fails_shows_the_item_only_where_it_is_asked_for(table: T
 
 @pytest.mark.parametrize("body", [b"{no", b"[1]", b"\xff"])
 def test_bodies_that_are_no_documents_are_refused(table: Table, body: bytes) -> None:
-    status, answer = table.service.answer("GetItem", body)
+    status, answer = table.service.respond("GetItem", body)
     assert (status, json.loads(answer)["__type"].split("#")[1]) == (400, "SerializationException")
 
 

@@ -10,7 +10,7 @@ from layover.local.functions.invocation import REGION
 
 
 def session() -> boto3.Session:
-    """A session that reads nothing of the developer's AWS configuration or credentials."""
+    """Return a session that reads nothing of the developer's AWS configuration or credentials."""
     nothing: dict[str, Any] = {
         "profile": (None, None, None, None),
         "config_file": (None, None, "/dev/null", None),
@@ -22,7 +22,7 @@ def session() -> boto3.Session:
 
 
 def make_client(service: Any, endpoint_url: str, read_timeout: float = 60.0) -> Any:
-    """A client of the local services. No retries, no proxy; connections for 64 threads."""
+    """Return a client of the local services: without retries and proxy, with connections for 64 threads."""
     config = Config(
         retries={"total_max_attempts": 1},
         proxies={},

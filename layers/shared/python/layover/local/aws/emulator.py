@@ -20,14 +20,13 @@ from layover.local.aws.dynamodb import service as dynamodb
 from layover.local.aws.dynamodb.service import DynamoDB
 from layover.local.aws.events import Events
 from layover.local.aws.objects import Objects
-from layover.local.aws.presigned import is_as_signed
 from layover.local.aws.states import service as states
 from layover.local.aws.states.errors import StatesError
 from layover.local.aws.states.service import StepFunctions
 from layover.local.aws.states.tasks import Tasks, function_name
 from layover.local.aws.storage import Storage
 from layover.local.aws.wsgi import Environ, StartResponse, WsgiServer
-from layover.local.functions.invocation import ACCOUNT, REGION, InvokeResult, LambdaError
+from layover.local.functions.invocation import ACCOUNT, REGION, LambdaError
 from layover.local.functions.lambda_service import LambdaService
 from layover.local.http.doors import is_loopback
 from layover.local.http.socket_front import WebSocketFront
@@ -45,14 +44,6 @@ _INVOKE = re.compile(r"^/2015-03-31/functions/(?P<name>.+)/invocations/?$")
 _SUBSTITUTION = re.compile(r"\$\{(\w+)FunctionArn\}")
 
 
-_NOT_AS_SIGNED = (
-    "403 Forbidden",
-    [("Content-Type", "application/xml")],
-    b"<Error><Code>SignatureDoesNotMatch</Code><Message>The headers are not those that were signed: "
-    b"send the content type and the length that were announced</Message></Error>",
-)
-
-
 @dataclass(frozen=True)
 class _WsgiResponse:
     status: str
@@ -63,7 +54,7 @@ class _WsgiResponse:
         start_response(self.status, self.headers)
         return [self.body]
 
-    def reply(self) -> Response:
+    def on_the_wire(self) -> Response:
         return Response(HTTPStatus(int(self.status[:3])), self.body, tuple(self.headers))
 
 
@@ -71,17 +62,18 @@ class Watch(Protocol):
     """An observer of the services."""
 
     def on_item(self, old: dict[str, Any] | None, new: dict[str, Any] | None) -> None:
-        """Called when DynamoDB has another item."""
+        """Take an item that DynamoDB has stored (`old` None: it is new) or deleted (`new` None)."""
         ...
 
     def on_event(self, event: Mapping[str, Any]) -> None:
-        """Called when EventBridge took an event."""
+        """Take an event that EventBridge has received."""
         ...
 
 
 class Services:
-    """The servers behind AWS's clients: DynamoDB, Step Functions and EventBridge at once, the rest (Lambda,
-    sockets, S3) as a WSGI application."""
+    """The servers behind AWS's clients. DynamoDB, Step Functions and EventBridge respond at once, in the
+    server's event loop. The rest (Lambda, sockets, S3) is a WSGI application, whose requests take a thread
+    each: an invocation lasts as long as its function runs."""
 
     def __init__(
         self,
@@ -104,35 +96,42 @@ class Services:
             return self._invoke(unquote(match["name"]), environ).send(start_response)
         if self._sockets and (match := _CONNECTION.match(environ["PATH_INFO"])):
             return _connection(self._sockets, unquote(match["id"]), environ).send(start_response)
-        if not is_as_signed(environ):
-            return _WsgiResponse(*_NOT_AS_SIGNED).send(start_response)
         return self._objects(environ, start_response)
 
-    def answer_at_once(self, request: Request) -> Response | None:
-        """Return the answer of a request that takes no time; None for the application's requests. Hosts other
-        than this machine's names are refused here, for all."""
+    def respond_at_once(self, request: Request) -> Response | None:
+        """Return the response to a request that takes no time; None for the application's requests."""
+        # For all requests, the application's included: a web page whose name leads to this machine (DNS
+        # rebinding) could otherwise read task tokens.
         if not is_loopback([request.headers.get("host", "")]):
-            text = "this system answers its own machine alone"
-            return _error(421, "MisdirectedRequest", text).reply()
+            text = "this system answers only its own machine"
+            return _error(421, "MisdirectedRequest", text).on_the_wire()
         target = request.headers.get("x-amz-target", "")
         if target.startswith(dynamodb.TARGET):
-            status, body = self.dynamodb.answer(target.removeprefix(dynamodb.TARGET), request.body)
-            return Response(HTTPStatus(status), body, _dynamodb_headers(body))
+            operation = target.removeprefix(dynamodb.TARGET)
+            status, body = self.dynamodb.respond(operation, request.body)
+            headers = (
+                ("Content-Type", "application/x-amz-json-1.0"),
+                ("x-amzn-RequestId", str(uuid.uuid4())),
+                # botocore compares it with the body, and retries if they differ.
+                ("x-amz-crc32", str(zlib.crc32(body))),
+            )
+            return Response(HTTPStatus(status), body, headers)
         if target.startswith(states.TARGET):
-            return self._answer_states(target.removeprefix(states.TARGET), request.body).reply()
+            operation = target.removeprefix(states.TARGET)
+            return self._call_states(operation, request.body).on_the_wire()
         if target == "AWSEvents.PutEvents":
-            return self._put_events(request.body).reply()
+            return self._put_events(request.body).on_the_wire()
         return None
 
-    def _answer_states(self, operation: str, body: bytes) -> "_WsgiResponse":
+    def _call_states(self, operation: str, body: bytes) -> _WsgiResponse:
         try:
             return _json("200 OK", self.states.call(operation, json.loads(body or b"{}")))
         except StatesError as error:
             return _error(error.status, error.code, str(error))
         except ValueError:
-            return _error(400, "SerializationException", "The body is no JSON")
+            return _error(400, "SerializationException", "The body is not JSON")
 
-    def _put_events(self, body: bytes) -> "_WsgiResponse":
+    def _put_events(self, body: bytes) -> _WsgiResponse:
         entries = self.events.put(json.loads(body)["Entries"], self._clock.now())
         failed = sum("ErrorCode" in entry for entry in entries)
         return _json("200 OK", {"FailedEntryCount": failed, "Entries": entries})
@@ -146,7 +145,16 @@ class Services:
             if kind == "Event":
                 self._functions.accept(name, payload)
                 return _WsgiResponse("202 Accepted", [], b"")
-            return _invoked(self._functions.invoke_blocking(name, payload))
+            result = self._functions.invoke_blocking(name, payload)
+            headers = [
+                ("Content-Type", "application/json"),
+                ("x-amzn-RequestId", str(uuid.uuid4())),
+                ("X-Amz-Executed-Version", "$LATEST"),
+            ]
+            if result.function_error is not None:
+                # The status is 200 all the same: only this header tells a function's error.
+                headers.append(("X-Amz-Function-Error", result.function_error))
+            return _WsgiResponse("200 OK", headers, result.payload)
         except LambdaError as error:
             return _error(error.status, error.code, str(error))
         except ValueError:
@@ -154,7 +162,7 @@ class Services:
 
 
 def _connection(sockets: WebSocketFront, connection_id: str, environ: Environ) -> _WsgiResponse:
-    """A WebSocket API's `@connections`."""
+    """Respond as a WebSocket API's `@connections` does."""
     method = environ["REQUEST_METHOD"]
     if method == "GET":
         description = sockets.describe(connection_id)
@@ -167,14 +175,6 @@ def _connection(sockets: WebSocketFront, connection_id: str, environ: Environ) -
         return _WsgiResponse(f"{status.value} {status.phrase}", [], b"")
     codes = {410: "GoneException", 413: "PayloadTooLargeException"}
     return _error(status.value, codes.get(status.value, "ForbiddenException"), status.phrase)
-
-
-def _dynamodb_headers(body: bytes) -> tuple[tuple[str, str], ...]:
-    return (
-        ("Content-Type", "application/x-amz-json-1.0"),
-        ("x-amzn-RequestId", str(uuid.uuid4())),
-        ("x-amz-crc32", str(zlib.crc32(body))),
-    )
 
 
 def _body(environ: Environ) -> bytes:
@@ -192,16 +192,8 @@ def _error(status: int, code: str, message: str) -> _WsgiResponse:
     return _json(f"{status} Error", document, ("x-amzn-ErrorType", code))
 
 
-def _invoked(result: InvokeResult) -> _WsgiResponse:
-    headers = [("Content-Type", "application/json"), ("x-amzn-RequestId", str(uuid.uuid4()))]
-    headers.append(("X-Amz-Executed-Version", "$LATEST"))
-    if result.function_error is not None:
-        headers.append(("X-Amz-Function-Error", result.function_error))
-    return _WsgiResponse("200 OK", headers, result.payload)
-
-
 class AwsServer:
-    """The endpoint that any AWS client may use. One a process: moto's state is global."""
+    """The endpoint for any AWS client. A process has one at a time, because moto's state is global."""
 
     def __init__(
         self,
@@ -210,11 +202,12 @@ class AwsServer:
         data: Path | None = None,
         watch: Watch | None = None,
     ) -> None:
-        """`data`: the file that keeps everything; without one, the state ends with this object."""
+        """Open the store. `data`: the file that keeps everything; without one, the state ends with this
+        object."""
         self._functions = functions
         self._storage = Storage(data)
         self._services = Services(functions, sockets, self._storage, watch)
-        self._server = WsgiServer(self._services, self._services.answer_at_once)
+        self._server = WsgiServer(self._services, self._services.respond_at_once)
         self._clock = SystemClock()
         self._expired_at: datetime | None = None
 
@@ -229,21 +222,21 @@ class AwsServer:
         return self._services.events
 
     def start(self) -> None:
-        """Serve, with what the store has."""
+        """Serve the state that the store has."""
         if not _in_use.acquire(blocking=False):
             raise RuntimeError("another runner is active in this process")
         self._server.start()
 
     def expire_items(self) -> None:
-        """Delete items that have outlived their time to live by the system's clock; looks once a minute of
-        it."""
+        """Delete items that have outlived their time to live. It looks once a minute, by the system's clock:
+        so moving the clock on deletes at the next sweep what AWS deletes within some days."""
         now = self._clock.now()
         if self._expired_at is None or abs(now - self._expired_at) >= _EXPIRE_EVERY:
             self._expired_at = now
             self._services.dynamodb.expire_items(TABLE_NAME, now)
 
     def waiting_runs(self) -> dict[str, str]:
-        """Return runs of which a call waits for a person: id -> owner."""
+        """Return the runs with a call that waits for a person: id -> owner."""
         database, owners = self._services.dynamodb, {}
         for partition in watch_partitions():
             query = {
@@ -260,21 +253,23 @@ class AwsServer:
         return owners
 
     def resume_executions(self) -> None:
-        """Let executions that an earlier runner left open go on."""
+        """Let the executions go on that an earlier runner left open."""
 
+        # The executions become tasks of the server's loop, so the call has to be made inside it.
         async def resume() -> None:
             self._services.states.resume()
 
         self._server.run(resume())
 
     def stop_executions(self) -> list[str]:
-        """Stop every execution where it is, and start no more; return the open runs, by id. An execution may
-        outlive its run, which then has ended: only its memory work is missing."""
+        """Stop every execution where it is, and start no more. Return the ids of the runs that are still
+        open: the run of an open execution may be over, and only memory's work is left."""
         inputs = self._server.run(self._services.states.suspend())
         return sorted({run for each in inputs if (run := self._open_run(each)) is not None})
 
     def _open_run(self, text: str) -> str | None:
-        """Return the run's id, None if it is over; the execution's input if it drives no run."""
+        """Return the id of the run that an execution with this input drives; None if it is over. Return the
+        input itself if it names no run."""
         payload = json.loads(text)
         if not isinstance(payload, dict) or not {"owner", "run_id"} <= payload.keys():
             return text
@@ -291,7 +286,7 @@ class AwsServer:
         _in_use.release()
 
     def make_resources(self, definition: Path) -> None:
-        """The table, the bucket and the state machine, as `infra/` makes them on AWS."""
+        """Make the table, the bucket and the state machine, as `infra/` makes them on AWS."""
         database = self._services.dynamodb
         if TABLE_NAME not in database.call("ListTables", {})["TableNames"]:
             database.call("CreateTable", {"TableName": TABLE_NAME, **TABLE})
@@ -306,10 +301,10 @@ class AwsServer:
 
 
 def function_arn(name: str) -> str:
-    """ARN of a local function; `name` as in a template's `${NameFunctionArn}`."""
+    """Return the ARN of a local function; `name` as in a template's `${NameFunctionArn}`."""
     return f"arn:aws:lambda:{REGION}:{ACCOUNT}:function:{name.lower()}"
 
 
 def substitute(definition: str, arn_of: Callable[[str], str]) -> str:
-    """A definition with every `${XFunctionArn}` replaced by `arn_of("X")`."""
+    """Return the definition with every `${XFunctionArn}` replaced by `arn_of("X")`."""
     return _SUBSTITUTION.sub(lambda match: arn_of(match[1]), definition)

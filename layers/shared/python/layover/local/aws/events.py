@@ -18,7 +18,7 @@ EventListener = Callable[[dict[str, Any]], object]
 
 
 class Events:
-    """PutEvents, and the events that it has taken. `on_event` is called for each."""
+    """The operation PutEvents, and the events that it has received. It calls `on_event` for each."""
 
     def __init__(self, storage: Storage, on_event: EventListener | None = None) -> None:
         self._storage = storage
@@ -26,11 +26,11 @@ class Events:
         storage.create(_SCHEMA)
 
     def put(self, entries: list[dict[str, Any]], now: datetime) -> list[dict[str, str]]:
-        """Record `entries` of PutEvents and answer as EventBridge does, one by one."""
+        """Record the entries of PutEvents. Return EventBridge's result for each: an id, or an error."""
         return [self._put(entry, now) for entry in entries]
 
     def list(self) -> list[dict[str, object]]:
-        """Every event kept, newest last: `{id, source, detail-type, detail, time, event_bus, resources}`."""
+        """Return the events, newest last: `{id, source, detail-type, detail, time, event_bus, resources}`."""
         with self._storage.reading() as connection:
             rows = connection.execute("SELECT document FROM events ORDER BY number")
             return [json.loads(row[0]) for row in rows]
@@ -43,7 +43,7 @@ class Events:
             return {"ErrorCode": "InvalidArgument", "ErrorMessage": f"Parameter {error} is missing"}
         except ValueError:
             return {"ErrorCode": "MalformedDetail", "ErrorMessage": "Detail is malformed."}
-        # `detail-type` is EventBridge's own name; the other one is how everything else here is spelt.
+        # EventBridge's own spelling, and the one of `GET /_local/events` and the terminal.
         event = {"id": str(uuid.uuid4()), "source": source, "detail-type": detail_type}
         event["detail_type"] = detail_type
         event |= {"event_bus": entry.get("EventBusName", "default"), "time": rfc3339(now)}

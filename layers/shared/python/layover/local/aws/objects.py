@@ -1,11 +1,13 @@
-"""S3 by moto, which keeps objects in memory: a request's changes are in the store before it is answered, and
-are back in moto before the first request."""
+"""S3 by moto, which keeps objects in memory. A request's changes are in the store before the request is
+answered, and are back in moto before the first request of the next runner."""
 
+import hmac
 import json
 import threading
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
+from urllib.parse import parse_qs, quote
 
 from layover.clock import SystemClock
 from layover.local.aws.storage import Storage
@@ -20,22 +22,31 @@ CREATE TABLE IF NOT EXISTS s3_objects (
 );
 """
 _CHANGING = frozenset({"PUT", "POST", "DELETE"})
+_KEY = "local"
+"""Access key and secret of the functions. Signatures of other keys are not checked here."""
+_NOT_AS_SIGNED = (
+    b"<Error><Code>SignatureDoesNotMatch</Code><Message>The headers are not those that were signed: "
+    b"send the content type and the length that were announced</Message></Error>"
+)
 
 
 class Objects:
-    """The WSGI application for all that moto answers. It is imported at the first request: a start without
-    files need not wait for it."""
+    """The WSGI application for all requests that moto answers. It imports moto at the first request: a start
+    without files need not wait for that."""
 
     def __init__(self, storage: Storage, bucket: str) -> None:
         self._storage = storage
         self._bucket = bucket
         self._app: App | None = None
-        # moto's PutObject looks and then writes: conditions need one change at a time.
+        # moto's PutObject looks and then writes: a condition holds only with one change at a time.
         self._changes = threading.RLock()
         storage.create(_SCHEMA)
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
         """Answer one request."""
+        if not _is_as_signed(environ):
+            start_response("403 Forbidden", [("Content-Type", "application/xml")])
+            return [_NOT_AS_SIGNED]
         app = self._load()
         if environ["REQUEST_METHOD"] not in _CHANGING or "HTTP_X_AMZ_TARGET" in environ:
             return app(environ, start_response)
@@ -43,6 +54,7 @@ class Objects:
         bucket, _, key = path.lstrip("/").partition("/")
         with self._changes:
             chunks = list(app(environ, start_response))
+            # Before the response: what S3 has acknowledged survives the end of the runner.
             self._keep(bucket, key)
             return chunks
 
@@ -113,8 +125,43 @@ def _backend() -> Any:
 
 
 def _install_clock() -> None:
-    """Date objects by the system's clock: moto gives them the machine's own time."""
+    """Have moto date objects by the system's movable clock, not by the machine's own."""
     import moto.s3.models
 
     models: Any = moto.s3.models
     models.utcnow = lambda: SystemClock().now().astimezone(UTC).replace(tzinfo=None)
+
+
+def _is_as_signed(environ: Environ) -> bool:
+    """Return whether a request has the headers that were signed. S3 refuses a presigned upload with another
+    length or type, on which the limits of files rely; moto takes any."""
+    query = environ.get("QUERY_STRING", "")
+    parameters = {name: values[0] for name, values in parse_qs(query).items()}
+    signature = parameters.get("X-Amz-Signature")
+    is_ours = parameters.get("X-Amz-Credential", "").startswith(f"{_KEY}/")
+    if environ["REQUEST_METHOD"] != "PUT" or signature is None or not is_ours:
+        return True
+    from botocore.auth import S3SigV4QueryAuth
+    from botocore.awsrequest import AWSRequest
+    from botocore.credentials import Credentials
+
+    def header(name: str) -> str:
+        variable = name.upper().replace("-", "_")
+        # CGI has two headers under their bare names (PEP 3333).
+        plain = variable in ("CONTENT_TYPE", "CONTENT_LENGTH")
+        return str(environ.get(variable if plain else f"HTTP_{variable}") or "")
+
+    path = quote(environ["PATH_INFO"].encode("latin-1", "replace"), safe="/-_.~")
+    unsigned_query = "&".join(p for p in query.split("&") if not p.startswith("X-Amz-Signature="))
+    header_names = parameters.get("X-Amz-SignedHeaders", "").split(";")
+    request = AWSRequest(
+        method="PUT",
+        url=f"http://{environ.get('HTTP_HOST', '')}{path}?{unsigned_query}",
+        headers={name: header(name) for name in header_names},
+    )
+    request.context["timestamp"] = parameters.get("X-Amz-Date", "")
+    auth = S3SigV4QueryAuth(Credentials(_KEY, _KEY), "s3", REGION)
+    expected_signature = auth.signature(
+        auth.string_to_sign(request, auth.canonical_request(request)), request
+    )
+    return hmac.compare_digest(expected_signature, signature)

@@ -1,6 +1,7 @@
-"""The one file that keeps what DynamoDB, Step Functions, S3 and EventBridge keep on AWS: SQLite, in `--data`.
+"""The one file with all that DynamoDB, Step Functions, S3 and EventBridge keep on AWS: SQLite, in `--data`.
 
-What a service has acknowledged is committed before: it survives the end of the runner, also by SIGKILL.
+A service commits before it acknowledges, so what it acknowledged survives the end of the runner, even
+SIGKILL.
 """
 
 import sqlite3
@@ -10,11 +11,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 VERSION = 1
-"""Of all tables together. Another version's file is refused: this is a development system's data."""
+"""Of all tables together. A file of another version is refused and not migrated: it holds a development
+system's data."""
 
 _SETTINGS = (
     "PRAGMA journal_mode=WAL",
-    # A commit is in the kernel's hands, so it outlives this process; a power cut may lose the last ones.
+    # A commit is written and not flushed: it outlives this process, and a power cut may lose the last ones.
     "PRAGMA synchronous=NORMAL",
     "PRAGMA cache_size=-32000",
     "PRAGMA temp_store=MEMORY",
@@ -26,7 +28,7 @@ class StorageFailed(Exception):
 
 
 class Storage:
-    """A connection that threads share, one transaction at a time. Without a path: in memory."""
+    """A connection that threads share, one transaction at a time. Without a path it is in memory."""
 
     def __init__(self, path: Path | None = None) -> None:
         self._lock = threading.RLock()
@@ -47,13 +49,13 @@ class Storage:
         (version,) = self._connection.execute("PRAGMA user_version").fetchone()
         if version not in (0, VERSION):
             raise StorageFailed(
-                f"{path} is of another version of Layover ({version}, this one has {VERSION}): remove "
+                f"{path} belongs to another version of Layover ({version}, this one has {VERSION}): remove "
                 "it, or give another folder with --data"
             )
         self._connection.execute(f"PRAGMA user_version={VERSION}")
 
     def create(self, schema: str) -> None:
-        """Make the tables of one service, where they are not there: `CREATE ... IF NOT EXISTS`."""
+        """Make those tables of one service that are missing: `CREATE ... IF NOT EXISTS`."""
         with self._lock:
             self._connection.executescript(schema)
 

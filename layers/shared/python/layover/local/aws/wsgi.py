@@ -1,8 +1,8 @@
-"""A server for a WSGI application, with a thread for each request, and a shortcut for requests that are
-answered at once.
+"""A server for a WSGI application, with a thread for each request, and a shortcut for requests that need
+none.
 
-Werkzeug's own closes every connection and writes head and body apart, which costs a TCP handshake
-and, with Nagle and delayed ACK, up to 40 ms a request."""
+Werkzeug's own server closes every connection and writes head and body separately. That costs a TCP handshake
+and, with Nagle's algorithm and delayed ACK, up to 40 ms for each request."""
 
 import asyncio
 import io
@@ -28,13 +28,15 @@ Shortcut = Callable[[Request], Response | None]
 _THREADS = 256
 """An invocation holds one for as long as its function runs."""
 _LIMIT_S = 5.0
-# moto.core.request names it so; to import that would import moto.
+# The key that moto.core.request reads. Importing the constant would import moto, for which a start does not
+# wait.
 _PRESERVED_NAMES = "moto.preserved_header_names"
 
 
 class WsgiServer:
-    """Serves `app` on a free loopback port until `stop`, in a loop of its own. `shortcut` is called first, in
-    that loop: it answers requests that take no time, and returns None for those of the application."""
+    """Serves `app` on a free loopback port until `stop`, in its own thread and event loop. It calls
+    `shortcut` first, in that loop: that responds to requests that take no time, and returns None for the
+    application's."""
 
     def __init__(self, app: App, shortcut: Shortcut | None = None) -> None:
         self._app = app
@@ -65,12 +67,13 @@ class WsgiServer:
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join(_LIMIT_S)
             self._loop.close()
-            # Its later answers are lost: its threads end with the process at the latest.
+            # No client is left for what its threads still respond. They end with the process at the latest.
             self._pool.shutdown(wait=False, cancel_futures=True)
         self._listener.close()
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run `work` in the server's loop, and return its result. For other threads, after its start."""
+        """Run `work` in the server's loop, and return its result. For other threads, once the server has
+        started."""
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(_LIMIT_S)
 
     async def _close(self) -> None:
@@ -82,14 +85,14 @@ class WsgiServer:
 
     async def _respond(self, request: Request) -> Response:
         try:
-            reply = self._shortcut(request)
-            if reply is None:
-                reply = await self._loop.run_in_executor(self._pool, _call, self._app, request)
+            response = self._shortcut(request)
+            if response is None:
+                response = await self._loop.run_in_executor(self._pool, _call, self._app, request)
         except Exception:
             target = request.headers.get("x-amz-target", request.path)
             logger.exception("%s %s", request.method, target)
             return Response(HTTPStatus.INTERNAL_SERVER_ERROR)
-        return reply
+        return response
 
 
 def _call(app: App, request: Request) -> Response:

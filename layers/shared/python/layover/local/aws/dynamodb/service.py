@@ -68,13 +68,13 @@ class DynamoDB:
                 f"The parameter {error} is required but was not present"
             ) from error
 
-    def answer(self, operation: str, body: bytes) -> tuple[int, bytes]:
-        """HTTP status and body of a request's answer."""
+    def respond(self, operation: str, body: bytes) -> tuple[int, bytes]:
+        """Return the HTTP status and the body of the response to a request."""
         try:
             try:
                 request = json.loads(body or b"{}")
             except ValueError as error:
-                raise SerializationError(f"The body is no JSON: {error}") from error
+                raise SerializationError(f"The body is not JSON: {error}") from error
             if not isinstance(request, dict):
                 raise SerializationError("Start of structure or map found where not expected")
             return 200, _encode(self.call(operation, request))

@@ -1,4 +1,4 @@
-"""Choice: the first rule that holds."""
+"""The rules of a Choice."""
 
 import fnmatch
 from collections.abc import Callable, Mapping
@@ -73,7 +73,8 @@ _SIGNS: dict[str, Callable[[Any, Any], bool]] = {
 
 
 def _compare(word: str, value: Any, operand: Any) -> bool:
-    """Values of another type than the comparator's make it false."""
+    """Return whether a comparison holds. A value of another type than the comparator's makes it false, and
+    does not fail the state."""
     if word == "StringMatches":
         pattern = str(operand).replace("[", "[[]")
         return isinstance(value, str) and fnmatch.fnmatchcase(value, pattern)
@@ -84,4 +85,4 @@ def _compare(word: str, value: Any, operand: Any) -> bool:
             if kind == "Timestamp":
                 value, operand = datetime.fromisoformat(value), datetime.fromisoformat(operand)
             return _SIGNS[word.removeprefix(kind)](value, operand)
-    raise StateFailed("States.Runtime", f"{word} is no comparator that is understood here")
+    raise StateFailed("States.Runtime", f"the comparator {word} is not understood here")

@@ -1,10 +1,10 @@
-"""Errors of the service's API, and those that a state machine catches."""
+"""Errors of the service's API, and errors that a state machine catches."""
 
 from typing import Any
 
 
 class StatesError(Exception):
-    """An error answer of the API. `code` is the exception's name in the SDKs."""
+    """An error response of the API. `code` is the exception's name in the SDKs."""
 
     def __init__(self, code: str, message: str, status: int = 400) -> None:
         super().__init__(message)
@@ -13,7 +13,7 @@ class StatesError(Exception):
 
 
 class StateFailed(Exception):
-    """A state's error, as Retry and Catch see it."""
+    """The error of a state, as Retry and Catch see it."""
 
     def __init__(self, error: str | None, cause: str | None = None) -> None:
         super().__init__(f"{error}: {cause}")
@@ -21,12 +21,13 @@ class StateFailed(Exception):
         self.cause = cause
 
     def output(self) -> dict[str, Any]:
-        """Return the output for a Catch."""
+        """Return the document that a Catch gets."""
         output_document: dict[str, Any] = {"Error": self.error}
         return output_document if self.cause is None else {**output_document, "Cause": self.cause}
 
     def is_named(self, names: list[str]) -> bool:
-        """Return whether an `ErrorEquals` names it. States.ALL leaves out the machine's own errors."""
+        """Return whether an `ErrorEquals` names the error. States.ALL does not name the machine's own
+        errors."""
         if self.error in names:
             return True
         if "States.ALL" in names:

@@ -1,4 +1,7 @@
-"""One execution: it walks from state to state, and records each state before it does anything there."""
+"""One execution: it walks from state to state, and records each state before it does anything there.
+
+The record is what a death leaves: the next runner finds the execution in the state that it was in, with its
+retries, its deadline and its task token, and carries that state out again."""
 
 import asyncio
 import json
@@ -6,6 +9,7 @@ import random
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -20,8 +24,37 @@ Task = Callable[[str, Any], Awaitable[Any]]
 """A resource and its parameters -> its result. Raises StateFailed."""
 
 MAX_DATA = 262_144
-"""Bytes of JSON that a state may take or give."""
+"""Bytes of JSON that a state may take or give (docs/aws-facts.md#step-functions)."""
 _WAITS = ".waitForTaskToken"
+
+
+@dataclass(frozen=True)
+class _Visit:
+    """An execution in a state: its position, the state's definition, the input that InputPath leaves, and the
+    context object (`$$`)."""
+
+    frame: Frame
+    state: State
+    data: Any
+    context: dict[str, Any]
+
+    def read(self, path: str) -> Any:
+        """Return the value at a path. Raises StateFailed."""
+        return read_path(path, self.data, self.context)
+
+    def fill(self, template: Any) -> Any:
+        """Return a payload template with its values. Raises StateFailed."""
+        return fill_template(template, self.data, self.context)
+
+    def parameters(self) -> Any:
+        """Return what the state makes of its input. Raises StateFailed."""
+        return self.fill(self.state.get("Parameters", self.data))
+
+    def seconds(self, name: str, default: float | None = None) -> Any:
+        """Return the value of a field `name`, or the value that `namePath` leads to."""
+        if f"{name}Path" in self.state:
+            return evaluate(self.state[f"{name}Path"], self.data, self.context)
+        return self.state.get(name, default)
 
 
 class Execution:
@@ -33,10 +66,13 @@ class Execution:
         self._task = task
         self._program: Program = json.loads(records.definition(record))
         self._frames = records.frames(record.arn)
-        self._answers: dict[str, asyncio.Event] = {}
+        self._wakers: dict[str, asyncio.Event] = {}
+        """Token -> what wakes the task that waits on it."""
 
     async def run(self) -> None:
         """Run until the end, and record it."""
+        # From the start, whatever the number of runners since: the limit is the execution's, not this
+        # process's.
         limit = self._program.get("TimeoutSeconds")
         rest = None if limit is None else self.record.started + limit - time.time()
         try:
@@ -47,15 +83,16 @@ class Execution:
             event = {"error": details.get("Error"), "cause": details.get("Cause")}
             self._close("FAILED", "ExecutionFailed", event)
         except TimeoutError:
+            # A time-out of a state has become a StateFailed, so this one can only be the execution's own.
             assert clock.expired()
             self._close("TIMED_OUT", "ExecutionTimedOut", {})
         else:
             self._close("SUCCEEDED", "ExecutionSucceeded", {"output": json.dumps(output)})
 
     def wake(self, token: str) -> None:
-        """Take the answer to this token."""
-        if token in self._answers:
-            self._answers[token].set()
+        """Look for the outcome of this token, if a task waits for it."""
+        if token in self._wakers:
+            self._wakers[token].set()
 
     def _close(self, status: str, kind: str, outcome: Mapping[str, Any]) -> None:
         fields = {name: value for name, value in outcome.items() if value is not None}
@@ -72,19 +109,21 @@ class Execution:
         while not frame.is_over:
             state = program["States"][frame.state]
             next_state, output = await self._carry_out(frame, state, item)
-            events = [_exited(state, frame, output)]
+            exited = {"name": frame.state, "output": json.dumps(output)}
+            events = [{"type": f"{state['Type']}StateExited", "stateExitedEventDetails": exited}]
             frame = Frame(path, next_state or frame.state, output, entered=time.time())
             frame.is_over = next_state is None
-            self._save(
-                frame,
-                events if frame.is_over else [*events, _enter_event(program, frame)],
-                is_transition=True,
-            )
+            if not frame.is_over:
+                events.append(_enter_event(program, frame))
+            # The end of one state and the beginning of the next are one write: no death can leave the
+            # execution between them.
+            self._save(frame, events, is_transition=True)
         return frame.data
 
     def _save(self, frame: Frame, events: list[dict[str, Any]], *, is_transition: bool) -> None:
         self._frames[frame.path] = frame
         if is_transition:
+            # The branches of the state that was left: the same state, entered again, begins new ones.
             for path in [each for each in self._frames if each.startswith(f"{frame.path}/")]:
                 del self._frames[path]
         self._records.save(self.record.arn, frame, events, is_transition=is_transition)
@@ -96,6 +135,7 @@ class Execution:
         while True:
             try:
                 next_state, output = await self._once(frame, state, item)
+                # Inside the try, as on AWS: Retry and Catch may name the error.
                 if len(json.dumps(output)) > MAX_DATA:
                     raise StateFailed(
                         "States.DataLimitExceeded",
@@ -124,7 +164,10 @@ class Execution:
                 delay = random.uniform(0, delay)
             attempts = {**frame.attempts, str(index): retries + 1}
             again = Frame(frame.path, frame.state, frame.data, attempts, frame.entered)
+            # In place, because the caller goes on with this frame. The retry has no deadline and no token
+            # yet: the old token is used up.
             vars(frame).update(vars(again))
+            # Before the pause: a death in it gives the retrier no attempt back.
             self._save(frame, [], is_transition=True)
             await asyncio.sleep(delay)
             return True
@@ -133,29 +176,29 @@ class Execution:
     async def _once(
         self, frame: Frame, state: State, item: Mapping[str, Any]
     ) -> tuple[str | None, Any]:
-        kind, next_state = state["Type"], state.get("Next")
-        context = self._context(frame, item)
+        """Return the next state (None: none) and its input, of one attempt. Raises StateFailed."""
+        next_state, context = state.get("Next"), self._context(frame, item)
         path = state.get("InputPath", "$")
         data = {} if path is None else read_path(path, frame.data, context)
-        match kind:
+        visit = _Visit(frame, state, data, context)
+        match kind := state["Type"]:
             case "Fail":
                 raise StateFailed(state.get("Error"), state.get("Cause"))
             case "Choice":
-                return _choose(state, data, context), data
+                return _choose(visit), data
             case "Succeed":
                 return None, data
             case "Wait":
-                await self._wait(frame, state, data, context)
+                await self._wait(visit)
                 return next_state, data
             case "Pass":
-                parameters = fill_template(state.get("Parameters", data), data, context)
-                result = state.get("Result", parameters)
+                result = state.get("Result", visit.parameters())
             case "Task":
-                result = await self._run_task(frame, state, data, context)
+                result = await self._run_task(visit)
             case "Map":
-                result = await self._run_map(frame, state, data, context)
+                result = await self._run_map(visit)
             case "Parallel":
-                result = await self._run_branches(frame, state, data, context)
+                result = await self._run_branches(visit)
             case _:
                 raise StateFailed("States.Runtime", f"States of the type {kind} are not run here")
         if "ResultSelector" in state:
@@ -183,118 +226,120 @@ class Execution:
         }
         return {**context, **({"Map": {"Item": item}} if item else {})}
 
-    async def _wait(self, frame: Frame, state: State, data: Any, context: Any) -> None:
+    async def _wait(self, visit: _Visit) -> None:
+        frame, state = visit.frame, visit.state
         if frame.deadline is None:
             if "Timestamp" in state or "TimestampPath" in state:
-                at = state.get("Timestamp") or read_path(state["TimestampPath"], data, context)
+                at = state.get("Timestamp") or visit.read(state["TimestampPath"])
                 frame.deadline = datetime.fromisoformat(at).timestamp()
             else:
-                frame.deadline = time.time() + _seconds(state, "Seconds", data, context, 0)
+                frame.deadline = time.time() + visit.seconds("Seconds", 0)
+            # The time of its end, not the time left: a restart makes the wait no longer.
             self._save(frame, [], is_transition=False)
         await asyncio.sleep(max(0.0, frame.deadline - time.time()))
 
-    async def _run_task(self, frame: Frame, state: State, data: Any, context: Any) -> Any:
-        resource = str(state["Resource"])
-        limit = _seconds(state, "TimeoutSeconds", data, context, None)
+    async def _run_task(self, visit: _Visit) -> Any:
+        frame, resource = visit.frame, str(visit.state["Resource"])
+        limit = visit.seconds("TimeoutSeconds")
         if not resource.endswith(_WAITS):
-            parameters = fill_template(state.get("Parameters", data), data, context)
             try:
                 async with asyncio.timeout(limit):
-                    return await self._task(resource, parameters)
+                    return await self._task(resource, visit.parameters())
             except TimeoutError:
                 raise StateFailed("States.Timeout") from None
         if frame.token is None:
             frame.token = str(uuid.uuid4())
             frame.deadline = None if limit is None else time.time() + limit
+            # Before the function gets it: the token may be answered before the function returns.
             self._save(frame, [], is_transition=False)
-        context["Task"] = {"Token": frame.token}
+        visit.context["Task"] = {"Token": frame.token}
         try:
             async with asyncio.timeout(frame.deadline and frame.deadline - time.time()):
                 if not frame.is_delivered:
-                    parameters = fill_template(state.get("Parameters", data), data, context)
-                    await self._task(resource.removesuffix(_WAITS), parameters)
+                    await self._task(resource.removesuffix(_WAITS), visit.parameters())
                     frame.is_delivered = True
+                    # From here on a restart only waits. A death before this line invokes the function again,
+                    # with the same token.
                     self._save(frame, [], is_transition=False)
-                return await self._answer(frame.token)
+                return await self._outcome_of(frame.token)
         except TimeoutError:
             self._records.retire(frame.token)
-            # An answer that came before the token was retired counts.
+            # An answer that came before the token was retired counts: its caller was told that it does.
             if self._records.outcome(frame.token) is not None:
-                return await self._answer(frame.token)
+                return await self._outcome_of(frame.token)
             raise StateFailed("States.Timeout") from None
 
-    async def _answer(self, token: str) -> Any:
-        """Return the answer to the token. Raises StateFailed."""
-        event = self._answers.setdefault(token, asyncio.Event())
+    async def _outcome_of(self, token: str) -> Any:
+        """Return what the token is answered with, once it is. Raises StateFailed."""
+        waker = self._wakers.setdefault(token, asyncio.Event())
         try:
+            # The store has the answer, and the event only wakes: so one that came before a restart, or before
+            # this task waits, is found as well.
             while (outcome := self._records.outcome(token)) is None:
-                event.clear()
-                await event.wait()
+                waker.clear()
+                await waker.wait()
         finally:
-            self._answers.pop(token, None)
+            self._wakers.pop(token, None)
         if "output" in outcome:
             return json.loads(outcome["output"])
         raise StateFailed(outcome.get("error"), outcome.get("cause"))
 
-    async def _run_map(self, frame: Frame, state: State, data: Any, context: Any) -> list[Any]:
-        items = read_path(state.get("ItemsPath", "$"), data, context)
+    async def _run_map(self, visit: _Visit) -> list[Any]:
+        state = visit.state
+        items = visit.read(state.get("ItemsPath", "$"))
         if not isinstance(items, list):
             raise StateFailed("States.Runtime", "ItemsPath must lead to an array")
         most = state.get("MaxConcurrency", 0)
         if "MaxConcurrencyPath" in state:
-            most = read_path(state["MaxConcurrencyPath"], data, context)
+            most = visit.read(state["MaxConcurrencyPath"])
+        # 0 is Step Functions' word for no limit.
         gate = asyncio.Semaphore(most or max(1, len(items)))
         program = state.get("ItemProcessor") or state["Iterator"]
         selector = state.get("ItemSelector") or state.get("Parameters")
 
         async def branch(index: int, value: Any) -> Any:
             item = {"Index": index, "Value": value}
-            branch_context = {**context, "Map": {"Item": item}}
+            branch_context = {**visit.context, "Map": {"Item": item}}
             branch_input = (
-                value if selector is None else fill_template(selector, data, branch_context)
+                value if selector is None else fill_template(selector, visit.data, branch_context)
             )
             async with gate:
-                return await self._walk(program, f"{frame.path}/{index}", branch_input, item)
+                return await self._walk(program, f"{visit.frame.path}/{index}", branch_input, item)
 
         return await _together([branch(index, value) for index, value in enumerate(items)])
 
-    async def _run_branches(self, frame: Frame, state: State, data: Any, context: Any) -> list[Any]:
-        branch_input = (
-            fill_template(state["Parameters"], data, context) if "Parameters" in state else data
-        )
-        item = context.get("Map", {}).get("Item", {})
+    async def _run_branches(self, visit: _Visit) -> list[Any]:
+        state = visit.state
+        branch_input = visit.fill(state["Parameters"]) if "Parameters" in state else visit.data
+        item = visit.context.get("Map", {}).get("Item", {})
         return await _together(
             [
-                self._walk(program, f"{frame.path}/{index}", branch_input, item)
+                self._walk(program, f"{visit.frame.path}/{index}", branch_input, item)
                 for index, program in enumerate(state["Branches"])
             ]
         )
 
 
 async def _together(branches: list[Any]) -> list[Any]:
-    """All outputs in order. The first that fails ends the others."""
+    """Return all outputs in order. The first branch that fails ends the others."""
     tasks = [asyncio.ensure_future(each) for each in branches]
     try:
         return list(await asyncio.gather(*tasks))
     finally:
         for task in tasks:
             task.cancel()
+        # Only when all have ended may the Map or Parallel go on: a branch that still wrote would change a
+        # state that was left.
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def _choose(state: State, data: Any, context: Any) -> str:
-    for rule in state["Choices"]:
-        if holds(rule, data, context):
+def _choose(visit: _Visit) -> str:
+    for rule in visit.state["Choices"]:
+        if holds(rule, visit.data, visit.context):
             return str(rule["Next"])
-    if "Default" in state:
-        return str(state["Default"])
+    if "Default" in visit.state:
+        return str(visit.state["Default"])
     raise StateFailed("States.NoChoiceMatched", "No choice holds, and there is no default")
-
-
-def _seconds(state: State, name: str, data: Any, context: Any, default: float | None) -> Any:
-    if f"{name}Path" in state:
-        return evaluate(state[f"{name}Path"], data, context)
-    return state.get(name, default)
 
 
 def _time(at: float) -> str:
@@ -305,8 +350,3 @@ def _enter_event(program: Program, frame: Frame) -> dict[str, Any]:
     kind = program["States"][frame.state]["Type"]
     details = {"name": frame.state, "input": json.dumps(frame.data)}
     return {"type": f"{kind}StateEntered", "stateEnteredEventDetails": details}
-
-
-def _exited(state: State, frame: Frame, output: Any) -> dict[str, Any]:
-    details = {"name": frame.state, "output": json.dumps(output)}
-    return {"type": f"{state['Type']}StateExited", "stateExitedEventDetails": details}

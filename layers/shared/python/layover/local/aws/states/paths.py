@@ -26,7 +26,7 @@ def read_path(path: str, data: Any, context: Any) -> Any:
     while at < len(steps):
         match = _STEP.match(steps, at)
         if match is None:
-            raise StateFailed("States.Runtime", f"'{path}' is no path that is understood here")
+            raise StateFailed("States.Runtime", f"the path '{path}' is not understood here")
         at = match.end()
         many = many or match["every"] is not None
         values = [each for value in values for each in _step(match, value)]
@@ -48,7 +48,7 @@ def _step(match: re.Match[str], value: Any) -> list[Any]:
 
 
 def evaluate(expression: str, data: Any, context: Any) -> Any:
-    """A path, or an intrinsic function. Raises StateFailed."""
+    """Return the value of a path or an intrinsic function. Raises StateFailed."""
     if not expression.startswith("States."):
         return read_path(expression, data, context)
     value, end = _call_function(expression, 0, data, context)
@@ -72,7 +72,7 @@ def fill_template(template: Any, data: Any, context: Any) -> Any:
 
 
 def place_result(path: str | None, data: Any, result: Any) -> Any:
-    """The input with a result at its ResultPath. None leaves the result out."""
+    """Return the input with a result at its ResultPath. None leaves the result out."""
     if path is None:
         return data
     names = [match["name"] or match["quoted"] for match in _STEP.finditer(path[1:])]
@@ -89,7 +89,7 @@ def place_result(path: str | None, data: Any, result: Any) -> Any:
 
 
 def _call_function(text: str, at: int, data: Any, context: Any) -> tuple[Any, int]:
-    """Return the value of a function's call at `at`, and the place where it ends."""
+    """Return the value of the function call that begins at `at`, and the place where it ends."""
     match = _CALL.match(text, at)
     if match is None or match[1] not in _FUNCTIONS:
         raise StateFailed("States.IntrinsicFailure", f"{text} is not understood")

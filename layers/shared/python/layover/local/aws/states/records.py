@@ -1,4 +1,4 @@
-"""Executions in the store: their inputs, their positions, and their histories."""
+"""Executions in the store: their inputs, positions, tokens and histories."""
 
 import json
 import time
@@ -36,7 +36,7 @@ CREATE TABLE IF NOT EXISTS sfn_events (
 """
 RUNNING = "RUNNING"
 _KEPT_S = 90 * 86_400.0
-"""Closed executions are kept as long as AWS keeps them."""
+"""Closed executions are kept as long as AWS keeps them: until then their names stay taken."""
 _COLUMNS = "arn, machine, name, definition, input, status, started, stopped, output, error, cause"
 
 
@@ -51,17 +51,17 @@ class Frame:
     """Retrier -> how often it was used in this state."""
     entered: float = 0.0
     deadline: float | None = None
-    """Epoch seconds; of a Wait, and of a task that waits for its token."""
+    """Epoch seconds at which a Wait ends, or a task that waits for its token gives up."""
     token: str | None = None
     is_delivered: bool = False
-    """The token was delivered to its task."""
+    """The task's function has the token."""
     is_over: bool = False
     """`data` is the branch's output."""
 
 
 @dataclass(frozen=True)
 class Record:
-    """One execution, as it is described."""
+    """One execution. `definition`: the id of the definition that it was started with."""
 
     arn: str
     machine: str
@@ -90,7 +90,7 @@ class Records:
                     connection.execute(f"DELETE FROM {table} WHERE execution = ?", (arn,))
 
     def machines(self) -> list[dict[str, Any]]:
-        """`{arn, name, definition, role, created}` of each."""
+        """Return `{arn, name, definition, role, created}` of each machine."""
         query = "SELECT arn, name, definition, role, created FROM sfn_machines ORDER BY name"
         names = ("arn", "name", "definition", "role", "created")
         with self._storage.reading() as connection:
@@ -113,8 +113,8 @@ class Records:
             connection.execute("DELETE FROM sfn_machines WHERE arn = ?", (arn,))
 
     def start(self, machine: dict[str, Any], arn: str, name: str, text: str) -> tuple[Record, bool]:
-        """Return a new execution, or the open one of this name and input, and whether it is new. Raises
-        StatesError."""
+        """Return an execution, and whether it is new. The same name and input give the open execution again,
+        so that a start can be repeated. Raises StatesError if the name is taken."""
         with self._storage.transaction() as connection:
             query = f"SELECT {_COLUMNS} FROM sfn_executions WHERE arn = ?"
             if row := connection.execute(query, (arn,)).fetchone():
@@ -124,23 +124,25 @@ class Records:
                         "ExecutionAlreadyExists", f"Execution Already Exists: '{arn}'"
                     )
                 return execution, False
+            # An execution keeps the definition that it began with, however often the machine changes. Most
+            # have the same one, so it is stored once, under a hash.
             identifier = str(uuid.uuid5(uuid.NAMESPACE_OID, machine["definition"]))
             connection.execute(
                 "INSERT OR IGNORE INTO sfn_definitions VALUES (?, ?)",
                 (identifier, machine["definition"]),
             )
             record = Record(
-                arn,
-                machine["arn"],
-                name,
-                identifier,
-                text,
-                RUNNING,
-                time.time(),
-                None,
-                None,
-                None,
-                None,
+                arn=arn,
+                machine=machine["arn"],
+                name=name,
+                definition=identifier,
+                input=text,
+                status=RUNNING,
+                started=time.time(),
+                stopped=None,
+                output=None,
+                error=None,
+                cause=None,
             )
             connection.execute(
                 "INSERT INTO sfn_executions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -155,7 +157,7 @@ class Records:
             return str(connection.execute(query, (record.definition,)).fetchone()[0])
 
     def get(self, arn: str) -> Record:
-        """One. Raises StatesError."""
+        """Return one execution. Raises StatesError."""
         query = f"SELECT {_COLUMNS} FROM sfn_executions WHERE arn = ?"
         with self._storage.reading() as connection:
             row = connection.execute(query, (arn,)).fetchone()
@@ -164,7 +166,7 @@ class Records:
         return Record(*row)
 
     def list_executions(self, machine: str | None, status: str | None) -> list[Record]:
-        """Those of a machine, or of all, the newest first."""
+        """Return the executions of a machine, or of all machines, newest first."""
         query = (
             f"SELECT {_COLUMNS} FROM sfn_executions WHERE (? IS NULL OR machine = ?) "
             "AND (? IS NULL OR status = ?) ORDER BY started DESC, arn"
@@ -174,7 +176,7 @@ class Records:
             return [Record(*row) for row in rows]
 
     def close(self, arn: str, status: str, events: list[dict[str, Any]], **outcome: Any) -> bool:
-        """End it, with `output`, or `error` and `cause`; False if it was over already."""
+        """End an execution, with `output`, or `error` and `cause`; return False if it was over already."""
         values = tuple(outcome.get(name) for name in ("output", "error", "cause"))
         with self._storage.transaction() as connection:
             cursor = connection.execute(
@@ -200,8 +202,8 @@ class Records:
     def save(
         self, arn: str, frame: Frame, events: list[dict[str, Any]], *, is_transition: bool
     ) -> None:
-        """Save a branch's position. `is_transition`: it left a state, which ends that state's branches
-        and tokens."""
+        """Save a branch's position, with the events of its history. `is_transition`: it left a state, which
+        ends that state's branches and tokens."""
         with self._storage.transaction() as connection:
             if is_transition:
                 below = (arn, f"{frame.path}/%")
@@ -220,12 +222,13 @@ class Records:
             _append(connection, arn, events)
 
     def retire(self, token: str) -> None:
-        """End the token of a task that is over: it takes no answer any more."""
+        """End the token of a task that has given up: nobody can answer it any more."""
         with self._storage.transaction() as connection:
             connection.execute("UPDATE sfn_tokens SET over = 1 WHERE token = ?", (token,))
 
     def settle(self, token: str, outcome: dict[str, Any]) -> None:
-        """Keep the first answer. Raises StatesError."""
+        """Store the answer to a token. The first one counts. Raises StatesError for an unknown token, and for
+        one that is answered or over."""
         with self._storage.transaction() as connection:
             query = "SELECT outcome, over FROM sfn_tokens WHERE token = ?"
             row = connection.execute(query, (token,)).fetchone()
@@ -238,14 +241,14 @@ class Records:
             connection.execute(query, (json.dumps(outcome), token))
 
     def outcome(self, token: str) -> dict[str, Any] | None:
-        """The answer, None while there is none."""
+        """Return the answer to a token; None if there is none yet."""
         query = "SELECT outcome FROM sfn_tokens WHERE token = ?"
         with self._storage.reading() as connection:
             row = connection.execute(query, (token,)).fetchone()
         return json.loads(row[0]) if row and row[0] else None
 
     def history(self, arn: str) -> list[dict[str, Any]]:
-        """Its events in order."""
+        """Return the events of an execution in order."""
         query = "SELECT document FROM sfn_events WHERE execution = ? ORDER BY id"
         with self._storage.reading() as connection:
             return [json.loads(row[0]) for row in connection.execute(query, (arn,))]

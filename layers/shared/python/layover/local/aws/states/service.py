@@ -23,7 +23,8 @@ _PAGE = 1000
 
 
 class StepFunctions:
-    """State machines and executions. Every call comes from the loop that the executions run in."""
+    """State machines and executions. Every call comes from the event loop in which the executions run, so no
+    two of them act at the same time."""
 
     def __init__(self, storage: Storage, task: Task) -> None:
         self._records = Records(storage)
@@ -49,7 +50,7 @@ class StepFunctions:
         }
 
     def call(self, operation: str, request: Document) -> Document:
-        """Return the operation's answer. Raises StatesError."""
+        """Return the result of an operation. Raises StatesError."""
         if operation not in self._operations:
             raise StatesError("UnknownOperationException", f"{operation} is not served here")
         try:
@@ -58,16 +59,17 @@ class StepFunctions:
             raise StatesError("ValidationException", f"The parameter {error} is missing") from error
 
     def resume(self) -> None:
-        """Let every open execution of an earlier process go on where it was."""
+        """Let every open execution of an earlier process go on in its state."""
         for record in self._records.list_executions(None, RUNNING):
             self._run(record)
 
     async def suspend(self) -> list[str]:
-        """Stop everything where it is, for `resume` of a later process; return the inputs of open executions.
-        No execution starts after this."""
+        """Stop every execution in its state, for `resume` of a later process. No execution starts after this.
+        Return the inputs of the open ones."""
         self._is_stopping = True
         running = [task for _, task in self._running.values()]
         for task in running:
+            # A cancel, unlike an error, records no end: the execution stays RUNNING in the store.
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
         return [record.input for record in self._records.list_executions(None, RUNNING)]
@@ -163,6 +165,7 @@ class StepFunctions:
         record = self._records.get(request["executionArn"])
         outcome = {name: request[name] for name in ("error", "cause") if request.get(name)}
         event = {"type": "ExecutionAborted", "executionAbortedEventDetails": outcome}
+        # Closed before the cancel: the first end of an execution counts, whatever its task still does.
         self._records.close(record.arn, "ABORTED", [event], **outcome)
         if record.arn in self._running:
             self._running[record.arn][1].cancel()
@@ -196,6 +199,7 @@ class StepFunctions:
         return self._settle(request["taskToken"], {name: request[name] for name in names})
 
     def _settle(self, token: str, outcome: Mapping[str, Any]) -> Document:
+        # The store first: an answer that was acknowledged survives a death, and the execution finds it there.
         self._records.settle(token, dict(outcome))
         for execution, _ in list(self._running.values()):
             execution.wake(token)

@@ -15,14 +15,15 @@ _FUNCTION = "arn:aws:lambda:"
 
 
 class Tasks:
-    """Carries out tasks, in a loop that need not be the functions' own."""
+    """Carries out tasks. Executions run in the emulator's event loop and functions in the runner's, so a task
+    crosses from one loop to the other."""
 
     def __init__(self, functions: LambdaService, dynamodb: DynamoDB) -> None:
         self._functions = functions
         self._dynamodb = dynamodb
 
     async def __call__(self, resource: str, parameters: Any) -> Any:
-        """A task's result. Raises StateFailed."""
+        """Return a task's result. Raises StateFailed."""
         if resource.startswith(_FUNCTION):
             return await self._invoke(resource, parameters)
         name = resource.removeprefix(_SERVICE)
@@ -35,6 +36,7 @@ class Tasks:
         try:
             return self._dynamodb.call(operation[0].upper() + operation[1:], parameters)
         except DynamoDBError as error:
+            # Errors of SDK integrations begin with the SDK's name of the service, others with AWS's own.
             prefix = "DynamoDb" if name.startswith("aws-sdk:") else "DynamoDB"
             raise StateFailed(f"{prefix}.{error.code}", str(error)) from error
 
@@ -59,6 +61,6 @@ class Tasks:
 
 
 def function_name(reference: str) -> str:
-    """Of `name`, `name:qualifier`, `account:function:name` or an ARN."""
+    """Return the name in `name`, `name:qualifier`, `account:function:name` or an ARN."""
     parts = reference.split(":")
     return parts[parts.index("function") + 1] if "function" in parts[:-1] else parts[0]
