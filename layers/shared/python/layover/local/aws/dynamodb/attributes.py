@@ -1,5 +1,6 @@
-"""Attribute values, as they travel: `{"S": "text"}`. Read once into one form of each, equal values are equal
-documents: numbers without zeros around them, sets in order."""
+"""Attribute values as they travel: `{"S": "text"}`. They are read once into one form (numbers without leading
+and trailing zeros, sets in order), so that equal values are equal documents and conditions can compare
+them."""
 
 import base64
 import binascii
@@ -25,14 +26,14 @@ _LARGEST, _SMALLEST = Decimal("9.9999999999999999999999999999999999999E+125"), D
 
 
 def read_item(document: Any) -> Item:
-    """An item in its one form. Raises ValidationError."""
+    """Return an item in its one form. Raises ValidationError."""
     if not isinstance(document, Mapping):
         raise ValidationError("An item must be a map of attribute values")
     return {str(name): read_value(value) for name, value in document.items()}
 
 
 def read_value(document: Any, depth: int = 0) -> Value:
-    """A value in its one form. Raises ValidationError."""
+    """Return a value in its one form. Raises ValidationError."""
     if not isinstance(document, Mapping) or len(document) != 1:
         raise ValidationError(
             "Supplied AttributeValue is empty, must contain exactly one of the supported datatypes"
@@ -49,7 +50,7 @@ def read_value(document: Any, depth: int = 0) -> Value:
 
 
 def number(value: Any) -> Decimal:
-    """A number of at most 38 digits. Raises ValidationError."""
+    """Return a number of at most 38 digits. Raises ValidationError."""
     try:
         parsed_number = _CONTEXT.create_decimal(value) if isinstance(value, str) else None
     except (Inexact, Rounded):
@@ -65,12 +66,12 @@ def number(value: Any) -> Decimal:
 
 
 def text_of(value: Decimal) -> str:
-    """A number as DynamoDB gives it back."""
+    """Return a number as DynamoDB returns it."""
     return format(value.normalize(_CONTEXT), "f") if value else "0"
 
 
 def sort_key(value: Value) -> Any:
-    """Return the sort key among values of one kind; None if this kind has no order."""
+    """Return what values of one kind are sorted by; None if this kind has no order."""
     ((kind, content),) = value.items()
     if kind == "N":
         return Decimal(content)
@@ -80,12 +81,12 @@ def sort_key(value: Value) -> Any:
 
 
 def size_of(item: Mapping[str, Value]) -> int:
-    """Bytes, as DynamoDB counts them."""
+    """Return the bytes of an item, as DynamoDB counts them."""
     return sum(len(name.encode()) + value_size(value) for name, value in item.items())
 
 
 def value_size(value: Value) -> int:
-    """Bytes of one value."""
+    """Return the bytes of one value."""
     ((kind, content),) = value.items()
     return _SIZES[kind](content)
 
@@ -97,7 +98,7 @@ def _string(value: Any, _: int = 0) -> str:
 
 
 def _number(value: Any, _: int = 0) -> str:
-    # By far the most numbers are small and whole, in their one form already.
+    # Nearly all numbers are small and whole, and are in their one form already.
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 20:
         return value.lstrip("0") or "0"
     return text_of(number(value))

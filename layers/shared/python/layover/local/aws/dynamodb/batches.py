@@ -12,13 +12,13 @@ from layover.local.aws.dynamodb.writes import Write
 
 MAX_GETS, MAX_WRITES = 100, 25
 MAX_BYTES = 16 * 1024 * 1024
-"""Of all items that one BatchGetItem answers; the rest is left unprocessed."""
+"""Of all items that one BatchGetItem returns; the rest is left unprocessed."""
 
 
 def get_all(
     connection: sqlite3.Connection, tables: Tables, request: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """BatchGetItem."""
+    """Carry out BatchGetItem. Raises ValidationError."""
     keys_by_table = request["RequestItems"]
     if not 1 <= sum(len(each["Keys"]) for each in keys_by_table.values()) <= MAX_GETS:
         raise ValidationError("Too many items requested for the BatchGetItem call")
@@ -46,7 +46,8 @@ def get_all(
 def write_all(
     connection: sqlite3.Connection, tables: Tables, request: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """BatchWriteItem. All is written: nothing here throttles."""
+    """Carry out BatchWriteItem. Raises ValidationError. Nothing is left unprocessed, because nothing here
+    throttles."""
     actions_by_table = request["RequestItems"]
     number = sum(map(len, actions_by_table.values()))
     if not 1 <= number <= MAX_WRITES:

@@ -1,4 +1,4 @@
-"""Errors as DynamoDB names them."""
+"""Errors, under DynamoDB's own names."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ _CORAL = "com.amazon.coral.validate#"
 
 
 class DynamoDBError(Exception):
-    """An error answer. `code` is the exception's name in the SDKs, `fields` stand beside the message."""
+    """An error response. `code` is the exception's name in the SDKs; `fields` are sent with the message."""
 
     code = "InternalServerError"
     status = 400
@@ -18,7 +18,7 @@ class DynamoDBError(Exception):
         self.fields = fields
 
     def document(self) -> dict[str, Any]:
-        """The body of the answer."""
+        """Return the body of the response."""
         word = "message" if self.namespace == _CORAL else "Message"
         return {"__type": self.namespace + self.code, word: str(self), **self.fields}
 
@@ -31,7 +31,7 @@ class ValidationError(DynamoDBError):
 
 
 class SerializationError(DynamoDBError):
-    """The request is no JSON of the right shape."""
+    """The request is not JSON of the right shape."""
 
     code = "SerializationException"
 
@@ -43,7 +43,7 @@ class UnknownOperation(DynamoDBError):
 
 
 class ConditionalCheckFailed(DynamoDBError):
-    """The condition did not hold. `Item`: what is there, where the request asked for it."""
+    """The condition did not hold. `Item`: the item that is there, if the request asked for it."""
 
     code = "ConditionalCheckFailedException"
 
@@ -52,7 +52,8 @@ class ConditionalCheckFailed(DynamoDBError):
 
 
 class TransactionCanceled(DynamoDBError):
-    """A reason for each action; the code `None` where it would have passed."""
+    """The transaction was cancelled. Each action has a reason; its code is `None` if the action would have
+    passed."""
 
     code = "TransactionCanceledException"
 
@@ -66,7 +67,7 @@ class TransactionCanceled(DynamoDBError):
 
 
 class IdempotentParameterMismatch(DynamoDBError):
-    """A ClientRequestToken that stands for another request."""
+    """The ClientRequestToken was used for another request."""
 
     code = "IdempotentParameterMismatchException"
 

@@ -29,7 +29,8 @@ _TYPES = frozenset({"S", "N", "B", "BOOL", "NULL", "SS", "NS", "BS", "L", "M"})
 
 @dataclass
 class Names:
-    """`ExpressionAttributeNames` and `ExpressionAttributeValues` of one request. Raises ValidationError."""
+    """`ExpressionAttributeNames` and `ExpressionAttributeValues` of one request, and which of them its
+    expressions use."""
 
     names: Mapping[str, str]
     values: Mapping[str, Value]
@@ -37,8 +38,8 @@ class Names:
 
     @classmethod
     def of(cls, request: Mapping[str, Any]) -> "Names":
-        """Those of a request. Conditions without expressions, of before 2014, are refused: the system sends
-        none."""
+        """Read those of a request. Raises ValidationError, also for conditions from the time before
+        expressions (2014), which the system does not send."""
         if legacy := sorted(_LEGACY & request.keys()):
             raise ValidationError(f"{legacy[0]} is not served on one machine: use an expression")
         values = request.get("ExpressionAttributeValues") or {}
@@ -46,7 +47,8 @@ class Names:
         return cls(request.get("ExpressionAttributeNames") or {}, read)
 
     def use(self, expression: Expression, kind: str) -> Any:
-        """Return the tree, once all of its names and values are given."""
+        """Return the tree of an expression. Raises ValidationError if one of its names or values is
+        missing."""
         for name in sorted(expression.names - self.names.keys()):
             raise ValidationError(
                 f"Invalid {kind}: An expression attribute name used in the document path is not "
@@ -70,7 +72,7 @@ class Names:
                 )
 
     def path(self, tree: Tree) -> tuple[str | int, ...]:
-        """A path's parts, with names in place of placeholders."""
+        """Return the parts of a path, with names in place of placeholders."""
         return tuple(
             self.names[part] if isinstance(part, str) and part.startswith("#") else part
             for part in tree[1]
@@ -78,7 +80,7 @@ class Names:
 
 
 def find(item: Mapping[str, Value] | None, path: tuple[str | int, ...]) -> Value | None:
-    """The value at a path, None if there is none."""
+    """Return the value at a path; None if there is none."""
     if item is None:
         return None
     current: Any = {"M": item}
@@ -95,7 +97,8 @@ def find(item: Mapping[str, Value] | None, path: tuple[str | int, ...]) -> Value
 
 
 def holds(tree: Tree, item: Item | None, names: Names) -> bool:
-    """Return whether a condition is true of an item, or of none."""
+    """Return whether a condition is true of an item. `item` None: there is no such item, and a condition may
+    be true all the same."""
     match tree:
         case ("and", parts):
             return all(holds(part, item, names) for part in parts)
@@ -139,7 +142,7 @@ def _size(value: Value | None) -> Value | None:
 
 def _compare(sign: str, left: Value | None, right: Value | None) -> bool:
     if sign == "<>":
-        # A missing attribute differs from everything.
+        # A missing attribute differs from everything, and equals nothing: so `<>` is not the opposite of `=`.
         return left is None or right is None or left != right
     if left is None or right is None:
         return False
@@ -167,13 +170,10 @@ def _call(name: str, arguments: list[Value | None]) -> bool:
     if value is None or other is None:
         return False
     if name == "begins_with":
-        return value.keys() == other.keys() and _begins(value, other)
+        a, b = sort_key(value), sort_key(other)
+        same_kind = value.keys() == other.keys() and isinstance(a, str | bytes)
+        return same_kind and bool(a.startswith(b))
     return _contains(value, other)
-
-
-def _begins(value: Value, prefix: Value) -> bool:
-    a, b = sort_key(value), sort_key(prefix)
-    return isinstance(a, str | bytes) and bool(a.startswith(b))
 
 
 def _contains(value: Value, other: Value) -> bool:
@@ -188,7 +188,8 @@ def _contains(value: Value, other: Value) -> bool:
 
 
 def project(item: Item, paths: list[tuple[str | int, ...]]) -> Item:
-    """The parts of an item at these paths. Elements of a list close ranks."""
+    """Return the parts of an item at these paths. Elements of a list move up: `l[3]` alone comes as a list of
+    one."""
     parts: dict[Any, Any] = {}
     for path in paths:
         if (value := find(item, path)) is not None:
@@ -197,7 +198,7 @@ def project(item: Item, paths: list[tuple[str | int, ...]]) -> Item:
 
 
 class _Part(dict[Any, Any]):
-    """A map or list of which some parts are taken."""
+    """A map or a list of which only some parts were taken."""
 
 
 def _place(document: dict[Any, Any], path: tuple[str | int, ...], value: Value) -> None:
@@ -221,7 +222,7 @@ def _closed_ranks(value: Any) -> Value:
 
 
 def add_numbers(left: Value | None, right: Value, sign: int = 1) -> Value:
-    """A sum of numbers. Raises ValidationError for anything else."""
+    """Return the sum (`sign` -1: the difference) of numbers. Raises ValidationError for anything else."""
     if left is None or "N" not in left or "N" not in right:
         raise ValidationError(
             "An operand in the update expression has an incorrect data type"

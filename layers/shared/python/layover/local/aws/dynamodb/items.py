@@ -1,4 +1,5 @@
-"""Items in SQLite: one by its key, and in the order of a table or an index. Callers hold a transaction."""
+"""Items in SQLite: one by its key, or many in the order of a table or an index. Callers hold a
+transaction."""
 
 import json
 import sqlite3
@@ -13,12 +14,13 @@ MAX_HASH, MAX_RANGE = 2048, 1024
 """Bytes of a partition key and of a sort key."""
 
 Place = tuple[bytes, ...]
-"""An item's position: its range in a partition of the table, range and key of the table in an index's."""
+"""An item's position in a partition: of the table, its sort key; of an index, the index's sort key and the
+key of the table, because several items may have the same sort key there."""
 
 
 @dataclass(frozen=True)
 class Key:
-    """A key of a table, as columns."""
+    """The key of an item, as bytes that sort as DynamoDB sorts (`tables.column`)."""
 
     hash: bytes
     range: bytes
@@ -26,7 +28,8 @@ class Key:
 
 @dataclass(frozen=True)
 class Range:
-    """A query's part of a partition: sort keys from `low` to `high`, both bounds maybe `open`."""
+    """The part of a partition that a query asks for: sort keys from `low` to `high`. An open bound is not in
+    it."""
 
     low: bytes | None = None
     high: bytes | None = None
@@ -35,7 +38,8 @@ class Range:
 
 
 def key_of(table: Table, item: Item, *, whole: bool = False) -> Key:
-    """Return the key of an item, or of a `Key` (`whole`: nothing but the key). Raises ValidationError."""
+    """Return the key of an item, or of a `Key` (`whole`: it has no other attribute). Raises
+    ValidationError."""
     names = table.keys.names
     columns = None if whole and len(item) != len(names) else table.key_of(item)
     if columns is None:
@@ -57,14 +61,14 @@ def key_of(table: Table, item: Item, *, whole: bool = False) -> Key:
 
 
 def read(connection: sqlite3.Connection, table: Table, key: Key) -> Item | None:
-    """One item."""
+    """Return an item; None if there is none."""
     query = "SELECT body FROM ddb_items WHERE name = ? AND hash = ? AND range = ?"
     row = connection.execute(query, (table.name, key.hash, key.range)).fetchone()
     return json.loads(row[0]) if row else None
 
 
 def write(connection: sqlite3.Connection, table: Table, key: Key, item: Item | None) -> int:
-    """Put an item there, or with None remove it; return its size in bytes. Raises ValidationError."""
+    """Put an item there, or remove it (None). Return its size in bytes. Raises ValidationError."""
     if item is None:
         query = "DELETE FROM ddb_items WHERE name = ? AND hash = ? AND range = ?"
         connection.execute(query, (table.name, key.hash, key.range))
@@ -78,9 +82,9 @@ def write(connection: sqlite3.Connection, table: Table, key: Key, item: Item | N
         "INSERT INTO ddb_items VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET "
         "size = excluded.size, expires = excluded.expires, body = excluded.body"
     )
-    expires = _expiry(table, item)
-    row = (table.name, key.hash, key.range, size, expires, dump(item))
-    connection.execute(query, row)
+    seconds = item.get(table.expiry or "", {}).get("N")
+    expires = None if seconds is None else float(seconds)
+    connection.execute(query, (table.name, key.hash, key.range, size, expires, dump(item)))
     _place(connection, table, key, item)
     return size
 
@@ -97,15 +101,12 @@ def _refuse_wrong_keys(table: Table, item: Item) -> None:
                 )
 
 
-def _expiry(table: Table, item: Item) -> float | None:
-    seconds = item.get(table.expiry or "", {}).get("N")
-    return None if seconds is None else float(seconds)
-
-
 def _place(connection: sqlite3.Connection, table: Table, key: Key, item: Item) -> None:
-    """Keep the indexes' rows as the item is now; most writes leave them as they are."""
+    """Bring the item's rows in the indexes up to date, in the transaction of the item: an index here is never
+    behind its table, as AWS's may be."""
     if not table.indexes:
         return
+    # Only the differences are written: most writes leave an item where it was in every index.
     places = {
         (name, *place)
         for name, index in table.indexes.items()
@@ -135,7 +136,7 @@ def partition(
     after: Place | None,
     forward: bool,
 ) -> Iterator[tuple[int, Item]]:
-    """Sizes and items of a partition in order, behind `after`."""
+    """Yield the sizes and items of a partition in order, from the one that follows `after`."""
     if index is None:
         source = "FROM ddb_items i WHERE i.name = ? AND i.hash = ?"
         order: tuple[str, ...] = ("i.range",)
@@ -154,13 +155,16 @@ def partition(
     if key_range.high is not None:
         source += f" AND {range_column} {'<' if key_range.high_open else '<='} ?"
         parameters.append(key_range.high)
-    yield from _pages(connection, source, parameters, order, after, forward)
+    yield from _rows(
+        connection, source, parameters=parameters, order=order, after=after, forward=forward
+    )
 
 
 def everything(
     connection: sqlite3.Connection, table: Table, index: str | None, *, after: Place | None
 ) -> Iterator[tuple[int, Item]]:
-    """Sizes and items of a table or an index in some order that stays, behind `after`."""
+    """Yield the sizes and items of a table or an index, from the one that follows `after`. Any order will do,
+    as long as every page has the same."""
     if index is None:
         source = "FROM ddb_items i WHERE i.name = ?"
         order: tuple[str, ...] = ("i.hash", "i.range")
@@ -172,18 +176,21 @@ def everything(
         )
         order = ("p.place_hash", "p.place_range", "p.hash", "p.range")
         parameters = [table.name, index]
-    yield from _pages(connection, source, parameters, order, after, True)
+    yield from _rows(
+        connection, source, parameters=parameters, order=order, after=after, forward=True
+    )
 
 
-def _pages(
+def _rows(
     connection: sqlite3.Connection,
     source: str,
+    *,
     parameters: list[object],
     order: tuple[str, ...],
     after: Place | None,
     forward: bool,
 ) -> Iterator[tuple[int, Item]]:
-    """Row by row: the caller stops where it likes."""
+    """Yield row by row. The caller stops at the end of its page, which only the items' sizes tell."""
     if after is not None:
         sign = ">" if forward else "<"
         marks = ", ".join("?" * len(order))
@@ -211,7 +218,7 @@ def place(table: Table, index: Keys | None, item: Item, *, scan: bool) -> Place:
 
 
 def expire(connection: sqlite3.Connection, table: Table, now: float) -> int:
-    """Delete items that have outlived their time to live (epoch seconds); return how many."""
+    """Delete the items that have outlived their time to live by `now` (epoch seconds); return how many."""
     query = "SELECT hash, range FROM ddb_items WHERE name = ? AND expires <= ?"
     old = connection.execute(query, (table.name, now)).fetchall()
     for key in old:

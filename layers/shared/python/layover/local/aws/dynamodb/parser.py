@@ -1,7 +1,7 @@
 """DynamoDB's expressions as trees: conditions, keys, updates and projections.
 
-A tree is made of tuples whose first element is the kind; names and values are still placeholders, so one text
-is parsed once."""
+A tree consists of tuples whose first element is the kind. Names and values are still placeholders in it, so
+the trees of all requests with the same text are the same, and each text is parsed once."""
 
 import re
 from collections.abc import Callable
@@ -41,21 +41,22 @@ class Expression:
 
 @lru_cache(maxsize=1024)
 def parse_condition(text: str, kind: str = "ConditionExpression") -> Expression:
-    """Of `("and"|"or"|"not"|"compare"|"between"|"in"|"call", ...)`. Raises ValidationError."""
+    """Return a tree of `("and"|"or"|"not"|"compare"|"between"|"in"|"call", ...)`. Raises ValidationError."""
     parser = _Parser(text, kind)
     return parser.whole(parser.condition)
 
 
 @lru_cache(maxsize=1024)
 def parse_update(text: str) -> Expression:
-    """A dict: clause -> its actions, `(path, operand)` or, of REMOVE, `(path,)`."""
+    """Return a dict: clause -> its actions, `(path, operand)` or, of REMOVE, `(path,)`. Raises
+    ValidationError."""
     parser = _Parser(text, "UpdateExpression")
     return parser.whole(parser.update)
 
 
 @lru_cache(maxsize=256)
 def parse_projection(text: str) -> Expression:
-    """Paths."""
+    """Return a list of paths. Raises ValidationError."""
     parser = _Parser(text, "ProjectionExpression")
     return parser.whole(lambda: parser.read_list(parser.path))
 
@@ -80,18 +81,18 @@ class _Parser:
         return Expression(tree, frozenset(self._names), frozenset(self._values))
 
     def condition(self) -> Tree:
-        """OR binds least."""
+        """Read a condition. OR binds least."""
         return self._chain("or", lambda: self._chain("and", self._negation))
 
     def read_list(self, read: Callable[[], Any]) -> list[Any]:
-        """One or more, with commas between them."""
+        """Read one or more elements with commas between them."""
         elements = [read()]
         while self._accept(","):
             elements.append(read())
         return elements
 
     def path(self) -> Tree:
-        """`("path", (name | index, ...))`."""
+        """Read `("path", (name | index, ...))`."""
         parts: list[str | int] = [self._name()]
         while True:
             if self._accept("."):
@@ -103,7 +104,7 @@ class _Parser:
                 return ("path", tuple(parts))
 
     def update(self) -> dict[str, list[Tree]]:
-        """Clauses in any order, each once."""
+        """Read clauses in any order, each at most once."""
         clauses: dict[str, list[Tree]] = {}
         while self._at < len(self._tokens):
             word = self._next().upper()
@@ -228,7 +229,7 @@ class _Parser:
         return self._tokens[self._at - 1]
 
     def _peek_call(self, name: str) -> bool:
-        """True for `name(`, which is then read."""
+        """Return whether the next tokens are `name(`. Then they are read."""
         if self._tokens[self._at : self._at + 2] != [name, "("]:
             return False
         self._at += 2
@@ -259,7 +260,8 @@ class _Parser:
 
 @cache
 def _reserved() -> frozenset[str]:
-    """DynamoDB's reserved words, in upper case, as moto lists them; moto itself is not imported."""
+    """Return DynamoDB's reserved words, in upper case, from the file in which moto lists them. moto itself is
+    not imported: a start does not wait for it."""
     spec = find_spec("moto")
     folders = (spec.submodule_search_locations if spec else None) or []
     for folder in folders:

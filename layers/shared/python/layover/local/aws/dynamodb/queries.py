@@ -1,4 +1,4 @@
-"""GetItem, and Query and Scan: items in order, filtered, a page at a time."""
+"""GetItem; and Query and Scan, which return items in order, filtered, a page at a time."""
 
 import sqlite3
 from collections.abc import Iterable, Mapping
@@ -12,12 +12,12 @@ from layover.local.aws.dynamodb.parser import Tree, parse_condition, parse_proje
 from layover.local.aws.dynamodb.tables import Index, Keys, Table, column
 
 PAGE_BYTES = 1024 * 1024
-"""Of items that one page reads, before they are filtered."""
+"""Of the items that one page reads, before the filter."""
 _NOT_SUPPORTED = "Query key condition not supported"
 
 
 def get(connection: sqlite3.Connection, table: Table, request: Mapping[str, Any]) -> dict[str, Any]:
-    """`{"Item"}`, or nothing. Raises ValidationError."""
+    """Return `{"Item"}`, or `{}` if there is none. Raises ValidationError."""
     key = items.key_of(table, read_item(request["Key"]), whole=True)
     names = Names.of(request)
     paths = _projection(names, request)
@@ -35,7 +35,7 @@ def get(connection: sqlite3.Connection, table: Table, request: Mapping[str, Any]
 def query(
     connection: sqlite3.Connection, table: Table, request: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Items of one partition of the table or of an index. Raises ValidationError."""
+    """Return items of one partition of the table or of an index. Raises ValidationError."""
     index = _index(table, request)
     keys = table.keys if index is None else index.keys
     names = Names.of(request)
@@ -54,20 +54,20 @@ def query(
         after=start,
         forward=request.get("ScanIndexForward") is not False,
     )
-    return _page(rows, table, index, request, names)
+    return _page(rows, table, index, request=request, names=names)
 
 
 def scan(
     connection: sqlite3.Connection, table: Table, request: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Items of the table or of an index, whatever their order."""
+    """Return items of the table or of an index, in any order. Raises ValidationError."""
     names, index = Names.of(request), _index(table, request)
     if request.get("Segment"):
-        # One segment has everything, the others nothing.
+        # A parallel scan: the first segment has everything, the others have nothing.
         return {"Items": [], "Count": 0, "ScannedCount": 0}
     start = _start(table, index, request, scan=True)
     rows = items.everything(connection, table, request.get("IndexName"), after=start)
-    return _page(rows, table, index, request, names)
+    return _page(rows, table, index, request=request, names=names)
 
 
 def _index(table: Table, request: Mapping[str, Any]) -> Index | None:
@@ -94,10 +94,14 @@ def _page(
     rows: Iterable[tuple[int, Item]],
     table: Table,
     index: Index | None,
+    *,
     request: Mapping[str, Any],
     names: Names,
 ) -> dict[str, Any]:
-    condition, paths = _filter(names, request), _projection(names, request)
+    condition: Tree | None = None
+    if (text := request.get("FilterExpression")) is not None:
+        condition = names.use(parse_condition(text, "FilterExpression"), "FilterExpression")
+    paths = _projection(names, request)
     names.refuse_unused()
     limit = request.get("Limit")
     if limit is not None and (not isinstance(limit, int) or limit < 1):
@@ -108,6 +112,7 @@ def _page(
         visible = _projected(item, index)
         if condition is None or holds(condition, visible, names):
             items_read.append(visible if paths is None else project(visible, paths))
+        # Both count what is read, before the filter: so a page may be empty and still not be the last one.
         if rows_read == limit or size >= PAGE_BYTES:
             last = item
             break
@@ -115,18 +120,11 @@ def _page(
     if request.get("Select") != "COUNT":
         answer["Items"] = items_read
     if last is not None:
-        answer["LastEvaluatedKey"] = _key(table, index, last)
+        key_names = dict.fromkeys((*table.keys.names, *(index.keys.names if index else ())))
+        answer["LastEvaluatedKey"] = {name: last[name] for name in key_names}
     if request.get("ReturnConsumedCapacity") in ("TOTAL", "INDEXES"):
         answer["ConsumedCapacity"] = table.consumed_capacity(_read_units(size, request))
     return answer
-
-
-def _filter(names: Names, request: Mapping[str, Any]) -> Tree | None:
-    text = request.get("FilterExpression")
-    if text is None:
-        return None
-    tree: Tree = names.use(parse_condition(text, "FilterExpression"), "FilterExpression")
-    return tree
 
 
 def _projected(item: Item, index: Index | None) -> Item:
@@ -135,15 +133,11 @@ def _projected(item: Item, index: Index | None) -> Item:
     return {name: value for name, value in item.items() if name in index.attributes}
 
 
-def _key(table: Table, index: Index | None, item: Item) -> Item:
-    names = dict.fromkeys((*table.keys.names, *(index.keys.names if index else ())))
-    return {name: item[name] for name in names}
-
-
 def _read_key_condition(
     table: Table, keys: Keys, tree: Tree, names: Names
 ) -> tuple[bytes, items.Range]:
-    """The partition, and the sort keys in it, of `hash = :h [AND a condition of range]`."""
+    """Return the partition, and the sort keys in it, of `hash = :h [AND a condition of range]`. Raises
+    ValidationError."""
     parts = tree[1] if tree[0] == "and" else (tree,)
     partition: bytes | None = None
     key_range = items.Range()
@@ -176,7 +170,7 @@ def _read_key_condition(
 
 
 def _key_condition(tree: Tree, names: Names) -> tuple[str, tuple[str, list[Value]]]:
-    """Attribute, comparator and its values."""
+    """Return the attribute, the comparator and its values. Raises ValidationError."""
     match tree:
         case ("compare", sign, ("path", _) as path, ("value", value)) if sign != "<>":
             condition = (sign, [names.values[value]])
@@ -213,18 +207,19 @@ def _range(sign: str, values: list[Value]) -> items.Range:
 
 
 def _next(prefix: bytes) -> bytes | None:
-    """The first key behind all that begin with `prefix`."""
+    """Return the first key that follows all keys with this prefix; None if all later keys have it."""
     rest = prefix.rstrip(b"\xff")
     return rest[:-1] + bytes([rest[-1] + 1]) if rest else None
 
 
 def _read_units(size: int, request: Mapping[str, Any]) -> float:
-    """Return the units of bytes that were read together; half if the read need not be consistent."""
+    """Return the capacity units of bytes that were read together: half for a read that need not be
+    consistent."""
     return max(1, -(-size // 4096)) * (1.0 if request.get("ConsistentRead") else 0.5)
 
 
 def _projection(names: Names, request: Mapping[str, Any]) -> list[tuple[str | int, ...]] | None:
-    """The paths of a ProjectionExpression, None if there is none."""
+    """Return the paths of a ProjectionExpression; None if there is none."""
     text = request.get("ProjectionExpression")
     if text is None:
         return None

@@ -29,8 +29,8 @@ TARGET = "DynamoDB_20120810."
 
 
 class DynamoDB:
-    """All tables. Every operation is one transaction; threads may share it. `on_change` is called for each
-    item that was written, once it is in the store: with the old and the new item."""
+    """All tables. Every operation is one transaction, so threads may share this. It calls `on_change` for
+    each item that was written, with the old and the new item, once the new one is in the store."""
 
     def __init__(self, storage: Storage, on_change: ItemListener | None = None) -> None:
         self._storage = storage
@@ -58,7 +58,7 @@ class DynamoDB:
         }
 
     def call(self, operation: str, request: Document) -> Document:
-        """Return the operation's answer. Raises DynamoDBError."""
+        """Return the result of an operation. Raises DynamoDBError."""
         if operation not in self._operations:
             raise UnknownOperation(f"{operation} is not served on one machine")
         try:
@@ -96,9 +96,10 @@ class DynamoDB:
         with self._storage.transaction() as connection:
             table = self._tables.get(connection, request["TableName"])
             write = Write.read(table, kind, request)
-            writes = write.apply(connection)
-        self._tell([writes])
-        return answer_of(write, writes, request)
+            done = write.apply(connection)
+        # After the transaction: a listener may ask the store, and must hear of nothing that was rolled back.
+        self._tell([done])
+        return answer_of(write, done, request)
 
     def _query(self, request: Document) -> Document:
         with self._storage.reading() as connection:
@@ -130,7 +131,7 @@ class DynamoDB:
         for each in writes:
             try:
                 self._on_change(each.old, each.new)
-            except Exception:  # The write stands, whatever the listener does with it.
+            except Exception:  # The write is committed: a listener's error must not fail it.
                 logger.exception("the listener of an item's change failed")
 
     def _transact_get(self, request: Document) -> Document:

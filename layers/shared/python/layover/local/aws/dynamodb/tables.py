@@ -1,4 +1,4 @@
-"""Tables: their descriptions, and the order of their keys."""
+"""Tables: their descriptions, and keys as bytes that sort as DynamoDB sorts."""
 
 import json
 import sqlite3
@@ -31,25 +31,26 @@ CREATE INDEX IF NOT EXISTS ddb_placed ON ddb_places (name, hash, range);
 CREATE TABLE IF NOT EXISTS ddb_tokens (token TEXT PRIMARY KEY, request TEXT NOT NULL, at REAL NOT NULL);
 CREATE INDEX IF NOT EXISTS ddb_tokens_by_age ON ddb_tokens (at);
 """
-"""`hash` and `range` hold keys as bytes that sort as DynamoDB sorts them (`column`)."""
+"""`hash` and `range` hold keys as `column` makes them, so that SQLite's order of bytes is DynamoDB's
+order."""
 
 
 @dataclass(frozen=True)
 class Keys:
-    """Key attributes of a table or an index. `range` is None if there is no sort key."""
+    """The key attributes of a table or an index. `range` is None if there is no sort key."""
 
     hash: str
     range: str | None
 
     @property
     def names(self) -> tuple[str, ...]:
-        """One or two."""
+        """Return one name or two."""
         return (self.hash,) if self.range is None else (self.hash, self.range)
 
 
 @dataclass(frozen=True)
 class Index:
-    """A global or local secondary index; `attributes`: attributes that it projects, None for all."""
+    """A global or local secondary index. `attributes`: those that it projects; None for all."""
 
     keys: Keys
     attributes: frozenset[str] | None
@@ -67,7 +68,7 @@ class Table:
         return str(self.document["TableName"])
 
     def consumed_capacity(self, capacity: float) -> dict[str, Any]:
-        """`ConsumedCapacity` of the table alone, without its indexes' part."""
+        """Return the `ConsumedCapacity` of the table, without its indexes' part."""
         return {"TableName": self.name, "CapacityUnits": capacity}
 
     @cached_property
@@ -105,8 +106,8 @@ class Table:
         return Index(keys, frozenset({*self.keys.names, *keys.names, *more}))
 
     def key_of(self, item: Item, keys: Keys | None = None) -> tuple[bytes, bytes] | None:
-        """Its key's columns in the table or in an index; None if an attribute is missing or, in an
-        index, of another type. Raises ValidationError for an empty key."""
+        """Return the columns of an item's key in the table or in an index; None if a key attribute is missing
+        or has another type: such an item is not in the index. Raises ValidationError for an empty key."""
         keys = keys or self.keys
         columns = []
         for name in keys.names:
@@ -122,7 +123,7 @@ class Table:
         return columns[0], columns[1] if len(columns) > 1 else b""
 
     def description(self, connection: sqlite3.Connection) -> dict[str, Any]:
-        """As DescribeTable answers."""
+        """Return the description that DescribeTable gives."""
         arn = f"arn:aws:dynamodb:{REGION}:{ACCOUNT}:table/{self.name}"
         query = "SELECT count(*), coalesce(sum(size), 0) FROM ddb_items WHERE name = ?"
         count, size = connection.execute(query, (self.name,)).fetchone()
@@ -155,7 +156,7 @@ def _keys(schema: list[dict[str, str]]) -> Keys:
 
 
 def column(value: Value) -> bytes:
-    """A key as bytes in DynamoDB's order: of UTF-8, of numbers, of bytes."""
+    """Return a key as bytes in DynamoDB's order: of UTF-8, of numbers, of bytes. Raises ValidationError."""
     ((kind, content),) = value.items()
     if kind == "S":
         try:
@@ -170,25 +171,28 @@ def column(value: Value) -> bytes:
 
 
 def _sortable(text: str) -> bytes:
-    """A number as bytes that sort as numbers: sign, exponent, digits; of negative ones, upside down."""
+    """Return a number as bytes that sort as the numbers do: sign, exponent, digits."""
     value = number(text)
     if not value:
         return b"1"
     digits = "".join(map(str, value.as_tuple().digits)).rstrip("0")
+    # Exponents reach from -130 to 125: with 500 added, all have three digits and no sign.
     digits_text = f"{value.adjusted() + 500:03d}{digits}"
     if value > 0:
         return f"2{digits_text}".encode()
+    # The larger the digits, the smaller a negative number: each digit becomes its distance from 9. `~` sorts
+    # after every digit, so -1 comes after -1.5, whose digits begin with those of -1.
     return b"0" + bytes(ord("0") + ord("9") - ord(each) for each in digits_text) + b"~"
 
 
 class Tables:
-    """The tables that exist. Callers hold a transaction, or a reading."""
+    """The tables that exist. Callers hold a transaction or a reading."""
 
     def __init__(self) -> None:
         self._cache: dict[str, Table] = {}
 
     def get(self, connection: sqlite3.Connection, name: Any) -> Table:
-        """By its name or ARN. Raises ResourceNotFound."""
+        """Return a table by its name or ARN. Raises ResourceNotFound."""
         name = str(name).rsplit("table/", 1)[-1]
         if name not in self._cache:
             query = "SELECT document FROM ddb_tables WHERE name = ?"
@@ -199,11 +203,11 @@ class Tables:
         return self._cache[name]
 
     def names(self, connection: sqlite3.Connection) -> list[str]:
-        """All, in order."""
+        """Return the names of all tables, in order."""
         return [row[0] for row in connection.execute("SELECT name FROM ddb_tables ORDER BY name")]
 
     def create(self, connection: sqlite3.Connection, request: Mapping[str, Any]) -> Table:
-        """A new one. Raises ResourceInUse and ValidationError."""
+        """Make a table. Raises ResourceInUse and ValidationError."""
         name = request["TableName"]
         if name in self.names(connection):
             raise ResourceInUse(f"Table already exists: {name}")
@@ -222,13 +226,13 @@ class Tables:
         return table
 
     def save(self, connection: sqlite3.Connection, table: Table) -> None:
-        """As it is now."""
+        """Store a table's description as it is now."""
         query = "INSERT OR REPLACE INTO ddb_tables VALUES (?, ?)"
         connection.execute(query, (table.name, json.dumps(table.document)))
         self._cache[table.name] = table
 
     def delete(self, connection: sqlite3.Connection, table: Table) -> None:
-        """With all that is in it."""
+        """Delete a table with all its items."""
         for each in ("ddb_tables", "ddb_items", "ddb_places"):
             connection.execute(f"DELETE FROM {each} WHERE name = ?", (table.name,))
         self._cache.pop(table.name, None)

@@ -1,4 +1,4 @@
-"""TransactWriteItems: all conditions first, then all writes, once for each token; and TransactGetItems."""
+"""TransactWriteItems (all conditions first, then all writes, once for each token) and TransactGetItems."""
 
 import hashlib
 import json
@@ -19,8 +19,9 @@ from layover.local.aws.dynamodb.writes import Done, Write, units
 
 MAX_ACTIONS = 100
 MAX_BYTES = 4 * 1024 * 1024
-"""Of all items together, as they are afterwards."""
+"""Of all items together, as they are after the transaction."""
 TOKEN_LIFE_S = 600.0
+"""DynamoDB remembers a ClientRequestToken for ten minutes."""
 _KINDS = frozenset({"ConditionCheck", "Put", "Delete", "Update"})
 _NO_REASON = {"Code": "None"}
 
@@ -28,12 +29,16 @@ _NO_REASON = {"Code": "None"}
 def write(
     connection: sqlite3.Connection, tables: Tables, request: Mapping[str, Any], now: float
 ) -> tuple[dict[str, Any], list[Done]]:
-    """All or nothing; the answer, and what was done. The caller takes everything back if it raises. Raises
-    TransactionCanceled, IdempotentParameterMismatch and ValidationError."""
+    """Carry out TransactWriteItems. Return the response, and what was written. Raises TransactionCanceled,
+    IdempotentParameterMismatch and ValidationError; the caller rolls back then."""
     token = request.get("ClientRequestToken")
+    # boto3 repeats a request whose response was lost (docs/aws-facts.md#dynamodb). Its conditions no longer
+    # hold after the first time, so it has to be known before they are checked.
     if token and _is_repeated(connection, token, request, now):
         return {}, []
     writes = _writes(connection, tables, request["TransactItems"])
+    # All conditions before any write: none may see the transaction's own writes, and the error names every
+    # condition that fails.
     olds = _check_all(connection, writes)
     results = [each.carry_out(connection, old) for each, old in zip(writes, olds, strict=True)]
     if sum(each.size for each in results) > MAX_BYTES:
@@ -42,6 +47,7 @@ def write(
             "The aggregate size of the items in the transaction cannot exceed 4 MB"
         )
     if token:
+        # In the transaction of the writes: a token of one that failed may be used again.
         row = (token, _fingerprint(request), now)
         connection.execute("INSERT INTO ddb_tokens VALUES (?, ?, ?)", row)
     if request.get("ReturnConsumedCapacity") not in ("TOTAL", "INDEXES"):
@@ -59,7 +65,7 @@ def write(
 def get(
     connection: sqlite3.Connection, tables: Tables, request: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Items as they are at one moment."""
+    """Carry out TransactGetItems: items as they are at one moment. Raises ValidationError."""
     actions = request["TransactItems"]
     if not 1 <= len(actions) <= MAX_ACTIONS:
         raise _too_many(len(actions))
@@ -85,6 +91,7 @@ def _writes(
         ((kind, body),) = action.items()
         table = tables.get(connection, body["TableName"])
         writes.append(Write.read(table, kind, body))
+    # DynamoDB's rule, on which the order of checks and writes relies.
     if len({(each.table.name, each.key) for each in writes}) < len(writes):
         raise ValidationError("Transaction request cannot include multiple operations on one item")
     return writes
@@ -116,7 +123,8 @@ def _check_all(connection: sqlite3.Connection, writes: list[Write]) -> list[Item
 def _is_repeated(
     connection: sqlite3.Connection, token: str, request: Mapping[str, Any], now: float
 ) -> bool:
-    """Return whether this very request was applied before; raise if another one was."""
+    """Return whether this request was carried out before. Raises IdempotentParameterMismatch if another one
+    was under this token."""
     connection.execute("DELETE FROM ddb_tokens WHERE at < ?", (now - TOKEN_LIFE_S,))
     query = "SELECT request FROM ddb_tokens WHERE token = ?"
     row = connection.execute(query, (token,)).fetchone()

@@ -17,7 +17,8 @@ _BAD_PATH = "The document path provided in the update expression is invalid for 
 def update(
     item: Item, clauses: dict[str, list[Tree]], names: Names, keys: tuple[str, ...]
 ) -> tuple[Item, list[Path]]:
-    """Return the new item, and the paths that were named. Every operand is read from the item as it was."""
+    """Return the new item, and the paths that the expression names. Every operand is read from the item as it
+    was before the update. Raises ValidationError."""
     paths = [names.path(action[0]) for actions in clauses.values() for action in actions]
     _refuse_overlap(paths, keys)
     new = copy.deepcopy(item)
@@ -27,7 +28,7 @@ def update(
         _add(new, names.path(target), names.values[operand[1]])
     for target, operand in clauses.get("DELETE", ()):
         _take_out(new, names.path(target), names.values[operand[1]])
-    # From the end of a list to its beginning: removals leave earlier indexes as they were.
+    # From the end of a list to its beginning: a removal changes the indexes of all later elements.
     for (target,) in sorted(
         clauses.get("REMOVE", ()), key=lambda a: _last(names.path(a[0])), reverse=True
     ):
@@ -81,7 +82,7 @@ def _operand(tree: Tree, item: Item, names: Names) -> Value:
 
 
 def _holder(item: Item, path: Path) -> Any:
-    """The map or list that holds the last part. Raises ValidationError if there is none."""
+    """Return the map or list that holds the last part of a path. Raises ValidationError if there is none."""
     if len(path) == 1:
         return item
     value = find(item, path[:-1])
@@ -93,8 +94,10 @@ def _holder(item: Item, path: Path) -> Any:
 
 def _set(item: Item, path: Path, value: Value) -> None:
     holder, last = _holder(item, path), path[-1]
+    # An operand may be a part of the old item: a later clause must not change both.
     value = copy.deepcopy(value)
     if isinstance(last, int) and last >= len(holder):
+        # DynamoDB appends, however far beyond the end the index is.
         holder.append(value)
     else:
         holder[last] = value

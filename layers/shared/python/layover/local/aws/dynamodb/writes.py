@@ -22,7 +22,7 @@ _RETURNS = {
 
 @dataclass(frozen=True)
 class Done:
-    """A write's effect. `paths`: those that an update named."""
+    """The effect of a write. `size`: bytes of the new item. `paths`: those that an update names."""
 
     old: Item | None
     new: Item | None
@@ -32,7 +32,7 @@ class Done:
 
 @dataclass(frozen=True)
 class Write:
-    """A checked request: only its condition, and its operands' types, can still fail."""
+    """A valid request: only its condition, and the types of its operands, can still fail."""
 
     kind: str
     table: Table
@@ -45,7 +45,7 @@ class Write:
 
     @classmethod
     def read(cls, table: Table, kind: str, request: Mapping[str, Any]) -> "Write":
-        """Of `Put`, `Update`, `Delete` or `ConditionCheck`. Raises ValidationError."""
+        """Read a `Put`, `Update`, `Delete` or `ConditionCheck`. Raises ValidationError."""
         is_put = kind == "Put"
         item = read_item(request["Item"] if is_put else request["Key"])
         key = items.key_of(table, item, whole=not is_put)
@@ -57,10 +57,19 @@ class Write:
             condition = names.use(parse_condition(text), "ConditionExpression")
         names.refuse_unused()
         wants_old = request.get("ReturnValuesOnConditionCheckFailure") == "ALL_OLD"
-        return cls(kind, table, key, item, names, condition, clauses, wants_old)
+        return cls(
+            kind=kind,
+            table=table,
+            key=key,
+            item=item,
+            names=names,
+            condition=condition,
+            clauses=clauses,
+            wants_old=wants_old,
+        )
 
     def check(self, connection: sqlite3.Connection) -> Item | None:
-        """The item as it is. Raises ConditionalCheckFailed."""
+        """Return the item as it is. Raises ConditionalCheckFailed."""
         old = items.read(connection, self.table, self.key)
         if self.condition is not None and not holds(self.condition, old, self.names):
             raise ConditionalCheckFailed(old if self.wants_old else None)
@@ -71,7 +80,7 @@ class Write:
         return self.carry_out(connection, self.check(connection))
 
     def carry_out(self, connection: sqlite3.Connection, old: Item | None) -> Done:
-        """Write over `old`, which was checked."""
+        """Replace `old`, of which `check` has found the condition to hold. Raises ValidationError."""
         new, paths = self._after(old)
         if self.kind == "ConditionCheck":
             return Done(old, old, 0 if old is None else size_of(old), [])
@@ -90,7 +99,7 @@ class Write:
 
 
 def answer_of(write: Write, done: Done, request: Mapping[str, Any]) -> dict[str, Any]:
-    """The answer of a write on its own."""
+    """Return the response to a write outside of a transaction."""
     return_values = request.get("ReturnValues") or "NONE"
     if return_values not in _RETURNS[write.kind]:
         raise ValidationError("Return values set to invalid value")
@@ -106,6 +115,7 @@ def answer_of(write: Write, done: Done, request: Mapping[str, Any]) -> dict[str,
 
 
 def units(done: Done, times: int = 1) -> float:
-    """Write units of the larger of both items; of a transaction `times` is 2."""
+    """Return the write units, which count the larger of both items. In a transaction each counts twice
+    (`times`)."""
     sizes = [size_of(each) for each in (done.old, done.new) if each is not None]
     return float(times * max(1, -(-max(sizes, default=0) // 1024)))
