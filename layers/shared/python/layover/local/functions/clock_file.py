@@ -1,4 +1,4 @@
-"""The movable clock: one float in a small file that every process of the runner has mapped."""
+"""The movable clock: one float in a small file that every process of the system maps into its memory."""
 
 import math
 import mmap
@@ -22,12 +22,12 @@ class ClockFile:
 
     @classmethod
     def create(cls, path: Path) -> "ClockFile":
-        """Return a clock that runs with the machine's, whatever an earlier runner left."""
+        """Return a clock that agrees with the machine's, whatever an earlier runner left in the file."""
         path.write_bytes(_FORMAT.pack(0.0))
         return cls(path)
 
     def offset(self) -> timedelta:
-        """Return the offset for `layover.clock.install_offset`."""
+        """Return the offset, as `layover.clock.install_offset` takes it."""
         seconds: float = _FORMAT.unpack_from(self._map)[0]
         return timedelta(seconds=seconds)
 

@@ -1,11 +1,11 @@
 """Bootstrap of one execution environment.
 
 `python -m layover.local.functions.environment HANDLER CLOCK_FILE PARENT_PID` ties the process to its
-runner, installs the local clock and the package `functions`, and becomes AWS's own runtime client, or
-Layover's where the function streams its responses. From there on nothing is local: the handler sees the
+runner, installs the movable clock and the package `functions`, and becomes AWS's own runtime client, or
+Layover's if the function streams its responses. From there on nothing is local: the handler sees only the
 Runtime API and its environment variables.
 
-A module named by LAYOVER_LOCAL_PRELOAD is imported before, and its `install()` called: tests of
+If LAYOVER_LOCAL_PRELOAD names a module, the process first imports it and calls its `install()`: tests of
 crashes decide there at which point the process is to die.
 """
 
@@ -24,12 +24,11 @@ _PR_SET_PDEATHSIG = 1
 
 
 def die_with(parent: int, number: signal.Signals = signal.SIGKILL) -> None:
-    """Have the kernel end this process when its parent is gone, even by SIGKILL (Linux).
-
-    Elsewhere the runner's own stop is all there is. Exits at once if the parent went before us.
-    """
+    """Have the kernel end this process when its parent dies, even by SIGKILL (Linux only). Elsewhere only the
+    runner's own stop ends it. Exits at once if the parent is gone already."""
     if sys.platform == "linux":
         ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, int(number))
+    # After the request to the kernel, not before: a parent that died between the two is seen here.
     if os.getppid() != parent:
         raise SystemExit(1)
 
@@ -43,7 +42,7 @@ def main(arguments: list[str]) -> None:
     if preload := os.environ.get("LAYOVER_LOCAL_PRELOAD"):
         importlib.import_module(preload).install()
     if os.environ.get("AWS_LAMBDA_EXEC_WRAPPER"):
-        # Lambda's wrapper starts this client in the place of AWS's.
+        # On Lambda the wrapper script starts this client instead of AWS's.
         from layover.runtime_client import main as stream
 
         stream()

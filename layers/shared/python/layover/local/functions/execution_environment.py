@@ -1,4 +1,8 @@
-"""One execution environment: a child process that serves one event at a time."""
+"""One execution environment: a child process that serves one event at a time.
+
+As on Lambda, it is reused for one event after the other; it is killed when an event takes longer than the
+function's limit; and if its process dies, its event fails and the next event gets another environment. So a
+test that sends SIGKILL to the process sees what a crash leaves."""
 
 import asyncio
 import logging
@@ -30,10 +34,10 @@ from layover.local.wire import Request, Response, StreamFailed, WireServer
 logger = logging.getLogger(__name__)
 
 _PREFIX = "/2018-06-01/runtime/"
-# Above what the slowest machine takes to import a handler: a caller that waits for one must get an answer.
 LOADING_LIMIT = timedelta(seconds=60)
-# Enough to read an answer that lay in the socket while the runner itself was stopped.
-_LATE_ANSWER_S = 0.1
+"""More than the slowest machine takes to import a handler. It has to end, because callers wait for it."""
+_LATE_RESPONSE_S = 0.1
+"""Enough to read a response that lay in the socket while the runner itself was stopped."""
 _ACCEPTED = Response(
     HTTPStatus.ACCEPTED, b'{"status":"OK"}', (("Content-Type", "application/json"),)
 )
@@ -41,7 +45,7 @@ _ACCEPTED = Response(
 
 @dataclass(frozen=True)
 class FunctionSpec:
-    """One function: its folder's name, its limit, and what its processes get."""
+    """One function: the name of its folder, its limit, and what its processes get."""
 
     name: str
     timeout: timedelta
@@ -51,7 +55,7 @@ class FunctionSpec:
 
     @property
     def arn(self) -> str:
-        """The name by which the state machine invokes it."""
+        """The ARN by which the state machine invokes it."""
         return f"arn:aws:lambda:{REGION}:{ACCOUNT}:function:{self.name}"
 
     @property
@@ -61,7 +65,8 @@ class FunctionSpec:
 
 
 class State(Enum):
-    """Life of an environment. RETURNING has answered and not yet asked for the next event."""
+    """Life of an environment. RETURNING has responded and not yet asked for the next event. It may never do
+    so: a process that had to abandon a tool leaves in between (`layover.invocation`)."""
 
     STARTING = auto()
     READY = auto()
@@ -74,17 +79,17 @@ class Queue(Protocol):
     """An environment's view of the pool that it belongs to."""
 
     def next_invocation(self) -> Invocation | None:
-        """The event that waits longest, or None."""
+        """Return the event that waits longest, or None."""
 
     def init_failed(self, environment: "ExecutionEnvironment", error: InvokeResult) -> None:
-        """The handler could not be loaded."""
+        """Take note that the handler could not be loaded."""
 
     def forget(self, environment: "ExecutionEnvironment", reason: str) -> None:
-        """The process is gone."""
+        """Take note that the process is gone."""
 
 
 class ExecutionEnvironment:
-    """A process running AWS's runtime client. It receives nothing but events."""
+    """A process that runs AWS's runtime client. Only events reach it."""
 
     def __init__(self, spec: FunctionSpec, queue: Queue) -> None:
         self.spec = spec
@@ -104,7 +109,7 @@ class ExecutionEnvironment:
         try:
             process = await self._launch()
             reason = _exit_reason(await process.wait())
-        except Exception as error:  # Any error: an unnoticed end would hold events up.
+        except Exception as error:  # Any error: events would wait for a process that never comes.
             reason = f"the process could not be started: {error}"
         self._end(reason)
 
@@ -115,10 +120,11 @@ class ExecutionEnvironment:
         self._parked.set_result(invocation)
 
     def alive(self) -> bool:
-        """True if the process still runs, asked of the kernel without reaping it."""
+        """Return whether the process still runs. asyncio hears of a death only some time later, and an event
+        handed to a dead process in between would be lost; so the kernel is asked, without reaping."""
         if self._process is None or self._process.returncode is not None:
             return False
-        if not hasattr(os, "waitid"):
+        if not hasattr(os, "waitid"):  # Not on macOS before Python 3.13.
             return True
         with suppress(ChildProcessError):
             flags = os.WEXITED | os.WNOHANG | os.WNOWAIT
@@ -126,19 +132,21 @@ class ExecutionEnvironment:
         return False
 
     def kill(self) -> None:
-        """End the process and whatever a tool started from it."""
+        """End the process, and the processes that a tool started from it: they are in its group."""
         self.state = State.GONE
         if self.pid is not None:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.pid, signal.SIGKILL)
 
     async def _launch(self) -> asyncio.subprocess.Process:
-        # A port each, because the paths of the Runtime API don't name the environment that asks.
+        # Each environment has its own port, because a request to the Runtime API does not name the
+        # environment.
         address = await self._server.start()
         arguments = [self.spec.handler, str(self.spec.clock), str(os.getpid())]
         variables = self.spec.variables | {"AWS_LAMBDA_RUNTIME_API": address}
         with self.spec.log.open("ab") as log:
-            # -P: the user's folder comes last on the path, so that a `layover` of theirs hides none.
+            # Without -P, -m would put the current folder first on the path, and a user's module
+            # `layover` would hide ours.
             process = await asyncio.create_subprocess_exec(
                 sys.executable,
                 "-P",
@@ -149,10 +157,13 @@ class ExecutionEnvironment:
                 stdout=log,
                 stderr=log,
                 env=variables,
+                # Its own session, and so its own group: `kill` ends a tool's processes with it, and Ctrl-C in
+                # the terminal reaches only the runner, which stops everything in order.
                 start_new_session=True,
             )
         self._process, self.pid = process, process.pid
         if self.state is State.GONE:
+            # It was killed while the process was being made, when there was no pid to kill.
             self.kill()
         else:
             self._give_up_after(LOADING_LIMIT, self._give_up_loading)
@@ -175,8 +186,9 @@ class ExecutionEnvironment:
         return Response(HTTPStatus.NOT_FOUND)
 
     async def _stream(self, request_id: str, pieces: AsyncIterator[bytes]) -> InvokeResult:
-        """Hand pieces on as they come; without a reader for them, collect them, as `Invoke` does. Raises
-        ReaderLeft: the process finds its connection closed then."""
+        """Hand the pieces on as they come. An invocation without a reader for them collects them, as `Invoke`
+        does. Raises ReaderLeft when the reader is gone: the connection is then closed, which is how the
+        process learns of it."""
         invocation = self._invocation
         if invocation is None or invocation.request_id != request_id:
             raise ReaderLeft
@@ -192,8 +204,10 @@ class ExecutionEnvironment:
         return InvokeResult(b"")
 
     async def _next(self) -> Response:
+        """Respond to the process's request for its next event, once there is one."""
         if self.is_outdated:
             self.kill()
+        # The request of a process that has died since may still lie in the socket.
         if self.state is State.GONE or not self.alive():
             return Response(HTTPStatus.FORBIDDEN)
         self._stop_timer()
@@ -202,9 +216,22 @@ class ExecutionEnvironment:
             self._begin(invocation)
         else:
             self.idle_since = time.monotonic()
+            # The process waits for this response as one on Lambda is frozen: nothing runs in it but threads
+            # that a tool left behind, which Lambda would freeze as well.
             self._parked = asyncio.get_running_loop().create_future()
             invocation = await self._parked
-        return Response(HTTPStatus.OK, invocation.payload, self._event_headers(invocation))
+        # The wall clock, as the runtime client compares the deadline with it. The movable clock does not
+        # count: a limit is a matter of real seconds.
+        deadline = int((time.time() + self.spec.timeout.total_seconds()) * 1000)
+        trace = f"Root=1-{int(time.time()):08x}-{invocation.request_id.replace('-', '')[:24]}"
+        headers = (
+            ("Content-Type", "application/json"),
+            ("Lambda-Runtime-Aws-Request-Id", invocation.request_id),
+            ("Lambda-Runtime-Deadline-Ms", str(deadline)),
+            ("Lambda-Runtime-Invoked-Function-Arn", self.spec.arn),
+            ("Lambda-Runtime-Trace-Id", f"{trace};Parent=0000000000000000;Sampled=0"),
+        )
+        return Response(HTTPStatus.OK, invocation.payload, headers)
 
     def _begin(self, invocation: Invocation) -> None:
         self.state = State.BUSY
@@ -212,29 +239,19 @@ class ExecutionEnvironment:
         self._give_up_after(self.spec.timeout, self._expire)
 
     def _give_up_after(self, limit: timedelta, give_up: Callable[[], None]) -> None:
-        """Call `give_up` after `limit`, but not before everything that the process sent in time is read. A
-        runner that was stopped (Ctrl-Z, a paused machine) finds both at once."""
+        """Call `give_up` after `limit`, but not before everything that the process sent in time is read: a
+        runner that was itself stopped (Ctrl-Z, a suspended machine) finds the response and the time-out at
+        once."""
         loop = asyncio.get_running_loop()
 
         def once_more() -> None:
-            self._timer = loop.call_later(_LATE_ANSWER_S, give_up)
+            self._timer = loop.call_later(_LATE_RESPONSE_S, give_up)
 
         self._timer = loop.call_later(limit.total_seconds(), once_more)
 
     def _stop_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-
-    def _event_headers(self, invocation: Invocation) -> tuple[tuple[str, str], ...]:
-        deadline = int((time.time() + self.spec.timeout.total_seconds()) * 1000)
-        trace = f"Root=1-{int(time.time()):08x}-{invocation.request_id.replace('-', '')[:24]}"
-        return (
-            ("Content-Type", "application/json"),
-            ("Lambda-Runtime-Aws-Request-Id", invocation.request_id),
-            ("Lambda-Runtime-Deadline-Ms", str(deadline)),
-            ("Lambda-Runtime-Invoked-Function-Arn", self.spec.arn),
-            ("Lambda-Runtime-Trace-Id", f"{trace};Parent=0000000000000000;Sampled=0"),
-        )
 
     def _finish(self, request_id: str, result: InvokeResult) -> Response:
         invocation = self._invocation
@@ -254,6 +271,7 @@ class ExecutionEnvironment:
         assert self._invocation is not None
         logger.warning("%s: timed out, see %s", self.spec.name, self.spec.log)
         self._release(self._invocation.timed_out(self.spec.timeout))
+        # As Lambda does: the next event never meets what this one left in the process.
         self.kill()
 
     def _give_up_loading(self) -> None:
@@ -270,7 +288,7 @@ class ExecutionEnvironment:
                 logger.warning("%s: %s, see %s", self.spec.name, reason, self.spec.log)
             self._release(self._invocation.crashed(reason))
         self._queue.forget(self, reason)
-        self.kill()  # The process is gone; processes that a tool started may not be.
+        self.kill()  # The process is gone; those that a tool started from it may not be.
 
 
 def _answer(body: bytes) -> InvokeResult:
@@ -281,16 +299,13 @@ def _answer(body: bytes) -> InvokeResult:
 
 
 def _exit_reason(code: int) -> str:
-    if code < 0:
-        return f"Runtime exited with error: signal: {_signal_name(-code)}"
+    """Return the reason that Lambda gives for a process with this exit code."""
     if code == 0:
         return "Runtime exited without providing a reason"
-    return f"Runtime exited with error: exit status {code}"
-
-
-def _signal_name(number: int) -> str:
-    """Its name, or its number: most real-time signals have no name."""
+    if code > 0:
+        return f"Runtime exited with error: exit status {code}"
     try:
-        return signal.Signals(number).name
-    except ValueError:
-        return str(number)
+        name = signal.Signals(-code).name
+    except ValueError:  # Most real-time signals have no name.
+        name = str(-code)
+    return f"Runtime exited with error: signal: {name}"

@@ -1,4 +1,4 @@
-"""Events and results of a function, and the errors that Lambda itself answers."""
+"""Events and results of a function, and the errors with which Lambda itself responds."""
 
 import asyncio
 import json
@@ -10,25 +10,25 @@ from datetime import timedelta
 ACCOUNT = "123456789012"
 REGION = "us-east-1"
 RESPONSE_LIMIT = 6 * 1024 * 1024
-"""Bytes of a synchronous payload, both ways (Lambda quota)."""
+"""Bytes of a synchronous payload, both ways (docs/aws-facts.md#lambda)."""
 
 
 class LambdaError(Exception):
-    """An answer of the Invoke API that is not the function's: `code` is the AWS error name."""
+    """An error of the Invoke API, not of the function. `code` is AWS's name for it."""
 
     status = 500
     code = "ServiceException"
 
 
 class FunctionNotFound(LambdaError):
-    """There is no folder of that name with a handler."""
+    """No folder of this name has a handler."""
 
     status = 404
     code = "ResourceNotFoundException"
 
 
 class RequestTooLarge(LambdaError):
-    """The event is above what Lambda takes."""
+    """The event is larger than Lambda accepts."""
 
     status = 413
     code = "RequestTooLargeException"
@@ -36,14 +36,14 @@ class RequestTooLarge(LambdaError):
 
 @dataclass(frozen=True, slots=True)
 class InvokeResult:
-    """The payload (JSON bytes); `function_error` is `Unhandled` where it is an error object."""
+    """The payload (JSON bytes). `function_error` is `Unhandled` if it is an error object."""
 
     payload: bytes
     function_error: str | None = None
 
     @property
     def error_type(self) -> str | None:
-        """Name of the error, as a state machine's Retry and Catch see it; None on success."""
+        """The name of the error, as a state machine's Retry and Catch see it; None on success."""
         if self.function_error is None:
             return None
         error = json.loads(self.payload or b"{}")
@@ -51,7 +51,7 @@ class InvokeResult:
 
 
 def failure(error_type: str, message: str) -> InvokeResult:
-    """An error object in Lambda's shape."""
+    """Return an error object in Lambda's shape."""
     body = json.dumps({"errorType": error_type, "errorMessage": message})
     return InvokeResult(body.encode(), "Unhandled")
 
@@ -68,9 +68,15 @@ class ResponseStream:
         self._has_left = asyncio.Event()
 
     async def take(self, pieces: AsyncIterator[bytes]) -> None:
-        """Hand all of these on as they come. Raises ReaderLeft, and what they raise."""
+        """Hand the pieces on to the reader as they come. Raises ReaderLeft, and whatever `pieces` raises."""
+
+        async def hand_on() -> None:
+            async for piece in pieces:
+                self._pieces.put_nowait(piece)
+
+        # A silent function sends no piece for minutes: its reader's leaving has to be noticed meanwhile.
         disconnect = asyncio.create_task(self._has_left.wait())
-        handing = asyncio.create_task(self._hand_on(pieces))
+        handing = asyncio.create_task(hand_on())
         try:
             await asyncio.wait({disconnect, handing}, return_when=asyncio.FIRST_COMPLETED)
             if not handing.done():
@@ -80,26 +86,22 @@ class ResponseStream:
             disconnect.cancel()
             handing.cancel()
 
-    async def _hand_on(self, pieces: AsyncIterator[bytes]) -> None:
-        async for piece in pieces:
-            self._pieces.put_nowait(piece)
-
     def end(self) -> None:
-        """No piece follows."""
+        """Tell the reader that no piece follows."""
         self._pieces.put_nowait(None)
 
     def leave(self) -> None:
-        """Read no more of it."""
+        """Tell the function that its reader has left."""
         self._has_left.set()
 
     async def piece(self) -> bytes | None:
-        """The next piece; None at the end."""
+        """Return the next piece, once it is there; None at the end."""
         return await self._pieces.get()
 
 
 @dataclass(eq=False, slots=True)
 class Invocation:
-    """One event on its way through a function. `result` is set exactly once; where `stream` is given and the
+    """One event on its way through a function. `result` is set exactly once. If there is a `stream` and the
     function streams, it says how the stream ended."""
 
     payload: bytes
@@ -110,19 +112,19 @@ class Invocation:
     )
 
     def resolve(self, result: InvokeResult) -> None:
-        """Answer the caller. A later result (after the time-out) is dropped."""
+        """Give the caller the result. A later one (after the time-out) is dropped."""
         if not self.result.done():
             self.result.set_result(result)
             if self.stream is not None:
                 self.stream.end()
 
     def timed_out(self, limit: timedelta) -> InvokeResult:
-        """Return Lambda's answer after it had to kill the environment."""
+        """Return Lambda's result for an event whose environment it had to kill."""
         seconds = limit.total_seconds()
         message = f"{self.request_id} Task timed out after {seconds:.2f} seconds"
         return failure("Sandbox.Timedout", message)
 
     def crashed(self, reason: str) -> InvokeResult:
-        """Return Lambda's answer after the process died under the event."""
+        """Return Lambda's result for an event whose process died."""
         message = f"RequestId: {self.request_id} Error: {reason}"
         return failure("Runtime.ExitError", message)

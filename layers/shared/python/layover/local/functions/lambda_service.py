@@ -1,4 +1,5 @@
-"""Lambda on one machine: warm environments reused, more of them under load, a queue beyond that."""
+"""Lambda on one machine: warm environments are reused, more are started under load, and beyond that events
+wait in a queue."""
 
 import asyncio
 import logging
@@ -29,19 +30,19 @@ T = TypeVar("T")
 
 IDLE_LIMIT = timedelta(minutes=5)
 _REAP_EVERY = timedelta(seconds=30)
-# Lambda repeats a failed asynchronous event after one and two minutes; too long to wait for here.
 _ASYNC_RETRY_DELAYS = (timedelta(seconds=1), timedelta(seconds=2))
-# A start costs a second of CPU: starting twelve at once makes all of them late.
+"""Lambda repeats a failed asynchronous event after one and two minutes, too long to wait for here."""
 _STARTING_AT_ONCE = min(4, max(2, os.cpu_count() or 2))
-# How often a caller that waits for a loop checks whether it has ended without a word.
+"""A start costs a second of CPU: starting twelve at once makes all of them late."""
 _POLL_INTERVAL_S = 0.5
+"""How often a caller that waits for a loop checks whether the loop has ended silently."""
 
 
 def result_in(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, T]) -> T:
     """Run `work` in `loop` and return its result; for a thread that is not the loop's.
 
-    Raises LambdaError if the loop has ended, or ends before `work` does: between a look at a loop and its
-    use, a thread may be paused for as long as the loop lives."""
+    Raises LambdaError if the loop has ended, or ends before `work` does. A check before is not enough:
+    between the check and the use, a thread may be paused for as long as the loop lives."""
     try:
         future = asyncio.run_coroutine_threadsafe(work, loop)
     except RuntimeError:
@@ -49,7 +50,7 @@ def result_in(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, T]) -> 
         raise LambdaError("the runner is stopping") from None
     while not wait([future], _POLL_INTERVAL_S).done:
         if loop.is_closed():
-            # It was taken by a loop that ran no more, and would be reported as never awaited.
+            # The loop took it and never ran it. Python would report the coroutine as never awaited.
             work.close()
             raise LambdaError("the runner is stopping")
     try:
@@ -70,7 +71,7 @@ class FunctionPool:
         self._is_closed = False
 
     async def invoke(self, invocation: Invocation) -> InvokeResult:
-        """The function's answer, however long the queue is."""
+        """Return the function's result, however long the queue is."""
         if self._is_closed:
             return failure("Runtime.ExitError", "the runner is stopping")
         if environment := self._warmest():
@@ -86,21 +87,22 @@ class FunctionPool:
             self._start()
 
     def reap(self, idle_limit: timedelta) -> None:
-        """End environments that have been idle for longer than `idle_limit`."""
+        """End the environments that have been idle for longer than `idle_limit`."""
         limit = time.monotonic() - idle_limit.total_seconds()
         for environment in self._in_state(State.READY):
             if environment.idle_since < limit:
                 environment.kill()
 
     def renew(self) -> None:
-        """Let no environment that exists now take another event: idle ones end, others after their answer."""
+        """Let no environment that exists now take another event: idle ones end now, others after their
+        event."""
         for environment in self.environments:
             environment.is_outdated = True
         for environment in self._in_state(State.READY):
             environment.kill()
 
     async def stop(self) -> None:
-        """Kill everything; callers that wait get an error."""
+        """Kill every environment. Callers that wait get an error."""
         self._is_closed = True
         while self._waiting:
             invocation = self._waiting.popleft()
@@ -111,14 +113,15 @@ class FunctionPool:
             await asyncio.wait(self._lives, timeout=5)
 
     def next_invocation(self) -> Invocation | None:
-        """Return the event that waits longest, or None. The environment that asks has started: the next one
-        may start."""
+        """Return the event that waits longest, or None. Called by an environment that is ready."""
         invocation = self._waiting.popleft() if self._waiting else None
+        # The environment that asks is no longer starting, so another one may start for the events that wait.
         self._scale()
         return invocation
 
     def init_failed(self, environment: ExecutionEnvironment, error: InvokeResult) -> None:
-        """Fail one waiting event for each failed start: that bounds the attempts."""
+        """Fail one waiting event for each start that failed. A handler that can never be loaded is therefore
+        started once for each event, and not for ever."""
         logger.warning(
             "%s: %s while it was loaded, see %s",
             self.spec.name,
@@ -137,6 +140,7 @@ class FunctionPool:
         self._scale()
 
     def _warmest(self) -> ExecutionEnvironment | None:
+        """Return the ready environment that served last: so the others grow idle and end."""
         ready = self._in_state(State.READY)
         for environment in sorted(ready, key=lambda each: each.idle_since, reverse=True):
             if environment.alive():
@@ -145,7 +149,8 @@ class FunctionPool:
         return None
 
     def _scale(self) -> None:
-        # One that died after its answer will not come for an event.
+        """Start as many environments as the waiting events need, within the limits."""
+        # One that has responded asks for the next event in a moment, unless it has died since.
         returning = sum(each.alive() for each in self._in_state(State.RETURNING))
         while True:
             starting = len(self._in_state(State.STARTING))
@@ -168,7 +173,7 @@ class FunctionPool:
 
 
 class LambdaService:
-    """All functions. Lives in one event loop; `invoke_blocking` is for threads outside of it."""
+    """All functions. It belongs to one event loop; `invoke_blocking` and `accept` are for other threads."""
 
     def __init__(self, *, concurrency: int = 12) -> None:
         self._concurrency = concurrency
@@ -178,7 +183,7 @@ class LambdaService:
         self._is_stopped = False
 
     def add(self, spec: FunctionSpec, concurrency: int | None = None) -> None:
-        """Make a function known, with so many environments at most."""
+        """Add a function, with at most so many environments."""
         self._pools[spec.name] = FunctionPool(spec, concurrency or self._concurrency)
 
     async def start(self) -> None:
@@ -187,18 +192,18 @@ class LambdaService:
         self._spawn(self._reap_forever())
 
     async def stop(self) -> None:
-        """End every process; answers of events under way are `Runtime.ExitError`."""
+        """End every process. Events under way end with `Runtime.ExitError`."""
         self._is_stopped = True
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*(pool.stop() for pool in self._pools.values()))
 
     def names(self) -> list[str]:
-        """The functions that exist."""
+        """Return the names of the functions."""
         return list(self._pools)
 
     def environments(self) -> list[dict[str, object]]:
-        """`[{"function", "pid", "busy"}]` of the processes that run."""
+        """Return `[{"function", "pid", "busy"}]` of the processes that run."""
         return [
             {"function": name, "pid": each.pid, "busy": each.state is State.BUSY}
             for name, pool in self._pools.items()
@@ -207,31 +212,34 @@ class LambdaService:
         ]
 
     async def invoke(self, name: str, payload: bytes) -> InvokeResult:
-        """Invoke and wait (RequestResponse). Raises LambdaError before the function is reached."""
+        """Invoke a function and wait for its result (RequestResponse). Raises LambdaError if Lambda refuses
+        the event."""
         self.check(name, payload)
         return await self._pools[name].invoke(Invocation(payload))
 
     async def stream(self, name: str, payload: bytes) -> Invocation:
-        """Invoke (InvokeWithResponseStream): the pieces come in `stream` as the function writes them, and
-        `result` tells its end. Raises LambdaError before the function is reached."""
+        """Invoke a function (InvokeWithResponseStream). The pieces come in `stream` as the function writes
+        them, and `result` tells how it ended. Raises LambdaError if Lambda refuses the event."""
         self.check(name, payload)
-        invocation = Invocation(payload, ResponseStream())
-        self._spawn(self._drive(self._pools[name], invocation))
+        pool, invocation = self._pools[name], Invocation(payload, ResponseStream())
+
+        async def drive() -> None:
+            invocation.resolve(await pool.invoke(invocation))
+
+        self._spawn(drive())
         return invocation
 
-    async def _drive(self, pool: FunctionPool, invocation: Invocation) -> None:
-        invocation.resolve(await pool.invoke(invocation))
-
     def invoke_blocking(self, name: str, payload: bytes) -> InvokeResult:
-        """`invoke` for a thread that is not the event loop's, which may have ended since."""
+        """Do what `invoke` does, from a thread that is not the event loop's. The loop may have ended."""
         self.check(name, payload)
         return result_in(self.loop, self.invoke(name, payload))
 
     def accept(self, name: str, payload: bytes) -> None:
-        """Invoke without waiting (Event): up to three attempts, as Lambda makes them. For a thread that is
-        not the event loop's. Raises LambdaError."""
+        """Invoke a function without waiting (Event), with up to three attempts, as Lambda makes them. For a
+        thread that is not the event loop's. Raises LambdaError."""
 
         async def begin() -> None:
+            # Once more, in the loop: a stop may have come since.
             self.check(name, payload)
             self._spawn(self._attempts(self._pools[name], payload))
 
@@ -240,26 +248,26 @@ class LambdaService:
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
-        """The event loop that the service was started in."""
+        """The event loop in which the service was started."""
         assert self._loop is not None, "the service has not been started"
         return self._loop
 
     def prewarm(self, *names: str) -> None:
-        """Start one environment of each of these functions that exists."""
+        """Start one environment of each of these functions, as far as they exist."""
         for name in names:
             if name in self._pools:
                 self._pools[name].prewarm()
 
     def change(self, variables: Mapping[str, str], *, renew: bool) -> None:
-        """Environments that start from here on get these variables, beside their own. `renew`: those that
-        exist serve no more events, once they have answered the one that they are at."""
+        """Give these variables to environments that start from here on, in addition to their own. `renew`:
+        those that exist finish their event and serve no further one."""
         for pool in self._pools.values():
             pool.spec = replace(pool.spec, variables={**pool.spec.variables, **variables})
             if renew:
                 pool.renew()
 
     def check(self, name: str, payload: bytes) -> None:
-        """Raises LambdaError if Lambda would refuse the event, and after a stop."""
+        """Raise LambdaError if Lambda would refuse the event, and after a stop."""
         if self._is_stopped:
             raise LambdaError("the runner is stopping")
         if name not in self._pools:
@@ -280,13 +288,10 @@ class LambdaService:
         while True:
             await asyncio.sleep(_REAP_EVERY.total_seconds())
             try:
-                self._reap()
+                for pool in self._pools.values():
+                    pool.reap(IDLE_LIMIT)
             except Exception:  # The next look may succeed; without one, processes pile up.
                 logger.exception("idle environments could not be ended")
-
-    def _reap(self) -> None:
-        for pool in self._pools.values():
-            pool.reap(IDLE_LIMIT)
 
     def _spawn(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.create_task(work)

@@ -1,4 +1,4 @@
-"""Repeats the functions' failures in the terminal: their logs are files."""
+"""Repeats the functions' failures in the terminal, because their logs are files."""
 
 import asyncio
 import json
@@ -13,13 +13,13 @@ from layover.values.text import drop_controls
 
 POLL_INTERVAL = timedelta(milliseconds=250)
 _MAX_BYTES = 1_000_000
-"""Bytes read at one look; the rest of a long log comes at the next."""
+"""Bytes that one look reads; the next look continues with a long log."""
 _LEVELS = frozenset({"WARNING", "ERROR", "CRITICAL"})
 _FIELDS = ("error", "says", "cause", "run_id", "request_id")
 
 
 class LogWatch:
-    """Follows the functions' logs from where they are now."""
+    """Follows the functions' logs from their present ends."""
 
     def __init__(self, logs: list[Path], say: Callable[[str], object] | None = None) -> None:
         self._read = {log: log.stat().st_size if log.exists() else 0 for log in logs}
@@ -27,7 +27,7 @@ class LogWatch:
         self._about_agents: set[str] = set()
 
     async def follow(self) -> None:
-        """Until cancelled."""
+        """Look again and again, until cancelled."""
         while True:
             await asyncio.sleep(POLL_INTERVAL.total_seconds())
             self.look()
@@ -40,7 +40,7 @@ class LogWatch:
                 if entry is None or entry.text in self._about_agents:
                     continue
                 if entry.is_about_agent:
-                    # Each process of each function finds it out.
+                    # Each process of each function logs the warning; once is enough for a reader.
                     self._about_agents.add(entry.text)
                 self._say(entry.text)
 
@@ -51,7 +51,7 @@ class LogWatch:
                 data = file.read(_MAX_BYTES)
         except OSError:
             return []
-        # A line that is still being written comes whole at the next look.
+        # A line that is still being written waits for the next look, which finds it whole.
         whole = len(data) if len(data) == _MAX_BYTES else data.rfind(b"\n") + 1
         self._read[log] += whole
         return data[:whole].splitlines()
@@ -62,11 +62,11 @@ class LogEntry(NamedTuple):
 
     text: str
     is_about_agent: bool
-    """Such a text names neither the function nor a run: it holds for all."""
+    """True for a text that names neither a function nor a run, because it holds for all."""
 
 
 def format_entry(function: str, line: bytes) -> LogEntry | None:
-    """Return the terminal's text of a logged line; None if the line is no warning of ours."""
+    """Return the terminal's text of a logged line; None if the line is not a warning of Layover's."""
     try:
         entry: Any = json.loads(line)
     except ValueError:
@@ -86,7 +86,8 @@ def format_entry(function: str, line: bytes) -> LogEntry | None:
 
 
 def _frame(at: str) -> str:
-    """`FILE:LINE FUNCTION`, and the line itself where it is on this machine."""
+    """Return `FILE:LINE FUNCTION` as the terminal shows it, with the source line if the file is on this
+    machine."""
     file, _, rest = at.rpartition(":")
     number, _, _ = rest.partition(" ")
     linecache.checkcache(file)

@@ -26,9 +26,9 @@ def handler_of(function: str) -> str:
 def install_package(folder: Path) -> None:
     """Make `folder` the package `functions` of this process.
 
-    The folder may be on `sys.path`, for the packages of users beside the functions (`user_agents`). The
-    functions' own folders have no names there: an `api` of a user is found wherever it is.
-    """
+    The folder may be on `sys.path`, because users' packages are there next to the functions (`user_agents`).
+    The functions' own folders are not importable by their bare names: a user's package `api` is found
+    wherever it is."""
     spec = ModuleSpec(PACKAGE, None, is_package=True)
     spec.submodule_search_locations = [str(folder)]
     sys.modules[PACKAGE] = module_from_spec(spec)
