@@ -35,7 +35,7 @@ _ASYNC_RETRY_DELAYS = (timedelta(seconds=1), timedelta(seconds=2))
 _STARTING_AT_ONCE = min(4, max(2, os.cpu_count() or 2))
 """A start costs a second of CPU: starting twelve at once makes all of them late."""
 _POLL_INTERVAL_S = 0.5
-"""How often a caller that waits for a loop checks whether the loop has ended silently."""
+"""Seconds between two looks of a caller that waits for a loop whether the loop has ended silently."""
 
 
 def result_in(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, T]) -> T:
