@@ -59,27 +59,76 @@ _KEPT: Any = object()
 
 
 class Agent(Driven[Output], Generic[Deps, Output]):
-    """The definition that a run follows.
+    '''The definition that a run follows: instructions, a model, tools and memory.
 
-    `instructions`: a text, or a function of the run's context (`RunContext`) that returns one.
+    Args:
+        name: 1 to 128 printable characters, unique among the agents that are served.
+        model: The model's name with its provider (`openai/gpt-5-mini`); None: the deployment's
+            (`LAYOVER_MODEL`). Of a list, each is called if the one before it stays down or refuses (event
+            `model-fallback`).
+        instructions: The system message: a text, or a function of the run's context (`RunContext`) that
+            returns one, plain or async. Empty: no system message from the agent.
+        tools: Tools that its model may call: a list, or a function of the run's context that returns one,
+            plain or async. A run keeps the names that its first step had.
+        memory: What it remembers, and how much of a thread a prompt shows; None: `Memory()`, with the
+            recent window and titles only.
+        output: The type of its structured output: a pydantic model, a list or a union of them; None: the
+            output is text.
+        output_validator: A function `(output, ctx)`, plain or async, that returns the output, unchanged or
+            another one. `Retry` asks the model again, twice at most. It needs `output`; None: no check
+            except that of the type.
+        max_iterations: Model calls of a run, at least 1. At the limit the run ends as a success, with
+            `finish_reason` `max-iterations`.
+        tool_concurrency: Calls of a step that run together, at least 1; `math.inf`, like anything above
+            40, means 40.
+        limits: What a run may use in tokens, US dollars and tool calls; None: no limits.
+        model_settings: Settings of its model requests; None: the provider's defaults.
+        api: One of OpenAI's two: `chat` (Chat Completions) or `responses`.
+        provider_tools: Tools that the provider runs itself (`web_search()`); they need `api="responses"`.
+        overridable: Settings that a run may choose instead (`POST /threads/{id}/runs`): `model`,
+            `reasoning`, `max_tokens`. Empty: none.
+        handoffs: Other agents that it may give the conversation to, each by a tool `transfer_to_NAME`.
+        hooks: Objects that are asked around the model, the tools and the end, in this order, and may
+            change what happens (docs/hooks.md).
+        deps: A function that makes what tools, instructions and hooks work with: plain, async or an async
+            context manager. It is called once in a process and closed at its end; every context has its
+            value as `ctx.deps`. Its parameter `settings`, or else the first positional one that has no
+            default, gets the deployment's settings. None: `ctx.deps` is None.
+        tool_search: True: above 30 tools, the model finds them by words instead of reading them all.
+        runtime: The stores and the model that the in-process methods use; None: in memory, with the model
+            of the environment. Another one may be set at any time: runs that began before stay in their
+            stores, and this agent no longer knows of them.
 
-    `model`: None is the deployment's (`LAYOVER_MODEL`). Of a list, each is called if the one before it stays
-    down or refuses (event `model-fallback`). `model_settings`: settings of its requests. `api`: one of
-    OpenAI's two. `provider_tools`: tools that the provider runs itself (`web_search()`), with `responses`.
-    `overridable`: settings that a run may choose instead (`POST /threads/{id}/runs`). `output`: a pydantic
-    model, a list or a union of them, for structured output. `output_validator(output, ctx)`: returns the
-    output, unchanged or another one; `Retry` asks the model again, twice at most. `tool_concurrency`: calls
-    of a step that run together; `math.inf`, like anything above 40, means 40. `hooks`: objects that are asked
-    around the model, the tools and the end, in this order, and may change what happens (docs/hooks.md).
-    `tools`: a list, or a function of the run's context that returns one; a run keeps the names that its first
-    step had. `tool_search`: above 30 tools, the model finds them by words instead of reading them all.
-    `deps`: a function, plain, async or an async context manager; called once in a process, closed at its end;
-    every context has its value as `ctx.deps`. Its parameter `settings`, or else the first positional one that
-    has no default, gets the deployment's settings. `runtime`: the stores and the model that the in-process
-    methods use from then on; None: in memory, with the model of the environment. Another one may be set at
-    any time: runs that began before stay in their stores, and this agent no longer knows of them.
+    Raises:
+        DefinitionError: If it could not work as declared.
 
-    Raises DefinitionError if it could not work as declared."""
+    Example:
+        ```python
+        import asyncio
+
+        from layover import Agent, tool
+        from layover.testing import ScriptedModel, call, say
+
+
+        @tool
+        def price(item: str) -> float:
+            """The price of an item in euros."""
+            return {"lamp": 42.0, "shelf": 249.5}[item]
+
+
+        shop = Agent("shop", instructions="You sell furniture.", tools=[price])
+
+
+        async def main() -> None:
+            script = [call("price", item="lamp"), say("The lamp is 42 euros.")]
+            with shop.override(model=ScriptedModel(script)):
+                result = await shop.generate("What does the lamp cost?")
+            assert result.text == "The lamp is 42 euros."
+
+
+        asyncio.run(main())
+        ```
+    '''
 
     made_deps: Any = None
     """The value that `deps` made in this process, on the copy that a run goes on with."""
@@ -275,13 +324,46 @@ class Agent(Driven[Output], Generic[Deps, Output]):
         """Return this agent as a tool of another, named after it: `{input, context?}` in, `{result}` out.
 
         It runs inside the call, in the journal of the run that made the call: its approvals are pending
-        calls of that run, its usage counts in it. It sees its briefing alone, and none of its own
-        `Memory` settings apply unless `memory=True`. Called directly it runs in this process.
+        calls of that run, its usage counts in it. It sees its briefing only. Called directly, it runs in
+        this process.
 
-        `background=True`: the call is answered as soon as it has begun, with `{started}`, and the run goes
-        on. Its model is told the result before a later step, and before the run ends.
+        Args:
+            description: What the other agent's model reads: what this agent is for. It must not be empty.
+            memory: True: its own `Memory` settings apply, with its earlier calls in the thread. False: none
+                of them.
+            background: True: the call is answered as soon as it has begun, with `{started}`, and the run
+                goes on. Its model is told the result before a later step, and before the run ends.
 
-        Raises DefinitionError."""
+        Raises:
+            DefinitionError: If the description is empty, or an option is neither True nor False. The agent
+                that gets the tool refuses one that leads back to it.
+
+        Example:
+            ```python
+            import asyncio
+
+            from layover import Agent
+            from layover.testing import ScriptedModel, call, say, tool_results
+
+            billing = Agent("billing", instructions="You answer questions about invoices.")
+            support = Agent("support", tools=[billing.as_tool("Answers questions about invoices.")])
+
+
+            async def main() -> None:
+                script = [
+                    call("billing", input="Is invoice 7 paid?"),  # support asks
+                    say("Invoice 7 was paid on Monday."),  # billing answers
+                    say("Yes, on Monday."),  # support answers
+                ]
+                with support.override(model=ScriptedModel(script)):
+                    result = await support.generate("Did my money arrive?")
+                assert tool_results(result) == [{"result": "Invoice 7 was paid on Monday."}]
+                assert result.text == "Yes, on Monday."
+
+
+            asyncio.run(main())
+            ```
+        """
         return delegate_tool(self, description, memory=memory, background=background)
 
     def _new_driver(self) -> Driver:
@@ -295,16 +377,51 @@ class Agent(Driven[Output], Generic[Deps, Output]):
         clock: "Clock | None" = None,
         deps: Any = _KEPT,
     ) -> Override[M]:
-        """Run this agent with this model and with empty stores in memory while a `with` lasts, for tests:
-        `with shop.override(model=ScriptedModel([say("hi")])) as model:`.
-
-        `deps`: a value in place of that of the agent's own factory; None, too, is one.
+        '''Run this agent with this model and with empty stores in memory while a `with` lasts, for tests.
 
         Afterwards the agent has its `runtime`, its runs and the handlers of `on` again. Overrides nest. At
         the end, the model's `verify` is called, if it has one: its error (ScriptExhausted) fails the test,
         and a failure that followed from it is its cause.
 
-        Raises RuntimeError if two overrides of an agent do not end in reverse order."""
+        Args:
+            model: The model of its runs, which the `with` gives back: `layover.testing.ScriptedModel`.
+            embedder: The embedder of its memory (`layover.testing.HashingEmbedder`); None: the
+                environment's.
+            clock: The clock of its runs (`layover.testing.ManualClock`); None: the time of day.
+            deps: A value in place of that of the agent's own factory; None, too, is one. Left out: the
+                factory makes it.
+
+        Raises:
+            RuntimeError: If two overrides of an agent do not end in reverse order.
+
+        Example:
+            ```python
+            import asyncio
+
+            from layover import Agent, ToolContext, tool
+            from layover.testing import ScriptedModel, call, say, tool_results
+
+
+            @tool
+            def rate(kind: str, ctx: ToolContext[dict[str, float]]) -> float:
+                """The price of a kind of room, in euros."""
+                return ctx.deps[kind]
+
+
+            hotel = Agent("hotel", tools=[rate], deps=lambda: {"single": 90.0})
+
+
+            async def main() -> None:
+                script = [call("rate", kind="single"), say("75 euros.")]
+                with hotel.override(model=ScriptedModel(script), deps={"single": 75.0}) as model:
+                    result = await hotel.generate("What is a single room?")
+                assert tool_results(result, "rate") == [75.0]
+                assert [spec.name for spec in model.turns[0].tools] == ["rate"]
+
+
+            asyncio.run(main())
+            ```
+        '''
 
         def replace() -> Callable[[], None]:
             stores = engine().in_memory_runtime(self, model=model, embedder=embedder, clock=clock)

@@ -16,27 +16,89 @@ _NONE: Any = None
 
 
 class Retry(Exception):
-    """Raised by a tool that wants the model to try again: `raise Retry("no such city; use the IATA code")`.
-    The text is the call's result, as an error (docs/behaviour.md#retries)."""
+    '''The exception by which a tool or an `output_validator` makes the model try again.
+
+    Its text is the call's result, as an error (docs/behaviour.md#retries): it tells the model what to do
+    better. `@tool(retries=...)` limits how often a tool may raise it in a run.
+
+    Example:
+        ```python
+        import asyncio
+
+        from layover import Agent, Retry, tool
+        from layover.testing import ScriptedModel, call, say, tool_results
+
+
+        @tool
+        def weather(airport: str) -> str:
+            """Weather at an airport."""
+            if airport != "BER":
+                raise Retry("no such airport; use the IATA code")
+            return "rain"
+
+
+        pilot = Agent("pilot", tools=[weather])
+
+
+        async def main() -> None:
+            script = [call("weather", airport="Berlin"), call("weather", airport="BER"), say("Rain.")]
+            with pilot.override(model=ScriptedModel(script)):
+                result = await pilot.generate("How is the weather in Berlin?")
+            first, second = tool_results(result)
+            assert "use the IATA code" in first
+            assert second == "rain"
+
+
+        asyncio.run(main())
+        ```
+    '''
 
 
 @dataclass(frozen=True)
 class RunContext(Generic[Deps]):
-    """A run as the author's functions see it: the argument of `instructions`."""
+    """A run as the author's functions see it: the argument of `instructions`, `tools` and `output_validator`.
+
+    Attributes:
+        run_id: The run's id; in a sub-agent the sub-agent's own, as in `children` of the run.
+        thread_id: The conversation's id; None if the run was started without one.
+        resource_id: The thread's owner: the `sub` of the verified token.
+        agent_name: The name of the agent whose function is called.
+        metadata: The thread's metadata.
+        now: A time in UTC, equal for every attempt of the run's first step.
+        deps: The value that the agent's `deps` made; None if it has none.
+
+    Example:
+        ```python
+        import asyncio
+
+        from layover import Agent, RunContext
+        from layover.testing import ScriptedModel, say
+
+
+        def instructions(ctx: RunContext) -> str:
+            return f"You serve {ctx.resource_id} on the plan {ctx.metadata.get('plan', 'free')}."
+
+
+        planner = Agent("planner", instructions=instructions)
+
+
+        async def main() -> None:
+            with planner.override(model=ScriptedModel([say("Hello, Ada.")])) as model:
+                await planner.generate("Hello!", thread_id="t1", resource_id="ada")
+            assert "You serve ada on the plan free." in str(model.turns[0].system)
+
+
+        asyncio.run(main())
+        ```
+    """
 
     run_id: str
-    """In a sub-agent: the sub-agent's own id, as in `children` of the run."""
     thread_id: str | None
-    """None if the run was started without one."""
     resource_id: str
-    """The thread's owner: the `sub` of the verified token."""
     agent_name: str
     metadata: Mapping[str, Any]
-    """The thread's metadata."""
     now: datetime
-    """UTC; equal for every attempt of the run's first step."""
     deps: Deps = _NONE
-    """The value that the agent's `deps` made; None if it has none."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +170,36 @@ class Attempt:
 
 @dataclass
 class RecordedHooks:
-    """Hooks that record a tool's effects, for an author's own unit tests."""
+    '''Hooks that record a tool's effects, for an author's own unit tests (`ToolContext.for_test`).
+
+    Attributes:
+        is_cancelled: What `ctx.cancelled` says; a test sets it.
+        emitted: The data of each `ctx.emit`, in order, as JSON.
+        files: The bytes of each file that `ctx.save_file` stored, by name.
+        attempts: What each `ctx.log_attempt` recorded, in order, with its arguments as attributes.
+        nodes: The histories that `ctx.node_memory` gives, by the node's id; a test puts them there.
+
+    Example:
+        ```python
+        from layover import RecordedHooks, ToolContext, tool
+
+
+        @tool
+        def pack(item: str, ctx: ToolContext) -> str:
+            """Pack an item."""
+            if ctx.cancelled:
+                return "nothing is packed"
+            ctx.emit({"packed": item})
+            return f"{item} is packed"
+
+
+        hooks = RecordedHooks()
+        assert pack("lamp", ToolContext.for_test(hooks=hooks)) == "lamp is packed"
+        assert hooks.emitted == [{"packed": "lamp"}]
+        hooks.is_cancelled = True
+        assert pack("lamp", ToolContext.for_test(hooks=hooks)) == "nothing is packed"
+        ```
+    '''
 
     is_cancelled: bool = False
     emitted: list[Any] = field(default_factory=list)
@@ -141,7 +232,43 @@ class RecordedHooks:
 
 
 class ToolContext(Generic[Deps, Resumed]):
-    """A call as its tool sees it. A parameter annotated `ToolContext` gets it."""
+    '''A call as its tool sees it. A parameter annotated `ToolContext` gets it.
+
+    Layover makes it; a unit test makes one with `for_test`. Its arguments are its attributes, except
+    `hooks`.
+
+    Args:
+        run_id: The run's id, in tools of sub-agents, too: approvals and files are found by it.
+        thread_id: The conversation's id; None if the run was started without one
+            (`agent.generate("hi")`).
+        resource_id: The thread's owner: the `sub` of the verified token.
+        agent_name: The name of the agent that the call belongs to.
+        tool_call_id: The call's id, by which a person decides it.
+        idempotency_key: A text that is equal for every attempt of one call: pass it to services that
+            accept such keys.
+        resume: The data that the call was resumed with, validated as the tool's type `resume`; None
+            before.
+        hooks: The services behind the methods; None: there are none, and a method that needs one raises
+            ConfigurationError.
+        metadata: The thread's metadata, as it was when the run began.
+        now: The time at which this attempt of the call began, in UTC; None: the time of day.
+        deps: The value that the agent's `deps` made; None if it has none.
+
+    Example:
+        ```python
+        from layover import ToolContext, tool
+
+
+        @tool
+        def pay(euros: int, ctx: ToolContext) -> str:
+            """Pay money."""
+            return f"{ctx.resource_id} paid {euros} euros with key {ctx.idempotency_key}"
+
+
+        ctx = ToolContext.for_test(resource_id="ada", idempotency_key="k1")
+        assert pay(5, ctx) == "ada paid 5 euros with key k1"
+        ```
+    '''
 
     def __init__(
         self,
@@ -159,31 +286,25 @@ class ToolContext(Generic[Deps, Resumed]):
         deps: Deps = _NONE,
     ) -> None:
         self.run_id = run_id
-        """The run's id, in tools of sub-agents, too: approvals and files are found by it."""
         self.thread_id = thread_id
-        """None if the run was started without one (`agent.generate("hi")`)."""
         self.resource_id = resource_id
-        """The thread's owner: the `sub` of the verified token."""
         self.agent_name = agent_name
         self.tool_call_id = tool_call_id
         self.idempotency_key = idempotency_key
-        """Equal for every attempt of one call: pass it to services that accept such keys."""
         self.resume = resume
-        """The data that the call was resumed with, validated; None before."""
         self.metadata = metadata
-        """The thread's metadata, as it was when the run began."""
         self.now = now or datetime.now(UTC)
-        """The time at which this attempt of the call began, in UTC."""
         self.deps = deps
-        """The value that the agent's `deps` made; None if it has none."""
         self._hooks = hooks
 
     @classmethod
     def for_test(cls, **overrides: Any) -> Self:
         """Return a context for a unit test of a tool: `await book(ToolContext.for_test(), day=...)`.
 
-        `overrides`: any argument of the constructor. With `hooks=RecordedHooks()` the test can look
-        at what the tool emitted, saved and logged."""
+        Args:
+            **overrides: Arguments of the constructor that the test sets itself. With
+                `hooks=RecordedHooks()` it can look at what the tool emitted, saved and logged.
+        """
         fields: dict[str, Any] = {
             "run_id": "run_test",
             "thread_id": "thread_test",
@@ -201,18 +322,39 @@ class ToolContext(Generic[Deps, Resumed]):
         return self._hooks is not None and self._hooks.cancelled()
 
     def suspend(self, payload: Any) -> Returned:  # type: ignore[type-var]
-        """Make this call wait for a person: `return ctx.suspend(SlotOffer(...))`. The payload is validated
-        against the tool's `suspend`. When the call is resumed the tool runs again, with `ctx.resume` set;
-        everything before the suspension happens twice. Returns a `SuspendRequest`, typed as the tool's
-        declared return type."""
+        """Make this call wait for a person: `return ctx.suspend(SlotOffer(...))`.
+
+        When the call is resumed the tool runs again, with `ctx.resume` set; everything before the
+        suspension happens twice. Returns a `SuspendRequest`, typed as the tool's declared return type.
+
+        Args:
+            payload: What the person is shown. It is validated against the tool's type `suspend`; one that
+                does not fit is the call's error.
+        """
         return cast(Returned, SuspendRequest(payload))
 
     def emit(self, data: Any) -> None:
-        """Send a `data` event to the followers of the run."""
+        """Send a `data` event to the followers of the run.
+
+        Args:
+            data: Any value that has a JSON form.
+
+        Raises:
+            ConfigurationError: If the context has no hooks.
+        """
         self._need("emit").emit(jsonable(data))
 
     async def save_file(self, name: str, mime_type: str, data: bytes) -> FilePart:
-        """Store a file. The returned part may be a tool's result or part of a message."""
+        """Store a file of the run's owner. The returned part may be a tool's result or part of a message.
+
+        Args:
+            name: The file's name, as the owner sees it.
+            mime_type: Its media type (`text/csv`).
+            data: Its bytes.
+
+        Raises:
+            ConfigurationError: If the context has no hooks.
+        """
         return await self._need("save_file").save_file(name, mime_type, data)
 
     async def log_attempt(
@@ -224,12 +366,31 @@ class ToolContext(Generic[Deps, Resumed]):
         diagnosis: str | None = None,
         fix_applied: str | None = None,
     ) -> None:
-        """Record an attempt, for the next one at the same task (docs/behaviour.md#iteration-log)."""
+        """Record an attempt, for the next one at the same task (docs/behaviour.md#iteration-log).
+
+        Args:
+            task: The name of the task, equal for all attempts at it.
+            action: What was tried.
+            result: What came out, cut at 200 characters in prompts; None: nothing to say.
+            error: What went wrong, never cut; None: nothing did.
+            diagnosis: Why it went wrong; None: unknown.
+            fix_applied: What was changed because of it; None: nothing.
+
+        Raises:
+            ConfigurationError: If the context has no hooks.
+        """
         attempt = Attempt(task, action, result, error, diagnosis, fix_applied)
         await self._need("log_attempt").log_attempt(attempt)
 
     def node_memory(self, node_id: str) -> NodeHistory:
-        """Return the history of a named step of a workflow. Raises ConfigurationError outside a thread."""
+        """Return the history of a named step of a workflow.
+
+        Args:
+            node_id: The step's name in the thread.
+
+        Raises:
+            ConfigurationError: If the run is in no thread, or the context has no hooks.
+        """
         if not self.thread_id:
             raise ConfigurationError("node memory belongs to a thread, and this run has none")
         return self._need("node_memory").node_memory(node_id)

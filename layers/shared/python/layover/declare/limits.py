@@ -10,13 +10,55 @@ from layover.errors import DefinitionError
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits on what a run may use; None: no limit. Once a limit is reached, the run waits for a person to
-    extend it (a call of `layover.budget`), or fails (`on_reached="fail"`). A step that is under way is always
-    finished, so a run may end somewhat above. `cost_usd` counts what the price catalogue knows. If a provider
-    reports no usage, tokens are estimated.
+    '''Limits on what a run may use in tokens, money and tool calls.
+
+    Once a limit is reached, the run waits for a person to extend it (a call of `layover.budget`), or fails.
+    A step that is under way is always finished, so a run may end somewhat above. If a provider reports no
+    usage, tokens are estimated.
 
     An approval without `args`, or with `{}`, gives as much again as is declared here. With
-    `{"tokens": 50000}` that limit is the new one, null lifts it, and the others stay as they were."""
+    `{"tokens": 50000}` that limit is the new one, null lifts it, and the others stay as they were.
+
+    Args:
+        tokens: Input and output tokens, at least 1; None: no limit.
+        cost_usd: US dollars, above 0, that its models cost, as far as the price catalogue knows them; None:
+            no limit.
+        tool_calls: Calls of tools, at least 0; None: no limit.
+        on_reached: `suspend`: the run waits for a person. `fail`: it fails.
+
+    Raises:
+        DefinitionError: If a value is not a limit.
+
+    Example:
+        ```python
+        import asyncio
+
+        from layover import Agent, Limits, tool
+        from layover.testing import ScriptedModel, call, say
+
+
+        @tool
+        def look_up(word: str) -> str:
+            """Look a word up."""
+            return f"{word}: a word"
+
+
+        reader = Agent("reader", tools=[look_up], limits=Limits(tool_calls=1))
+
+
+        async def main() -> None:
+            script = [call("look_up", word="a"), call("look_up", word="b"), say("Both are words.")]
+            with reader.override(model=ScriptedModel(script)):
+                waiting = await reader.generate("What are a and b?")
+                (pending,) = waiting.pending
+                assert pending.tool_name == "layover.budget"
+                result = await reader.approve(waiting.run_id, pending.tool_call_id, {"tool_calls": 5})
+            assert result.text == "Both are words."
+
+
+        asyncio.run(main())
+        ```
+    '''
 
     tokens: int | None = None
     cost_usd: float | None = None

@@ -17,15 +17,57 @@ Input = str | Sequence[InputPart | dict[str, Any]]
 
 
 class Result(Value, Generic[Output]):
-    """A run at its end, or suspended with `pending`. A failed run is a Result, too."""
+    """A run at its end, or suspended with `pending`. A failed run is a Result, too.
+
+    Attributes:
+        run_id: The run's id, which `approve`, `deny` and `resume` take.
+        status: `success`, `suspended`, `failed` or `cancelled`.
+        messages: The messages of the response, oldest first; never the input.
+        text: The text of the response; empty if there is none.
+        output: An instance of the agent's `output`, if it has one and the run succeeded; else None.
+        finish_reason: Why the run ended; None while it is suspended.
+        usage: Tokens, and US dollars where the price is known, of all its requests so far.
+        pending: The calls that wait for a person; empty unless the run is suspended.
+        error: Why the run failed, as `type` and `message`; None unless it did.
+
+    Example:
+        ```python
+        import asyncio
+
+        from pydantic import BaseModel
+
+        from layover import Agent
+        from layover.testing import ScriptedModel, fail, say
+
+
+        class Offer(BaseModel):
+            room: int
+            euros: float
+
+
+        clerk = Agent("clerk", instructions="Make an offer.", output=Offer)
+
+
+        async def main() -> None:
+            script = [say('{"room": 12, "euros": 280}'), fail("no such model", status=400)]
+            with clerk.override(model=ScriptedModel(script)):
+                good = await clerk.generate("Two nights?")
+                bad = await clerk.generate("Two nights?")
+            assert good.output == Offer(room=12, euros=280)
+            assert good.finish_reason == "stop"
+            assert bad.status == "failed"
+            assert bad.error.message == "no such model"
+
+
+        asyncio.run(main())
+        ```
+    """
 
     run_id: str
     status: Status
     messages: list[Message] = Field(default_factory=list)
-    """The response only, never the input."""
     text: str = ""
     output: Output | None = None
-    """An instance of the agent's `output`, if it has one and the run succeeded."""
     finish_reason: FinishReason | None = None
     usage: Usage = Usage()
     pending: list[Pending] = Field(default_factory=list)
@@ -33,7 +75,36 @@ class Result(Value, Generic[Output]):
 
 
 class AgentState(Value):
-    """The agent's newest run in this process; `idle` and empty before the first."""
+    """The agent's newest run in this process, as `Agent.state` returns it.
+
+    Attributes:
+        status: The run's status; `idle` before the first.
+        messages: The messages of the response, oldest first; empty before the first run.
+        pending: The calls that wait for a person; empty unless the run is suspended.
+        usage: Tokens, and US dollars where the price is known, of all its requests so far.
+
+    Example:
+        ```python
+        import asyncio
+
+        from layover import Agent
+        from layover.testing import ScriptedModel, say
+
+        greeter = Agent("greeter", instructions="Greet people in one sentence.")
+
+
+        async def main() -> None:
+            with greeter.override(model=ScriptedModel([say("Good morning.")])):
+                assert greeter.state().status == "idle"
+                await greeter.generate("Hello!")
+                state = greeter.state()
+            assert state.status == "success"
+            assert state.messages[-1].text == "Good morning."
+
+
+        asyncio.run(main())
+        ```
+    """
 
     status: Literal["idle", "running", "suspended", "success", "failed", "cancelled"] = "idle"
     messages: list[Message] = Field(default_factory=list)

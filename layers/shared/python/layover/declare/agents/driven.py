@@ -49,8 +49,43 @@ class Driven(Generic[Output]):
         """Run in this process, until the end or a suspension. A failed run is a Result, too.
 
         Memory learns from the run (a title, facts, compaction) after it, without delaying the result: see
-        `wait_for_memory`. Without `thread_id` it is in no thread: its tools' contexts name none, and it has
-        no node memory (ConfigurationError)."""
+        `wait_for_memory`.
+
+        Args:
+            input: What the user says: a text, or a list of parts (`TextPart`, `FilePart`, ... or dicts of
+                their shapes).
+            thread_id: The conversation that the run belongs to, made if there is none of this id; None: the
+                run is in no thread. Its tools' contexts then name none, and it has no node memory
+                (ConfigurationError).
+            resource_id: The user who owns the thread and the run; None: `local`.
+            max_iterations: Model calls of this run, at least 1; None: the agent's.
+
+        Raises:
+            RequestError: If the run cannot begin: the thread belongs to another agent (InvalidRequest), or
+                has an active run (ThreadBusy).
+            ConfigurationError: If the agent's history is a `NodeMemory`, and there is no `thread_id`.
+
+        Example:
+            ```python
+            import asyncio
+
+            from layover import Agent
+            from layover.testing import ScriptedModel, say
+
+            greeter = Agent("greeter", instructions="Greet people in one sentence.")
+
+
+            async def main() -> None:
+                with greeter.override(model=ScriptedModel([say("Good morning, Ada.")])):
+                    result = await greeter.generate("I am Ada.", thread_id="t1", resource_id="ada")
+                assert result.status == "success"
+                assert result.text == "Good morning, Ada."
+                assert result.usage.total_tokens == 15
+
+
+            asyncio.run(main())
+            ```
+        """
         return await self._driver.generate(
             input, thread_id=thread_id, resource_id=resource_id, max_iterations=max_iterations
         )
@@ -63,14 +98,60 @@ class Driven(Generic[Output]):
         resource_id: str | None = None,
         max_iterations: int | None = None,
     ) -> "RunStream[Output]":
-        """Run in this process, and return the events, deltas included: `async for event in
-        agent.stream("hi")`. The stream has the `run_id`, `await stream.result()` and `stream.abort()`."""
+        """Run in this process, and return the events, deltas included, until the end or a suspension.
+
+        The run begins with the first event that is asked for. The stream has the `run_id`,
+        `await stream.result()` and `stream.abort()`.
+
+        Args:
+            input: What the user says: a text, or a list of parts (`TextPart`, `FilePart`, ... or dicts of
+                their shapes).
+            thread_id: The conversation that the run belongs to, made if there is none of this id; None: the
+                run is in no thread. Its tools' contexts then name none, and it has no node memory
+                (ConfigurationError).
+            resource_id: The user who owns the thread and the run; None: `local`.
+            max_iterations: Model calls of this run, at least 1; None: the agent's.
+
+        Raises:
+            RequestError: With the first event, if the run cannot begin (see `generate`).
+            ConfigurationError: With the first event, if node memory has no thread (see `generate`).
+
+        Example:
+            ```python
+            import asyncio
+
+            from layover import Agent
+            from layover.testing import ScriptedModel, say
+
+            greeter = Agent("greeter", instructions="Greet people in one sentence.")
+
+
+            async def main() -> None:
+                with greeter.override(model=ScriptedModel([say("Good morning.")])):
+                    stream = greeter.stream("Hello!")
+                    deltas = [event.text async for event in stream if event.type == "text-delta"]
+                    result = await stream.result()
+                assert "".join(deltas) == result.text == "Good morning."
+
+
+            asyncio.run(main())
+            ```
+        """
         return self._driver.stream(
             input, thread_id=thread_id, resource_id=resource_id, max_iterations=max_iterations
         )
 
     async def resume(self, run_id: str, tool_call_id: str, data: Any) -> "Result[Output]":
-        """Go on with a call that suspended itself. Raises DecisionError; nothing has changed then."""
+        """Go on with a call that suspended itself, and return the run as `generate` does.
+
+        Args:
+            run_id: The run that waits (`result.run_id`).
+            tool_call_id: Its call that waits (`result.pending[i].tool_call_id`).
+            data: What the person answers, as JSON of the tool's type `resume`.
+
+        Raises:
+            DecisionError: If the decision is refused; nothing has changed then.
+        """
         return await self._driver.resume(run_id, tool_call_id, data)
 
     async def approve(
@@ -81,18 +162,80 @@ class Driven(Generic[Output]):
         *,
         reason: str | None = None,
     ) -> "Result[Output]":
-        """Let a call run, with other arguments if given. A caller that runs the agent in its own process
-        counts as all of an `Approval`'s approvers. Raises DecisionError."""
+        '''Let a call run, with other arguments if given, and return the run as `generate` does.
+
+        A caller that runs the agent in its own process counts as all of an `Approval`'s approvers.
+
+        Args:
+            run_id: The run that waits (`result.run_id`).
+            tool_call_id: Its call that waits (`result.pending[i].tool_call_id`).
+            args: Arguments that the call runs with instead of the model's, all of them; None: the
+                model's.
+            reason: Why, for the journal; None: no reason.
+
+        Raises:
+            DecisionError: If the decision is refused; nothing has changed then.
+
+        Example:
+            ```python
+            import asyncio
+
+            from layover import Agent, tool
+            from layover.testing import ScriptedModel, call, say, tool_results
+
+
+            @tool(needs_approval=True)
+            def refund(order_id: str, euros: int) -> str:
+                """Pay money back."""
+                return f"paid {euros} euros back for {order_id}"
+
+
+            shop = Agent("shop", tools=[refund])
+
+
+            async def main() -> None:
+                script = [call("refund", order_id="o1", euros=50), say("You get 40 euros back.")]
+                with shop.override(model=ScriptedModel(script)):
+                    waiting = await shop.generate("I want my 50 euros back.")
+                    assert waiting.status == "suspended"
+                    (pending,) = waiting.pending
+                    args = {**pending.args, "euros": 40}
+                    result = await shop.approve(waiting.run_id, pending.tool_call_id, args)
+                assert tool_results(result, "refund") == ["paid 40 euros back for o1"]
+                assert result.text == "You get 40 euros back."
+
+
+            asyncio.run(main())
+            ```
+        '''
         return await self._driver.approve(run_id, tool_call_id, args, reason)
 
     async def deny(
         self, run_id: str, tool_call_id: str, reason: str | None = None
     ) -> "Result[Output]":
-        """Do not let a call run; the model reads the denial. Raises DecisionError."""
+        """Do not let a call run, and return the run as `generate` does. The model reads the denial.
+
+        Args:
+            run_id: The run that waits (`result.run_id`).
+            tool_call_id: Its call that waits (`result.pending[i].tool_call_id`).
+            reason: Why, for the journal and the model; None: no reason.
+
+        Raises:
+            DecisionError: If the decision is refused; nothing has changed then.
+        """
         return await self._driver.deny(run_id, tool_call_id, reason)
 
     def stream_resume(self, run_id: str, tool_call_id: str, data: Any) -> "RunStream[Output]":
-        """Return the events that follow `resume`. A refused decision is raised with the first."""
+        """Return the events that follow `resume`.
+
+        Args:
+            run_id: The run that waits (`result.run_id`).
+            tool_call_id: Its call that waits (`result.pending[i].tool_call_id`).
+            data: What the person answers, as JSON of the tool's type `resume`.
+
+        Raises:
+            DecisionError: With the first event, if the decision is refused; nothing has changed then.
+        """
         return self._driver.stream_resume(run_id, tool_call_id, data)
 
     def stream_approve(
@@ -103,18 +246,48 @@ class Driven(Generic[Output]):
         *,
         reason: str | None = None,
     ) -> "RunStream[Output]":
-        """Return the events that follow `approve`. A refused decision is raised with the first."""
+        """Return the events that follow `approve`.
+
+        Args:
+            run_id: The run that waits (`result.run_id`).
+            tool_call_id: Its call that waits (`result.pending[i].tool_call_id`).
+            args: Arguments that the call runs with instead of the model's, all of them; None: the
+                model's.
+            reason: Why, for the journal; None: no reason.
+
+        Raises:
+            DecisionError: With the first event, if the decision is refused; nothing has changed then.
+        """
         return self._driver.stream_approve(run_id, tool_call_id, args, reason)
 
     def stream_deny(
         self, run_id: str, tool_call_id: str, reason: str | None = None
     ) -> "RunStream[Output]":
-        """Return the events that follow `deny`. A refused decision is raised with the first."""
+        """Return the events that follow `deny`.
+
+        Args:
+            run_id: The run that waits (`result.run_id`).
+            tool_call_id: Its call that waits (`result.pending[i].tool_call_id`).
+            reason: Why, for the journal and the model; None: no reason.
+
+        Raises:
+            DecisionError: With the first event, if the decision is refused; nothing has changed then.
+        """
         return self._driver.stream_deny(run_id, tool_call_id, reason)
 
     def on(self, event: str, handler: "Callable[[Any], Any]") -> None:
         """Call `handler` with each event of this type, of every run that `generate` and `stream` began here.
-        Runs of a served agent go on in functions and call no handler; a warning says so."""
+
+        Runs of a served agent go on in functions and call no handler; a warning says so.
+
+        Args:
+            event: A type of event (`finish`, `tool-execution-end`, ...): docs/reference/http-api.md#events
+                lists them.
+            handler: A function of the event, plain or async.
+
+        Raises:
+            DefinitionError: If there is no such type, or the handler is not a function.
+        """
         checks.one_of("the event", event, event_types())
         if not callable(handler):
             raise checks.fail("the handler", "a function of the event", handler)

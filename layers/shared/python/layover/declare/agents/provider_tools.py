@@ -14,8 +14,26 @@ def web_search(
     search_context_size: Literal["low", "medium", "high"] | None = None,
     user_location: dict[str, str] | None = None,
 ) -> ProviderTool:
-    """OpenAI's own search of the web, for `Agent(provider_tools=[...])`. `user_location`: `country`, `city`,
-    `region` or `timezone`. The provider is paid for each search: `usage` counts tokens alone."""
+    """Return OpenAI's own search of the web, for `Agent(provider_tools=[...])`.
+
+    The provider is paid for each search: `usage` counts only tokens.
+
+    Args:
+        allowed_domains: Domains that it may search, without `https://`; empty: all.
+        search_context_size: How much of what it finds the model reads; None: the provider's default.
+        user_location: Where the user is, roughly: any of `country` (two letters), `city`, `region` and
+            `timezone` (an IANA name); None: not sent.
+
+    Example:
+        ```python
+        from layover import Agent, web_search
+
+        search = web_search(allowed_domains=["python.org"], user_location={"country": "DE"})
+        scout = Agent("scout", model="openai/gpt-5-mini", api="responses", provider_tools=[search])
+        assert scout.provider_tools == (search,)
+        assert search.options["filters"] == {"allowed_domains": ["python.org"]}
+        ```
+    """
     options: dict[str, Any] = {}
     if allowed_domains:
         options["filters"] = {"allowed_domains": list(allowed_domains)}

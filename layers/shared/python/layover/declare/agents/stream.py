@@ -13,8 +13,38 @@ if TYPE_CHECKING:
 class RunStream(Generic[Output]):
     """A run as its events, until its end or a suspension: `async for event in agent.stream("hi")`.
 
-    The run begins with the first event that is asked for. A consumer that leaves early does not end the run:
-    it goes on."""
+    `Agent.stream` and the methods that stream a decision make it. The run begins with the first event that
+    is asked for. A consumer that leaves early does not end the run: it goes on.
+
+    Args:
+        run_id: The run's id, known before the first event. It is the stream's one attribute.
+        events: The run's events, in order.
+        result: Returns the run as it is after its last event.
+        abort: Cancels the run.
+
+    Example:
+        ```python
+        import asyncio
+
+        from layover import Agent
+        from layover.testing import ScriptedModel, say
+
+        greeter = Agent("greeter", instructions="Greet people in one sentence.")
+
+
+        async def main() -> None:
+            with greeter.override(model=ScriptedModel([say("Good morning.")])):
+                stream = greeter.stream("Hello!")
+                types = [event.type async for event in stream]
+                result = await stream.result()
+            assert types[0] == "agent-start"
+            assert types[-1] == "agent-end"
+            assert result.run_id == stream.run_id
+
+
+        asyncio.run(main())
+        ```
+    """
 
     def __init__(
         self,
@@ -35,8 +65,11 @@ class RunStream(Generic[Output]):
         return await anext(self._events)
 
     async def result(self) -> "Result[Output]":
-        """Read the remaining events, and return the run as `generate` does. Raises DecisionError if the
-        stream is that of a decision that was refused."""
+        """Read the remaining events, and return the run as `generate` does.
+
+        Raises:
+            DecisionError: If the stream is that of a decision that was refused.
+        """
         async for _ in self._events:
             pass
         return await self._result()

@@ -33,17 +33,56 @@ Predicate = Callable[[dict[str, Any], ToolContext], bool | Awaitable[bool]]
 
 @dataclass(frozen=True)
 class Approval:
-    """A rule of who may decide a call.
+    '''A rule of who may decide a call: `@tool(needs_approval=Approval(by=["finance"]))`.
 
-    - `by`: groups (of the token's claim `cognito:groups`, or `LAYOVER_GROUPS_CLAIM`): a member of any of
-      them may decide.
-    - `requester`: True if the run's owner may decide, too, if they are in `by`.
-    - `quorum`: the number of persons who have to approve the same arguments; one denial settles the call.
-    - `reason_required`: a decision without a reason is refused.
-    - `when`: a predicate of the validated arguments (a dict) and the context; without it, each call waits.
+    A caller that answers the call's task token, or runs the agent in its own process, decides without
+    others.
 
-    A caller that answers the call's task token, or runs the agent in its own process, decides alone.
-    Raises DefinitionError for a rule that cannot be satisfied."""
+    Args:
+        by: 1 to 20 groups (of the token's claim `cognito:groups`, or `LAYOVER_GROUPS_CLAIM`): a member of
+            any of them may decide.
+        requester: True: the run's owner may decide, too, if they are in `by`.
+        quorum: The number of people who have to approve the same arguments, 1 to 20; one denial settles
+            the call.
+        reason_required: True: a decision without a reason is refused.
+        when: A predicate of the validated arguments (a dict) and the context, plain or async: True if the
+            call waits. None: each call waits.
+
+    Raises:
+        DefinitionError: If the rule cannot be satisfied.
+
+    Example:
+        ```python
+        import asyncio
+
+        from layover import Agent, Approval, tool
+        from layover.testing import ScriptedModel, call, say
+
+        above_100 = Approval(by=["finance"], when=lambda args, ctx: args["euros"] > 100)
+
+
+        @tool(needs_approval=above_100)
+        def refund(euros: int) -> str:
+            """Pay money back."""
+            return f"paid {euros} euros back"
+
+
+        shop = Agent("shop", tools=[refund])
+
+
+        async def main() -> None:
+            script = [call("refund", euros=40), say("Done."), call("refund", euros=400)]
+            with shop.override(model=ScriptedModel(script)):
+                small = await shop.generate("40 euros back, please.")
+                large = await shop.generate("400 euros back, please.")
+            assert small.status == "success"
+            assert large.status == "suspended"
+            assert large.pending[0].approval.by == ("finance",)
+
+
+        asyncio.run(main())
+        ```
+    '''
 
     by: Sequence[str]
     requester: bool = False

@@ -28,7 +28,38 @@ R = TypeVar("R", default=Any)
 
 
 class Tool(Generic[P, R]):
-    """A declared tool. Calling it calls the function itself, as in the author's unit tests."""
+    '''A declared tool. Calling it calls the function itself, as in the author's unit tests.
+
+    `@tool`, `tool_from_schema` and `Agent.as_tool` make it. Its arguments are its attributes.
+
+    Args:
+        fn: The author's function.
+        name: The name by which the model calls it: 1 to 64 letters, digits, `_` or `-`.
+        description: What the model reads about it.
+        signature: The schema of its arguments, and how they are validated.
+        options: The options of `@tool`.
+
+    Raises:
+        DefinitionError: If the type of `suspend` or `resume` has no JSON schema.
+
+    Example:
+        ```python
+        from layover import tool
+
+
+        @tool(needs_approval=True)
+        def refund(order_id: str, euros: int = 10) -> str:
+            """Pay money back."""
+            return f"paid {euros} euros back for {order_id}"
+
+
+        assert refund("o1", euros=5) == "paid 5 euros back for o1"
+        assert refund.name == "refund"
+        assert refund.description == "Pay money back."
+        assert set(refund.parameters["properties"]) == {"order_id", "euros"}
+        assert refund.needs_approval is True
+        ```
+    '''
 
     def __init__(
         self,
@@ -238,26 +269,75 @@ def tool(
 
 
 def tool(fn: Callable[..., Any] | None = None, /, **options: Any) -> Any:
-    """Make a function a tool: `@tool` or `@tool(needs_approval=True, ...)`.
+    '''Make a function a tool: `@tool` or `@tool(needs_approval=True, ...)`.
 
     The model reads the docstring. Arguments come from the type hints, through pydantic; a parameter
-    annotated `ToolContext` is injected. Options:
+    annotated `ToolContext` is injected. A plain function runs in a thread of its own, an async one on the
+    event loop.
 
-    - `name`, `description`: instead of the function's own.
-    - `needs_approval`: True, or a predicate of the validated arguments (a dict) and the context,
-      plain or async: the call waits for the run's owner before it runs. An `Approval` names other
-      approvers.
-    - `suspend`, `resume`: types of the payload of `ctx.suspend(...)` and of the data that resumes the
-      call. `expires_after`: a timedelta; a wait that is longer counts as denied.
-    - `idempotent`: a call found half-done after a crash may run again.
-    - `trusted`: the assistant's conclusions after it are remembered as verified, if all tools of the
-      run are trusted. Results themselves are never evidence.
-    - `to_model_output(result)`: returns the text that the model reads instead of the result.
-    - `to_message(result)`, or `to_message(args, result)`: `{"name", "data"}` for the thread, or None.
-    - `timeout`: seconds or a timedelta.
-    - `retries`: how often it may `raise Retry(...)` in a run; `max_calls`: how often it may be called in one.
+    Args:
+        fn: The function, where the decorator has no options.
 
-    Raises DefinitionError for a tool that could not work as declared."""
+    Keyword Args:
+        name (str | None): The name by which the model calls it; None: the function's.
+        description (str | None): What the model reads about it; None: the function's docstring.
+        needs_approval (bool | Predicate | Approval): True, or a predicate of the validated arguments (a
+            dict) and the context, plain or async: the call waits for the run's owner before it runs. An
+            `Approval` names other approvers. False (default): it runs at once.
+        suspend (Any): The type of the payload of `ctx.suspend(...)`, which has a JSON schema. It needs
+            `resume`, and excludes `needs_approval`. None: the tool does not suspend.
+        resume (Any): The type of the data that resumes the call (`ctx.resume`), which has a JSON schema. It
+            needs `suspend`. None: the tool does not suspend.
+        expires_after (timedelta | None): A year at most; a wait that is longer counts as denied. None: the
+            call waits for ever.
+        idempotent (bool): True: a call found half-done after a crash may run again. False (default): the
+            model reads that it may or may not have taken effect.
+        trusted (bool): True: the assistant's conclusions after it are remembered as verified, if all tools
+            of the run are trusted. Results themselves are never evidence. Default: False.
+        to_model_output (Callable[[Any], Any] | None): A plain function of the result, which returns the
+            text that the model reads instead of it; None: the result, a string as it is and the rest as
+            JSON.
+        to_message (ToMessage | None): A function of the result, or of the arguments and the result, plain
+            or async, which returns `{"name", "data"}` for the thread, or None; None: no message.
+        timeout (float | timedelta | None): Seconds or a timedelta that a call may take; a longer one is a
+            tool error. None: no limit.
+        retries (int | None): How often it may `raise Retry(...)` in a run, at least 0; None: no limit.
+        max_calls (int | None): How often it may be called in a run, at least 1; None: no limit.
+
+    Raises:
+        DefinitionError: If the tool could not work as declared.
+
+    Example:
+        ```python
+        import asyncio
+        from typing import Annotated
+
+        from pydantic import Field
+
+        from layover import Agent, tool
+        from layover.testing import ScriptedModel, call, say, tool_results
+
+
+        @tool(timeout=30, to_model_output=lambda result: f"code {result['code']}")
+        async def reserve(room: int, nights: Annotated[int, Field(ge=1, le=30)]) -> dict:
+            """Reserve a room for some nights."""
+            return {"room": room, "nights": nights, "code": "K7"}
+
+
+        hotel = Agent("hotel", tools=[reserve])
+
+
+        async def main() -> None:
+            script = [call("reserve", room=12, nights=2), say("Your code is K7.")]
+            with hotel.override(model=ScriptedModel(script)) as model:
+                result = await hotel.generate("Room 12 for two nights, please.")
+            assert tool_results(result, "reserve") == [{"room": 12, "nights": 2, "code": "K7"}]
+            assert model.turns[1].messages[-1].model_output == "code K7"
+
+
+        asyncio.run(main())
+        ```
+    '''
     if fn is not None:
         return _make(fn, caller_scope(1), {})
     return lambda declared: _make(declared, caller_scope(1), options)
@@ -271,10 +351,47 @@ def tool_from_schema(
     **options: Any,
 ) -> AnyTool:
     """Return a tool whose arguments a JSON schema describes: one that is only known at run time, or comes
-    from another system. `handler` gets the validated arguments by name (`**kwargs`, or a parameter for each
-    property) or, with a single other parameter, as a dict; a `ToolContext` parameter is injected.
+    from another system.
 
-    `options`: as of `@tool`. Raises DefinitionError."""
+    Args:
+        name: The name by which the model calls it: 1 to 64 letters, digits, `_` or `-`.
+        description: What the model reads about it.
+        schema: The JSON schema of an object with the arguments as its properties.
+        handler: A function, plain or async. It gets the validated arguments by name (`**kwargs`, or a
+            parameter for each property) or, with a single other parameter, as a dict; a `ToolContext`
+            parameter is injected.
+        **options: Options of `@tool`, except `name` and `description`.
+
+    Raises:
+        DefinitionError: If the tool could not work as declared.
+
+    Example:
+        ```python
+        import asyncio
+
+        from layover import Agent, tool_from_schema
+        from layover.testing import ScriptedModel, call, say, tool_results
+
+        SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+
+
+        def forecast(**arguments: str) -> str:
+            return f"rain in {arguments['city']}"
+
+
+        weather = tool_from_schema("weather", "Weather of a city.", SCHEMA, forecast, max_calls=5)
+        pilot = Agent("pilot", tools=[weather])
+
+
+        async def main() -> None:
+            with pilot.override(model=ScriptedModel([call("weather", city="Berlin"), say("Rain.")])):
+                result = await pilot.generate("How is the weather in Berlin?")
+            assert tool_results(result) == ["rain in Berlin"]
+
+
+        asyncio.run(main())
+        ```
+    """
     if not callable(handler):
         raise checks.fail(f"tool {name!r}: handler", "a function", handler)
     signature = json_schema_signature(handler, checks.tool_name("the name of a tool", name), schema)

@@ -29,17 +29,52 @@ NOT_EXTRA = frozenset({"model", "messages", "tools", "response_format", "stream"
 
 
 class ModelSettings(Value):
-    """Settings of an agent's model requests. An unset field is not sent: the provider's default holds.
+    """Settings of an agent's model requests: `Agent(model_settings=ModelSettings(max_tokens=500))`.
 
-    `max_tokens`: of one reply, thoughts included. `tool_choice`: `auto`, `none`, `required` or a tool's
-    name; after the first call of a run, whatever forces a call becomes `auto`. `timeout`: seconds of one
-    attempt of one call. `cache="off"` sends no cache key. `extra`: further fields of the request, as the
-    provider calls them; they win over the others. `inputs`: files that the model takes besides images, PDF
-    files and short texts; of every other one it reads the name and the type.
+    A field that is None is not sent: the provider's default holds. A field that the provider refuses by name
+    is left out from then on, for that model.
 
-    A field that the provider refuses by name is left out from then on, for that model.
+    Attributes:
+        max_tokens: Tokens of one reply, thoughts included, at least 1.
+        temperature: How freely the model chooses its words, at least 0; providers differ in the maximum.
+        top_p: The share of likely words that the model chooses from, above 0 and at most 1.
+        reasoning: How long the model thinks: `none`, `low`, `medium` or `high`.
+        verbosity: How much the model says: `low`, `medium` or `high`.
+        tool_choice: `auto`, `none`, `required` or a tool's name; after the first call of a run, whatever
+            forces a call becomes `auto`.
+        parallel_tool_calls: Whether one reply may call several tools; only sent if there are tools.
+        seed: A whole number by which some providers repeat a reply.
+        stop: A text, or several, at which the reply ends.
+        timeout: Seconds of one attempt of one call, above 0; never sent. None: the time that
+            docs/behaviour.md#provider-retries names.
+        cache: `auto` (default): requests carry a cache key. `off`: they do not.
+        inputs: Files that the model takes in addition to images, PDF files and short texts: `audio`,
+            `video`, `document`, `text`; of every other file it reads the name and the type.
+        extra: Further fields of the request, as the provider calls them; they win over the others.
 
-    Raises DefinitionError."""
+    Raises:
+        DefinitionError: If a field has a value that no request could have.
+
+    Example:
+        ```python
+        import asyncio
+
+        from layover import Agent, ModelSettings
+        from layover.testing import ScriptedModel, say
+
+        terse = Agent("terse", model_settings=ModelSettings(max_tokens=500, reasoning="low"))
+
+
+        async def main() -> None:
+            with terse.override(model=ScriptedModel([say("Yes.")])) as model:
+                await terse.generate("Is it raining?")
+            assert model.turns[0].settings.max_tokens == 500
+            assert model.turns[0].settings.temperature is None  # not sent
+
+
+        asyncio.run(main())
+        ```
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -85,7 +120,11 @@ class ModelSettings(Value):
         return extra
 
     def over(self, base: "ModelSettings | None") -> "ModelSettings":
-        """Return these settings, with the base's for those that are not set."""
+        """Return these settings, with the base's for those that are not set.
+
+        Args:
+            base: The settings below these; None: these as they are.
+        """
         if base is None:
             return self
         own = {name: getattr(self, name) for name in self.model_fields_set}
