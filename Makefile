@@ -210,6 +210,7 @@ docs: build/docs/.stamp
 	@for page in $$(grep -oE '[a-z0-9/-]+\.md$$' mkdocs.yml); do \
 	  [ -f docs/$$page ] || { echo "mkdocs.yml names docs/$$page, and there is no such page" >&2; exit 1; }; done
 	@build/docs/bin/zensical build --strict --clean
+	@build/docs/bin/python tests/support/api_page.py
 	@echo "build/site/index.html"
 
 build/docs/.stamp: requirements/docs.lock

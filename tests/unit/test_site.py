@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from pkgutil import resolve_name
 
 import pytest
 
@@ -9,6 +10,7 @@ import layover
 from layover import testing
 from layover.ports import table
 from layover.testing import contracts
+from support.api_page import shown_names, unrendered
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "layers" / "shared" / "python" / "layover"
@@ -35,6 +37,54 @@ def test_every_public_name_is_on_the_page_of_the_python_api() -> None:
         public |= {f"{module.__name__}.{name}" for name in module.__all__}
     assert public - set(shown) == set()
     assert len(shown) == len(set(shown))
+
+
+def test_every_member_that_the_page_of_the_python_api_lists_exists() -> None:
+    absent = [
+        f"{shown.name}.{member}"
+        for shown in shown_names(API)
+        for member in shown.members or ()
+        if not hasattr(resolve_name(shown.name), member)
+    ]
+    assert absent == []
+
+
+def test_no_listed_member_is_a_word_that_yaml_reads_as_a_boolean() -> None:
+    listed = re.findall(r"\bmembers:\s*\[(.*?)\]", API, re.DOTALL)
+    bare = {word.strip() for each in listed for word in each.split(",")}
+    assert bare & {"on", "off", "yes", "no", "y", "n", "true", "false", "null"} == set()
+
+
+def test_members_that_a_class_inherits_are_shown() -> None:
+    assert re.search(r"^ +inherited_members: true$", SITE, re.MULTILINE)
+
+
+PAGE = """::: layover.Agent
+    options:
+      members:
+        [generate, "on"]
+
+::: layover.Hook
+"""
+RENDERED = """<h3 id="layover.Agent">Agent</h3><h4 id="layover.Agent.generate">generate</h4>
+<h4 id="layover.Agent.on">on</h4><h3 id="layover.Hook">Hook</h3>"""
+
+
+@pytest.mark.parametrize("name", ["layover.Agent", "layover.Agent.on", "layover.Hook"])
+def test_build_without_a_name_of_the_page_is_refused(name: str) -> None:
+    built = RENDERED.replace(f'id="{name}"', "")
+    assert unrendered(PAGE, built) == [f"{name} is not there"]
+
+
+@pytest.mark.parametrize("text", ["Args:", "Example:", "```python"])
+def test_build_that_shows_a_section_as_text_is_refused(text: str) -> None:
+    assert unrendered(PAGE, f"{RENDERED}<p>{text}</p>") == [
+        f"{text.removesuffix('python')!r} is shown as text"
+    ]
+
+
+def test_build_that_has_all_of_the_page_passes() -> None:
+    assert unrendered(PAGE, f"{RENDERED}<pre>Args: of a block of code</pre>") == []
 
 
 def test_no_font_is_fetched_and_warnings_are_errors() -> None:
