@@ -249,6 +249,13 @@ def test_example_asserts_what_comes_out(source: str) -> None:
     assert any(isinstance(node, ast.Assert) for node in ast.walk(ast.parse(source)))
 
 
+def test_every_fence_of_a_docstring_is_an_example_that_runs() -> None:
+    docs = {name: doc_of(value) for name, value in {**EXPORTS, **METHODS}.items()}
+    fences = {name: (doc.count("```"), doc.count("Example:\n")) for name, doc in docs.items()}
+    found = {name: len(examples_of(doc)) for name, doc in docs.items()}
+    assert fences == {name: (2 * number, number) for name, number in found.items()}
+
+
 @pytest.mark.parametrize("name", [name for name in EXPORTS if name not in OWED])
 def test_every_parameter_of_an_export_is_documented_and_no_other(name: str) -> None:
     assert misnamed(EXPORTS[name]) == []
