@@ -188,13 +188,14 @@ def misnamed(value: Any) -> list[str]:
     """Return what a docstring's lists lack, and what they name that is not there."""
     doc, known = doc_of(value), parameters_of(value)
     given, attributes = documented(doc, *GIVEN), documented(doc, "Attributes")
+    hidden = set(getattr(value, "model_fields", ()))  # fields that JSON leaves out, too
     every = [*given, *attributes]
     lacking = [f"lacks {name}" for name in sorted(known - set(every))]
     strange = [f"names {name}, which is not there" for name in given if name not in known]
     strange += [
         f"names {name}, which is not there"
         for name in attributes
-        if name not in known and not hasattr(value, name)
+        if name not in known | hidden and not hasattr(value, name)
     ]
     twice = [f"names {name} twice" for name in sorted(set(every)) if every.count(name) > 1]
     return lacking + strange + twice
