@@ -2,11 +2,12 @@
 
 import json
 import math
+import re
 from datetime import datetime
 from decimal import Decimal
 from typing import Annotated, Any, NoReturn
 
-from pydantic import BaseModel, ConfigDict, PlainSerializer
+from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler, PlainSerializer
 
 from layover.clock import rfc3339
 
@@ -64,7 +65,25 @@ def _refuse(what: str) -> NoReturn:
     raise ValueError(f"{what} is not a number that JSON has")
 
 
-class Value(BaseModel):
+_SECTIONS = re.compile(r"\s*^(?:Args|Attributes|Raises|Example):$.*", re.MULTILINE | re.DOTALL)
+
+
+class Described:
+    """A class whose JSON schema is described by the prose of its docstring. The lists and the example that
+    follow are for readers of Python: the API's document and the models that get a schema do without them."""
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, core_schema: Any, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        schema = handler(core_schema)
+        described = handler.resolve_ref_schema(schema)
+        if "description" in described:
+            described["description"] = _SECTIONS.sub("", described["description"])
+        return schema
+
+
+class Value(Described, BaseModel):
     """Frozen; unknown fields are ignored, so that an older reader can read a newer record."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", defer_build=True)

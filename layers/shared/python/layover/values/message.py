@@ -5,11 +5,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field
 
-from layover.values.base import Json, Time, Value
+from layover.values.base import Described, Json, Time, Value
 from layover.values.decision import DecisionNote
 
 
-class Role(StrEnum):
+class Role(Described, StrEnum):
     """The speaker. `custom` messages are stored and shown, never sent to a model."""
 
     USER = "user"

@@ -3,11 +3,11 @@
 from enum import StrEnum
 
 from layover.errors import RunFailed
-from layover.values.base import Value
+from layover.values.base import Described, Value
 from layover.values.text import sanitise
 
 
-class Status(StrEnum):
+class Status(Described, StrEnum):
     """`suspended` is derived on reading: running, and at least one call waits undecided."""
 
     QUEUED = "queued"
@@ -32,7 +32,7 @@ class Status(StrEnum):
         return Status.SUSPENDED if self is Status.RUNNING and waits else self
 
 
-class FinishReason(StrEnum):
+class FinishReason(Described, StrEnum):
     """The reason for a run's end."""
 
     STOP = "stop"
