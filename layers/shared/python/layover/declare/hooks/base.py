@@ -24,14 +24,58 @@ POINTS = (*MODEL_POINTS, "before_tool", "after_tool", "at_end")
 
 @dataclass(frozen=True)
 class HookContext(RunContext[Deps], Generic[Deps]):
-    """A run as its hooks see it."""
+    """A run as its hooks see it: the first argument of each method of a `Hook`.
+
+    Around memory's requests in the background (`Hook.everywhere`), `metadata` is empty, `deps` is None, and
+    there are no nodes.
+
+    Attributes:
+        run_id: The run's id; in a sub-agent the sub-agent's own, as in `children` of the run.
+        thread_id: The thread's id; None if the run was started without one.
+        resource_id: The thread's owner: the `sub` of the verified token.
+        agent_name: The name of the agent that the hook belongs to; in a sub-agent the sub-agent's.
+        metadata: The thread's metadata, as the run pinned it at its first step.
+        now: The time at which the hooks are asked, in UTC.
+        deps: The value that the agent's `deps` made; None if it has none.
+        kept: Values that `before_model` leaves for `after_model` of the same request. They are not stored.
+        nodes: Opens the history of a node by its id; None where there is none. Call `node_memory` instead.
+
+    Example:
+        ```python
+        import asyncio
+
+        from layover import Agent, Hook, HookContext, ModelRequest, ModelResponse
+        from layover.testing import ScriptedModel, say
+
+
+        class Signed(Hook):
+            def before_model(self, ctx: HookContext, request: ModelRequest) -> None:
+                ctx.kept["asked"] = request.messages[-1].text
+
+            def after_model(self, ctx: HookContext, response: ModelResponse) -> ModelResponse:
+                text = f"{ctx.agent_name}, asked {ctx.kept['asked']!r}: {response.text}"
+                return response.model_copy(update={"text": text})
+
+
+        shop = Agent("shop", hooks=[Signed()])
+        with shop.override(model=ScriptedModel([say("Yes.")])):
+            result = asyncio.run(shop.generate("Is it open?"))
+        assert result.text == "shop, asked 'Is it open?': Yes."
+        ```
+    """
 
     kept: dict[str, Any] = field(default_factory=dict, compare=False)
-    """Values that `before_model` leaves for `after_model` of the same request. They are not stored."""
     nodes: Callable[[str], NodeHistory] | None = field(default=None, repr=False, compare=False)
 
     def node_memory(self, node_id: str) -> NodeHistory:
-        """Return the history of a named step of a workflow. Raises ConfigurationError outside a thread."""
+        """Return the history of a named step of a workflow, inside the run's thread.
+
+        Args:
+            node_id: The step's name: a text of at most 300 bytes, percent-encoded.
+
+        Raises:
+            ConfigurationError: If the run is in no thread, or the request is one of memory's own.
+        """
         if not self.thread_id:
             raise ConfigurationError("node memory belongs to a thread, and this run has none")
         if self.nodes is None:
@@ -40,28 +84,120 @@ class HookContext(RunContext[Deps], Generic[Deps]):
 
 
 class ModelRequest(Value):
-    """A step's request. A hook may change all of it except the model, which is the first one called."""
+    """A step's request to the model. `before_model` gets it, and may return a copy with any field changed
+    except `model`.
+
+    Attributes:
+        model: The model that is called first, by its full name.
+        system: The system message; None if there is none.
+        messages: The messages as the model is to see them, oldest first. Of a tool's message it reads
+            `model_output`.
+        tools: The tools that the model may call: name, description and parameters (a JSON schema).
+        settings: The settings of the request, with those that the run chose.
+
+    Example:
+        ```python
+        import asyncio
+
+        from layover import Agent, Hook, HookContext, ModelRequest
+        from layover.testing import ScriptedModel, say
+
+
+        class Brief(Hook):
+            idempotent = True
+
+            def before_model(self, ctx: HookContext, request: ModelRequest) -> ModelRequest:
+                return request.model_copy(update={"system": f"{request.system} Use one sentence."})
+
+
+        shop = Agent("shop", instructions="You sell furniture.", hooks=[Brief()])
+        with shop.override(model=ScriptedModel([say("Hello.")])) as model:
+            asyncio.run(shop.generate("Hi"))
+        assert model.turns[0].system == "You sell furniture. Use one sentence."
+        ```
+    """
 
     model: str
     system: str | None = None
     messages: tuple[Message, ...] = ()
-    """The messages as the model is to see them: of a tool's message it reads `model_output`."""
     tools: tuple[ToolSpec, ...] = ()
     settings: ModelSettings = ModelSettings()
 
 
 class ModelCall(Value):
-    """A call that the model asks for. `args`: the decoded object, or the raw text if it is no JSON."""
+    '''A call that the model asks for, in a `ModelResponse`.
+
+    Attributes:
+        id: The provider's id of the call; empty for a call that a hook adds, which gets one.
+        name: The tool's name.
+        args: The decoded arguments (an object), or the raw text if it is not JSON.
+        state: The provider's own data; it goes back with the call.
+
+    Example:
+        ```python
+        import asyncio
+
+        from layover import Agent, Hook, HookContext, ModelResponse, tool
+        from layover.testing import ScriptedModel, call, calls, say, tool_results
+
+
+        @tool
+        def look_up(city: str) -> str:
+            """Look a city up."""
+            return city.upper()
+
+
+        class OneCall(Hook):
+            def after_model(self, ctx: HookContext, response: ModelResponse) -> ModelResponse:
+                return response.model_copy(update={"calls": response.calls[:1]})
+
+
+        guide = Agent("guide", tools=[look_up], hooks=[OneCall()])
+        script = [calls(call("look_up", city="Bonn"), call("look_up", city="Rome")), say("Bonn it is.")]
+        with guide.override(model=ScriptedModel(script)):
+            result = asyncio.run(guide.generate("Where to?"))
+        assert tool_results(result) == ["BONN"]
+        ```
+    '''
 
     id: str = ""
     name: str
     args: Json = Field(default_factory=dict)
     state: dict[str, Any] = Field(default_factory=dict, repr=False)
-    """The provider's own data; it goes back with the call."""
 
 
 class ModelResponse(Value):
-    """The model's reply. A hook may change `text`, `reasoning` and `calls`."""
+    """The model's complete reply. `after_model` gets it, and may return a copy with another `text`,
+    `reasoning` or `calls`; changes of the other fields have no effect.
+
+    Attributes:
+        text: The answer in words; empty if there is none.
+        reasoning: The model's thoughts, as far as it shows them.
+        calls: The calls that it asks for, in order.
+        finish_reason: `stop`, `length` (cut off at the limit of tokens), `tool-calls` or `content-filter`.
+        model: The model that answered, by its provider's name for it.
+        usage: The tokens of the request and their cost.
+
+    Example:
+        ```python
+        import asyncio
+
+        from layover import Agent, Hook, HookContext, ModelResponse, Retry
+        from layover.testing import ScriptedModel, say
+
+
+        class NoDiscounts(Hook):
+            def after_model(self, ctx: HookContext, response: ModelResponse) -> None:
+                if "discount" in response.text:
+                    raise Retry("Promise no discount.")
+
+
+        shop = Agent("shop", hooks=[NoDiscounts()])
+        with shop.override(model=ScriptedModel([say("You get a discount!"), say("It costs 42 euros.")])):
+            result = asyncio.run(shop.generate("Can it be cheaper?"))
+        assert result.text == "It costs 42 euros."
+        ```
+    """
 
     text: str = ""
     reasoning: str = ""
@@ -72,24 +208,91 @@ class ModelResponse(Value):
 
 
 class ToolCall(Value):
-    """A call of a tool. `args`: validated, as JSON."""
+    '''A call of a tool, as the hooks around it see it. A copy with other `args`, returned by `before_tool`,
+    changes the arguments only: the tool's own `needs_approval` still applies.
+
+    Attributes:
+        tool_call_id: The call's id, unique in the run.
+        tool_name: The tool's name.
+        args: The validated arguments, as JSON.
+        attempt: The number of its suspensions so far.
+        decision: A person's decision about it, in `after_tool`; None if nobody had to decide.
+        needs_approval: True if its tool always, or sometimes, needs an approval.
+        trusted: True if its tool is `trusted=True`, or memory's own.
+
+    Example:
+        ```python
+        import asyncio
+
+        from layover import Agent, Hook, HookContext, ToolCall, tool
+        from layover.testing import ScriptedModel, call, say, tool_results
+
+
+        @tool
+        def search(query: str, limit: int = 10) -> str:
+            """Search the catalogue."""
+            return f"{limit} hits for {query}"
+
+
+        class AtMostFive(Hook):
+            def before_tool(self, ctx: HookContext, call: ToolCall) -> ToolCall:
+                return call.model_copy(update={"args": {**call.args, "limit": min(call.args["limit"], 5)}})
+
+
+        shop = Agent("shop", tools=[search], hooks=[AtMostFive()])
+        with shop.override(model=ScriptedModel([call("search", query="lamp", limit=500), say("Here.")])):
+            result = asyncio.run(shop.generate("All lamps!"))
+        assert tool_results(result) == ["5 hits for lamp"]
+        ```
+    '''
 
     tool_call_id: str
     tool_name: str
     args: dict[str, Any]
     attempt: int = 0
-    """The number of its suspensions so far."""
     decision: DecisionNote | None = None
-    """A person's decision about it, in `after_tool`."""
     needs_approval: bool = False
-    """True if its tool always, or sometimes, needs an approval."""
     trusted: bool = False
-    """True if its tool is `trusted=True`, or memory's own."""
 
 
 class ToolResult(Value):
-    """The outcome of a tool. `model_output`: the text that the model reads. If a hook changes `value` alone,
-    it becomes that value's text."""
+    '''The outcome of a tool. `after_tool` gets it, and may return a changed copy. If the copy has another
+    `value` and the same `model_output`, the model reads the text of the new value.
+
+    Attributes:
+        value: The raw result, as JSON: events and the thread show it.
+        model_output: The text that the model reads.
+        is_error: True if the tool failed.
+
+    Example:
+        ```python
+        import asyncio
+
+        from layover import Agent, Hook, HookContext, ToolCall, ToolResult, tool
+        from layover.testing import ScriptedModel, call, say, tool_results
+
+
+        @tool
+        def customer(name: str) -> dict[str, str]:
+            """Look a customer up."""
+            return {"name": name, "password": "hunter2"}
+
+
+        class NoPasswords(Hook):
+            def after_tool(self, ctx: HookContext, call: ToolCall, result: ToolResult) -> ToolResult | None:
+                if not isinstance(result.value, dict):
+                    return None
+                shown = {key: value for key, value in result.value.items() if key != "password"}
+                return result.model_copy(update={"value": shown})
+
+
+        shop = Agent("shop", tools=[customer], hooks=[NoPasswords()])
+        with shop.override(model=ScriptedModel([call("customer", name="Ada"), say("Found.")])) as model:
+            result = asyncio.run(shop.generate("Who is Ada?"))
+        assert tool_results(result) == [{"name": "Ada"}]
+        assert "hunter2" not in str(model.turns[1].messages)
+        ```
+    '''
 
     value: Json = None
     model_output: str = ""
@@ -97,11 +300,42 @@ class ToolResult(Value):
 
 
 class HookAnswer(Value):
-    """An answer of `before_tool`, beside None and a changed copy of the call."""
+    """An answer of `before_tool`, next to None and a changed copy of the call."""
 
 
 class Allow(HookAnswer):
-    """The call runs without an approval, with these arguments if given."""
+    '''An answer of `before_tool`: the call runs without an approval. Later hooks are asked, too.
+
+    Args:
+        args: The arguments that the tool gets, in place of the call's; they are validated like the model's.
+            None: they stay as they are.
+        reason: The recorded reason, in the event `hook-decision` and in the audit; None: none is recorded.
+
+    Example:
+        ```python
+        import asyncio
+
+        from layover import Agent, Allow, Hook, HookContext, ToolCall, tool
+        from layover.testing import ScriptedModel, call, say, tool_results
+
+
+        @tool(needs_approval=True)
+        def refund(amount: float) -> str:
+            """Pay money back."""
+            return f"paid {amount:.2f} euros"
+
+
+        class SmallAmounts(Hook):
+            def before_tool(self, ctx: HookContext, call: ToolCall) -> Allow | None:
+                return Allow(reason="below 20 euros") if call.args["amount"] < 20 else None
+
+
+        shop = Agent("shop", tools=[refund], hooks=[SmallAmounts()])
+        with shop.override(model=ScriptedModel([call("refund", amount=5), say("Done.")])):
+            result = asyncio.run(shop.generate("5 euros back, please."))
+        assert tool_results(result) == ["paid 5.00 euros"]
+        ```
+    '''
 
     args: dict[str, Any] | None = None
     reason: str | None = None
@@ -111,7 +345,37 @@ class Allow(HookAnswer):
 
 
 class Answer(HookAnswer):
-    """The call is settled with this value; its tool does not run."""
+    '''An answer of `before_tool`: the call is settled with this value, and its tool does not run. Later hooks
+    are not asked.
+
+    Args:
+        value: The call's result: any value that becomes JSON, a dataclass or a pydantic model included.
+
+    Example:
+        ```python
+        import asyncio
+
+        from layover import Agent, Answer, Hook, HookContext, ToolCall, tool
+        from layover.testing import ScriptedModel, call, say, tool_results
+
+
+        @tool
+        def weather(city: str) -> str:
+            """Ask the weather service, which costs money."""
+            raise AssertionError("not asked: the answer is known")
+
+
+        class Known(Hook):
+            def before_tool(self, ctx: HookContext, call: ToolCall) -> Answer | None:
+                return Answer("sunny") if call.args["city"] == "Bonn" else None
+
+
+        guide = Agent("guide", tools=[weather], hooks=[Known()])
+        with guide.override(model=ScriptedModel([call("weather", city="Bonn"), say("It is sunny.")])):
+            result = asyncio.run(guide.generate("How is Bonn?"))
+        assert tool_results(result) == ["sunny"]
+        ```
+    '''
 
     value: Json = None
 
@@ -120,7 +384,39 @@ class Answer(HookAnswer):
 
 
 class Refuse(HookAnswer):
-    """The call is declined; the model reads why."""
+    '''An answer of `before_tool`: the call is declined, and the model reads why. Its tool does not run, and
+    later hooks are not asked.
+
+    Args:
+        reason: The text that the model reads, and that the event `hook-decision` has; None: it reads only
+            that the call was not approved.
+
+    Example:
+        ```python
+        import asyncio
+
+        from layover import Agent, Hook, HookContext, Refuse, ToolCall, tool
+        from layover.testing import ScriptedModel, call, say, tool_results
+
+
+        @tool
+        def delete(path: str) -> str:
+            """Delete a file."""
+            return f"{path} is deleted"
+
+
+        class OnlyDrafts(Hook):
+            def before_tool(self, ctx: HookContext, call: ToolCall) -> Refuse | None:
+                return None if call.args["path"].startswith("drafts/") else Refuse("only drafts may go")
+
+
+        clerk = Agent("clerk", tools=[delete], hooks=[OnlyDrafts()])
+        with clerk.override(model=ScriptedModel([call("delete", path="contract.pdf"), say("I may not.")])):
+            result = asyncio.run(clerk.generate("Delete the contract."))
+        declined = tool_results(result)[0]
+        assert declined["declined"] and declined["reason"] == "only drafts may go"
+        ```
+    '''
 
     reason: str | None = None
 
@@ -129,7 +425,47 @@ class Refuse(HookAnswer):
 
 
 class Suspend(HookAnswer):
-    """The call waits for a person, as an approval."""
+    '''An answer of `before_tool`: the call waits for a person, as an approval, whether its tool needs one or
+    not. Later hooks are not asked.
+
+    Args:
+        reason: The text that the approver sees, as `payload["reason"]` of the waiting call; None: none.
+
+    Example:
+        ```python
+        import asyncio
+
+        from layover import Agent, Hook, HookContext, Suspend, ToolCall, tool
+        from layover.testing import ScriptedModel, call, say
+
+
+        @tool
+        def order(item: str, count: int) -> str:
+            """Order goods."""
+            return f"{count} x {item} ordered"
+
+
+        class LargeOrders(Hook):
+            def before_tool(self, ctx: HookContext, call: ToolCall) -> Suspend | None:
+                return Suspend("a large order") if call.args["count"] > 10 else None
+
+
+        buyer = Agent("buyer", tools=[order], hooks=[LargeOrders()])
+
+
+        async def main() -> None:
+            script = [call("order", item="lamp", count=50), say("50 lamps are ordered.")]
+            with buyer.override(model=ScriptedModel(script)):
+                waiting = await buyer.generate("Order 50 lamps.")
+                pending = waiting.pending[0]
+                assert pending.payload["reason"] == "a large order"
+                result = await buyer.approve(waiting.run_id, pending.tool_call_id)
+            assert result.text == "50 lamps are ordered."
+
+
+        asyncio.run(main())
+        ```
+    '''
 
     reason: str | None = None
 
@@ -143,39 +479,111 @@ BeforeTool = HookAnswer | ToolCall
 
 
 class Hook:
-    """An optional base for hooks: each method that a subclass defines is called (docs/hooks.md).
+    '''An optional base for hooks: an author's code around an agent's model, tools and end (docs/hooks.md).
 
-    `idempotent`: `before_model` gives the same answer for the same request. It is then called again after
-    a crash, and costs no write.
+    An agent gets hooks by `Agent(hooks=[...])` and asks them in the order of the list. Each method that a
+    subclass defines is called, plain or async; None as an answer changes nothing. An object with one of the
+    methods is a hook without this base, too.
 
-    `everywhere`: `before_model` and `after_model` are also called around what memory asks a model in the
-    background, and in sub-agents that have no hook of the same class; and `before_embedding` is called.
-    Around memory's requests the context has no `metadata`, `deps` and nodes, and there is no `Retry`: a hook
-    that raises costs that request."""
+    Attributes:
+        idempotent: True: `before_model` gives the same answer for the same request. It is then called again
+            after a crash, and costs no write. Default: False, and its answer is stored before the request is
+            sent.
+        everywhere: True: `before_model` and `after_model` are also called around what memory asks a model in
+            the background, and in sub-agents that have no hook of the same class; and `before_embedding` is
+            called. Around memory's requests the context has no `metadata`, `deps` and nodes, and there is no
+            `Retry`: a hook that raises costs that request. Default: False.
+
+    Example:
+        ```python
+        import asyncio
+
+        from layover import Agent, Hook, HookContext, Result, ToolCall, ToolResult, tool
+        from layover.testing import ScriptedModel, call, say
+
+
+        @tool
+        def price(item: str) -> float:
+            """The price of an item in euros."""
+            return 42.0
+
+
+        class Notes(Hook):
+            def __init__(self) -> None:
+                self.lines: list[str] = []
+
+            def after_tool(self, ctx: HookContext, call: ToolCall, result: ToolResult) -> None:
+                self.lines.append(f"{call.tool_name} -> {result.value}")
+
+            async def at_end(self, ctx: HookContext, result: Result) -> None:
+                self.lines.append(f"ended: {result.status}")
+
+
+        notes = Notes()
+        shop = Agent("shop", tools=[price], hooks=[notes])
+        with shop.override(model=ScriptedModel([call("price", item="lamp"), say("42 euros.")])):
+            asyncio.run(shop.generate("What is the lamp?"))
+        assert notes.lines == ["price -> 42.0", "ended: success"]
+        ```
+    '''
 
     idempotent: ClassVar[bool] = False
     everywhere: ClassVar[bool] = False
 
     def before_model(self, ctx: HookContext, request: ModelRequest) -> Maybe[ModelRequest]:
-        """Called before a step's request is sent. Return a changed copy, or None."""
+        """Change a step's request before it is sent: return a changed copy, or None. An exception fails the
+        run; `RetryableError` costs it an attempt.
+
+        Args:
+            ctx: The run.
+            request: The request, as the hooks before this one left it.
+        """
 
     def after_model(self, ctx: HookContext, response: ModelResponse) -> Maybe[ModelResponse]:
-        """Called when a reply is complete. Return a changed copy, or None. `Retry` asks the model again."""
+        """Change or reject a complete reply: return a changed copy, or None. `Retry` asks the model again,
+        twice in a row at most. Any other exception fails the run; `RetryableError` costs it an attempt.
+
+        Args:
+            ctx: The run, with what `before_model` left in `kept`.
+            response: The reply, as the hooks before this one left it.
+        """
 
     def before_embedding(self, text: str) -> Maybe[str]:
-        """Called with each text that an embedder is to read, if the hook is `everywhere`. Return another
-        text, or None. The text is stored as it is."""
+        """Change a text before an embedder reads it: return another text, or None. Only hooks that are
+        `everywhere` are asked. The text is stored as it is. If the method raises, there is no vector, and the
+        text is found only by words.
+
+        Args:
+            text: One text: a message, an entry of memory, or a query.
+        """
 
     def before_tool(self, ctx: HookContext, call: ToolCall) -> Maybe[BeforeTool]:
-        """Called before a call. Return `Allow`, `Answer`, `Refuse`, `Suspend`, a copy with other arguments,
-        or None."""
+        """Decide about a valid call before it begins: return `Allow`, `Answer`, `Refuse`, `Suspend`, a copy
+        with other arguments, or None. An exception makes the call a tool error.
+
+        Args:
+            ctx: The run.
+            call: The call, with the arguments that the hooks before this one gave it.
+        """
 
     def after_tool(self, ctx: HookContext, call: ToolCall, result: ToolResult) -> Maybe[ToolResult]:
-        """Called when a tool has run. Return a changed copy of its result, or None."""
+        """Change the result of a tool or a sub-agent that has run, even if it failed: return a changed copy,
+        or None. If the method raises, no model reads the result, and the run fails.
+
+        Args:
+            ctx: The run.
+            call: The call, with the decision about it, if a person made one.
+            result: Its outcome, as the hooks before this one left it.
+        """
 
     def at_end(self, ctx: HookContext, result: Result) -> Maybe[Result]:
-        """Called once, when the run ends. Return a copy with another `output`, or None. A cancelled run has
-        none."""
+        """Change the output of a run that ends, whatever its status: return a copy with another `output`, or
+        None. It is called once. A cancelled run has no output.
+
+        Args:
+            ctx: The run.
+            result: The run at its end, as the hooks before this one left it.
+        """
 
 
 def defines(hook: Any, point: str) -> bool:

@@ -34,15 +34,39 @@ _KEPT = "layover.RedactPII"
 
 
 class RedactPII(Hook):
-    """Replaces personal data in requests by placeholders, and puts it back into replies and their calls.
+    """A hook that replaces personal data in requests by placeholders, and puts it back into replies and their
+    calls.
 
-    `patterns`: further kinds by name (capital letters), as regular expressions. `kinds`: those of `EMAIL`,
-    `IBAN`, `CARD` and `PHONE` that are replaced. The system message is searched, and all texts, arguments and
-    results; descriptions of tools, files and their names are not.
+    Tools, the thread and memory have the real values; the model's provider sees `[EMAIL_1]` and the like. The
+    system message is searched, and all texts, arguments and results; descriptions of tools, files and their
+    names are not. The requests of memory in the background have placeholders, too, and what is stored of
+    their replies has the real values. So have sub-agents without a `RedactPII` of their own, and the texts
+    that an embedder reads (docs/hooks.md#private).
 
-    The requests of memory in the background have placeholders, too, and what is stored of their replies has
-    the real values. So have sub-agents without a `RedactPII` of their own, and the texts that an embedder
-    reads (docs/hooks.md#private). Raises DefinitionError."""
+    Args:
+        patterns: Further kinds: regular expressions by name, in capital letters, digits and `_`. None: no
+            others.
+        kinds: The built-in kinds that are replaced: of `EMAIL`, `IBAN`, `CARD` (with a valid check digit) and
+            `PHONE`. Default: all four.
+
+    Raises:
+        DefinitionError: If a kind is unknown, a name is not in capital letters, or a pattern is not a regular
+            expression.
+
+    Example:
+        ```python
+        import asyncio
+
+        from layover import Agent, RedactPII
+        from layover.testing import ScriptedModel, say
+
+        shop = Agent("shop", hooks=[RedactPII(patterns={"ORDER": r"A-[0-9]+"})])
+        with shop.override(model=ScriptedModel([say("I wrote to [EMAIL_1] about [ORDER_1].")])) as model:
+            result = asyncio.run(shop.generate("Write to ada@example.com about A-1007."))
+        assert model.turns[0].messages[-1].text == "Write to [EMAIL_1] about [ORDER_1]."
+        assert result.text == "I wrote to ada@example.com about A-1007."
+        ```
+    """
 
     idempotent: ClassVar[bool] = True
     everywhere: ClassVar[bool] = True
@@ -68,7 +92,12 @@ class RedactPII(Hook):
             ) from None
 
     def before_model(self, ctx: HookContext, request: ModelRequest) -> ModelRequest | None:
-        """Return the request with placeholders."""
+        """Return the request with placeholders; None if it has no personal data.
+
+        Args:
+            ctx: The run; `kept` gets the values, for `after_model`.
+            request: The request.
+        """
         names = _Names(_placeholders_in(request.messages, request.system or ""))
 
         def redacted(text: str) -> str:
@@ -84,7 +113,12 @@ class RedactPII(Hook):
         return request.model_copy(update={"system": system, "messages": messages})
 
     def after_model(self, ctx: HookContext, response: ModelResponse) -> ModelResponse | None:
-        """Return the reply with the values that the placeholders stood for."""
+        """Return the reply with the values that the placeholders stood for; None if the request had none.
+
+        Args:
+            ctx: The run, with the values in `kept`.
+            response: The reply.
+        """
         values: Mapping[str, str] = ctx.kept.get(_KEPT, {})
         if not values:
             return None
@@ -106,7 +140,11 @@ class RedactPII(Hook):
         return response.model_copy(update={**changes, "calls": calls})
 
     def before_embedding(self, text: str) -> str:
-        """Return the text with placeholders."""
+        """Return the text with placeholders.
+
+        Args:
+            text: One text that an embedder is to read.
+        """
         return self._redacted(text, _Names(frozenset(_PLACEHOLDER.findall(text))))
 
     def _redacted(self, text: str, names: "_Names") -> str:
