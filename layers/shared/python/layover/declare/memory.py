@@ -21,8 +21,38 @@ _SPEAKERS = frozenset({"user", "assistant", "tool"})
 
 @dataclass(frozen=True)
 class TokenBuffer:
-    """A prompt's history as the newest whole turns that fit, instead of the window
-    (docs/behaviour.md#token-buffer)."""
+    """A prompt's history as the newest whole turns that fit, instead of the window of recent messages
+    (docs/behaviour.md#token-buffer). A newest turn that exceeds the limit is kept.
+
+    Args:
+        max_tokens: Estimated tokens that the turns have at most (docs/behaviour.md#token-estimates).
+        max_messages: The number of messages that they have at most.
+
+    Raises:
+        DefinitionError: If a number is not a whole number from 1 on.
+
+    Example:
+        ```python
+        import asyncio
+
+        from layover import Agent, Memory, TokenBuffer
+        from layover.testing import ScriptedModel, say
+
+        guide = Agent("guide", memory=Memory(token_buffer=TokenBuffer(max_tokens=50)))
+
+
+        async def main() -> None:
+            script = [say("I see. " * 100), say("By train."), say("At noon.")]
+            with guide.override(model=ScriptedModel(script)) as model:
+                for text in ("I like trains.", "How do I get to Bonn?", "When?"):
+                    await guide.generate(text, thread_id="t1")
+            shown = [message.text for message in model.turns[2].messages]
+            assert shown == ["How do I get to Bonn?", "By train.", "When?"]
+
+
+        asyncio.run(main())
+        ```
+    """
 
     max_tokens: int = 2000
     max_messages: int = 500
@@ -34,11 +64,48 @@ class TokenBuffer:
 
 @dataclass(frozen=True)
 class ObservationalMemory:
-    """Compaction of older messages into dense observations (docs/behaviour.md#compaction-thresholds).
+    """Compaction of older messages into dense observations, ahead of need
+    (docs/behaviour.md#compaction-thresholds).
 
-    `message_tokens`: un-observed messages that set the observer to work (None: the deployment's,
-    30,000). `observation_tokens`: observations that set the reflector to work (None: 40,000).
-    `buffer`: the share of `message_tokens` that is observed ahead at a time."""
+    Args:
+        message_tokens: Estimated tokens of messages, not yet observed, at which observations replace the
+            older ones in the prompt. None: the deployment's (`LAYOVER_OBSERVER_MESSAGE_TOKENS`, 30,000).
+        observation_tokens: Estimated tokens of observations above which a reflection condenses them. None:
+            the deployment's (`LAYOVER_REFLECTOR_OBSERVATION_TOKENS`, 40,000).
+        buffer: The share of `message_tokens` that is observed ahead at a time: above 0, at most 1.
+
+    Raises:
+        DefinitionError: If a number makes no sense.
+
+    Example:
+        ```python
+        import asyncio
+
+        from layover import Agent, Memory, ObservationalMemory
+        from layover.testing import ScriptedModel, say
+
+        compaction = ObservationalMemory(message_tokens=200)
+        guide = Agent("guide", memory=Memory(last_messages=2, compaction=compaction))
+        noted = say("* IMPORTANT (09:00) The user sleeps badly on trains")
+        model = ScriptedModel(
+            [say("I see."), say("Take the plane.")],
+            background={"observer": lambda prompt: noted},
+        )
+
+
+        async def main() -> None:
+            with guide.override(model=model):
+                await guide.generate("I sleep badly on trains. " * 40, thread_id="t1")
+                await guide.wait_for_memory()
+                await guide.generate("How do I get to Rome?", thread_id="t1")
+            shown = [message.text for message in model.turns[1].messages]
+            assert "* IMPORTANT" in shown[0] and "The user sleeps badly on trains" in shown[0]
+            assert shown[1:] == ["I see.", "How do I get to Rome?"]
+
+
+        asyncio.run(main())
+        ```
+    """
 
     message_tokens: int | None = None
     observation_tokens: int | None = None
@@ -50,11 +117,19 @@ class ObservationalMemory:
         checks.number("ObservationalMemory.buffer", self.buffer, above=0, to=1)
 
     def message_limit(self, settings: Settings) -> int:
-        """Return the tokens of messages at which the observer works."""
+        """Return the tokens of messages at which the observer works.
+
+        Args:
+            settings: The deployment's settings, which apply where `message_tokens` is None.
+        """
         return self.message_tokens or settings.observer_message_tokens
 
     def observation_limit(self, settings: Settings) -> int:
-        """Return the tokens of observations at which the reflector works."""
+        """Return the tokens of observations at which the reflector works.
+
+        Args:
+            settings: The deployment's settings, which apply where `observation_tokens` is None.
+        """
         return self.observation_tokens or settings.reflector_observation_tokens
 
 
@@ -62,8 +137,42 @@ class ObservationalMemory:
 class RollingSummary:
     """Compaction of older messages into one summary (docs/behaviour.md#rolling-summary).
 
-    `fraction` of the model's context window at which it is made; `max_window` caps that window
-    (tokens); `tail`: newest messages that stay as they are."""
+    Args:
+        fraction: The share of the model's context window at which the summary is made: above 0, at most 1.
+        max_window: Tokens that cap that window; None: it is as large as the model's.
+        tail: The number of newest messages that stay as they are.
+
+    Raises:
+        DefinitionError: If a number makes no sense.
+
+    Example:
+        ```python
+        import asyncio
+
+        from layover import Agent, Memory, RollingSummary
+        from layover.testing import ScriptedModel, say
+
+        compaction = RollingSummary(max_window=11_000, tail=1)
+        guide = Agent("guide", memory=Memory(last_messages=1, compaction=compaction))
+        summary = say("Goal: A trip to Rome")
+        model = ScriptedModel(
+            [say("I see."), say("Take the plane.")], background={"summary": lambda prompt: summary}
+        )
+
+
+        async def main() -> None:
+            with guide.override(model=model):
+                await guide.generate("I sleep badly on trains. " * 200, thread_id="t1")
+                await guide.wait_for_memory()
+                await guide.generate("How do I get there?", thread_id="t1")
+            shown = [message.text for message in model.turns[1].messages]
+            assert "Goal: A trip to Rome" in shown[0]
+            assert shown[1:] == ["I see.", "How do I get there?"]
+
+
+        asyncio.run(main())
+        ```
+    """
 
     fraction: float = 0.8
     max_window: int | None = None
@@ -77,10 +186,40 @@ class RollingSummary:
 
 @dataclass(frozen=True)
 class SemanticRecall:
-    """Recall of older messages that are similar to the user's text (docs/behaviour.md#semantic-recall).
+    """Recall of older messages that are similar to the user's text, by words and by vectors
+    (docs/behaviour.md#semantic-recall). It is off where no embedder is set (`LAYOVER_EMBEDDER_MODEL`).
 
-    `top_k` matches (None: the deployment's, 5), each with `before` and `after` messages around it,
-    from the thread, or with `scope="resource"` from all of the user's threads."""
+    Args:
+        top_k: The number of matches; None: the deployment's (`LAYOVER_SEMANTIC_RECALL_TOP_K`, 5).
+        before: The number of messages shown before each match.
+        after: The number of messages shown after each match.
+        scope: `thread`: from this thread. `resource`: from all of the user's threads with this agent.
+
+    Raises:
+        DefinitionError: If a number or the scope makes no sense.
+
+    Example:
+        ```python
+        import asyncio
+
+        from layover import Agent, Memory, SemanticRecall
+        from layover.testing import HashingEmbedder, ScriptedModel, say
+
+        shop = Agent("shop", memory=Memory(semantic_recall=SemanticRecall(scope="resource")))
+
+
+        async def main() -> None:
+            model = ScriptedModel([say("Noted."), say("The blue one.")])
+            with shop.override(model=model, embedder=HashingEmbedder()):
+                await shop.generate("My favourite lamp is blue.", thread_id="may", resource_id="ada")
+                await shop.wait_for_memory()
+                await shop.generate("Which lamp is it?", thread_id="june", resource_id="ada")
+            assert "user: My favourite lamp is blue." in model.turns[1].messages[-1].text
+
+
+        asyncio.run(main())
+        ```
+    """
 
     top_k: int | None = None
     before: int = 2
@@ -94,20 +233,71 @@ class SemanticRecall:
         checks.one_of("SemanticRecall.scope", self.scope, _SCOPES)
 
     def matches(self, settings: Settings) -> int:
-        """Return how many messages to look for."""
+        """Return how many messages to look for.
+
+        Args:
+            settings: The deployment's settings, which apply where `top_k` is None.
+        """
         return self.top_k or settings.semantic_recall_top_k
 
 
 @dataclass(frozen=True)
 class EpisodicMemory:
     """Lessons that past turns taught this agent about this user's matters (docs/behaviour.md#episodic-scope).
+    Each entry quotes the message that it comes from. Without an embedder, entries are found only by words.
 
-    `top_k`: entries that `recall_memory` returns; `inject`: entries put into a prompt (0:
-    none); `per_turn`: entries kept of a turn; `max_length` of an entry in characters;
-    `dedupe_similarity`: cosine at which two entries are the same (None: never);
-    `half_life_days` of the recency term (`math.inf`: nothing grows old). `embedder` (a `ports.Embedder`),
-    or the one of `embedding_model`, instead of the deployment's. `instructions` are added to the
-    extractor's own prompt."""
+    Args:
+        top_k: The number of entries that the tool `recall_memory` returns.
+        inject: The number of entries put into a prompt; 0: none.
+        per_turn: The number of entries kept of a turn; 0: none.
+        max_length: Characters of an entry; the rest is cut.
+        dedupe_similarity: The cosine, at most 1, at which two entries are the same; None: never.
+        half_life_days: Days after which the recency term of an entry is half as large; `math.inf`: nothing
+            grows old.
+        embedder: An embedder (an object like `HashingEmbedder`) instead of the deployment's; None: that of
+            `embedding_model`.
+        embedding_model: The name of an embedder instead of the deployment's; None: the deployment's
+            (`LAYOVER_EMBEDDER_MODEL`). It cannot be given together with `embedder`.
+        assistant_evidence: Treatment of what only the assistant says after it used tools that are not all
+            `trusted`: `trust` stores it, `label` stores it as `(unverified)`, `refuse` does not store it.
+        instructions: A text that is added to the extractor's own prompt; None: nothing is.
+
+    Raises:
+        DefinitionError: If a number makes no sense, or `embedder` and `embedding_model` are both given.
+
+    Example:
+        ```python
+        import asyncio
+        import json
+
+        from layover import Agent, EpisodicMemory, Memory
+        from layover.testing import HashingEmbedder, ScriptedModel, say
+
+        shop = Agent("shop", memory=Memory(episodic=EpisodicMemory()))
+        entry = {
+            "content": "Ada's lamps are delivered to the office",
+            "source": "user_assertion",
+            "evidence": "deliver my lamps to the office",
+        }
+        learned = say(json.dumps({"entries": [entry]}))
+        nothing = say(json.dumps({"entries": []}))
+        model = ScriptedModel(
+            [say("Noted."), say("To the office?")], background={"extractor": [learned, nothing]}
+        )
+
+
+        async def main() -> None:
+            with shop.override(model=model, embedder=HashingEmbedder()):
+                await shop.generate("I am Ada. Please deliver my lamps to the office.", resource_id="ada")
+                await shop.wait_for_memory()
+                await shop.generate("I need more lamps.", resource_id="ada")
+                await shop.wait_for_memory()
+            assert "- Ada's lamps are delivered to the office (today)" in model.turns[1].messages[-1].text
+
+
+        asyncio.run(main())
+        ```
+    """
 
     top_k: int = 5
     inject: int = 12
@@ -149,10 +339,46 @@ class EpisodicMemory:
 
 @dataclass(frozen=True)
 class WorkingMemory:
-    """Notes that the model itself keeps up to date (docs/behaviour.md#working-memory).
+    """Notes that the model itself keeps up to date, with the tool `update_working_memory`
+    (docs/behaviour.md#working-memory). The system message shows them; they have at most 20,000 characters.
 
-    `schema`: a pydantic model, or None for free text. `scope`: one for the user or one a thread.
-    `shared`: the user's other agents see the same notes."""
+    Args:
+        schema: A pydantic model, whose fields the model updates one by one; None: free text.
+        scope: `resource`: one set of notes for the user. `thread`: one for each thread.
+        shared: True: the user's other agents see the same notes; only with `scope="resource"`.
+
+    Raises:
+        DefinitionError: If the schema is not a pydantic model, or the scope does not fit.
+
+    Example:
+        ```python
+        import asyncio
+
+        from pydantic import BaseModel
+
+        from layover import Agent, Memory, WorkingMemory
+        from layover.testing import ScriptedModel, call, say
+
+
+        class Guest(BaseModel):
+            name: str | None = None
+            allergies: list[str] = []
+
+
+        concierge = Agent("concierge", memory=Memory(working_memory=WorkingMemory(Guest)))
+
+
+        async def main() -> None:
+            script = [call("update_working_memory", name="Ada"), say("Welcome!"), say("Hello, Ada.")]
+            with concierge.override(model=ScriptedModel(script)) as model:
+                await concierge.generate("I am Ada.", thread_id="monday", resource_id="ada")
+                await concierge.generate("Good morning!", thread_id="friday", resource_id="ada")
+            assert "Ada" in model.turns[-1].system
+
+
+        asyncio.run(main())
+        ```
+    """
 
     schema: Any = None
     scope: Scope = "resource"
@@ -169,7 +395,38 @@ class WorkingMemory:
 
 @dataclass(frozen=True)
 class NodeMemory:
-    """A separate history for a named step of a workflow, inside a thread (docs/behaviour.md#node-memory)."""
+    """A separate history for a named step of a workflow, inside a thread (docs/behaviour.md#node-memory). It
+    is the `history` of a `Memory`; tools and hooks open one with `ctx.node_memory(node_id)`.
+
+    Args:
+        node_id: The step's name: a text of at most 300 bytes, percent-encoded.
+
+    Raises:
+        DefinitionError: If it is not a text, or empty.
+
+    Example:
+        ```python
+        import asyncio
+
+        from layover import Agent, Memory, NodeMemory
+        from layover.testing import ScriptedModel, call, say
+
+        triage = Agent("triage", memory=Memory(history=NodeMemory("triage")))
+        desk = Agent("desk", handoffs=[triage])
+
+
+        async def main() -> None:
+            script = [say("Hello."), call("transfer_to_triage"), say("Which order?"), say("I see.")]
+            with desk.override(model=ScriptedModel(script)) as model:
+                for text in ("Good morning.", "My lamp is broken.", "A-1007."):
+                    await desk.generate(text, thread_id="t1")
+            shown = [message.text for message in model.turns[-1].messages]
+            assert shown == ["My lamp is broken.", "Which order?", "A-1007."]  # and no "Good morning."
+
+
+        asyncio.run(main())
+        ```
+    """
 
     node_id: str
 
@@ -181,14 +438,56 @@ class NodeMemory:
 
 @dataclass(frozen=True)
 class Memory:
-    """The memory of an agent: its parts and their settings.
+    """The memory of an agent: its parts and their settings. Every part is off unless it is named, except the
+    window of recent messages and titles.
 
-    `last_messages`: the window (None: the deployment's, 20). `query_template` wraps the input
-    (`{{query}}` stands for it). `role_prefix`: names of the speakers where history is rendered as
-    text, `{"user": "Customer"}`. `history="none"`: a run sees its own input and steps alone, and what memory
-    adds. `result_tokens`: of long tool results that are whole in a prompt, beside those of the newest step;
-    older ones are previews, which the model can open again (None: 10,000 with `ObservationalMemory`, else all
-    are whole; `math.inf`: all). Raises DefinitionError for settings that make no sense."""
+    Args:
+        last_messages: The window: at least this number of recent messages is in a prompt, and at most half as
+            many more. None: the deployment's (`LAYOVER_LAST_MESSAGES`, 20).
+        token_buffer: The newest whole turns that fit, instead of the window; it cannot be given together with
+            `last_messages` or `compaction`.
+        compaction: `ObservationalMemory(...)` or `RollingSummary(...)`: condenses older messages.
+        semantic_recall: Recall of older messages that are similar to the input.
+        episodic: Entries about the user's matters, each with its evidence.
+        working_memory: Notes that the model keeps up to date.
+        profile: True: facts about the user, made only from what the user said.
+        session: True: the state of the conversation: objective, decisions, follow-ups.
+        plan: True: a plan with steps, which the model writes with the tool `plan`.
+        titles: True: a title for the thread, after its first real question.
+        query_template: A text around the input, with `{{query}}` in its place; None: the input as it is.
+        role_prefix: Names of the speakers where history is rendered as text, `{"user": "Customer"}`, for the
+            roles `user`, `assistant` and `tool`; None: the names of the roles.
+        history: `thread`: a prompt shows the thread's. `none`: a run sees only its own input and steps, and
+            what memory adds. `NodeMemory(...)`: the history of one step of a workflow.
+        result_tokens: Tokens of long tool results that a prompt shows in full, in addition to those of the
+            newest step; older ones are previews, which the model can open again. None: 10,000 with
+            `ObservationalMemory`, else all; `math.inf`: all (docs/result-previews.md).
+
+    Raises:
+        DefinitionError: If settings make no sense, or exclude each other.
+
+    Example:
+        ```python
+        import asyncio
+
+        from layover import Agent, Memory
+        from layover.testing import ScriptedModel, say
+
+        shop = Agent("shop", memory=Memory(last_messages=2, query_template="Customer: {{query}}"))
+
+
+        async def main() -> None:
+            script = [say("Hello."), say("42 euros."), say("Yes."), say("Bye.")]
+            with shop.override(model=ScriptedModel(script)) as model:
+                for text in ("Hi.", "A lamp?", "In stock?", "Thanks."):
+                    await shop.generate(text, thread_id="t1")
+            shown = [message.text for message in model.turns[3].messages]
+            assert shown == ["In stock?", "Yes.", "Customer: Thanks."]
+
+
+        asyncio.run(main())
+        ```
+    """
 
     last_messages: int | None = None
     token_buffer: TokenBuffer | None = None
@@ -253,7 +552,11 @@ class Memory:
             checks.text_or_none(f"Memory.role_prefix[{role!r}]", name)
 
     def window(self, settings: Settings) -> int:
-        """Return the recent messages that stay in the prompt (docs/behaviour.md#prompt-window)."""
+        """Return the recent messages that stay in the prompt (docs/behaviour.md#prompt-window).
+
+        Args:
+            settings: The deployment's settings, which apply where `last_messages` is None.
+        """
         return self.last_messages or settings.last_messages
 
     @property
