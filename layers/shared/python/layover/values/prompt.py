@@ -90,7 +90,38 @@ class Reply(Value):
 
 @dataclass(frozen=True)
 class Embedded:
-    """An embedder's answer: one vector for each text, in order. `usage` None: it costs nothing."""
+    '''An embedder's answer to a list of texts. An embedder has a `model` (its name) and a method
+    `embed(texts)`: pass one to `EpisodicMemory(embedder=...)` or `Agent.override(embedder=...)`.
+
+    Args:
+        vectors: One vector for each text, in order, all of the same length.
+        model: The name of the model that made them: only vectors of one model are compared.
+        usage: The tokens and their cost; None: it costs nothing.
+
+    Example:
+        ```python
+        import asyncio
+        from collections.abc import Sequence
+
+        from layover import Agent, Embedded, EpisodicMemory, Memory
+
+
+        class Letters:
+            """An embedder that counts letters."""
+
+            model = "letters/26"
+
+            async def embed(self, texts: Sequence[str]) -> Embedded:
+                letters = "abcdefghijklmnopqrstuvwxyz"
+                vectors = [[float(text.lower().count(each)) for each in letters] for text in texts]
+                return Embedded(vectors, self.model)
+
+
+        answer = asyncio.run(Letters().embed(["abba", "cab"]))
+        assert [vector[:3] for vector in answer.vectors] == [[2, 2, 0], [1, 1, 1]]
+        Agent("shop", memory=Memory(episodic=EpisodicMemory(embedder=Letters())))
+        ```
+    '''
 
     vectors: list[list[float]]
     model: str

@@ -37,7 +37,32 @@ class ThreadFacts(Value):
 
 
 class Thread(ThreadFacts):
-    """A thread as its owner sees it."""
+    '''A thread as its owner sees it: the answer of `GET /threads/{thread_id}`.
+
+    Attributes:
+        id: The thread's id.
+        agent: The name of the agent that answers in it; a hand-off changes it.
+        title: At most 500 characters; None: it has no title yet.
+        metadata: The owner's own data, at most 64 KB of JSON; contexts of tools and hooks show it.
+        created_at: The time at which it was made, in UTC.
+        updated_at: The time of its newest change, in UTC.
+        active_run: The run that holds it, as `id` and `status`; None: a new run begins at once.
+
+    Example:
+        ```python
+        from layover import Thread
+
+        body = """{
+            "id": "thread_1", "agent": "shop", "title": "A lamp", "metadata": {"shop": "Bonn"},
+            "created_at": "2026-05-01T12:00:00.000000Z",
+            "updated_at": "2026-05-01T12:00:02.000000Z",
+            "active_run": {"id": "run_1", "status": "suspended"}
+        }"""
+        thread = Thread.model_validate_json(body)
+        assert thread.metadata["shop"] == "Bonn"
+        assert thread.active_run is not None and thread.active_run.status == "suspended"
+        ```
+    '''
 
     active_run: ActiveRun | None = None
 

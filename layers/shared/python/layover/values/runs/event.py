@@ -315,7 +315,51 @@ Event = Annotated[
     | AgentEnd,
     Field(discriminator="type"),
 ]
-"""Any event."""
+"""Any event of a run, told apart by `type`. Each has `seq` (from 1, without gaps), `run_id`, `at` (UTC) and,
+of a sub-agent, `agent_path` and `parent_tool_call_id`. A newer release may add types and fields.
+
+- `agent-start`: the run begins.
+- `handoff`: the conversation belongs to another agent from here on.
+- `definition-changed`: the run goes on under another definition of its agent.
+- `turn-start`: a step begins, or begins again: drop what its deltas said.
+- `model-fallback`: a model did not answer, and the step asks the next one.
+- `text-delta`, `reasoning-delta`, `tool-call-delta`: more of the answer, the thoughts, a call's arguments.
+- `output-delta`: the structured output as far as it has arrived; it replaces the one before.
+- `message`: a finished message of the run.
+- `tool-execution-start`, `tool-execution-end`: a call begins to run, is settled.
+- `data`: what a running tool emitted (`ctx.emit`).
+- `tool-call-suspended`: a call waits for a person; it has the fields of `Pending`.
+- `tool-call-approval`: one person's approval of a call that takes more.
+- `tool-call-decided`: a waiting call was decided.
+- `hook-decision`: a hook decided about a call before it ran.
+- `turn-end`: a step is complete.
+- `finish`: the run is over; exactly one.
+- `error`: the reason, just before the `finish` of a failed run.
+- `agent-end`: the response messages, after the `finish` of a success.
+
+Example:
+    ```python
+    import asyncio
+
+    from layover import Agent, Event
+    from layover.testing import ScriptedModel, say
+
+    shop = Agent("shop")
+
+
+    async def main() -> None:
+        events: list[Event] = []
+        with shop.override(model=ScriptedModel([say("Good morning.")])):
+            async for event in shop.stream("Hi"):
+                events.append(event)
+        order = ["agent-start", "turn-start", "message", "turn-end", "finish", "agent-end"]
+        assert [e.type for e in events if e.type != "text-delta"] == order
+        assert "".join(e.text for e in events if e.type == "text-delta") == "Good morning."
+
+
+    asyncio.run(main())
+    ```
+"""
 
 
 @cache

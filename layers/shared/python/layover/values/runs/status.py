@@ -8,7 +8,44 @@ from layover.values.text import sanitise
 
 
 class Status(Described, StrEnum):
-    """`suspended` is derived on reading: running, and at least one call waits undecided."""
+    '''The state of a run. `suspended` is derived on reading: running, and at least one call waits undecided.
+
+    Attributes:
+        QUEUED: `queued`: accepted; it begins once the runs before it in its thread are over.
+        RUNNING: `running`: at work, or about to go on.
+        SUSPENDED: `suspended`: at least one call waits for a decision.
+        SUCCESS: `success`: over; the finish reason says whether it came to its own end.
+        FAILED: `failed`: over; `error` says why.
+        CANCELLED: `cancelled`: over, because somebody cancelled it.
+
+    Example:
+        ```python
+        import asyncio
+
+        from layover import Agent, Status, tool
+        from layover.testing import ScriptedModel, call, say
+
+
+        @tool(needs_approval=True)
+        def refund(amount: float) -> str:
+            """Pay money back."""
+            return "paid"
+
+
+        shop = Agent("shop", tools=[refund])
+
+
+        async def main() -> None:
+            with shop.override(model=ScriptedModel([call("refund", amount=5), say("Done.")])):
+                waiting = await shop.generate("5 euros back, please.")
+                assert waiting.status is Status.SUSPENDED and not waiting.status.over
+                result = await shop.approve(waiting.run_id, waiting.pending[0].tool_call_id)
+            assert result.status == "success" and result.status.over
+
+
+        asyncio.run(main())
+        ```
+    '''
 
     QUEUED = "queued"
     RUNNING = "running"
@@ -28,12 +65,47 @@ class Status(Described, StrEnum):
         return self is Status.SUSPENDED or self.over
 
     def for_callers(self, *, waits: bool) -> "Status":
-        """Return what callers see of a stored status. `waits`: a call waits undecided."""
+        """Return what callers see of a stored status.
+
+        Args:
+            waits: True if a call waits undecided.
+        """
         return Status.SUSPENDED if self is Status.RUNNING and waits else self
 
 
 class FinishReason(Described, StrEnum):
-    """The reason for a run's end."""
+    '''The reason for a run's end.
+
+    Attributes:
+        STOP: `stop`: the model had nothing to add.
+        LENGTH: `length`: the model's answer was cut off at its limit of tokens.
+        CONTENT_FILTER: `content-filter`: the provider withheld the answer, or the model refused.
+        MAX_ITERATIONS: `max-iterations`: the run made as many steps as its agent allows.
+        ERROR: `error`: the run failed; `error` says why.
+        CANCELLED: `cancelled`: somebody cancelled the run.
+
+    Example:
+        ```python
+        import asyncio
+
+        from layover import Agent, FinishReason, tool
+        from layover.testing import ScriptedModel, call, say
+
+
+        @tool
+        def price(item: str) -> float:
+            """The price of an item in euros."""
+            return 42.0
+
+
+        shop = Agent("shop", tools=[price], max_iterations=1)
+        script = [call("price", item="lamp"), say("42 euros.")]
+        with shop.override(model=ScriptedModel(script)):
+            result = asyncio.run(shop.generate("What is the lamp?"))
+        assert result.status == "success"
+        assert result.finish_reason is FinishReason.MAX_ITERATIONS
+        ```
+    '''
 
     STOP = "stop"
     LENGTH = "length"
@@ -44,12 +116,34 @@ class FinishReason(Described, StrEnum):
 
 
 class ErrorInfo(Value):
-    """The reason for a run's failure, for its owner."""
+    """The reason for a run's failure, for its owner.
+
+    Attributes:
+        type: The kind of failure: the name of an error (`LimitReached`, `OutputInvalid`, `RateLimitError`).
+        message: The text. It may quote an author's or a provider's.
+
+    Example:
+        ```python
+        import asyncio
+
+        from layover import Agent, ErrorInfo
+        from layover.testing import ScriptedModel, fail
+
+        shop = Agent("shop")
+        with shop.override(model=ScriptedModel([fail("too many requests", status=429)])):
+            result = asyncio.run(shop.generate("Hi"))
+        assert result.error == ErrorInfo(type="RateLimitError", message="too many requests")
+        ```
+    """
 
     type: str
     message: str
 
     @classmethod
     def of(cls, failure: RunFailed) -> "ErrorInfo":
-        """Return what is stored of a failure: its message may quote an author's or a provider's text."""
+        """Return what is stored of a failure: its message may quote an author's or a provider's text.
+
+        Args:
+            failure: The error that ended the run.
+        """
         return cls(type=failure.type, message=sanitise(failure.message))

@@ -20,13 +20,37 @@ def parse_tokens(count: object) -> int:
 
 
 class Usage(Value):
-    """Usage of one model call or of a sum of them. `cost_usd` is None if a model's price is unknown."""
+    """Usage of one model call or of a sum of them.
+
+    Attributes:
+        input_tokens: Tokens of the prompts, those from the provider's cache included.
+        output_tokens: Tokens of the answers, as the provider counts them.
+        cached_input_tokens: The part of the input that the provider read from its cache.
+        cache_write_input_tokens: The part of the input that the provider put into its cache; 0 if it does not
+            say.
+        reasoning_tokens: The part of the output that is reasoning; 0 if the provider does not say.
+        cost_usd: US dollars (a `Decimal`); None if a model's price is unknown.
+        sub_agents: The part that is each sub-agent's: `agent`, `run_id`, `tool_call_id` and these fields.
+
+    Example:
+        ```python
+        import asyncio
+
+        from layover import Agent, Usage
+        from layover.testing import ScriptedModel, say
+
+        shop = Agent("shop")
+        script = [say("Hello.", usage=Usage(input_tokens=200, output_tokens=3))]
+        with shop.override(model=ScriptedModel(script)):
+            result = asyncio.run(shop.generate("Hi"))
+        assert result.usage.total_tokens == 203
+        ```
+    """
 
     input_tokens: int = 0
     output_tokens: int = 0
     cached_input_tokens: int = 0
     cache_write_input_tokens: int = 0
-    """The part of the input that the provider put into its cache; 0 if it does not say."""
     reasoning_tokens: int = 0
     cost_usd: Usd | None = None
     sub_agents: tuple[dict[str, Any], ...] = ()
@@ -39,7 +63,11 @@ class Usage(Value):
 
     @staticmethod
     def total(usages: "list[Usage]") -> "Usage":
-        """Return the sum. Its cost is known only if every part's is (no parts: 0 tokens, cost unknown)."""
+        """Return the sum. Its cost is known only if every part's is (no parts: 0 tokens, cost unknown).
+
+        Args:
+            usages: The parts.
+        """
         costs = [u.cost_usd for u in usages]
         return Usage(
             input_tokens=sum(u.input_tokens for u in usages),

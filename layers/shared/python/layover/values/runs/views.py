@@ -13,7 +13,54 @@ from layover.values.runs.usage import Usage
 
 
 class Pending(Value):
-    """A call that waits for a person."""
+    '''A call that waits for a person.
+
+    Attributes:
+        tool_call_id: The call's id: with the run's id, it names the call in `approve`, `deny` and `resume`.
+        tool_name: The tool's name.
+        args: The arguments that it would run with.
+        kind: `approval`: it waits for `approve` or `deny`. `input`: it suspended itself, and waits for
+            `resume`.
+        payload: The data that the person decides by: of an approval `{type, tool_name, args}`, else what the
+            tool gave `ctx.suspend`.
+        resume_schema: The JSON schema of the answer.
+        attempt: The number of this suspension, from 1: a call that was resumed may suspend again.
+        agent_path: The names from the run's agent down to the agent that made the call.
+        requested_at: The time at which it began to wait, in UTC.
+        expires_at: The time at which the wait counts as a denial, in UTC; None: never.
+        approval: The rule of who may decide (`by`, `requester`, `quorum`, `reason_required`) and the
+            approvals `given` so far; None: the run's owner decides.
+
+    Example:
+        ```python
+        import asyncio
+
+        from layover import Agent, tool
+        from layover.testing import ScriptedModel, call, say
+
+
+        @tool(needs_approval=True)
+        def refund(amount: float) -> str:
+            """Pay money back."""
+            return f"paid {amount:.2f} euros"
+
+
+        shop = Agent("shop", tools=[refund])
+
+
+        async def main() -> None:
+            with shop.override(model=ScriptedModel([call("refund", amount=5), say("Done.")])):
+                waiting = await shop.generate("5 euros back, please.")
+                (pending,) = waiting.pending
+                assert (pending.kind, pending.tool_name) == ("approval", "refund")
+                assert pending.args == {"amount": 5}
+                result = await shop.approve(waiting.run_id, pending.tool_call_id)
+            assert result.text == "Done."
+
+
+        asyncio.run(main())
+        ```
+    '''
 
     tool_call_id: str
     tool_name: str
@@ -33,7 +80,12 @@ class Pending(Value):
 
     @classmethod
     def of(cls, call: CallRecord, agent: str, /, **more: Any) -> Self:
-        """Return the view of a call that waits. `agent`: its run's; `more`: fields of a wider view."""
+        """Return the view of a call that waits.
+
+        Args:
+            call: The call's record, with its suspension.
+            agent: The name of the run's agent. **more: Fields of a wider view, by name.
+        """
         suspension = call.suspension
         assert suspension is not None  # a call that waits has one
         fields = {
@@ -84,7 +136,51 @@ class RunGlimpse(Value):
 
 
 class Run(Value):
-    """A run as its owner sees it."""
+    '''A run as its owner sees it, at the time of reading: the answer of `GET /runs/{run_id}`.
+
+    Attributes:
+        id: The run's id.
+        thread_id: The thread that it answers in.
+        agent: The name of its agent.
+        status: Its state.
+        finish_reason: The reason for its end; None before.
+        text: The assistant's newest text; empty before the first.
+        output: The structured output, if the agent has one and the run succeeded; else None.
+        messages: The response so far, oldest first, never the input.
+        pending: The calls that wait for a person, those of sub-agents included.
+        unexecuted: The calls of the newest step that have not begun, while a sibling waits: `tool_call_id`,
+            `tool_name` and `args` each.
+        usage: Tokens and cost so far, those of sub-agents included.
+        model: The model that answered last; None before the first answer.
+        error: The reason for a failure; None: it did not fail.
+        input: The user's message that it answers.
+        children: The runs of its sub-agents, in the order of their calls, unfinished ones included.
+        created_at: The time at which it was accepted, in UTC.
+        updated_at: The time of its newest change, in UTC.
+        truncated: True if the run does not fit into one answer, and long values are cut. The thread's
+            messages have all of it.
+
+    Example:
+        ```python
+        from layover import Run
+
+        body = """{
+            "id": "run_1", "thread_id": "thread_1", "agent": "shop",
+            "status": "success", "finish_reason": "stop", "text": "42 euros.",
+            "input": {
+                "id": "msg_1", "thread_id": "thread_1", "role": "user",
+                "content": [{"type": "text", "text": "What is the lamp?"}],
+                "created_at": "2026-05-01T12:00:00.000000Z"
+            },
+            "created_at": "2026-05-01T12:00:00.000000Z",
+            "updated_at": "2026-05-01T12:00:02.000000Z"
+        }"""
+        run = Run.model_validate_json(body)
+        assert run.status.over and run.text == "42 euros."
+        assert run.input.text == "What is the lamp?"
+        assert (run.updated_at - run.created_at).total_seconds() == 2
+        ```
+    '''
 
     id: str
     thread_id: str
