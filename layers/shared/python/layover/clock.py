@@ -29,7 +29,37 @@ class SystemClock:
 
 
 class ManualClock:
-    """A clock that moves only when told to (tests)."""
+    """A clock that moves only when it is told to: a test moves it instead of sleeping.
+
+    Args:
+        start: The time at which it begins, timezone-aware; None: 2026-01-01 00:00 UTC.
+
+    Example:
+        ```python
+        import asyncio
+        from datetime import timedelta
+
+        from layover import Agent, RunContext
+        from layover.testing import ManualClock, ScriptedModel, say
+
+
+        def today(ctx: RunContext) -> str:
+            return f"Today is {ctx.now:%A}."
+
+
+        async def main() -> None:
+            guide, clock = Agent("guide", instructions=today), ManualClock()
+            model = ScriptedModel([say("Good morning."), say("Good morning again.")])
+            with guide.override(model=model, clock=clock):
+                await guide.generate("Hi")
+                clock.advance(timedelta(days=1))
+                await guide.generate("Hi")
+            assert [turn.system for turn in model.turns] == ["Today is Thursday.", "Today is Friday."]
+
+
+        asyncio.run(main())
+        ```
+    """
 
     def __init__(self, start: datetime | None = None) -> None:
         self._now = start or datetime(2026, 1, 1, tzinfo=UTC)
@@ -39,11 +69,19 @@ class ManualClock:
         return self._now
 
     def advance(self, by: timedelta) -> None:
-        """Move the clock forward by `by`."""
+        """Move the clock forward.
+
+        Args:
+            by: The time by which it moves.
+        """
         self._now += by
 
     async def sleep(self, delay: timedelta) -> None:
-        """Move the clock forward by `delay`, after everything else that is ready to run."""
+        """Move the clock forward by `delay`, after everything else that is ready to run.
+
+        Args:
+            delay: The time by which it moves; no time passes.
+        """
         await asyncio.sleep(0)
         self.advance(delay)
 

@@ -44,8 +44,41 @@ __all__ = [
 
 
 def tool_results(result: Result, tool: str | None = None) -> list[Any]:
-    """Return the results of a run's calls, as JSON and in order: those of one tool, None: of all. A call
-    that a person denied is `{"declined": True, ...}`, the result of one that failed is the error's text."""
+    '''Return the results of a run's calls, as JSON and in order. A call that a person denied is `{"declined":
+    True, ...}`, the result of one that failed is the error's text.
+
+    Args:
+        result: The run, as `generate` or a decision returned it.
+        tool: The name of the tool whose results are returned; None: those of all tools.
+
+    Example:
+        ```python
+        import asyncio
+
+        from layover import Agent, tool
+        from layover.testing import ScriptedModel, call, calls, say, tool_results
+
+
+        @tool
+        def price(item: str) -> float:
+            """The price of an item in euros."""
+            return 42.0
+
+
+        @tool
+        def stock(item: str) -> int:
+            """Return how many are in stock."""
+            return 3
+
+
+        shop = Agent("shop", tools=[price, stock])
+        both = calls(call("price", item="lamp"), call("stock", item="lamp"))
+        with shop.override(model=ScriptedModel([both, say("42 euros, and we have three.")])):
+            result = asyncio.run(shop.generate("The lamp?"))
+        assert tool_results(result, "stock") == [3]
+        assert tool_results(result) == [42.0, 3]
+        ```
+    '''
     parts = (part for message in result.messages for part in message.content)
     results = (part for part in parts if isinstance(part, ToolResultPart))
     return [part.result for part in results if tool in (None, part.tool_name)]

@@ -11,8 +11,37 @@ from layover.values.runs.usage import Usage
 
 
 class HashingEmbedder:
-    """`ports.Embedder`: each word adds 1 or -1 at the place that its hash names. `asked` counts the texts;
-    `fault`, if set, is raised instead of an answer; `billed`: it reports a token for each word."""
+    """An embedder without a model, for tests: texts are alike as far as they share words. Each word adds 1 or
+    -1 at the place that its hash names.
+
+    Args:
+        dimensions: The length of the vectors, which is part of the name in `model`: `hashing/256`.
+
+    Attributes:
+        model: The embedder's name.
+        asked: The number of texts so far.
+        fault: An exception that is raised instead of an answer; None: there is an answer. A test may set it.
+        billed: True: it reports a token for each word. A test may set it.
+
+    Example:
+        ```python
+        import asyncio
+
+        from layover.testing import HashingEmbedder
+
+
+        def cosine(one: list[float], other: list[float]) -> float:
+            return sum(a * b for a, b in zip(one, other, strict=True))
+
+
+        embedder = HashingEmbedder()
+        texts = ["a blue lamp", "the lamp is blue", "good morning"]
+        answer = asyncio.run(embedder.embed(texts))
+        lamp, same, other = answer.vectors
+        assert cosine(lamp, same) > 0.5 > cosine(lamp, other)
+        assert embedder.asked == 3 and answer.model == "hashing/256"
+        ```
+    """
 
     def __init__(self, dimensions: int = 256) -> None:
         self.model = f"{HASHING_PREFIX}{dimensions}"
@@ -22,7 +51,14 @@ class HashingEmbedder:
         self._dimensions = dimensions
 
     async def embed(self, texts: Sequence[str]) -> Embedded:
-        """One unit vector a text, in order; zeros for a text without words."""
+        """Return one unit vector for each text, in order; zeros for a text without words.
+
+        Args:
+            texts: The texts.
+
+        Raises:
+            Exception: `fault`, if it is set.
+        """
         self.asked += len(texts)
         if self.fault is not None:
             raise self.fault

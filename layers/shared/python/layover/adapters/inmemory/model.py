@@ -53,7 +53,32 @@ BACKGROUND: Mapping[str, str] = {
 
 
 class ScriptExhausted(AssertionError):
-    """The model was called more often than its script has steps. The message shows the prompt."""
+    """The model was called more often than its script has steps: the author of the test must add a step, or
+    find out why the agent asks again. The message shows the request that had no step.
+
+    Example:
+        ```python
+        import asyncio
+
+        from layover import Agent
+        from layover.testing import ScriptedModel, ScriptExhausted, say
+
+        shop = Agent("shop")
+
+
+        async def main() -> None:
+            with shop.override(model=ScriptedModel([say("Hello.")])):
+                await shop.generate("Hi")
+                await shop.generate("Are you there?")
+
+
+        try:
+            asyncio.run(main())
+        except ScriptExhausted as error:
+            problem = str(error)
+        assert "has no step 2" in problem and "user: Are you there?" in problem
+        ```
+    """
 
 
 def say(
@@ -63,47 +88,220 @@ def say(
     finish_reason: FinishReason = "stop",
     usage: Usage = USAGE,
 ) -> Reply:
-    """Return an answer in words."""
+    """Return a step of a script: an answer in words.
+
+    Args:
+        text: The answer; words become pieces of a stream.
+        reasoning: The thoughts that the model shows before it; empty: none.
+        finish_reason: `stop`, `length` (cut off at the limit of tokens), `tool-calls` or `content-filter`.
+        usage: The tokens of the request. Default: 10 of input and 5 of output.
+
+    Example:
+        ```python
+        import asyncio
+
+        from layover import Agent
+        from layover.testing import ScriptedModel, say
+
+        shop = Agent("shop")
+        script = [say("The lamp costs", reasoning="I look it up.", finish_reason="length")]
+        with shop.override(model=ScriptedModel(script)):
+            result = asyncio.run(shop.generate("What is the lamp?"))
+        assert (result.text, result.finish_reason) == ("The lamp costs", "length")
+        ```
+    """
     return Reply(text=text, reasoning=reasoning, finish_reason=finish_reason, usage=usage)
 
 
 def call(tool: str, /, *, tool_call_id: str = "", **args: Any) -> Reply:
-    """Return a step that calls one tool with these arguments. Without an id it gets `call_1`, `call_2`,
-    ..."""
+    '''Return a step of a script: one call of a tool.
+
+    Args:
+        tool: The tool's name.
+        tool_call_id: The call's id; empty: `call_1`, `call_2`, ... in the order of the script's calls.
+            **args: The arguments of the call, by name; they become JSON.
+
+    Example:
+        ```python
+        import asyncio
+
+        from layover import Agent, tool
+        from layover.testing import ScriptedModel, call, say, tool_results
+
+
+        @tool
+        def price(item: str) -> float:
+            """The price of an item in euros."""
+            return {"lamp": 42.0}[item]
+
+
+        shop = Agent("shop", tools=[price])
+        with shop.override(model=ScriptedModel([call("price", item="lamp"), say("42 euros.")])):
+            result = asyncio.run(shop.generate("What is the lamp?"))
+        assert tool_results(result, "price") == [42.0]
+        ```
+    '''
     requested = RequestedCall(id=tool_call_id, name=tool, args=json.dumps(args))
     return Reply(calls=(requested,), finish_reason="tool-calls", usage=USAGE)
 
 
 def calls(*steps: Reply, text: str = "") -> Reply:
-    """Return several calls in one step: `calls(call("a"), call("b", x=1))`, with words before them if
-    given."""
+    '''Return a step of a script: several calls in one step.
+
+    Args:
+        *steps: The calls, in order: each made by `call`.
+        text: The words before them; empty: none.
+
+    Example:
+        ```python
+        import asyncio
+
+        from layover import Agent, tool
+        from layover.testing import ScriptedModel, call, calls, say, tool_results
+
+
+        @tool
+        def price(item: str) -> float:
+            """The price of an item in euros."""
+            return {"lamp": 42.0, "shelf": 249.5}[item]
+
+
+        shop = Agent("shop", tools=[price])
+        both = calls(call("price", item="lamp"), call("price", item="shelf"), text="Let me see.")
+        with shop.override(model=ScriptedModel([both, say("291.50 euros.")])):
+            result = asyncio.run(shop.generate("A lamp and a shelf?"))
+        assert tool_results(result) == [42.0, 249.5]
+        assert result.messages[0].text == "Let me see."
+        ```
+    '''
     requested = tuple(c for step in steps for c in step.calls)
     return Reply(text=text, calls=requested, finish_reason="tool-calls", usage=USAGE)
 
 
 def fail(message: str = "The provider said no", *, status: int = 500) -> ModelError:
-    """Return the error of a provider that refuses, or whose passing fault did not pass."""
+    """Return a step of a script: the error of a provider that refuses, or whose passing fault did not pass.
+    The run fails, or asks its next model.
+
+    Args:
+        message: The provider's own message.
+        status: The HTTP status of its answer, which gives the error its type: 401 is an
+            `AuthenticationError`.
+
+    Example:
+        ```python
+        import asyncio
+
+        from layover import Agent
+        from layover.testing import ScriptedModel, fail, say
+
+        shop = Agent("shop", model=["openai/a", "openai/b"])
+        with shop.override(model=ScriptedModel([fail("overloaded", status=503), say("Hello.")])) as model:
+            result = asyncio.run(shop.generate("Hi"))
+        assert result.text == "Hello."
+        assert [prompt.model for prompt in model.turns] == ["openai/a", "openai/b"]
+        ```
+    """
     return ModelError(message, status=status, type=type_of(status))
 
 
 def too_long(message: str = "maximum context length exceeded") -> ModelError:
-    """Return the error of a provider that finds the prompt too long for the model's window."""
+    """Return a step of a script: the error of a provider that finds the prompt too long for the model's
+    window. The run shortens the prompt and asks again, at most 4 times.
+
+    Args:
+        message: The provider's own message.
+
+    Example:
+        ```python
+        import asyncio
+
+        from layover import Agent
+        from layover.testing import ScriptedModel, say, too_long
+
+        shop = Agent("shop")
+
+
+        async def main() -> None:
+            script = [say("I see. " * 500), too_long(), say("Yes.")]
+            with shop.override(model=ScriptedModel(script)) as model:
+                await shop.generate("I like lamps.", thread_id="t1")
+                result = await shop.generate("Do you?", thread_id="t1")
+            assert result.text == "Yes."
+            assert len(str(model.turns[2].messages)) < len(str(model.turns[1].messages))
+
+
+        asyncio.run(main())
+        ```
+    """
     return ContextLengthExceeded(message, status=400)
 
 
 def broken(text: str) -> Broken:
-    """Return a stream that breaks after this text; the script's next step is its repetition."""
+    """Return a step of a script: a stream that breaks after this text. The script's next step is its
+    repetition, and who follows the run drops the text.
+
+    Args:
+        text: The text that arrives before the stream breaks.
+
+    Example:
+        ```python
+        import asyncio
+
+        from layover import Agent
+        from layover.testing import ScriptedModel, broken, say
+
+        shop = Agent("shop")
+
+
+        async def main() -> None:
+            script = [broken("The lamp co"), say("The lamp costs 42 euros.")]
+            with shop.override(model=ScriptedModel(script)):
+                stream = shop.stream("What is the lamp?")
+                types = [event.type async for event in stream]
+                result = await stream.result()
+            assert types.count("turn-start") == 2
+            assert result.text == "The lamp costs 42 euros."
+
+
+        asyncio.run(main())
+        ```
+    """
     return Broken(text)
 
 
 class ScriptedModel(ChatModel):
-    """Plays a script, one step for each model call, and keeps its prompts in `prompts`. A missing step is
-    ScriptExhausted: the run fails, and so does the test of `Agent.override`. Steps that no call reached are
-    in `unused`.
+    """A model that plays a script, one step for each model call, and keeps its prompts. A missing step is
+    `ScriptExhausted`: the run fails, and so does the test of `Agent.override`.
 
-    `script`: steps and reactions in order, or one reaction for every call. Calls for background
-    tasks (titles, extraction, ...) take their steps from `background[task]`; without any they
-    get an empty answer, are kept in `prompts` too, and leave the script alone."""
+    Args:
+        script: The steps of runs, in order, or one function for every call. A step is made by `say`, `call`,
+            `calls`, `fail`, `broken` or `too_long`, or is a function of the prompt, plain or async, that
+            returns one.
+        background: Scripts by the name of a background task (`title`, `extractor`, `profile`, `session`,
+            `observer`, `reflector`, `summary`). A task without one gets an empty answer, and takes no step of
+            `script`. None: all do.
+
+    Attributes:
+        prompts: The prompts of all calls so far, in order, those of background tasks included.
+        turns: The prompts of runs only.
+        unused: The steps that no call reached.
+
+    Example:
+        ```python
+        import asyncio
+
+        from layover import Agent
+        from layover.testing import ScriptedModel, say
+
+        shop = Agent("shop", instructions="You sell furniture.")
+        script = [lambda prompt: say(f"You said {prompt.messages[-1].text!r}."), say("Bye.")]
+        with shop.override(model=ScriptedModel(script)) as model:
+            result = asyncio.run(shop.generate("Hi"))
+        assert result.text == "You said 'Hi'."
+        assert model.turns[0].system == "You sell furniture."
+        assert model.unused == [say("Bye.")]
+        ```
+    """
 
     def __init__(
         self,
@@ -134,7 +332,17 @@ class ScriptedModel(ChatModel):
             raise ScriptExhausted(self._problem)
 
     async def complete(self, prompt: Prompt, on_delta: OnDelta | None = None) -> Reply:
-        """The script's next step. Raises its ModelError, or ScriptExhausted."""
+        """Return the script's next step as a reply.
+
+        Args:
+            prompt: The request, which is kept in `prompts`.
+            on_delta: Called with each piece of the reply, if the prompt asks for a stream; None: nobody
+                listens.
+
+        Raises:
+            ModelError: If the step is `fail` or `too_long`.
+            ScriptExhausted: If there is no step.
+        """
         self.prompts.append(prompt)
         listener = on_delta if prompt.stream else None
         step = await self._next(prompt)
