@@ -47,8 +47,9 @@ class LayoverError(Exception):
 
     Args:
         message: The text: what was given, who must act and what to do. It has no user's text and no secret.
-            `str(error)` has the ids, too. **ids: The things that it is about (`run_id="..."`), to be read as
-            `ids`; those that are None are left out.
+            `str(error)` has the ids, too.
+        **ids: The things that it is about (`run_id="..."`), to be read as `ids`; those that are None are left
+            out.
 
     Example:
         ```python
@@ -175,7 +176,7 @@ class InvalidRequest(RequestError):
     Args:
         message: The text.
         errors: The fields that are wrong: `{"loc": ["body", "input"], "msg": "...", "type": "..."}` each.
-            **ids: The things that it is about.
+        **ids: The things that it is about.
 
     Example:
         ```python
@@ -398,7 +399,8 @@ class NotAnApprover(DecisionError):
 
     Args:
         message: The text.
-        by: The groups whose members decide. **ids: The things that it is about: `run_id`, `tool_call_id`.
+        by: The groups whose members decide.
+        **ids: The things that it is about: `run_id`, `tool_call_id`.
 
     Example:
         ```python
@@ -469,8 +471,8 @@ class LimitReached(LayoverError):
 
     Args:
         message: The text: the limit, and what reached it.
-        retry_after: The time until it may work; None: waiting does not help, or nobody knows how long. **ids:
-            The things that it is about.
+        retry_after: The time until it may work; None: waiting does not help, or nobody knows how long.
+        **ids: The things that it is about.
 
     Example:
         ```python
@@ -570,8 +572,8 @@ class RunFailed(LayoverError):
 
     Args:
         message: The text, which may quote an author's or a provider's.
-        type: The name that callers see as `error.type`; None: the name of the class. **ids: The things that
-            it is about.
+        type: The name that callers see as `error.type`; None: the name of the class.
+        **ids: The things that it is about.
 
     Example:
         ```python

@@ -305,11 +305,6 @@ class Message(Value):
         role: The speaker.
         content: The parts, in order: text, reasoning, tool calls, a tool's result, files, data.
         created_at: UTC; strictly later than all earlier messages of the thread.
-        model_output: The tool's result as the model sees it, computed once when the call was settled; None if
-            it is not a tool's. JSON leaves it out (docs/behaviour.md#model-output).
-        provider_state: Data kept for the provider only; None: there is none. JSON leaves it out
-            (docs/behaviour.md#provider-state).
-        token_count: Estimated tokens; None: not counted. JSON leaves it out.
 
     Example:
         ```python
@@ -336,14 +331,19 @@ class Message(Value):
     content: tuple[Part, ...] = ()
     created_at: Time
     model_output: str | None = Field(default=None, exclude=True, repr=False)
+    """The tool's result as the model sees it, computed once when the call was settled; None if it is not a
+    tool's. JSON leaves it out (docs/behaviour.md#model-output)."""
     provider_state: ProviderState | None = Field(default=None, exclude=True, repr=False)
+    """Data kept for the provider only. JSON leaves it out (docs/behaviour.md#provider-state)."""
     token_count: int | None = Field(default=None, exclude=True, repr=False)
+    """Estimated tokens; None: not counted. JSON leaves it out."""
 
     def with_content(self, content: tuple[Part, ...], **more: Any) -> "Message":
         """Return a copy with this content, to be counted anew.
 
         Args:
-            content: The parts of the copy. **more: Other fields that change, by name.
+            content: The parts of the copy.
+            **more: Other fields that change, by name.
         """
         return self.model_copy(update={"content": content, "token_count": None, **more})
 

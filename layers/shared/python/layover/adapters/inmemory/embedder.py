@@ -17,12 +17,6 @@ class HashingEmbedder:
     Args:
         dimensions: The length of the vectors, which is part of the name in `model`: `hashing/256`.
 
-    Attributes:
-        model: The embedder's name.
-        asked: The number of texts so far.
-        fault: An exception that is raised instead of an answer; None: there is an answer. A test may set it.
-        billed: True: it reports a token for each word. A test may set it.
-
     Example:
         ```python
         import asyncio
@@ -45,9 +39,13 @@ class HashingEmbedder:
 
     def __init__(self, dimensions: int = 256) -> None:
         self.model = f"{HASHING_PREFIX}{dimensions}"
+        """The embedder's name: `hashing/256`."""
         self.asked = 0
+        """The number of texts so far."""
         self.fault: Exception | None = None
+        """An exception that a test sets, to be raised instead of an answer."""
         self.billed = False
+        """True, set by a test: the usage is a token for each word. False: it costs nothing."""
         self._dimensions = dimensions
 
     async def embed(self, texts: Sequence[str]) -> Embedded:

@@ -61,8 +61,8 @@ class InMemoryMetrics:
         Args:
             name: The metric.
             value: The value that is added.
-            unit: The unit of the value, as CloudWatch spells it. **dimensions: Names and values that it is
-                counted by, such as `agent`.
+            unit: The unit of the value, as CloudWatch spells it.
+            **dimensions: Names and values that it is counted by, such as `agent`.
         """
         self.counted.append(Counted(name, value, unit, dimensions))
 
@@ -70,8 +70,8 @@ class InMemoryMetrics:
         """Return the sum of the values counted by (at least) these dimensions.
 
         Args:
-            name: The metric. **dimensions: Names and values that each value has; none: all values of the
-                metric count.
+            name: The metric.
+            **dimensions: Names and values that each value has; none: all values of the metric count.
         """
         return sum(
             c.value

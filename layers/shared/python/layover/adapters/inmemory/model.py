@@ -119,7 +119,7 @@ def call(tool: str, /, *, tool_call_id: str = "", **args: Any) -> Reply:
     Args:
         tool: The tool's name.
         tool_call_id: The call's id; empty: `call_1`, `call_2`, ... in the order of the script's calls.
-            **args: The arguments of the call, by name; they become JSON.
+        **args: The arguments of the call, by name; they become JSON.
 
     Example:
         ```python
@@ -281,11 +281,6 @@ class ScriptedModel(ChatModel):
             `observer`, `reflector`, `summary`). A task without one gets an empty answer, and takes no step of
             `script`. None: all do.
 
-    Attributes:
-        prompts: The prompts of all calls so far, in order, those of background tasks included.
-        turns: The prompts of runs only.
-        unused: The steps that no call reached.
-
     Example:
         ```python
         import asyncio
@@ -310,6 +305,7 @@ class ScriptedModel(ChatModel):
         background: Mapping[str, Iterable[Step | Reaction] | Reaction] | None = None,
     ) -> None:
         self.prompts: list[Prompt] = []
+        """The prompts of all calls so far, in order, those of background tasks included."""
         self._ids = SequentialIds()
         scripts = {"turn": script, **(background or {})}
         self._scripts = {task: _steps(steps) for task, steps in scripts.items()}

@@ -84,7 +84,8 @@ class Pending(Value):
 
         Args:
             call: The call's record, with its suspension.
-            agent: The name of the run's agent. **more: Fields of a wider view, by name.
+            agent: The name of the run's agent.
+            **more: Fields of a wider view, by name.
         """
         suspension = call.suspension
         assert suspension is not None  # a call that waits has one
