@@ -147,6 +147,12 @@ def test_an_agent_that_is_not_served_is_named_among_those_that_are(api: Api) -> 
         assert "secret" not in answer.body
 
 
+def test_a_mistyped_agent_is_answered_with_the_nearest(api: Api) -> None:
+    problem = api.post("/threads", {"agent": "suport"}).problem(422, "unknown-agent")
+    assert "did you mean 'support'?" in problem["detail"]
+    assert "'suport'" not in problem["detail"]
+
+
 FILE = {"type": "file", "url": "https://example.com/a", "name": "a", "mime_type": "text/plain"}
 
 

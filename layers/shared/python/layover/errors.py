@@ -31,6 +31,10 @@ from datetime import timedelta
 from typing import Any, Literal
 
 _MAX_NAMES = 20
+_MAX_CHOICES = 12
+_MAX_SHOWN = 80
+_MAX_COMPARED = 128
+"""Characters of a name that is compared with others: no agent has a longer one."""
 
 
 def shown_names(names: Iterable[str]) -> str:
@@ -38,6 +42,32 @@ def shown_names(names: Iterable[str]) -> str:
     all_names = list(names)
     more = [f"and {len(all_names) - _MAX_NAMES} more"] if len(all_names) > _MAX_NAMES else []
     return " ".join([", ".join(all_names[:_MAX_NAMES]), *more])
+
+
+def nearest(name: object, known: Iterable[str]) -> str | None:
+    """Return the known name that is most like this one, whatever its case; None if none is like it."""
+    # An import at the top would be part of every cold start, for errors that are rare.
+    from difflib import get_close_matches
+
+    if not isinstance(name, str) or len(name) > _MAX_COMPARED:
+        return None
+    names_by_folded = {each.casefold(): each for each in sorted(known, reverse=True)}
+    near = get_close_matches(name.casefold(), names_by_folded, n=1)
+    return names_by_folded[near[0]] if near else None
+
+
+def unknown_name(kind: str, name: object, known: Iterable[str]) -> str:
+    """Return `no option 'timout': did you mean 'timeout'?`. If no known name is near, the known ones are
+    listed, up to twelve of them."""
+    names = sorted(set(known))
+    text = repr(name)
+    unknown = f"no {kind} {text if len(text) <= _MAX_SHOWN else text[:_MAX_SHOWN] + '...'}"
+    near = nearest(name, names)
+    if near is not None:
+        return f"{unknown}: did you mean {near!r}?"
+    if not 0 < len(names) <= _MAX_CHOICES:
+        return unknown
+    return f"{unknown}: choose from {', '.join(map(repr, names))}"
 
 
 class LayoverError(Exception):
@@ -203,16 +233,23 @@ class InvalidRequest(RequestError):
 
 
 class UnknownAgent(InvalidRequest):
-    """No agent of this name is served. The message says which are; the caller must name one of them.
+    """No agent of this name is served. The message says which are, and which one is nearest; the caller must
+    name one of them. It does not repeat the name, in which a caller may have sent anything.
 
     Args:
+        name: The name that was asked for.
         served: The names of the agents that are served.
         named_in: The part of the request that had the name.
     """
 
-    def __init__(self, served: Iterable[str], named_in: Literal["body", "query"] = "body") -> None:
+    def __init__(
+        self, name: str, served: Iterable[str], named_in: Literal["body", "query"] = "body"
+    ) -> None:
         error = {"loc": [named_in, "agent"], "msg": "no such agent", "type": "unknown_agent"}
-        super().__init__(f"there is no such agent; served are {shown_names(served)}", [error])
+        names = list(served)
+        near = nearest(name, names)
+        meant = "; served" if near is None else f": did you mean {near!r}? Served"
+        super().__init__(f"there is no such agent{meant} are {shown_names(names)}", [error])
 
 
 class NotFound(RequestError):

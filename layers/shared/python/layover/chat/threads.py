@@ -19,7 +19,7 @@ async def chat_thread(runtime: Runtime, owner: str, agent: str, chat_id: str) ->
     agent that this one hands no conversation to), NotFound (a thread's id that is none of the caller's, or a
     chat that was deleted)."""
     if agent not in runtime.agents():
-        raise UnknownAgent(runtime.agents())
+        raise UnknownAgent(agent, runtime.agents())
     thread_id = thread_id_of(owner, chat_id)
     head = await runtime.journal.heads.get(owner, thread_id)
     if head is None and thread_id != chat_id:
@@ -30,7 +30,7 @@ async def chat_thread(runtime: Runtime, owner: str, agent: str, chat_id: str) ->
 async def find_thread(runtime: Runtime, owner: str, agent: str, chat_id: str) -> ThreadHead | None:
     """Return the chat's thread; None for an id without messages. Raises UnknownAgent, Conflict."""
     if agent not in runtime.agents():
-        raise UnknownAgent(runtime.agents())
+        raise UnknownAgent(agent, runtime.agents())
     try:
         head = await head_of(runtime, owner, thread_id_of(owner, chat_id))
     except NotFound:

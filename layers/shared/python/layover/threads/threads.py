@@ -34,7 +34,7 @@ async def create(
 ) -> Thread:
     """Create an empty thread. Raises UnknownAgent."""
     if agent not in runtime.agents():
-        raise UnknownAgent(runtime.agents())
+        raise UnknownAgent(agent, runtime.agents())
     now = runtime.clock.now()
     head = ThreadHead(
         id=runtime.ids.new("thread"),

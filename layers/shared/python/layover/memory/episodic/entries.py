@@ -121,7 +121,7 @@ async def list_entries(
         else _newest(runtime, owner, agent, limit, cursor)
     )
     if not page.items and cursor is None and agent not in runtime.agents():
-        raise UnknownAgent(runtime.agents(), "query")
+        raise UnknownAgent(agent, runtime.agents(), "query")
     return page
 
 

@@ -111,7 +111,7 @@ async def _ask(
 
 def _check_agent(runtime: Runtime, agent: str) -> None:
     if agent not in runtime.agents():
-        raise UnknownAgent(runtime.agents(), "query")
+        raise UnknownAgent(agent, runtime.agents(), "query")
 
 
 def _view(agent: str, note: Note) -> Profile:
