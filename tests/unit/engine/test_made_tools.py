@@ -114,7 +114,7 @@ async def test_a_run_that_is_not_given_the_forced_tool_fails_before_its_model_is
     bench = Bench(agent, [say("never")])
     run = await bench.go()
     assert run.error is not None
-    assert "tool_choice names no tool of it: 'look'" in run.error.message
+    assert "tool_choice: no tool 'look'" in run.error.message
     assert bench.model.prompts == []
 
 

@@ -53,7 +53,22 @@ def refusal(name: str, status: int = 400, text: str = "Unsupported parameter") -
     ],
 )
 def test_setting_that_cannot_be_is_a_definition_error(wrong: dict[str, Any]) -> None:
-    with pytest.raises(DefinitionError, match=f"ModelSettings: {next(iter(wrong))}"):
+    (name,) = wrong
+    with pytest.raises(DefinitionError, match=rf"ModelSettings(\.|: no option '){name}"):
+        ModelSettings(**wrong)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"max_tokens": "many"}, "ModelSettings.max_tokens must be a valid integer, not 'many'"),
+        ({"inputs": ["smell"]}, "ModelSettings.inputs must be 'audio', .* or 'text', not 'smell'"),
+        ({"tool_choice": ""}, "ModelSettings.tool_choice: .* at least 1 character, not ''"),
+        ({"extra": {"model": "x", "key": "k-1"}}, "ModelSettings.extra: model cannot be set here$"),
+    ],
+)
+def test_setting_that_cannot_be_is_named_with_what_is_expected(wrong: Any, message: str) -> None:
+    with pytest.raises(DefinitionError, match=message):
         ModelSettings(**wrong)
 
 

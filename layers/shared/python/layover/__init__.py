@@ -240,7 +240,9 @@ set_engine(_engine)
 
 def __getattr__(name: str) -> Any:
     if name not in _MODULE_OF:
-        raise AttributeError(f"module 'layover' has no attribute {name!r}")
+        from layover.errors import no_attribute
+
+        raise no_attribute(__name__, __path__, name, __all__)
     value = getattr(import_module(f"layover.{_MODULE_OF[name]}"), name)
     globals()[name] = value
     return value

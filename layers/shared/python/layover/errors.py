@@ -44,22 +44,22 @@ def shown_names(names: Iterable[str]) -> str:
     return " ".join([", ".join(all_names[:_MAX_NAMES]), *more])
 
 
-def nearest(name: object, known: Iterable[str]) -> str | None:
+def nearest(name: object, choices: Iterable[str]) -> str | None:
     """Return the known name that is most like this one, whatever its case; None if none is like it."""
     # An import at the top would be part of every cold start, for errors that are rare.
     from difflib import get_close_matches
 
     if not isinstance(name, str) or len(name) > _MAX_COMPARED:
         return None
-    names_by_folded = {each.casefold(): each for each in sorted(known, reverse=True)}
+    names_by_folded = {each.casefold(): each for each in sorted(choices, reverse=True)}
     near = get_close_matches(name.casefold(), names_by_folded, n=1)
     return names_by_folded[near[0]] if near else None
 
 
-def unknown_name(kind: str, name: object, known: Iterable[str]) -> str:
+def unknown_name(kind: str, name: object, choices: Iterable[str]) -> str:
     """Return `no option 'timout': did you mean 'timeout'?`. If no known name is near, the known ones are
     listed, up to twelve of them."""
-    names = sorted(set(known))
+    names = sorted(set(choices))
     text = repr(name)
     unknown = f"no {kind} {text if len(text) <= _MAX_SHOWN else text[:_MAX_SHOWN] + '...'}"
     near = nearest(name, names)
@@ -68,6 +68,23 @@ def unknown_name(kind: str, name: object, known: Iterable[str]) -> str:
     if not 0 < len(names) <= _MAX_CHOICES:
         return unknown
     return f"{unknown}: choose from {', '.join(map(repr, names))}"
+
+
+def no_attribute(
+    package: str, path: Iterable[str], name: str, choices: Iterable[str]
+) -> AttributeError:
+    """Return the error of a package (`__name__` and `__path__`) that has no such name. `from package import
+    module` asks for the name before it imports the module: that costs no comparison."""
+    from importlib.machinery import PathFinder
+
+    message = f"module {package!r} has no attribute {name!r}"
+    if name.startswith("_") or PathFinder.find_spec(f"{package}.{name}", list(path)):
+        return AttributeError(message)
+    near = nearest(name, choices)
+    if near is None:
+        return AttributeError(message)
+    # With an object that is not the package, Python does not add the same suggestion.
+    return AttributeError(f"{message}: did you mean {near!r}?", name=name, obj=None)
 
 
 class LayoverError(Exception):

@@ -26,6 +26,7 @@ from layover.declare.hooks.base import hooks_of
 from layover.declare.hooks.raw_texts import warn_of_embedded, warn_of_handoffs
 from layover.declare.limits import Limits
 from layover.declare.memory import Memory
+from layover.declare.option_names import named_options
 from layover.declare.override import Override
 from layover.declare.schemas import checks
 from layover.declare.schemas.output import OutputType
@@ -36,7 +37,7 @@ from layover.declare.tools.delegate import (
     sub_agents,
 )
 from layover.declare.tools.tool import AnyTool, Tool
-from layover.errors import DefinitionError
+from layover.errors import DefinitionError, unknown_name
 from layover.values.deployment.settings import Settings
 from layover.values.prompt import Api, OutputSpec, ProviderTool
 from layover.values.runs.model_settings import ModelSettings, Overridable
@@ -56,6 +57,11 @@ Factory: TypeAlias = Callable[[Settings], Made[Deps]] | Callable[[], Made[Deps]]
 """Makes an agent's dependencies."""
 _KEPT: Any = object()
 """The agent's own factory makes its `deps`."""
+
+
+def _shown_name(_: Any, name: object = None, *__: object, **___: object) -> str:
+    """Return an agent's name for an error in its options; it may have been given none."""
+    return "Agent" if name is None else f"agent {name!r}"
 
 
 class Agent(Driven[Output], Generic[Deps, Output]):
@@ -135,6 +141,7 @@ class Agent(Driven[Output], Generic[Deps, Output]):
     hooks_above: tuple[Any, ...] = ()
     """Hooks of its callers that are asked around its model, on the copy that works as a sub-agent."""
 
+    @named_options(_shown_name)
     def __init__(
         self,
         name: str,
@@ -271,7 +278,8 @@ class Agent(Driven[Output], Generic[Deps, Output]):
         names = {"auto", "none", "required", *self.built_in_tools, *(t.name for t in self.tools)}
         forced = self.model_settings.tool_choice
         if forced is not None and forced not in names:
-            raise DefinitionError(f"{self._what}tool_choice names no tool of it: {forced!r}")
+            unknown = unknown_name("tool", forced, names)
+            raise DefinitionError(f"{self._what}tool_choice: {unknown}")
 
     @property
     def built_in_tools(self) -> frozenset[str]:
@@ -318,6 +326,7 @@ class Agent(Driven[Output], Generic[Deps, Output]):
         assert self._output_type is not None
         return self._output_type.partial(text)
 
+    @named_options(lambda self, *_, **__: f"as_tool of agent {self.name!r}")
     def as_tool(
         self, description: str, *, memory: bool = False, background: bool = False
     ) -> AnyTool:

@@ -4,10 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from layover.declare.option_names import unknown_options, with_named_options
 from layover.declare.schemas import checks
-from layover.errors import DefinitionError
+
+_LIMITS = frozenset({"tokens", "cost_usd", "tool_calls"})
 
 
+@with_named_options
 @dataclass(frozen=True)
 class Limits:
     '''Limits on what a run may use in tokens, money and tool calls.
@@ -79,9 +82,8 @@ class Limits:
     @classmethod
     def from_args(cls, args: Mapping[str, Any]) -> "Limits":
         """Return limits that a person wrote. Raises DefinitionError for a value that is no limit."""
-        unknown = sorted(set(args) - {"tokens", "cost_usd", "tool_calls"})
-        if unknown:
-            raise DefinitionError(f"there is no limit of {', '.join(unknown)}")
+        if unknown := args.keys() - _LIMITS:
+            raise unknown_options("Limits", unknown, _LIMITS, "limit")
         return cls(**args)
 
     def plus(self, other: "Limits") -> "Limits":

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Literal
 
+from layover.declare.option_names import unknown_options, with_named_options
 from layover.declare.schemas import checks
 from layover.errors import DefinitionError
 from layover.values.deployment.settings import Settings
@@ -19,6 +20,7 @@ RESULT_TOKENS = 10_000
 _SPEAKERS = frozenset({"user", "assistant", "tool"})
 
 
+@with_named_options
 @dataclass(frozen=True)
 class TokenBuffer:
     """A prompt's history as the newest whole turns that fit, instead of the window of recent messages
@@ -62,6 +64,7 @@ class TokenBuffer:
         checks.whole("TokenBuffer.max_messages", self.max_messages)
 
 
+@with_named_options
 @dataclass(frozen=True)
 class ObservationalMemory:
     """Compaction of older messages into dense observations, ahead of need
@@ -133,6 +136,7 @@ class ObservationalMemory:
         return self.observation_tokens or settings.reflector_observation_tokens
 
 
+@with_named_options
 @dataclass(frozen=True)
 class RollingSummary:
     """Compaction of older messages into one summary (docs/behaviour.md#rolling-summary).
@@ -184,6 +188,7 @@ class RollingSummary:
         checks.whole("RollingSummary.tail", self.tail)
 
 
+@with_named_options
 @dataclass(frozen=True)
 class SemanticRecall:
     """Recall of older messages that are similar to the user's text, by words and by vectors
@@ -241,6 +246,7 @@ class SemanticRecall:
         return self.top_k or settings.semantic_recall_top_k
 
 
+@with_named_options
 @dataclass(frozen=True)
 class EpisodicMemory:
     """Lessons that past turns taught this agent about this user's matters (docs/behaviour.md#episodic-scope).
@@ -337,6 +343,7 @@ class EpisodicMemory:
         return max(timedelta(days=days), timedelta.resolution)
 
 
+@with_named_options
 @dataclass(frozen=True)
 class WorkingMemory:
     """Notes that the model itself keeps up to date, with the tool `update_working_memory`
@@ -393,6 +400,7 @@ class WorkingMemory:
             raise checks.fail("WorkingMemory.schema", "a pydantic model or None", self.schema)
 
 
+@with_named_options
 @dataclass(frozen=True)
 class NodeMemory:
     """A separate history for a named step of a workflow, inside a thread (docs/behaviour.md#node-memory). It
@@ -436,6 +444,7 @@ class NodeMemory:
         checks.text_or_none("NodeMemory.node_id", self.node_id)
 
 
+@with_named_options
 @dataclass(frozen=True)
 class Memory:
     """The memory of an agent: its parts and their settings. Every part is off unless it is named, except the
@@ -519,9 +528,8 @@ class Memory:
         self._check_words()
 
     def _check_history(self) -> None:
-        if self.history not in ("thread", "none") and not isinstance(self.history, NodeMemory):
-            expected = '"thread", "none" or NodeMemory(...)'
-            raise checks.fail("Memory.history", expected, self.history)
+        if not isinstance(self.history, NodeMemory):
+            checks.one_of("Memory.history", self.history, ("thread", "none"), "a NodeMemory(...)")
         if self.history == "none":
             self._check_no_history()
         if self.token_buffer and self.last_messages is not None:
@@ -546,8 +554,10 @@ class Memory:
         prefix = self.role_prefix
         if prefix is None:
             return
-        if not isinstance(prefix, Mapping) or prefix.keys() - _SPEAKERS:
+        if not isinstance(prefix, Mapping):
             raise checks.fail("Memory.role_prefix", "names for user, assistant, tool", prefix)
+        if unknown := prefix.keys() - _SPEAKERS:
+            raise unknown_options("Memory.role_prefix", unknown, _SPEAKERS, "role")
         for role, name in prefix.items():
             checks.text_or_none(f"Memory.role_prefix[{role!r}]", name)
 

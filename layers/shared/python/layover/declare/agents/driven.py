@@ -288,7 +288,7 @@ class Driven(Generic[Output]):
         Raises:
             DefinitionError: If there is no such type, or the handler is not a function.
         """
-        checks.one_of("the event", event, event_types())
+        checks.one_of(f"agent {self.name!r}: the event", event, event_types())
         if not callable(handler):
             raise checks.fail("the handler", "a function of the event", handler)
         self._handlers.append((event, handler))

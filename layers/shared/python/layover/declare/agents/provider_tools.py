@@ -3,11 +3,13 @@
 from collections.abc import Sequence
 from typing import Any, Literal, get_args
 
+from layover.declare.option_names import named_options
 from layover.declare.schemas import checks
 from layover.errors import DefinitionError
 from layover.values.prompt import Api, ProviderTool
 
 
+@named_options(lambda *_, **__: "web_search")
 def web_search(
     *,
     allowed_domains: Sequence[str] = (),

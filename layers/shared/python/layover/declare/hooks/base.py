@@ -10,7 +10,7 @@ from layover.declare.context import NodeHistory, RunContext
 from layover.declare.generics import Deps
 from layover.declare.result import Result
 from layover.declare.schemas import checks
-from layover.errors import ConfigurationError
+from layover.errors import ConfigurationError, nearest
 from layover.values.base import Json, Value
 from layover.values.decision import DecisionNote
 from layover.values.message import Message
@@ -618,5 +618,14 @@ def hooks_of(what: str, value: Any) -> tuple[Any, ...]:
         points = (*POINTS, "before_embedding") if is_everywhere(hook) else POINTS
         if isinstance(hook, type) or not any(defines(hook, point) for point in points):
             expected = f"an object with one of {', '.join(points)}"
-            raise checks.fail(f"{what}a hook", expected, hook)
+            raise checks.fail(f"{what}a hook", expected, hook, _mistyped(hook, points))
     return hooks
+
+
+def _mistyped(hook: Any, points: Sequence[str]) -> str:
+    """Return which of a hook's methods has nearly the name of a point; empty if none has."""
+    for name in dir(hook):
+        near = nearest(name, points) if not name.startswith("_") else None
+        if near is not None and name != near and callable(getattr(hook, name)):
+            return f". {name_of(hook)} has {name!r}: did you mean {near!r}?"
+    return ""

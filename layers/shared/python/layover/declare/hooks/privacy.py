@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 from layover.declare.hooks.base import Hook, HookContext, ModelRequest, ModelResponse
+from layover.declare.option_names import with_named_options
 from layover.declare.schemas import checks
 from layover.values.message import (
     Message,
@@ -33,6 +34,7 @@ _PLACEHOLDER = re.compile(r"\[[A-Z][A-Z0-9_]*_\d+\]")
 _KEPT = "layover.RedactPII"
 
 
+@with_named_options
 class RedactPII(Hook):
     """A hook that replaces personal data in requests by placeholders, and puts it back into replies and their
     calls.
@@ -78,18 +80,16 @@ class RedactPII(Hook):
         kinds: tuple[str, ...] = tuple(_KINDS),
     ) -> None:
         for kind in kinds:
-            checks.one_of("a kind of RedactPII", kind, _KINDS)
+            checks.one_of("RedactPII: a kind", kind, _KINDS)
         own = dict(patterns or {})
         for name in own:
             if not re.fullmatch("[A-Z][A-Z0-9_]*", name):
-                raise checks.fail("a kind of RedactPII", "a name in capital letters", name)
+                raise checks.fail("RedactPII: a kind", "a name in capital letters", name)
         try:
             every = {**own, **{kind: _KINDS[kind] for kind in kinds}}
             self._kinds = {name: re.compile(text) for name, text in every.items()}
         except re.error as error:
-            raise checks.fail(
-                "a pattern of RedactPII", "a regular expression", str(error)
-            ) from None
+            raise checks.fail("RedactPII: a pattern", "a regular expression", str(error)) from None
 
     def before_model(self, ctx: HookContext, request: ModelRequest) -> ModelRequest | None:
         """Return the request with placeholders; None if it has no personal data.

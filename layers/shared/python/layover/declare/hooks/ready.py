@@ -14,6 +14,7 @@ from layover.declare.hooks.base import (
     ToolCall,
     ToolResult,
 )
+from layover.declare.option_names import with_named_options
 from layover.declare.schemas import checks
 from layover.values.decision import DecisionKind, DecisionNote
 
@@ -73,6 +74,7 @@ class MarkUntrusted(Hook):
         return result.model_copy(update={"model_output": text})
 
 
+@with_named_options
 class Policy(Hook):
     '''A hook that decides about calls by rules, with a recorded reason.
 
@@ -118,7 +120,9 @@ class Policy(Hook):
     def __init__(self, rules: Mapping[str, Rule]) -> None:
         for name, rule in rules.items():
             if not callable(rule):
-                raise checks.fail(f"the rule of {name!r}", "a function of (args, ctx)", rule)
+                raise checks.fail(
+                    f"Policy: the rule of {name!r}", "a function of (args, ctx)", rule
+                )
         self._rules = dict(rules)
 
     async def before_tool(self, ctx: HookContext, call: ToolCall) -> BeforeTool | None:
@@ -149,6 +153,7 @@ def says_always(decision: DecisionNote) -> bool:
     return bool(re.match(r"\W*always\b", decision.reason or "", re.IGNORECASE))
 
 
+@with_named_options
 class RememberDecisions(Hook):
     '''A hook that lets a person approve a tool once for the rest of the thread. The approvals are kept with
     the thread, in a node of the agent's own (`NODE`). Runs without a thread remember none.
@@ -196,7 +201,7 @@ class RememberDecisions(Hook):
 
     def __init__(self, when: Callable[[DecisionNote], bool] = says_always) -> None:
         if not callable(when):
-            raise checks.fail("when of RememberDecisions", "a function of the decision", when)
+            raise checks.fail("RememberDecisions: when", "a function of the decision", when)
         self._when = when
 
     async def before_tool(self, ctx: HookContext, call: ToolCall) -> BeforeTool | None:

@@ -5,7 +5,7 @@ from collections.abc import Collection, Sequence
 from datetime import timedelta
 from typing import Any
 
-from layover.errors import DefinitionError
+from layover.errors import DefinitionError, nearest
 
 _MAX_SHOWN = 80
 _UNKNOWN_TYPE = re.compile(r"core schema for <class '([^']+)'>")
@@ -13,9 +13,9 @@ NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 """Names of tools that providers accept."""
 
 
-def fail(what: str, expected: str, value: object) -> DefinitionError:
-    """Return the error to raise for an unexpected value."""
-    return DefinitionError(f"{what} must be {expected}, not {_repr(value)}")
+def fail(what: str, expected: str, value: object, hint: str = "") -> DefinitionError:
+    """Return the error to raise for an unexpected value. `hint`: the end of the message."""
+    return DefinitionError(f"{what} must be {expected}, not {_repr(value)}{hint}")
 
 
 def _repr(value: object) -> str:
@@ -69,10 +69,14 @@ def flag(what: str, value: Any) -> None:
         raise fail(what, "True or False", value)
 
 
-def one_of(what: str, value: Any, allowed: Collection[str]) -> None:
-    """Check one of a few words."""
-    if value not in allowed:
-        raise fail(what, " or ".join(map(repr, sorted(allowed))), value)
+def one_of(what: str, value: Any, allowed: Collection[str], or_else: str | None = None) -> None:
+    """Check one of a few words. `or_else`: the other kind of value that is possible there."""
+    if isinstance(value, str) and value in allowed:
+        return
+    if (near := nearest(value, allowed)) is not None:
+        raise DefinitionError(f"{what} cannot be {_repr(value)}: did you mean {near!r}?")
+    expected = [*map(repr, sorted(allowed)), *filter(None, [or_else])]
+    raise fail(what, " or ".join(expected), value)
 
 
 def text_or_none(what: str, value: Any) -> None:

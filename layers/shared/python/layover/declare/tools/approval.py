@@ -7,6 +7,7 @@ from typing import Any
 
 from layover.declare.blocking import call_author
 from layover.declare.context import ToolContext
+from layover.declare.option_names import with_named_options
 from layover.declare.schemas import checks
 from layover.declare.tools.signature import ToolArgs
 from layover.values.decision import ApprovalRule
@@ -31,6 +32,7 @@ APPROVAL_SCHEMA: dict[str, Any] = {
 Predicate = Callable[[dict[str, Any], ToolContext], bool | Awaitable[bool]]
 
 
+@with_named_options
 @dataclass(frozen=True)
 class Approval:
     '''A rule of who may decide a call: `@tool(needs_approval=Approval(by=["finance"]))`.

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
+from layover.declare.option_names import unknown_options
 from layover.declare.schemas import checks
 from layover.declare.tools.approval import Approval, Predicate
 from layover.declare.tools.signature import Signature
@@ -54,8 +55,8 @@ _DECLARED = frozenset(Options.__dataclass_fields__) - {"delegate", "handoff"}
 def options_of(name: str, signature: Signature, raw_options: dict[str, Any]) -> Options:
     """Return the options as they were given, once they are checked. Raises DefinitionError."""
     what = f"tool {name!r}: "
-    if unknown := sorted(raw_options.keys() - _DECLARED):
-        raise DefinitionError(f"{what}no options {unknown}")
+    if unknown := raw_options.keys() - _DECLARED:
+        raise unknown_options(f"tool {name!r}", unknown, _DECLARED | {"name", "description"})
     raw_options["timeout"] = checks.duration(f"{what}timeout", raw_options.get("timeout"))
     raw_options["expires_after"] = checks.duration(
         f"{what}expires_after", raw_options.get("expires_after"), most=_MAX_WAIT

@@ -1,5 +1,6 @@
 """Settings of model requests: an agent's own, and those that one run chooses."""
 
+import re
 from collections.abc import Collection
 from typing import Annotated, Any, Literal, get_args
 
@@ -13,7 +14,7 @@ from pydantic import (
     model_validator,
 )
 
-from layover.errors import DefinitionError
+from layover.errors import DefinitionError, nearest, unknown_name
 from layover.values.base import Value, all_finite
 
 Reasoning = Literal["none", "low", "medium", "high"]
@@ -100,9 +101,7 @@ class ModelSettings(Value):
         try:
             return handler(value)
         except ValidationError as error:
-            first = error.errors(include_url=False)[0]
-            where = ".".join(map(str, first["loc"][:1])) or "ModelSettings"
-            raise DefinitionError(f"ModelSettings: {where}: {first['msg']}") from None
+            raise DefinitionError(_problem(error, cls.model_fields)) from None
 
     @field_validator("inputs")
     @classmethod
@@ -133,6 +132,24 @@ class ModelSettings(Value):
     def for_sub_agent(self) -> "ModelSettings":
         """Return those that a sub-agent inherits: all but the tool to call, which it need not have."""
         return self.model_copy(update={"tool_choice": None})
+
+
+def _problem(error: ValidationError, choices: Collection[str]) -> str:
+    """Return what is wrong with an author's settings, in the words of the other declarations."""
+    errors = error.errors(include_url=False)
+    unknown = [each["loc"][0] for each in errors if each["type"] == "extra_forbidden"]
+    if unknown:
+        return f"ModelSettings: {'; '.join(unknown_name('option', n, choices) for n in unknown)}"
+    first = errors[0]
+    where = ".".join(["ModelSettings", *map(str, first["loc"][:1])])
+    message = first["msg"].removeprefix("Value error, ")
+    if first["loc"][:1] == ("extra",):  # the author's own fields, which may have any value
+        return f"{where}: {message}"
+    words = re.findall(r"'([^']*)'", message) if first["type"] == "literal_error" else ()
+    if (near := nearest(first["input"], words)) is not None:
+        return f"{where} cannot be {first['input']!r}: did you mean {near!r}?"
+    expected = re.sub("^Input should ", "must ", message)
+    return f"{where}{' ' if expected != message else ': '}{expected}, not {first['input']!r:.80}"
 
 
 class RunChoice(Value):
