@@ -3,8 +3,11 @@
 import asyncio
 import json
 import shlex
+import threading
 import zlib
 from base64 import b64encode
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -210,6 +213,37 @@ async def test_a_model_that_does_not_answer_is_said() -> None:
     problem = await problem_of({"OPENAI_BASE_URL": "http://127.0.0.1:9/v1"}, [])
     assert problem is not None
     assert "no model answers at http://127.0.0.1:9/v1" in problem
+
+
+class Silent(SimpleHTTPRequestHandler):
+    """Serves files as a provider that lists its models would."""
+
+    def log_message(self, format: str, *args: object) -> None:
+        return
+
+
+@pytest.mark.parametrize(
+    ("model", "meant"),
+    [
+        ("opnai/gpt-5", "opnai/gpt-5 (no provider 'opnai': did you mean 'openai'?)"),
+        ("openai/gtp-5-mini", "gtp-5-mini (did you mean 'gpt-5-mini'?)"),
+        ("anthropic/zzz", "anthropic/zzz"),
+    ],
+)
+async def test_a_mistyped_model_is_said_with_the_nearest(
+    model: str, meant: str, tmp_path: Path
+) -> None:
+    (tmp_path / "models").write_text('{"data": [{"id": "gpt-5-mini"}, {"id": "o9"}]}')
+    handler = partial(Silent, directory=str(tmp_path))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        given = {"OPENAI_BASE_URL": f"http://127.0.0.1:{server.server_port}"}
+        problem = await problem_of(given, [model])
+        server.shutdown()
+        thread.join()
+    assert problem is not None
+    assert f" does not list {meant}: check LAYOVER_MODEL" in problem
 
 
 async def test_a_provider_that_lists_no_models_is_no_problem() -> None:

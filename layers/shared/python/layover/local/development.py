@@ -3,16 +3,18 @@ saved."""
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
+from layover.errors import nearest
 from layover.local import agents_module
 from layover.local.functions.lambda_service import LambdaService
 from layover.local.runner import Runner
 from layover.local.settings import child_variables, module_paths
 from layover.local.sources import Sources
 from layover.local.terminal.show import say
+from layover.values.deployment.providers import mistyped_provider
 
 logger = logging.getLogger(__name__)
 
@@ -77,7 +79,8 @@ async def problem_of(variables: Mapping[str, str], models: Sequence[str]) -> str
     import httpx2
 
     url = (variables.get("OPENAI_BASE_URL") or _STANDARD_URL).rstrip("/")
-    headers = {"Authorization": f"Bearer {variables.get('OPENAI_API_KEY', '')}"}
+    key = variables.get("OPENAI_API_KEY")
+    headers = {"Authorization": f"Bearer {key}"} if key else {}  # "Bearer " is not a header's value
     try:
         async with httpx2.AsyncClient(timeout=_CHECK_LIMIT_S) as http:
             response = await http.get(f"{url}/models", headers=headers)
@@ -90,10 +93,17 @@ async def problem_of(variables: Mapping[str, str], models: Sequence[str]) -> str
         {name for model in models if (name := model.removeprefix("openai/")) not in models_served}
     )
     if models_served and missing:
-        return (
-            f"{url} does not list {', '.join(missing)}: check LAYOVER_MODEL and the agents' models"
-        )
+        names = ", ".join(f"{name}{_meant(name, models_served)}" for name in missing)
+        return f"{url} does not list {names}: check LAYOVER_MODEL and the agents' models"
     return None
+
+
+def _meant(model: str, served: Iterable[str]) -> str:
+    """Return the name that was probably meant, in brackets; empty if none is near."""
+    if (mistyped := mistyped_provider(model, ())) is not None:
+        return f" ({mistyped})"
+    near = nearest(model, served)
+    return "" if near is None else f" (did you mean {near!r}?)"
 
 
 def _model_names(response: Any) -> frozenset[str]:

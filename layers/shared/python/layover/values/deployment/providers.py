@@ -1,11 +1,12 @@
 """Providers of models in addition to the deployment's own (`LAYOVER_PROVIDERS`)."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Annotated
 
 from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
+from layover.errors import nearest, unknown_name
 from layover.values.base import Value
 
 BEDROCK_PREFIX = "bedrock/"
@@ -57,6 +58,16 @@ def split_model(model: str, providers: Mapping[str, ProviderAddress]) -> tuple[s
     deployment's own provider, and the name as it is."""
     prefix, slash, name = model.partition("/")
     return (prefix, name) if slash and prefix in providers else (None, model)
+
+
+def mistyped_provider(model: str, providers: Iterable[str]) -> str | None:
+    """Return a sentence about a prefix that is nearly a provider's; None if it is one, or like none: a
+    deployment's own provider may have such names."""
+    names = {*providers, "openai", "bedrock"}
+    prefix, slash, _ = model.partition("/")
+    if not slash or prefix in names or nearest(prefix, names) is None:
+        return None
+    return unknown_name("provider", prefix, names)
 
 
 def is_titan(model: str) -> bool:
