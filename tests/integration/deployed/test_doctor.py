@@ -65,12 +65,14 @@ class Clinic:
             raise self.ill[path].pop(0)
 
 
-def examine(clinic: Clinic, *, open_doors: bool = False, run: bool = True) -> int:
+def examine(
+    clinic: Clinic, *, open_doors: bool = False, run: bool = True, agent: str | None = None
+) -> int:
     """The exit code."""
     stranger: Any = Clinic(token=open_doors)
     api: Any = clinic
     doctor = Doctor(api, stranger, clinic.pause, lambda: clinic.time, clinic.ping)
-    return doctor.examine(None, run=run)
+    return doctor.examine(agent, run=run)
 
 
 def waking(times: int) -> dict[str, list[ApiError]]:
@@ -152,6 +154,13 @@ def test_socket_that_nobody_serves_is_an_error_in_one_line() -> None:
         pass
     with pytest.raises(ApiError, match="the socket broke: ConnectionRefusedError"):
         ping(url)
+
+
+def test_mistyped_agent_is_told_the_nearest_and_no_thread_is_made(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert examine(Clinic(), agent="suport") == 2
+    assert "FAIL  run: no agent 'suport': did you mean 'support'?" in capsys.readouterr().err
 
 
 def test_run_that_fails_says_why_and_leaves_no_thread(capsys: pytest.CaptureFixture[str]) -> None:

@@ -27,6 +27,10 @@ HEAD = "from layover import Agent, ToolContext, tool\n"
         ("\n@tool\ndef pay(amount): ...\n", "{file}:3: DefinitionError: "),
         ("a = Agent('a', max_iterations=0)\n", "{file}:2: DefinitionError: "),
         ("import no_such_package\n", "{file}:2: ModuleNotFoundError: No module named"),
+        (
+            "from layover import Agnet\n",
+            "{file}:2: ImportError: cannot import name 'Agnet' from 'layover'",
+        ),
         ("x = 1\n", "the agents' module 'shop_agents' has no Agent at its top level"),
         ("a = Agent('twin')\nb = Agent('twin')\n", "'shop_agents' has two agents called 'twin'"),
         ("import sys\nsys.exit(3)\n", "{file}:3: SystemExit: 3"),

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from layover.cli.chat.commands import Talk
+from layover.cli.chat.commands import HELP, Talk
 from layover.cli.chat.loop import Chat, choose
 from layover.cli.client import ApiError
 
@@ -142,8 +142,31 @@ def hold(server: Server, lines: Lines, thread_id: str | None = None) -> Chat:
 
 
 def test_unknown_agent_is_refused_with_the_names_of_others() -> None:
-    with pytest.raises(ApiError, match="shop, support"):
+    with pytest.raises(ApiError, match="no agent 'stranger': choose from 'shop', 'support'"):
         choose(Server([]), "stranger")
+
+
+def test_mistyped_agent_is_refused_with_the_nearest() -> None:
+    with pytest.raises(ApiError, match=r"no agent 'shpo': did you mean 'shop'\?"):
+        choose(Server([]), "shpo")
+
+
+@pytest.mark.parametrize(
+    ("line", "shown"),
+    [
+        ("/agnet support", "no /agnet: did you mean /agent?"),
+        ("/exti", "no /exti: did you mean /exit?"),
+        ("/agent suport", "no agent 'suport': did you mean 'support'? agents: shop, support"),
+        ("/agent zzz", "agents: shop, support"),
+        ("/help", HELP),
+        ("/", HELP),
+        ("/zzzz", HELP),
+    ],
+)
+def test_mistyped_command_or_agent_is_told_the_nearest(line: str, shown: str) -> None:
+    lines = Lines([line])
+    hold(Server([]), lines)
+    assert lines.shown[-1] == shown
 
 
 def test_first_agent_answers_where_none_is_named() -> None:

@@ -34,6 +34,12 @@ def test_a_module_that_fails_says_how_and_keeps_the_cause(tmp_path: Path, module
     assert isinstance(caught.value.__cause__, ZeroDivisionError)
 
 
+def test_an_import_of_a_mistyped_name_says_the_nearest(tmp_path: Path, module: str) -> None:
+    write(tmp_path, module, "from layover import Agnet")
+    with pytest.raises(DefinitionError, match=r"'Agnet' from .*: did you mean 'Agent'\?$"):
+        load_agents(module)
+
+
 def test_a_tool_that_cannot_work_is_heard_of(tmp_path: Path, module: str) -> None:
     write(tmp_path, module, "@tool\ndef pay(amount): ...")
     with pytest.raises(DefinitionError, match="'amount' has no type hint"):

@@ -10,13 +10,13 @@ from infra.settings import Settings
 from layover.adapters.models.openai_chat import OpenAIChat
 from layover.adapters.models.providers import Providers, find_key
 from layover.adapters.prices import context_window, look_up_first
-from layover.errors import ConfigurationError
+from layover.errors import ConfigurationError, ModelError
 from layover.local.settings import Settings as Runner
 from layover.local.settings import child_variables
 from layover.values.deployment.environment import Environment
 from layover.values.deployment.providers import ProviderAddress
 from layover.values.prompt import Prompt
-from support.providers.openai import FakeOpenAI, say
+from support.providers.openai import FakeOpenAI, fail, say
 
 PARAMETER = {"base_url": "https://a.example/v1", "api_key_parameter": "/shop/key"}
 
@@ -96,6 +96,41 @@ async def test_prefix_picks_the_provider(
     key = ("sk-own", "sk-deep")[server]
     assert request.headers["authorization"] == f"Bearer {key}"
     assert servers[1 - server].requests == []
+
+
+@pytest.mark.parametrize(
+    ("model", "status", "lines"),
+    [
+        (
+            "depseek/chat",
+            404,
+            ["the model 'depseek/chat': no provider 'depseek': did you mean 'deepseek'?"],
+        ),
+        (
+            "opnai/gpt-5",
+            400,
+            ["the model 'opnai/gpt-5': no provider 'opnai': did you mean 'openai'?"],
+        ),
+        ("opnai/gpt-5", 401, []),
+        ("anthropic/claude", 404, []),
+        ("deepseek/chat", 404, []),
+        ("gpt-5", 404, []),
+    ],
+)
+async def test_mistyped_provider_is_named_in_the_log_alone(
+    servers: list[FakeOpenAI],
+    providers: Providers,
+    caplog: pytest.LogCaptureFixture,
+    model: str,
+    status: int,
+    lines: list[str],
+) -> None:
+    for server in servers:
+        server.script([fail(status, "no such model")])
+    with pytest.raises(ModelError) as error:
+        await providers.complete(Prompt(model=model))
+    assert caplog.messages == lines
+    assert "did you mean" not in str(error.value)
 
 
 def test_price_of_a_model_is_known_though_its_prefix_is_the_deployments_own() -> None:

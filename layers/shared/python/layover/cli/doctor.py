@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 from urllib.parse import quote, urlsplit
 
-from layover.cli.client import Api, ApiError
+from layover.cli.client import USAGE, Api, ApiError
 from layover.cli.tokens import TokenFile, caller
+from layover.errors import unknown_name
 from layover.local.http.doors import LOOPBACK
 
 WAKING_S = 120.0
@@ -120,6 +121,8 @@ class Doctor:
         names = self._names()
         if not names:
             raise ApiError("there is no agent to ask", 1)
+        if agent is not None and agent not in names:
+            raise ApiError(unknown_name("agent", agent, names), USAGE)
         agent_name = agent or names[0]
         thread = self.api.post("/threads", agent=agent_name, title="layover doctor")["id"]
         try:
@@ -139,7 +142,7 @@ class Doctor:
         raise ApiError(f"{run['id']} is {run['status']} {took}: {why}", 1)
 
     def _names(self) -> list[str]:
-        return [str(a["name"]) for a in self.api.get("/agents")["items"]]
+        return [str(a["name"]) for a in self.api.get("/agents", limit=100)["items"]]
 
 
 def _usage_line(usage: dict[str, Any]) -> str:

@@ -77,6 +77,8 @@ def dev(
     open_: Annotated[bool, typer.Option("--open", help="Open the console in a browser.")] = False,
 ) -> None:
     """Run the whole system on this machine until it is interrupted."""
+    from layover.errors import unknown_name
+
     timeouts = dict(parse_timeout(text) for text in timeout or [])
     serving, settings_module = _load("local.serve"), _load("local.settings")
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
@@ -84,9 +86,9 @@ def dev(
     settings = settings_module.Settings(
         port=port, agents=agents, data=data, timeouts=timeouts, origins=origins
     )
-    unknown = timeouts.keys() - set(settings.function_names())
-    if unknown:
-        raise typer.BadParameter(f"no such function: {', '.join(sorted(unknown))}")
+    functions = settings.function_names()
+    if unknown := sorted(timeouts.keys() - set(functions)):
+        raise typer.BadParameter(f"--timeout: {unknown_name('function', unknown[0], functions)}")
     raise typer.Exit(asyncio.run(serving.serve(settings, opens=open_)))
 
 

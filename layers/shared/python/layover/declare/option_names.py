@@ -42,5 +42,5 @@ def named_options(owner: Callable[..., str]) -> Callable[[F], F]:
 def with_named_options(cls: type[T]) -> type[T]:
     """Decorate a class so that it refuses unknown options as `named_options` does, by the class's name."""
     check = named_options(lambda self, *_, **__: type(self).__name__)
-    cls.__init__ = check(cls.__init__)  # type: ignore[misc]
+    cls.__init__ = check(cls.__init__)  # type: ignore[method-assign]
     return cls

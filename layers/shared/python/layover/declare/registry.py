@@ -1,10 +1,22 @@
 """Finding the agents that a module declares."""
 
 import importlib
+import re
+import sys
 
 from layover.declare.agent import Agent
 from layover.declare.tools.delegate import with_handoffs
-from layover.errors import AgentsNotLoaded
+from layover.errors import AgentsNotLoaded, nearest
+
+_NO_NAME = re.compile(r"cannot import name '(\w+)' from 'layover'")
+
+
+def meant_by(error: BaseException) -> str:
+    """Return the name of `layover` that an import nearly has, as the end of its message; else nothing. Python
+    drops the package's own error, and adds the name to tracebacks only, since 3.12."""
+    match = _NO_NAME.match(str(error)) if isinstance(error, ImportError) else None
+    near = nearest(match[1], sys.modules["layover"].__all__) if match else None
+    return "" if near is None else f": did you mean {near!r}?"
 
 
 def load_agents(module_name: str) -> dict[str, Agent]:
@@ -14,7 +26,7 @@ def load_agents(module_name: str) -> dict[str, Agent]:
         module = importlib.import_module(module_name)
     except Exception as error:
         message = f"the agents' module {module_name!r} cannot be imported: {type(error).__name__}"
-        raise AgentsNotLoaded(f"{message}: {error}", message) from error
+        raise AgentsNotLoaded(f"{message}: {error}{meant_by(error)}", message) from error
     agents: dict[str, Agent] = {}
     for value in vars(module).values():
         if isinstance(value, Agent) and agents.setdefault(value.name, value) is not value:

@@ -99,12 +99,13 @@ def _line(agent: Any) -> str:
 
 def _problem(error: BaseException) -> str:
     """Return `FILE:LINE: ERROR: text`, of the newest line that is no library's."""
+    from layover.declare.registry import meant_by
     from layover.errors import AgentsNotLoaded
 
     cause = error.__cause__ if isinstance(error, AgentsNotLoaded) else error
     if cause is None:
         return str(error)
-    text = f"{type(cause).__name__}: {cause}"
+    text = f"{type(cause).__name__}: {cause}{meant_by(cause)}"
     if isinstance(cause, SyntaxError) and cause.filename:
         return f"{cause.filename}:{cause.lineno}: {type(cause).__name__}: {cause.msg}"
     frames = [f for f in traceback.extract_tb(cause.__traceback__) if _is_authors(f.filename)]

@@ -1,5 +1,6 @@
 """Several providers in one deployment: the prefix of a model's name picks one."""
 
+import logging
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
@@ -9,16 +10,24 @@ from layover.adapters.http.choice import choose_client
 from layover.adapters.http.client import MakeClient
 from layover.adapters.http.direct import DirectClient
 from layover.adapters.models.openai_chat import OpenAIChat
-from layover.errors import ConfigurationError
+from layover.errors import ConfigurationError, ModelError
 from layover.ports import ChatModel, OnDelta
 from layover.values.deployment.environment import Environment
-from layover.values.deployment.providers import BEDROCK_PREFIX, ProviderAddress, split_model
+from layover.values.deployment.providers import (
+    BEDROCK_PREFIX,
+    ProviderAddress,
+    mistyped_provider,
+    split_model,
+)
 from layover.values.prompt import Prompt, Reply
 
 if TYPE_CHECKING:
     from layover.adapters.models.bedrock.chat import BedrockChat
 
+logger = logging.getLogger("layover")
+
 BEDROCK_ENDPOINT = "AWS_ENDPOINT_URL_BEDROCK_RUNTIME"
+_NO_SUCH_MODEL = (400, 404)
 Addresses = Mapping[str, ProviderAddress]
 KeyOf = Callable[[str], str | None]
 
@@ -51,7 +60,14 @@ class Providers(ChatModel):
         api = prompt.api if chat is self._own else "chat"
         if (name, api) != (prompt.model, prompt.api):
             prompt = prompt.model_copy(update={"model": name, "api": api})
-        return await chat.complete(prompt, on_delta)
+        try:
+            return await chat.complete(prompt, on_delta)
+        except ModelError as error:
+            mistyped = mistyped_provider(name, self._addresses)
+            if error.status in _NO_SUCH_MODEL and mistyped is not None:
+                # In the log alone: who reads a run's error need not know the deployment's providers.
+                logger.warning("the model %r: %s", name, mistyped)
+            raise
 
     def dial(self, model: str) -> None:
         """Begin to connect to the provider of a model, unless a connection is idle."""

@@ -8,6 +8,7 @@ from urllib.parse import quote
 
 from layover.cli.chat.answer import usage_line
 from layover.cli.chat.terminal import Terminal
+from layover.errors import nearest
 
 Json = dict[str, Any]
 HELP = """\
@@ -95,10 +96,12 @@ class Commands:
             "files": self._files,
             "usage": self._usage,
         }
-        return commands.get(name, self._help)(rest.strip()) is not False
-
-    def _help(self, _: str) -> None:
-        self._terminal.note(HELP)
+        command = commands.get(name)
+        if command is not None:
+            return command(rest.strip()) is not False
+        near = None if name == "help" else nearest(name, {*commands, "exit", "help"})
+        self._terminal.note(HELP if near is None else f"no /{name}: did you mean /{near}?")
+        return True
 
     def _thread(self, rest: str) -> bool:
         if rest == "new":
@@ -124,7 +127,9 @@ class Commands:
             self._talk.agent, self._talk.thread_id = rest, None
             self._terminal.note(f"a new thread with {rest} begins with your message")
         else:
-            self._terminal.note(f"agents: {', '.join(names)}")
+            near = nearest(rest, names)
+            meant = "" if near is None else f"no agent {rest!r}: did you mean {near!r}? "
+            self._terminal.note(f"{meant}agents: {', '.join(names)}")
 
     def _memory(self, _: str) -> None:
         if self._talk.thread_id is not None:

@@ -15,6 +15,7 @@ from layover.cli.chat.decisions import decide
 from layover.cli.chat.terminal import Terminal
 from layover.cli.client import NO_ANSWER, REFUSED, USAGE, Api, ApiError
 from layover.cli.tokens import LOCAL, TokenFile
+from layover.errors import unknown_name
 from layover.local.http.doors import LOOPBACK
 from layover.values.text import drop_controls
 
@@ -255,10 +256,10 @@ def connect(url: str, user: str, tokens: TokenFile) -> Api:
 def choose(api: Client, agent: str | None) -> str:
     """The agent of this name, or the first. Raises ApiError."""
     names = [str(each["name"]) for each in api.get("/agents", limit=100)["items"]]
-    if agent is not None and agent not in names:
-        raise ApiError(f"no agent {agent!r}: {', '.join(names) or 'none'} are served", USAGE)
     if not names:
         raise ApiError("no agents are served: see functions/user_agents", REFUSED)
+    if agent is not None and agent not in names:
+        raise ApiError(unknown_name("agent", agent, names), USAGE)
     return agent or names[0]
 
 
