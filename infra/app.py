@@ -33,7 +33,7 @@ def _read_settings(app: App) -> Settings:
     """Return the settings. Settings that are wrong or do not fit the region end the process with a
     message."""
     try:
-        settings = Settings.from_context(app.node.try_get_context)
+        settings = Settings.from_context(app.node.get_all_context())
     except ValueError as error:
         sys.exit(f"layover: {error}")
     # The CDK's command line knows the region of the credentials.

@@ -70,7 +70,7 @@ def main(arguments: Sequence[str]) -> int:
     from botocore.exceptions import BotoCoreError, ClientError
 
     try:
-        settings = Settings.from_context(context(arguments).get)
+        settings = Settings.from_context(context(arguments))
     except ValueError as error:
         print(error, file=sys.stderr)
         return 1

@@ -11,7 +11,13 @@ from layover.values.deployment.providers import ProviderAddress, ProviderAddress
 
 def _decode(value: Any) -> Any:
     """Decode the JSON of the command line."""
-    return json.loads(value) if isinstance(value, str) else value
+    try:
+        return json.loads(value) if isinstance(value, str) else value
+    except ValueError as error:
+        # The text is not repeated: it may hold a key.
+        raise ValueError(
+            f"providers must be JSON, like {{NAME: {{base_url: ...}}}}: {error}"
+        ) from None
 
 
 def _no_key_in_sight(providers: Mapping[str, ProviderAddress]) -> Mapping[str, ProviderAddress]:

@@ -9,11 +9,26 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from infra.providers import FurtherProviders, keys_of
-from layover.values.deployment.providers import BEDROCK_PREFIX, HASHING_PREFIX, OFFLINE_PREFIX
+from layover.errors import nearest, unknown_name
+from layover.values.deployment.providers import (
+    BEDROCK_PREFIX,
+    HASHING_PREFIX,
+    OFFLINE_PREFIX,
+    ProviderAddress,
+)
 from layover.values.lease import max_waits
+from layover.values.refusals import refusal
 
 
 class Provider(StrEnum):
@@ -116,6 +131,8 @@ BEDROCK_ID = re.compile(r"[a-z0-9][A-Za-z0-9.:_-]*")
 """The id of a model on Bedrock: no wildcard, no ARN, no maker before a slash."""
 TITAN = "amazon.titan-embed-text-"
 """Beginning of the ids of the embedders that have an adapter."""
+IN_CODE = frozenset({"functions", "tool_env", "tool_secrets", "tool_policies"})
+"""Settings that the command line cannot express."""
 RESERVED = ("aws", "amazon", "cognito")
 """Words that Cognito refuses in a domain, of which the stage's name is a part."""
 WAITS_OF_A_NEW_ACCOUNT = 5
@@ -365,14 +382,24 @@ class Settings(BaseModel):
     @classmethod
     def _is_taken_by_cognito(cls, stage: str) -> str:
         if any(word in stage for word in RESERVED):
-            raise ValueError(f"stage may have none of these words in it: {', '.join(RESERVED)}")
+            raise ValueError(
+                f"stage cannot be {stage!r}: Cognito refuses names with {', '.join(RESERVED)} in them"
+            )
         return stage
 
     @model_validator(mode="after")
     def _has_keys_of_its_own(self) -> Self:
-        for name in (self.api_key_parameter, *keys_of(self.providers), *self.tool_secrets.values()):
-            if name.lower().lstrip("/").startswith(("aws", "ssm")):
-                raise ValueError(f"SSM keeps /aws and /ssm for itself: {name} cannot be")
+        parameters = {
+            "api_key_parameter": (self.api_key_parameter,),
+            "providers": keys_of(self.providers),
+            "tool_secrets": tuple(self.tool_secrets.values()),
+        }
+        for setting, names in parameters.items():
+            for name in names:
+                if name.lower().lstrip("/").startswith(("aws", "ssm")):
+                    raise ValueError(
+                        f"{setting} cannot name {name!r}: SSM keeps /aws and /ssm for itself"
+                    )
         return self
 
     @model_validator(mode="after")
@@ -387,9 +414,11 @@ class Settings(BaseModel):
             raise ValueError("function_subnets and database_subnets need a vpc_id")
         if self.vpc_id is not None and not (self.function_subnets and self.database_subnets[1:]):
             raise ValueError("vpc_id needs function_subnets, and database_subnets in two zones")
-        if not all(SUBNET.fullmatch(subnet) for subnet in subnets):
+        wrong = next((each for each in subnets if not SUBNET.fullmatch(each)), None)
+        if wrong is not None:
             raise ValueError(
-                "function_subnets and database_subnets are ids, like subnet-0123456789abcdef0"
+                "function_subnets and database_subnets must be ids, like subnet-0123456789abcdef0, "
+                f"not {wrong!r}"
             )
         if self.nat_ami and self.nat is not Nat.INSTANCE:
             raise ValueError("nat_ami needs nat=instance: nothing else has an image")
@@ -405,12 +434,16 @@ class Settings(BaseModel):
                 if not BEDROCK_ID.fullmatch(name):
                     raise ValueError(f"Bedrock wants {setting} by id, not {name!r}")
         if not all(name.startswith(TITAN) for name in self.bedrock_embedders):
-            raise ValueError(f"Bedrock has embedder_model=bedrock/{TITAN}v2:0 and no other")
+            raise ValueError(
+                f"Bedrock has embedder_model=bedrock/{TITAN}v2:0 and no other, "
+                f"not {self.embedder_model!r}"
+            )
         if self._on_bedrock and not self.model:
             raise ValueError("provider=bedrock needs a model: no role allows all of them")
         if self._on_bedrock and (self.openai_base_url or self.api_key_parameter):
             raise ValueError(
-                "provider=bedrock asks no openai_base_url and has no api_key_parameter"
+                "provider=bedrock signs with the functions' roles: remove openai_base_url and "
+                "api_key_parameter"
             )
         return self
 
@@ -455,21 +488,49 @@ class Settings(BaseModel):
         return self.api_key_parameter or f"/layover/{self.stage}/openai-api-key"
 
     @classmethod
-    def from_context(cls, look_up: Any) -> Self:
-        """Return the settings. `look_up(name)` returns the context's value or None, as
-        `app.node.try_get_context` does; fields without one are those of the stage's file. Raises ValueError
-        (pydantic's ValidationError is one) for settings that make no sense."""
-        simple = set(cls.model_fields) - {"functions", "tool_env", "tool_secrets", "tool_policies"}
-        answers = {name: look_up(name) for name in sorted(simple)}
-        values = {k: v for k, v in answers.items() if v is not None and v != ""}
-        stage_values = _stage_file(Path(values.get("stages", STAGES)), values.get("stage", DEV))
-        return cls.model_validate({**stage_values, **values})
+    def from_context(cls, context: Mapping[str, Any]) -> Self:
+        """Return the settings. `context`: of the CDK's command line and `cdk.json`; fields that it does not
+        have are those of the stage's file. Raises ValueError for settings that make no sense, or that
+        do not exist."""
+        simple = set(cls.model_fields) - IN_CODE
+        _check_names("the context (-c, cdk.json)", filter(_is_ours, context), simple)
+        values = {k: v for k, v in context.items() if k in simple and v is not None and v != ""}
+        folder, stage = Path(values.get("stages", STAGES)), values.get("stage", DEV)
+        stage_values = _stage_file(folder, stage)
+        _check_names(str(folder / f"{stage}.json"), stage_values, set(cls.model_fields))
+        try:
+            return cls.model_validate({**stage_values, **values})
+        except ValidationError as error:
+            errors = error.errors(include_url=False)
+            fields = ProviderAddress.model_fields  # The only setting whose value has fields.
+            lines = (refusal(".".join(map(str, each["loc"])), each, fields) for each in errors)
+            raise ValueError("\n".join(lines)) from None
 
 
 def _bedrock_ids(names: Iterable[str | None], *, every: bool) -> tuple[str, ...]:
     """Return the ids, each once: of every name, or of those that begin with `bedrock/`."""
     full_names = (name for name in names if name and (every or name.startswith(BEDROCK_PREFIX)))
     return tuple(dict.fromkeys(name.removeprefix(BEDROCK_PREFIX) for name in full_names))
+
+
+def _is_ours(name: str) -> bool:
+    """Return whether a name of the context is meant as a setting: the CDK's own have a colon or a hyphen."""
+    return name.isidentifier() or (
+        ":" not in name and nearest(name, Settings.model_fields) is not None
+    )
+
+
+def _check_names(where: str, names: Iterable[str], choices: set[str]) -> None:
+    """Raise ValueError for the first name that is no setting: it would be left out without a word, and
+    `-c stge=prod` would deploy another stage."""
+    name = next((each for each in sorted(names) if each not in choices), None)
+    if name is None:
+        return
+    if name in IN_CODE:
+        raise ValueError(f"{where}: {name} cannot be given there: write it in infra/settings.py")
+    text = f"{where}: {unknown_name('setting', name, choices)}"
+    listed = "" if text.endswith("?") else "; docs/reference/configuration.md lists the settings"
+    raise ValueError(f"{text}{listed}")
 
 
 def _stage_file(folder: Path, stage: str) -> dict[str, Any]:
@@ -481,6 +542,9 @@ def _stage_file(folder: Path, stage: str) -> dict[str, Any]:
         values = json.loads(file.read_text())
     except ValueError as error:
         raise ValueError(f"{file} is not JSON: {error}") from error
-    if not isinstance(values, dict) or values.get("stage", stage) != stage:
-        raise ValueError(f"{file} has to be a JSON object with the settings of the stage {stage}")
+    if not isinstance(values, dict):
+        kind = type(values).__name__
+        raise ValueError(f"{file} has to be a JSON object with the stage's settings, not a {kind}")
+    if (other := values.get("stage", stage)) != stage:
+        raise ValueError(f"{file} has the settings of stage {stage!r}, and says stage {other!r}")
     return {"stage": stage, **values}

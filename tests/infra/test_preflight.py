@@ -2,7 +2,7 @@
 
 import pytest
 
-from infra.preflight import account, context, describe, too_much
+from infra.preflight import account, context, describe, main, too_much
 from infra.settings import Settings
 
 
@@ -16,6 +16,16 @@ def test_account_that_is_too_small_is_told_what_to_do(limit: int) -> None:
 @pytest.mark.parametrize(("wanted", "limit"), [(100, 200), (100, 1000), (0, 10)])
 def test_account_that_is_large_enough_is_fine(wanted: int, limit: int) -> None:
     assert too_much(Settings(api_concurrency=wanted), limit) is None
+
+
+def test_mistyped_setting_ends_it_before_the_account_is_looked_into(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["-c", "stge=prod"]) == 1
+    assert (
+        capsys.readouterr().err
+        == "the context (-c, cdk.json): no setting 'stge': did you mean 'stage'?\n"
+    )
 
 
 def test_context_is_read_as_the_command_line_has_it() -> None:

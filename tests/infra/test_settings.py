@@ -1,6 +1,7 @@
 """Settings of a deployer, and those that are refused before anything is made."""
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,7 +21,7 @@ ROOT = Path(__file__).parents[2]
 
 def said(context: Mapping[str, object]) -> Settings:
     """Settings of a context as the command line gives it."""
-    return Settings.from_context({"stages": "none", **context}.get)
+    return Settings.from_context({"stages": "none", **context})
 
 
 def kept(folder: Path, stage: str, text: str) -> dict[str, str]:
@@ -54,7 +55,7 @@ def kept(folder: Path, stage: str, text: str) -> dict[str, str]:
             "function_subnets": "subnet-0a",
             "database_subnets": "subnet-0b,subnet-0c",
         },
-        {"nat": "none", "vpc_id": "vpc-0a"},
+        {"vpc_id": "vpc-0a", "nat": "none"},
         {"function_subnets": "a", "nat": "none", "vpc_id": "vpc-0a", "database_subnets": "b,c"},
         {"function_subnets": "subnet-0a"},
         {"nat_ami": "ami-0a", "nat": "gateway"},
@@ -68,13 +69,90 @@ def kept(folder: Path, stage: str, text: str) -> dict[str, str]:
     ids=lambda context: next(iter(context)),
 )
 def test_what_makes_no_sense_is_refused(context: dict[str, str]) -> None:
-    with pytest.raises(ValidationError, match=next(iter(context))):
+    with pytest.raises(ValueError, match=next(iter(context))):
         said(context)
+
+
+@pytest.mark.parametrize(
+    ("context", "message"),
+    [
+        ({"stge": "prod"}, "the context (-c, cdk.json): no setting 'stge': did you mean 'stage'?"),
+        (
+            {"Stage": "prod"},
+            "the context (-c, cdk.json): no setting 'Stage': did you mean 'stage'?",
+        ),
+        (
+            {"api-concurrency": "0"},
+            "the context (-c, cdk.json): no setting 'api-concurrency': did you mean 'api_concurrency'?",
+        ),
+        (
+            {"zzz": "1"},
+            "the context (-c, cdk.json): no setting 'zzz'; docs/reference/configuration.md lists the settings",
+        ),
+        (
+            {"tool_env": "{}"},
+            "the context (-c, cdk.json): tool_env cannot be given there: write it in infra/settings.py",
+        ),
+        ({"provider": "bedrok"}, "provider cannot be 'bedrok': did you mean 'bedrock'?"),
+        (
+            {"stage": "laws"},
+            "stage cannot be 'laws': Cognito refuses names with aws, amazon, cognito in them",
+        ),
+        (
+            {"api_key_parameter": "/aws/key"},
+            "api_key_parameter cannot name '/aws/key': SSM keeps /aws and /ssm for itself",
+        ),
+        (
+            {"function_subnets": "a", "nat": "none", "vpc_id": "vpc-0a", "database_subnets": "b,c"},
+            "function_subnets and database_subnets must be ids, like subnet-0123456789abcdef0, not 'a'",
+        ),
+        (
+            {"providers": "{"},
+            "providers must be JSON, like {NAME: {base_url: ...}}: Expecting property name enclosed in "
+            "double quotes: line 1 column 2 (char 1)",
+        ),
+        ({"mfa": "zzz"}, "mfa must be 'required', 'optional' or 'off', not 'zzz'"),
+        (
+            {"run_retention_days": "0", "retain": "perhaps"},
+            "retain must be a valid boolean, unable to interpret input, not 'perhaps'\n"
+            "run_retention_days must be greater than or equal to 1, not '0'",
+        ),
+    ],
+    ids=str,
+)
+def test_wrong_setting_is_named_with_what_was_given_and_what_is_expected(
+    context: dict[str, str], message: str
+) -> None:
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        said(context)
+
+
+def test_mistyped_setting_in_a_stages_file_is_named_with_the_file(tmp_path: Path) -> None:
+    message = f"{tmp_path}/prod.json: no setting 'retian': did you mean 'retain'?"
+    with pytest.raises(ValueError, match=re.escape(message)):
+        said(kept(tmp_path, "prod", '{"retian": false}'))
+
+
+def test_names_of_the_cdk_in_the_context_are_none_of_ours() -> None:
+    theirs = {"@aws-cdk/core:target-partitions": ["aws"], "aws:cdk:version-reporting": True}
+    notices = {"cli-telemetry": False, "acknowledged-issue-numbers": [1]}
+    assert said({**theirs, **notices, "vpc-provider:account=1": {}}) == said({})
+
+
+def test_key_of_a_provider_in_a_refused_setting_is_not_repeated(tmp_path: Path) -> None:
+    address = '{"deep": {"base_url": "https://a.example", "api_key_env": "sk-secret"}}'
+    with pytest.raises(ValueError, match="name an api_key_parameter") as error:
+        said(kept(tmp_path, "dev", f'{{"providers": {address}}}'))
+    assert "sk-secret" not in str(error.value)
+    address = '{"deep": {"base_url": "https://a.example", "api_key": "sk-secret"}}'
+    with pytest.raises(ValueError, match=r"providers\.deep: no option 'api_key': did you") as error:
+        said(kept(tmp_path, "dev", f'{{"providers": {address}}}'))
+    assert "sk-secret" not in str(error.value)
 
 
 def test_stage_of_the_form_that_is_gone_is_told_what_to_do(tmp_path: Path) -> None:
     for context in ({"database": "express"}, kept(tmp_path, "dev", '{"database": "express"}')):
-        with pytest.raises(ValidationError, match=r"database=express is gone.*Remove `database`"):
+        with pytest.raises(ValueError, match=r"database=express is gone.*Remove `database`"):
             said(context)
 
 
@@ -103,10 +181,19 @@ def test_command_line_wins_over_what_a_stage_keeps(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ['{"stage": "other"}', '{"alarm_email": "a@b"}', "[]", "{"], ids=str
+    ("text", "message"),
+    [
+        ('{"stage": "other"}', "has the settings of stage 'dev', and says stage 'other'"),
+        ('{"alarm_email": "a@b"}', ": no setting 'alarm_email': did you mean 'alarms_email'?"),
+        ("[]", "has to be a JSON object with the stage's settings, not a list"),
+        ("{", "is not JSON"),
+    ],
+    ids=str,
 )
-def test_file_of_a_stage_that_makes_no_sense_is_refused(tmp_path: Path, text: str) -> None:
-    with pytest.raises(ValueError, match=r"dev\.json|alarm_email"):
+def test_file_of_a_stage_that_makes_no_sense_is_refused(
+    tmp_path: Path, text: str, message: str
+) -> None:
+    with pytest.raises(ValueError, match=rf"dev\.json ?{re.escape(message)}"):
         said(kept(tmp_path, "dev", text))
 
 
@@ -163,7 +250,7 @@ def test_app_refuses_such_a_region_before_it_makes_anything(
     from infra.app import define
 
     monkeypatch.setenv("CDK_DEFAULT_REGION", "cn-north-1")
-    app: Any = SimpleNamespace(node=SimpleNamespace(try_get_context={}.get))
+    app: Any = SimpleNamespace(node=SimpleNamespace(get_all_context=dict))
     with pytest.raises(SystemExit, match="cn-north-1 is in the partition aws-cn"):
         define(app)
 

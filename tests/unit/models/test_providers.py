@@ -174,4 +174,4 @@ def test_key_in_plain_sight_is_not_deployed() -> None:
     plain = {"deepseek": {"base_url": "https://a.example", "api_key_env": "KEY"}}
     context = {"stages": "none", "providers": json.dumps(plain)}
     with pytest.raises(ValueError, match="name an api_key_parameter"):
-        Settings.from_context(context.get)
+        Settings.from_context(context)

@@ -1,6 +1,5 @@
 """Settings of model requests: an agent's own, and those that one run chooses."""
 
-import re
 from collections.abc import Collection
 from typing import Annotated, Any, Literal, get_args
 
@@ -14,8 +13,9 @@ from pydantic import (
     model_validator,
 )
 
-from layover.errors import DefinitionError, nearest, unknown_name
+from layover.errors import DefinitionError
 from layover.values.base import Value, all_finite
+from layover.values.refusals import refusal
 
 Reasoning = Literal["none", "low", "medium", "high"]
 Verbosity = Literal["low", "medium", "high"]
@@ -137,19 +137,8 @@ class ModelSettings(Value):
 def _problem(error: ValidationError, choices: Collection[str]) -> str:
     """Return what is wrong with an author's settings, in the words of the other declarations."""
     errors = error.errors(include_url=False)
-    unknown = [each["loc"][0] for each in errors if each["type"] == "extra_forbidden"]
-    if unknown:
-        return f"ModelSettings: {'; '.join(unknown_name('option', n, choices) for n in unknown)}"
-    first = errors[0]
-    where = ".".join(["ModelSettings", *map(str, first["loc"][:1])])
-    message = first["msg"].removeprefix("Value error, ")
-    if first["loc"][:1] == ("extra",):  # the author's own fields, which may have any value
-        return f"{where}: {message}"
-    words = re.findall(r"'([^']*)'", message) if first["type"] == "literal_error" else ()
-    if (near := nearest(first["input"], words)) is not None:
-        return f"{where} cannot be {first['input']!r}: did you mean {near!r}?"
-    expected = re.sub("^Input should ", "must ", message)
-    return f"{where}{' ' if expected != message else ': '}{expected}, not {first['input']!r:.80}"
+    first = next((each for each in errors if each["type"] == "extra_forbidden"), errors[0])
+    return refusal(".".join(["ModelSettings", *map(str, first["loc"][:1])]), first, choices)
 
 
 class RunChoice(Value):
