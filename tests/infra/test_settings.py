@@ -87,7 +87,8 @@ def test_what_makes_no_sense_is_refused(context: dict[str, str]) -> None:
         ),
         (
             {"zzz": "1"},
-            "the context (-c, cdk.json): no setting 'zzz'; docs/reference/configuration.md lists the settings",
+            "the context (-c, cdk.json): no setting 'zzz'; "
+            "docs/reference/configuration.md lists the settings",
         ),
         (
             {"tool_env": "{}"},

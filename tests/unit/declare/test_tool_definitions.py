@@ -124,10 +124,10 @@ async def async_generator(city: str) -> Any:
         (not_a_type, "no_a_type|not_a_type"),
         (generator, "generator"),
         (async_generator, "generator"),
-        (str, "takes a function"),
-        (Offer, "takes a function"),
-        (5, "takes a function"),
-        (tool(plain), "takes a function"),
+        (str, "must be a function, not "),
+        (Offer, "must be a function, not "),
+        (5, "must be a function, not "),
+        (tool(plain), "must be a function, not "),
     ],
 )
 def test_functions_that_a_model_could_not_call_are_refused(fn: Any, said: str) -> None:

@@ -1,6 +1,6 @@
 """`Agent`: instructions, a model, tools and memory."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import cached_property
 from types import UnionType
@@ -231,7 +231,9 @@ class Agent(Driven[Output], Generic[Deps, Output]):
 
     @handoffs.setter
     def handoffs(self, agents: Sequence["Agent"]) -> None:
-        if not all(isinstance(a, Agent) and a.name != self.name for a in agents):
+        if not isinstance(agents, Iterable) or not all(
+            isinstance(a, Agent) and a.name != self.name for a in agents
+        ):
             raise checks.fail(f"{self._what}handoffs", "a list of other agents", agents)
         own = [tool for tool in self._tools if not _hands_over(tool)]
         self._replace_tools((*own, *(handoff_tool(a.name) for a in agents)))
@@ -267,7 +269,9 @@ class Agent(Driven[Output], Generic[Deps, Output]):
                 raise checks.fail(f"{self._what}a tool", "made by @tool", each)
             if each.name in names:
                 whose = "memory's own tool" if each.name in reserved_names else "another tool"
-                raise DefinitionError(f"{self._what}{whose} is called {each.name!r}, too")
+                raise DefinitionError(
+                    f"{self._what}{whose} is called {each.name!r}, too: give one another name"
+                )
             names.add(each.name)
         if self.make_tools is None:  # else a run's tools are known when it begins
             self.check_tool_choice()

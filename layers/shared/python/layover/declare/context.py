@@ -8,11 +8,14 @@ from typing import Any, Generic, Protocol, Self, TypeVar, cast
 
 from layover.declare.generics import Deps, Resumed
 from layover.declare.schemas.render import jsonable
-from layover.errors import ConfigurationError
+from layover.errors import ConfigurationError, unknown_name
 from layover.values.message import FilePart
 
 Returned = TypeVar("Returned")
 _NONE: Any = None
+NO_THREAD = (
+    "ctx.node_memory belongs to a thread, and this run has none: start the run with a thread_id"
+)
 
 
 class Retry(Exception):
@@ -227,7 +230,8 @@ class RecordedHooks:
     def node_memory(self, node_id: str) -> NodeHistory:
         """Return the node that the test put into `nodes`."""
         if node_id not in self.nodes:
-            raise ConfigurationError(f"this test gave the tool no node memory {node_id!r}")
+            unknown = unknown_name("node memory", node_id, self.nodes)
+            raise ConfigurationError(f"RecordedHooks.nodes: {unknown}")
         return self.nodes[node_id]
 
 
@@ -392,10 +396,13 @@ class ToolContext(Generic[Deps, Resumed]):
             ConfigurationError: If the run is in no thread, or the context has no hooks.
         """
         if not self.thread_id:
-            raise ConfigurationError("node memory belongs to a thread, and this run has none")
+            raise ConfigurationError(NO_THREAD)
         return self._need("node_memory").node_memory(node_id)
 
     def _need(self, what: str) -> ToolHooks:
         if self._hooks is None:
-            raise ConfigurationError(f"ctx.{what} is not available here: the context has no hooks")
+            raise ConfigurationError(
+                f"ctx.{what} is not available here: the context has no hooks. A test makes one that has them "
+                "by ToolContext.for_test()"
+            )
         return self._hooks

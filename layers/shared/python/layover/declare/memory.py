@@ -328,7 +328,9 @@ class EpisodicMemory:
             raise checks.fail("EpisodicMemory.embedder", "an Embedder or None", self.embedder)
         checks.text_or_none("EpisodicMemory.embedding_model", self.embedding_model)
         if self.embedder is not None and self.embedding_model is not None:
-            raise DefinitionError("EpisodicMemory: embedder and embedding_model exclude each other")
+            raise DefinitionError(
+                "EpisodicMemory: embedder and embedding_model exclude each other: remove one of them"
+            )
         checks.one_of(
             "EpisodicMemory.assistant_evidence",
             self.assistant_evidence,
@@ -395,7 +397,9 @@ class WorkingMemory:
         checks.one_of("WorkingMemory.scope", self.scope, _SCOPES)
         checks.flag("WorkingMemory.shared", self.shared)
         if self.shared and self.scope != "resource":
-            raise DefinitionError('WorkingMemory.shared needs scope="resource"')
+            raise DefinitionError(
+                f'WorkingMemory.shared needs scope="resource", not {self.scope!r}'
+            )
         if self.schema is not None and not _is_model(self.schema):
             raise checks.fail("WorkingMemory.schema", "a pydantic model or None", self.schema)
 
@@ -533,18 +537,26 @@ class Memory:
         if self.history == "none":
             self._check_no_history()
         if self.token_buffer and self.last_messages is not None:
-            raise DefinitionError("Memory: token_buffer and last_messages exclude each other")
+            raise DefinitionError(
+                "Memory: token_buffer and last_messages exclude each other: remove one of them"
+            )
         if self.compaction and self.token_buffer:
-            raise DefinitionError("Memory: token_buffer and compaction exclude each other")
+            raise DefinitionError(
+                "Memory: token_buffer and compaction exclude each other: remove one of them"
+            )
         if self.compaction and isinstance(self.history, NodeMemory):
-            raise DefinitionError("Memory: compaction works on the thread, not on a NodeMemory")
+            raise DefinitionError(
+                f"Memory: compaction works on the thread, and history is {self.history!r}: remove one of "
+                "them"
+            )
 
     def _check_no_history(self) -> None:
         parts = ("last_messages", "token_buffer", "compaction")
         useless = [name for name in parts if getattr(self, name) is not None]
         if useless:
             raise DefinitionError(
-                f'Memory: {" and ".join(useless)} cannot work with history="none", which shows no history'
+                f'Memory: {" and ".join(useless)} cannot work with history="none", which shows no history: '
+                "remove one of them"
             )
 
     def _check_words(self) -> None:

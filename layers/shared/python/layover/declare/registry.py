@@ -30,12 +30,16 @@ def load_agents(module_name: str) -> dict[str, Agent]:
     agents: dict[str, Agent] = {}
     for value in vars(module).values():
         if isinstance(value, Agent) and agents.setdefault(value.name, value) is not value:
-            raise AgentsNotLoaded(f"{module_name!r} has two agents called {value.name!r}")
+            raise AgentsNotLoaded(_twice(module_name, value.name))
     if not agents:
         raise AgentsNotLoaded(f"the agents' module {module_name!r} has no Agent at its top level")
     for agent in with_handoffs(agents.values()).values():
         # A conversation has to find the agent that it was handed to.
         if agents.setdefault(agent.name, agent) is not agent:
-            raise AgentsNotLoaded(f"{module_name!r} has two agents called {agent.name!r}")
+            raise AgentsNotLoaded(_twice(module_name, agent.name))
         agent.mark_served()
     return agents
+
+
+def _twice(module_name: str, name: str) -> str:
+    return f"{module_name!r} has two agents called {name!r}: give one another name"

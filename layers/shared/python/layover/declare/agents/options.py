@@ -2,12 +2,13 @@
 
 import inspect
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, cast
 
 from layover.declare.schemas import checks
 from layover.declare.tools.options import takes
 from layover.declare.tools.tool import AnyTool
+from layover.errors import DefinitionError
 from layover.values.runs.model_settings import OVERRIDABLE, Overridable
 from layover.values.runs.run import MAX_WINDOW
 
@@ -19,7 +20,7 @@ ALL = "*"
 def name_of(name: Any) -> str:
     """Return the name of an agent. Raises DefinitionError."""
     if not isinstance(name, str) or not name.strip() or not name.isprintable():
-        raise checks.fail("the name of an agent", "a text that is not empty", name)
+        raise checks.fail("the name of an agent", "a text of printable characters", name)
     if len(name) > _MAX_NAME:
         raise checks.fail("the name of an agent", f"at most {_MAX_NAME} characters", name)
     if name == ALL:
@@ -46,10 +47,12 @@ def check_tools_function(what: str, function: Any) -> None:
 
 def check_validator(what: str, output: Any, validator: Any) -> None:
     """Raise DefinitionError for a validator that no output could be given to."""
-    if validator is None or (output is not None and callable(validator) and takes(validator, 2)):
+    if validator is None:
         return
-    expected = "a function of (output, ctx), beside output="
-    raise checks.fail(f"{what}output_validator", expected, validator)
+    if not callable(validator) or not takes(validator, 2):
+        raise checks.fail(f"{what}output_validator", "a function of (output, ctx)", validator)
+    if output is None:
+        raise DefinitionError(f"{what}output_validator needs output=, the type that it validates")
 
 
 def tools_of(what: str, tools: Any) -> tuple[AnyTool, ...]:
@@ -61,9 +64,11 @@ def tools_of(what: str, tools: Any) -> tuple[AnyTool, ...]:
 
 def overridable_of(what: str, names: Any) -> frozenset[Overridable]:
     """Return the settings that a run may choose. Raises DefinitionError."""
-    requested_names: set[Any] = {names} if isinstance(names, str) else set(names)
-    if unknown := sorted(requested_names - set(OVERRIDABLE), key=str):
-        checks.one_of(f"{what}overridable", unknown[0], OVERRIDABLE)
+    if not isinstance(names, Iterable):
+        raise checks.fail(f"{what}overridable", "a list of settings", names)
+    requested_names: list[Any] = [names] if isinstance(names, str) else list(names)
+    for name in requested_names:
+        checks.one_of(f"{what}overridable", name, OVERRIDABLE)
     return frozenset(requested_names)
 
 

@@ -55,5 +55,5 @@ def wire_of(what: str, api: Any, tools: Any) -> tuple[Api, tuple[ProviderTool, .
         if not isinstance(tool, ProviderTool):
             raise checks.fail(f"{what}a provider's tool", "made by web_search()", tool)
     if tools and api != "responses":
-        raise DefinitionError(f'{what}provider_tools need api="responses"')
+        raise DefinitionError(f'{what}provider_tools need api="responses", not {api!r}')
     return api, tuple(tools)

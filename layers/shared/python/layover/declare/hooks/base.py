@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
 
 from pydantic import Field
 
-from layover.declare.context import NodeHistory, RunContext
+from layover.declare.context import NO_THREAD, NodeHistory, RunContext
 from layover.declare.generics import Deps
 from layover.declare.result import Result
 from layover.declare.schemas import checks
@@ -77,9 +77,11 @@ class HookContext(RunContext[Deps], Generic[Deps]):
             ConfigurationError: If the run is in no thread, or the request is one of memory's own.
         """
         if not self.thread_id:
-            raise ConfigurationError("node memory belongs to a thread, and this run has none")
+            raise ConfigurationError(NO_THREAD)
         if self.nodes is None:
-            raise ConfigurationError("node memory is not available here")
+            raise ConfigurationError(
+                "ctx.node_memory is not available here: around memory's own requests, a hook has no nodes"
+            )
         return self.nodes(node_id)
 
 

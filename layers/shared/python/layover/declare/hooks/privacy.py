@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar
 
 from layover.declare.hooks.base import Hook, HookContext, ModelRequest, ModelResponse
@@ -79,6 +79,10 @@ class RedactPII(Hook):
         *,
         kinds: tuple[str, ...] = tuple(_KINDS),
     ) -> None:
+        if isinstance(kinds, str) or not isinstance(kinds, Iterable):
+            raise checks.fail("RedactPII: kinds", f"a list of {', '.join(_KINDS)}", kinds)
+        if not isinstance(patterns, Mapping | None):
+            raise checks.fail("RedactPII: patterns", "a dict of regular expressions", patterns)
         for kind in kinds:
             checks.one_of("RedactPII: a kind", kind, _KINDS)
         own = dict(patterns or {})

@@ -118,6 +118,8 @@ class Policy(Hook):
     '''
 
     def __init__(self, rules: Mapping[str, Rule]) -> None:
+        if not isinstance(rules, Mapping):
+            raise checks.fail("Policy: rules", "a dict of a function for each tool's name", rules)
         for name, rule in rules.items():
             if not callable(rule):
                 raise checks.fail(

@@ -95,7 +95,7 @@ def models(what: str, value: Any) -> tuple[str | None, tuple[str, ...]]:
             raise fail(what, "a name or a list of names", value)
         text_or_none(what, each)
     if len(set(value)) < len(value):
-        raise fail(what, "a list without a name twice", value)
+        raise fail(what, "a list that has each name once", value)
     return value[0], tuple(value[1:])
 
 

@@ -1,7 +1,7 @@
 """People who may let a call run: `@tool(needs_approval=Approval(by=["finance"]))`."""
 
 import re
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -93,7 +93,8 @@ class Approval:
     when: Predicate | None = None
 
     def __post_init__(self) -> None:
-        groups = () if isinstance(self.by, str) else tuple(self.by)
+        listed = isinstance(self.by, Iterable) and not isinstance(self.by, str)
+        groups = tuple(self.by) if listed else ()
         if not 0 < len(groups) <= MAX_GROUPS:
             raise checks.fail("Approval: by", f"a list of 1 to {MAX_GROUPS} groups", self.by)
         for group in groups:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel, ValidationError
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
+from layover.declare.schemas import checks
 from layover.declare.schemas.json_schema import Schema, is_object, strict
 from layover.declare.tools.signature import Signature, ToolArgs, hints_of, is_context
 from layover.errors import DefinitionError
@@ -87,11 +88,11 @@ def json_schema_signature(
 
     what = f"tool {tool!r}: "
     if not isinstance(json_schema, Mapping) or not is_object(dict(json_schema)):
-        raise DefinitionError(f"{what}schema has to be the JSON schema of an object")
+        raise checks.fail(f"{what}schema", "the JSON schema of an object", json_schema)
     try:
         validator_for(json_schema).check_schema(dict(json_schema))
     except SchemaError as error:
-        raise DefinitionError(f"{what}schema is no JSON schema: {error.message}") from error
+        raise DefinitionError(f"{what}schema is not a JSON schema: {error.message}") from error
     parameters = inspect.signature(handler).parameters
     hints = hints_of(handler, tool, {})
     context = next((n for n in parameters if n in hints and is_context(hints[n])), None)
@@ -100,7 +101,9 @@ def json_schema_signature(
     takes_all = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in own.values())
     whole = None if takes_all or set(own) >= property_names else next(iter(own), None)
     if whole is not None and len(own) != 1:
-        raise DefinitionError(
-            f"{what}the handler takes **kwargs, a parameter for each property, or one dict"
+        raise checks.fail(
+            f"{what}the parameters of the handler",
+            f"**kwargs, one for each property ({', '.join(sorted(property_names))}), or one dict",
+            list(own),
         )
     return JsonSchemaSignature(tuple(own), context, BaseModel, dict(json_schema), whole)

@@ -77,11 +77,17 @@ def _check_waits(what: str, signature: Signature, options: Options) -> None:
     if options.resume is not None and options.suspend is None:
         raise DefinitionError(f"{what}resume= needs suspend=, what a person is shown")
     if options.suspend is not None and options.needs_approval is not False:
-        raise DefinitionError(f"{what}needs_approval= and suspend= exclude each other")
+        raise DefinitionError(
+            f"{what}needs_approval= and suspend= exclude each other: remove one of them"
+        )
     if options.suspend is not None and signature.context is None:
-        raise DefinitionError(f"{what}a tool that suspends needs a ToolContext parameter")
+        raise DefinitionError(
+            f"{what}suspend= needs a ToolContext parameter, by which the function suspends the call"
+        )
     if options.expires_after and options.suspend is None and options.needs_approval is False:
-        raise DefinitionError(f"{what}expires_after= on a tool that never waits")
+        raise DefinitionError(
+            f"{what}expires_after= on a tool that never waits: give it needs_approval= or suspend=, too"
+        )
 
 
 def _check_callables(what: str, options: Options) -> None:
@@ -96,7 +102,7 @@ def _check_callables(what: str, options: Options) -> None:
         if not callable(shape) or not takes(shape, 1):
             raise checks.fail(f"{what}to_model_output", "a function of (result)", shape)
         if inspect.iscoroutinefunction(shape):
-            raise DefinitionError(f"{what}to_model_output must be a plain function")
+            raise checks.fail(f"{what}to_model_output", "a plain function (not async)", shape)
     send = options.to_message
     if send is not None and not (callable(send) and (takes(send, 1) or takes(send, 2))):
         raise checks.fail(f"{what}to_message", "a function of (result) or (args, result)", send)

@@ -147,18 +147,27 @@ def read(fn: Callable[..., Any], tool: str, scope: Mapping[str, Any]) -> Signatu
         elif context is None:
             context = name
         else:
-            raise DefinitionError(f"tool {tool!r}: both {context!r} and {name!r} are a ToolContext")
+            raise DefinitionError(
+                f"tool {tool!r}: both {context!r} and {name!r} are a ToolContext: remove one of them"
+            )
     return Signature(tuple(fields), context, _model(tool, fields))
 
 
 def _check(parameter: inspect.Parameter, tool: str, hints: Mapping[str, Any]) -> None:
     name = parameter.name
     if parameter.kind in _STARS:
-        raise DefinitionError(f"tool {tool!r}: *args and **kwargs have no schema ({name!r})")
+        raise DefinitionError(
+            f"tool {tool!r}: parameter {str(parameter).partition(':')[0]!r} has no schema: write a parameter "
+            "for each argument"
+        )
     if parameter.kind is inspect.Parameter.POSITIONAL_ONLY:
-        raise DefinitionError(f"tool {tool!r}: parameter {name!r} is positional-only")
+        raise DefinitionError(
+            f"tool {tool!r}: parameter {name!r} is positional-only: arguments come by name, so remove the '/'"
+        )
     if name not in hints:
-        raise DefinitionError(f"tool {tool!r}: parameter {name!r} has no type hint")
+        raise DefinitionError(
+            f"tool {tool!r}: parameter {name!r} has no type hint, of which its schema is made"
+        )
 
 
 def hints_of(fn: Callable[..., Any], tool: str, scope: Mapping[str, Any]) -> dict[str, Any]:

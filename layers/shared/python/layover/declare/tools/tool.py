@@ -406,9 +406,12 @@ def tool_from_schema(
 
 def _make(fn: Callable[P, R], scope: Mapping[str, Any], options: dict[str, Any]) -> Tool[P, R]:
     if isinstance(fn, Tool) or not (inspect.isfunction(fn) or inspect.ismethod(fn)):
-        raise DefinitionError(f"@tool takes a function, not {fn!r}")
+        raise checks.fail("the thing that @tool decorates", "a function", fn)
     if inspect.isgeneratorfunction(fn) or inspect.isasyncgenfunction(fn):
-        raise DefinitionError(f"tool {fn.__name__!r}: a generator has no one result; use ctx.emit")
+        raise DefinitionError(
+            f"tool {fn.__name__!r}: it is a generator, and a call has one result: return it, and send what "
+            "comes before it by ctx.emit"
+        )
     options = dict(options)
     name = options.pop("name", None)
     name = checks.tool_name("the name of a tool", fn.__name__ if name is None else name)
