@@ -97,7 +97,7 @@ def typist(system: System, home: Path, *options: str) -> Iterator[Typist]:
 def test_unknown_agent_ends_it_with_the_names_of_the_others(system: System) -> None:
     ended = piped(system, ["hi"], "--agent", "nobody")
     assert ended.returncode == 2
-    assert "no agent 'nobody': " in ended.stderr
+    assert "no agent 'nobody'; served are " in ended.stderr
 
 
 def test_system_that_does_not_run_is_told() -> None:

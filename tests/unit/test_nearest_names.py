@@ -49,6 +49,10 @@ def test_unknown_agent_is_told_the_nearest_and_not_repeated() -> None:
 
 
 def test_nothing_is_compared_before_a_name_is_wrong() -> None:
-    code = "import sys, layover.errors, layover.declare.agent; print('difflib' in sys.modules)"
+    # `from layover import wiring` asks the package for a name that it does not have.
+    code = (
+        "import sys; from layover import wiring, Agent, errors; Agent('shop'); "
+        "print('difflib' in sys.modules)"
+    )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "False"

@@ -142,7 +142,7 @@ def hold(server: Server, lines: Lines, thread_id: str | None = None) -> Chat:
 
 
 def test_unknown_agent_is_refused_with_the_names_of_others() -> None:
-    with pytest.raises(ApiError, match="no agent 'stranger': choose from 'shop', 'support'"):
+    with pytest.raises(ApiError, match="no agent 'stranger'; served are shop, support"):
         choose(Server([]), "stranger")
 
 

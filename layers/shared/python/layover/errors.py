@@ -60,14 +60,30 @@ def unknown_name(kind: str, name: object, choices: Iterable[str]) -> str:
     """Return `no option 'timout': did you mean 'timeout'?`. If no known name is near, the known ones are
     listed, up to twelve of them."""
     names = sorted(set(choices))
-    text = repr(name)
-    unknown = f"no {kind} {text if len(text) <= _MAX_SHOWN else text[:_MAX_SHOWN] + '...'}"
+    unknown = f"no {kind} {_brief(name)}"
     near = nearest(name, names)
     if near is not None:
         return f"{unknown}: did you mean {near!r}?"
     if not 0 < len(names) <= _MAX_CHOICES:
         return unknown
     return f"{unknown}: choose from {', '.join(map(repr, names))}"
+
+
+def _brief(name: object) -> str:
+    text = repr(name)
+    return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}..."
+
+
+def unknown_agent(name: str, served: Iterable[str]) -> str:
+    """Return `no agent 'shpo': did you mean 'shop'? Served are shop, support`."""
+    return f"no agent {_brief(name)}{_served(name, served)}"
+
+
+def _served(name: str, served: Iterable[str]) -> str:
+    names = list(served)
+    near = nearest(name, names)
+    begin = "; served" if near is None else f": did you mean {near!r}? Served"
+    return f"{begin} are {shown_names(names) or 'none'}"
 
 
 def no_attribute(
@@ -263,10 +279,7 @@ class UnknownAgent(InvalidRequest):
         self, name: str, served: Iterable[str], named_in: Literal["body", "query"] = "body"
     ) -> None:
         error = {"loc": [named_in, "agent"], "msg": "no such agent", "type": "unknown_agent"}
-        names = list(served)
-        near = nearest(name, names)
-        meant = "; served" if near is None else f": did you mean {near!r}? Served"
-        super().__init__(f"there is no such agent{meant} are {shown_names(names)}", [error])
+        super().__init__(f"there is no such agent{_served(name, served)}", [error])
 
 
 class NotFound(RequestError):

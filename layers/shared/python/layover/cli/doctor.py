@@ -10,7 +10,7 @@ from urllib.parse import quote, urlsplit
 
 from layover.cli.client import USAGE, Api, ApiError
 from layover.cli.tokens import TokenFile, caller
-from layover.errors import unknown_name
+from layover.errors import unknown_agent
 from layover.local.http.doors import LOOPBACK
 
 WAKING_S = 120.0
@@ -122,7 +122,7 @@ class Doctor:
         if not names:
             raise ApiError("there is no agent to ask", 1)
         if agent is not None and agent not in names:
-            raise ApiError(unknown_name("agent", agent, names), USAGE)
+            raise ApiError(unknown_agent(agent, names), USAGE)
         agent_name = agent or names[0]
         thread = self.api.post("/threads", agent=agent_name, title="layover doctor")["id"]
         try:

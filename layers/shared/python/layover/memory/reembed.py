@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from layover.context.hooked import HookedEmbedder
 from layover.declare.agent import Agent
-from layover.errors import ConfigurationError, unknown_name
+from layover.errors import ConfigurationError, unknown_agent
 from layover.memory.episodic.entries import episodic_embedder
 from layover.memory.semantic import query as recall
 from layover.memory.semantic.embedding import embed
@@ -146,7 +146,7 @@ async def _probe(embedder: Embedder | None, previous: _New | None = None) -> _Ne
 def _agents(runtime: Runtime, name: str | None) -> list[Agent]:
     agents = runtime.agents()
     if name is not None and name not in agents:
-        raise ConfigurationError(f"reembed --agent: {unknown_name('agent', name, agents)}")
+        raise ConfigurationError(unknown_agent(name, agents))
     selection = [agents[name]] if name is not None else list(agents.values())
     if runtime.embedder is None and not any(_has_own(a) for a in selection):
         raise ConfigurationError("no embedder is set (LAYOVER_EMBEDDER_MODEL)")

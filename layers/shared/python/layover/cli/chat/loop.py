@@ -15,7 +15,7 @@ from layover.cli.chat.decisions import decide
 from layover.cli.chat.terminal import Terminal
 from layover.cli.client import NO_ANSWER, REFUSED, USAGE, Api, ApiError
 from layover.cli.tokens import LOCAL, TokenFile
-from layover.errors import unknown_name
+from layover.errors import unknown_agent
 from layover.local.http.doors import LOOPBACK
 from layover.values.text import drop_controls
 
@@ -259,7 +259,7 @@ def choose(api: Client, agent: str | None) -> str:
     if not names:
         raise ApiError("no agents are served: see functions/user_agents", REFUSED)
     if agent is not None and agent not in names:
-        raise ApiError(unknown_name("agent", agent, names), USAGE)
+        raise ApiError(unknown_agent(agent, names), USAGE)
     return agent or names[0]
 
 

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from layover.declare.hooks.base import Hook, HookContext, ModelRequest, ModelResponse
@@ -77,7 +77,7 @@ class RedactPII(Hook):
         self,
         patterns: Mapping[str, str] | None = None,
         *,
-        kinds: tuple[str, ...] = tuple(_KINDS),
+        kinds: Sequence[str] = tuple(_KINDS),
     ) -> None:
         if isinstance(kinds, str) or not isinstance(kinds, Iterable):
             raise checks.fail("RedactPII: kinds", f"a list of {', '.join(_KINDS)}", kinds)
