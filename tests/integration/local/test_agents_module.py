@@ -27,10 +27,6 @@ HEAD = "from layover import Agent, ToolContext, tool\n"
         ("\n@tool\ndef pay(amount): ...\n", "{file}:3: DefinitionError: "),
         ("a = Agent('a', max_iterations=0)\n", "{file}:2: DefinitionError: "),
         ("import no_such_package\n", "{file}:2: ModuleNotFoundError: No module named"),
-        (
-            "from layover import Agnet\n",
-            "{file}:2: ImportError: cannot import name 'Agnet' from 'layover'",
-        ),
         ("x = 1\n", "the agents' module 'shop_agents' has no Agent at its top level"),
         ("a = Agent('twin')\nb = Agent('twin')\n", "'shop_agents' has two agents called 'twin'"),
         ("import sys\nsys.exit(3)\n", "{file}:3: SystemExit: 3"),
@@ -44,6 +40,13 @@ async def test_what_is_wrong_is_said_with_file_and_line(
     assert answer.problem is not None
     assert answer.problem.startswith(problem.format(file=tmp_path / "shop_agents.py"))
     assert answer.agents == ()
+
+
+async def test_an_import_of_a_mistyped_name_is_said_with_the_nearest(tmp_path: Path) -> None:
+    answer = await loaded(tmp_path, "from layover import Agnet\n")
+    assert answer.problem is not None
+    assert answer.problem.startswith(f"{tmp_path}/shop_agents.py:1: ImportError: cannot import")
+    assert answer.problem.endswith(": did you mean 'Agent'?")
 
 
 async def test_a_module_that_is_never_through_is_given_up(tmp_path: Path) -> None:
