@@ -22,7 +22,7 @@ from layover.errors import (
     TooLarge,
 )
 from layover.files.uploads import take_files
-from layover.metering.quota import may_begin
+from layover.metering.allowance import may_begin
 from layover.ports import Accepted, RequestKey, StaleHead
 from layover.records.runs import snapshot_of
 from layover.records.threads import head_of, live_messages

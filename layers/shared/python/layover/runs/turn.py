@@ -18,7 +18,7 @@ from layover.engine.progress import Over, Suspended, Yielded
 from layover.engine.state import RunState
 from layover.errors import DefinitionError, Fenced, RunFailed
 from layover.memory.compaction.job import limits_of
-from layover.metering.quota import find_reached_limit
+from layover.metering.allowance import find_reached_limit
 from layover.ports import Deadline, RunLog
 from layover.records.lifetimes import set_ttl, watch_thread
 from layover.runs.executions import BRANCH_EVENTS, PAUSE_EVENTS, room_for, start_successor

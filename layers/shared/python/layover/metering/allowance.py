@@ -1,4 +1,5 @@
-"""The conditions of a run's start: the operator's switch, its user's rate, and today's spending."""
+"""The conditions under which a run may start: the operator's switch, the user's rate and the user's daily
+allowance."""
 
 from datetime import datetime, timedelta
 
