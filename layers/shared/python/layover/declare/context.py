@@ -134,7 +134,7 @@ class NodeHistory(Protocol):
         ...
 
 
-class ToolHooks(Protocol):
+class ToolServices(Protocol):
     """The services that the engine gives a context. `cancelled` and `emit` are called from a tool's own
     thread."""
 
@@ -284,7 +284,7 @@ class ToolContext(Generic[Deps, Resumed]):
         tool_call_id: str,
         idempotency_key: str,
         resume: Resumed | None = None,
-        hooks: ToolHooks | None = None,
+        services: ToolServices | None = None,
         metadata: Mapping[str, Any] = MappingProxyType({}),
         now: datetime | None = None,
         deps: Deps = _NONE,
@@ -316,14 +316,14 @@ class ToolContext(Generic[Deps, Resumed]):
             "agent_name": "agent_test",
             "tool_call_id": "call_test",
             "idempotency_key": "key_test",
-            "hooks": RecordedHooks(),
+            "services": RecordedServices(),
         }
         return cls(**{**fields, **overrides})
 
     @property
     def cancelled(self) -> bool:
         """True if a cancellation of the run was requested; a long tool looks here from time to time."""
-        return self._hooks is not None and self._hooks.cancelled()
+        return self._services is not None and self._services.cancelled()
 
     def suspend(self, payload: Any) -> Returned:  # type: ignore[type-var]
         """Make this call wait for a person: `return ctx.suspend(SlotOffer(...))`.

@@ -10,7 +10,7 @@ from typing import Any
 from layover.declare.agent import Agent
 from layover.declare.limits import Limits
 from layover.declare.tools.approval import APPROVAL_SCHEMA
-from layover.engine.scope import Scope
+from layover.engine.frame_core import FrameCore
 from layover.errors import RunFailed
 from layover.keys import call_key
 from layover.values.runs.event import ToolCallSuspended
@@ -28,12 +28,12 @@ from layover.values.runs.run import (
 class Budget:
     """The limits of one run, for one writer."""
 
-    def __init__(self, scope: Scope) -> None:
-        self._scope = scope
-        self._log = scope.log
-        self._state = scope.state
-        self._agent = scope.agent
-        self._clock = scope.clock
+    def __init__(self, core: FrameCore) -> None:
+        self._core = core
+        self._log = core.log
+        self._state = core.state
+        self._agent = core.agent
+        self._clock = core.clock
         # Sub-agents that run side by side ask the frames above them.
         self._asking = asyncio.Lock()
 
@@ -65,7 +65,7 @@ class Budget:
         """Settle the calls whose budget was decided and that no process has settled yet."""
         for call in self._state.budget_calls():
             if call.decision and call.state is CallState.WAITING:
-                await settle_budget(self._scope, call)
+                await settle_budget(self._core, call)
 
     def _limits(self) -> Limits | None:
         """Return the limits as declared, or as last extended. Raises RunFailed after a refusal."""
@@ -128,17 +128,17 @@ class Budget:
         self._state.update(call.model_copy(update={"state": CallState.WAITING, "attempt": 1}))
 
 
-async def settle_budget(scope: Scope, call: CallRecord) -> None:
+async def settle_budget(core: FrameCore, call: CallRecord) -> None:
     """Settle a decided budget call: its result has the limits that hold from now on, or the refusal."""
     assert call.decision is not None
     if call.decision.kind is DecisionKind.APPROVED:
-        limits = _extended(call, scope.agent)
+        limits = _extended(call, core.agent)
         result: dict[str, Any] = {"limits": limits.as_args()}
     else:
         result = {"declined": True, "reason": call.decision.reason}
-    settled = call.model_copy(update={"result": result, "settled_at": scope.clock.now()})
-    await scope.log.close_call(settled)
-    scope.state.update(settled.model_copy(update={"state": CallState.SETTLED}))
+    settled = call.model_copy(update={"result": result, "settled_at": core.clock.now()})
+    await core.log.close_call(settled)
+    core.state.update(settled.model_copy(update={"state": CallState.SETTLED}))
 
 
 def _extended(call: CallRecord, agent: Agent) -> Limits:

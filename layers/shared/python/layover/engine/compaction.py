@@ -7,8 +7,8 @@ from layover.context import compaction
 from layover.context.assembly import drop_compacted, stands_for_input
 from layover.context.compaction import Limits, with_slices
 from layover.context.tokens import counted_tokens, estimate, total_tokens, with_token_count
+from layover.engine.frame_core import FrameCore
 from layover.engine.prompter import Prompter
-from layover.engine.scope import Scope
 from layover.memory.compaction import reflector
 from layover.memory.compaction.blocks import compaction_block
 from layover.values.memory.compaction import Compacted
@@ -48,10 +48,12 @@ class _Sizes:
 class Compaction:
     """Keeps the prompts of one run within its agent's thresholds."""
 
-    def __init__(self, scope: Scope, prompter: Prompter, compaction_state: CompactionState) -> None:
-        state = scope.state
-        self._runtime = scope.runtime
-        self._log = scope.log
+    def __init__(
+        self, core: FrameCore, prompter: Prompter, compaction_state: CompactionState
+    ) -> None:
+        state = core.state
+        self._runtime = core.runtime
+        self._log = core.log
         self._state = state
         self._prompter = prompter
         self._limits = compaction_state.limits

@@ -1,4 +1,4 @@
-"""`Scope`: what all that works for one frame of a run shares."""
+"""`FrameCore`: the objects that every part of the engine shares while it works on one frame of a run."""
 
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -12,9 +12,9 @@ from layover.runtime import Runtime
 
 
 @dataclass(frozen=True)
-class Scope:
-    """One frame of a run as the parts of the engine see it: whose work it is, where it is journaled, and the
-    ports that it is done with."""
+class FrameCore:
+    """The runtime, the log, the state and the agent of one frame. One instance serves all parts of the engine
+    that work on that frame."""
 
     runtime: Runtime
     log: RunLog

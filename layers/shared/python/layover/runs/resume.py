@@ -5,11 +5,11 @@ from typing import Any
 
 from layover import logs
 from layover.approvals.token_answer import next_wait, record_answer
+from layover.engine.frame_core import FrameCore
 from layover.engine.frames.log import NestedLog
 from layover.engine.frames.subagents import NestedRuns
 from layover.engine.frames.tools import agent_at
 from layover.engine.progress import Stopped
-from layover.engine.scope import Scope
 from layover.engine.state import RunState
 from layover.engine.stopping import Stopping
 from layover.engine.supervise import supervise
@@ -130,8 +130,8 @@ async def _settle(
     step = next(s for s in state.steps if call.key.startswith(f"{s.key}#CALL#"))
     stopping = Stopping(log, runtime.aborts)
     nested_log = NestedLog(log, state.agent_path, state.path)
-    scope = Scope(runtime, nested_log, state, agent, stopping)
-    calls = Calls(scope, sub_agents=NestedRuns(runtime, state))
+    core = FrameCore(runtime, nested_log, state, agent, stopping)
+    calls = Calls(core, sub_agents=NestedRuns(runtime, state))
     await supervise(log, calls.settle(step, call), stopping)
     settled = state.calls[call.key]
     if settled.undecided:

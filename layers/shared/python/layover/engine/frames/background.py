@@ -6,10 +6,10 @@ import re
 from types import TracebackType
 
 from layover.context.frames import notice_id, pending_notices
+from layover.engine.frame_core import FrameCore
 from layover.engine.frames.subagents import NestedRuns
 from layover.engine.outcomes import Ready, Settled
 from layover.engine.progress import OutOfTime
-from layover.engine.scope import Scope
 from layover.engine.state import RunState
 from layover.engine.time_left import TimeLeft
 from layover.engine.tools.background import WIDTH, unfinished
@@ -27,9 +27,9 @@ class Background:
     """The background sub-agents of one frame. Leaving it as a context manager cancels those that still
     work."""
 
-    def __init__(self, scope: Scope, time: TimeLeft, nested: NestedRuns) -> None:
-        self._log = scope.log
-        self._state = scope.state
+    def __init__(self, core: FrameCore, time: TimeLeft, nested: NestedRuns) -> None:
+        self._log = core.log
+        self._state = core.state
         self._time = time
         self._nested = nested
         self._tasks: dict[str, asyncio.Task[None]] = {}

@@ -17,6 +17,7 @@ from layover.declare.tools.tool import AnyTool
 from layover.engine.budget import Budget
 from layover.engine.compaction import Compaction
 from layover.engine.dependencies import with_deps
+from layover.engine.frame_core import FrameCore
 from layover.engine.frames.background import Background
 from layover.engine.frames.definition import definition_of
 from layover.engine.frames.instructions import with_instructions
@@ -33,7 +34,6 @@ from layover.engine.hooks.frame_hooks import FrameHooks
 from layover.engine.progress import Over, Progress, RunEnds, Suspended, Yielded
 from layover.engine.prompter import Prompter
 from layover.engine.run_files import RunFiles
-from layover.engine.scope import Scope
 from layover.engine.state import RunState
 from layover.engine.stopping import Stopping
 from layover.engine.time_left import TimeLeft
@@ -94,8 +94,8 @@ class Frame:
     ) -> None:
         runtime = invocation.runtime
         agent = with_tools(agent, turn_input.tools)
-        scope = Scope(runtime, log, state, agent, invocation.stopping)
-        built_in = _built_in(agent, state, turn_input, scope.run_files)
+        core = FrameCore(runtime, log, state, agent, invocation.stopping)
+        built_in = _built_in(agent, state, turn_input, core.run_files)
         self._invocation = invocation
         self._log = log
         self._state = state
@@ -105,14 +105,14 @@ class Frame:
         self._awaits_budget = False
         """True while a budget, of this frame or above it, waits for a person."""
         self._time = invocation.time
-        self._budget = Budget(scope)
+        self._budget = Budget(core)
         base = state.base or turn_input.base
-        hooks = FrameHooks(scope, base.metadata)
+        hooks = FrameHooks(core, base.metadata)
         self._end = AtEnd(hooks)
         nested = NestedRuns(runtime, state, self._enter)
-        self._background = Background(scope, self._time, nested)
+        self._background = Background(core, self._time, nested)
         self._calls = Calls(
-            scope,
+            core,
             sub_agents=nested,
             built_in=built_in,
             running=invocation.running,
@@ -136,8 +136,8 @@ class Frame:
         # does: a hook would act on a result that a death takes back, compaction would write to the database
         # of it, and a sub-agent's caller would see it (docs/saved-writes.md#beside-the-model).
         self._calls.records.model_follows = above is None and not (compacted or agent.hooks)
-        self._compaction = Compaction(scope, prompter, compacted) if compacted else None
-        self._steps = ModelStep(scope, prompter, hooks, self._first_window)
+        self._compaction = Compaction(core, prompter, compacted) if compacted else None
+        self._steps = ModelStep(core, prompter, hooks, self._first_window)
 
     async def _enter(self, delegate: Delegate, state: RunState, width: int) -> Progress:
         """Go on with a sub-agent in one of this frame's calls."""

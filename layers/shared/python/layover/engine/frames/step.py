@@ -10,6 +10,7 @@ from layover.context.assembly import models_of
 from layover.context.tokens import message_tokens
 from layover.declare.schemas.render import MAX_PROBLEM, describe, format_error, jsonable
 from layover.engine.attachments import Attachments
+from layover.engine.frame_core import FrameCore
 from layover.engine.frames.definition import definition_of
 from layover.engine.frames.output import with_verdict
 from layover.engine.hooks.around_model import AroundModel, ReplyRejected
@@ -18,7 +19,6 @@ from layover.engine.models.day_room import DayRoom
 from layover.engine.models.fallback import Fallback
 from layover.engine.models.reply_events import CallNames, ReplyEvents
 from layover.engine.prompter import Prompter
-from layover.engine.scope import Scope
 from layover.engine.tools.first_window import FirstWindow
 from layover.errors import RunFailed
 from layover.values.base import strict_json
@@ -53,21 +53,21 @@ class ModelStep:
 
     def __init__(
         self,
-        scope: Scope,
+        core: FrameCore,
         prompter: Prompter,
         hooks: FrameHooks,
         first_window: Callable[[StepRecord], FirstWindow],
     ) -> None:
-        self._runtime = scope.runtime
-        self._log = scope.log
-        self._state = scope.state
-        self._agent = scope.agent
-        self._stopping = scope.stopping
+        self._runtime = core.runtime
+        self._log = core.log
+        self._state = core.state
+        self._agent = core.agent
+        self._stopping = core.stopping
         self._prompter = prompter
-        self._attachments = Attachments(scope.run_files.files)
+        self._attachments = Attachments(core.run_files.files)
         self._hooks = hooks
         self._first_window = first_window
-        self._day = DayRoom(scope.runtime, scope.state.meta, scope.state.run_id)
+        self._day = DayRoom(core.runtime, core.state.meta, core.state.run_id)
 
     async def make(self) -> StepRecord:
         """Call the model for the next step, and journal its answer."""

@@ -12,11 +12,11 @@ from layover.declare.hooks.base import defines
 from layover.declare.result import Result
 from layover.declare.schemas.render import jsonable, message_of
 from layover.engine.dependencies import with_deps
+from layover.engine.frame_core import FrameCore
 from layover.engine.hooks.frame_hooks import FrameHooks, ask_hook
 from layover.engine.hooks.records import answers_of, put_answers
 from layover.engine.isolation import TimedOut, isolate
 from layover.engine.progress import CANCELLED, Over
-from layover.engine.scope import Scope
 from layover.engine.state import RunState
 from layover.errors import RetryableError, RunFailed
 from layover.ports import RunLog
@@ -42,8 +42,8 @@ async def run_cancel_hooks(runtime: Runtime, log: RunLog, state: RunState, agent
 
     async def answers() -> dict[str, Any]:
         complete = await with_deps(agent, runtime.settings)
-        scope = Scope(runtime, log, state, complete)
-        return await AtEnd(FrameHooks(scope)).answers(CANCELLED)
+        core = FrameCore(runtime, log, state, complete)
+        return await AtEnd(FrameHooks(core)).answers(CANCELLED)
 
     answer = await _within(answers(), CANCEL_HOOKS_GRACE)
     if failure := answer.get("failure"):

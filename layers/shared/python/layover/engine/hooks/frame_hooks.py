@@ -5,8 +5,8 @@ from typing import Any
 from layover.declare.blocking import call_author
 from layover.declare.hooks.base import MODEL_POINTS, HookContext, defines, name_of
 from layover.declare.schemas.render import message_of
+from layover.engine.frame_core import FrameCore
 from layover.engine.isolation import isolate
-from layover.engine.scope import Scope
 from layover.errors import RunFailed
 from layover.values.base import Json
 
@@ -14,12 +14,12 @@ from layover.values.base import Json
 class FrameHooks:
     """The hooks of one frame, and the facts of its run that they see. `metadata`: the thread's."""
 
-    def __init__(self, scope: Scope, metadata: dict[str, Json] | None = None) -> None:
-        self.log = scope.log
-        self.state = scope.state
-        self.agent = scope.agent
-        self.clock = scope.clock
-        self._run_files = scope.run_files
+    def __init__(self, core: FrameCore, metadata: dict[str, Json] | None = None) -> None:
+        self.log = core.log
+        self.state = core.state
+        self.agent = core.agent
+        self.clock = core.clock
+        self._run_files = core.run_files
         self._metadata = metadata
 
     def at(self, point: str) -> list[tuple[str, Any]]:

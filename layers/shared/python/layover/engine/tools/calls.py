@@ -15,6 +15,7 @@ from layover.declare.context import ToolContext
 from layover.declare.schemas.render import format_error
 from layover.declare.tools.tool import AnyTool
 from layover.engine.budget import settle_budget
+from layover.engine.frame_core import FrameCore
 from layover.engine.hooks.around_tools import AroundTools, PlannedCall
 from layover.engine.hooks.frame_hooks import FrameHooks
 from layover.engine.outcomes import (
@@ -28,14 +29,13 @@ from layover.engine.outcomes import (
     with_change,
 )
 from layover.engine.progress import OutOfTime
-from layover.engine.scope import Scope
 from layover.engine.tools.background import start_background
 from layover.engine.tools.call_limits import with_one_handoff, within_limit
 from layover.engine.tools.events import CallEvents
 from layover.engine.tools.execute import approval, prepare, run_tool
 from layover.engine.tools.first_window import FirstWindow, ready_at_once
 from layover.engine.tools.records import CallRecords
-from layover.engine.tools.services import ToolServices
+from layover.engine.tools.services import LoggedServices
 from layover.ids import derive_id
 from layover.values.runs.run import (
     BUDGET_TOOL,
@@ -89,7 +89,7 @@ class Calls:
 
     def __init__(
         self,
-        scope: Scope,
+        core: FrameCore,
         *,
         sub_agents: SubAgents,
         built_in: Sequence[AnyTool] = (),
@@ -97,10 +97,10 @@ class Calls:
         width: int = MAX_WINDOW,
         launch: Launch | None = None,
     ) -> None:
-        self._scope = scope
-        self._state = scope.state
-        self._stopping = scope.stopping
-        self._clock = scope.clock
+        self._core = core
+        self._state = core.state
+        self._stopping = core.stopping
+        self._clock = core.clock
         # A call leaves it when its outcome is journaled, and not when its tool returns: until then, cutting
         # the process off would leave a call in doubt whose tool has run.
         self._running: dict[str, AnyTool] = {} if running is None else running
@@ -108,12 +108,12 @@ class Calls:
         self._launch = launch
         # The calls that may wait at once in the whole run: sub-agents side by side share them.
         self._width = width
-        self._size = min(scope.agent.tool_concurrency, width)
-        self._tools: dict[str, AnyTool] = {t.name: t for t in (*scope.agent.tools, *built_in)}
+        self._size = min(core.agent.tool_concurrency, width)
+        self._tools: dict[str, AnyTool] = {t.name: t for t in (*core.agent.tools, *built_in)}
         self._at_once = FirstWindow()
-        self._events = CallEvents(scope)
-        self.records = CallRecords(scope, self._tools, self._events)
-        self._hooks = AroundTools(FrameHooks(scope), self._prepare)
+        self._events = CallEvents(core)
+        self.records = CallRecords(core, self._tools, self._events)
+        self._hooks = AroundTools(FrameHooks(core), self._prepare)
         self.turn_end = self._events.turn_end
 
     async def advance(self, step: StepRecord, gate: Gate, has_time: HasTime) -> bool:
@@ -193,7 +193,7 @@ class Calls:
     async def settle(self, step: StepRecord, call: CallRecord) -> None:
         """Settle one decided call, or one that an earlier writer left open. It may suspend again."""
         if call.tool_name == BUDGET_TOOL:
-            return await settle_budget(self._scope, call)
+            return await settle_budget(self._core, call)
         if self._resumed_job(call) is not None:
             return None
         await self._stopping.check()
@@ -331,7 +331,7 @@ class Calls:
     async def finish_outcome(self, call: CallRecord, ready: Ready, outcome: Settled) -> Settled:
         """Return the outcome of a call as hooks leave it, short enough for the model."""
         outcome = await self._hooks.after(call, ready, outcome)
-        return await limit_output(outcome, call, self._scope.run_files)
+        return await limit_output(outcome, call, self._core.run_files)
 
     def _share(self, step: StepRecord, call: CallRecord) -> int:
         """Return how many calls may wait at once inside this call of the window: the same in every
@@ -366,7 +366,7 @@ class Calls:
         return tool.parse_resume(call.decision.data)
 
     def _context(self, call: CallRecord, resumed: Any) -> ToolContext:
-        agent, meta, base = self._scope.agent, self._state.meta, self._state.base
+        agent, meta, base = self._core.agent, self._state.meta, self._state.base
         return ToolContext(
             run_id=meta.id,
             thread_id=meta.thread_id if meta.thread_given else None,
@@ -377,7 +377,7 @@ class Calls:
             # suspension is over, gives its service the same key.
             idempotency_key=derive_id("idem", meta.id, call.key),
             resume=resumed,
-            hooks=ToolServices(self._scope, call.tool_call_id),
+            services=LoggedServices(self._core, call.tool_call_id),
             metadata=base.metadata if base else {},
             now=self._clock.now(),
             deps=agent.made_deps,

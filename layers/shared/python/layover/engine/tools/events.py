@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from layover.context.call_ends import end_events, turn_end
+from layover.engine.frame_core import FrameCore
 from layover.engine.hooks.around_tools import hook_events
-from layover.engine.scope import Scope
 from layover.values.base import Json
 from layover.values.runs.event import (
     Event,
@@ -18,10 +18,10 @@ from layover.values.runs.run import CallRecord, StepRecord
 class CallEvents:
     """Makes the events of one frame's calls."""
 
-    def __init__(self, scope: Scope) -> None:
-        self._state = scope.state
-        self._agent = scope.agent
-        self._clock = scope.clock
+    def __init__(self, core: FrameCore) -> None:
+        self._state = core.state
+        self._agent = core.agent
+        self._clock = core.clock
 
     def started(self, call: CallRecord, args: Json) -> list[Event]:
         """Return the events of a call that begins to run."""

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from layover.context.transcript import custom_message, slot_of
 from layover.declare.tools.tool import AnyTool
+from layover.engine.frame_core import FrameCore
 from layover.engine.outcomes import Settled
-from layover.engine.scope import Scope
 from layover.engine.tools.call_limits import with_retries_counted
 from layover.engine.tools.events import CallEvents
 from layover.values.runs.event import Event
@@ -18,10 +18,10 @@ from layover.values.runs.run import CallRecord, CallState, StepRecord, Suspensio
 class CallRecords:
     """Journals calls for one writer."""
 
-    def __init__(self, scope: Scope, tools: Mapping[str, AnyTool], events: CallEvents) -> None:
-        self._log = scope.log
-        self._state = scope.state
-        self._clock = scope.clock
+    def __init__(self, core: FrameCore, tools: Mapping[str, AnyTool], events: CallEvents) -> None:
+        self._log = core.log
+        self._state = core.state
+        self._clock = core.clock
         self._tools = tools
         self._events = events
         # Calls of a window are closed one after another: the call that completes the step says so in its own

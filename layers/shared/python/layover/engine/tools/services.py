@@ -8,7 +8,7 @@ from dataclasses import asdict
 from typing import Any, TypeVar
 
 from layover.declare.context import Attempt, NodeHistory
-from layover.engine.scope import Scope
+from layover.engine.frame_core import FrameCore
 from layover.ids import derive_id
 from layover.values.memory.context import LoggedAttempt
 from layover.values.message import FilePart
@@ -18,20 +18,20 @@ from layover.values.text import sanitise
 T = TypeVar("T")
 
 
-class ToolServices:
-    """`declare.context.ToolHooks` over the run's log. Made on the event loop."""
+class LoggedServices:
+    """`declare.context.ToolServices` over the run's log. It must be made on the event loop."""
 
-    def __init__(self, scope: Scope, tool_call_id: str) -> None:
-        self._scope = scope
-        self._log = scope.log
-        self._clock = scope.clock
+    def __init__(self, core: FrameCore, tool_call_id: str) -> None:
+        self._core = core
+        self._log = core.log
+        self._clock = core.clock
         self._tool_call_id = tool_call_id
         self._logged = 0
         self._loop = asyncio.get_running_loop()
 
     def cancelled(self) -> bool:
         """Return whether the run is to be cancelled."""
-        return self._scope.stopping.is_requested
+        return self._core.stopping.is_requested
 
     def emit(self, data: Any) -> None:
         """Add a `data` event. The log belongs to the loop: another thread hands the event over, and
@@ -45,7 +45,7 @@ class ToolServices:
 
     async def save_file(self, name: str, mime_type: str, data: bytes) -> FilePart:
         """Store a file of the thread's."""
-        return await self._on_loop(self._scope.run_files.save_file(name, mime_type, data))
+        return await self._on_loop(self._core.run_files.save_file(name, mime_type, data))
 
     async def log_attempt(self, attempt: Attempt) -> None:
         """Append to the thread's iteration log. A call that runs again (after a crash, or when it is
@@ -55,7 +55,7 @@ class ToolServices:
         fields = {k: v if v is None else sanitise(str(v)) for k, v in asdict(attempt).items()}
         id = derive_id("att", meta.id, self._tool_call_id, self._logged, *fields.values())
         line = LoggedAttempt(**fields, run_id=meta.id, created_at=self._clock.now())
-        memory = self._scope.runtime.memory
+        memory = self._core.runtime.memory
         await self._on_loop(memory.log_attempt(meta.owner, meta.thread_id, line, id))
 
     async def _on_loop(self, work: Coroutine[Any, Any, T]) -> T:
@@ -66,7 +66,7 @@ class ToolServices:
 
     def node_memory(self, node_id: str) -> NodeHistory:
         """Return the history of a node."""
-        return self._scope.run_files.node(node_id)
+        return self._core.run_files.node(node_id)
 
 
 def _running_loop() -> asyncio.AbstractEventLoop | None:
