@@ -183,7 +183,7 @@ async def test_more_than_may_work_at_a_time_are_refused() -> None:
     results = [m.content[0] for m in run.messages if m.role is Role.TOOL]
     refused = [r for r in results if getattr(r, "is_error", False)]
     assert [str(getattr(r, "result", "")) for r in refused] == [
-        "10 tasks work in the background already: wait for one to end"
+        "10 tasks are already working in the background: wait for one to end"
     ]
     assert (len(notices(run)), run.status) == (MAX_BACKGROUND, Status.SUCCESS)
 

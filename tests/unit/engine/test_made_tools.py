@@ -87,7 +87,7 @@ async def test_a_sub_agent_may_be_given_and_have_a_function_of_its_own() -> None
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        (lambda ctx: 3, "returned no list of tools"),
+        (lambda ctx: 3, "did not return a list of tools"),
         (lambda ctx: [named("x"), named("x")], "another tool is called 'x', too"),
         (lambda ctx: 1 / 0, "the tools of agent 'a' failed: division by zero"),
     ],

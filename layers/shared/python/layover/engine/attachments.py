@@ -11,8 +11,8 @@ from layover.values.runs.model_settings import Input
 
 _OFFICE = "application/vnd.openxmlformats-officedocument"
 FILES = frozenset({"application/pdf"})
-"""Types that every model gets as a file part, whatever its `inputs`. Of other types it reads name and
-type."""
+"""Every model gets files of these types as file parts, whatever its `inputs`. Of files of other types it
+reads only the name and the type."""
 DOCUMENTS = frozenset(
     {
         f"{_OFFICE}.wordprocessingml.document",
@@ -39,7 +39,8 @@ class Attachments:
         self._loaded: dict[tuple[str, tuple[Input, ...]], Part] = {}
 
     async def loaded(self, prompt: Prompt) -> Prompt:
-        """Return the prompt with bytes in the place of references. The same files give the same bytes."""
+        """Return the prompt with the files' bytes in place of references. The same files give the same
+        bytes."""
         if not any(_references(m) for m in prompt.messages if m.role is Role.USER):
             return prompt
         messages = list(prompt.messages)
@@ -110,7 +111,7 @@ def _takes(inputs: tuple[Input, ...], kind: str) -> bool:
 
 
 def _text(part: FilePart, data: bytes, most: int) -> TextPart:
-    """Return a short text as it is. A long one, or one that only claims to be a text, becomes its name and
+    """Return a short text unchanged. A long text, or a file that only claims to be text, becomes its name and
     type."""
     if len(data) > most:
         return _note(part)

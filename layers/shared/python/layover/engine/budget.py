@@ -82,7 +82,7 @@ class Budget:
         steps = self._state.all_steps()
         model_call_keys = {call_key(step.key, s.tool_call_id) for step in steps for s in step.slots}
         started_calls = [c for c in self._state.below() if c.state is not CallState.PLANNED]
-        # Not the cost of the run's usage, which is unknown as soon as one step's is.
+        # The cost of the run's usage would not do: it is unknown as soon as one step's cost is.
         used = [s.counts_as for s in steps]
         costs = [u.cost_usd for u in used if u.cost_usd is not None]
         return {
@@ -92,7 +92,7 @@ class Budget:
         }
 
     async def _ask(self, step: StepRecord, limits: Limits, used: dict[str, Any]) -> None:
-        # A provider may have called one of its own calls so.
+        # A provider may have given this id to one of its own calls.
         used_ids = self._state.call_ids
         call_id = next(name for n in count(1) if (name := f"budget_{n}") not in used_ids)
         now = self._clock.now()
@@ -142,8 +142,8 @@ async def settle_budget(core: FrameCore, call: CallRecord) -> None:
 
 
 def _extended(call: CallRecord, agent: Agent) -> Limits:
-    """Return the limits that the approver named (null for none at all); a limit that is not named stays. An
-    approval that names none (no args, or `{}`) gives as much again as the agent declares."""
+    """Return the limits that the approver named (null: no limit). A limit that is not named stays. An
+    approval that names no limits (no args, or `{}`) adds the agent's declared limits once more."""
     assert call.decision is not None
     if call.decision.args:
         return Limits.from_args({**call.args, **call.decision.args})

@@ -98,8 +98,8 @@ class Compaction:
         return _Sizes(stored, tokens, stays, estimate(rendered.block))
 
     def _is_over_threshold(self) -> bool:
-        """Return whether compactions that are ready are to take effect. A summary is made for a run that
-        waits for it: none is ready before."""
+        """Return whether compactions that are ready are to take effect. A summary is only made while its run
+        waits for it, so it is never ready earlier."""
         sizes = self._sizes()
         tokens = sizes.messages if self._limits.ahead is None else sizes.stored
         return tokens >= self._limits.start or self._too_large(sizes)
@@ -123,8 +123,8 @@ class Compaction:
         return freed_tokens >= least or reflector.is_due(self._compacted, limits.block)
 
     def _was_wait_useless(self) -> bool:
-        """Return whether the last wait brought nothing: its compaction did not come, and little was added
-        since. A useless memory model thus delays the run only once in a while."""
+        """Return whether the last wait brought nothing: its compaction did not arrive, and little was added
+        since. A memory model that never answers therefore delays the run only occasionally."""
         index, steps = self._state.meta.compacted_for, self._state.steps
         if not 0 < index <= len(steps):
             return False
@@ -139,7 +139,7 @@ class Compaction:
         """Request observations of the settled steps in the background, a slice at a time."""
         ahead, background = self._limits.ahead, self._runtime.background
         if ahead is None or background is None or not self._state.steps:
-            return  # messages before this run were the business of the run before
+            return  # the run before this one observed its own messages
         path = self._path(self._prompter.rendered.through)
         requested_through = self._state.asked_through
         start = next((i + 1 for i, m in enumerate(path) if m.id == requested_through), 0)
@@ -155,7 +155,7 @@ class Compaction:
             self._state.asked_through = after = through
 
     async def _switch(self) -> None:
-        """Let compactions that are ready take effect: those that other runs made meanwhile, and slices made
+        """Let compactions that are ready take effect: those that other runs have made, and slices made
         ahead."""
         await self._save()
         meta, memory = self._state.meta, self._runtime.memory

@@ -1,4 +1,4 @@
-"""An author's code in a task of its own, so that its cancellations are not the engine's."""
+"""Author code in a separate task, so that its cancellations are not the engine's."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any, TypeVar
 
 CLEANUP_GRACE_S = 1.0
-"""Seconds that cancelled code has to clean up. After that it is left behind."""
+"""Seconds that cancelled code has to clean up. After that the engine abandons it."""
 
 T = TypeVar("T")
 
@@ -14,13 +14,13 @@ _left: set[asyncio.Future[Any]] = set()
 
 
 def count_abandoned() -> int:
-    """Return how many pieces of work go on although they were cancelled. They would wake up in the middle of
-    this process's next event (compare `declare.blocking.count_abandoned`)."""
+    """Return how many pieces of work are still running although they were cancelled. They would wake up in
+    the middle of this process's next event (compare `declare.blocking.count_abandoned`)."""
     return sum(not task.done() for task in _left)
 
 
 class TimedOut(Exception):
-    """The time limit of the engine is over (a tool's own TimeoutError is something else)."""
+    """The engine's time limit has passed. (A tool's own TimeoutError is something else.)"""
 
     def __init__(self, limit: float) -> None:
         super().__init__(f"it took longer than {limit:g} s")
@@ -28,7 +28,8 @@ class TimedOut(Exception):
 
 
 class Raised(Exception):
-    """Carries an exception that is no `Exception`: a CancelledError of the author's own, an exit."""
+    """Carries an exception that is not an `Exception`: a CancelledError that the author's code raised, or an
+    exit."""
 
 
 async def isolate(work: Coroutine[Any, Any, T], limit: timedelta | None = None) -> T:
@@ -60,7 +61,8 @@ def _result(task: asyncio.Future[T]) -> T:
 
 
 def _with_type_name(name: str, message: str) -> Exception:
-    """Return an exception that reads as the one it stands for: the model is shown the type's name."""
+    """Return an exception with the type name of the one that it stands for, because the model sees that
+    name."""
     error_type: type[Exception] = type(name, (Raised,), {})
     return error_type(message)
 

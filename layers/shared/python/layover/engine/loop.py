@@ -65,14 +65,14 @@ class Loop:
         except Fenced:
             raise
         except Exception:
-            # What the attempt has begun is told, although the next one begins it again.
+            # The events of what this attempt has begun are kept, although the next attempt begins it again.
             with suppress(LayoverError):
                 await self._log.flush()
             raise
 
     def with_unbegun(self, snapshot: RunSnapshot) -> RunState:
-        """Return the run as the journal has it. A call that this writer opened and never began is planned
-        again: no other writer can know that it did not run."""
+        """Return the run as journaled. A call that this writer opened and never began is planned again: no
+        other writer can know that it did not run."""
         state, started_keys = RunState(snapshot), self._stopping.started_keys
         for call in snapshot.calls:
             mine = call.state is CallState.OPEN and call.opener == self._log.opener

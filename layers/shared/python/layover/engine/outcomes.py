@@ -22,7 +22,7 @@ _CHARACTERS = MODEL_OUTPUT_TOKENS * 4
 _EXCERPT = 2_000
 """Characters of head and of tail."""
 MAX_CHANGED_ARGS = 4_000
-"""Characters of a person's changed arguments that the model is shown."""
+"""The most characters of a person's changed arguments that the model sees."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ def failed(message: str) -> Settled:
 
 def author_error(tool: str, call: CallRecord, error: Exception) -> Settled:
     """Return a tool error for an exception of the author's code. The log says where it was raised. Its
-    message is the call's result, and in no log."""
+    message is the call's result and never appears in a log."""
     cause = error.__cause__
     logger.warning(
         "tool %s failed with %s",
@@ -95,8 +95,8 @@ def declined_result(name: str, reason: str | None, *, expired: bool) -> Settled:
 
 
 async def limit_output(settled: Settled, call: CallRecord, run_files: RunFiles | None) -> Settled:
-    """Return the outcome with head and tail in the place of an output that is too long for the model. The
-    whole is kept behind `url` (null if it could not be kept)."""
+    """Return the outcome with head and tail in place of an output that is too long for the model. `url` leads
+    to the whole output (null if it could not be kept)."""
     output = settled.model_output
     if len(output) <= _CHARACTERS:
         return settled

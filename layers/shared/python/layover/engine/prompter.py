@@ -23,7 +23,7 @@ from layover.values.runs.model_settings import ModelSettings
 from layover.values.runs.run import PromptSnapshot
 
 SHRINK = 0.7
-"""The factor for the rest of the budget after the provider said that a prompt is too long."""
+"""The factor by which the budget shrinks after the provider said that a prompt is too long."""
 TRIES = 4
 MAX_CORRECTION = 4.0
 """Characters of some scripts are a token each: four times the estimate."""
@@ -58,7 +58,7 @@ class Prompter:
         self._budget = room(window)
 
     def room(self, state: RunState) -> int:
-        """Return the tokens that the next step's messages may have, as they are stored."""
+        """Return how many tokens the next step's messages may have, as stored."""
         rendered = self.rendered
         left = messages_room(self._agent, rendered, self._tools(state), self._corrected(state))
         return left - estimate(rendered.volatile)
@@ -105,7 +105,7 @@ class Prompter:
 
     async def complete(self, state: RunState, ask: Ask) -> tuple[Reply, int]:
         """Return the model's reply and the prompt's estimated size. A prompt that the provider finds too long
-        is made smaller, a few times."""
+        is shrunk and sent again, a few times."""
         for attempt in range(1, TRIES + 1):
             prompt = self.prompt(state)
             try:
@@ -120,7 +120,7 @@ class Prompter:
 
 
 def _correction(state: RunState) -> float:
-    """Return the provider's tokens for each token of our estimate, as of the run's last step."""
+    """Return the ratio of the provider's token count to our estimate at the run's last step."""
     step = state.step
     if step is None or not step.estimated_tokens or not step.usage.input_tokens:
         return 1.0

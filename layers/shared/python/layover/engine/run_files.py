@@ -1,4 +1,4 @@
-"""Data that a run keeps beside its journal, in its thread's name: files that tools make, results too long for
+"""Data that a run keeps outside its journal, under its thread: files that tools make, results too long for
 the model, histories of nodes."""
 
 import json
@@ -27,13 +27,13 @@ class RunFiles:
         self._agent = agent
 
     async def save_file(self, name: str, mime_type: str, data: bytes) -> FilePart:
-        """Store a file of the thread's. Raises ValueError for a name, a type or a size that no file may have,
+        """Store a file in the thread. Raises ValueError for a name, a type or a size that no file may have,
         NotFound if the thread is gone."""
         name = sanitise(name).strip()
         if not name.isprintable() or not 0 < len(name) <= MAX_NAME:
             raise ValueError(f"a file's name has 1 to {MAX_NAME} printable characters")
         if not is_mime_type(mime_type):
-            raise ValueError("this is no media type that a file may have")
+            raise ValueError("the media type is not one that a file may have")
         if len(data) > max_bytes(mime_type):
             raise ValueError(f"a file of this type may have {max_bytes(mime_type)} bytes")
         facts = await self._store_file(self._runtime.ids.new("file"), name, mime_type, bytes(data))
@@ -41,7 +41,7 @@ class RunFiles:
 
     async def keep_result(self, call: CallRecord, output: str) -> bool:
         """Keep the whole of a result that is cut for the model. Return False if that fails: the call has run,
-        and its result must not be lost for that."""
+        and its result must not be lost because of it."""
         ending, mime_type = _kind(output)
         name = f"{call.tool_name}-{call.tool_call_id}"[: MAX_NAME - 5] + ending
         try:
@@ -49,7 +49,7 @@ class RunFiles:
             await self._store_file(file_id, name, mime_type, output.encode("utf-8", "replace"))
         except (RetryableError, NotFound) as error:
             cause = {"run_id": call.run_id, "cause": type(error).__name__}
-            logger.warning("a long result is not kept whole", extra=cause)
+            logger.warning("a long result could not be kept whole", extra=cause)
             return False
         return True
 
@@ -69,7 +69,7 @@ class RunFiles:
         now = self._runtime.clock.now()
         facts = thread_file_facts(file_id, meta.thread_id, name, mime_type, data, now)
         await self.files.keep(facts, data)
-        # Erasing marks the thread first and deletes then: either this code or the eraser sees the other.
+        # Erasing first marks the thread and then deletes, so either this code or the eraser sees the other.
         head = await self._runtime.journal.heads.get(meta.owner, meta.thread_id)
         if head is None or head.deleted:
             await self.files.release(file_id, meta.thread_id)
@@ -78,7 +78,7 @@ class RunFiles:
 
 
 def _kind(output: str) -> tuple[str, str]:
-    """Return file ending and type of a tool's output."""
+    """Return the file extension and the type of a tool's output."""
     if output[:1] in "{[":
         try:
             json.loads(output)

@@ -1,5 +1,5 @@
-"""A run as this invocation knows it: what was journaled before, and what it journaled itself. A first run and
-a replay take the same path: both are built from records of the journal."""
+"""A run as this invocation knows it: what earlier invocations journaled, and what this one has. A first run
+and a replay take the same path: both are built from records of the journal."""
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
@@ -24,7 +24,7 @@ from layover.values.thread import after
 
 
 def pinned_of(steps: Sequence[StepRecord], agent: str) -> PromptSnapshot | None:
-    """Return the snapshot that this agent pinned. An agent that had the conversation before pinned its
+    """Return the snapshot that this agent pinned. An agent that had the conversation earlier pinned its
     own."""
     mine = (s.base for s in reversed(steps) if s.agent in ("", agent))
     return next((base for base in mine if base is not None), None)
@@ -41,8 +41,8 @@ class _Journaled:
 
 
 class RunState:
-    """Steps and calls of a run, kept up to date as they are journaled; or of one sub-agent inside it, whose
-    `path` its keys begin with."""
+    """Steps and calls of a run, or of one sub-agent inside it, kept up to date as they are journaled. A
+    sub-agent's keys begin with its `path`."""
 
     def __init__(self, snapshot: RunSnapshot) -> None:
         self._begin(snapshot.meta, _Journaled(snapshot))
@@ -61,7 +61,7 @@ class RunState:
         self.agent_path = agent_path
         """Names from the run's agent down to this one; empty: the run's own."""
         self.run_id = run_id or meta.id
-        """The run that the messages belong to: a child has an id of its own."""
+        """The run that the messages belong to: a child has its own id."""
         self._records = records
         self.calls = records.calls
         """The calls of the whole run: a process that settles one call may need the others."""
@@ -83,7 +83,7 @@ class RunState:
         journals."""
         child = call.child
         if child is None:
-            raise ValueError(f"call {call.tool_call_id} is no sub-agent's")
+            raise ValueError(f"call {call.tool_call_id} does not belong to a sub-agent")
         changes = {"agent": child.agent, "input": child.input, "max_iterations": None}
         names = (*(self.agent_path or (self.meta.agent,)), child.agent)
         state = RunState.__new__(RunState)
@@ -97,7 +97,7 @@ class RunState:
         return state
 
     def choose(self, choice: RunChoice) -> None:
-        """Take over the run's own choices, as far as they hold for this agent."""
+        """Apply the run's own choices, as far as they hold for this agent."""
         self.meta = self.meta.model_copy(update={"choice": choice})
 
     def frame_of(self, key: str) -> "RunState":
@@ -162,14 +162,14 @@ class RunState:
         return tuple(c for c in self.below() if c.undecided)
 
     def in_background(self) -> list[CallRecord]:
-        """Return the calls of this frame whose sub-agents work, or worked, beside it."""
-        beside = (c for c in self.calls.values() if c.child is not None and c.child.background)
-        return [call for call in beside if path_of(call.key) == self.path]
+        """Return the calls of this frame whose sub-agents work, or worked, in the background."""
+        background = (c for c in self.calls.values() if c.child is not None and c.child.background)
+        return [call for call in background if path_of(call.key) == self.path]
 
     def blocking(self) -> tuple[CallRecord, ...]:
         """Return the undecided calls that keep this frame itself from going on."""
-        beside = tuple(child_path(c.key) for c in self.in_background())
-        return tuple(c for c in self.waiting() if not c.key.startswith(beside))
+        background = tuple(child_path(c.key) for c in self.in_background())
+        return tuple(c for c in self.waiting() if not c.key.startswith(background))
 
     def below(self) -> Iterator[CallRecord]:
         """Yield the calls that have a record, at every depth."""
@@ -186,14 +186,14 @@ class RunState:
         )
 
     def newest(self) -> Message:
-        """Return the message that the next one stands behind."""
+        """Return the message that the next one follows."""
         if self.notices:
             return self.notices[-1]
         response = self.response()
         return response[-1] if response else self.meta.input
 
     def response(self) -> list[Message]:
-        """Return the messages that the run has produced."""
+        """Return the messages that the run has produced so far."""
         return self._rendering.messages(self.steps)
 
     def sendable(self) -> list[Message]:
@@ -207,7 +207,7 @@ class RunState:
         return self._records.call_ids
 
     def budget_calls(self) -> list[CallRecord]:
-        """Return the calls for a larger budget. A call of that name by a model is none."""
+        """Return the calls for a larger budget. A model's call of the same name does not count."""
         budget_calls = [
             c
             for c in self.calls.values()

@@ -1,4 +1,4 @@
-"""A writer's knowledge of whether its work on a run has to stop."""
+"""The state that tells a writer whether its work on a run has to stop."""
 
 from dataclasses import dataclass, field
 

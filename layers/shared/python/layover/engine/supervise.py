@@ -12,13 +12,15 @@ from layover.values.runs.run import CANCEL_GRACE
 
 FLUSH_WITHIN = 0.1
 FLUSH_EVERY = 0.2
-"""Seconds until the first batch of deltas is written, and between two (docs/behaviour.md#event-log)."""
+"""Seconds until the first batch of deltas is written, and between two batches
+(docs/behaviour.md#event-log)."""
 POLL_INTERVAL_S = 0.05
-"""Seconds between two checks whether running work may be let go."""
+"""Seconds between two checks of whether running work may be let go."""
 POLL_CANCEL_EVERY = 0.5
 """Seconds between two reads of the cancel flag (docs/behaviour.md#cancel)."""
 LOST_GRACE_S = 0.9
-"""Seconds that running tools have to finish once another attempt took the run. A cancel brings its own."""
+"""Seconds that running tools have to finish once another attempt has taken the run. A cancel sets its own
+time."""
 
 T = TypeVar("T")
 
@@ -100,6 +102,6 @@ async def _poll(log: RunLog) -> None:
         before, last_poll = last_poll, time()
         request = await log.cancel_requested()
         if request is not None:
-            # The request is no older than the look before, whatever the clocks of two machines say.
+            # The request came after the previous look, whatever the clocks of two machines say.
             age = min(max(request.age.total_seconds(), 0.0), time() - before)
             raise Stopped(max(0.0, request.grace.total_seconds() - age))

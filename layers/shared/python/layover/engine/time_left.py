@@ -27,7 +27,7 @@ class TimeLeft:
         self._closed = False
 
     def close(self) -> None:
-        """Nothing more is begun: the invocation is about to answer."""
+        """Let nothing more begin: the invocation is about to answer."""
         self._closed = True
 
     def for_model(self) -> bool:

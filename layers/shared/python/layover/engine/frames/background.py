@@ -1,5 +1,5 @@
-"""Sub-agents in the background (docs/sub-agents.md#background): they work beside the run that began them, in
-the process that drives the run, and for as long as it does."""
+"""Sub-agents in the background (docs/sub-agents.md#background): they work in parallel with the run that began
+them, in the process that drives the run, and only while it does."""
 
 import asyncio
 import re
@@ -46,7 +46,7 @@ class Background:
     ) -> None:
         try:
             if error is not None and not isinstance(error, asyncio.CancelledError):
-                # An error of the run cuts off none of their tools and model calls.
+                # An error of the run must not cut off their tools and model calls.
                 self.stop_soon()
                 await self._stop_all()
         finally:
@@ -92,7 +92,8 @@ class Background:
         return bool(pending_notices(self._state.steps, self._state.in_background()))
 
     def notify(self) -> None:
-        """End the next step's prompt with notices of the sub-agents that are done since the step before."""
+        """End the next step's prompt with notices of the sub-agents that have finished since the previous
+        step."""
         state = self._state
         state.notices = ()
         for call in pending_notices(state.steps, state.in_background()):

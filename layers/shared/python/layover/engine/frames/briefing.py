@@ -18,7 +18,8 @@ def make_briefing(
     attempts: Sequence[LoggedAttempt],
     now: datetime,
 ) -> Message:
-    """Return the child's input, a text each: the task, the facts that it needs, and earlier attempts."""
+    """Return the child's input as one text each for the task, the facts that it needs, and earlier
+    attempts."""
     context = args.get("context")
     texts = (
         str(args["input"]),

@@ -67,7 +67,8 @@ def _dumped(tools: Iterable[ProviderTool]) -> list[dict[str, Any]]:
 
 
 _NAMED = ("episodic", "working_memory", "plan")
-"""Parts of memory that add a tool, which is in `memory`: here are their settings alone."""
+"""Parts of memory that add a tool. The tool is covered by `memory`, so only their settings are listed
+here."""
 
 
 def _memory(memory: Memory) -> dict[str, Any]:
@@ -86,7 +87,7 @@ def _changed(settings: Any) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """Return a setting as JSON: of a part its settings, of an embedder its model, of a class its schema."""
+    """Return a setting as JSON: the settings of a part, the model of an embedder, the schema of a class."""
     if hasattr(value, "model_json_schema"):
         return value.model_json_schema()
     if isinstance(value, ObservationalMemory | RollingSummary):
@@ -106,7 +107,8 @@ _FUNCTIONS = {"to_model_output", "to_message"}
 
 
 def _rules(tool: Any) -> dict[str, Any]:
-    """Return the options of an author's tool that are not the default. Sub-agents and hand-offs have none."""
+    """Return the options of an author's tool that are not the default. Sub-agents and hand-offs have no such
+    options."""
     if tool.delegate or tool.handoff:
         return {}
     changed = {

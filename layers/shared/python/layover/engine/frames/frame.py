@@ -37,7 +37,7 @@ from layover.engine.run_files import RunFiles
 from layover.engine.state import RunState
 from layover.engine.stopping import Stopping
 from layover.engine.time_left import TimeLeft
-from layover.engine.tools.background import window_beside
+from layover.engine.tools.background import foreground_width
 from layover.engine.tools.calls import Calls
 from layover.engine.tools.first_window import FirstWindow
 from layover.engine.tools.results import opens_results, result_tool
@@ -79,7 +79,8 @@ Above = Callable[[int], Awaitable[bool]]
 
 
 class Frame:
-    """`width`: calls that may wait at once in it. `above`: None for the run itself."""
+    """One agent's part of a run. `width`: how many of its calls may wait at once. `above`: None for the run
+    itself."""
 
     def __init__(
         self,
@@ -116,7 +117,7 @@ class Frame:
             sub_agents=nested,
             built_in=built_in,
             running=invocation.running,
-            width=window_beside(agent.tools, state, width),
+            width=foreground_width(agent.tools, state, width),
             # A sub-agent answers its caller: it has nothing in the background.
             launch=self._background.begin if above is None else None,
         )
@@ -132,9 +133,9 @@ class Frame:
             model_settings=self._settings,
         )
         compacted = turn_input.compaction
-        # The model may read the result of a step's last call before the journal has it, if nobody else
-        # does: a hook would act on a result that a death takes back, compaction would write to the database
-        # of it, and a sub-agent's caller would see it (docs/saved-writes.md#beside-the-model).
+        # The model may read the result of a step's last call before the journal has it, if nobody else does:
+        # a hook would act on a result that a death takes back, compaction would write it to the database, and
+        # a sub-agent's caller would see it (docs/saved-writes.md#beside-the-model).
         self._calls.records.model_follows = above is None and not (compacted or agent.hooks)
         self._compaction = Compaction(core, prompter, compacted) if compacted else None
         self._steps = ModelStep(core, prompter, hooks, self._first_window)
@@ -149,7 +150,8 @@ class Frame:
             self._invocation.runtime.settings,
         )
         settings = self._settings.for_sub_agent()
-        # What the caller of the run chose holds below as far as it narrows: a sub-agent's own model stays.
+        # The caller's choices also hold for sub-agents where they narrow something: a sub-agent keeps its own
+        # model.
         state.choose(state.meta.choice.below(agent.model, agent.model_settings))
         if delegate.memory:
             turn_input = await sub_agent_input(self._invocation.runtime, agent, state, settings)
@@ -186,8 +188,8 @@ class Frame:
         return await self._end.over(progress) if isinstance(progress, Over) else progress
 
     async def _advance(self) -> Progress:
-        """Go on until this frame stops, and all that works beside it: nothing may outlive the answer."""
-        # A decided extension first: all that follows counts against the limits that hold from it on.
+        """Go on until this frame and its background sub-agents stop: nothing may outlive the answer."""
+        # Settle a decided extension first: everything after it counts against the new limits.
         await self._budget.settle_decided()
         async with self._background as background:
             background.go_on(self._calls)
@@ -195,13 +197,12 @@ class Frame:
                 progress = await self._work()
                 if isinstance(progress, Yielded):
                     background.stop_soon()
-                # Awaited whatever the progress is. The answer to the state machine ends this invocation, and
-                # Lambda freezes what still works.
+                # Awaited whatever the progress is: the answer to the state machine ends this invocation, and
+                # Lambda freezes whatever is still running.
                 in_time = await background.settle()
                 self._check_hooks(self._state.in_background())
-                # The order of the rest is the order of what the state machine has to know. Work that is cut
-                # short wants a fresh invocation, even if calls wait as well; these are still there
-                # afterwards.
+                # The rest is in the order in which the state machine has to learn of it. Work that was cut
+                # short needs a fresh invocation, even if calls wait as well; they will still be waiting then.
                 if not in_time:
                     return progress if isinstance(progress, Yielded) else Yielded()
                 if not isinstance(progress, Over):
@@ -210,7 +211,7 @@ class Frame:
                     return Suspended(self._state.waiting())
                 if progress.finish_reason is FinishReason.MAX_ITERATIONS:
                     return progress
-                # The agent has answered. It answers once more if a result came that it has not been told.
+                # The agent has answered. It answers once more if a result arrived that it has not seen.
                 if not background.has_news():
                     return progress
 
@@ -218,8 +219,8 @@ class Frame:
         try:
             return await self._make_steps()
         finally:
-            # The end of a call may still be on its way to the journal while its model is asked. Nothing
-            # leaves this frame before it is there: neither an answer nor a failure.
+            # The end of a call may still be on its way to the journal while its model is asked. Neither an
+            # answer nor a failure leaves this frame before the end is journaled.
             await self._log.wait()
 
     async def _make_steps(self) -> Progress:
@@ -242,7 +243,8 @@ class Frame:
                 return Yielded()
             if self._compaction is not None and not await self._compaction.allows():
                 return Yielded(context=True)
-            # Last of all: a notice is journaled with the step that is asked with it, and not without one.
+            # Last of all, because a notice is journaled with the step whose prompt contains it, and never
+            # without a step.
             self._background.notify()
             await self._steps.make()
 
@@ -288,8 +290,8 @@ class Frame:
         return next((a for a in self._agent.handoffs if a.name == name), None)
 
     async def _hand_over(self, to: Agent) -> Progress:
-        """Hand the conversation over, once nothing works for this agent any more. The other agent goes on in
-        a fresh turn, which reads its memory."""
+        """Hand the conversation over once no work is left for this agent. The other agent goes on in a fresh
+        turn, which reads its memory."""
         if not await self._background.settle():
             return Yielded()
         if not self._background.is_done():
@@ -324,7 +326,7 @@ class Frame:
             try:
                 self._awaits_budget = not await self._above(upcoming_calls)
             except RunFailed as failure:
-                # The failure of a frame above, not of this one: as this frame's own it would become a tool
+                # This failure belongs to a frame above. Raised as this frame's own it would become a tool
                 # error, and its caller would go on beyond its limit.
                 raise RunEnds(failure) from failure
         return not self._awaits_budget
@@ -363,8 +365,8 @@ def _built_in(
 
 
 def _took_effect(call: CallRecord) -> bool:
-    """Return whether a settled call did what it stands for: it did not fail, and no person or hook kept it
-    from that."""
+    """Return whether a settled call did what it stands for: it did not fail, and no person or hook prevented
+    it."""
     decision = call.decision.kind if call.decision else None
     if call.is_error or decision in (DecisionKind.DENIED, DecisionKind.EXPIRED):
         return False

@@ -1,4 +1,4 @@
-"""Instructions that are a function: called once, before a run's first step, and pinned with it."""
+"""Instructions that are a function: called once, before a run's first step, and pinned with that step."""
 
 from dataclasses import replace
 from datetime import datetime
@@ -18,7 +18,7 @@ from layover.values.runs.run import PromptSnapshot, RunMeta
 def run_context(
     agent: Agent, meta: RunMeta, run_id: str, now: datetime, metadata: dict[str, Json]
 ) -> RunContext:
-    """Return the view of a run that an author's functions get. `run_id`: a sub-agent has one of its own."""
+    """Return the view of a run that an author's functions get. `run_id`: a sub-agent has its own."""
     return RunContext(
         run_id=run_id,
         thread_id=meta.thread_id if meta.thread_given else None,
@@ -42,7 +42,9 @@ async def instructions_of(agent: Agent, ctx: RunContext) -> str | None:
         message = f"the instructions of agent {agent.name!r} failed: {error}"
         raise RunFailed(message, type=type(error).__name__, run_id=ctx.run_id) from error
     if not isinstance(text, str):
-        message = f"the instructions of agent {agent.name!r} are no text, but {type(text).__name__}"
+        message = (
+            f"the instructions of agent {agent.name!r} are not a text but {type(text).__name__}"
+        )
         raise RunFailed(message, type="DefinitionError", run_id=ctx.run_id)
     return text
 

@@ -12,8 +12,8 @@ from layover.values.thread import ThreadHead
 
 
 class NestedLog:
-    """`ports.RunLog` that writes on each event which sub-agent's it is, and in which call. `path` begins its
-    keys; empty: the run's own."""
+    """`ports.RunLog` that marks each event with its sub-agent and call. `path`: the prefix of its keys; empty
+    for the run itself."""
 
     def __init__(self, log: RunLog, agent_path: tuple[str, ...], path: str) -> None:
         self._log = log

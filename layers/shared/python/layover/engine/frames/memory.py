@@ -19,7 +19,8 @@ from layover.values.runs.run import PromptSnapshot
 
 def as_sub_agent(agent: Agent, caller: Agent, *, memory: bool) -> Agent:
     """Return the same agent as one that answers its caller. A sub-agent cannot hand the conversation over,
-    and without memory it sees its briefing alone. It is not made to call a tool that it then lacks."""
+    and without memory it sees only its briefing. It is not forced to call a tool that it lacks as a
+    sub-agent."""
     plain = copy(agent)
     plain.hooks_above = inherited_hooks((*caller.hooks, *caller.hooks_above), agent.hooks)
     if not memory:
@@ -33,7 +34,7 @@ def as_sub_agent(agent: Agent, caller: Agent, *, memory: bool) -> Agent:
 
 
 def empty_input(state: RunState, settings: ModelSettings) -> TurnInput:
-    """Return the input of a sub-agent without memory: it sees its briefing alone."""
+    """Return the input of a sub-agent without memory: it sees only its briefing."""
     base = PromptSnapshot(as_of=state.meta.input.created_at)
     return TurnInput((), base, RenderedMemory(), model_settings=settings)
 
@@ -41,9 +42,9 @@ def empty_input(state: RunState, settings: ModelSettings) -> TurnInput:
 async def sub_agent_input(
     runtime: Runtime, agent: Agent, state: RunState, settings: ModelSettings
 ) -> TurnInput:
-    """Return a sub-agent's input as for a run's own turn, without the parts that belong to the thread as
-    such: its messages and their compaction, session and plan. The sub-agent keeps the snapshot of its first
-    step, less what was deleted meanwhile."""
+    """Return a sub-agent's input like that of a run's own turn, without the parts that belong to the thread:
+    its messages and their compaction, its session memory and its plan. The sub-agent keeps the snapshot of
+    its first step, minus what has been deleted since."""
     meta = state.meta
     keys = note_keys(agent, meta.thread_id)
     notes = await runtime.memory.read_notes(meta.owner, keys) if keys else ()

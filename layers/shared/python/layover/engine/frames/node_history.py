@@ -1,4 +1,4 @@
-"""The history of an agent that has a node of its own instead of the thread's (`Memory(history=...)`)."""
+"""The history of an agent that has its own node instead of the thread's history (`Memory(history=...)`)."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -17,13 +17,13 @@ from layover.values.message import FilePart, Message, Part, Role, TextPart
 from layover.values.runs.run import RunMeta, Status
 
 SUB_AGENT = "sub-agent"
-"""Node of a sub-agent with memory."""
+"""The node of a sub-agent with memory."""
 
 
 async def node_history(
     runtime: Runtime, agent: Agent, run: RunMeta, thread: Sequence[Message]
 ) -> list[Message] | None:
-    """Return the node's messages of the run's branch, as many as the agent's window shows; None if the agent
+    """Return the node's messages on the run's branch, as many as the agent's window shows; None if the agent
     has the thread's history. `thread`: the branch before the input, as far as it was read."""
     node = _node(runtime, agent, run)
     if node is None:
@@ -101,7 +101,7 @@ def _node(runtime: Runtime, agent: Agent, run: RunMeta) -> NodeLog | None:
 
 
 def _own_node(runtime: Runtime, agent: Agent, run: RunMeta) -> NodeLog:
-    """Return the memory of a sub-agent's calls: under its own name, in the thread of its run."""
+    """Return the memory of a sub-agent's calls, which is kept under its own name in the thread of its run."""
     return NodeLog(runtime, run.owner, agent.name, run.thread_id, SUB_AGENT)
 
 

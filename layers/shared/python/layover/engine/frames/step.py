@@ -45,7 +45,7 @@ from layover.values.text import sanitise
 MAX_ID = 256
 """Bytes of a call's id, percent-encoded, as it is in sort keys (1,024 bytes at most) and in paths."""
 MAX_NESTED_ID = 64
-"""The same for a sub-agent's: the key of a call at the greatest depth has six ids."""
+"""The same for a sub-agent's call: the key of a call at the greatest depth has six ids."""
 
 
 class ModelStep:
@@ -83,12 +83,13 @@ class ModelStep:
         fallback = Fallback(self._models, self._state.steps, index)
 
         async def complete(prompt: Prompt) -> Reply:
-            if streams and fallback.events:  # Whatever the model before it has said is void.
+            if streams and fallback.events:  # Whatever the previous model said is void.
                 reply_events.on_delta(Delta(kind="restart"))
-            # Ids that an attempt before this one named belong to calls that do not exist.
+            # Ids that an earlier attempt gave belong to calls that do not exist.
             names.forget()
             await self._day.reserve(prompt)
-            # Once more after the wait for room: a cancel may have come in it, and this call costs money.
+            # Checked again after the wait for room: a cancel may have arrived during it, and this call costs
+            # money.
             await self._stopping.check()
             return await self._runtime.model.complete(prompt, reply_events.on_delta)
 
@@ -96,16 +97,16 @@ class ModelStep:
             loaded = await self._attachments.loaded(await around.request(prompt))
             return await fallback.reply(loaded, complete, clock.now)
 
-        # From here to the journal, a death loses the reply: the next attempt asks the model again and pays
-        # again. Nothing has acted on it, because tools begin behind `put_step` only.
+        # Until the journal has the reply, a death loses it: the next attempt asks the model again and pays
+        # again. Nothing has acted on the reply, because tools begin only after `put_step`.
         async with self._day.released():
             try:
                 reply, size = await self._prompter.complete(self._state, ask)
             except RunFailed:
                 self._log.emit(*fallback.events)
                 raise
-            # Hooks before the record: what they change, or reject, is what the journal has, and what a
-            # replay sees.
+            # Hooks come before the record: the journal has the reply as they changed or rejected it, and a
+            # replay sees the same.
             reply, problem = await self._ask_hooks(around, reply)
             step = self._record(index, key, reply, size, names)
             more = {"correction": problem, "verdict": "hook"} if problem is not None else {}
@@ -150,7 +151,7 @@ class ModelStep:
         await self._log.put_step(
             step, *events, *first.events, is_complete=is_complete, open_calls=first.calls
         )
-        # The state follows the journal: had the write failed, the run would be as it was.
+        # The state changes after the journal: if the write fails, the run stays unchanged.
         self._state.add(step)
         for call in first.calls:
             changes = {"state": CallState.OPEN, "opener": self._log.opener}

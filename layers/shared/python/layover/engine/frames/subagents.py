@@ -36,7 +36,7 @@ class NestedRuns:
         self._enter = enter
 
     async def with_child(self, call: CallRecord, ready: Ready) -> CallRecord:
-        """Return the call with its child's facts: fixed from here on, whatever is tried meanwhile."""
+        """Return the call with its child's facts, which no later attempt changes."""
         assert ready.tool.delegate is not None
         meta, delegate = self._state.meta, ready.tool.delegate
         name = delegate.agent.name
@@ -45,8 +45,7 @@ class NestedRuns:
         child_id = derive_id("run", meta.id, call.key)
         input_message = make_briefing(meta, child_id, ready.args.as_dict(), attempts, now)
         if delegate.memory:
-            # Fixed here: whatever other runs add to its memory meanwhile, this child continues the same
-            # history.
+            # Fixed here, so that the child continues the same history whatever other runs add to its memory.
             newest = await newest_of(self._runtime, delegate.agent, meta)
             input_message = input_message.model_copy(update={"parent_id": newest})
         child = ChildRun(id=child_id, agent=name, input=input_message, started_at=now)
@@ -73,7 +72,7 @@ class NestedRuns:
     def _answered(self, agent: Agent, state: RunState, child: ChildRun, over: Over) -> Settled:
         steps = state.steps
         text = next((s.message.text for s in reversed(steps) if s.message.text), "")
-        # An agent with `output=` that was cut off has no output, and its text is none.
+        # An agent with `output=` that was cut off has no output, and its text does not count as one.
         answer_text = None if agent.output is not None else text
         result = answer_of(answer_text, over.output, over.finish_reason)
         changes = {
@@ -110,7 +109,7 @@ class NestedRuns:
 
     async def _note(self, call: CallRecord, child: ChildRun, error: str) -> None:
         """Add a line to the iteration log, for the next attempt's briefing. The run goes on even if the store
-        is away."""
+        is unavailable."""
         meta, args = self._state.meta, call.args
         action = args.get("input", "") if isinstance(args, dict) else str(args)
         line = LoggedAttempt(

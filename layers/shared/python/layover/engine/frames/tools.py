@@ -35,11 +35,11 @@ async def tools_of(
         raise RunFailed(message, type=type(error).__name__, run_id=ctx.run_id) from error
     if not isinstance(tools, Sequence) or not all(isinstance(tool, Tool) for tool in tools):
         message = (
-            f"the function that gives agent {agent.name!r} its tools returned no list of tools"
+            f"the function that gives agent {agent.name!r} its tools did not return a list of tools"
         )
         raise RunFailed(message, type="DefinitionError", run_id=ctx.run_id)
     tools_by_name = {tool.name: tool for tool in tools}
-    # A tool that is gone is not found when it is called; a tool that came later waits for the next run.
+    # A removed tool is not found when it is called. A tool that was added later is for the next run.
     if pinned is None:
         return tuple(tools)
     return tuple(tools_by_name[name] for name in pinned if name in tools_by_name)
@@ -63,7 +63,7 @@ async def with_run_tools(agent: Agent, state: RunState, turn_input: TurnInput) -
 
 
 def with_tools(agent: Agent, tools: Sequence[AnyTool] | None) -> Agent:
-    """Return the same agent with these tools beside its hand-offs. Raises RunFailed if it cannot have
+    """Return the same agent with these tools in addition to its hand-offs. Raises RunFailed if it cannot have
     them."""
     if tools is None:
         return agent

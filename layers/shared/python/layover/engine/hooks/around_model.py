@@ -85,7 +85,7 @@ class AroundModel:
         return answer
 
     async def response(self, reply: Reply) -> Reply:
-        """Return the reply that is stored. Raises NotTaken if a hook rejects it, and RunFailed."""
+        """Return the reply that is stored. Raises ReplyRejected if a hook rejects it, and RunFailed."""
         response = first = response_of(reply)
         for _, hook in self._frame_hooks.at("after_model"):
             ctx = self._ctx = self._ctx or self._frame_hooks.context()
@@ -110,7 +110,7 @@ def refused_in_a_row(verdicts: list[str]) -> int:
 
 def too_many_rejections(message: str | None, run_id: str) -> RunFailed:
     """Return the failure of a run whose replies hooks reject."""
-    problem = f"a hook did not take the model's reply, {MAX_RETRIES} retries included: {message}"
+    problem = f"a hook rejected the model's reply and all {MAX_RETRIES} retries: {message}"
     return RunFailed(problem, type="RetriesUsedUp", run_id=run_id)
 
 
@@ -127,8 +127,7 @@ def _digest(request: ModelRequest) -> str:
 
 
 def _change(before: ModelRequest, after: ModelRequest) -> dict[str, Json] | None:
-    """Return the difference as JSON: parts that stayed by name, new parts whole. None: there is no
-    difference."""
+    """Return the difference as JSON: unchanged parts by name, new parts whole; None if nothing changed."""
     change: dict[str, Json] = {}
     if after.system != before.system:
         change["system"] = after.system
@@ -158,7 +157,7 @@ def _changed(request: ModelRequest, change: dict[str, Any] | None) -> ModelReque
     if "system" in change:
         update["system"] = change["system"]
     if "settings" in change:
-        # An author's unknown field is an error; one of a later release is not.
+        # An unknown field is an error in an author's message, but not in one that a later release stored.
         tools_by_name = {
             k: v for k, v in change["settings"].items() if k in ModelSettings.model_fields
         }

@@ -54,7 +54,7 @@ class AroundTools:
 
     @property
     def ask_before(self) -> bool:
-        """True if some hook is asked before a call begins."""
+        """True if any hook is asked before a call begins."""
         return bool(self._frame_hooks.at("before_tool"))
 
     async def before(self, call: CallRecord, ready: Ready) -> PlannedCall:

@@ -30,7 +30,7 @@ CANCEL_HOOKS_GRACE = timedelta(seconds=1)
 
 
 def has_at_end(agent: Agent | None) -> bool:
-    """Return whether some hook of the agent is asked at the end of its runs."""
+    """Return whether any hook of the agent is asked at the end of its runs."""
     return agent is not None and any(defines(hook, "at_end") for hook in agent.hooks)
 
 
@@ -95,7 +95,7 @@ class AtEnd:
         return replace(over, output=answer["output"])
 
     async def failed(self, failure: RunFailed) -> None:
-        """Tell the hooks of a frame that ends with this failure, which stays what it is."""
+        """Tell the hooks of a frame about the failure that ends it. They cannot change it."""
         over = Over(Status.FAILED, FinishReason.ERROR, error=ErrorInfo.of(failure))
         try:
             await self.over(over)

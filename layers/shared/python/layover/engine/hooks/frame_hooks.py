@@ -24,7 +24,7 @@ class FrameHooks:
 
     def at(self, point: str) -> list[tuple[str, Any]]:
         """Return the hooks that are asked at a point, with names that are unique in this agent. Around the
-        model, those of callers are behind the agent's own."""
+        model, the callers' hooks come after the agent's own."""
         above = self.agent.hooks_above if point in MODEL_POINTS else ()
         hooks = (*self.agent.hooks, *above)
         named_hooks = ((f"{n}.{name_of(hook)}", hook) for n, hook in enumerate(hooks))

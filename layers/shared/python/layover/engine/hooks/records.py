@@ -1,5 +1,5 @@
-"""Records of hooks' answers for which no step or call has room: a settled call that no model made, beside the
-step that comes next (docs/hooks.md#stored)."""
+"""Records of hooks' answers that fit into no step or call: each is a settled call that no model made, stored
+with the next step (docs/hooks.md#stored)."""
 
 from itertools import count
 from typing import Any, Literal
@@ -13,9 +13,9 @@ Kind = Literal["before_model", "at_end"]
 
 
 def answers_of(state: RunState, kind: Kind) -> list[Any]:
-    """Return the answers that were journaled beside the next step."""
+    """Return the answers that were journaled with the next step."""
     _, key = state.next_key()
-    # Only answers of these kinds are recorded before their step is.
+    # Only answers of these kinds are recorded before their step.
     return [
         call.result
         for call in state.calls.values()
@@ -30,7 +30,7 @@ async def put_answers(
 ) -> None:
     """Journal hooks' answers, in one write."""
     _, key = state.next_key()
-    # A provider may have called one of its own calls so.
+    # A provider may have given this id to one of its own calls.
     names = (f"hooks_{n}" for n in count(1))
     call_id = next(name for name in names if name not in state.call_ids)
     record = CallRecord(

@@ -1,1 +1,1 @@
-"""The model that a step calls, and the room that a user's day leaves for the call."""
+"""The model that a step calls, and the room for the call in the user's day."""

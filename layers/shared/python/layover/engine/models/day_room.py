@@ -14,14 +14,14 @@ from layover.values.runs.run import RunMeta
 from layover.values.runs.usage import Usage
 
 ANSWER_TOKENS = 4_000
-"""The tokens that are reserved for an answer before it is there."""
+"""The tokens that are reserved for an answer before it arrives."""
 POLL_INTERVAL = timedelta(seconds=0.5)
 """The pause between two looks while steps of the user's other runs hold the rest of the day."""
 
 
 class DayRoom:
     """The room that one frame of a run has in its user's day, a step at a time. `holder`: the frame's own run
-    id; sub-agents that run side by side hold room of their own."""
+    id; sub-agents that run side by side each hold their own room."""
 
     def __init__(self, runtime: Runtime, meta: RunMeta, holder: str) -> None:
         self._runtime = runtime

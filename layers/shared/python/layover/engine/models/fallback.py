@@ -1,4 +1,4 @@
-"""Models that take over from one that stays down (docs/behaviour.md#fallback)."""
+"""Models that replace one that stays down (docs/behaviour.md#fallback)."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
@@ -60,7 +60,7 @@ def _first(models: Sequence[str], steps: Sequence[StepRecord]) -> int:
 
 
 def _is_left_to_others(error: ModelError) -> bool:
-    """Return whether another provider may do better: not if the request or the key is at fault."""
+    """Return whether another provider may succeed. It cannot if the request or the key is at fault."""
     if isinstance(error, ContextLengthExceeded) or error.type == "AuthenticationError":
         return False
     return error.status is None or error.status in _STATUSES or error.status >= 500

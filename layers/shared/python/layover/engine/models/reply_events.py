@@ -28,8 +28,8 @@ FIRST = 16
 
 
 class ReplyEvents:
-    """The events of one reply. `streams`: False if its deltas are left out, or held back until it is whole. A
-    step that begins again is announced in any case."""
+    """The events of one reply. `streams`: False if its deltas are left out, or held back until it is
+    complete. A step that begins again is announced in either case."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class ReplyEvents:
 
 
 class _PartialOutput:
-    """The structured output as far as a reply's text goes."""
+    """The structured output that a reply's text contains so far."""
 
     def __init__(self, agent: Agent) -> None:
         self._agent = agent

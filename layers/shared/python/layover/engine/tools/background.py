@@ -11,15 +11,15 @@ from layover.engine.state import RunState
 from layover.values.runs.run import MAX_WINDOW, CallRecord, ErrorInfo, FinishReason, Status
 
 MAX_BACKGROUND = 10
-"""Sub-agents of a run that work in the background at a time."""
+"""The most sub-agents of a run that may work in the background at once."""
 WIDTH = 2
 """Calls that may wait at once in each of them."""
 _NOTE = "It works in the background. You will be told its result before you are done."
 
 
-def window_beside(tools: Iterable[Any], state: RunState, width: int) -> int:
-    """Return how many calls may wait at once in the frame itself: the rest is for its sub-agents in the
-    background."""
+def foreground_width(tools: Iterable[Any], state: RunState, width: int) -> int:
+    """Return how many calls may wait at once in the frame itself. The rest of `width` is for its background
+    sub-agents."""
     has_background = any(t.delegate is not None and t.delegate.background for t in tools)
     if state.path or not (has_background or state.in_background()):
         return width
@@ -36,7 +36,9 @@ def start_background(call: CallRecord, state: RunState) -> Settled:
     """Return the answer to a call whose sub-agent begins to work in the background; too many are an error."""
     assert call.child is not None
     if len(unfinished(state)) >= MAX_BACKGROUND:
-        message = f"{MAX_BACKGROUND} tasks work in the background already: wait for one to end"
+        message = (
+            f"{MAX_BACKGROUND} tasks are already working in the background: wait for one to end"
+        )
         error = ErrorInfo(type="LimitReached", message=message)
         changes = {"status": Status.FAILED, "finish_reason": FinishReason.ERROR, "error": error}
         return replace(failed(message), child=call.child.model_copy(update=changes))

@@ -45,8 +45,8 @@ def with_one_handoff(
 def with_retries_counted(
     tool: AnyTool | None, state: RunState, call: CallRecord, outcome: Settled
 ) -> Settled:
-    """Return the outcome of a call that asks for another attempt: as it is while the tool's `retries` allow
-    one, then as an error that allows none."""
+    """Return the outcome of a call that asks for another attempt: unchanged while the tool's `retries` allow
+    one, then as an error that ends the attempts."""
     most = tool.options.retries if tool is not None else None
     if not outcome.retry or most is None:
         return outcome

@@ -54,7 +54,7 @@ HasTime = Callable[[list[timedelta | None]], bool]
 
 
 Launch = Callable[[CallRecord, Ready], None]
-"""Has a sub-agent work beside the frame, whose call is settled."""
+"""Starts a background sub-agent, whose call is already settled."""
 
 
 class SubAgents(Protocol):
@@ -84,8 +84,9 @@ class _Job:
 class Calls:
     """Runs and settles the calls of one frame for one writer.
 
-    `built_in`: Layover's own tools, which the agent has besides its own. `running`: the tool of each call
-    that runs now, by the call's key; the frames of a run share it. `width`: calls that may wait at once."""
+    `built_in`: Layover's own tools, which the agent has in addition to its own. `running`: the tool of each
+    call that runs now, by the call's key; the frames of a run share it. `width`: calls that may wait at
+    once."""
 
     def __init__(
         self,
@@ -101,8 +102,8 @@ class Calls:
         self._state = core.state
         self._stopping = core.stopping
         self._clock = core.clock
-        # A call leaves it when its outcome is journaled, and not when its tool returns: until then, cutting
-        # the process off would leave a call in doubt whose tool has run.
+        # A call is removed when its outcome is journaled, not when its tool returns: in between, cutting the
+        # process off would leave a call in doubt whose tool has run.
         self._running: dict[str, AnyTool] = {} if running is None else running
         self._sub_agents = sub_agents
         self._launch = launch
@@ -179,9 +180,11 @@ class Calls:
         return []
 
     async def _settle_in_time(self, step: StepRecord, call: CallRecord, has_time: HasTime) -> None:
-        """Settle as `settle` does, but begin a tool only if there is time, and in no run that is to stop."""
+        """Settle as `settle` does, but begin a tool only if there is time and the run does not have to
+        stop."""
         await self._stopping.check()
-        # What needs no tool is settled whatever the time: a denial, an expiry, a call in doubt.
+        # A denial, an expiry and a call in doubt need no tool, so they are settled however little time is
+        # left.
         job = await self._job(step, call)
         if job is None:
             return
@@ -203,8 +206,8 @@ class Calls:
         return None
 
     def _resumed_job(self, call: CallRecord) -> _Job | None:
-        """Return the job that goes on in a call whose sub-agent has begun. Such a call is never in doubt:
-        a child goes on from its own journal. None: this is no such call, or its tool no longer is a
+        """Return the job that goes on in a call whose sub-agent has begun. Such a call is never in doubt: a
+        child goes on from its own journal. None if this is another call, or if its tool is no longer a
         sub-agent."""
         if call.state is not CallState.OPEN or call.child is None:
             return None
@@ -232,7 +235,7 @@ class Calls:
             return None
         try:
             resumed = self._resumed(ready.tool, call)
-        except Exception as error:  # new code may want other data, or none at all
+        except Exception as error:  # new code may expect other data, or no data at all
             await self.records.close(step, call, failed(format_error(error)))
             return None
         return _Job(call, ready, self._context(call, resumed), self._changed(call, ready))
@@ -247,8 +250,7 @@ class Calls:
         return with_one_handoff(ready, self._tools, self._state, call)
 
     def _changed(self, call: CallRecord, ready: Ready) -> dict[str, Any] | None:
-        """Return the arguments as a person edited them; None if the tool gets the same ones without the
-        edit."""
+        """Return the arguments as a person edited them; None if the edit changes nothing for the tool."""
         edited = call.decision.args if call.decision else None
         if edited is None:
             return None
@@ -264,8 +266,8 @@ class Calls:
         """Settle a whole window: calls that need a person wait, broken ones fail, the rest run."""
         jobs: list[_Job] = []
         waiting: list[tuple[CallRecord, Suspension]] = []
-        # Hooks and predicates are asked about all calls before one of them runs. A death in between plans the
-        # window again; once a tool has run, it could not.
+        # Hooks and predicates are asked about all calls before any of them runs. After a death in between,
+        # the window is planned again, which would be impossible once a tool had run.
         for call in calls:
             planned = await self._plan_call(call)
             match planned.outcome:
@@ -346,7 +348,7 @@ class Calls:
         if job.ready.tool.delegate is not None:
             return await self._delegate(step, job)
         # Counted until its outcome is journaled: a process that stops the run waits for a tool whose result
-        # it may keep. `started_keys` stays: what is in it may have run, and what is not has not.
+        # it may keep. The key stays in `started_keys`: calls in it may have run, all others have not.
         self._stopping.tools += 1
         self._stopping.started_keys.add(call.key)
         self._running[call.key] = job.ready.tool
@@ -373,8 +375,8 @@ class Calls:
             resource_id=meta.owner,
             agent_name=agent.name,
             tool_call_id=call.tool_call_id,
-            # Of the run and the call, not of the attempt: a tool that runs again after a death, or when its
-            # suspension is over, gives its service the same key.
+            # Derived from the run and the call, not from the attempt: a tool that runs again after a death or
+            # a suspension gives its service the same key.
             idempotency_key=derive_id("idem", meta.id, call.key),
             resume=resumed,
             services=LoggedServices(self._core, call.tool_call_id),
@@ -385,8 +387,8 @@ class Calls:
 
 
 async def _all(work: Iterable[Coroutine[Any, Any, None]]) -> None:
-    """Run to the end. An error of one call (in its journal entry, for example) is raised once the others are
-    through: a window settles whole."""
+    """Run all of the work to its end. One call's error (in its journal entry, for example) is raised after
+    the others have finished, because a window settles as a whole."""
     tasks = [asyncio.ensure_future(each) for each in work]
     for result in await asyncio.gather(*tasks, return_exceptions=True):
         if isinstance(result, BaseException):

@@ -12,7 +12,7 @@ from layover.values.runs.run import CallRecord
 
 @dataclass(frozen=True)
 class FirstWindow:
-    """Calls that are opened with their step, the jobs to run (by key), and the events of their begin."""
+    """Calls that are opened with their step, the jobs to run (by key), and the events of their start."""
 
     calls: tuple[CallRecord, ...] = ()
     ready: Mapping[str, Ready] = field(default_factory=dict)

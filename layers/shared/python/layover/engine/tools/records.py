@@ -28,8 +28,8 @@ class CallRecords:
         # transaction, and has to be the last.
         self._closing = asyncio.Lock()
         self.model_follows = False
-        """True: the model is called while the end of the step's last call is journaled. Nobody else learns of
-        it before `RunLog.wait`: no hook, no database."""
+        """True: the model is called while the end of the step's last call is journaled. No hook and no
+        database learns of the end before `RunLog.wait`."""
 
     async def open(self, calls: Sequence[CallRecord], *events: Event) -> list[CallRecord]:
         """Journal that calls begin to run, together. Return them as they are then."""
@@ -88,7 +88,8 @@ class CallRecords:
             events = self._events.ended(step, call, record)
             events += [self._events.turn_end(step)] if complete else []
             ended_step = step if complete else None
-            # A call that another writer opened may be settled by now: no model is asked for nothing.
+            # Another writer may have settled a call that it opened. Waiting for the write shows it, before
+            # a model call is paid for in vain.
             mine = call.opener == self._log.opener
             wait = not (complete and self.model_follows and mine)
             await self._log.close_call(settled, *events, ended_step=ended_step, wait=wait)
@@ -112,7 +113,7 @@ def _with_suspension(call: CallRecord, suspension: Suspension) -> CallRecord:
 
 
 def _waiting_now(call: CallRecord) -> CallRecord:
-    """Return a call that was journaled with its suspension, as it is from then on."""
+    """Return a call whose suspension was journaled in the state that it then has."""
     fresh = {"opener": None, "token": None, "decision": None, "votes": (), "voted": 0}
     waits = {"state": CallState.WAITING, "attempt": call.attempt + 1}
     return call.model_copy(update={**waits, **fresh})

@@ -78,8 +78,8 @@ def _names(tool: AnyTool) -> list[str]:
 
 
 def _words(text: str) -> Counter[str]:
-    """Return the words. Words of one or two letters say nothing and are left out; other scripts need no
-    more."""
+    """Return the words. Latin words of one or two letters say nothing and are left out; in other scripts a
+    single character may be a word."""
     words = (word.lower() for word in _WORD.findall(_CASES.sub(" ", text)))
     return Counter(word for word in words if len(word) > 2 or not word.isascii())
 
@@ -89,7 +89,7 @@ def _having(texts: Sequence[Counter[str]], word: str) -> int:
 
 
 def _fits(text: Counter[str], word: str) -> bool:
-    """Return whether a word of the text is this one, or another form of it: the same beginning."""
+    """Return whether the text has this word or another form of it, recognised by the same beginning."""
     if word in text:
         return True
     stem = word[: max(4, len(word) - 3)]

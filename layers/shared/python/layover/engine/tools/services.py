@@ -39,12 +39,12 @@ class LoggedServices:
         event = DataEvent(at=self._clock.now(), tool_call_id=self._tool_call_id, data=data)
         if _running_loop() is self._loop:
             return self._log.emit(event)
-        with suppress(RuntimeError):  # the loop is closed: the run is followed no more
+        with suppress(RuntimeError):  # the loop is closed: nobody follows the run any more
             self._loop.call_soon_threadsafe(self._log.emit, event)
         return None
 
     async def save_file(self, name: str, mime_type: str, data: bytes) -> FilePart:
-        """Store a file of the thread's."""
+        """Store a file in the thread."""
         return await self._on_loop(self._core.run_files.save_file(name, mime_type, data))
 
     async def log_attempt(self, attempt: Attempt) -> None:
