@@ -1,4 +1,4 @@
-"""Python's garbage collector, which a function's process does without while it imports."""
+"""Python's garbage collector, which is off while a function's process imports."""
 
 import gc
 import os
@@ -8,8 +8,9 @@ from contextlib import contextmanager
 
 @contextmanager
 def collector_at_rest() -> Iterator[None]:
-    """Import without collections: they go through all that is imported so far, and find nothing. It stays as
-    long as the process, so later collections leave it out. A process that is no function's is left alone."""
+    """Import without collections, which would walk everything imported so far and find nothing. Imported
+    objects live as long as the process, so later collections skip them. Only the processes of functions are
+    affected."""
     if "AWS_LAMBDA_FUNCTION_NAME" not in os.environ or not gc.isenabled():
         yield
         return

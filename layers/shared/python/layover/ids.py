@@ -57,6 +57,6 @@ class SequentialIds:
 
 
 def derive_id(kind: str, *parts: object) -> str:
-    """Return an id that depends on its parts alone: equal parts give the same id."""
+    """Return an id that depends only on its parts: equal parts give the same id."""
     digest = hashlib.sha256("\x1f".join(map(str, parts)).encode()).digest()
     return f"{kind}_{_base32(int.from_bytes(digest[:16], 'big'), 26)}"

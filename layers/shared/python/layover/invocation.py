@@ -31,7 +31,8 @@ class LambdaDeadline:
 class InvocationLoop:
     """The event loop of an execution environment, made by its first invocation.
 
-    `finish`: records what an invocation leaves to record. It runs after each, also after one that failed."""
+    `finish`: records what an invocation has left unrecorded. It runs after each invocation, even after one
+    that failed."""
 
     def __init__(self, finish: Callable[[], Coroutine[Any, Any, None]]) -> None:
         self._finish = finish
@@ -57,8 +58,8 @@ class InvocationLoop:
 
 
 def _leave_if_unclean() -> None:
-    """End a process that had to abandon a tool, once its answer is sent. It takes no other event: the tool
-    could go on in the middle of it."""
+    """End a process that had to abandon a tool, once its answer is sent. It must not take another event,
+    because the tool could go on in the middle of it."""
     threads = sys.modules.get("layover.declare.blocking")
     isolation = sys.modules.get("layover.engine.isolation")
     if (threads and threads.count_abandoned()) or (isolation and isolation.count_abandoned()):

@@ -18,8 +18,8 @@ EVENT_PREFIX = "EVENT#"
 ERASED_PREFIX = "ERASED#"
 DUE_PREFIX = "DUE#"
 DUE = "DUE"
-"""Partition of the watch index with data that may have outlived its use (`ports.Due`). It is separate from
-runs, which must not wait behind data that is only to be tidied up."""
+"""Partition of the watch index with data that may have outlived its use (`ports.Due`). It is separate so that
+runs never wait behind data that only needs tidying up."""
 CONNECTION = "CONNECTION"
 SPENT = "SPENT"
 RATE = "RATE"
@@ -68,7 +68,7 @@ class Keys:
         return watch_partitions()[int(hashlib.sha256(run_id.encode()).hexdigest(), 16) % WATCHES]
 
     def idempotency(self, key: str) -> str:
-        """Partition of a request key; the caller's text is hashed, it may be long or odd."""
+        """Partition of a request key. The caller's text is hashed, because it may be long or odd."""
         return f"U#{self.hash}#IDEMPOTENCY#{hashlib.sha256(key.encode()).hexdigest()}"
 
     def day(self, day: datetime) -> str:
@@ -115,7 +115,7 @@ def approver_partition(rule: str) -> str:
 
 def pointer_partition(run_id: str) -> str:
     """Partition of the pointer from a run to its owner. It has no owner itself: an approver knows only the
-    run, and a caller that is no approver of it learns nothing."""
+    run, and anybody else learns nothing."""
     return f"RUN#{run_id}"
 
 
@@ -184,12 +184,12 @@ def due_key(kind: str, name: str) -> str:
 
 
 def erased_key(run_id: str) -> str:
-    """Sort key, beside a thread's tombstone, of a run whose records were erased."""
+    """Sort key, in the partition of a thread's tombstone, of a run whose records were erased."""
     return f"{ERASED_PREFIX}{run_id}"
 
 
 def subscription_key(connection_id: str) -> str:
-    """Sort key, beside a run, of a connection that follows it."""
+    """Sort key, in a run's partition, of a connection that follows it."""
     return f"SUB#{connection_id}"
 
 

@@ -1,7 +1,7 @@
-"""Log lines: JSON, one each, with the ids that they belong to.
+"""Log lines, one JSON object each, with the ids that they belong to.
 
-Ids stay with one invocation: they are in a context of its own, which its tasks and threads share, and which
-is gone when it returns. Outside an invocation nothing is kept."""
+Ids stay with one invocation: they are in a context that its tasks and threads share and that ends when it
+returns. Nothing is kept outside an invocation."""
 
 import logging
 import sys
@@ -19,7 +19,7 @@ _ids: ContextVar[dict[str, str] | None] = ContextVar("layover_log_ids", default=
 
 
 _FRAMES = 12
-"""Of a traceback, the innermost ones are logged."""
+"""The number of frames of a traceback that are logged, the innermost ones."""
 
 
 def where(error: BaseException) -> list[str]:
@@ -33,7 +33,7 @@ def where(error: BaseException) -> list[str]:
 
 @contextmanager
 def bind_ids(**ids: str | None) -> Iterator[None]:
-    """Name these ids in every line that is logged inside, beside those that are named outside."""
+    """Name these ids in every line that is logged inside, in addition to those that are named outside."""
     token = _ids.set({**(_ids.get() or {}), **{k: v for k, v in ids.items() if v}})
     try:
         yield
@@ -90,7 +90,8 @@ def write_json(service: str, level: str) -> None:
     handler = logging.StreamHandler(sys.stdout)
     handler.setFormatter(LambdaPowertoolsFormatter(service=service, utc=True, use_rfc3339=True))
     handler.addFilter(_name_ids)
-    # Not powertools' own Logger: its logger is named after the service, and nothing here logs to that.
+    # Powertools' own Logger would not do: its logger is named after the service, and nothing here logs to
+    # that.
     logger = logging.getLogger(LOGGER)
     logger.setLevel(level.upper())
     logger.handlers = [handler]

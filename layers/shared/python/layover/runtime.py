@@ -56,12 +56,12 @@ class Runtime:
     embedder: Embedder | None = None
     """None: semantic recall is off."""
     embedder_named: "Callable[[str], Embedder] | None" = None
-    """The embedder of a model, for agents that name one of their own."""
+    """The embedder of a model, for agents that name their own."""
     metrics: Metrics = field(default_factory=NoMetrics)
     allowance: Allowance = field(default_factory=NoAllowance)
     leases: Leases = field(default_factory=NoLeases)
     background: Background | None = None
-    """None: nothing is observed ahead while a run goes on."""
+    """None: no step is observed ahead while a run goes on."""
     aborts: Aborts | None = None
     """None: only the journal says that a run is to stop."""
     sockets: SocketPorts | None = None

@@ -54,7 +54,7 @@ class RuntimeApi:
         self._connection = http.client.HTTPConnection(address)
 
     def next(self) -> tuple[dict[str, Any], Context]:
-        """Return the next event; wait for it as long as it takes."""
+        """Wait for the next event, however long that takes, and return it."""
         self._connection.request("GET", f"{_PATH}/invocation/next")
         response = self._connection.getresponse()
         event = json.loads(response.read())
@@ -84,7 +84,7 @@ class RuntimeApi:
             self.reconnect()
 
     def reconnect(self) -> None:
-        """Begin with a fresh connection: the old one is in the middle of a request."""
+        """Open a fresh connection, because the old one is in the middle of a request."""
         self._connection.close()
         self._connection = http.client.HTTPConnection(self._address)
 
@@ -121,7 +121,7 @@ class RuntimeApi:
         self._connection.endheaders()
 
     async def _send_all(self, pieces: AsyncGenerator[bytes, None]) -> None:
-        """Send each piece as a chunk, and an empty one as nothing: it only checks for a reader. Raises
+        """Send each piece as a chunk. An empty piece sends nothing and only checks for a reader. Raises
         ConnectionError."""
         async with aclosing(pieces):
             async for piece in pieces:
@@ -134,7 +134,7 @@ class RuntimeApi:
         self._connection.send(b"%x\r\n%b\r\n" % (len(piece), piece))
 
     def _is_closed(self) -> bool:
-        """Return whether the other side has closed the connection: it has no reason to write before the
+        """Return whether the other side has closed the connection. It has no reason to write before the
         end."""
         readable, _, _ = select.select([self._connection.sock], [], [], 0)
         return bool(readable)
@@ -175,7 +175,7 @@ def serve(api: RuntimeApi, handler: Handler) -> None:
 
 def main() -> None:
     """Serve invocations of the handler that `_HANDLER` names, until Lambda ends this process."""
-    # Lambda gives its runtime client the address in no other way.
+    # Lambda tells its runtime client the address only here.
     api = RuntimeApi(os.environ["AWS_LAMBDA_RUNTIME_API"])
     module, _, function = os.environ["_HANDLER"].rpartition(".")
     try:

@@ -1,4 +1,4 @@
-"""Environment -> Runtime. The only reader of `os.environ`; no client is made before its first use."""
+"""Environment -> Runtime. Only this module reads `os.environ`. No client is made before its first use."""
 
 import asyncio
 import logging
@@ -46,7 +46,7 @@ def environment() -> Environment:
 
 
 def unset(*names: str) -> list[str]:
-    """Return those of these variables that are not set."""
+    """Return the names of the variables that are not set."""
     fields = {f.alias: name for name, f in Environment.model_fields.items()}
     return [name for name in names if not getattr(environment(), fields[name])]
 
@@ -242,7 +242,7 @@ def _embedder_named(name: str) -> ports.Embedder:
     from layover.adapters.embeddings.providers import make_embedder
 
     if name.startswith(OFFLINE_PREFIX):
-        # Before numpy is there: threads of its matrix products wait for each other on a busy machine.
+        # Before numpy is imported: the threads of its matrix products wait for each other on a busy machine.
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     return make_embedder(name, environment(), _api_key, os.environ, _parameter)
 
@@ -305,7 +305,7 @@ def run(work: Coroutine[Any, Any, T]) -> T:
 
 
 async def _finish() -> None:
-    """Send and record what an invocation has left in the clients that it used."""
+    """Send and record what an invocation has left in its clients."""
     if _pusher.cache_info().currsize:
         await _pusher().finish()
     await _write_allowance()
@@ -365,10 +365,10 @@ def in_memory_runtime(
     metrics: ports.Metrics | None = None,
     table: ports.Table | None = None,
 ) -> Runtime:
-    """Return a runtime whose stores end with the process, for these agents and all that they may hand a
-    conversation to. Without `model` (`layover.testing.ScriptedModel`) and `embedder` (`HashingEmbedder`), it
-    uses those of the environment. `metrics`: the counter, for example `InMemoryMetrics`. `table`: holds the
-    journal in place of one in memory, whose writes call `on_change`."""
+    """Return a runtime whose stores end with the process, for these agents and all agents to which they may
+    hand a conversation. Without `model` (`layover.testing.ScriptedModel`) and `embedder` (`HashingEmbedder`),
+    it uses those of the environment. `metrics`: the counter, for example `InMemoryMetrics`. `table`: holds
+    the journal in place of one in memory, whose writes call `on_change`."""
     from layover.adapters.inmemory.allowance import in_memory_allowance
     from layover.adapters.inmemory.blobs import InMemoryBlobs
     from layover.adapters.inmemory.callbacks import InMemoryCallbacks

@@ -12,7 +12,7 @@ _NO_RUN = "there is no such run"
 
 
 def may_decide(actor: Actor, owner: str, rule: ApprovalRule | None) -> bool:
-    """Return whether the actor may decide a call of this owner's. A backend that acts for the owner counts as
+    """Return whether the actor may decide a call of this owner. A backend that acts for the owner counts as
     the owner, and so does an owner who acts for another user."""
     is_owner = owner in (actor.sub, actor.owner)
     if rule is None or actor.in_process:
@@ -31,13 +31,13 @@ def check_right(actor: Actor, owner: str, call: CallRecord) -> None:
 
 
 def rule_of(call: CallRecord) -> ApprovalRule | None:
-    """Return the rule of who decides the call; None: its owner does."""
+    """Return the rule that says who decides the call; None if the run's owner does."""
     return call.suspension.approval if call.suspension else None
 
 
 async def foreign_run(runtime: Runtime, actor: Actor, run_id: str) -> RunSnapshot:
-    """Return a run that is not the actor's own and has asked others than its owner. A caller that shows any
-    of it has to check `may_decide` first. Raises NotFound."""
+    """Return a run that is not the actor's own and that has asked people other than its owner. A caller must
+    check `may_decide` before it shows any of the run. Raises NotFound."""
     owner = await runtime.journal.inbox.owner_of(run_id) if actor.groups else None
     if owner is None or owner == actor.owner:
         raise NotFound(_NO_RUN, run_id=run_id)
@@ -45,7 +45,7 @@ async def foreign_run(runtime: Runtime, actor: Actor, run_id: str) -> RunSnapsho
 
 
 def votes_with(call: CallRecord, decision: Decision) -> tuple[Vote, ...]:
-    """Return the call's votes and this one: the newest of each person."""
+    """Return the newest vote of each person, this one included."""
     vote = Vote(
         by=decision.decided_by,
         on_behalf_of=decision.on_behalf_of,
@@ -72,7 +72,7 @@ def is_enough(call: CallRecord, votes: tuple[Vote, ...]) -> bool:
 
 
 def has_voted(call: CallRecord, decision: Decision) -> bool:
-    """Return whether the actor's newest vote is this very one."""
+    """Return whether the actor's newest vote is identical to this decision."""
     return decision.kind is DecisionKind.APPROVED and any(
         (v.by, v.on_behalf_of, v.reason)
         == (decision.decided_by, decision.on_behalf_of, decision.reason)

@@ -1,4 +1,4 @@
-"""Validation of a decision against its waiting call, whichever way the decision came."""
+"""Validation of a decision against its waiting call, whichever way the decision arrived."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from layover.declare.tools.tool import AnyTool
 
 MAX_REASON = 10_000
-"""Characters of a decision's reason."""
+"""The most characters of a decision's reason."""
 
 
 def check_reason(call: CallRecord, reason: str | None) -> None:
@@ -35,16 +35,17 @@ def check_data(runtime: Runtime, agent_name: str, call: CallRecord, data: Any) -
     if errors:
         raise DecisionInvalid("the data does not fit what the call waits for", errors)
     tool = _tool(runtime, agent_name, call)
-    # Data for new code with another schema could never fit both, and the call would wait for ever: the model
-    # reads the error when the call is settled (docs/behaviour.md#long-waits).
+    # If new code has another schema, no data could ever fit both, and the call would wait forever. So the
+    # data is accepted here, and the model reads the error when the call is settled
+    # (docs/behaviour.md#long-waits).
     if tool is not None and tool.suspends and jsonable(tool.resume_schema) == schema:
         message = "the data does not fit what the call waits for"
         _check_type(tool.parse_resume, data, "data", message)
 
 
 def check_args(runtime: Runtime, agent_name: str, call: CallRecord, args: dict[str, Any]) -> None:
-    """Raise DecisionInvalid if edited arguments do not fit the tool. For a tool that is gone, anything is
-    valid: the model reads that it was not found (docs/behaviour.md#long-waits)."""
+    """Raise DecisionInvalid if edited arguments do not fit the tool. Any arguments are valid for a tool that
+    no longer exists: the model reads that it was not found (docs/behaviour.md#long-waits)."""
     if call.tool_name == BUDGET_TOOL:
         return _check_limits(args)
     tool = _tool(runtime, agent_name, call)
@@ -54,7 +55,7 @@ def check_args(runtime: Runtime, agent_name: str, call: CallRecord, args: dict[s
 
 
 def _tool(runtime: Runtime, agent_name: str, call: CallRecord) -> "AnyTool | None":
-    """Return the call's tool: the run's agent's, or that of the sub-agent that made the call."""
+    """Return the call's tool, which belongs to the run's agent or to the sub-agent that made the call."""
     top = runtime.agents().get(agent_name)
     agent = top.at(call.agent_path) if top else None
     return agent.tool(call.tool_name) if agent else None

@@ -71,8 +71,8 @@ _DECIDES = {
 
 @dataclass(frozen=True)
 class DecisionRequest:
-    """A request to decide a call. `attempt`: the suspension that its author saw; a call at another one
-    refuses it."""
+    """A request to decide a call. `attempt`: the suspension that the decider saw. The request is refused if
+    the call has since reached another."""
 
     verdict: Verdict
     args: dict[str, Any] | None = None
@@ -84,7 +84,7 @@ class DecisionRequest:
 @dataclass(frozen=True)
 class DecisionOutcome:
     """The answer to a decision: the run, or an approver's view of another's run. `again`: the actor had
-    decided the same before."""
+    already made the same decision."""
 
     run: Run | RunGlimpse
     again: bool = False
@@ -93,14 +93,14 @@ class DecisionOutcome:
 async def decide(
     runtime: Runtime, actor: Actor, run_id: str, tool_call_id: str, request: DecisionRequest
 ) -> DecisionOutcome:
-    """Record the decision (the first one wins) and wake the call; or record the vote, if the call takes more.
-    Repeating a decision as the same actor changes nothing, however late it comes. Raises NotFound (run or
-    call, also for a caller that may know of neither), NotAnApprover (the owner, if others decide),
+    """Record the decision (the first one wins) and wake the call; or record the vote, if the call needs
+    several. Repeating a decision as the same actor changes nothing, however late it arrives. Raises NotFound
+    (run or call, also for a caller that may know of neither), NotAnApprover (the owner, if others decide),
     DecisionAlreadyMade (decided, settled, expired, not executed yet, another attempt), DecisionInvalid (the
-    kind or the data does not fit: the call waits as before)."""
+    kind or the data does not fit: the call goes on waiting)."""
     if json_size([request.args, request.data, request.reason]) > MAX_DECISION:
         raise TooLarge(f"a decision is at most {MAX_DECISION} bytes of JSON")
-    # Cleaned first: the checks have to see the data that is stored and given to the tool.
+    # Cleaned first, because the checks have to see the data as it is stored and given to the tool.
     request = replace(
         request,
         args=sanitise(request.args),
@@ -111,7 +111,7 @@ async def decide(
         try:
             return await _decide_once(runtime, actor, run_id, tool_call_id, request)
         except StaleVotes:
-            # The other request has voted: of any number of voters, one always gets through.
+            # Another request has voted in the meantime. Of any number of voters, one always gets through.
             continue
 
 
@@ -128,19 +128,19 @@ async def _decide_once(
         reason=request.reason,
         data=request.data,
     )
-    # Before any check of the call: a repetition is answered as the decision was, whatever has become of the
-    # call, and of the run, since then.
+    # Before any check of the call: a repetition gets the answer that the decision got, whatever has happened
+    # to the call and the run since.
     if _repeats(call, request, decision):
         await _wake_waiting(runtime, call)
         return DecisionOutcome(_view(actor, snapshot), again=True)
     suspension = await _check_open(runtime, snapshot, call, request)
     _check_fits(runtime, snapshot, call, suspension, request)
     try:
-        # On the condition that the call waits as it was read. No lock is held from the read to the write: of
-        # two decisions that pass the checks, the second to be written fails here.
+        # The write's condition is that the call still waits as read. No lock is held from the read to the
+        # write: of two decisions that pass the checks, the second to be written fails here.
         call = await _record(runtime, actor, snapshot, call, decision)
     except DecisionAlreadyMade:
-        # The one that came first may be this very one: the same request, sent twice at once.
+        # The decision that came first may be this one: the same request may have been sent twice at once.
         snapshot, call = await _call_of(runtime, actor, run_id, tool_call_id)
         await _wake_waiting(runtime, call)
         if not _repeats(call, request, decision):
@@ -156,8 +156,8 @@ async def _call_of(
     try:
         own = await snapshot_of(runtime, actor.owner, run_id)
     except NotFound as error:
-        # Nobody but an approver may learn that another user has such a run: every refusal, of whatever kind,
-        # is answered as a run that does not exist.
+        # Only an approver may learn that another user has such a run: every refusal is answered as if the run
+        # did not exist.
         try:
             foreign = await foreign_run(runtime, actor, run_id)
             call = _find(foreign, tool_call_id)
@@ -173,7 +173,7 @@ async def _call_of(
 
 
 def _find(snapshot: RunSnapshot, tool_call_id: str) -> CallRecord:
-    """Return the call's record. A planned call has none: it exists, but nothing waits."""
+    """Return the call's record. A planned call has no record: it exists, but it is not waiting."""
     ids = {"run_id": snapshot.meta.id, "tool_call_id": tool_call_id}
     for call in snapshot.calls:
         if call.tool_call_id == tool_call_id and call.tool_name != HOOKS_TOOL:
@@ -190,7 +190,7 @@ def _repeats(call: CallRecord, request: DecisionRequest, decision: Decision) -> 
             return True
         previous = call.decision
     else:
-        # The call waits again, or is settled: the decisions of its earlier attempts are kept with it.
+        # The call waits again, or is settled. The decisions on its earlier attempts are kept with it.
         past = next((p for p in call.past if p["attempt"] == request.attempt), None)
         fields = {name: value for name, value in (past or {}).items() if name != "attempt"}
         previous = Decision.model_validate(fields) if past else None
@@ -214,7 +214,7 @@ async def _check_open(
         await _wake_waiting(runtime, call)
         raise _refusal(call, f"the call was {call.decision.kind.value} already")
     if is_expired(call, runtime.clock.now()):
-        # Expiry is a decision as well. It is recorded where the wait ends, which is not here.
+        # Expiry is a decision as well, but it is recorded where the wait ends, not here.
         raise _refusal(call, "the call has expired")
     if request.attempt is not None and request.attempt != call.attempt:
         raise _refusal(call, f"attempt {call.attempt} of the call waits, not {request.attempt}")
@@ -260,8 +260,9 @@ async def _record(
             return await journal.decisions.vote(run, call, votes, decision, vote_event)
     event = ToolCallDecided.of(call, decision)
     outcome = await journal.decisions.decide(run, call, decision, event, votes=votes)
-    # Behind the write: the branch that wakes up reads the decision from the record. A process that dies here
-    # leaves a call that is decided and asleep. The same write has made the run due: the sweeper wakes it.
+    # After the write, because the branch that wakes up reads the decision from the record. A process that
+    # dies here leaves a call that is decided and asleep. The same write has made the run due, so the sweeper
+    # wakes it.
     await _wake(runtime, outcome.call, outcome.token)
     return outcome.call
 
@@ -273,10 +274,10 @@ async def _wake_waiting(runtime: Runtime, call: CallRecord) -> None:
 
 
 async def _wake(runtime: Runtime, call: CallRecord, token: str | None) -> None:
-    """Wake the call as best effort: the decision stands, and the sweeper wakes calls that are decided and not
-    settled."""
+    """Try to wake the call. If that fails, the decision stands, and the sweeper wakes calls that are decided
+    and not settled."""
     if token is None:
-        # Its branch has no token yet. It looks for a decision when it stores one, and wakes itself.
+        # Its branch has no token yet. When it stores one, it looks for a decision and wakes itself.
         return
     try:
         await runtime.callbacks.wake(token)

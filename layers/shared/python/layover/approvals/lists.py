@@ -1,4 +1,4 @@
-"""Lists: calls that wait, for their owner and for approvers, and decisions, for auditors. None needs
+"""Lists of waiting calls, for their owner and for approvers, and of decisions, for auditors. They need no
 Postgres."""
 
 import asyncio
@@ -22,8 +22,8 @@ _AUDIT = "audit"
 async def list_approvals(
     runtime: Runtime, owner: str, thread_id: str | None, limit: int, cursor: str | None
 ) -> Page[OpenApproval]:
-    """Return calls that wait undecided over all of the owner's runs, oldest first. Raises NotFound for a
-    thread that does not exist."""
+    """Return the undecided calls of all of the owner's runs, oldest first. Raises NotFound for a thread that
+    does not exist."""
     if thread_id is not None and not await _live_threads(runtime, [(owner, thread_id)]):
         raise NotFound("there is no such thread", thread_id=thread_id)
     start = decode_cursor_field(_APPROVALS, cursor)
@@ -36,7 +36,7 @@ async def list_approvals(
 async def list_for_approver(
     runtime: Runtime, actor: Actor, limit: int, cursor: str | None
 ) -> Page[ApproverItem]:
-    """Return calls of all users that wait undecided and that the actor may decide, oldest first."""
+    """Return the undecided calls of all users that the actor may decide, oldest first."""
     start = decode_cursor_field(_INBOX, cursor)
     page = await runtime.journal.inbox.page(sorted(actor.groups), limit, start)
     items = [a for a in page.items if may_decide(actor, a.owner, a.approval.approval)]
@@ -54,8 +54,8 @@ async def list_for_approver(
 async def _live_threads(
     runtime: Runtime, threads: Iterable[tuple[str, str]]
 ) -> set[tuple[str, str]]:
-    """Return those of the (owner, thread) pairs that are not deleted: the records of a deleted thread's runs
-    are in the index until they are erased."""
+    """Return the (owner, thread) pairs whose threads are not deleted. The index has the records of a deleted
+    thread's runs until they are erased."""
     all_threads = sorted(set(threads))
     heads = await asyncio.gather(*(runtime.journal.heads.get(*thread) for thread in all_threads))
     pairs = zip(all_threads, heads, strict=True)

@@ -1,4 +1,4 @@
-"""Errors of a suspended call's data against its schema, in words for its sender."""
+"""The errors of a suspended call's data against its schema, in words for the sender."""
 
 import json
 from typing import TYPE_CHECKING, Any
@@ -7,21 +7,22 @@ if TYPE_CHECKING:
     from jsonschema import ValidationError
 
 _MAX_RULE = 200
-"""Characters of a schema's rule in an error. Longer ones are left to the schema, which the call shows."""
+"""The most characters of a schema's rule in an error. For a longer rule, readers have the schema that the
+call shows."""
 
 
 def schema_errors(schema: dict[str, Any], data: Any) -> list[dict[str, Any]]:
-    """Return one `{loc, msg, type}` for each problem. They quote the schema, which is the author's, and
-    nothing of the data."""
+    """Return one `{loc, msg, type}` for each problem. They quote the schema, which is the author's, but never
+    the data."""
     from jsonschema import Draft202012Validator
     from referencing import Registry
 
-    # A registry of its own: a `$ref` in an author's schema is never fetched.
+    # An empty registry, so that a `$ref` in an author's schema is never fetched.
     validator = Draft202012Validator(
         schema, registry=Registry(), format_checker=Draft202012Validator.FORMAT_CHECKER
     )
     errors = [problem for error in validator.iter_errors(data) for problem in _problems(error)]
-    # Each missing field has an error of its own, which names all of them.
+    # Each missing field has its own error, and each of these names all missing fields.
     return list({json.dumps(error): error for error in errors}.values())
 
 

@@ -27,12 +27,12 @@ from layover.values.text import sanitise
 logger = logging.getLogger("layover")
 
 SKEW = timedelta(minutes=1)
-"""A time-out that comes earlier than this before a call expires is not the state machine's."""
+"""The state machine's own time-out comes at most this long before a call expires."""
 DENIED = "Denied"
-"""The error of SendTaskFailure that is a person's denial. Any other may be the platform's, and decides
-nothing."""
+"""The error of SendTaskFailure that is a person's denial. Any other error may come from the platform, and
+decides nothing."""
 MAX_PAUSE_S = 60
-"""The longest rest between two tokens of a call; less than the sweeper's grace for a branch."""
+"""The longest pause between two tokens of a call. It is shorter than the sweeper's grace for a branch."""
 DECIDED = {"layover": "decided"}
 """Our own wake-up: the decision is in the record."""
 CALLBACK = "callback"
@@ -54,9 +54,9 @@ class _Input(BaseModel):
 async def record_answer(
     runtime: Runtime, run: RunMeta, call: CallRecord, attempt: int, output: Any
 ) -> CallRecord:
-    """Return the call with the decision in its token's answer, or as it waits. `attempt`: the one that the
+    """Return the call with the decision in its token's answer, or still waiting. `attempt`: the one that the
     token belongs to. Raises RetryableError."""
-    # The token of an earlier attempt may be answered late: its answer is not about this suspension.
+    # The token of an earlier attempt may be answered late. Its answer is not about this suspension.
     decision = None if attempt != call.attempt else _decision_in(runtime, run, call, output)
     if decision is not None:
         event = ToolCallDecided.of(call, decision)
@@ -70,8 +70,8 @@ async def record_answer(
 
 
 def _decision_in(runtime: Runtime, run: RunMeta, call: CallRecord, answer: Any) -> Decision | None:
-    """Return the decision in a token's answer. That of an outside caller is validated like an HTTP body. None
-    leaves the call waiting."""
+    """Return the decision in a token's answer; None leaves the call waiting. An outside caller's decision is
+    validated like an HTTP body."""
     now = runtime.clock.now()
     is_answer, output = _unwrap(answer)
     if output == DECIDED:
@@ -89,8 +89,8 @@ def _decision_in(runtime: Runtime, run: RunMeta, call: CallRecord, answer: Any) 
 
 
 def _unwrap(output: Any) -> tuple[bool, Any]:
-    """Unwrap a token's answer. It lies inside `answer` (True); a bare one is an error, or comes
-    from an execution that began before there was an `answer`."""
+    """Unwrap a token's answer, which lies inside `answer` (True). A bare answer is an error, or comes from an
+    execution that began before `answer` existed."""
     if isinstance(output, dict) and output.keys() == {"answer"}:
         return True, output["answer"]
     return False, output
@@ -99,17 +99,17 @@ def _unwrap(output: Any) -> tuple[bool, Any]:
 def _decision_of_error(
     run_id: str, output: dict[str, Any], call: CallRecord, now: datetime
 ) -> Decision | None:
-    """Return the decision in an error: `Denied` is a denial, `States.Timeout` an expiry once it is time.
-    None: there is no decision."""
+    """Return the decision in an error: `Denied` is a denial, `States.Timeout` an expiry if the time has come;
+    None if there is no decision."""
     expires_at = call.suspension.expires_at if call.suspension else None
     if output["Error"] == "States.Timeout" and expires_at is not None and expires_at <= now + SKEW:
-        # The state machine's clock may be ahead of ours: then the call waits a moment longer.
+        # The state machine's clock may be ahead of ours. The call then waits a moment longer.
         if expires_at > now:
             return None
         return Decision(kind=DecisionKind.EXPIRED, decided_by=SYSTEM, via=Via.SYSTEM, at=now)
     if output["Error"] != DENIED:
         logger.warning(
-            "a token ended with an error that is no denial: the call waits on a new token",
+            "a token ended with an error that is not a denial: the call waits on a new token",
             extra={"run_id": run_id, "error": sanitise(str(output["Error"])[:256])},
         )
         return None
@@ -122,7 +122,7 @@ def _decision_of_error(
             extra={"run_id": run_id, "problem": str(error)},
         )
         return None
-    # The cause is optional in SendTaskFailure.
+    # The cause of a SendTaskFailure is optional.
     return _callback(DecisionKind.DENIED, now, reason=cause or DENIED)
 
 
@@ -150,7 +150,7 @@ def _decision_of_caller(
     except ValidationError as error:
         problems = error.errors(include_url=False, include_context=False, include_input=False)
         errors = [{"loc": list(p["loc"]), "msg": p["msg"], "type": p["type"]} for p in problems]
-        raise DecisionInvalid("the output has not the shape of a decision", errors) from None
+        raise DecisionInvalid("the output does not have the shape of a decision", errors) from None
 
 
 def _callback(kind: DecisionKind, now: datetime, **fields: Any) -> Decision:
@@ -159,7 +159,7 @@ def _callback(kind: DecisionKind, now: datetime, **fields: Any) -> Decision:
 
 def next_wait(item: WaitingCall, output: Any, call: CallRecord, now: datetime) -> WaitingCall:
     """Return the call's wait for a new token: at once after a wake-up, with growing pauses after an answer
-    without a decision (a fault of the platform, another shape)."""
+    without a decision (a platform fault, or an unknown shape)."""
     is_wake_up = _unwrap(output)[1] == DECIDED or item.attempt != call.attempt
     pause_s = 0 if is_wake_up else min(max(1, 2 * item.pause_s), MAX_PAUSE_S)
     return waiting_call(call, now, pause_s)

@@ -7,11 +7,11 @@ from layover.values.runs.payload import WaitingCall
 from layover.values.runs.run import CallRecord
 
 A_YEAR = 365 * 24 * 3600
-"""Seconds; an execution lives no longer."""
+"""Seconds. No execution lives longer."""
 
 
 def is_expired(call: CallRecord, now: datetime) -> bool:
-    """Return whether the call waited too long for a decision."""
+    """Return whether the call has waited too long for a decision."""
     expires_at = call.suspension.expires_at if call.suspension else None
     return call.undecided and expires_at is not None and expires_at <= now
 

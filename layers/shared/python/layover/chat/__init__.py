@@ -1,1 +1,1 @@
-"""Chats of front ends: threads under ids of the client's own, and the run that answers."""
+"""Chats of front ends: threads under the client's own ids, and the run that answers."""

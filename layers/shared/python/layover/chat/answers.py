@@ -14,10 +14,10 @@ from layover.values.runs.run import Status
 BROKEN_OFF = (
     "the stream ended before the answer; a run that is not over goes on: reload to follow it"
 )
-"""The error of an answer whose stream ends early: after its longest time, with the caller's token or thread,
-and for a caller with too many requests that wait."""
+"""The error of an answer whose stream ends early: at its time limit, with the caller's token or thread, or
+because the caller has too many waiting requests."""
 _QUIET_LOOKS = 3
-"""Looks without news after which a run with a waiting call does nothing else."""
+"""The number of looks without news after which a run with a waiting call counts as doing nothing else."""
 
 
 class Translation(Protocol):
@@ -25,7 +25,7 @@ class Translation(Protocol):
 
     @property
     def waits(self) -> bool:
-        """True if the run waits for a person, and nothing of it is at work."""
+        """True if the run waits for a person and no part of it is working."""
         ...
 
     def begin(self) -> bytes:
@@ -33,7 +33,7 @@ class Translation(Protocol):
         ...
 
     def go_on(self) -> bytes:
-        """Return the beginning of an answer that goes on in the middle."""
+        """Return the beginning of an answer that resumes in the middle."""
         ...
 
     def frames(self, event: LoggedEvent) -> bytes:
@@ -49,7 +49,7 @@ class Translation(Protocol):
         ...
 
     def break_off(self, message: str) -> bytes:
-        """Return the end of an answer that the rest of is missing, with the reason."""
+        """Return the end of an incomplete answer, with the reason why the rest is missing."""
         ...
 
 
@@ -63,11 +63,13 @@ async def answer(
     pace: Pace | None = None,
     closing: Callable[[], Awaitable[bytes]] | None = None,
 ) -> AsyncGenerator[bytes, None]:
-    """Yield the frames of the run's events after this seq; an empty piece if there are none. `closing`:
-    frames just before the end of the run, or its rest. Every answer has an end: one of these, or an error."""
+    """Yield the frames of the run's events after this seq; an empty piece if there are no new events.
+    `closing`: frames just before the end of the run, or its rest. Every answer has an end: one of these, or
+    an error."""
     yield translation.begin()
     quiet, went_on, waits = 0, after == 0, False
-    # From the first event on, whatever the client has seen: the translation has to know what waits and runs.
+    # From the first event on, whatever the client has seen: the translation has to know which calls wait and
+    # run.
     looks = follow(runtime, owner, run_id, after=0, until=until, pace=pace)
     async with aclosing(looks):
         async for events in looks:
@@ -97,7 +99,7 @@ async def answer(
 async def last_suspension_seq(
     runtime: Runtime, owner: str, run_id: str, calls: Iterable[str]
 ) -> int:
-    """Return the seq with which the last of these calls began to wait: the events after it follow a
+    """Return the seq at which the last of these calls began to wait: the events after it follow a
     decision."""
     call_ids = set(calls)
     newest, last = 0, 0
@@ -112,7 +114,7 @@ async def last_suspension_seq(
 
 
 async def _waits(runtime: Runtime, owner: str, run_id: str, translation: Translation) -> bool:
-    """Return whether the run does nothing but wait for a person."""
+    """Return whether the run only waits for a person."""
     if not translation.waits:
         return False
     meta = await runtime.journal.runs.get(owner, run_id)

@@ -31,8 +31,8 @@ async def say(
 
 
 async def regenerate(runtime: Runtime, owner: str, head: ThreadHead, run_id: str | None) -> str:
-    """Return the id of a run that answers the input of this run (None: the newest one) again, on a branch of
-    its own. Raises NotFound, and what `start_run` raises."""
+    """Return the id of a run that answers the input of this run (None: the newest one) again, on a new
+    branch. Raises NotFound, and what `start_run` raises."""
     meta = await _run_of(runtime, owner, head, run_id)
     content: list[Any] = list(meta.input.content)
     again = StartRun(content, parent_id=meta.input.parent_id, stream=True)
@@ -46,9 +46,9 @@ async def decide_all(
     run_id: str | None,
     decisions: Iterable[tuple[str, DecisionRequest]],
 ) -> tuple[str, int]:
-    """Decide these calls of the run (None, or one that is not the thread's: the active one). Return the run,
-    and the seq after which its answer goes on. A repetition gets the same answer. Raises Conflict (nothing
-    waits), and what `decide` raises."""
+    """Decide these calls of the run (the active one if `run_id` is None or not of this thread). Return the
+    run, and the seq after which its answer goes on. A repetition gets the same answer. Raises Conflict
+    (nothing waits), and what `decide` raises."""
     all_decisions = list(decisions)
     try:
         meta = await _run_of(runtime, actor.owner, head, run_id or head.active_run)
@@ -98,7 +98,7 @@ async def _run_of(runtime: Runtime, owner: str, head: ThreadHead, run_id: str | 
 def _decode(url: str) -> bytes:
     head, comma, data = url.partition(",")
     if not comma:
-        raise _invalid("this is no data: URL")
+        raise _invalid("this is not a data: URL")
     raw = unquote_to_bytes(data)
     if not head.endswith(";base64"):
         return raw

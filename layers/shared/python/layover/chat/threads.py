@@ -1,5 +1,5 @@
-"""The thread of a chat. A client names it by the thread's id, or by an id of its own, which is bound to one
-thread of the caller and the agent for good. The agent may have handed the conversation over since."""
+"""The thread of a chat. A client names it by the thread's id or by its own id, which is permanently bound to
+one thread of the caller and the agent. The agent may have handed the conversation over since."""
 
 import hashlib
 
@@ -16,8 +16,8 @@ _PREFIX = "thread_"
 
 async def chat_thread(runtime: Runtime, owner: str, agent: str, chat_id: str) -> ThreadHead:
     """Return the chat's thread. A new id creates one. Raises UnknownAgent, Conflict (the chat is with an
-    agent that this one hands no conversation to), NotFound (a thread's id that is none of the caller's, or a
-    chat that was deleted)."""
+    agent to which this one hands no conversation), NotFound (a thread id that is not the caller's, or a
+    deleted chat)."""
     if agent not in runtime.agents():
         raise UnknownAgent(agent, runtime.agents())
     thread_id = thread_id_of(owner, chat_id)
@@ -39,7 +39,8 @@ async def find_thread(runtime: Runtime, owner: str, agent: str, chat_id: str) ->
 
 
 def thread_id_of(owner: str, chat_id: str) -> str:
-    """Return a thread's id as it is; for any other id, always the same one of the owner's."""
+    """Return a thread's id unchanged, and for any other id the one thread id that it always has for this
+    owner."""
     if chat_id.startswith(_PREFIX):
         return chat_id
     text = f"{owner}\0{sanitise(chat_id)}"

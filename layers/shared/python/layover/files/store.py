@@ -22,7 +22,7 @@ from layover.values.file import FileFacts
 _ID = re.compile(r"[A-Za-z0-9_-]{1,100}")
 _JSON = "application/json"
 _MAX_TRIES = 20
-"""Attempts to change a file's facts while other writers get ahead."""
+"""Attempts to change a file's facts while other writers get there first."""
 _MAX_PAUSE_S = 0.05
 _MAX_CONCURRENT = 8
 """Records that a list reads at once."""
@@ -45,7 +45,8 @@ class Files:
         await self._blobs.put(self._facts_key(facts.id), _encode(facts), _JSON)
 
     async def upload_url(self, facts: FileFacts, lifetime: timedelta) -> str:
-        """Return the URL for its bytes. They count once a thread names the file, and never change then."""
+        """Return the URL for its bytes. They count once a thread names the file, and never change after
+        that."""
         key = self._upload_key(facts.id)
         return await self._blobs.upload_url(key, facts.mime_type, facts.size, lifetime)
 
@@ -59,8 +60,8 @@ class Files:
         return None if record is None or record[0].going else record[0]
 
     async def take(self, file_id: str, thread_id: str) -> FileFacts | None:
-        """Return the file, which this thread has from now on. None: there is no such file, or its bytes are
-        incomplete. Raises RetryableError if other writers keep changing it."""
+        """Return the file, which now belongs to this thread as well; None if it does not exist or its bytes
+        are incomplete. Raises RetryableError if other writers keep changing it."""
         for _ in range(_MAX_TRIES):
             record = await self._read_facts(file_id)
             if record is None or record[0].going:
@@ -90,7 +91,7 @@ class Files:
         for _ in range(_MAX_TRIES):
             if await self._change(facts, tag):
                 return
-            # A repetition: threads that have the file by now still have it.
+            # A repetition: threads that have taken the file in the meantime keep it.
             record = await self._read_facts(facts.id)
             tag = record[1] if record else None
             thread_ids = record[0].thread_ids if record else ()
@@ -104,7 +105,7 @@ class Files:
         return await self._blobs.get(self._data_key(file_id)) if _ID.fullmatch(file_id) else None
 
     async def download_url(self, facts: FileFacts, lifetime: timedelta) -> str | None:
-        """Return the URL of its bytes; None if they did not arrive yet."""
+        """Return the URL of its bytes; None if they have not arrived yet."""
         key = self._data_key(facts.id)
         if not facts.thread_ids:
             key = self._upload_key(facts.id)
@@ -145,11 +146,11 @@ class Files:
                     yield facts
 
     async def _release_facts(self, file_id: str, thread_id: str) -> bool:
-        """Return whether no thread but this one ("": none at all) refers to the file and this one no longer
-        does."""
+        """Release this thread's hold ("": no thread's), and return whether no thread refers to the file any
+        more."""
         for _ in range(_MAX_TRIES):
             record = await self._read_facts(file_id)
-            # Without facts: the writer of the bytes died in between, or an earlier erasure did.
+            # There are no facts: the writer of the bytes, or an earlier erasure, died in between.
             if record is None or record[0].going:
                 return True
             facts, tag = record
@@ -162,7 +163,7 @@ class Files:
         raise RetryableError("other requests keep changing the same file; try again")
 
     async def _change(self, facts: FileFacts, tag: str | None) -> bool:
-        """Write the facts over those of this tag. Return False if another writer got ahead."""
+        """Write the facts over those of this tag. Return False if another writer was first."""
         if await self._blobs.put_if(self._facts_key(facts.id), _encode(facts), _JSON, tag):
             return True
         await asyncio.sleep(random.uniform(0, _MAX_PAUSE_S))

@@ -20,7 +20,7 @@ UNUSED_LIVES = timedelta(days=1)
 LINK_LIVES = timedelta(minutes=5)
 """The life of a URL to the bytes (docs/reference/http-api.md#files)."""
 MAX_FILES = 20
-"""The user's files in one input."""
+"""The most files of the user in one input."""
 
 
 async def create(runtime: Runtime, owner: str, name: str, mime_type: str, size: int) -> FileUpload:
@@ -81,7 +81,7 @@ async def result_link(runtime: Runtime, owner: str, run_id: str, tool_call_id: s
 async def take_files(
     runtime: Runtime, owner: str, thread_id: str, content: tuple[InputPart, ...]
 ) -> tuple[InputPart, ...]:
-    """Return the parts with their files' names and types; the thread has the files from now on. Raises
+    """Return the parts with their files' names and types. The files now belong to the thread. Raises
     InvalidRequest if a file is unknown, foreign, or not uploaded; NotFound if the thread is gone."""
     file_parts = [p for p in content if isinstance(p, FilePart) and p.file_id is not None]
     if len(file_parts) > MAX_FILES:
@@ -112,8 +112,8 @@ async def _take_file(
 
 
 async def _check_thread(runtime: Runtime, owner: str, thread_id: str) -> None:
-    """Raise NotFound if the thread is being deleted. Deleting marks the thread first and takes its files
-    then: either this code or the eraser sees the other."""
+    """Raise NotFound if the thread is being deleted. Deleting first marks the thread and then takes its
+    files, so either this code or the eraser sees the other."""
     if await _is_deleted(runtime, owner, thread_id):
         await Files(runtime.blobs, owner).erase(thread_id)
         raise NotFound("there is no such thread", thread_id=thread_id)
@@ -131,7 +131,8 @@ async def _link(runtime: Runtime, owner: str, file_id: str, message: str) -> str
 
 
 async def _is_there(runtime: Runtime, owner: str, facts: FileFacts) -> bool:
-    """Return whether no thread refers to the file yet, or one that is not deleted: erasure comes later."""
+    """Return whether no thread refers to the file yet, or some thread that is not deleted does. (Erasure
+    follows the deletion.)"""
     for thread_id in facts.thread_ids:
         if not await _is_deleted(runtime, owner, thread_id):
             return True
@@ -153,7 +154,7 @@ def _name(name: str) -> str:
 
 def _mime_type(mime_type: str) -> str:
     if not is_mime_type(mime_type):
-        raise _invalid(["mime_type"], "no media type that a file may have", "mime_type")
+        raise _invalid(["mime_type"], "not a media type that a file may have", "mime_type")
     return mime_type
 
 

@@ -17,14 +17,15 @@ _NAME_LENGTH = 12
 
 
 def usage_of_steps(steps: Iterable[tuple[str, StepRecord]]) -> tuple[StepUsage, ...]:
-    """Return a run's usage as it is stored, of its steps with the names of their agents: a row for each UTC
-    day, agent and model, however many steps there are."""
+    """Return a run's usage in the form that is stored, from its steps with the names of their agents: a row
+    for each UTC day, agent and model, however many steps there are."""
     groups = defaultdict[tuple[str, str, str], list[StepRecord]](list)
     for agent, step in steps:
         groups[step.message.created_at.date().isoformat(), agent, step.model].append(step)
     return tuple(
         StepUsage(
-            # The same for a longer run: which step is the first of a group may change.
+            # Named by the group, so that the name stays the same when the run grows: a group's first step may
+            # change.
             step=hashlib.sha256("\n".join((day, agent, model)).encode()).hexdigest()[:_NAME_LENGTH],
             agent=agent,
             model=model,

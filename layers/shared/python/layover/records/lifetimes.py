@@ -1,5 +1,5 @@
-"""Lifetimes of records. Threads and entries, if a deployment limits theirs: a check is scheduled here, and
-`retention.expire` makes it. Runs that are over: their records get a time to live
+"""Lifetimes of records. If a deployment limits those of threads and entries, this module schedules a check
+that `retention.expire` makes. The records of runs that are over get a time to live
 (docs/behaviour.md#run-retention).
 
 Checks are at the end of a day (UTC): a paused database is woken for them once a day at most, and never on a
@@ -28,7 +28,7 @@ async def watch_entries(runtime: Runtime, owner: str) -> None:
 
 
 def end_of_day(moment: datetime) -> datetime:
-    """Return the midnight (UTC) after it."""
+    """Return the next midnight (UTC)."""
     day = moment.astimezone(UTC).date() + timedelta(days=1)
     return datetime.combine(day, time(), UTC)
 
@@ -41,8 +41,8 @@ async def set_ttl(runtime: Runtime, run: RunMeta) -> None:
 
 
 async def keep_records(runtime: Runtime, run: RunMeta) -> None:
-    """Remove the expiry from the records of a run that takes long: they were written as those of a run that
-    ends soon. Once more when the slack is over, since no process writes any with it then."""
+    """Remove the expiry from the records of a run that takes long: they were written as if it would end soon.
+    This is done once more when the slack is over, because no process writes an expiry after that."""
     now = runtime.clock.now()
     for_good = run.records_expire_at is not None and now >= run.created_at + RECORDS_SLACK
     if for_good or run.has_to_keep_records(now):

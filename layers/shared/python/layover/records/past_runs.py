@@ -10,8 +10,8 @@ from layover.values.memory.context import PastRun
 from layover.values.runs.views import Run
 
 VERSION = 3
-"""The version of a tree. Before 3 it named all messages of its run; before 2 it had the run's ids and text,
-and each field that has its default."""
+"""The version of a tree. Before version 3 a tree named all messages of its run; before 2 it had the run's ids
+and text, and also fields at their defaults."""
 _ELSEWHERE = {"id", "thread_id", "input", "messages", "text"}
 """Fields that are columns, or rows of the thread."""
 
@@ -29,8 +29,8 @@ def tree_of(run: Run) -> dict[str, Any]:
 
 
 async def past_run(runtime: Runtime, owner: str, run_id: str) -> Run | None:
-    """Return a run that the journal no longer has; None if there is none. An id of a time whose runs the
-    journal still has needs no read of the database."""
+    """Return a run that the journal no longer has; None if it does not exist. The database is not read if the
+    id is so recent that the journal would still have its run."""
     created_at = made_at(run_id)
     retention = runtime.settings.run_retention
     if created_at is not None and created_at + retention > runtime.clock.now():

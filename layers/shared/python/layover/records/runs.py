@@ -1,4 +1,4 @@
-"""A run of an owner as the journal has it: its META, or all of its records."""
+"""An owner's run as journaled: its META, or all of its records."""
 
 import asyncio
 
@@ -30,7 +30,8 @@ async def snapshot_of(runtime: Runtime, owner: str, run_id: str) -> RunSnapshot:
 
 
 async def snapshot_again(runtime: Runtime, meta: RunMeta) -> RunSnapshot:
-    """Return the whole journal of a run that was read before, as `snapshot_of`, in the time of one read."""
+    """Return the whole journal of a run whose META was read before, as `snapshot_of` does, in the time of one
+    read."""
     snapshot, _ = await asyncio.gather(
         runtime.journal.runs.snapshot(meta.owner, meta.id), _check_thread(runtime, meta)
     )
@@ -40,7 +41,7 @@ async def snapshot_again(runtime: Runtime, meta: RunMeta) -> RunSnapshot:
 
 
 async def _check_thread(runtime: Runtime, meta: RunMeta) -> None:
-    """Raise NotFound if the thread is deleted: its runs go with it, long before they are erased."""
+    """Raise NotFound if the thread is deleted: its runs disappear with it, long before they are erased."""
     logs.name(run_id=meta.id, thread_id=meta.thread_id)
     head = await runtime.journal.heads.get(meta.owner, meta.thread_id)
     if head is not None and head.deleted:

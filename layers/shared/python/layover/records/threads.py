@@ -1,4 +1,4 @@
-"""A thread of an owner as the journal has it: its head, and the messages that the database does not have."""
+"""An owner's thread as journaled: its head, and the messages that the database does not have."""
 
 from layover.context.transcript import response_messages
 from layover.errors import NotFound
@@ -9,7 +9,7 @@ from layover.values.thread import ThreadHead
 
 
 async def head_of(runtime: Runtime, owner: str, thread_id: str) -> ThreadHead:
-    """Return the head of an existing thread. Raises NotFound for a foreign or deleted one. A head that the
+    """Return the head of an existing thread. Raises NotFound if it is foreign or deleted. A head that the
     journal has lost (a restored table, a restarted runner) is restored from Postgres."""
     head = await runtime.journal.heads.get(owner, thread_id)
     if head is None:

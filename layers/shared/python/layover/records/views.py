@@ -59,7 +59,7 @@ def _child(
     ids_below = {call.tool_call_id for call in calls.values() if call.key.startswith(path)}
     waits = tuple(p for p in pending_calls(snapshot) if p.tool_call_id in ids_below)
     running = Status.SUSPENDED if waits else child.status
-    # A call may be settled without its child's end: its tool was gone by its turn.
+    # A call may be settled although its child has not ended, if its tool no longer existed by then.
     ended = child.status if child.status.over else Status.CANCELLED
     is_over = snapshot.meta.status.over or child.answer is not None
     at_work = not is_over if child.background else call.state is not CallState.SETTLED
@@ -103,7 +103,8 @@ def pending_calls(snapshot: RunSnapshot) -> tuple[Pending, ...]:
 
 
 def _in_order(snapshot: RunSnapshot, calls: Mapping[str, CallRecord], path: str) -> list[str]:
-    """Return the keys of the calls with a record: a sub-agent's calls behind the call that it stands for."""
+    """Return the keys of the calls that have a record. A sub-agent's calls follow the call that it works
+    in."""
     ordered: list[str] = []
     for call in calls_at(steps_at(snapshot.steps, path), calls):
         ordered.append(call.key)

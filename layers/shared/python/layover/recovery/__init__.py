@@ -1,1 +1,1 @@
-"""The watch over runs: the sweep, stalled branches, giving up, redriving."""
+"""Watching over runs: the sweep, stalled branches, giving up, redriving."""

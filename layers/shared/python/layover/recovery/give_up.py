@@ -1,4 +1,5 @@
-"""Settle: another attempt for a run whose Turn failed, or its end. Imports no user code."""
+"""The function `settle`: it gives a run whose Turn failed another attempt, or ends it. It imports no user
+code."""
 
 import json
 from collections.abc import Mapping
@@ -17,8 +18,8 @@ from layover.values.runs.run import MAX_ATTEMPTS, Status
 
 async def give_up(runtime: Runtime, payload: SettlePayload) -> Mapping[str, Any]:
     """Return the status. `again`: fewer than five attempts since the last journaled step; `over`: the run has
-    failed now; `left`: it is over, or another execution drives it (also one that starts now, if this one's
-    history is full)."""
+    failed now; `left`: it is over, or another execution drives it (including one that starts now because this
+    one's history is full)."""
     run = await runtime.journal.runs.get(payload.owner, payload.run_id)
     if run is None or run.status is not Status.RUNNING or run.execution != payload.execution:
         return {"status": "left"}
@@ -48,8 +49,8 @@ def attempts_used_up(run_id: str, last_error: str = "") -> AttemptsUsedUp:
 
 
 def _last_error(error: Mapping[str, Any]) -> str:
-    """Return the last attempt's error, as far as the state machine knows it. An attempt that only saw that no
-    more are left knows nothing."""
+    """Return the last attempt's error, as far as the state machine knows it. An attempt that only found that
+    none was left has no error to report."""
     kind = str(error.get("Error") or "unknown")
     if kind == AttemptsUsedUp.__name__:
         return ""

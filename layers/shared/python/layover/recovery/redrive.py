@@ -11,13 +11,14 @@ from layover.values.runs.run import RunMeta, Status
 from layover.values.runs.views import Run
 
 PAUSE = timedelta(minutes=1)
-"""The least time between two redrives of a run: each asks people anew for the decisions that it waits for."""
+"""The least time between two redrives of a run, because each asks people again for the decisions that it
+waits for."""
 
 
 async def redrive(runtime: Runtime, owner: str, run_id: str) -> Run:
-    """Let the run go on from its journal in a fresh execution, with all its attempts. The one that drove it
-    can write nothing more. Raises NotFound, Conflict (the run is over, or waits in the queue of its thread),
-    LimitReached (it was redriven a moment ago)."""
+    """Let the run go on from its journal in a fresh execution, with all its attempts. The execution that
+    drove it can no longer write. Raises NotFound, Conflict (the run is over, or waits in the queue of its
+    thread), LimitReached (it was redriven a moment ago)."""
     run = await runtime.journal.runs.get(owner, run_id)
     if run is None:
         raise NotFound("there is no such run", run_id=run_id)
@@ -25,7 +26,7 @@ async def redrive(runtime: Runtime, owner: str, run_id: str) -> Run:
         raise Conflict(f"the run is {run.status.value}: there is nothing to drive", run_id=run_id)
     _check_pause(runtime, run)
     if run.execution is not None:
-        # Its branches would otherwise wait for a year, on tokens that no longer decide anything.
+        # Otherwise its branches would wait for a year on tokens that no longer decide anything.
         await runtime.callbacks.stop(run.execution, "redriven")
     n = await runtime.journal.commands.start_successor(owner, run_id, run.execution, fresh=True)
     snapshot = await snapshot_of(runtime, owner, run_id)

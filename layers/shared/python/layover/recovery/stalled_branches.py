@@ -1,5 +1,5 @@
-"""The branches of a waiting run, as the sweeper finds them. A branch that failed ends without its call: Turn
-looks at the call when the last branch has ended, which may take a year. So the sweeper looks earlier."""
+"""The branches of a waiting run, as the sweeper finds them. A branch that fails ends without its call. Turn
+would look at the call once the last branch has ended, which may take a year, so the sweeper looks earlier."""
 
 from datetime import datetime, timedelta
 
@@ -13,12 +13,12 @@ GRACE = 2
 """The multiple of the sweeper's patience: Await is tried for a minute, and the work after a decision takes
 seconds."""
 MIN_GRACE = timedelta(seconds=20)
-"""For a sweeper of little patience (on one machine): Resume has five attempts, within 15 s."""
+"""For a sweeper with little patience (on one machine): Resume has five attempts within 15 s."""
 
 
 async def check_branches(runtime: Runtime, run: RunMeta) -> datetime | None:
-    """Wake the branches that have work to do. Return the time at which the first of the waiting calls counts
-    as abandoned, since no branch listens for it; None if none will be."""
+    """Wake the branches that have work to do. Return the time from which the first of the waiting calls
+    counts as abandoned because no branch listens for it; None if no call ever will."""
     keys = sorted(run.waiting | run.decided)
     records = [await runtime.journal.runs.call(run.owner, run.id, key) for key in keys]
     calls = [c for c in records if c is not None and c.state is CallState.WAITING]
@@ -40,10 +40,9 @@ async def _check_branch(runtime: Runtime, run: RunMeta, call: CallRecord) -> dat
     if call.decision is not None:
         # The process that decided may have died before it sent the token.
         is_awake = call.token is not None and await wake(runtime, call.token, run.id)
-        # The only call is settled by a turn: one that has taken the run since may be waiting for the
-        # database.
-        alone = not run.waiting and run.decided == {call.key}
-        unheard_at = max(call.decision.at, run.updated_at) if alone else call.decision.at
+        # A turn settles the only call. One that has taken the run since may be waiting for the database.
+        is_only_call = not run.waiting and run.decided == {call.key}
+        unheard_at = max(call.decision.at, run.updated_at) if is_only_call else call.decision.at
         return (runtime.clock.now() if is_awake else unheard_at) + grace
     if call.suspension is None:
         return None
@@ -51,14 +50,14 @@ async def _check_branch(runtime: Runtime, run: RunMeta, call: CallRecord) -> dat
         # A turn whose other tools took long has only just suspended.
         return max(call.suspension.requested_at, run.updated_at) + grace
     if call.unpublished and await wake(runtime, call.token, run.id):
-        # The branch finds no decision, waits on a new token and publishes that one.
+        # The branch will find no decision, wait on a new token and publish that one.
         return runtime.clock.now() + grace
     expires_at = call.suspension.expires_at
     return expires_at + grace if expires_at else None
 
 
 def _count_age(runtime: Runtime, calls: list[CallRecord]) -> None:
-    """Count the age of the oldest request for a decision: an alarm is made from it."""
+    """Report the age of the oldest request for a decision. An alarm depends on it."""
     request_times = [c.suspension.requested_at for c in calls if c.suspension is not None]
     if request_times:
         age = runtime.clock.now() - min(request_times)

@@ -1,5 +1,4 @@
-"""The watch over runs: the death of an execution is never the death of a run
-(docs/behaviour.md#sweeper)."""
+"""Watching over runs: the death of an execution is never the death of a run (docs/behaviour.md#sweeper)."""
 
 import asyncio
 import logging
@@ -27,12 +26,12 @@ from layover.values.runs.run import MAX_ATTEMPTS, RunMeta, Status
 logger = logging.getLogger("layover")
 
 MAX_RUNS = 100
-"""Runs looked at in one sweep, for each partition of the watch; the rest waits for the next."""
+"""Runs looked at in one sweep, for each partition of the watch index; the rest wait for the next sweep."""
 CALM = 60
-"""The factor by which looks at a suspended or queued run are rarer: waiting must cost nothing."""
+"""The factor by which looks at a suspended or queued run are rarer, since waiting must cost nothing."""
 ERASE_UNTIL = timedelta(seconds=45)
-"""Seconds from a sweep's beginning that it may erase; its function has 60 s. The rest waits for the next
-sweep."""
+"""Seconds from its beginning during which a sweep may erase; its function has 60 s. The rest waits for the
+next sweep."""
 
 
 async def sweep(runtime: Runtime, erase_until: timedelta = ERASE_UNTIL) -> dict[str, int]:
@@ -66,7 +65,7 @@ async def _look(runtime: Runtime, due: DueCheck, swept_at: datetime, end: float)
         return "disconnected"
     if due.run_id is None:
         return await _erase(runtime, due.owner, due.thread_id, end)
-    # The index that names what is due lags behind: what is done is decided by the record.
+    # The index that names what is due lags behind, so the record decides what is done.
     run = await runtime.journal.runs.get(due.owner, due.run_id)
     if run is None:
         return "gone"
@@ -78,21 +77,22 @@ async def _look(runtime: Runtime, due: DueCheck, swept_at: datetime, end: float)
         await cancel(runtime, run.owner, run.id, asks_hooks=False)
         return "cancelled"
     if run.status is Status.QUEUED:
-        # The run before it starts it when it ends.
+        # The run ahead of it starts it when that run ends.
         await _reschedule(runtime, run, swept_at, CALM)
         return "queued"
     return await _ensure_driven(runtime, run, swept_at)
 
 
 async def _ensure_driven(runtime: Runtime, run: RunMeta, swept_at: datetime) -> str:
-    """See to it that a run that is not over has an execution, one that still listens for its calls and whose
-    history has room."""
+    """Ensure that a run that is not over has an execution that listens for its calls and has room in its
+    history."""
     await keep_records(runtime, run)
     abandoned_at = await check_branches(runtime, run)
     if run.execution is not None and await runtime.callbacks.alive(run.execution):
-        # An execution is replaced only while none of its calls is being made: the next one would take an open
-        # call for one in doubt. It is stopped before that, since its other branches may wait for a year on
-        # tokens that no longer decide anything. The next execution finds all calls as they are.
+        # An execution is replaced only while none of its calls is being made, because its successor would
+        # take an open call for one in doubt. It is stopped first, since its other branches may wait for a
+        # year on tokens that no longer decide anything. The next execution finds all calls in their present
+        # state.
         is_stalled = abandoned_at is not None and abandoned_at <= swept_at
         if is_stalled and not await is_busy(runtime, run):
             await runtime.callbacks.stop(run.execution, "a branch left its call")
@@ -109,7 +109,7 @@ async def _ensure_driven(runtime: Runtime, run: RunMeta, swept_at: datetime) -> 
     now, patience = runtime.clock.now(), runtime.settings.sweep_patience
     if run.lost_at is None or run.lost_at + patience > now:
         # The answer about the execution may be older than its start (DescribeExecution is eventually
-        # consistent): a second look, one patience later, has to find the same.
+        # consistent): a second look, one patience later, has to confirm it.
         lost_at = run.lost_at or now
         at = lost_at + patience
         await runtime.journal.watch.reschedule(run.owner, run.id, swept_at, at, lost_at)
@@ -142,7 +142,7 @@ async def _finish(runtime: Runtime, run: RunMeta, swept_at: datetime) -> str:
     if await _is_forgotten(runtime, run):
         now = runtime.clock.now()
         at = now + runtime.settings.sweep_patience
-        # Refused if the execution has retired the run since it was read: it was not dead but done.
+        # Refused if the execution has retired the run since the read: it had not died but finished.
         if await runtime.journal.watch.reschedule(run.owner, run.id, swept_at, at, now):
             await runtime.callbacks.start(run.owner, run.id, run.n + 1)
         return "remembering"
@@ -151,7 +151,8 @@ async def _finish(runtime: Runtime, run: RunMeta, swept_at: datetime) -> str:
 
 
 async def _save(runtime: Runtime, run: RunMeta, swept_at: datetime) -> None:
-    """Save the run, later if the database is away: each try takes seconds, and other runs are due."""
+    """Save the run, or postpone that if the database is unavailable: each try takes seconds, and other runs
+    are due."""
     try:
         head = await runtime.journal.heads.get(run.owner, run.thread_id)
         if head is None:
@@ -164,8 +165,7 @@ async def _save(runtime: Runtime, run: RunMeta, swept_at: datetime) -> None:
 
 async def _is_forgotten(runtime: Runtime, run: RunMeta) -> bool:
     """Return whether the run's execution died or was stopped before the work that follows a run (its texts
-    are kept for recall). A new execution does that work: it finds the run over. This happens only once,
-    whatever comes of it."""
+    are kept for recall). A new execution finds the run over and does that work. This is tried only once."""
     was_tried = run.lost_at is not None and run.lost_at >= run.updated_at
     if run.execution is None or was_tried:
         return False
@@ -199,6 +199,6 @@ async def _reschedule(
     at = now + patience * calm
     if latest is not None:
         at = max(now + patience, min(at, latest))
-    # Changes nothing if another look was asked for since this sweep began: a decision that has just come is
-    # not put off.
+    # Changes nothing if another look was requested since this sweep began, so that a decision that has just
+    # arrived is not put off.
     await runtime.journal.watch.reschedule(run.owner, run.id, swept_at, at)

@@ -1,1 +1,1 @@
-"""Lifetimes of data: expiry, erasure, the export and the end of a user's data."""
+"""Lifetimes of data: expiry, erasure, the export and the erasure of a user's data."""

@@ -19,9 +19,9 @@ from layover.runs.cancel import cancel
 from layover.runtime import Runtime
 
 LAST_WRITER = 16
-"""Times the sweeper's patience, which is 60 s: a function lives for 900 s at most."""
+"""A multiple of the sweeper's patience of 60 s: a function lives for 900 s at most."""
 _MAX_CONCURRENT = 10
-"""Queued runs that are cancelled together."""
+"""The number of queued runs that are cancelled together."""
 
 
 async def erase(runtime: Runtime, owner: str, thread_id: str) -> None:
@@ -43,7 +43,7 @@ async def erase(runtime: Runtime, owner: str, thread_id: str) -> None:
 
 
 async def _erase_late(runtime: Runtime, owner: str, thread_id: str, at: datetime) -> None:
-    """Delete late writes that followed the emptying of the thread; not before `at`."""
+    """Delete writes that arrived after the thread was emptied; not before `at`."""
     if runtime.clock.now() < at:
         await runtime.journal.erasure.reschedule(owner, thread_id, at)
         return

@@ -1,4 +1,4 @@
-"""Expires data: the sweeper looks at it when its time is over, and deletes or keeps it."""
+"""Expiry of data: the sweeper looks at it when its lifetime is over, and deletes or keeps it."""
 
 import asyncio
 import logging
@@ -15,7 +15,7 @@ from layover.retention.forget import carry_on
 from layover.runtime import Runtime
 
 BATCH_SIZE = 100
-"""Dues looked at in one sweep; the rest waits for the next."""
+"""Dues looked at in one sweep; the rest wait for the next."""
 UNKNOWN_AGAIN = timedelta(hours=1)
 Look = Callable[[Runtime, Due], Awaitable[datetime | None]]
 """Returns the time of the next look; None if the data is gone, or stays for good."""
@@ -25,7 +25,7 @@ logger = logging.getLogger("layover")
 async def expire(runtime: Runtime, read_at: datetime, end: float) -> dict[str, int]:
     """Look at the data that is due, until `end` in the loop's time. Return the work done, counted."""
     counts: Counter[str] = Counter()
-    # Users to forget last: one may take all the time that is left.
+    # Users to forget come last, because one may take all the remaining time.
     overdue = await runtime.journal.dues.overdue(read_at, BATCH_SIZE)
     for due in sorted(overdue, key=lambda d: d.kind == "owner"):
         try:
@@ -56,7 +56,7 @@ def _outcome(due: Due, again: datetime | None) -> str:
 
 
 async def _unknown(runtime: Runtime, due: Due) -> datetime | None:
-    """Leave a due of a kind that this release does not know to the newer release, which does."""
+    """Leave a due of an unknown kind to the newer release that knows it."""
     logger.warning("a newer release has to look at a due item", extra={"kind": due.kind})
     return runtime.clock.now() + UNKNOWN_AGAIN
 

@@ -1,4 +1,4 @@
-"""All data stored of a user as one document, a page at a time: it may be larger than memory."""
+"""All stored data of a user as one document, written page by page because it may be larger than memory."""
 
 import asyncio
 import json
@@ -29,22 +29,22 @@ _PAGE = 200
 _IN_MEMORY = 8 * 1024 * 1024
 _MAX_CONCURRENT = 8
 _PIECE = 64 * 1024
-"""Characters that are copied at once."""
+"""The number of characters that are copied at once."""
 _RUN = {"messages", "input", "text"}
 """Fields of a run that are among the thread's messages as well."""
 
 
 @dataclass(frozen=True)
 class Export:
-    """The document, or the URL to get it from."""
+    """The document, or the URL from which to get it."""
 
     text: str | None
     url: str | None = None
 
 
 async def export(runtime: Runtime, owner: str, fits: Callable[[str], bool]) -> Export:
-    """Return everything that is stored of the owner; behind a URL if it does not fit into an answer. Raises
-    RetryableError (DatabaseWaking)."""
+    """Return everything that is stored about the owner, behind a URL if it does not fit into a response.
+    Raises RetryableError (DatabaseWaking)."""
     with SpooledTemporaryFile(max_size=_IN_MEMORY) as file:
         async for piece in _document(runtime, owner):
             file.write(piece.encode("utf-8", "replace"))
@@ -93,8 +93,8 @@ async def _document(runtime: Runtime, owner: str) -> AsyncIterator[str]:
 async def _threads(
     runtime: Runtime, owner: str, decisions: list[Mapping[str, Any]]
 ) -> AsyncIterator[str]:
-    """Yield the threads, with a comma between two. Some are read at once: each takes several requests, one
-    after the other, and an export has the time of one answer."""
+    """Yield the threads, with a comma between two. Several are read at once: each takes several requests in
+    sequence, and an export has only the time of one response."""
     between = ""
     async for heads in _pages_of_heads(runtime, owner):
         for some in batched(heads, _MAX_CONCURRENT):

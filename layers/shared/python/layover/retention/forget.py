@@ -1,9 +1,9 @@
-"""Forget a user: all data stored of them is erased, and only later data stays.
+"""Forgetting a user: all data stored about them is erased, and only later data stays.
 
-The order to do so is one item (`ports.Dues`, kind `owner`, named by its time), written before anything else:
+The order to forget is one item (`ports.Dues`, kind `owner`, named by its time), written before anything else:
 if a process dies, the sweeper goes on until nothing is left, and removes the order last. Threads are deleted
-as any other thread is, each with a watch of its own. A day's counters of use expire by themselves within two
-days: they are two numbers, and without them erasing would be a way around the daily limits."""
+like any other thread, each with its own watch. A day's two usage counters stay until they expire within two
+days: otherwise erasing would be a way around the daily limits."""
 
 import asyncio
 import logging
@@ -25,7 +25,7 @@ from layover.values.thread import ThreadHead
 BATCH_SIZE = 25
 """Threads that are marked in parallel."""
 MARK_WITHIN_S = 20.0
-"""Seconds of a request for marking; API Gateway gives up after 30."""
+"""Seconds that a request has for marking; API Gateway gives up after 30."""
 ERASE_TIMEOUT = timedelta(seconds=2)
 """The time that a request spends on erasing. The data is out of sight by then; the sweeper erases the
 rest."""
@@ -34,7 +34,7 @@ _log = logging.getLogger("layover")
 
 
 class Forgetting(Value):
-    """Erasure of a user's data that was made until `until`."""
+    """The erasure of a user's data from before `until`."""
 
     until: Time
 
@@ -55,7 +55,7 @@ async def forget(runtime: Runtime, owner: str, within: timedelta = ERASE_TIMEOUT
     with suppress(RetryableError, TimeoutError):
         async with asyncio.timeout(within.total_seconds()):
             await _close_sockets(runtime, owner)
-            # Threads with a run under way first: it is still at work.
+            # Threads with an active run come first, because that run still writes.
             for head in sorted(heads, key=lambda h: h.active_run is None):
                 await erase(runtime, owner, head.id)
     return Forgetting(until=until)
@@ -65,7 +65,7 @@ async def carry_on(runtime: Runtime, due: Due) -> datetime | None:
     """Continue to erase a user's data. Return the time to go on again, None once nothing is left."""
     owner, until = due.owner, from_rfc3339(due.name)
     now, patience = runtime.clock.now(), runtime.settings.sweep_patience
-    # Once more: the index of threads is eventually consistent, and a tool may have been at work.
+    # Once more, because the index of threads is eventually consistent and a tool may have been at work.
     await _mark(runtime, owner, until)
     await runtime.memory.forget(owner, until, _late(runtime, until))
     await _close_sockets(runtime, owner)

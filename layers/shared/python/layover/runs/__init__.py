@@ -1,1 +1,1 @@
-"""A run's life: accepted, advanced, resumed, finished, cancelled, read."""
+"""The life of a run: accepting, advancing, resuming, finishing, cancelling and reading it."""

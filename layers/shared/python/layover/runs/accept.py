@@ -46,11 +46,11 @@ from layover.values.text import json_size, sanitise
 from layover.values.thread import ThreadHead
 
 MAX_INPUT = 1024 * 1024
-"""Bytes of the input as JSON (docs/behaviour.md#run-input)."""
+"""The most bytes of the input as JSON (docs/behaviour.md#run-input)."""
 KEY_LIFETIME = timedelta(hours=24)
 """Lifetime of an `Idempotency-Key`."""
 ACCEPT_TIMEOUT_S = 8.0
-"""Time limit of the retries while other writers move the thread's head."""
+"""Time limit for retries while other writers change the thread's head."""
 _FIRST_PAUSE_S = 0.02
 _MAX_PAUSE_S = 0.5
 _log = logging.getLogger("layover")
@@ -78,11 +78,11 @@ class StartRun:
     choice: RunChoice = field(default_factory=RunChoice)
     thread_given: bool = True
     run_id: str | None = None
-    """The run's id, if a caller in this process has to know it first."""
+    """The run's id, if a caller in this process has to know it in advance."""
 
 
 def make_request_key(key: str, thread_id: str, request: StartRun, now: datetime) -> RequestKey:
-    """Return an `Idempotency-Key` bound to its request: the thread and the whole body."""
+    """Return an `Idempotency-Key` bound to its request, which is the thread and the whole body."""
     has_parent = request.parent_id is not ABSENT
     facts = [
         thread_id,
@@ -93,7 +93,7 @@ def make_request_key(key: str, thread_id: str, request: StartRun, now: datetime)
         request.on_busy.value,
         request.max_iterations,
     ]
-    if request.choice.names:  # without any choice, the hash is the one of earlier releases
+    if request.choice.names:  # without a choice, the hash is the same as in earlier releases
         facts.append(request.choice.model_dump(exclude_none=True))
     digest = hashlib.sha256(compact_json(facts).encode("utf-8", "surrogatepass")).hexdigest()
     return RequestKey(key, digest, now + KEY_LIFETIME)
@@ -113,7 +113,7 @@ async def start_run(
     NotFound (the thread), ThreadBusy, LimitReached (the queue is full, or the user's day is used up),
     Conflict (the key came with another request), StoppedByOperator."""
     content = _content(request.input)
-    # Before the limits: a repetition begins no run, and must not be refused, or counted, as one.
+    # Before the limits, because a repetition begins no run and must be neither refused nor counted as one.
     again = await _replay(runtime, owner, request_key)
     if again is not None:
         return run_view(await snapshot_of(runtime, owner, again))
@@ -129,8 +129,8 @@ async def start_run(
     )
     if accepted.replayed:
         return run_view(await snapshot_of(runtime, owner, accepted.run_id))
-    # One transaction has accepted the run and flagged the one that it interrupts. A death from here on leaves
-    # both to the sweeper: it starts runs that have no execution, and ends those that are flagged.
+    # One transaction has accepted the run and flagged the run that it interrupts. A death from here on leaves
+    # both to the sweeper, which starts runs without an execution and ends flagged ones.
     if accepted.started:
         await _start(runtime, owner, meta)
     if accepted.interrupts is not None:
@@ -151,14 +151,14 @@ async def _accept(
     pace: Pace,
 ) -> tuple[Accepted, RunMeta]:
     """Journal the run. Nothing is locked between the read of the head and the write, which fails if the head
-    has changed: then both are done again, for `ACCEPT_TIMEOUT_S`."""
+    has changed. Both are then repeated, for `ACCEPT_TIMEOUT_S`."""
     run_id, message_id = request.run_id or runtime.ids.new("run"), runtime.ids.new("msg")
     known_parent = False
     give_up = pace.now() + ACCEPT_TIMEOUT_S
     for attempt in count():
         head = await head_of(runtime, owner, thread_id)
         if not known_parent:
-            # Once, and not for each try: this may ask the database.
+            # Once, not for each try: this may query the database.
             _check_choice(runtime, head.agent, request.choice)
             request = await _with_parent(runtime, head, request)
             content = await take_files(runtime, owner, thread_id, content)
@@ -173,11 +173,11 @@ async def _accept(
         except StaleHead:
             if pace.now() >= give_up:
                 break
-            # At random, so that requests that collided here do not collide again.
+            # Random, so that requests that collided here do not collide again.
             longest = min(_MAX_PAUSE_S, _FIRST_PAUSE_S * 2 ** min(attempt, 8))
             await pace.sleep(random.uniform(0, longest))
         except (ThreadBusy, LimitReached):
-            # The run that holds the thread may come from this very request, sent twice at once.
+            # The run that holds the thread may come from this request, if it was sent twice at once.
             again = await _replay(runtime, owner, request_key)
             if again is None:
                 raise
@@ -223,8 +223,8 @@ def _meta(
     request: StartRun,
 ) -> RunMeta:
     now = runtime.clock.now()
-    # A run in the queue follows the message that is the newest when the run starts: the end of the run before
-    # it sets the parent.
+    # A queued run follows the message that is newest when the run starts: the end of the run ahead of it sets
+    # the parent.
     newest = head.leaf_id if head.active_run is None else None
     message = Message(
         id=message_id,
@@ -257,7 +257,7 @@ async def _start(runtime: Runtime, owner: str, meta: RunMeta) -> None:
     try:
         await runtime.callbacks.start(owner, meta.id, meta.n)
     except RetryableError as error:
-        # The run is accepted: the sweeper starts runs that have no execution.
+        # The run is accepted, and the sweeper starts runs that have no execution.
         _log.warning(
             "an accepted run waits for the sweeper",
             extra={"run_id": meta.id, "cause": type(error).__name__},

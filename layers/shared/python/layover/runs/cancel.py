@@ -28,16 +28,16 @@ from layover.values.runs.run import (
 END_DURATION_S = 0.2
 """Seconds that the process at work on a run has to end it after its tools have had their time."""
 HOLDER_HAS_S = CANCEL_GRACE.total_seconds() + END_DURATION_S
-"""Seconds that this process has, from the request on, to see the flag (it polls every 0.5 s) and end the run.
-The rest of the 2 s is for an end by force."""
+"""Seconds that the process at work has, from the request on, to see the flag (it polls every 0.5 s) and end
+the run. The rest of the 2 s is for an end by force."""
 SAVE_HAS_S = 0.5
-"""Seconds that the database has to save a run that ends by force. A database that is away does not delay a
+"""Seconds that the database has to save a run that ends by force. An unavailable database does not delay a
 cancel: the next read of the thread saves the run first."""
 FORCED_SAVE_HAS_S = 0.15
 """The same after a wait for the process at work on the run."""
 LOOK_EVERY_S = 0.1
 _TRIES = 5
-"""Attempts to end a run when a decision comes between the look at it and its end."""
+"""Attempts to end a run when decisions arrive between reading it and ending it."""
 
 
 async def cancel(
@@ -49,9 +49,9 @@ async def cancel(
     asks_hooks: bool = True,
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> RunMeta:
-    """End the run as cancelled; one that is over stays as it is. Raises NotFound. `holder_has_s`: after this
-    many seconds it ends by force; running tools have `END_DURATION_S` less. Hooks asked `at_end` have their
-    own time on top, in whichever process asks them. `asks_hooks`: this process has the user's code, and
+    """End the run as cancelled; a run that is over does not change. Raises NotFound. `holder_has_s`: after
+    this many seconds it ends by force; running tools have `END_DURATION_S` less. Hooks asked `at_end` have
+    their own time on top, in whichever process asks them. `asks_hooks`: this process has the user's code, and
     may ask them."""
     time = asyncio.get_running_loop().time
     give_up = time() + holder_has_s
@@ -63,14 +63,15 @@ async def cancel(
         raise NotFound("there is no such run", run_id=run_id)
     if run.status is Status.QUEUED:
         await _drop(runtime, run)
-        # Read again: the run before it may have ended and started it. Then it is cancelled as one that runs.
+        # Read again: the run ahead of it may have ended and started it. It is then cancelled as a running
+        # one.
         run = await _now(runtime, run)
     agent = _agent_with_hooks(runtime, run) if asks_hooks else None
     if agent is not None and holder_has_s:
         give_up += CANCEL_HOOKS_GRACE.total_seconds()
     save_has_s = SAVE_HAS_S
-    # The process at work ends the run better than this one: it can let its tools finish, and knows which of
-    # its calls have not begun.
+    # The process at work can end the run better than this one: it can let its tools finish, and knows which
+    # of its calls have not begun.
     while (left := give_up - time()) > 0 and await _is_worked_on(runtime, run):
         save_has_s = FORCED_SAVE_HAS_S
         await sleep(min(LOOK_EVERY_S, left))
@@ -82,7 +83,7 @@ async def cancel(
 
 
 def _agent_with_hooks(runtime: Runtime, run: RunMeta) -> Agent | None:
-    """Return the run's agent, if a hook of it is asked at the end."""
+    """Return the run's agent, if one of its hooks is asked at the end."""
     try:
         agent = runtime.agents().get(run.agent)
     except DefinitionError:
@@ -99,7 +100,7 @@ async def _is_worked_on(runtime: Runtime, run: RunMeta) -> bool:
 
 
 async def _drop(runtime: Runtime, run: RunMeta) -> None:
-    """End a queued run. It never began: nothing of it reaches the thread."""
+    """End a queued run. It never began, so nothing of it reaches the thread."""
     outcome = Outcome(
         status=Status.CANCELLED,
         finish_reason=FinishReason.CANCELLED,
@@ -111,8 +112,8 @@ async def _drop(runtime: Runtime, run: RunMeta) -> None:
 
 
 async def _force(runtime: Runtime, run: RunMeta, save_has: timedelta, agent: Agent | None) -> None:
-    """Take the run from the process that holds it, and end it: that process does not react, or the run
-    waits. `agent`: the one whose hooks are asked."""
+    """Seize the run from a process that does not react, or while it waits, and end it. `agent`: the one whose
+    hooks are asked."""
     for _ in range(_TRIES):
         # From here on the process that held the run opens no call and ends nothing. It may still close a call
         # that it opened before.
@@ -122,7 +123,7 @@ async def _force(runtime: Runtime, run: RunMeta, save_has: timedelta, agent: Age
         # The execution is stopped first: a process that dies in between leaves a flagged run, which the
         # sweeper ends, and never an execution that waits for a run that is over.
         if run.execution is not None:
-            # As best effort: one that goes on finds the run over and does nothing.
+            # If this fails, the execution finds the run over and does nothing.
             with suppress(RetryableError):
                 await runtime.callbacks.stop(run.execution, "the run was cancelled")
         try:
@@ -132,7 +133,7 @@ async def _force(runtime: Runtime, run: RunMeta, save_has: timedelta, agent: Age
                 await run_cancel_hooks(runtime, log, state, agent)
             await end_even_unsaved(runtime, log, state, head, CANCELLED, within=save_has)
         except Fenced:
-            # A decision came first, the result of a tool, or another end: the next look shows which.
+            # A decision, a tool's result or another end came first. The next read shows which.
             continue
         return
 

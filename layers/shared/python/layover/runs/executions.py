@@ -18,7 +18,7 @@ logger = logging.getLogger("layover")
 
 
 async def start_execution(runtime: Runtime, owner: str, run_id: str, n: int) -> None:
-    """Start an execution. The sweeper starts one that cannot be started now."""
+    """Start an execution. If that fails, the sweeper does it later."""
     try:
         await runtime.callbacks.start(owner, run_id, n)
     except RetryableError:
@@ -30,8 +30,8 @@ async def start_successor(
 ) -> int | None:
     """Start the execution that follows, and return its number. None: the run is over, or another process has
     started one."""
-    # Named in the journal before it is started: from then on a writer of the execution before opens no call
-    # any more. A process that dies in between leaves a run whose execution does not exist, which the sweeper
+    # The journal names it before it is started: from then on a writer of the previous execution can open no
+    # call. A process that dies in between leaves a run whose execution does not exist, which the sweeper
     # notices.
     n = await runtime.journal.commands.start_successor(owner, run_id, execution)
     if n is not None:
@@ -40,8 +40,8 @@ async def start_successor(
 
 
 async def wake(runtime: Runtime, token: str, run_id: str) -> bool:
-    """Wake a branch as best effort: the record decides, and the sweeper looks again. Return False if no
-    branch waits on the token."""
+    """Try to wake a branch: the record decides, and the sweeper looks again. Return False if no branch waits
+    on the token."""
     try:
         return await runtime.callbacks.wake(token)
     except RetryableError:
@@ -50,7 +50,7 @@ async def wake(runtime: Runtime, token: str, run_id: str) -> bool:
 
 
 async def spend(runtime: Runtime, payload: RunPayload, events: int) -> None:
-    """Count events of a branch. If they are too many, the sweeper looks at once: it starts a successor as
+    """Count events of a branch. If there are too many, the sweeper looks at once and starts a successor as
     soon as no call is being made."""
     await runtime.journal.commands.spend(
         payload.owner, payload.run_id, payload.execution, events, runtime.settings.max_history
@@ -60,8 +60,8 @@ async def spend(runtime: Runtime, payload: RunPayload, events: int) -> None:
 async def room_for(
     runtime: Runtime, payload: RunPayload, events: int, *, fresh: bool = False
 ) -> bool:
-    """Count events to come. Return False if they would be too many: the successor is started, and this
-    execution has no more to do. `fresh`: the run has all its attempts again."""
+    """Count events to come. If there would be too many, start the successor and return False: this execution
+    has no more to do. `fresh`: the run has all its attempts again."""
     owner, run_id, limit = payload.owner, payload.run_id, runtime.settings.max_history
     spent = await runtime.journal.commands.spend(
         owner, run_id, payload.execution, events, limit, fresh=fresh

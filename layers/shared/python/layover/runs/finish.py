@@ -68,11 +68,11 @@ async def end_run(
     retention: timedelta | None = None,
 ) -> Ended:
     """Save the run's messages, end it, start the next run in the queue. `retention` as in `RunLog.end`.
-    Raises RetryableError while the database is away: the run is not over then."""
+    Raises RetryableError while the database is unavailable; the run is then not over."""
 
     async def save(record: TurnRecord) -> bool:
-        # What this raises is raised: the turn is tried again. A run that succeeded is not over before it is
-        # in the database, since the next run of its thread may read the history at once.
+        # Errors are raised, so that the turn is tried again. A run that succeeded is not over before the
+        # database has it, since the next run of its thread may read the history at once.
         await runtime.threads.save_turn(record)
         return True
 
@@ -88,18 +88,18 @@ async def end_even_unsaved(
     *,
     within: timedelta | None = None,
 ) -> None:
-    """End a run that will not be tried again. A database that is away, or does not answer `within` this time,
-    does not delay the end. The thread is freed all the same and marked unsaved: its next turn, or the
+    """End a run that will not be tried again. A database that is unavailable, or does not answer `within`
+    this time, does not delay the end. The thread is freed and marked unsaved, and its next turn, or the
     sweeper, saves the run from the journal."""
 
     async def save(record: TurnRecord) -> bool:
         if head.unsaved:
-            # Without its parent in the database, it would begin another branch.
+            # If its parent were missing from the database, it would begin another branch.
             return False
         try:
             async with asyncio.timeout(within.total_seconds() if within else None):
                 await runtime.threads.save_turn(record)
-        except Exception as error:  # the process that saves the run later meets it as well
+        except Exception as error:  # the process that saves the run later will meet it too
             logger.warning(
                 "the run is saved later",
                 extra={"run_id": state.meta.id, "cause": type(error).__name__},
@@ -120,8 +120,8 @@ async def save_unsaved(runtime: Runtime, head: ThreadHead) -> None:
             state = RunState(snapshot)
             record = _turn_record(state, head, state.response(), run_view(snapshot))
             await runtime.threads.save_turn(record)
-        # A death before this line saves the run once more, which changes nothing: the ids of its messages
-        # were fixed when they were made.
+        # After a death before this line, the run is saved again, which changes nothing: its messages got
+        # their ids when they were made.
         await runtime.journal.commands.mark_saved(head.owner, run_id, head.id)
 
 
@@ -138,8 +138,8 @@ async def _end(
     # A death before the end is written leaves a run that is not over: the next attempt, or the sweeper, ends
     # it, and repeats what was done here.
     #
-    # The calls come first, by a write of their own. A process that still runs a tool closes its call without
-    # the run's epoch: it finds the call settled, and writes nothing into a run that is over.
+    # The calls come first, in a separate write. A process that still runs a tool closes its call without the
+    # run's epoch: it finds the call settled, and writes nothing into a run that is over.
     tokens = await _close_open_calls(runtime, log, state)
     response = state.response()
     newest = response[-1] if response else state.meta.input
@@ -158,13 +158,14 @@ async def _end(
     saved = await save(_turn_record(state, head, response, _run_over(state, outcome)))
     outcome = outcome.model_copy(update={"saved": saved})
     events = last_events(runtime, outcome, response)
-    # With the head that this writer read: if it is another one by now, the end is planned again with that.
+    # With the head that this writer read. If the head has changed since, the end is planned again with the
+    # new one.
     end = await log.end(outcome, *events, head=head, retention=retention)
-    # Behind the end: a branch that wakes up finds the run over, and leaves it alone.
+    # After the end, so that a branch that wakes up finds the run over and does nothing.
     for token in tokens:
         await wake(runtime, token, state.meta.id)
-    # The next run holds the thread since the write before. A death here leaves it without an execution, and
-    # due: the sweeper starts one.
+    # The next run holds the thread since the write before. A death here leaves it due and without an
+    # execution, and the sweeper starts one.
     if end.next_run is not None:
         await start_execution(runtime, state.meta.owner, end.next_run, 1)
     return end
@@ -185,7 +186,8 @@ async def _close_open_calls(runtime: Runtime, log: RunLog, state: RunState) -> l
     )
     for call in cancelled_calls:
         state.update(call)
-    # Raises Fenced if one was decided or settled since it was read: that stands, and the run is read again.
+    # Raises Fenced if a call was decided or settled since the read: that outcome stands, and the run is read
+    # again.
     await log.cancel_calls(
         cancelled_calls, *decision_events, *_closed_events(state, cancelled_calls, now)
     )
@@ -195,8 +197,8 @@ async def _close_open_calls(runtime: Runtime, log: RunLog, state: RunState) -> l
 def _closed_events(
     state: RunState, cancelled_calls: Sequence[CallRecord], now: datetime
 ) -> list[Event]:
-    """Return the events that tell of every settled call: its end, and its message as it will be saved. A call
-    for a larger budget has none: no model made it."""
+    """Return the events of every settled call: its end, and its message as it will be saved. A call for a
+    larger budget has no events, because no model made it."""
     frames = {path_of(c.key): state.frame_of(c.key) for c in cancelled_calls}
     messages = {
         part.tool_call_id: message
@@ -241,7 +243,8 @@ def _cancelled(call: CallRecord, cut: Decision) -> CallRecord:
 
 
 def _run_over(state: RunState, outcome: Outcome) -> Run:
-    """Return the run as it will be read when it is over: the database has it before the journal says so."""
+    """Return the run as readers will see it once it is over. The database has it before the journal says
+    so."""
     names = ("status", "finish_reason", "output", "error", "usage", "model")
     changes = {name: getattr(outcome, name) for name in names}
     snapshot = state.snapshot()
@@ -253,8 +256,8 @@ def _run_over(state: RunState, outcome: Outcome) -> Run:
 def _turn_record(
     state: RunState, head: ThreadHead, response: Sequence[Message], run: Run
 ) -> TurnRecord:
-    """Return the record that goes to the database: messages with their token counts, its usage, and the tree
-    of the run."""
+    """Return the record for the database: the messages with their token counts, the usage, and the tree of
+    the run."""
     return TurnRecord(
         head=head,
         run=state.meta,

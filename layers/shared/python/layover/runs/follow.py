@@ -27,10 +27,10 @@ async def follow(
     until: datetime | None = None,
     pace: Pace | None = None,
 ) -> AsyncGenerator[tuple[LoggedEvent, ...], None]:
-    """Yield the run's events after this seq, in order, none missing, none twice; an empty tuple at each look
-    that finds nothing new. Ends behind the last event. Ends earlier after `STREAM_LIVES`, at `until` (the end
-    of the caller's token), when the thread is deleted, and, behind the events that there are, for a caller
-    with too many requests that wait. A caller that comes back with the last seq misses nothing."""
+    """Yield the run's events after this seq, in order and each exactly once; an empty tuple after each look
+    that finds nothing new. Ends after the last event. Ends earlier after `STREAM_LIVES`, at `until` (the end
+    of the caller's token), when the thread is deleted, and, after the events that exist, for a caller with
+    too many waiting requests. A caller that comes back with the last seq misses nothing."""
     pace = pace or Pace()
     now = runtime.clock.now()
     ends_at = min(now + STREAM_LIVES, until or datetime.max.replace(tzinfo=now.tzinfo))
@@ -56,7 +56,7 @@ async def follow(
                 continue
             if pace.now() - checked >= HEARTBEAT_S:
                 checked = pace.now()
-                # Whoever asks for more than there is has no end of a batch to look behind.
+                # A caller whose seq is beyond the last event has no end of a batch to look behind.
                 reads = True
                 try:
                     await meta_of(runtime, owner, run_id)
@@ -68,10 +68,10 @@ async def follow(
 async def with_heartbeat(
     pieces: AsyncGenerator[bytes, None], beat: bytes, pace: Pace | None = None
 ) -> AsyncGenerator[bytes, None]:
-    """Yield the pieces, and `beat` after `HEARTBEAT_S` in which only empty ones came."""
+    """Yield the pieces, and `beat` after `HEARTBEAT_S` with only empty ones."""
     now = pace.now if pace else time.monotonic
     last_sent_at = now()
-    # Closed together with this generator: the garbage collector would give a place back too late.
+    # Closed with this generator, because the garbage collector would give a place back too late.
     async with aclosing(pieces):
         async for piece in pieces:
             if piece:

@@ -54,15 +54,15 @@ async def load_turn_input(
     runtime: Runtime, agent: Agent, head: ThreadHead, snapshot: RunSnapshot
 ) -> TurnInput:
     """Return the history and memory's additions. A run that has a step keeps the snapshot that it pinned
-    then, less what was deleted meanwhile. Raises RunFailed if the agent's instructions do."""
-    # Pinned by the first step that the journal has: until then, each attempt puts the prompt together anew.
+    then, minus what has been deleted since. Raises RunFailed if the agent's instructions do."""
+    # The first journaled step pins it. Until then, each attempt builds a new prompt.
     pinned = pinned_of(own_steps(snapshot), snapshot.meta.agent)
     as_of = runtime.clock.now()
     bounds = limits_of(runtime, agent)
     query = turn_query(runtime, agent, head, snapshot, pinned=pinned, bounds=bounds)
     if pinned is None:
-        # Only what is pinned is asked of the embedder, and it is asked first: the database searches by the
-        # vector in the same round trip that reads the history.
+        # The embedder is asked only for what gets pinned, and before the database, which then searches by the
+        # vector in the round trip that reads the history.
         recall, usage = await recall_query(runtime, agent, snapshot.meta, as_of)
         entries, spent = await turn_entries(runtime, agent, snapshot.meta, as_of, recall)
         recall_fields = {"recall": recall, "entries": entries, "usage": usage + spent}
@@ -78,7 +78,7 @@ async def load_turn_input(
     recalled = select_recalled(runtime, agent, context.recalled, history)
     base = pinned or make_snapshot(agent, context, recalled, as_of)
     if pinned is None:
-        # The author's function is called before the first step only: its text is pinned as well.
+        # The author's function is called only before the first step, since its text is pinned as well.
         about = run_context(agent, snapshot.meta, snapshot.meta.id, as_of, head.metadata)
         changes = {"instructions": await instructions_of(agent, about), "metadata": head.metadata}
         base = base.model_copy(update=changes)
@@ -95,7 +95,7 @@ async def load_turn_input(
     return TurnInput(
         history=history,
         base=base,
-        # What was deleted since the run pinned it is left out: it must reach no prompt any more.
+        # Whatever was deleted since the run pinned it is left out: it must not reach another prompt.
         rendered=render_memory(base, context),
         memory_tools=tools,
         compaction=CompactionState(bounds, head, compacted) if bounds else None,
@@ -111,7 +111,7 @@ def turn_query(
     pinned: PromptSnapshot | None,
     bounds: Limits | None,
 ) -> TurnQuery:
-    """Return the query of a turn. It only checks that the pinned items still exist."""
+    """Return the query of a turn. For pinned items it only checks that they still exist."""
     memory = agent.memory
     buffer = memory.token_buffer
     return TurnQuery(
@@ -155,7 +155,7 @@ def make_snapshot(
 
 
 def render_memory(base: PromptSnapshot, context: TurnContext) -> RenderedMemory:
-    """Return the pinned context as text, less all that is deleted by now."""
+    """Return the pinned context as text, minus everything that has been deleted."""
     deleted_ids = set(context.gone)
     volatile = (
         base.volatile,

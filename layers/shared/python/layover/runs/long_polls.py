@@ -1,5 +1,5 @@
-"""Requests that wait. Each occupies an environment of `api`: a user may hold some of them, all users together
-not all. A request that may not wait is answered at once."""
+"""Waiting requests. Each occupies an environment of `api`. One user may hold a few, and all users together
+may not hold every one. A request that may not wait is answered at once."""
 
 import asyncio
 import logging
@@ -18,9 +18,9 @@ from layover.values.lease import Lease, LeaseKind
 MAX_WAIT = 25.0
 """Seconds: API Gateway gives up after 30."""
 LEASE_LIVES = timedelta(seconds=35)
-"""No request waits longer: API Gateway gives up after 30 s."""
+"""The longest wait of a request. API Gateway gives up after 30 s."""
 _PATIENCE = timedelta(seconds=5)
-"""The time after which a refused client may ask again: a guess, since streams end when they end."""
+"""The time after which a refused client may ask again: a guess, since nobody knows when a stream will end."""
 _ID_BYTES = 4
 logger = logging.getLogger("layover")
 
@@ -44,9 +44,9 @@ def loose_looks() -> Iterator[float]:
 
 
 def close_looks() -> Iterator[float]:
-    """Yield pauses in seconds, for looks that cost little: the first is 25 ms long, those of a wait of 1 to
-    8 s are 0.155 s, and later ones 2 % of the wait so far, up to 0.5 s. So a caller learns of news within
-    80 ms on average, or within 1 % of its wait."""
+    """Yield pauses in seconds, for looks that cost little. The first is 25 ms long, those after 1 to 8 s of
+    waiting are 0.155 s, and later ones 2 % of the wait so far, up to 0.5 s. A caller therefore learns of news
+    within 80 ms on average, or within 1 % of its wait."""
     pause, waited = 0.025, 0.0
     while True:
         yield pause
@@ -63,7 +63,7 @@ async def wait_for(
     pauses: Callable[[], Iterator[float]] = loose_looks,
 ) -> T | None:
     """Return the first result of `look` that is true; None after `wait` seconds (`MAX_WAIT` at most), or if
-    there is no place to wait. The first look comes after a pause: the caller has looked before."""
+    no place is free. The first look comes after a pause, because the caller has just looked."""
     if wait <= 0:
         return None
     async with place_to_wait(runtime, owner) as may_wait:
@@ -85,8 +85,9 @@ async def place_to_wait(
     everybodys_kind: LeaseKind = LeaseKind.WAIT,
     lives: timedelta = LEASE_LIVES,
 ) -> AsyncIterator[bool]:
-    """Yield whether the request may wait, as long as it does. A user's polls and streams count together;
-    those of all users by kind, because they occupy environments of different functions."""
+    """Hold a place while the request waits, and yield whether it may. A user's polls and streams count
+    together. Across all users each kind counts separately, because they occupy environments of different
+    functions."""
     settings, leases = runtime.settings, list[Lease]()
     until = runtime.clock.now() + lives
     lease = Lease(owner, LeaseKind.WAIT, secrets.token_hex(_ID_BYTES), until)
@@ -101,7 +102,8 @@ async def place_to_wait(
 
 
 async def check_place_to_stream(runtime: Runtime, owner: str) -> None:
-    """Raise LimitReached if a stream of this owner would end at once. A place may be gone a moment later."""
+    """Raise LimitReached if a stream of this owner would end at once. A free place may be taken a moment
+    later."""
     settings, now = runtime.settings, runtime.clock.now()
     own, all_streams = await asyncio.gather(
         runtime.leases.list_leases(owner, LeaseKind.WAIT, now),
@@ -118,7 +120,7 @@ async def _take_lease(runtime: Runtime, lease: Lease, most: int, leases: list[Le
         if not await runtime.leases.take(lease, most, runtime.clock.now()):
             return False
     except RetryableError:
-        # Many requests write the one item that counts for all users: enough of them wait already.
+        # So many requests write the one item that counts for all users that enough of them must be waiting.
         return False
     leases.append(lease)
     return True

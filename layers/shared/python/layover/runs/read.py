@@ -1,4 +1,4 @@
-"""Runs: read, wait for, list, cancel, follow. Nothing here needs Postgres."""
+"""Reading, awaiting, listing, cancelling and following runs. Nothing here needs Postgres."""
 
 import asyncio
 from collections.abc import Callable
@@ -20,15 +20,16 @@ from layover.values.runs.views import Run
 
 _CURSOR = "runs"
 _MAX_CONCURRENT_READS = 4
-"""Runs of a page that are read at once: one may be many megabytes, and no page needs more."""
+"""The number of a page's runs that are read at once. One run may have many megabytes, and no page needs
+more."""
 
 
 async def get(
     runtime: Runtime, owner: str, run_id: str, wait: float = 0, pace: Pace | None = None
 ) -> Run:
     """Return one run, after waiting up to `wait` seconds until it is suspended or over. A caller with too
-    many such requests is answered at once. A run whose records have expired is read from the database. Raises
-    NotFound, and only for such a run DatabaseWaking."""
+    many waiting requests is answered at once. A run whose records have expired is read from the database.
+    Raises NotFound; DatabaseWaking only for an expired run."""
     try:
         if wait > 0:
             meta = await meta_of(runtime, owner, run_id)
@@ -45,8 +46,8 @@ async def get(
 async def wait_remembered(
     runtime: Runtime, owner: str, run: Run, wait: float, pace: Pace | None = None
 ) -> bool:
-    """Return whether memory has learned from the run, after waiting up to `wait` seconds for it. Only a run
-    that succeeded teaches anything."""
+    """Return whether memory has learned from the run, after waiting up to `wait` seconds for it. It learns
+    only from runs that succeeded."""
     if run.status is not Status.SUCCESS:
         return False
 
@@ -62,13 +63,13 @@ async def wait_remembered(
 async def _wait_until_settled(
     runtime: Runtime, meta: RunMeta, wait: float, pace: Pace
 ) -> RunSnapshot:
-    """Return the run once it is settled, or as it is after `wait` seconds. Raises NotFound."""
+    """Return the run once it is settled, or in its state after `wait` seconds. Raises NotFound."""
 
     async def look() -> RunSnapshot | None:
         status = await runtime.journal.runs.peek_status(meta.owner, meta.id)
         if status is not None and not status.settled:
             return None
-        # That may be past: a run whose decision has just come waited a moment ago.
+        # This may be out of date: a run whose decision has just arrived was waiting a moment ago.
         snapshot = await snapshot_again(runtime, meta)
         return snapshot if snapshot.meta.shown_status.settled else None
 
@@ -95,7 +96,7 @@ async def list_runs(
         snapshots = await asyncio.gather(*(runtime.journal.runs.snapshot(owner, i) for i in some))
         for view in (run_view(s) for s in snapshots if s is not None):
             if not takes(view):
-                # Read again, so that the cursor is behind the last run of the shorter page.
+                # Read again, so that the cursor points behind the last run of the shorter page.
                 place = ids.index(view.id)
                 return await _shorter(runtime, owner, thread_id, place, start, views=views)
             views.append(view)
@@ -105,7 +106,7 @@ async def list_runs(
 async def _shorter(
     runtime: Runtime, owner: str, thread_id: str, limit: int, start: str | None, *, views: list[Run]
 ) -> Page[Run]:
-    """Return the first `limit` runs and the cursor behind them. A run that began meanwhile is not among them:
+    """Return the first `limit` runs and the cursor behind them. A run that has begun since is left out, and
     the run that it displaced comes with the next page."""
     page = await runtime.journal.runs.page_ids(owner, thread_id, limit, start)
     page_ids = set(page.items)
@@ -114,7 +115,7 @@ async def _shorter(
 
 
 async def cancel(runtime: Runtime, owner: str, run_id: str) -> Run:
-    """End a run as cancelled, within 2 s; a finished one stays as it is. Raises NotFound."""
+    """End a run as cancelled, within 2 s; a finished run does not change. Raises NotFound."""
     await meta_of(runtime, owner, run_id)
     await end_cancelled(runtime, owner, run_id)
     return run_view(await snapshot_of(runtime, owner, run_id))

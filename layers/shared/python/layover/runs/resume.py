@@ -29,8 +29,8 @@ logger = logging.getLogger("layover")
 
 async def await_decision(runtime: Runtime, payload: AwaitPayload) -> dict[str, Any]:
     """Store the token if the call waits; wake the branch at once if it does not."""
-    # On the condition that the call waits undecided for this attempt. Either the decision finds the token, or
-    # the token finds the decision: none is lost, whichever comes first.
+    # The write's condition is that the call waits undecided for this attempt. Either the decision finds the
+    # token or the token finds the decision, so neither is lost whichever comes first.
     call = await runtime.journal.commands.store_token(
         owner=payload.owner,
         run_id=payload.run_id,
@@ -42,11 +42,11 @@ async def await_decision(runtime: Runtime, payload: AwaitPayload) -> dict[str, A
     if call is None:
         await runtime.callbacks.wake(payload.token)
         return {"status": "woken"}
-    # A death before it is published repeats the task with another token, and publishes that one.
+    # After a death before this, the task is repeated with another token, and that one is published.
     try:
         await _publish(runtime, payload, call)
     except RetryableError:
-        # The call waits and can be decided all the same: a failure here would cost the run an attempt.
+        # The call waits and can be decided anyway, whereas a failure here would cost the run an attempt.
         logger.warning("a request for a decision is published later", extra={"key": call.key})
         runtime.metrics.count(Metric.PUBLISH_FAILED)
         await runtime.journal.commands.publish_later(
@@ -80,10 +80,10 @@ async def _publish(runtime: Runtime, payload: AwaitPayload, call: CallRecord) ->
 
 
 async def resume(runtime: Runtime, payload: ResumePayload) -> WaitingCall:
-    """Settle one call. Status `waiting`: it waits (again, or the decision was invalid); `done`: it does
-    not."""
-    # Under the epoch in which the call was suspended: branches that settle their calls at the same time do
-    # not fence each other off. The call's own record keeps two processes from settling it.
+    """Settle one call. Status `waiting`: it waits (again, or the decision was invalid); `done`: it no longer
+    waits."""
+    # Under the epoch in which the call was suspended, so that branches that settle their calls at the same
+    # time do not fence each other off. The call's own record keeps two processes from settling it.
     log = await runtime.journal.writers.attach(payload.owner, payload.run_id, payload.execution)
     call = log.snapshot.call(payload.call.key) if log else None
     if log is None or call is None:
@@ -124,7 +124,8 @@ async def _settle(
         # The turn that follows tells the parent's model that its sub-agent is gone.
         return _as_done(_item(call))
     if call.tool_name in agent.built_in_tools and not _is_declined(call):
-        # The turn has these tools, with the embedder and the notes of the run's prompt; this process has not.
+        # The turn has these tools, with the embedder and the notes of the run's prompt. This process does
+        # not.
         return _as_done(_item(call))
     state = run.frame_of(call.key)
     step = next(s for s in state.steps if call.key.startswith(f"{s.key}#CALL#"))

@@ -1,4 +1,4 @@
-"""Turn: take a run and advance it until it ends, suspends, or has to yield."""
+"""The function `turn`: it takes a run and advances it until the run ends, suspends, or has to yield."""
 
 import asyncio
 import logging
@@ -40,32 +40,34 @@ logger = logging.getLogger("layover")
 
 TurnResult = Mapping[str, Any]
 """The facts of a turn for the state machine. `status`: suspended | yielded | compact | paused | over | left;
-`waiting`: the calls that wait; `next`: the transition to take; `call`: the call that waits, if it is the only
-one. Executions that began before `next` existed go by `status`."""
+`waiting`: the waiting calls; `next`: the transition to take; `call`: the waiting call, if there is only one.
+Executions that began before `next` existed use `status`."""
 _NEXT_STATES = {"yielded": "turn", "compact": "compact", "paused": "pause", "left": "done"}
 
 
 async def turn(runtime: Runtime, payload: RunPayload, deadline: Deadline) -> TurnResult:
     """Advance a run for one invocation. Raises RetryableError, AttemptsUsedUp."""
     item = payload.call if isinstance(payload, TurnPayload) else None
-    # The answer to a token comes first, before the run is taken: one without a decision must use up no
-    # attempt. Every retry of this turn gets the same answer, so a death here loses none.
+    # The answer to a token is handled before the run is taken, because an answer without a decision must not
+    # use up an attempt. Every retry of this turn gets the same answer, so a death here loses nothing.
     if item is not None:
         waits_on = await _take_answer(runtime, payload, item)
         if waits_on is not None:
             return waits_on
-    # The operator's switch comes before the run is taken as well: a pause uses up no attempt either.
+    # The operator's switch is checked before the run is taken as well, because a pause must not use up an
+    # attempt either.
     if await runtime.allowance.stopped():
         if item is not None:
-            # A decision that arrives is carried out all the same.
+            # A decision that arrives is carried out even so.
             item = await resume(runtime, ResumePayload(**payload.model_dump()))
             if item.status == "waiting":
                 return _result("suspended", [item])
         room = await room_for(runtime, payload, PAUSE_EVENTS)
         return _result("paused" if room else "left")
-    # Dialled here, and the model below: connecting takes as long as the requests in between.
+    # The connection to the database begins here, that to the model below: connecting takes as long as the
+    # requests in between.
     runtime.dialer.dial_database()
-    # From here on every writer that took the run before is fenced off: its next write fails, and it stops.
+    # From here on, every earlier writer of the run is fenced off: its next write fails, and it stops.
     log = await runtime.journal.writers.acquire(payload.owner, payload.run_id, payload.execution)
     if log is None:
         return await _not_mine(runtime, payload)
@@ -77,8 +79,8 @@ async def turn(runtime: Runtime, payload: RunPayload, deadline: Deadline) -> Tur
 
 
 async def _take_answer(runtime: Runtime, payload: Any, item: WaitingCall) -> TurnResult | None:
-    """Record the decision that the answer to the one call's token carries. None: the run goes on. It does not
-    take the run, so that an answer without a decision uses up no attempt."""
+    """Record the decision in the answer to the only waiting call's token. None: the run goes on. The run is
+    not taken here, so that an answer without a decision does not use up an attempt."""
     run, call = await asyncio.gather(
         runtime.journal.runs.get(payload.owner, payload.run_id),
         runtime.journal.runs.call(payload.owner, payload.run_id, item.key),
@@ -119,7 +121,7 @@ async def _advance(
     meta = log.snapshot.meta
     logs.name(thread_id=meta.thread_id)
     head = thread_of(log)
-    # Before the history is read below: it would lack the runs that only the journal has.
+    # Before the history is read below, which would otherwise lack the runs that only the journal has.
     await save_unsaved(runtime, head)
     try:
         await _check_may_start(runtime, log)
@@ -132,36 +134,38 @@ async def _advance(
     loop = Loop(runtime, log, agent, turn_input, deadline)
     progress = await loop.advance()
     if isinstance(progress, Suspended):
-        # `fresh`: a run that waits is in order, and has all its attempts again, whatever goes wrong in the
-        # wait. If this execution's history may not hold all branches, the run waits in a fresh one.
+        # `fresh`: a waiting run has made progress, so it has all its attempts again, whatever goes wrong
+        # during the wait. If this execution's history may be too short for all branches, the run waits in a
+        # fresh one.
         branch_events = BRANCH_EVENTS * len(progress.waiting)
         if not await room_for(runtime, payload, branch_events, fresh=True):
             return _result("left")
         now = runtime.clock.now()
         return _result("suspended", [waiting_call(c, now) for c in progress.waiting])
     if isinstance(progress, Yielded):
-        # In a fresh invocation; after many of them, in a fresh execution (its history has a limit).
+        # The run goes on in a fresh invocation, and after many of them in a fresh execution (a history has a
+        # limit).
         if meta.history <= runtime.settings.max_history:
             return _result("compact" if progress.context else "yielded")
         await start_successor(runtime, meta.owner, meta.id, payload.execution)
         return _result("left")
     state = loop.state
     if progress.status is Status.CANCELLED:
-        # A cancel may have met the write of a fact: then the journal has it, and the loop was stopped before
-        # it knew. So the journal is read again, and the run ends as it is there.
+        # A cancel may have coincided with the write of a fact: the journal then has the fact, but the loop
+        # stopped before it knew. So the journal is read again, and the run ends as journaled.
         snapshot = await runtime.journal.runs.snapshot(meta.owner, meta.id)
         if snapshot is None:
             raise Fenced("the run is gone", run_id=meta.id)
         state = loop.with_unbegun(snapshot)
         await run_cancel_hooks(runtime, log, state, agent)
-    # Before the end: a death in between repeats it, and no attempt follows the end of a run.
+    # Before the end, because no attempt follows the end of a run; a death in between only repeats this.
     await remember_turn(runtime, agent, state, progress, turn_input.history)
     return await _end(runtime, log, state, head, progress)
 
 
 async def _check_may_start(runtime: Runtime, log: RunLog) -> None:
     """Raise RunFailed if the run may not begin, or go on. A queued run was accepted when its user's day had
-    room. A run whose records have expired while it stood still does not go on: some are gone."""
+    room. A run does not go on if some of its records have expired while it stood still."""
     meta = log.snapshot.meta
     expire_at = meta.records_expire_at
     if expire_at is not None and not meta.records_kept and expire_at <= runtime.clock.now():
@@ -180,7 +184,7 @@ async def _end(
     meta = log.snapshot.meta
     work, retention = _memory_work_after(runtime, meta.agent, over.status, head), None
     if work is MemoryWork.NOTHING:
-        # Before the end: nothing looks at the run after it. A look that comes too early is put off.
+        # Before the end, because nothing looks at the run after it. A look that comes too early is put off.
         await watch_thread(runtime, meta.owner, meta.thread_id)
         retention = runtime.settings.run_retention
     end = await end_run(runtime, log, state, head, over=over, retention=retention)
@@ -200,8 +204,8 @@ async def _set_ttl(runtime: Runtime, run: RunMeta) -> None:
 def _memory_work_after(
     runtime: Runtime, agent_name: str, status: Status, head: ThreadHead | None
 ) -> MemoryWork:
-    """Return the memory work that follows a run that ended with `status`. `head`: its thread as it was before
-    the end."""
+    """Return the memory work that follows a run that ended with `status`. `head`: its thread before the
+    end."""
     try:
         agent = runtime.agents().get(agent_name)
     except DefinitionError:
@@ -214,7 +218,7 @@ def _memory_work_after(
     titled = head is None or head.title is not None
     teaches = memory.profile or memory.session or (memory.titles and not titled)
     teaches = teaches or (memory.episodic is not None and memory.episodic.per_turn > 0)
-    # A run's texts are kept for recall however it ended; only a good run teaches.
+    # A run's texts are kept for recall however it ended, but memory learns only from a run that succeeded.
     learns = memory.semantic_recall is not None or (status is Status.SUCCESS and teaches)
     return MemoryWork.LEARN if learns else MemoryWork.NOTHING
 
@@ -224,13 +228,13 @@ def _result(
     waiting: Sequence[WaitingCall] = (),
     memory: MemoryWork = MemoryWork.NOTHING,
 ) -> TurnResult:
-    alone = waiting[0] if len(waiting) == 1 else None
+    only = waiting[0] if len(waiting) == 1 else None
     if status == "over":
         way = "done" if memory is MemoryWork.NOTHING else memory.value
     elif status == "suspended":
-        way = "await_all" if alone is None else "rest" if alone.pause_s else "await"
+        way = "await_all" if only is None else "rest" if only.pause_s else "await"
     else:
         way = _NEXT_STATES[status]
     items = [item.model_dump() for item in waiting]
-    call = items[0] if alone else None
+    call = items[0] if only else None
     return {"status": status, "waiting": items, "call": call, "next": way}

@@ -24,7 +24,7 @@ CHUNK = 100
 HOLD_S = 2.0
 """Seconds that a claim is held, up to the last post."""
 STALE = timedelta(seconds=10)
-"""A claim that is older belongs to a process that is gone."""
+"""An older claim belongs to a process that has died."""
 AGAIN_S = 0.1
 """Seconds between two tries to claim a subscription, or to post events for which API Gateway had no room."""
 FINISH_S = 1.0
@@ -93,8 +93,8 @@ class SocketDelivery:
                 subscription.owner, subscription.run_id, claim.sent, CHUNK
             )
         except BaseException:
-            # Nothing was posted, so it is known what the client has: given back, and not left to be found as
-            # the claim of a process that is gone, which costs the client its connection.
+            # Nothing was posted, so it is known what the client has. The claim is given back: left behind, it
+            # would look like that of a dead process and cost the client its connection.
             await self._ports.connections.release(claim, claim.sent)
             raise
         try:
@@ -121,7 +121,7 @@ class SocketDelivery:
             try:
                 await self._ports.sockets.post(claim.subscription.connection_id, frame(event))
             except RetryableError:
-                # Refused as a whole: the client has what came before, and nothing of this event.
+                # It was refused as a whole: the client has everything before this event, and nothing of it.
                 await asyncio.sleep(AGAIN_S)
                 break
             last_seq = event.seq
@@ -178,7 +178,8 @@ class DeliveryQueue:
 
 
 def frame(event: LoggedEvent) -> str:
-    """Return the event as HTTP answers it. One that no frame can hold is announced."""
+    """Return the event in the form that HTTP gives it. An event that is too large for a frame is only
+    announced."""
     text = event.model_dump_json()
     if len(text) * 4 <= MAX_FRAME or len(text.encode()) <= MAX_FRAME:
         return text

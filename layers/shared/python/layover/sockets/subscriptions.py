@@ -31,23 +31,24 @@ from layover.values.socket import (
 
 TICKET_LIVES = timedelta(seconds=60)
 STREAM_TICKET_LIVES = timedelta(hours=1)
-"""The life of a stream's ticket: an `EventSource` reconnects with the ticket that it has. None outlives the
-token that it was made with."""
+"""The life of a stream's ticket: an `EventSource` reconnects with the ticket that it has. No ticket outlives
+the token with which it was made."""
 CONNECTION_LIVES = timedelta(hours=2)
 """API Gateway's limit (docs/aws-facts.md#api-gateway)."""
 RECORDS_LIVE = timedelta(hours=1)
-"""The time that records of a connection are kept after its end."""
+"""The time for which a connection's records are kept after its end."""
 REPLAY_S = 20.0
-"""Seconds that one request may send events; another invocation goes on. API Gateway waits 29."""
+"""Seconds for which one request may send events before another invocation takes over. API Gateway waits
+29."""
 RECOVERY_S = 2.0
-"""Seconds before another invocation repeats a delivery that failed in passing."""
+"""Seconds before another invocation repeats a delivery after a passing fault."""
 _BUSY_S = 0.1
 _TICKET = re.compile(r"[0-9a-f]{32}\.[\w-]{43}", re.ASCII)
 _MAX_ID = 500
 
 
 class _Request(BaseModel):
-    """The base of clients' requests. An unknown field is refused: it is a typing error."""
+    """The base of clients' requests. An unknown field is refused as a typing error."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -173,7 +174,7 @@ async def close(runtime: Runtime, connection_id: str) -> None:
 
 
 async def tell(runtime: Runtime, connection_id: str, answer: object) -> None:
-    """Send an answer that is no event. If that fails, the connection is of no use any more."""
+    """Send an answer that is not an event. If that fails, the connection is useless."""
     try:
         await _ports(runtime).sockets.post(connection_id, json.dumps(answer))
     except (SocketGone, SocketUnsure):
@@ -214,7 +215,7 @@ async def _subscribe(runtime: Runtime, connection: Connection, request: Subscrib
     connections = _ports(runtime).connections
     until = time.monotonic() + REPLAY_S
     while not await connections.subscribe(subscription, connection.token_expires_at, after):
-        # The subscription exists, and another process sends to it just now.
+        # The subscription exists, and another process is sending to it.
         if time.monotonic() > until:
             return await close(runtime, connection.id)
         # Waits a moment, or closes the connection if that process is gone.

@@ -1,1 +1,1 @@
-"""Threads, their messages, and what the next turn would start from."""
+"""Threads, their messages, and the memory from which the next turn would start."""

@@ -1,4 +1,4 @@
-"""The memory that the next turn of a thread would start from, as its owner sees it."""
+"""The memory from which the next turn of a thread would start, as its owner sees it."""
 
 from collections.abc import Sequence
 
@@ -27,7 +27,7 @@ class ShownObservation(Value):
 
 
 class ThreadMemory(Value):
-    """Everything that is kept of a thread beside its messages; null for parts that do not exist."""
+    """Everything that is kept of a thread except its messages; null for parts that do not exist."""
 
     observations: tuple[ShownObservation, ...] = ()
     summary: str | None = None
@@ -49,7 +49,7 @@ async def thread_memory(runtime: Runtime, owner: str, thread_id: str) -> ThreadM
     leaf = head.leaf_id
     generations = await runtime.memory.observations(owner, thread_id, leaf) if leaf else ()
     mode = limits_of(runtime, agent) if agent else None
-    # An agent that changed its mode of compaction starts from nothing that the other mode made.
+    # After an agent changes its mode of compaction, nothing that the other mode made is used.
     visible = [
         (g, active and mode is not None and (g.kind == "summary") is (mode.kind == "summary"))
         for g, active in generations

@@ -24,8 +24,8 @@ async def list_messages(
 ) -> Page[Message]:
     """Return a branch, oldest first: the one that ends in `branch`, or the newest. Raises NotFound.
 
-    A cursor keeps the tip that the first page had: pages of one listing fit together although the thread goes
-    on, and although a run's messages move to the database between two pages."""
+    A cursor keeps the first page's tip, so that the pages of one listing fit together even if the thread goes
+    on, or a run's messages move to the database, between two pages."""
     tip, stored_from, after = decode_cursor(_CURSOR, cursor, 3)
     if cursor is not None and tip is None:
         raise bad_cursor()
@@ -35,8 +35,9 @@ async def list_messages(
     if tip is None:
         return Page(items=())
     base, overlay = _split(live, tip)
-    # Stored messages come first, then the journal's. A page that ended inside the journal's part is continued
-    # from the same stored page, read again and skipped: what was the journal's then may be stored by now.
+    # Stored messages come first, then the journal's. After a page that ended inside the journal's part, the
+    # same stored page is read again and skipped, because messages that were then in the journal may have been
+    # stored since.
     while True:
         page = await _stored_page(runtime, head, base, limit, stored_from, is_tip=base == tip)
         if page.next_cursor is None:
@@ -87,7 +88,7 @@ async def _stored_page(
 
 
 def _behind(messages: Sequence[Message], after: str | None) -> list[Message]:
-    """Return the messages behind `after` (None: all of them); none if it is not among these."""
+    """Return the messages behind `after` (None: all of them); an empty list if `after` is not among them."""
     if after is None:
         return list(messages)
     ids = [message.id for message in messages]

@@ -1,4 +1,4 @@
-"""Threads: create, read, change, delete."""
+"""Creating, reading, changing and deleting threads."""
 
 import asyncio
 import logging
@@ -18,14 +18,14 @@ from layover.values.text import json_size, sanitise
 from layover.values.thread import Thread, ThreadHead
 
 MAX_TITLE = 500
-"""Characters."""
+"""The most characters of a title."""
 MAX_METADATA = 64 * 1024
 """Bytes of JSON: the head of a thread is one item of at most 400 kB."""
 _CURSOR = "threads"
 _LOOK_UP_S = 2
 """Seconds for the database, which may be asleep; the next listing tries again."""
 ERASE_TIMEOUT = timedelta(seconds=2)
-"""The time that a request erases at most: the sweeper erases the rest."""
+"""The time that a request may spend on erasing. The sweeper erases the rest."""
 _log = logging.getLogger("layover")
 
 
@@ -84,7 +84,7 @@ async def edit(
     title: str | None = None,
     metadata: Mapping[str, Any] | None = None,
 ) -> Thread:
-    """Replace the title ("" removes it) and the metadata, whole; None leaves either as it is. Raises
+    """Replace the title ("" removes it) and the metadata, whole; None leaves either unchanged. Raises
     NotFound."""
     head = await head_of(runtime, owner, thread_id)
     if title is None and metadata is None:
@@ -111,9 +111,9 @@ async def delete(
     """Delete the thread: from now on its owner cannot see it, and its run is cancelled. Raises NotFound.
 
     `forget_profile`: delete the agent's whole profile of the owner, too. Its facts do not name the thread
-    that they come from, and one that is left would tell of it. Erasing may take longer than `within`, or fail
-    for the moment (the database sleeps): the head stays deleted, the sweeper looks for such heads, and late
-    writers see the deletion."""
+    that they come from, so any that stayed could reveal it. Erasing may take longer than `within`, or fail
+    for the moment because the database sleeps. The head stays deleted, the sweeper looks for such heads, and
+    late writers see the deletion."""
     await head_of(runtime, owner, thread_id)
     await runtime.journal.erasure.mark_deleted(owner, thread_id, forget_profile=forget_profile)
     try:
