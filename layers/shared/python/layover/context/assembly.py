@@ -20,7 +20,7 @@ from layover.values.runs.run import RunMeta, StepRecord
 class RenderedMemory:
     """Memory's part of a run's prompts, as text. `instructions`: in place of the agent's own text; `system`:
     behind the instructions; `block`: compacted older messages, before the history; `through`: the last
-    message that `block` stands for; `volatile`: before the input's text."""
+    message that `block` stands for; `volatile`: placed before the input's text."""
 
     system: str = ""
     block: str = ""
@@ -72,8 +72,8 @@ def model_of(agent: Agent, settings: Settings, run: RunMeta) -> str:
 
 
 def models_of(agent: Agent, settings: Settings, run: RunMeta) -> tuple[str, ...]:
-    """Return all models that may answer a run, in the order in which they are called. A run that chose one
-    has no other."""
+    """Return all models that may answer a run, in the order in which they are called. A run that chose a
+    model has only that one."""
     first = model_of(agent, settings, run)
     return (first,) if run.choice.model else (first, *agent.fallbacks)
 
@@ -81,8 +81,8 @@ def models_of(agent: Agent, settings: Settings, run: RunMeta) -> tuple[str, ...]
 def _step_settings(
     settings: ModelSettings, run: RunMeta, steps: Sequence[StepRecord]
 ) -> ModelSettings:
-    """Return the settings of a step. A setting that forces a call holds once: a model that has to call at
-    each step never answers."""
+    """Return the settings of a step. A setting that forces a call applies once, because a model that has to
+    make a call at each step never answers."""
     result = run.choice.apply(settings)
     if steps and result.tool_choice not in (None, "auto", "none"):
         return result.model_copy(update={"tool_choice": "auto"})
@@ -114,8 +114,8 @@ def drop_compacted(
     response: Sequence[Message],
     through: str | None,
 ) -> tuple[Sequence[Message], Sequence[Message]]:
-    """Return those of a run's history and own messages that are not part of its compaction, which ends with
-    the message `through`. The run's input stays in its prompts in any case."""
+    """Return the messages of a run's history and its own messages, except those covered by its compaction,
+    which ends with the message `through`. The run's input always stays in its prompts."""
     if through is None:
         return history, response
     own = _after(response, through)
@@ -138,18 +138,20 @@ def _after(messages: Sequence[Message], through: str | None) -> Sequence[Message
 
 def _with_lead(messages: list[Message], block: str) -> list[Message]:
     """Return the messages with the block as the leading part of the first user message: data, with a user's
-    authority. A history that begins with an answer gets a message for it alone."""
+    authority. A history that begins with an answer gets a separate message for the block."""
     if not block:
         return messages
     first, lead = messages[0], TextPart(text=block)
     if first.role is Role.USER:
         return [first.with_content((lead, *first.content)), *messages[1:]]
-    alone = first.with_content((lead,), role=Role.USER, id=f"{first.id}.o", model_output=None)
-    return [alone, *messages]
+    lead_message = first.with_content(
+        (lead,), role=Role.USER, id=f"{first.id}.o", model_output=None
+    )
+    return [lead_message, *messages]
 
 
 def estimated_tokens(prompt: Prompt) -> int:
-    """Return the prompt's size by estimate; the provider's own count of it corrects the next one."""
+    """Return the prompt's estimated size. The provider's own count of it corrects the next estimate."""
     tools = sum(estimate(str(t.parameters)) + estimate(t.description) for t in prompt.tools)
     return estimate(prompt.system or "") + tools + total_tokens(prompt.messages)
 

@@ -1,4 +1,5 @@
-"""The events of a call's end. Pure: whoever finds an end journaled, and not in the log, makes them again."""
+"""The events of a call's end. Pure, so that whoever finds an end that is journaled but not in the log can
+make them again."""
 
 from collections.abc import Mapping
 from datetime import datetime

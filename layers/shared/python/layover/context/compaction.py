@@ -1,4 +1,4 @@
-"""Decides when older messages leave a prompt, and which (docs/behaviour.md#compaction-thresholds,
+"""The decision when older messages leave a prompt, and which (docs/behaviour.md#compaction-thresholds,
 docs/behaviour.md#compaction-waits). Pure: sizes and places.
 
 A path is a list of messages, oldest first. It is cut only at the end of a unit: a message with what
@@ -19,7 +19,7 @@ from layover.values.message import Message, Role
 LATE = 1.2
 """The factor of the threshold above which a run waits for its compaction."""
 FIXED = 8_000
-"""Tokens that a rolling summary counts beside the messages (instructions, tools, the answer)."""
+"""Tokens that a rolling summary counts in addition to the messages (instructions, tools, the answer)."""
 MIN_NEW = 500
 """Tokens of new messages below which no summary is made."""
 
@@ -27,9 +27,10 @@ MIN_NEW = 500
 @dataclass(frozen=True)
 class Limits:
     """Tokens of an agent's compaction. `start`: messages that are not compacted yet, at which the older ones
-    leave the prompt; `late`: at which a run waits for that; `whole`: messages and observations together,
-    likewise; `ahead`: of a slice that is observed ahead, None if no slice is; `block`: observations that are
-    condensed again; `tail`: newest messages that stay as they are."""
+    leave the prompt; `late`: the same, at which a run waits for that; `whole`: messages and observations
+    together, at which it waits as well; `ahead`: size of a slice that is observed ahead, None if no slice is;
+    `block`: observations, above which they are condensed again; `tail`: newest messages that stay
+    unchanged."""
 
     kind: CompactionKind
     start: int
@@ -44,8 +45,8 @@ def limits(agent: Agent, settings: Settings, window: int | None) -> Limits | Non
     """Return the agent's limits; `window`: tokens of its model's context window, if it is known."""
     mode = agent.memory.compaction
     if isinstance(mode, ObservationalMemory):
-        # In a small window both have to fit, beside instructions and tools.
-        fits = _room_beside(agent, window)
+        # A small window has to hold both, together with instructions and tools.
+        fits = _room_left(agent, window)
         start = min(mode.message_limit(settings), int(fits * 0.6))
         block = min(mode.observation_limit(settings), int(fits * 0.4))
         return Limits(
@@ -74,7 +75,7 @@ def limits(agent: Agent, settings: Settings, window: int | None) -> Limits | Non
     return None
 
 
-def _room_beside(agent: Agent, window: int | None) -> int:
+def _room_left(agent: Agent, window: int | None) -> int:
     """Return the tokens that instructions and tools leave; a quarter at the least."""
     own = agent.instructions if isinstance(agent.instructions, str) else ""
     overhead = estimate(own) + tool_tokens([t.spec for t in agent.tools])
@@ -88,8 +89,8 @@ def ends(messages: Sequence[Message]) -> list[int]:
 
 
 def count_leaving(messages: Sequence[Message], tail: int, start: int) -> int:
-    """Count the messages that a compaction takes: all but the newest `tail`. The tail shrinks if it alone
-    reaches `start` tokens, at the least to the newest unit."""
+    """Count the messages that a compaction takes: all but the newest `tail`. The tail shrinks if it reaches
+    `start` tokens by itself, but it keeps at least the newest unit."""
     cuts = [0, *ends(messages)[:-1]]
     best = max((c for c in cuts if len(messages) - c >= tail), default=0)
     remaining_tokens = total_tokens(messages[best:])
@@ -103,7 +104,7 @@ def count_leaving(messages: Sequence[Message], tail: int, start: int) -> int:
 
 
 def count_within(messages: Sequence[Message], tokens: int) -> int:
-    """Count the messages, from the first on, that have no more tokens; one unit at the least."""
+    """Count the messages, from the first on, that fit into this many tokens; at least one unit."""
     weight, best = 0, 0
     for cut in ends(messages):
         weight += total_tokens(messages[best:cut])
@@ -127,8 +128,8 @@ def slices(messages: Sequence[Message], tokens: int) -> Iterator[tuple[int, int]
 def ready_slices(
     messages: Sequence[Message], slices: Sequence[Generation], tail: int, start: int
 ) -> list[Generation]:
-    """Return the slices that take effect now: as many as leave the newest `tail` messages as they are, more
-    if these alone reach `start` tokens, but never the newest unit."""
+    """Return the slices that take effect now: as many as leave the newest `tail` tokens of messages
+    unchanged, more if these reach `start` tokens by themselves, but never the newest unit."""
     places = {m.id: i + 1 for i, m in enumerate(messages)}
     last = (ends(messages)[-2:-1] or [0])[0]
     result: list[Generation] = []

@@ -1,4 +1,4 @@
-"""Making a prompt fit the model's window (docs/behaviour.md#prompt-fit), always by the same fixed rules."""
+"""Fixed rules for making a prompt fit the model's window (docs/behaviour.md#prompt-fit)."""
 
 from collections.abc import Iterable, Sequence
 
@@ -17,19 +17,19 @@ _SHORTENED = "\n… shortened …\n"
 
 
 def room(window: int | None) -> int:
-    """Return the tokens that a prompt may have in a context window of this size (None: unknown). Of a small
-    window a quarter is for the answer."""
+    """Return the tokens that a prompt may have in a context window of this size (None: unknown). A quarter of
+    a small window is for the answer."""
     size = window or DEFAULT_WINDOW
     return size - min(RESERVED, size // 4)
 
 
 class TooLong(Exception):
-    """The run's input and its last step alone exceed the window, however short its results are."""
+    """The run's input and its last step exceed the window by themselves, however short its results are."""
 
 
 def shorten(message: Message) -> Message:
-    """Return a tool's output, or an earlier input that is very long, as its head and tail: a function of the
-    message alone."""
+    """Return a tool's output, or a very long earlier input, as its head and tail. The result depends only on
+    the message."""
     if message.role is Role.TOOL and message.model_output is not None:
         text = _ends(message.model_output, _HEAD + _TAIL)
         return message.model_copy(update={"model_output": text, "token_count": None})
@@ -51,9 +51,9 @@ def fit(
     budget: int,
 ) -> list[Message]:
     """Return history, input and the run's own messages within `budget` tokens. The oldest tool results and
-    very long inputs are shortened first; then the oldest turns of the history go, then the oldest steps of
-    the run, but never its input and its last step. If these alone are too long, the last step's oldest
-    results are shortened. Raises TooLong."""
+    very long inputs are shortened first; then the oldest turns of the history are dropped, then the oldest
+    steps of the run, but never its input and its last step. If these are still too long, the last step's
+    oldest results are shortened. Raises TooLong."""
     messages = [*history, input_message, *own]
     excess = total_tokens(messages) - budget
     if excess <= 0:

@@ -23,8 +23,8 @@ def calls_at(steps: Iterable[StepRecord], calls: Mapping[str, CallRecord]) -> li
 
 
 def usage_at(steps: Iterable[StepRecord], calls: Mapping[str, CallRecord], path: str = "") -> Usage:
-    """Return a frame's usage, its sub-agents' included and itemised. The sum over the steps: never a
-    counter."""
+    """Return a frame's usage, its sub-agents' included and itemised. It is always summed over the steps,
+    never counted."""
     all_steps = tuple(steps)
     own = steps_at(all_steps, path)
     usages = [step.usage for step in own]
@@ -47,8 +47,8 @@ def notice_id(child: ChildRun) -> str:
 
 
 def pending_notices(steps: Iterable[StepRecord], calls: Iterable[CallRecord]) -> list[CallRecord]:
-    """Return the calls whose sub-agents are done in the background, and which no step was asked with a notice
-    of, in the order of their ends."""
+    """Return the calls whose background sub-agents are done but whose notice no step's prompt has had, in the
+    order of their ends."""
     ended = [
         (call.child.ended_at, call.key, notice_id(call.child), call)
         for call in calls
@@ -62,19 +62,21 @@ def pending_notices(steps: Iterable[StepRecord], calls: Iterable[CallRecord]) ->
 
 
 def is_at_work(snapshot: RunSnapshot) -> bool:
-    """Return whether a process makes one of the run's calls, or goes on with it while sub-agents wait in the
-    background; True also if it died while it did."""
+    """Return whether a process makes one of the run's calls, or goes on with the run while background
+    sub-agents wait. True also if the process died doing so."""
     if any(call.state is CallState.OPEN for call in snapshot.calls):
         return True
-    beside = [c for c in snapshot.calls if c.child is not None and c.child.background]
+    background = [c for c in snapshot.calls if c.child is not None and c.child.background]
     own = steps_at(snapshot.steps, "")
-    if not beside or not own or snapshot.meta.status.over:
+    if not background or not own or snapshot.meta.status.over:
         return False
     waiting = [call.key for call in snapshot.calls if call.undecided]
-    paths = {c.key: keys.child_path(c.key) for c in beside if c.child and c.child.answer is None}
+    paths = {
+        c.key: keys.child_path(c.key) for c in background if c.child and c.child.answer is None
+    }
     if any(not any(key.startswith(path) for key in waiting) for path in paths.values()):
         return True
     if any(not key.startswith(tuple(paths.values())) for key in waiting):
         return False
     newest = own[-1]
-    return bool(newest.slots or newest.correction or pending_notices(own, beside))
+    return bool(newest.slots or newest.correction or pending_notices(own, background))

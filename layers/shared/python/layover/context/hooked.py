@@ -1,4 +1,4 @@
-"""Requests and replies as hooks see them; and the requests of memory, which some hooks see."""
+"""Requests and replies as hooks see them, and memory's own requests, which some hooks see."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -98,8 +98,8 @@ def validate_answer(answer: Any, before: V) -> V:
 
 async def ask_model(runtime: Runtime, agent: Agent, meta: RunMeta, prompt: Prompt) -> Reply:
     """Return the model's reply to a request of memory, made for a run of this agent. Hooks that are
-    `everywhere` change both. Raises LayoverError: the model's, or RunFailed for a hook that fails. Then the
-    request is not sent."""
+    `everywhere` change both. Raises LayoverError: the model's, or RunFailed if a hook fails, and the request is
+    then not sent."""
     hooks = [hook for hook in agent.hooks if is_everywhere(hook)]
     if not hooks:
         return await runtime.model.complete(prompt)
@@ -130,12 +130,12 @@ class HookedEmbedder:
         return self.embedder.model
 
     async def embed(self, texts: Sequence[str]) -> Embedded:
-        """See `ports.Embedder`. Raises what a hook raises, and sends nothing then."""
+        """See `ports.Embedder`. If a hook raises, raises the same and sends nothing."""
         return await self.embedder.embed([await embedded_text(self.agent, t) for t in texts])
 
 
 async def embedded_text(agent: Agent, text: str) -> str:
-    """Return a text as an embedder is to read it."""
+    """Return a text in the form that an embedder may read."""
     for hook in _asked_before_embedding(agent):
         answer = await call_author(hook.before_embedding, text)
         text = text if answer is None else str(answer)

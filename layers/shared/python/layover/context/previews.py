@@ -1,5 +1,5 @@
 """Older results of tools as previews, which the model can open again (docs/result-previews.md). Pure: which
-results are whole depends on the messages up to the newest alone, so every process shows the same."""
+results are whole depends only on the messages up to the newest, so every process shows the same."""
 
 import math
 from collections.abc import Sequence
@@ -13,13 +13,13 @@ MIN_LENGTH = 1_200
 HEAD, TAIL = 300, 100
 """Characters of a preview."""
 KEPT_SHARE = 0.5
-"""The share of the limit that stays whole when results become previews. The prompt's beginning changes at
-each such time alone: a provider's cache holds in between."""
+"""The share of the limit that stays whole when results become previews. The prompt's beginning changes only
+at these times, so a provider's cache holds in between."""
 
 
 class Previews:
-    """The view of a run's results. `max_tokens`: of results that are whole, beside the newest step's. Each
-    preview is made once: a step of a long run costs what the first one costs."""
+    """The view of a run's results. `max_tokens`: of whole results, not counting the newest step's. Each
+    preview is made once, so that a step of a long run costs no more than the first."""
 
     def __init__(self, max_tokens: float) -> None:
         self._max_tokens = max_tokens
@@ -28,7 +28,7 @@ class Previews:
     def apply(
         self, history: Sequence[Message], own: Sequence[Message]
     ) -> tuple[Sequence[Message], Sequence[Message]]:
-        """Return history and the run's own messages with previews in the place of older long results."""
+        """Return history and the run's own messages with previews in place of older long results."""
         if self._max_tokens == math.inf:
             return history, own
         older = older_results([*history, *own], self._max_tokens)
@@ -46,8 +46,8 @@ class Previews:
 
 def older_results(messages: Sequence[Message], max_tokens: float) -> set[str]:
     """Return the ids of the results that a prompt of these messages shows as previews: once the long ones
-    have more than `max_tokens`, the oldest, until `KEPT_SHARE` of that is left. The newest step's are none of
-    them: its model has not read them yet."""
+    have more than `max_tokens`, the oldest, until `KEPT_SHARE` of that is left. The newest step's results are
+    never among them, because the model has not read them yet."""
     older: set[str] = set()
     whole: list[tuple[str, int]] = []
     earlier = total = 0
@@ -70,7 +70,7 @@ def older_results(messages: Sequence[Message], max_tokens: float) -> set[str]:
 
 
 def preview(message: Message) -> Message:
-    """Return a long result as its head and its tail: a function of the message alone."""
+    """Return a long result as its head and its tail. The preview depends only on the message."""
     output = message.model_output or ""
     count = len(output) - HEAD - TAIL
     gap = f"… {count} characters left out: {RESULT_TOOL} shows them, id {message.id} …"

@@ -1,5 +1,5 @@
 """A run's own messages, as its thread and its prompts have them. Each settled step is rendered once, and its
-tokens are counted once: a step of a long run costs what the first one costs."""
+tokens are counted once, so that a step of a long run costs no more than the first."""
 
 from collections.abc import Mapping, Sequence
 
@@ -25,7 +25,7 @@ class Rendering:
         return [*self._messages, *self._newest(steps)]
 
     def sendable(self, steps: Sequence[StepRecord]) -> list[Message]:
-        """Return the messages that a model may be sent, with its corrections."""
+        """Return the messages that may be sent to a model, with its corrections."""
         self._render(steps)
         return [*self._sendable, *sendable(self._newest(steps), steps[-1:])]
 
@@ -41,12 +41,12 @@ class Rendering:
 
 
 def sendable(messages: Sequence[Message], steps: Sequence[StepRecord]) -> list[Message]:
-    """Return the messages of these steps that a model may be sent, with corrections."""
+    """Return the messages of these steps that may be sent to a model, with corrections."""
     return without_orphans(render_notices(_with_corrections(messages, steps)))
 
 
 def render_notices(messages: Sequence[Message]) -> list[Message]:
-    """Return the messages with the text of each notice as a user's: it says itself that no user wrote it."""
+    """Return the messages with each notice as a user's text. The text itself says that no user wrote it."""
     return [_shown_notice(m) if m.is_notice else m for m in messages]
 
 

@@ -1,5 +1,5 @@
-"""Leaves out of a prompt the messages that may not stand on the model's wire; the stored thread stays as it
-is."""
+"""The messages that may be sent to a model: others are left out of the prompt, and the stored thread stays
+unchanged."""
 
 from collections.abc import Iterable
 
@@ -9,7 +9,7 @@ from layover.values.message import Message, Role, ToolCallPart
 def without_orphans(messages: Iterable[Message]) -> list[Message]:
     """Return the messages without calls that have no result, results that have no call, and messages that
     this leaves empty; custom messages are never sent (docs/behaviour.md#orphan-calls,
-    docs/behaviour.md#custom-messages). An id may come again in a later run of the thread: a result belongs to
+    docs/behaviour.md#custom-messages). An id may recur in a later run of the thread, so a result belongs to
     the message before it."""
     result: list[Message] = []
     speaker: Message | None = None

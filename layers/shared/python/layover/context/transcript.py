@@ -14,8 +14,8 @@ from layover.values.runs.run import CallRecord, CallState, RunSnapshot, StepReco
 
 
 def response_messages(snapshot: RunSnapshot) -> tuple[Message, ...]:
-    """Return the response of a run (never its input): for each of its own steps the notices that it was asked
-    with, the assistant message, the tool message of each settled call in call order, then the `to_message`
+    """Return the response of a run (never its input): for each of its own steps the notices in its prompt,
+    the assistant message, the tool message of each settled call in call order, then the `to_message`
     messages. The messages form one chain of parents even if a call in the middle is not settled (yet), since
     a missing ancestor would end the branch there. Sub-agents' steps are left out."""
     calls = {call.key: call for call in snapshot.calls}

@@ -1,7 +1,7 @@
-"""Picks the part of the history that a prompt shows (docs/behaviour.md#prompt-window).
+"""The part of the history that a prompt shows (docs/behaviour.md#prompt-window).
 
-The window's start is kept by the store, because it moves in steps; here it is only made to begin where
-a turn begins."""
+The store keeps the window's start, because it moves in steps. This module only makes it begin where a turn
+begins."""
 
 from collections.abc import Sequence
 
@@ -21,8 +21,8 @@ def from_user(history: Sequence[Message]) -> list[Message]:
 
 
 def fit_buffer(history: Sequence[Message], buffer: TokenBuffer) -> list[Message]:
-    """Return the newest whole turns that fit; equality fits. The newest turn is always there: one that is too
-    large has its tool results shortened."""
+    """Return the newest whole turns that fit; equality fits. The newest turn is always included, with
+    shortened tool results if it is too large."""
     result: list[Message] = []
     tokens = 0
     for turn in reversed(_turns(history)):

@@ -14,11 +14,11 @@ class AbortsHere:
         self._bells: dict[str, asyncio.Event] = defaultdict(asyncio.Event)
 
     def abort(self, run_id: str) -> None:
-        """Let no model and no tool of this run be called from here on. Callable from any thread."""
+        """Stop this run from calling a model or a tool from here on. Callable from any thread."""
         self._aborted.add(run_id)
 
     def ring(self, run_id: str) -> None:
-        """Stop the run's work as well; on the run's own loop."""
+        """Stop the run's work as well. Must be called on the run's own loop."""
         self._bells[run_id].set()
 
     def forget(self, run_id: str) -> None:
@@ -31,7 +31,8 @@ class AbortsHere:
         return run_id in self._aborted
 
     async def is_aborted(self, run_id: str) -> bool:
-        """Return whether the run was aborted, also by a handler of events that are in the journal by now."""
+        """Return whether the run was aborted, including by a handler of events that the journal already
+        has."""
         await self._catch_up(run_id)
         return self.stops(run_id)
 
@@ -41,7 +42,7 @@ class AbortsHere:
 
 
 class EarlyAbort:
-    """An abort of a stream whose run does not go on yet: it is carried out once the run does."""
+    """An abort of a stream whose run is not yet going on. It is carried out once the run does."""
 
     def __init__(self) -> None:
         self.is_asked = False
@@ -52,6 +53,6 @@ class EarlyAbort:
         self.is_asked = self.is_asked or not self._over
 
     def over(self) -> bool:
-        """Return whether the run was aborted. It goes on from here: an abort later than this is not early."""
+        """Return whether the run was aborted. The run goes on from here, so a later abort is not early."""
         self._over = True
         return self.is_asked

@@ -17,7 +17,7 @@ Chore = Callable[[], Awaitable[None]]
 
 
 class BackgroundTasks:
-    """Background tasks. They are finished even if `asyncio.run` ends first."""
+    """Background tasks. They finish even if `asyncio.run` ends first."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[None]] = set()

@@ -108,7 +108,8 @@ class InProcess:
         max_iterations: int | None,
     ) -> RunStream[Any]:
         """Run, and return the events, deltas included, until the end or a suspension."""
-        # Named before it is accepted: the handle has the id, although the run begins with its first reader.
+        # Named before it is accepted, because the handle has the id although the run begins only with its
+        # first reader.
         run_id = self._runtime.ids.new("run")
         early = EarlyAbort()
 
@@ -141,7 +142,7 @@ class InProcess:
         return await self._decide(run_id, tool_call_id, _deny_request(reason))
 
     def stream_resume(self, run_id: str, tool_call_id: str, data: Any) -> RunStream[Any]:
-        """Return the events that follow `resume`."""
+        """Settle a programmatic suspension, and return the events that follow."""
         return self._stream_decision(run_id, tool_call_id, _resume_request(data))
 
     def stream_approve(
@@ -165,7 +166,7 @@ class InProcess:
 
     def _abort(self, run_id: str, task: asyncio.Task[Any]) -> None:
         self._aborts.abort(run_id)
-        # Handed over to the loop, since a tool may call this in a thread of its own.
+        # Handed over to the loop, since a tool may call this in a worker thread.
         task.get_loop().call_soon_threadsafe(self._cancel_soon, run_id)
 
     def _abort_one(self, run_id: str, early: EarlyAbort) -> None:
@@ -176,7 +177,7 @@ class InProcess:
             early.ask()
 
     def state(self) -> AgentState:
-        """The newest run, as it was last seen."""
+        """The newest run, in its last known state."""
         return self._state
 
     async def wait_for_memory(self) -> None:
@@ -253,13 +254,13 @@ class InProcess:
     async def _settle(
         self, owner: str, run_id: str, tool_call_id: str, request: DecisionRequest
     ) -> DecisionAlreadyMade | None:
-        """Decide the call, then do the work of its branch of the Map, if it has one. A decision that came too
-        late is refused, and the expired call is settled instead: returns the refusal."""
+        """Decide the call, then do the work of its branch of the Map, if it has one. A decision that comes
+        too late is refused: the expired call is settled instead, and the refusal is returned."""
         try:
             actor = Actor(sub=owner, in_process=True)
             answer = await decide(self._runtime, actor, run_id, tool_call_id, request)
             if answer.again:
-                # The first caller gets the result of the run: nothing is left to do here.
+                # The first caller gets the result of the run, so nothing is left to do here.
                 raise DecisionAlreadyMade("the same decision was made before", run_id=run_id)
         except DecisionAlreadyMade as error:
             if not await self._expire(owner, run_id):
@@ -269,7 +270,7 @@ class InProcess:
         snapshot = await snapshot_of(self._runtime, owner, run_id)
         key = next(c.key for c in snapshot.calls if c.tool_call_id == tool_call_id)
         if not snapshot.meta.waiting - {key}:
-            # The turn that follows settles it: nothing else of the run waits.
+            # The turn that follows settles it, because no other call of the run waits.
             return None
         await self._branch(owner, run_id, WaitingCall(key=key, attempt=0, timeout_s=1), DECIDED)
         return None
@@ -283,8 +284,8 @@ class InProcess:
             logger.warning("a decided call is left to the turn", exc_info=True)
 
     async def _expire(self, owner: str, run_id: str) -> bool:
-        """Settle calls that waited too long, since there is no timer here. Return False if there were
-        none."""
+        """Settle calls that waited too long, since there is no timer here. Return False if no call had
+        expired."""
         snapshot = await snapshot_of(self._runtime, owner, run_id)
         now = self._runtime.clock.now()
         late = [c for c in snapshot.calls if is_expired(c, now)]
@@ -314,7 +315,7 @@ class InProcess:
                 await self._followers.tell(self._owner(run_id), run_id, drive)
             await asyncio.shield(drive)
         except asyncio.CancelledError:
-            # The caller gave up (a time-out around `generate`): the thread must not stay taken.
+            # The caller gave up (a time-out around `generate`), and the thread must not stay taken.
             self._cancel_soon(run_id)
             if run_id == self._newest and not drive.done():
                 self._state = AgentState(status="cancelled")
@@ -337,7 +338,7 @@ class InProcess:
             after = await self._followers.last_seq(owner, run_id) if owner else 0
             refusal = None
             if owner is not None and early.is_asked:
-                # Nothing is decided: the call of a run that is to end must not be made.
+                # Decide nothing: a run that is about to end must not make the call.
                 await self._cancel(run_id)
             else:
                 refusal = await self._decide_call(run_id, tool_call_id, request)
@@ -351,7 +352,7 @@ class InProcess:
     async def _follow(
         self, run_id: str, after: int, early: EarlyAbort
     ) -> AsyncGenerator[Event, None]:
-        # A consumer that leaves early leaves the run alone: it goes on.
+        # If a consumer leaves early, the run goes on.
         drive = self._drives.begin(self._owner(run_id), run_id)
         if early.over():
             self._cancel_soon(run_id)
@@ -396,7 +397,7 @@ class InProcess:
 
 
 def _resume_request(data: Any) -> DecisionRequest:
-    """Return the request of `resume`. Raises DecisionInvalid for data that is no JSON."""
+    """Return the request of `resume`. Raises DecisionInvalid for data that is not JSON."""
     return DecisionRequest(Verdict.RESUME, data=_as_json(data))
 
 
@@ -414,7 +415,7 @@ def _as_json(value: Any) -> Any:
     try:
         return jsonable(value)
     except ValueError as error:
-        problem = f"the decision is no JSON: {error}"
+        problem = f"the decision is not JSON: {error}"
         raise DecisionInvalid(problem, [{"loc": [], "msg": problem, "type": "no_json"}]) from error
 
 
@@ -422,7 +423,7 @@ def _result_of(run: Run, agent: Agent) -> Result:
     """Return the run as `generate` returns it."""
     output = run.output
     if agent.output is not None and run.status is Status.SUCCESS and run.text:
-        # A validator and a hook at the end may change the output, and leave the text as it is.
+        # A validator, or a hook at the end, may change the output without changing the text.
         may_differ = agent.output_validator is not None or any(
             defines(hook, "at_end") for hook in agent.hooks
         )

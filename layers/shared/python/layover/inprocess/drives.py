@@ -1,4 +1,4 @@
-"""Drives of runs in this process: what the state machine does for a deployed run."""
+"""Drives of runs in this process, which do what the state machine does for a deployed run."""
 
 import asyncio
 import json
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class NoDeadline:
-    """`ports.Deadline` of this process, which has none."""
+    """`ports.Deadline` of this process, which has no deadline."""
 
     def remaining(self) -> timedelta:
         """Return a practically endless time."""
@@ -41,7 +41,7 @@ class Drives:
         self._on_end = on_end
         self._drives: dict[str, asyncio.Task[None]] = {}
         self._next_drives: dict[str, asyncio.Task[None]] = {}
-        """Drives that have not begun: they wait for the drive before them and for `_settling`."""
+        """Drives that have not begun. They wait for the previous drive and for `_settling`."""
         self._settlements: dict[str, set[asyncio.Task[Any]]] = defaultdict(set)
         self._remembering = BackgroundTasks()
 
@@ -71,7 +71,7 @@ class Drives:
         return await asyncio.shield(settlement)
 
     def begin(self, owner: str, run_id: str) -> asyncio.Task[None]:
-        """Return the drive that does the work that there is now: one that has not begun yet, or a new one."""
+        """Return the drive that will do the present work: one that has not begun yet, or a new one."""
         next_drive = self._next_drives.get(run_id)
         if next_drive is not None and not next_drive.done():
             return next_drive
@@ -103,7 +103,7 @@ class Drives:
                 continue
             answer = turn_result["status"]
             if answer == "over" and turn_result["next"] != "done":
-                # A user's runs in order: the newest run's lessons have to stay.
+                # A user's runs in order, because the newest run's lessons have to win.
                 self._remembering.begin(partial(remember, self._runtime, payload), owner)
             if answer == "compact":
                 request = CompactPayload(**{**payload.model_dump(), "op": NOW})

@@ -27,7 +27,7 @@ class Followers:
         self._last_seqs: dict[str, int] = {}
         """The newest event of a run that handlers have seen."""
         self._reading: Counter[str] = Counter()
-        """Followers of a run that go on by themselves, unlike the consumers of a stream."""
+        """Followers of a run that read by themselves, unlike the consumers of a stream."""
         self._handling: Counter[str] = Counter()
         """Handlers of a run's events that wait for something themselves."""
 
@@ -40,7 +40,7 @@ class Followers:
         return any(self._handlers[e] for e in events or tuple(self._handlers))
 
     async def begin(self, owner: str, run_id: str) -> None:
-        """Call handlers for the events from here on, unless they follow the run already."""
+        """Call handlers for the events from here on, unless they already follow the run."""
         if not self._following[run_id]:
             self._last_seqs[run_id] = await self.last_seq(owner, run_id)
 
@@ -67,8 +67,8 @@ class Followers:
             self._reading[run_id] -= 1
 
     async def wait_for_handlers(self, owner: str, run_id: str) -> None:
-        """Return once handlers have had all events in the journal. A handler that waits for something itself
-        is not waited for: it may wait for the run."""
+        """Return once handlers have had all events in the journal. Does not wait for a handler that itself
+        waits for something, because that may be the run."""
         while self._reading[run_id] and not self._handling[run_id]:
             page = await self._journal.events.page(owner, run_id, self._last_seqs.get(run_id, 0), 1)
             if not page.items:
@@ -86,7 +86,7 @@ class Followers:
                 at_rest = drive.done()
                 self._bell.clear()
                 page = await self._journal.events.page(owner, run_id, after, 1_000)
-                # An agent reads what its own version wrote, but for a table that it shares with another one.
+                # An agent reads what its own version wrote, unless it shares a table with another version.
                 for event in cast("tuple[Event, ...]", page.items):
                     await self._tell(event)
                     yield event

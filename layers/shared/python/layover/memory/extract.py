@@ -1,4 +1,4 @@
-"""Extract: learn from a run after it is over. Never in the user's way, never twice."""
+"""The function `extract`: it learns from a run after it is over, without delaying the user, and only once."""
 
 import logging
 
@@ -26,20 +26,21 @@ OPENING = 20
 
 async def extract(runtime: Runtime, payload: RunPayload) -> dict[str, str]:
     """Store the run's texts for recall, however it ended. After a successful run, title the thread, and learn
-    what the agent's memory settings ask for. A model that fails costs its part and nothing else. While the
-    operator has stopped the system, no model is called."""
+    what the agent's memory settings ask for. If a model fails, only its part is missing. While the operator
+    has stopped the system, no model is called."""
     snapshot = await runtime.journal.runs.snapshot(payload.owner, payload.run_id)
     if snapshot is not None:
         logs.name(thread_id=snapshot.meta.thread_id)
     if snapshot is None or not snapshot.meta.status.over:
         return {"status": "nothing"}
-    # A run with followers has not sent them all its end: the sweeper makes sure of that, and retires it.
+    # A run that still has followers may not have sent its end to all of them. The sweeper ensures that it
+    # does, and retires the run.
     if snapshot.meta.saved and not snapshot.meta.sockets:
         await set_ttl(runtime, snapshot.meta)
         await watch_thread(runtime, payload.owner, snapshot.meta.thread_id)
     good = snapshot.meta.status is Status.SUCCESS
     if good and await runtime.memory.is_extracted(payload.owner, payload.run_id):
-        # The process that stored the title may have died before it was handed on.
+        # The process that stored the title may have died before it passed the title on.
         head = await runtime.threads.head(payload.owner, snapshot.meta.thread_id)
         await _copy_title(runtime, snapshot.meta, head.title if head else None)
         return {"status": "done before"}

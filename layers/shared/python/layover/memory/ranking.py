@@ -1,5 +1,5 @@
-"""Ranking of memory (docs/retrieval.md#ranking): the numbers of both stores, and the formula of the in-memory
-one. Postgres has it in `sql/ranking.sql`."""
+"""Ranking of memory (docs/retrieval.md#ranking): the numbers for both stores, and the formula for the
+in-memory one. Postgres has the formula in `sql/ranking.sql`."""
 
 import math
 import operator
@@ -12,14 +12,14 @@ VECTOR_WEIGHT = 0.6
 """Weight of scores that are normalised to 0..1 over the scope: fusing ranks lost 9 to 14 points."""
 PREVIOUS_WEIGHT = 0.3
 NEXT_WEIGHT = 0.2
-"""A message is found by its neighbours, too: an answer often has no word of its question."""
+"""A message is also found by its neighbours, because an answer often shares no word with its question."""
 SPEAKER_WEIGHT = 0.3
 """For a message of a speaker whom the query names."""
 RECENCY_WEIGHT = 0.1
 HALF_LIFE = timedelta(days=180)
 """Added, not multiplied: a factor loses 12 to 24 points."""
 MAX_HALF_LIVES = 1_000
-"""After this many, an entry is as old as one can be: Postgres computes nothing smaller."""
+"""From this age on, all entries count as equally old, because Postgres computes no smaller number."""
 MAX_ROWS = 20_000
 """Rows of a scope that are searched, the newest: the scan is exact and takes 60 ms."""
 WHOLE_ROWS = 5_000

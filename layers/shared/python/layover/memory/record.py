@@ -1,5 +1,5 @@
-"""Record: the results of a run's extraction are stored once, as a whole, merged with the data that is there
-by then."""
+"""Recording: the results of a run's extraction are stored once, as a whole, merged with the data that is
+stored by then."""
 
 from typing import Any
 
@@ -37,7 +37,7 @@ async def record(
                 "entries_version": update.version,
                 **await _session(runtime, owner, whole, new_facts),
             }
-        # The last attempt compares nothing: losing the session is better than losing all the rest.
+        # The last attempt compares nothing, because losing the session is better than losing everything else.
         try:
             is_new = await runtime.memory.record_extraction(owner, whole.model_copy(update=parts))
         except StaleState:
@@ -51,7 +51,7 @@ async def record(
 async def _session(
     runtime: Runtime, owner: str, extraction: Extraction, new_facts: ExtractedFacts
 ) -> dict[str, Any]:
-    """Return the session with the turn's facts, less those that a later turn has replaced."""
+    """Return the session with the turn's facts, minus those that a later turn has replaced."""
     said_at = extraction.said_at
     if not new_facts.session or said_at is None:
         return {}

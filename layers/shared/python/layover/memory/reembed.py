@@ -1,6 +1,6 @@
 """`layover reembed`: after a change of embedder, it makes the new one's vectors for stored texts.
 
-It works in small batches, each in the name of one owner, under row security, and in its own transaction:
+It works in small batches, each for one owner, under row security, and in its own transaction. If it is
 stopped at any point, it goes on from there when it is started again."""
 
 from collections.abc import AsyncIterator, Sequence
@@ -25,8 +25,8 @@ _OWNERS = 1_000
 
 @dataclass
 class ReembeddingCounts:
-    """Counts of the work. `without_vector`: texts that the embedder has no usable vector for; `refusals`:
-    those of them that it did not take; `last_refusal`: its words about the last one."""
+    """Counts of the work. `without_vector`: texts for which the embedder has no usable vector; `refusals`:
+    those among them that it refused; `last_refusal`: its message about the last one."""
 
     owners: int = 0
     entries: int = 0
@@ -130,8 +130,8 @@ class _Work:
 
 
 async def _probe(embedder: Embedder | None, previous: _New | None = None) -> _New | None:
-    """Return the embedder, after a first request to it. Raises ModelError if it refuses even that: no stored
-    text is sent to it then."""
+    """Return the embedder, after a first request to it. Raises ModelError if it refuses even that, so that no
+    stored text is sent to it."""
     if embedder is None:
         return None
     if previous is not None and previous.embedder is embedder:

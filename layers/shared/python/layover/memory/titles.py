@@ -19,7 +19,7 @@ _UNSPACED = re.compile(
     "\U00020000-\U0003fffd]"
 )
 _EMPHASIS = re.compile(r"(?<![\w*])(\*{1,3}|_{1,3}|`{1,3}|~~)(?=\S)(.+?)(?<=\S)\1(?![\w*])")
-"""Marks around words; neither the `_` of a name nor a lone `*` is one."""
+"""Marks around words. The `_` of a name and a lone `*` do not count."""
 _LINK = re.compile(r"!?\[([^\[\]]*)\]\((?:[^()]|\([^()]*\))*\)")
 _THOUGHT = re.compile(r"\A.*</think(?:ing)?>", re.DOTALL | re.IGNORECASE)
 """Some providers omit the opening tag."""

@@ -19,12 +19,12 @@ from layover.values.note import Note
 from layover.values.runs.run import RunMeta
 
 MAX_WORKING_MEMORY = 20_000
-"""Characters of working memory: it stands in every prompt."""
+"""The most characters of working memory, which every prompt contains."""
 _DONE = {"success": True}
 
 
 class WorkingMemoryChanged(Exception):
-    """Another run wrote since the model last read: the model has to see the new text first."""
+    """Another run has written since the model last read. The model has to see the new text first."""
 
 
 def built_in_tools(
@@ -37,7 +37,7 @@ def built_in_tools(
 ) -> list[AnyTool]:
     """Return the tools of `agent.memory`; empty if it has no part that adds one. `prompt_note`: the working
     memory that the run's prompt shows (`PromptSnapshot.notes`), None if it shows none; a text that another
-    run wrote after that is not overwritten unseen. `embedder`: the one of episodic memory; without it entries
+    run wrote after that is not overwritten unseen. `embedder`: that of episodic memory; without it, entries
     are found by words."""
     tools: list[AnyTool] = []
     working_memory = agent.memory.working_memory

@@ -15,8 +15,8 @@ from layover.values.runs.usage import Usage
 def usage_row(
     runtime: Runtime, meta: RunMeta, task: str, first: Reply | Embedded, *others: Reply | Embedded
 ) -> StepUsage:
-    """Return one row for everything that a task of this run asked of one model. `task` names it within the
-    run: a task that has several outcomes names each of them (`observer/2`)."""
+    """Return one row for all requests of a task of this run to one model. `task` names the row within the
+    run: a task with several outcomes names each of them (`observer/2`)."""
     usage = Usage.total([_price(runtime, reply) for reply in (first, *others)])
     runtime.allowance.note(meta.owner, usage)
     return StepUsage(
@@ -31,14 +31,14 @@ def usage_row(
 def embedding_usage(
     runtime: Runtime, meta: RunMeta, task: str, embedding: Embedded
 ) -> tuple[StepUsage, ...]:
-    """Return the row of an embedder's work; none if it costs nothing."""
+    """Return the row of an embedder's work; an empty tuple if it costs nothing."""
     return () if embedding.usage is None else (usage_row(runtime, meta, task, embedding),)
 
 
 @dataclass(frozen=True)
 class MeteredEmbedder:
-    """`ports.Embedder` that counts its cost for its user's day, for work that stores nothing that a row of
-    usage could belong to."""
+    """`ports.Embedder` that counts its cost towards its user's day. It is for work whose results cannot carry
+    a row of usage."""
 
     runtime: Runtime
     owner: str

@@ -1,4 +1,4 @@
-"""AG-UI (protocol 1.0): a run's events as events of the run that a client gave an id to.
+"""AG-UI (protocol 1.0): a run's events as events of the client's run.
 
 A run that waits for a person ends the client's run with interrupts, and goes on in its next one. Sub-agents
 work behind the call of their parent; of them only waiting calls and their outcomes are changes."""
@@ -69,7 +69,7 @@ class AgUiRun:
         yield {"type": "RUN_STARTED", **self._ids, "metadata": {"layover_run_id": self.source}}
 
     def go_on(self) -> Iterator[AgUiEvent]:
-        """Return the first events of an answer that goes on in the middle of a step."""
+        """Return the first events of an answer that resumes in the middle of a step."""
         step = self.view.own.step
         if step is not None:
             yield {"type": "STEP_STARTED", "stepName": f"step {step}"}
@@ -83,12 +83,12 @@ class AgUiRun:
         yield {"type": "RUN_FINISHED", **self._ids, "outcome": outcome}
 
     def break_off(self, message: str) -> Iterator[AgUiEvent]:
-        """Return the end of an answer that the rest of is missing."""
+        """Return the end of an incomplete answer."""
         yield from self._encode(self.view.end_step())
         yield {"type": "RUN_ERROR", "message": message, "code": "stream-ended"}
 
     def events(self, event: LoggedEvent) -> list[AgUiEvent]:
-        """Return an event as AG-UI's."""
+        """Return the AG-UI events for an event."""
         return self._encode(self.view.apply(event))
 
     @property
@@ -166,7 +166,7 @@ class AgUiRun:
         yield {"type": "RUN_ERROR", "message": error.message, "code": error.type}
 
     def _end(self, change: changes.RunEnded) -> Iterator[AgUiEvent]:
-        """Return the end of the run. A failed run has ended with its error already."""
+        """Return the end of the run. A failed run has already ended with its error."""
         event = change.event
         if event.status is Status.FAILED:
             return

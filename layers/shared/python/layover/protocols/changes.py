@@ -1,6 +1,6 @@
 """The changes that a run's events make to what is shown of it: a closed set of facts (`run_view` makes them).
 
-An encoder names each of them: with the words that say it, or with the reason why it says none."""
+An encoder names each of them, either with the words that tell it or with the reason why it tells nothing."""
 
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
@@ -23,7 +23,7 @@ class FrameView:
     """One agent's part of a run: the run's own, or a sub-agent's in a call."""
 
     id: str
-    """The run's id, and for a sub-agent also the call's in which it works."""
+    """The run's id, and for a sub-agent also the id of the call in which it works."""
     path: tuple[str, ...] = ()
     """Names from the run's agent down; empty for the run's own."""
     is_own: bool = True
@@ -43,12 +43,12 @@ class FrameView:
     has_message: bool = False
     """True once the step's message was told."""
     drafts: "list[CallView]" = field(default_factory=list)
-    """The step's calls of which pieces have come, until its message comes."""
+    """The step's calls of which pieces have arrived, until its message arrives."""
 
 
 @dataclass(slots=True, eq=False)
 class CallView:
-    """A call as far as its events have told."""
+    """A call, as far as its events have told."""
 
     id: str
     name: str = ""
@@ -58,8 +58,9 @@ class CallView:
     is_announced: bool = False
     """True once it was told that its arguments arrive."""
     is_shown: bool = False
-    """True once the call is a part of the answer. One of the run's own agent is when it is asked for, runs or
-    ends, not while it waits for its turn; one of a sub-agent is once it waits for a person."""
+    """True once the call is part of the answer. A call of the run's own agent becomes part of it when the
+    call is asked for, runs or ends, not while it waits for its turn; a sub-agent's call does once it waits
+    for a person."""
     pending: Any = None
     """The event with which it began to wait; None if it does not wait."""
     decision: str | None = None
@@ -98,7 +99,7 @@ class StepEnded(NamedTuple):
 
 
 class TextBegan(NamedTuple):
-    """A text begins, or reasoning. `is_whole`: it comes with its message, and not in pieces."""
+    """A text or reasoning begins. `is_whole`: it comes with its message, not in pieces."""
 
     frame: FrameView
     block: TextBlock
@@ -121,7 +122,7 @@ class TextEnded(NamedTuple):
 
 
 class OutputGrew(NamedTuple):
-    """The structured output as far as it is there. It replaces the one before."""
+    """The structured output so far. It replaces the previous one."""
 
     frame: FrameView
     output: Any
@@ -142,8 +143,8 @@ class DataShown(NamedTuple):
 
 
 class CallAnnounced(NamedTuple):
-    """The arguments of the step's first call arrive. The others may have to wait for their turn, and are not
-    announced. Nor are those of sub-agents."""
+    """The arguments of the step's first call arrive. The other calls may have to wait for their turn and are
+    not announced, and neither are calls of sub-agents."""
 
     frame: FrameView
     call: CallView
@@ -210,7 +211,7 @@ class VoteCast(NamedTuple):
 
 
 class CallDecided(NamedTuple):
-    """A waiting call was decided."""
+    """A waiting call has been decided."""
 
     frame: FrameView
     call: CallView
@@ -225,7 +226,7 @@ class CallSettled(NamedTuple):
 
 
 class ModelChanged(NamedTuple):
-    """A model did not answer, and the step went to another one."""
+    """A model did not answer, and the step went to another model."""
 
     frame: FrameView
     event: ModelFallback

@@ -1,4 +1,4 @@
-"""An event as JSON, for a client: the server that wrote it may be newer or older."""
+"""An event as JSON, for a client. The server that wrote it may be newer or older."""
 
 from collections.abc import Mapping
 from typing import Any

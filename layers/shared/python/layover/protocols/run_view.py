@@ -1,4 +1,4 @@
-"""A run as it is shown, from its events in order.
+"""The view of a run, made from its events in order.
 
 `RunView` is the one place that knows which text is open, which calls are known, run and wait, and what a step
 that begins again makes void. It turns each event into changes. An encoder says them in the words of a
@@ -77,7 +77,7 @@ from layover.values.runs.event import (
 
 
 class RunView:
-    """A run as it is shown. `apply` takes its events from the first on, each once."""
+    """The view of a run. `apply` takes its events from the first on, each once."""
 
     def __init__(self, run_id: str) -> None:
         self.run_id = run_id
@@ -94,7 +94,7 @@ class RunView:
 
     @property
     def waits(self) -> bool:
-        """True if the run waits for a person, and nothing of it is at work."""
+        """True if the run waits for a person and no part of it is working."""
         return bool(self.waiting) and all(map(self._rests, self.running))
 
     def apply(self, event: LoggedEvent | EventJson) -> Sequence[Change]:
@@ -106,18 +106,18 @@ class RunView:
         return react(self, frame, event)
 
     def end_text(self) -> Sequence[Change]:
-        """End the open text of the run's own agent: a protocol shows something else now."""
+        """End the open text of the run's own agent, because a protocol shows something else next."""
         return self._end_text(self.own)
 
     def end_step(self) -> Sequence[Change]:
-        """End the step of the run's own agent and its text: an answer ends before the step does."""
+        """End the step of the run's own agent and its text, because an answer ends before the step does."""
         return self._end_step(self.own)
 
     def _frame(self, event: LoggedEvent | EventJson) -> FrameView:
         path = event.agent_path
         key = event.parent_tool_call_id
         if key is None:
-            # What waits names its agent, the run's own, too.
+            # A waiting call names its agent, even if that is the run's own.
             if len(path) == 1:
                 return self.own
             key = " > ".join(path)
@@ -134,8 +134,8 @@ class RunView:
         return call
 
     def _rests(self, call_id: str) -> bool:
-        """Return whether a running call only waits: a sub-agent works in it, and all its open calls wait. One
-        that has none asks its model."""
+        """Return whether a running call only waits: a sub-agent works in it, and all its open calls wait. A
+        sub-agent without open calls is asking its model."""
         frame = self._frames.get(call_id)
         if frame is None or not (frame.waiting or frame.running):
             return False
@@ -215,13 +215,13 @@ class RunView:
         return (OutputGrew(frame, event.output),)
 
     def _tell_message(self, frame: FrameView, event: MessageEvent) -> Sequence[Change]:
-        """Tell the parts of a message that did not come in pieces before. Its calls are shown when their turn
-        comes, and their results with their ends."""
+        """Tell the parts of a message that did not come in pieces before. Its calls are shown when it is
+        their turn, and their results with their ends."""
         message: Message | None = event.message
         if message is None:
             return (Unknown(frame, event),)
         is_reply = message.role == "assistant"
-        # The message repeats what came in pieces before it.
+        # The message repeats what has already come in pieces.
         in_pieces = frozenset(frame.told)
         changes: list[Change] = []
         # A client reads parts that no class describes.
@@ -266,7 +266,7 @@ class RunView:
         return (CallAnnounced(frame, call), grew)
 
     def _show(self, frame: FrameView, call: CallView, args: Any) -> Sequence[Change]:
-        """Show the call, once; and again if its arguments are others now."""
+        """Show the call once, and again if its arguments have changed."""
         is_changed = args is not None and args != call.args
         if args is not None:
             call.args = args

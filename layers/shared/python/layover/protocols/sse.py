@@ -13,7 +13,7 @@ HEARTBEAT = b": still here\n\n"
 """A comment: clients pass over it."""
 OPENING = b"retry: 1000\n"
 """Milliseconds after which a browser comes back; the first bytes also open the way through proxies. They
-belong to the first event's block: the first block that a client reads has an event."""
+belong to the first event's block, so that the first block that a client reads has an event."""
 _JSON = json.JSONEncoder(ensure_ascii=False)
 """Made once: `json.dumps` would make one for each delta of an answer."""
 _LAST_SEQ = re.compile(r"\d{1,18}", re.ASCII)
@@ -30,17 +30,17 @@ def named_frame(name: str, data: str) -> bytes:
 
 
 def data_frame(data: str) -> bytes:
-    """Return JSON alone."""
+    """Return a frame that has only JSON."""
     return _frame("", data)
 
 
 def data_frames(values: Iterable[Any]) -> bytes:
-    """Return a frame for each of the values, with its JSON alone."""
+    """Return a frame for each of the values, with only its JSON."""
     return b"".join([data_frame(_JSON.encode(value)) for value in values])
 
 
 def last_seq(last_event_id: str | None) -> int | None:
-    """Return the seq in a `Last-Event-ID`; None if there is none or it is no seq."""
+    """Return the seq in a `Last-Event-ID`; None if it is missing or not a seq."""
     text = (last_event_id or "").strip()
     return int(text) if _LAST_SEQ.fullmatch(text) else None
 
@@ -56,5 +56,5 @@ async def event_frames(
 
 
 def _frame(fields: str, data: str) -> bytes:
-    # JSON has its newlines escaped: data is one line.
+    # JSON escapes newlines, so the data is one line.
     return f"{fields}data: {data}\n\n".encode()

@@ -1,6 +1,6 @@
 """The AI SDK's UI message stream (protocol v1, `ai` 6): a run's events as chunks of one assistant message.
 
-The message's id is the run's, even if the run waited in between. Sub-agents work behind the call of their
+The message has the run's id, even if the run waited in between. Sub-agents work behind the call of their
 parent; of them only waiting calls are changes."""
 
 from collections.abc import Callable, Iterable, Iterator
@@ -72,7 +72,7 @@ class UiMessage:
         yield {"type": "finish", "finishReason": "tool-calls"}
 
     def break_off(self, message: str) -> Iterator[Chunk]:
-        """Return the end of an answer that the rest of is missing."""
+        """Return the end of an incomplete answer."""
         yield from self._encode(self.view.end_text())
         yield {"type": "error", "errorText": message}
 

@@ -1,5 +1,5 @@
-"""Compact: older messages of a branch become observations or a summary. After a run, ahead
-of a running one, or while a run waits for it. A memory model that fails changes nothing."""
+"""Compact: older messages of a branch become observations or a summary. It works after a run, ahead of a
+running one, or while a run waits for it. A memory model that fails changes nothing."""
 
 import asyncio
 import logging

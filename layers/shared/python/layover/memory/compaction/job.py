@@ -72,8 +72,8 @@ class CompactionJob:
         return self.runtime.ids.new("obs")
 
     def is_under_way(self, missing: Sequence[Message]) -> bool:
-        """Return whether a slice of these messages, which no slice covers yet, may still come. A slice that
-        the run waited for in vain is lost, and slices behind it cannot be used."""
+        """Return whether a slice of these uncovered messages may still arrive. A slice that the run waited
+        for in vain is lost, and the slices after it cannot be used."""
         ids = {m.id for m in missing}
         return self.asked_through in ids and self.waited_through not in ids
 
@@ -84,7 +84,7 @@ class CompactionJob:
         )
 
     async def messages(self, after_id: str | None, through_id: str | None = None) -> list[Message]:
-        """Return the branch's messages after one; none if that one is not on the branch."""
+        """Return the branch's messages after this one; an empty list if it is not on the branch."""
         if after_id == (through_id or self.leaf_id):
             return []
         span = await self.runtime.memory.span(
@@ -96,7 +96,7 @@ class CompactionJob:
         self, prompt: Prompt, read: Callable[[str], Parsed | None], useless: str
     ) -> ParsedReply[Parsed] | None:
         """Return the memory model's answer as `read` parses it; None if the model fails, or if its answers
-        cannot be used (`useless` says so in the log). Those have cost something all the same."""
+        cannot be used (`useless` says so in the log). Such answers cost something as well."""
         replies: list[Reply] = []
         cause = useless
         while len(replies) < MAX_ATTEMPTS:
@@ -139,7 +139,7 @@ class CompactionJob:
     async def replace(
         self, new: NewGeneration, previous: Generation | None, replies: Sequence[Reply]
     ) -> Generation | None:
-        """Put a reflection or a summary in the place of `previous`, with its usage."""
+        """Replace `previous` with a reflection or a summary, and store its usage."""
         number = previous.number if previous else None
         usage = [usage_row(self.runtime, self.meta, f"{new.kind}:{number or 0}", *replies)]
         generation = await self.runtime.memory.replace(

@@ -57,7 +57,7 @@ _TIME = lazy_pattern(
 _BARE_TIME = lazy_pattern(rf"\s*{_CLOCK}\s*(?P<day>)(?P<half>)(?=[:|\u2013\u2014]|-\s)")
 _LINK = lazy_pattern("\\s*(?:[:|\u2013\u2014]|-(?=\\s))?\\s*")
 _MAX_DATE = 100
-"""Characters of a line with a date and no more."""
+"""The most characters of a line that has only a date."""
 _WEEKDAY = r"(?:mon|tues?|wed(?:nes)?|thu(?:rs)?|fri|sat(?:ur)?|sun)(?:day)?\.?"
 _MONTH = rf"(?P<month>{'|'.join(_MONTHS)})[a-z]*\.?"
 _DATES = [
@@ -131,7 +131,7 @@ def read(
 
 @dataclass(frozen=True)
 class _Line:
-    """One line as it was written. `day`: its own, if it names one."""
+    """One line as written. `day`: its own, if it names one."""
 
     indent: int
     marker: Marker
@@ -257,7 +257,7 @@ def _marker(text: str, clear: bool) -> tuple[Marker, str] | None:
 
 def _clock(text: str) -> tuple[tuple[time | None, date | None] | None, str]:
     """Return the time at the head of a text, with its day if it names one, and the rest. An impossible time
-    is read, and not used."""
+    is read but not used."""
     match = _TIME.match(text) or _BARE_TIME.match(text)
     if match is None:
         return None, text

@@ -15,9 +15,9 @@ from layover.values.message import Message
 from layover.values.metrics import Metric
 
 WAIT = timedelta(seconds=8)
-"""The time that a run waits for slices that are being observed already: another call would take as long."""
+"""The time that a run waits for slices that are already being observed: another call would take as long."""
 WAIT_AFTER_RUN = timedelta(seconds=20)
-"""The wait after a run, when no run waits: slices under way are not requested again."""
+"""The wait after a run, when no run waits, so that slices under way are not requested again."""
 POLL_INTERVAL = timedelta(seconds=0.5)
 
 
@@ -138,7 +138,7 @@ async def _observe(
 
 
 async def _activate(job: CompactionJob, current: Compacted, path: Sequence[Message]) -> bool:
-    """Let slices take effect, if no other job changed the branch meanwhile."""
+    """Let slices take effect, if no other job has changed the branch."""
     ready = compaction.ready_slices(path, current.slices, job.limits.tail, job.limits.start)
     if not ready:
         return False
@@ -167,7 +167,7 @@ async def _reflect(job: CompactionJob, current: Compacted) -> bool:
     )
     if answer is None:
         return False
-    # Stored even if nothing was condensed: no job asks again until new observations take effect.
+    # Stored even if nothing was condensed, so that no job asks again before new observations take effect.
     reflection = _reflection(job, generation, answer.value, answer.model)
     return await job.replace(reflection, generation, answer.replies) is not None
 

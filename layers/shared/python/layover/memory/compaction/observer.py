@@ -31,8 +31,8 @@ def request(
 def parse(
     answer: str, messages: Sequence[Message], new_id: Callable[[], str]
 ) -> tuple[Observation, ...]:
-    """Return the observations of an answer, in its order; () for a useless one. None of them lies before the
-    first or after the last of the messages that the answer was made from."""
+    """Return the observations of an answer, in its order; () for a useless answer. Their times lie between
+    the first and the last of the messages that the answer was made from."""
     return read(answer, [m.created_at for m in messages], new_id)
 
 

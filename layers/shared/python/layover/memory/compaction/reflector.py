@@ -1,9 +1,9 @@
 """The reflector: many observations become fewer (docs/behaviour.md#reflections). Pure.
 
 It answers `{"drop": [id], "merge": [{"ids", "marker", "text", "parent_id"?}]}`. "A child never goes without
-its parent" is read so: a detail is neither dropped nor merged away by itself while its parent stays, unless
-what it is merged into is a detail of that parent again. A parent that is dropped takes its details with
-it, but for those that a merge has; a parent that is merged leaves them to what it became."""
+its parent" means: a detail is neither dropped nor merged away by itself while its parent stays, unless it is
+merged into another detail of that parent. A dropped parent takes its details with it, except those that a
+merge has; a merged parent leaves them to the result of the merge."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ _SEVERITY = (Marker.CRITICAL, Marker.IMPORTANT, Marker.COMPLETION, Marker.INFO)
 
 
 def is_due(compacted: Compacted, max_tokens: int | None) -> bool:
-    """Return whether the observations that take effect are more than `max_tokens`, and new ones came since
+    """Return whether the observations that take effect exceed `max_tokens`, and new ones have arrived since
     they were last condensed."""
     generation = compacted.generation
     if generation is None or generation.kind != "observations" or max_tokens is None:
@@ -51,7 +51,7 @@ def parse(
     to_drop = _ids_to_drop(reply)
     merges = _assign_merges(log, objects(reply, "merge"), to_drop)
     removed_ids = log.ids_to_remove(to_drop, merges)
-    # The answer is valid: the caller need not ask again.
+    # The answer is valid, so the caller need not ask again.
     enough = reply is not None and reply.get("drop") == reply.get("merge") == []
     if not removed_ids and not enough:
         return None

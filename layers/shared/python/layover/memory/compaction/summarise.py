@@ -8,9 +8,9 @@ from layover.values.memory.compaction import NewGeneration
 
 
 async def condense(job: CompactionJob, *, waits: bool) -> str:
-    """Summarise the messages older than the tail, together with the summary before, if the branch has reached
-    its limit (or a run waits for it): in several steps if they are more than the memory model can read.
-    Raises RetryableError."""
+    """Summarise the messages older than the tail, together with the previous summary, if the branch has
+    reached its limit (or a run waits for it). It takes several steps if they exceed what the memory model can
+    read. Raises RetryableError."""
     has_changed = False
     while (step := await _step(job, due=waits or has_changed)) == "compacted":
         has_changed = True

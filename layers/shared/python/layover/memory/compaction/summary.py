@@ -62,8 +62,8 @@ def request(
     previous: str | None,
     names: Mapping[str, str] | None = None,
 ) -> Prompt:
-    """Return the request to summarise these messages (at least one, oldest first) with the summary before
-    them. `names`: of the speakers, by role."""
+    """Return the request to summarise these messages (at least one, oldest first) with the summary of the
+    messages before them. `names`: of the speakers, by role."""
     blocks = [block("previous_summary", _lines(previous))] if previous else []
     blocks.append(block("transcript", transcript(messages, names)))
     return prompt("summary", model, "\n\n".join(blocks), messages[-1].created_at)
@@ -108,7 +108,7 @@ def _useful(sections: Mapping[str, object]) -> bool:
 
 
 def _is_prose(text: str) -> bool:
-    """Return whether a text without sections is good enough for a summary: no page of an error, no JSON, no
+    """Return whether a text without sections is good enough as a summary: it is not an error page, JSON, or a
     refusal."""
     line = normalise(text)
     return len(line) >= _MIN_PROSE and line[0] not in "<{[" and not _REFUSAL.match(line)

@@ -1,1 +1,1 @@
-"""Episodic memory: lessons that past turns taught an agent."""
+"""Episodic memory: lessons that an agent learned from past turns."""

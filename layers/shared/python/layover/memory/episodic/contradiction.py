@@ -20,9 +20,9 @@ _CORRECTION = lazy_pattern(
 
 
 def contradicts(new: str, old: str, evidence: str = "") -> bool:
-    """Return whether `new` has numbers or identifiers that `old` has not, denies what `old` says (or the
-    other way round), or calls itself a correction. `evidence`: the words that `new` was learned from. They
-    may deny or correct something that `new` states as a plain fact."""
+    """Return whether `new` has numbers or identifiers that `old` lacks, denies what `old` says (or the other
+    way round), or calls itself a correction. `evidence`: the words that `new` was learned from. They may deny
+    or correct something that `new` states as a plain fact."""
     if new.casefold() == old.casefold():
         return False
     if _anchors(new) - _anchors(old):

@@ -27,7 +27,7 @@ from layover.values.runs.run import RunMeta
 from layover.values.text import sanitise
 
 _MAX_SKIP = 10_000
-"""Results of a search that a list may skip: every page is ranked anew."""
+"""The most results of a search that a list may skip, since every page is ranked again."""
 MAX_CORRECTION = 2_000
 """Characters of an entry that its owner corrects."""
 _LIST = "entries"
@@ -54,8 +54,8 @@ class Entry(Value):
 
 
 def episodic_embedder(runtime: Runtime, agent: Agent) -> Embedder | None:
-    """Return the embedder of the agent's entries: its own, the one of its own model, or the deployment's.
-    None: words only, and one warning."""
+    """Return the embedder of the agent's entries: its own, that of the model it names, or the deployment's.
+    None: search by words only, with one warning."""
     settings = agent.memory.episodic
     if settings is None:
         return None
@@ -104,7 +104,7 @@ async def turn_entries(
 
 
 def count_cut_entries(runtime: Runtime, agent: Agent, context: TurnContext) -> None:
-    """Count a search that left the oldest entries of a scope out."""
+    """Count a search that left out the oldest entries of a scope."""
     if context.entries.cut:
         runtime.metrics.count(Metric.ENTRY_SCOPE_CUT, agent=agent.name)
 
@@ -113,7 +113,7 @@ async def list_entries(
     runtime: Runtime, owner: str, agent: str, query: str | None, limit: int, cursor: str | None
 ) -> Page[Entry]:
     """Return an agent's entries about its user: newest first, or the best for a query. Raises UnknownAgent if
-    there never was such an agent, and InvalidRequest for a cursor of another list."""
+    no such agent has ever existed, and InvalidRequest for a cursor of another list."""
     text = (query or "").strip()
     page = await (
         _search(runtime, owner, agent, text, limit, cursor)

@@ -29,8 +29,8 @@ from layover.values.prompt import Embedded
 from layover.values.runs.run import RunSnapshot
 
 HARMLESS = frozenset({"plan", "update_working_memory"})
-"""Memory's own tools whose results teach nothing. `recall_memory` is not among them: its results may be
-unverified, and would come back as verified."""
+"""Memory's own tools, from whose results nothing is learned. `recall_memory` is not among them: its results
+may be unverified, and would come back as verified."""
 Vector = tuple[float, ...]
 logger = logging.getLogger("layover")
 
@@ -48,8 +48,8 @@ class EpisodicUpdate:
 async def learn_entries(
     runtime: Runtime, agent: Agent | None, snapshot: RunSnapshot
 ) -> "EpisodicExtraction | None":
-    """Extract the turn's entries, if the agent has episodic memory. A model that fails costs this turn's
-    entries, an embedder that fails their vectors. Raises RetryableError (the database)."""
+    """Extract the turn's entries, if the agent has episodic memory. If the model fails, this turn has no
+    entries; if the embedder fails, they have no vectors. Raises RetryableError (the database)."""
     settings = agent.memory.episodic if agent else None
     dialogue = entries.dialogue_of([snapshot.meta.input, *response_messages(snapshot)])
     if agent is None or settings is None or not settings.per_turn or not dialogue:
@@ -68,8 +68,8 @@ def count_update(runtime: Runtime, agent: str, update: EpisodicUpdate) -> None:
 
 
 class EpisodicExtraction:
-    """One run's extraction. Models are asked once; their proposals are compared with the stored entries as
-    often as these change meanwhile."""
+    """One run's extraction. Models are asked once. Their proposals are compared with the stored entries again
+    whenever these change."""
 
     def __init__(
         self,

@@ -31,13 +31,13 @@ PROMPT_VERSION = "extractor-2"
 MAX_KNOWN = 20
 """Similar entries that the extractor is shown."""
 SIMILAR = 0.86
-"""The cosine at which two entries are about the same, if the agent sets none."""
+"""The cosine at which two entries count as the same, if the agent sets no other."""
 _MAX_PROPOSALS = 50
 _MAX_READ = 8_000
 """Characters of a text that the extractor reads."""
 _MAX_READ_IN_ALL = 60_000
 _MAX_EVIDENCE = 2_000
-"""Characters that are stored: a whole message may be evidence."""
+"""The most characters that are stored, since a whole message may be evidence."""
 _LEEWAY = 2_000
 """Characters of a content beyond its limit that are checked: without its secrets it may be shorter."""
 _FINDING = "verified_assistant_finding"
@@ -51,7 +51,7 @@ class Refusal(StrEnum):
     UNSAID = "unsaid"
     """It names a number or an identifier that was not said."""
     UNTRUSTED = "untrusted"
-    """Only an assistant says so, from tools that are not trusted."""
+    """Only an assistant says so, based on tools that are not trusted."""
     EMPTY = "empty"
     REPEATED = "repeated"
     OVER_LIMIT = "over_limit"
@@ -125,7 +125,7 @@ def _description() -> str:
 
 
 def dialogue_of(messages: Sequence[Message]) -> list[Message]:
-    """Return the words of users and assistants in these messages: no tool outputs."""
+    """Return the words of users and assistants in these messages, without tool outputs."""
     dialogue = (m for m in messages if m.role in (Role.USER, Role.ASSISTANT))
     return [m for m in dialogue if m.text.strip()]
 
@@ -179,7 +179,7 @@ def hash_of(content: str) -> str:
 
 
 def _readable(dialogue: Sequence[Message]) -> list[Message]:
-    """Return all of the users' words, and the newest of the assistants', as far as they are read."""
+    """Return all of the users' words and the newest of the assistants' words, as far as they are read."""
     room = _MAX_READ_IN_ALL - sum(
         min(len(m.text), _MAX_READ) for m in dialogue if m.role is Role.USER
     )
@@ -254,7 +254,7 @@ def select(
     least: float | None,
     said_at: datetime,
 ) -> list[Selection]:
-    """Return the candidates that are new. `least`: the cosine at which two are the same; None: none is
+    """Return the candidates that are new. `least`: the cosine at which two are the same; None: nothing is
     dropped. `similar`: stored entries like them (`SimilarEntry.place`: the candidate's). `said_at`: the time
     of the candidates' turn; stored entries may be from a later one."""
     selections: list[Selection] = []
@@ -286,7 +286,7 @@ class _Verdict(Enum):
 
 def _verdict(candidate: Candidate, entry: SimilarEntry, said_at: datetime) -> _Verdict:
     """Compare the two. If they contradict each other, the later one wins, unless it is unverified and the
-    other verified: then both hold, the doubtful one with its label."""
+    other verified: both are then kept, the doubtful one with its label."""
     against = contradicts(candidate.content, entry.content, candidate.evidence)
     if entry.created_at > said_at:
         if contradicts(entry.content, candidate.content, entry.evidence):

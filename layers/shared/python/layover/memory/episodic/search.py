@@ -35,14 +35,14 @@ logger = logging.getLogger("layover")
 
 @dataclass(frozen=True)
 class EmbeddedQuery:
-    """A query, and the usage of its vector (None: it has none, or it came from elsewhere)."""
+    """A query, and the usage of its vector (None: there is no vector, or it came from elsewhere)."""
 
     query: EntryQuery
     embedding: Embedded | None = None
 
 
 def entry_words(text: str) -> list[str]:
-    """Return the words by which entries are found; none if the text has only function words."""
+    """Return the words by which entries are found; an empty list if the text has only function words."""
     text = text[: recall.MAX_CHARACTERS]
     return without_function_words(recall.query_words(text), text)
 
@@ -80,7 +80,7 @@ def entry_query(
 
 
 async def embed_query(query: EntryQuery, embedder: Embedder | None) -> EmbeddedQuery:
-    """Return the query with its vector; without, if the embedder fails or takes too long."""
+    """Return the query with its vector, or without one if the embedder fails or takes too long."""
     if embedder is None:
         return EmbeddedQuery(query)
     try:

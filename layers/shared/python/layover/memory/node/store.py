@@ -1,6 +1,6 @@
-"""The history of a named step of a workflow, inside a thread (docs/behaviour.md#node-memory). One document
-for each node in blobs, written with a condition: of two writers at once, the later one reads again and adds
-its messages."""
+"""The history of a named step of a workflow, inside a thread (docs/behaviour.md#node-memory). Blobs hold one
+document for each node, written with a condition: of two concurrent writers, the later one reads again and
+adds its messages."""
 
 import asyncio
 import gzip
@@ -120,9 +120,8 @@ class NodeLog:
         return _decode(data), facts
 
     async def _use(self) -> list[Entry]:
-        """Return the node's memory and record the use. A memory that was not used for too long is emptied
-        and not deleted: S3 deletes without a condition, and would take along what a writer adds at this
-        moment."""
+        """Return the node's memory and record the use. A memory that was unused for too long is emptied, not
+        deleted: S3 deletes without a condition, and would remove what a writer adds at the same moment."""
         blob = await self._runtime.blobs.get_tagged(self.key)
         if blob is None:
             return []
@@ -141,7 +140,7 @@ class NodeLog:
         return entries
 
     async def _watch(self) -> None:
-        """Let the sweeper look whether it is still used."""
+        """Let the sweeper check whether it is still used."""
         lifetime = self._lifetime()
         if lifetime is not None:
             at = self._runtime.clock.now() + lifetime
@@ -154,7 +153,7 @@ class NodeLog:
         return self._runtime.clock.now() - facts.modified_at
 
     async def _check_thread(self) -> None:
-        """Raise NotFound if the thread is being erased. Erasing marks the thread first and deletes then:
+        """Raise NotFound if the thread is being erased. Erasing first marks the thread and then deletes, so
         either the writer or the eraser sees the other."""
         head = await self._runtime.journal.heads.get(self._owner, self._thread_id)
         if head is None or head.deleted:
@@ -183,7 +182,7 @@ def _lifetime(runtime: Runtime) -> timedelta | None:
 
 
 async def expire_node(runtime: Runtime, key: str) -> datetime | None:
-    """Empty a node's memory that was not used for too long. Return the time of the next look, None if it is
+    """Empty a node's memory that was unused for too long. Return the time of the next look; None if it is
     empty. It is not deleted, for the reason that `NodeLog` gives."""
     lifetime = _lifetime(runtime)
     blob = await runtime.blobs.get_tagged(key)
@@ -317,5 +316,5 @@ def _encode(entries: Sequence[Entry]) -> tuple[bytes, str]:
 
 
 def _pause(attempt: int) -> float:
-    """Return seconds to wait: more each time, and never the same for two writers."""
+    """Return seconds to wait: longer each time, and different for two writers."""
     return random.uniform(0, min(_FIRST_PAUSE_S * 2**attempt, _MAX_PAUSE_S))

@@ -34,7 +34,7 @@ _TEXTS = ("objective", "state")
 
 @dataclass(frozen=True)
 class Turn:
-    """The words of a turn: no tool outputs."""
+    """The words of a turn, without tool outputs."""
 
     user: Sequence[str]
     assistant: Sequence[str]
@@ -138,7 +138,7 @@ def _parse_facts(answer: str) -> list[dict[str, Any]]:
 
 
 def _has_user_evidence(item: dict[str, Any], turn: Turn) -> bool:
-    """Return whether the user said it: nothing else makes a fact."""
+    """Return whether the user said it. Nothing else counts as a fact."""
     return has_evidence(text_of(item, "evidence"), turn.user)
 
 

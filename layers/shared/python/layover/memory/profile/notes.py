@@ -53,8 +53,9 @@ def system_blocks(notes: Iterable[Note]) -> str:
 
 
 def without_deleted(note: Note, notes: Iterable[Note]) -> Note:
-    """Return a note as a run pinned it, without the parts that are deleted by now: the whole note if it is
-    gone or made anew, else the fields that are empty now. Fields that were overwritten stay as they were."""
+    """Return a note as a run pinned it, without the parts that have been deleted since: the whole note if it
+    was removed or created again, otherwise the fields that are now empty. Overwritten fields keep their
+    pinned values."""
     now = next((n for n in notes if n.key == note.key), Note(key=note.key))
     if now.created_at != note.created_at:
         return Note(key=note.key)
@@ -95,8 +96,7 @@ def value_lines(value: Any) -> list[str]:
 
 
 def blank(value: Any) -> bool:
-    """Return whether the value has nothing that a model could read: no text, no field that is not blank
-    itself."""
+    """Return whether the value has nothing that a model could read: no text, and only blank fields."""
     if isinstance(value, str):
         return not value.strip()
     if isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""Profiles: their owners read and change them, and turns add to them."""
+"""Profiles, which their owners read and change, and to which turns add."""
 
 import logging
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ logger = logging.getLogger("layover")
 
 
 class Profile(Value):
-    """An agent's profile of a user: an object or a text; `{}` if there is nothing yet."""
+    """An agent's profile of a user: an object or a text; `{}` if it is still empty."""
 
     agent: str
     profile: dict[str, Json] | str
@@ -67,8 +67,8 @@ class ExtractedFacts:
 
 
 async def learn(runtime: Runtime, agent: Agent | None, snapshot: RunSnapshot) -> ExtractedFacts:
-    """Extract the turn's facts about the user and the conversation, if the agent remembers those. A model
-    that fails costs this turn's facts, nothing else. Raises RetryableError."""
+    """Extract the turn's facts about the user and the conversation, if the agent remembers those. If the
+    model fails, only this turn's facts are missing. Raises RetryableError."""
     meta = snapshot.meta
     turn = facts.turn_of([meta.input, *response_messages(snapshot)])
     if agent is None or not turn.user:

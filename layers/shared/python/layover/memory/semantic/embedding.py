@@ -12,7 +12,7 @@ from layover.values.prompt import Embedded
 from layover.values.runs.usage import Usage
 
 _OF_THE_TEXT = frozenset({400, 413, 422})
-"""HTTP statuses about the content of a request: the other texts in it may be fine."""
+"""HTTP statuses about the content of a request. Other texts of the request may be fine."""
 logger = logging.getLogger("layover")
 
 
@@ -27,9 +27,9 @@ class Vectors:
 
 
 async def embed(embedder: Embedder, texts: Sequence[str]) -> Vectors:
-    """Return vectors of these texts, all of one length. A text that the embedder refuses has none, and the
-    others keep theirs. A plain list of vectors is valid, too, and costs nothing. Raises the embedder's other
-    errors; TypeError or ValueError if its answer is not one vector for each text."""
+    """Return vectors of these texts, all of one length. A text that the embedder refuses gets no vector, and
+    the others keep theirs. A plain list of vectors is also valid, and costs nothing. Raises the embedder's
+    other errors; TypeError or ValueError if its answer is not one vector for each text."""
     result = await _embed_by_halves(embedder, texts)
     if result.refusals:
         extra = {"model": embedder.model, "number": len(result.refusals)}
@@ -46,7 +46,7 @@ async def _embed_by_halves(embedder: Embedder, texts: Sequence[str]) -> Vectors:
         if len(texts) < 2:
             none = (None,) * len(texts)
             return Vectors(none, Embedded([], embedder.model), (error,) * len(texts))
-    # By halves: one text of 64 is found with 13 requests.
+    # Halving finds one text among 64 with 13 requests.
     half = len(texts) // 2
     return _join(
         await _embed_by_halves(embedder, texts[:half]),
@@ -84,7 +84,7 @@ def _join(a: Vectors, b: Vectors) -> Vectors:
 def _of_one_length(
     vectors: tuple[tuple[float, ...] | None, ...],
 ) -> tuple[tuple[float, ...] | None, ...]:
-    """Return the vectors of the first one's length, None for others: they could not be compared with each
-    other."""
+    """Return the vectors that have the first one's length, and None for the others, since vectors of
+    different lengths cannot be compared."""
     length = next((len(v) for v in vectors if v is not None), 0)
     return tuple(v if v is not None and len(v) == length else None for v in vectors)

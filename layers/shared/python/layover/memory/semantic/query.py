@@ -11,7 +11,7 @@ from layover.values.message import Message, Role
 MAX_CHARACTERS = 8_000
 """Characters of a text that are embedded: most models take 8,192 tokens."""
 MAX_WORDS = 64
-"""Words of a query: each is looked up in every row."""
+"""The most words of a query, since each is looked up in every row."""
 MAX_DIMENSIONS = 3_900
 """A row of the database has to fit into one page."""
 _MONTHS = (
@@ -69,7 +69,7 @@ def query_words(text: str) -> list[str]:
 
 def vector_text(text: str, common: Collection[str]) -> str:
     """Return the query without the words that are common in the scope, names mostly: they would draw it to
-    every text alike. A query of nothing else stays as it is."""
+    every text alike. A query that has only such words stays unchanged."""
     pieces, position = [], 0
     for start, end, word in spans(text):
         if word in common:

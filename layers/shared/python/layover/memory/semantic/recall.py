@@ -39,7 +39,10 @@ async def recall_query(
         return None, ()
     thread_id = meta.thread_id if settings.scope == "thread" else None
     if thread_id is not None and meta.input.parent_id is None:
-        return None, ()  # nothing was said before: neither the embedder nor the database is asked
+        return (
+            None,
+            (),
+        )  # nothing was said before, so neither the embedder nor the database is asked
     in_prompt = _max_in_prompt(runtime, agent)
     embedding = await _query_vector(runtime, agent, embedder, meta, thread_id, text)
     query = RecallQuery(
@@ -60,7 +63,7 @@ async def recall_query(
 def select_recalled(
     runtime: Runtime, agent: Agent, recalled: Sequence[Recalled], history: Sequence[Message]
 ) -> list[Recalled]:
-    """Return the best matches with their neighbours, less the messages that the prompt's history shows."""
+    """Return the best matches with their neighbours, minus the messages that the prompt's history shows."""
     settings = agent.memory.semantic_recall
     if settings is None or not _max_in_prompt(runtime, agent):
         return list(recalled)
@@ -75,7 +78,7 @@ def select_recalled(
 
 
 def count_cut_scope(runtime: Runtime, agent: Agent, context: TurnContext) -> None:
-    """Count a search that left the oldest texts of a scope out."""
+    """Count a search that left out the oldest texts of a scope."""
     if context.recall_cut:
         runtime.metrics.count(Metric.RECALL_SCOPE_CUT, agent=agent.name)
 
@@ -83,9 +86,9 @@ def count_cut_scope(runtime: Runtime, agent: Agent, context: TurnContext) -> Non
 async def index(
     runtime: Runtime, agent: Agent | None, snapshot: RunSnapshot, *, embeds: bool = True
 ) -> None:
-    """Store the run's texts for later turns, if the agent recalls. An embedder that fails or is not asked
-    costs the vectors: the words are stored all the same, and `layover reembed` adds the vectors later. Raises
-    RetryableError (the database)."""
+    """Store the run's texts for later turns, if the agent recalls. If the embedder fails or is not asked, the
+    words are stored without vectors, and `layover reembed` adds those later. Raises RetryableError (the
+    database)."""
     embedder = hooked_embedder(agent, _embedder(runtime, agent)) if agent else None
     if agent is None or embedder is None:
         return
@@ -143,7 +146,7 @@ async def _query_vector(
     try:
         async with asyncio.timeout(QUERY_TIMEOUT.total_seconds()):
             common = await _common_words(runtime, meta, thread_id, text)
-            # Hooks see the whole text, and once: they would not know a part of a name.
+            # Hooks see the whole text, once, because they would not recognise a part of a name.
             whole = await embedded_text(agent, text)
             return await embed(embedder, [recall.vector_text(whole, common)])
     except Exception as error:
@@ -156,7 +159,8 @@ async def _query_vector(
 async def _common_words(
     runtime: Runtime, meta: RunMeta, thread_id: str | None, text: str
 ) -> frozenset[str]:
-    """Return the common words; none if the database sleeps: the turn waits for it later, and only once."""
+    """Return the common words; an empty list if the database sleeps, since the turn waits for it later, and
+    only once."""
     words = recall.query_words(text[: recall.MAX_CHARACTERS])
     try:
         async with asyncio.timeout(QUERY_TIMEOUT.total_seconds() / 2):

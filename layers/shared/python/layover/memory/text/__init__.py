@@ -1,1 +1,2 @@
-"""Texts as memory reads them: words, evidence, secrets, a conversation as a compacting model is shown it."""
+"""Texts as memory reads them: words, evidence, secrets, and conversations in the form that a compacting model
+reads."""

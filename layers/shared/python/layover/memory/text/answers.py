@@ -1,4 +1,4 @@
-"""Reads the answers of background models leniently: they are untrusted text."""
+"""Lenient reading of background models' answers, which are untrusted text."""
 
 import json
 import re
@@ -7,7 +7,8 @@ from typing import Any
 
 THINKING = re.compile(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.DOTALL | re.IGNORECASE)
 _MAX_BRACES = 1_000
-"""Braces of an answer that are tried: finding the error behind one reads the whole text."""
+"""The most braces of an answer that are tried, since finding the error behind one takes reading the whole
+text."""
 
 
 def json_object(text: str) -> dict[str, Any] | None:

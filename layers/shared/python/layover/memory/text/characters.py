@@ -11,7 +11,7 @@ _SHOWN_AS_NOTHING = lazy_pattern(
 )
 """Besides Unicode's category Cf."""
 _HAN_NUMERALS = lazy_pattern("[\u3007\u3021-\u3029\u3038-\u303a]")
-"""They are told as words, like the other ones: 二〇二四."""
+"""They count as words like the others: 二〇二四."""
 _APART = lazy_pattern(
     "([\u00bc-\u00be\u2150-\u215e\u2189\u2460-\u249b\u24ea-\u24ff\u2776-\u2793\u3251-\u325f\u32b1-\u32bf])"
 )
@@ -26,7 +26,7 @@ _OTHER_DOTS = lazy_pattern(
     "(?=(?:com|net|org|info|biz|xyz|dev|app|gov|edu|shop|site|online|[a-z]{2})(?![a-z0-9]))",
     re.IGNORECASE,
 )
-"""Browsers take them for the dots of a host (IDNA); elsewhere they end a sentence."""
+"""Browsers treat them as the dots of a host (IDNA). Elsewhere they end a sentence."""
 
 
 def plain_characters(text: str) -> str:
@@ -60,7 +60,7 @@ def _form(character: str) -> str:
         return _number(character)
     if character in "\u00aa\u00ba":  # 1º and 1ª: as good as 1
         return ""
-    # Signs stay as they are: `Foo™` is not FooTM, `50㎡` is not 50m2.
+    # Signs stay unchanged: `Foo™` is not FooTM, `50㎡` is not 50m2.
     if kind[0] in "LM" or ord(character) in _ENCIRCLED:
         return unicodedata.normalize("NFKC", character)
     return character

@@ -9,7 +9,7 @@ from layover.memory.text.characters import plain_characters
 MIN_WORDS = 4
 MIN_LETTERS = 16
 _MAX_WORD = 300
-"""Characters of a word that is examined, at quadratic cost. A longer one is a blob."""
+"""The most characters of a word that is examined, at quadratic cost. A longer word is a blob."""
 
 _SPACE = lazy_pattern(r"\s+")
 _NUMBER = lazy_pattern(r"(?:^[\-\u2212])?\d+(?:[.,:/\-]\d+)*")
@@ -47,7 +47,7 @@ _FOLDER = lazy_pattern(
     re.IGNORECASE,
 )
 """`src/main`, `feature/login`: with one slash, a path begins with a usual folder or a branch's prefix. Any
-other two words may be told side by side: and/or, read/write, client/server."""
+other two words may just be alternatives: and/or, read/write, client/server."""
 _HEX = lazy_pattern(r"[0-9a-f]{8,}", re.IGNORECASE)
 _LOUD = lazy_pattern(r"[^\W\d_]+(?:-[^\W\d_]+)*")
 _MIN_LOUD = 4
@@ -88,7 +88,7 @@ def says_enough(piece: str) -> bool:
 
 def missing_anchors(content: str, texts: Sequence[str]) -> list[str]:
     """Return the numbers, URLs, addresses, paths and identifiers of `content` that occur in none of the
-    turn's texts: the model made them up."""
+    turn's texts, because the model made them up."""
     conversation = " \x00 ".join(map(plain_characters, texts))
     conversation_text = _MINUS.sub("-", normalise(conversation).casefold())
     candidates = dict.fromkeys(anchors(content))
@@ -149,8 +149,8 @@ def _occurs(anchor: str, text: str) -> bool:
 
 
 def _stands_in(piece: str, text: str) -> bool:
-    """Return whether the piece stands in the text as a whole: `c4` does not stand in `abc42`. Scripts without
-    blanks between words have no such bounds."""
+    """Return whether the piece occurs in the text as a whole word: `c4` does not occur in `abc42`. Scripts
+    without blanks between words have no such bounds."""
     before = f"(?<!{_LETTER})" if _has_bounds(piece[0]) else ""
     after = f"(?!{_LETTER})" if _has_bounds(piece[-1]) else ""
     return re.search(f"{before}{re.escape(piece)}{after}", text) is not None

@@ -1,4 +1,4 @@
-"""Keeps secrets out of memory (docs/behaviour.md#secrets)."""
+"""Redaction, which keeps secrets out of memory (docs/behaviour.md#secrets)."""
 
 import re
 from collections.abc import Iterator
@@ -19,8 +19,8 @@ _GLUED = (
     rf"(?:{_PASSWORDS}|{_KEYS}|secret|credential)s?|token"
     r"|(?:access|auth|refresh|session|api|id)[_\-]?tokens"
 )
-"""Found at the end of a longer word, too: `PGPASSWORD`, `authtoken`. `tokens` are usually counted."""
-_ALONE = r"pass|pin|authorization|cookies?"
+"""Also found at the end of a longer word: `PGPASSWORD`, `authtoken`. `tokens` are usually counted."""
+_WHOLE = r"pass|pin|authorization|cookies?"
 """Found only as a whole word: `shipping` is not a PIN."""
 _TAILS = (
     r"counts?|limits?|usage|budget|length|size|type|policy|status|required|enabled|expir(?:y|es|ed|ation)"
@@ -30,14 +30,14 @@ _TAILS = (
 _UNSPACED = "密码|密碼|口令|パスワード|暗証番号|비밀번호|पासवर्ड|كلمة المرور|كلمة السر"
 """Password, PIN: Chinese, Japanese, Korean, Hindi, Arabic."""
 _KEY = lazy_pattern(
-    rf"(?:(?:{_GLUED})|(?:^|[_\-. ])(?:{_ALONE}))\d*(?:$|[_\-. ](?!(?:{_TAILS})(?:$|[_\-. ])))|{_UNSPACED}",
+    rf"(?:(?:{_GLUED})|(?:^|[_\-. ])(?:{_WHOLE}))\d*(?:$|[_\-. ](?!(?:{_TAILS})(?:$|[_\-. ])))|{_UNSPACED}",
     re.IGNORECASE,
 )
 _CAMEL = lazy_pattern(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
-# A name begins at the beginning of a run of letters, so that each run is looked at once.
+# A name begins where a run of letters begins, so that each run is examined once.
 _RUN = r"(?:[\w\-]|\.(?=\w))"
-_NAME = lazy_pattern(rf"(?<![\w\-])(?<!\w\.){_RUN}*?(?:{_GLUED}|{_ALONE}){_RUN}*+", re.IGNORECASE)
+_NAME = lazy_pattern(rf"(?<![\w\-])(?<!\w\.){_RUN}*?(?:{_GLUED}|{_WHOLE}){_RUN}*+", re.IGNORECASE)
 _FIELD = lazy_pattern(
     r"\\{0,4}[\"']?\]?\s{0,8}"
     r"(?::\s{0,4}(?:str|bytes|string|SecretStr|Optional\[str\]|str \| None)\s{0,4}=(?!=)"
@@ -49,7 +49,7 @@ _SPOKEN = lazy_pattern(
     r"|are|to|ist|lautet|es|est|é)\s{1,8}",
     re.IGNORECASE,
 )
-_BESIDE = lazy_pattern(r"[\"']?\s{1,8}")
+_ADJACENT = lazy_pattern(r"[\"']?\s{1,8}")
 _VALUE = lazy_pattern(
     r"\\{1,4}\".{0,500}?\\{1,4}\"|\"(?:[^\"\\]|\\.)*+(?:\"|\Z)|'(?:[^'\\]|\\.)*+(?:'|\Z)|\[[^\]]{0,500}\]|\{[^}]{0,500}\}"
     r"|(?:(?:bearer|basic)\s+)?[^\s\uff0c。\uff1b、]+",
@@ -83,7 +83,7 @@ _NO_PASSWORD = lazy_pattern(
     r"|[^@]+@[\w\-]+\.\w+",
     re.IGNORECASE,
 )
-"""Beside the word password, and none: a version, an algorithm, a length, whose it is."""
+"""Words that may follow "password" without being one: a version, an algorithm, a length, an owner."""
 _DESCRIPTIVE = lazy_pattern(r"[a-z]{3,}(?:ed|ing|able|ible|ly|less|n't)", re.IGNORECASE)
 """Endings of words that describe a password: `expired`, `missing`, `unreadable`."""
 
@@ -132,7 +132,7 @@ def _values(text: str) -> Iterator[tuple[int, int]]:
 
 def _value_of(name: re.Match[str], text: str) -> re.Match[str] | None:
     """Return the value behind a name; None if it is not a secret."""
-    for link in (_FIELD, _SPOKEN, _BESIDE):
+    for link in (_FIELD, _SPOKEN, _ADJACENT):
         if separator := link.match(text, name.end()):
             value = _VALUE.match(text, separator.end())
             if value is None or link is _FIELD:
@@ -141,12 +141,12 @@ def _value_of(name: re.Match[str], text: str) -> re.Match[str] | None:
             if link is _SPOKEN:
                 secret = _is_stated(name[0], separator["word"].casefold(), bare)
             else:
-                secret = _is_beside(name[0], bare)
+                secret = _follows_name(name[0], bare)
             return value if secret else None
     return None
 
 
-def _is_beside(name: str, bare: str) -> bool:
+def _follows_name(name: str, bare: str) -> bool:
     """`password hunter2`, `pin 4821`, `--password x`: without a word between them."""
     if name.startswith("--"):
         return not bare.startswith("-")
@@ -157,8 +157,8 @@ def _is_beside(name: str, bare: str) -> bool:
 
 
 def _is_stated(name: str, word: str, bare: str) -> bool:
-    """After `is`: what has a digit or a sign in it, and, of a password, any word that tells nothing of
-    it: "the password is wrong" has no secret, "my password is swordfish" has one."""
+    """After `is`: a word with a digit or a sign and, for a password, any word that does not describe it. "The
+    password is wrong" has no secret, "my password is swordfish" has one."""
     if _MARKED.match(bare):
         return True
     if not bare or not _PASSWORD.search(name) or word.split()[0] not in ("is", "was", "has"):

@@ -1,7 +1,7 @@
 """The words of a text as full text search knows them: the same for both stores and every script.
 
-Postgres's own parser depends on the locale of the database, and knows no words in scripts that write
-none (Chinese, Japanese, Thai). So the words are found here, and the database only keeps them."""
+Postgres's own parser depends on the locale of the database, and knows no words in scripts that write none
+(Chinese, Japanese, Thai). So this module finds the words, and the database only keeps them."""
 
 import re
 import unicodedata
@@ -68,8 +68,8 @@ def _parts(piece: str) -> Iterator[str]:
 
 
 def pairs(run: str) -> list[str]:
-    """Return pairs: `abc` -> `ab`, `bc`. Marks stay with their letter, the first few. Chinese characters come
-    alone, too."""
+    """Return pairs: `abc` -> `ab`, `bc`. Marks stay with their letter, the first few. Chinese characters are
+    also listed one by one."""
     letters: list[str] = []
     for character in run:
         if letters and unicodedata.category(character)[0] == "M":
@@ -89,7 +89,7 @@ def _word(piece: str) -> Iterator[str]:
 
 def stem(word: str) -> str:
     """Return an English word without its ending (most of Porter's steps 1 and a little of 2). Words of other
-    languages lose a plural's s at most, here as in a query."""
+    languages lose at most a plural's s, in texts and queries alike."""
     if len(word) < 4 or not word.isascii() or not word.isalpha():
         return word
     return _ending(_plural(word))
