@@ -74,7 +74,7 @@ def test_handlers_that_no_served_run_calls_are_warned_of(
     write(tmp_path, module, "a = Agent('a')\na.on('finish', print)\nb = Agent('b')")
     agents = load_agents(module)
     assert [r.getMessage().partition(",")[0] for r in caplog.records] == [
-        "agent 'a': handlers of `on` hear runs of this process alone (`generate`"
+        "agent 'a': handlers of `on` hear only runs of this process (`generate`"
     ]
     caplog.clear()
     load_agents(module)

@@ -9,10 +9,11 @@ from layover.errors import ConfigurationError, RetryableError
 
 
 def secret_parameter(name: str, ssm: AwsClient) -> str:
-    """The value of a SecureString parameter. Blocks until SSM answers: the adapter cannot be made without it.
+    """The value of a SecureString parameter. Blocks until SSM answers, because the adapter cannot be made
+    without it.
 
-    Raises ConfigurationError if there is none (the deployer has to put it there), RetryableError
-    if SSM does not answer. The value goes into no message."""
+    Raises ConfigurationError if there is none (the deployer has to put it there), RetryableError if SSM does
+    not answer. The value never appears in a message."""
 
     async def ask() -> str:
         try:

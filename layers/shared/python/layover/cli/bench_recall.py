@@ -1,6 +1,6 @@
 """`layover bench recall FILE`: how well, and how fast, the product finds the evidence for questions.
 
-The file is loaded through the product's own stores into a Postgres of its own: one thread a
+The file is loaded through the product's own stores into a separate Postgres: one thread a
 conversation, each message after the one before, indexed and asked for as a turn does it. Format:
 `{"conversations": [{"id", "turns": [{"id", "session", "date", "speaker", "text"}],
 "questions": [{"q", "evidence": [turn id], "category"}]}]}`."""

@@ -34,13 +34,13 @@ class ApiError(Exception):
 
 class Api:
     """One user of the API at `url`, or a backend that acts for `owner`. Every call raises ApiError for an
-    answer that is no 2xx."""
+    answer other than 2xx."""
 
     def __init__(
         self, url: str, token: str, timeout_s: float = TIMEOUT_S, *, owner: str = ""
     ) -> None:
         if urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname:
-            problem = f"{url!r} is no URL of an API: write http://HOST or https://HOST"
+            problem = f"{url!r} is not the URL of an API: write http://HOST or https://HOST"
             raise ApiError(problem, USAGE)
         self._url = url.rstrip("/")
         self._headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
@@ -94,8 +94,8 @@ class Api:
             raise ApiError("the file could not be sent", NO_ANSWER) from error
 
     def _followed(self, path: str) -> Any:
-        """Return the answer of the streams' URL. If there is none, or they do not begin, the API's own: a
-        page."""
+        """Return the answer of the streams' URL. If there is no such URL, or the stream does not begin,
+        return the API's own answer, a page."""
         if self._streams is None:
             self._streams = stream_base(self._url, self.get(DISCOVERY).get("stream_url"))
         headers = {**self._headers, "Accept": f"{_STREAM}, application/json;q=0.5"}

@@ -1,6 +1,6 @@
-"""`layover demo`: one conversation with a whole system of its own, every step of it checked.
+"""`layover demo`: one conversation with a fresh, complete system, which checks every step.
 
-The conversation is held by a thread that knows the system as any other client does: by its URL."""
+A worker thread holds the conversation. Like any other client, it knows only the system's URL."""
 
 import asyncio
 import json
@@ -80,7 +80,7 @@ async def _demo(console: Console) -> int:
 
 
 async def _conversation(console: Console, data: Path, is_over: threading.Event) -> None:
-    console.print("Starting a system of its own ...", style="dim")
+    console.print("Starting a fresh system ...", style="dim")
     # The examples, whatever the environment serves: the conversation is about them.
     async with Runner(Settings(port=0, agents="user_agents", data=data)) as runner:
         for notice in runner.notices:

@@ -65,7 +65,7 @@ def sign_in(
 
 
 class Callback:
-    """Listens on this machine alone for the browser's way back."""
+    """Listens, only on this machine, for the browser to come back."""
 
     def __init__(self, port: int) -> None:
         try:

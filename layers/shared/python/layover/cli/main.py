@@ -94,7 +94,7 @@ def dev(
 
 @app.command()
 def demo() -> None:
-    """Drive one conversation through a system of its own and print the transcript."""
+    """Drive one conversation through a fresh system and print the transcript."""
     run: Callable[[], int] = _load("cli.demo").main
     raise typer.Exit(run())
 
@@ -194,7 +194,7 @@ def _tokens() -> Any:
 
 @app.command()
 def reembed(
-    agent: Annotated[str | None, typer.Option(help="This agent's alone, instead of all.")] = None,
+    agent: Annotated[str | None, typer.Option(help="Only this agent's, instead of all.")] = None,
 ) -> None:
     """After a change of embedder: vectors of the new one for all that is remembered.
 

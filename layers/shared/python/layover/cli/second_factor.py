@@ -24,7 +24,7 @@ def enroll(
     ask: Callable[[str], str] = input,
     patience_s: float = SIGN_IN_TIMEOUT_S,
 ) -> int:
-    """Sign in for this alone, show the secret, and check a first code. The exit code."""
+    """Sign in only for this, show the secret, and check a first code. Returns the exit code."""
     try:
         signed_in = sign_in(url, port, browse, patience_s, scope=SCOPE)
         pool = POOL.fullmatch(signed_in.issuer)

@@ -29,7 +29,7 @@ class Tokens:
 
 
 class TokenFile:
-    """The tokens of one user of this machine, by the deployment's URL; `folder` is theirs alone."""
+    """The tokens of one user of this machine, by the deployment's URL; only they can read `folder`."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

@@ -98,8 +98,8 @@ def validate_answer(answer: Any, before: V) -> V:
 
 async def ask_model(runtime: Runtime, agent: Agent, meta: RunMeta, prompt: Prompt) -> Reply:
     """Return the model's reply to a request of memory, made for a run of this agent. Hooks that are
-    `everywhere` change both. Raises LayoverError: the model's, or RunFailed if a hook fails, and the request is
-    then not sent."""
+    `everywhere` change both. Raises LayoverError: the model's, or RunFailed if a hook fails; then
+    the request is not sent."""
     hooks = [hook for hook in agent.hooks if is_everywhere(hook)]
     if not hooks:
         return await runtime.model.complete(prompt)

@@ -1,4 +1,4 @@
-"""Blocking functions beside the event loop."""
+"""Blocking functions outside the event loop."""
 
 import asyncio
 import contextvars
@@ -19,7 +19,7 @@ def count_abandoned() -> int:
 
 
 async def in_thread(fn: Callable[..., T], *args: Any, **kwargs: Any) -> T:
-    """Run `fn` in a thread of its own, with the caller's context variables.
+    """Run `fn` in its own thread, with the caller's context variables.
 
     Not `asyncio.to_thread`: its pool has cores + 4 threads, fewer than a window has calls (40), and
     a process waits for it at exit, also for a tool that was given up after its time-out. If the

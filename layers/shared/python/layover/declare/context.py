@@ -1,4 +1,4 @@
-"""The context that a tool gets beside its arguments."""
+"""The context that a tool gets in addition to its arguments."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

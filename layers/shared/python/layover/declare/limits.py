@@ -87,7 +87,7 @@ class Limits:
         return cls(**args)
 
     def plus(self, other: "Limits") -> "Limits":
-        """Return each limit raised by the other's, or doubled if the other has none; never as it was."""
+        """Return each limit raised by the other's, or doubled if the other has none; never unchanged."""
         more = other.as_args()
         raised = {
             name: None if own is None else own + ((own if more[name] is None else more[name]) or 1)

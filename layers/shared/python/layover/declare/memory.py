@@ -16,7 +16,7 @@ from layover.values.deployment.settings import Settings
 Scope = Literal["thread", "resource"]
 _SCOPES = ("thread", "resource")
 RESULT_TOKENS = 10_000
-"""`Memory.result_tokens` beside `ObservationalMemory`."""
+"""`Memory.result_tokens` with `ObservationalMemory`."""
 _SPEAKERS = frozenset({"user", "assistant", "tool"})
 
 

@@ -1,8 +1,8 @@
 """The module of the agents, imported once before anything is served, so that its errors are reported where
 its author looks.
 
-`python -m layover.local.agents_module PARENT_PID` imports it as a function does, in a process of its own,
-and writes what it found as the last line, in JSON."""
+`python -m layover.local.agents_module PARENT_PID` imports it as a function does, in a separate process, and
+writes its findings as the last line, in JSON."""
 
 import asyncio
 import json

@@ -63,8 +63,8 @@ def prepare(data: Path, sockets: Path) -> str | None:
 
 
 def _initdb(data: Path) -> None:
-    """Run initdb in a folder beside `data`, which takes its name when it is whole: a killed initdb leaves a
-    folder that looks like a database and never opens."""
+    """Run initdb in a folder next to `data`, which is renamed to `data` once it is complete: a killed initdb
+    leaves a folder that looks like a database and never opens."""
     if data.exists() and any(data.iterdir()):
         raise PostgresFailed(
             f"{data} is not empty and no database: empty it, or give another folder with --data"
@@ -144,7 +144,7 @@ def pid_file(data: Path) -> list[str]:
 def end_leftover(data: Path) -> None:
     """End the server that a killed runner left behind (where the kernel does not, or not yet).
 
-    The pid may be another program's by now. That one is left alone, and the file is removed, because
+    The pid may belong to another program by now. That program is spared, and the file is removed, because
     PostgreSQL does not start while it names a living process.
     """
     import psutil
@@ -175,8 +175,8 @@ def _end(process: Any, data: Path) -> None:
 
 
 def end_rest(data: Path) -> None:
-    """End the processes that a dead server left behind. Each of them has a session of its own, and one that
-    hangs does not notice the death."""
+    """End the processes that a dead server left behind. Each of them has its own session, and one that hangs
+    does not notice the death."""
     import psutil
 
     rest = []

@@ -308,7 +308,7 @@ class Runner:
         while True:
             await asyncio.sleep(self.settings.sweep_every.total_seconds())
             try:
-                # The sweeper first: a clock that was moved on is no reason for a run to lose records.
+                # The sweeper first: a run must not lose records because the clock was moved on.
                 await self.functions.invoke("sweep", b"{}")
                 await asyncio.to_thread(self.aws.expire_items)
             except Exception:

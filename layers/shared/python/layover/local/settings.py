@@ -10,7 +10,7 @@ from layover.local.functions.invocation import REGION
 from layover.local.functions.package import handler_of
 
 REPOSITORY = Path(__file__).resolve().parents[5]
-"""The checkout that this file is in: the runner is no part of the layer or of a wheel."""
+"""The checkout that this file is in: the runner is not part of the layer or of a wheel."""
 
 DEFAULT_TIMEOUT = timedelta(seconds=900)
 TIMEOUTS: Mapping[str, timedelta] = {
@@ -42,7 +42,7 @@ class Settings:
     python_path: Path = REPOSITORY / "layers" / "shared" / "python"
     sweep_every: timedelta = timedelta(seconds=2)
     origins: tuple[str, ...] = ()
-    """Of web pages that may ask the API, beside those of this machine."""
+    """Origins of web pages that may call the API, in addition to those of this machine."""
 
     def timeout(self, function: str) -> timedelta:
         """The limit of a function."""

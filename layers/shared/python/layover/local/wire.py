@@ -47,8 +47,8 @@ class StreamFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One HTTP request; header names are lower case, `path` is as it was sent. A response that a function
-    streams comes in `pieces`, and has no body."""
+    """One HTTP request; header names are lower case, `path` is unchanged from what was sent. A response that
+    a function streams comes in `pieces`, and has no body."""
 
     method: str
     path: str
@@ -81,7 +81,7 @@ Respond = Callable[[Request], Awaitable[Response]]
 
 
 class WireServer:
-    """Serves `respond` on a loopback port of its own. Closed with `close`.
+    """Serves `respond` on its own loopback port. Closed with `close`.
 
     Half a request is never carried out: its client was killed.
     """

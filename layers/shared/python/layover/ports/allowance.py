@@ -66,7 +66,7 @@ class Allowance(Protocol):
         ...
 
     async def used(self, owner: str) -> DayUse:
-        """Return today's use, as far as it was written."""
+        """Return today's use, as far as it has been written."""
         ...
 
     async def stopped(self) -> bool:

@@ -27,7 +27,7 @@ class Blobs(Protocol):
         ...
 
     async def delete(self, key: str) -> None:
-        """Delete an object; a missing one is no error."""
+        """Delete an object; a missing object is not an error."""
         ...
 
     async def delete_prefix(self, prefix: str, before: datetime | None = None) -> None:

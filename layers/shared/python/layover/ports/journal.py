@@ -1,7 +1,7 @@
 """The journal: threads' heads, runs, their steps, calls and events (docs/journal.md).
 
-`Journal` has a part for each kind of caller. Every method names the owner (the audit, the inbox and the
-sweeper's lists have none): records of another owner read as absent."""
+`Journal` has a part for each kind of caller. Every method names the owner, except those of the audit, the
+inbox and the sweeper's lists. Records of another owner read as absent."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -151,8 +151,8 @@ class Runs(Protocol):
         ...
 
     async def peek_status(self, owner: str, run_id: str) -> Status | None:
-        """Return the status that callers see, perhaps as it was a moment ago; None: no such run. It costs a
-        quarter of `snapshot`'s reads at most, and decides nothing."""
+        """Return the status that callers see, which may be a moment old; None: no such run. It costs at most
+        a quarter of `snapshot`'s reads, and decides nothing."""
         ...
 
     async def snapshot(self, owner: str, run_id: str) -> RunSnapshot | None:
@@ -342,7 +342,7 @@ class Erasure(Protocol):
     async def mark_deleted(
         self, owner: str, thread_id: str, *, forget_profile: bool = False
     ) -> ThreadHead | None:
-        """Delete the thread's title, and let it take no run from now on. Return the head as it was, None if
+        """Delete the thread's title, and let it take no run from now on. Return the previous head; None if
         there is none. `forget_profile`: a flag for the eraser."""
         ...
 

@@ -51,8 +51,8 @@ class ChatModel(Protocol):
 
 
 class Dialer(Protocol):
-    """Connects ahead of need: what it begins goes on beside the caller. Nothing is raised; a connection that
-    does not come about is made again, and its failure told, where it is used."""
+    """Connects ahead of need, in parallel with the caller. Raises nothing: a connection that fails is made
+    again, and its failure raised, where it is used."""
 
     def dial_database(self) -> None:
         """Begin to connect to the database, unless it is connected."""
@@ -85,7 +85,7 @@ class Callbacks(Protocol):
     """The orchestrator: executions and task tokens."""
 
     async def start(self, owner: str, run_id: str, n: int) -> None:
-        """Start the execution `{run_id}-{n}`. An existing one is no error."""
+        """Start the execution `{run_id}-{n}`. An existing one is not an error."""
         ...
 
     async def alive(self, execution: str) -> bool:

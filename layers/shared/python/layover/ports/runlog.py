@@ -45,13 +45,13 @@ class RunLog(Protocol):
 
     @property
     def snapshot(self) -> RunSnapshot:
-        """The run as it was journaled when this writer took it. The writer's own writes are not added."""
+        """The run as journaled when this writer took it. The writer's own writes are not added."""
         ...
 
     @property
     def head(self) -> ThreadHead | None:
-        """The thread's head as it was when this writer took the run; None: the thread is gone, or the writer
-        did not take the run."""
+        """The thread's head at the time when this writer took the run; None: the thread is gone, or the
+        writer did not take the run."""
         ...
 
     @property

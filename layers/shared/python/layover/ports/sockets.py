@@ -25,7 +25,7 @@ class Sockets(Protocol):
         ...
 
     async def close(self, connection_id: str) -> None:
-        """Close a connection; a closed one is no error. Raises RetryableError."""
+        """Close a connection; a closed one is not an error. Raises RetryableError."""
         ...
 
 
@@ -34,20 +34,20 @@ MAX_FRAME = 128 * 1024
 
 
 class Connections(Protocol):
-    """Records of tickets, of connections and of the runs that these follow. Connections are named by API
-    Gateway's ids alone, which no caller chooses; everything else is kept under its owner."""
+    """Records of tickets, of connections and of the runs that these follow. Connections are named only by API
+    Gateway's ids, which no caller chooses. Everything else is kept under its owner."""
 
     async def put_ticket(self, ticket: Ticket) -> None:
         """Store a ticket, as a hash."""
         ...
 
     async def redeem(self, text: str, now: datetime) -> Ticket | None:
-        """Take a socket's ticket away and return it. None: there is none, it was used, or it has expired. Of
-        many at once, one caller gets it."""
+        """Remove a socket's ticket and return it. None: it does not exist, was used, or has expired. Of many
+        concurrent callers, one gets it."""
         ...
 
     async def stream_ticket(self, text: str, now: datetime) -> Ticket | None:
-        """Return the ticket for a run's events with this text. None: there is none, or it has expired."""
+        """Return the ticket for a run's events with this text. None: it does not exist, or has expired."""
         ...
 
     async def open(self, connection: Connection) -> None:

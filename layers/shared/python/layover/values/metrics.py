@@ -24,7 +24,7 @@ class Metric(StrEnum):
     COMPACTION_WAITS = "compaction_waits"
     """A run waited because nothing had been compacted ahead (docs/behaviour.md#compaction-ahead). `agent`."""
     COMPACTION_FAILED = "compaction_failed"
-    """A memory model failed, or returned nothing of use; the thread stayed as it was. `agent`."""
+    """A memory model failed, or returned nothing of use; the thread stayed unchanged. `agent`."""
     OBSERVATIONS_MADE = "observations_made"
     """Observations stored. `agent`."""
     TOKENS_COMPACTED = "tokens_compacted"

@@ -24,8 +24,8 @@ class CredentialChain:
         self._provider: Any = None
 
     async def get(self) -> Credentials:
-        """The credentials as they are now. Raises ConfigurationError if there are none,
-        RetryableError if they were not renewed."""
+        """The current credentials. Raises ConfigurationError if there are none, RetryableError if they were
+        not renewed."""
         at_hand = self._at_hand()
         return await asyncio.to_thread(self.get_blocking) if at_hand is None else at_hand
 

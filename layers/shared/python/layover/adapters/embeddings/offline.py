@@ -151,7 +151,8 @@ class _MiniLM:
 
 
 def _gelu(x: "Floats") -> "Floats":
-    """x * P(X <= x), with erf by Abramowitz and Stegun 7.1.26 (error below 2e-7): numpy has none."""
+    """x * P(X <= x), with erf by Abramowitz and Stegun 7.1.26 (error below 2e-7), because numpy has no
+    erf."""
     import numpy as np
 
     z = np.abs(x) * np.float32(0.7071067811865476)

@@ -58,7 +58,7 @@ class WordPiece:
 
 
 def _words(text: str) -> Iterator[str]:
-    """Lower case without accents; punctuation marks and Chinese characters are words of their own."""
+    """Lower case without accents; punctuation marks and Chinese characters are separate words."""
     plain = unicodedata.normalize("NFD", "".join(map(_spaced, text)).lower())
     for match in _PIECE.finditer(plain):
         word = ""

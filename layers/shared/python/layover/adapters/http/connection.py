@@ -1,7 +1,7 @@
 """One HTTP/1.1 connection on the event loop: a request, its answer whole or in pieces, and the next request.
 
-By hand, as a library's request costs more than all that its callers do beside it
-(docs/performance.md#aws-client). What answers mean is read by llhttp (`httptools`)."""
+Written by hand, because a library's request costs more than everything else that its callers do
+(docs/performance.md#aws-client). llhttp (`httptools`) parses the answers."""
 
 import asyncio
 import select
@@ -16,7 +16,7 @@ MAX_UNREAD = 262_144
 
 
 class ConnectionBroken(ConnectionError):
-    """The connection ended before the answer did, or the bytes received are no answer."""
+    """The connection ended before the answer did, or the bytes received are not an answer."""
 
 
 class Head(NamedTuple):
@@ -153,7 +153,7 @@ class Connection(asyncio.Protocol):
     # What the event loop calls
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # Not always a subclass: uvloop has transports of its own.
+        # Not always a subclass: uvloop has its own transports.
         self._transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
@@ -181,12 +181,12 @@ class Connection(asyncio.Protocol):
             self._transport.pause_reading()
 
     def _break_off(self) -> None:
-        """End what is no answer, or more than one."""
+        """End a connection whose bytes are not an answer, or are more than one."""
         self._is_closed = True
         if self._is_over:
             self._wake()
         else:
-            self._fail(ConnectionBroken("the answer is no HTTP"))
+            self._fail(ConnectionBroken("the answer is not HTTP"))
 
     def eof_received(self) -> None:
         """The end of a body without a length; of any other answer, too early."""

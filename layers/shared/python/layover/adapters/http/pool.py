@@ -10,7 +10,7 @@ from layover.adapters.http.tls import system_trust
 
 class PoolLimits(NamedTuple):
     """`size`: connections at once; `max_idle_s`: an older idle one is not used; `next_address_s`: how long
-    each of a host's addresses is tried alone (RFC 8305), None where one is enough."""
+    one of a host's addresses is tried before the next joins in (RFC 8305); None if one address is enough."""
 
     size: int
     max_idle_s: float

@@ -38,7 +38,7 @@ class ProxiedClient:
             return _ProxiedResponse(await client.send(request, stream=True))
 
     def dial(self, url: Url) -> None:
-        """Nothing: the library connects with a request alone."""
+        """Nothing: the library connects only with a request."""
 
     async def aclose(self) -> None:
         """See Client."""

@@ -318,7 +318,7 @@ class ScriptedModel(ChatModel):
 
     @property
     def unused(self) -> list[Step | Reaction]:
-        """Steps that no call reached: `assert not model.unused`. A script that is no list has none."""
+        """Steps that no call reached: `assert not model.unused`. A script that is not a list has none."""
         lists = (s for s in self._scripts.values() if isinstance(s, _StepList))
         return [step for script in lists for step in script.steps_left]
 

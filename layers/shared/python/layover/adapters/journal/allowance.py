@@ -153,7 +153,7 @@ class TableAllowance:
 
 
 class _Day:
-    """A user's day as it was read, for the next step of a run."""
+    """A user's day as read for the next step of a run."""
 
     def __init__(self, item: Item, run_id: str, now: datetime) -> None:
         self._item = item
@@ -173,7 +173,7 @@ class _Day:
 
     @property
     def largest(self) -> tuple[int, int] | None:
-        """Tokens and millionths of a dollar of the day's largest steps; None if it has none yet."""
+        """Tokens and millionths of a dollar of the day's largest steps; None if the day has no steps yet."""
         largest = [_pair(str(self._item["largest"]))] if "largest" in self._item else []
         pairs = [*largest, *self._done]
         return (max(p[0] for p in pairs), max(p[1] for p in pairs)) if pairs else None

@@ -114,8 +114,8 @@ class TableRunCommands:
         if head.active_run is not None and on_busy is OnBusy.INTERRUPT:
             actions.append(self._cancel(keys, head.active_run, INTERRUPT_GRACE))
         if not short:
-            # Without a condition: META's says that the run is new. Long inputs are an item of their own,
-            # since each step writes META again.
+            # Without a condition, because META's condition says that the run is new. Long inputs are separate
+            # items, since each step rewrites META.
             expires = {"expires": epoch_seconds(run.records_expire_at)}
             actions.append(Put(keys.run(run.id), INPUT, {**body, **expires}))
         try:
@@ -136,10 +136,11 @@ class TableRunCommands:
         return Accepted(run.id, started=started, interrupts=interrupts)
 
     def _claim(self, keys: Keys, run: RunMeta, head: ThreadHead, on_busy: OnBusy) -> Update:
-        """Return the write that gives the thread to the run, or puts the run into its queue; only if the head
-        is as it was read.
+        """Return the write that gives the thread to the run, or puts the run into its queue; it fails if the
+        head has changed since the read.
 
-        A run that joins the end of the queue does not mind other changes, as long as some run is active."""
+        For a run that joins the end of the queue, other changes do not matter as long as some run is
+        active."""
         now = rfc3339(self._clock.now())
         changes: dict[str, Any] = {"updated_at": now, "gsi1sk": f"T#{now}#{head.id}"}
         pk, queue = keys.thread(head.id), list(head.queue)
@@ -326,7 +327,8 @@ class TableRunCommands:
             unsaved = head.get("unsaved", [])
             if run_id not in unsaved:
                 break
-            # The list is replaced as it was read: DynamoDB removes from a list by position only.
+            # The list is replaced on the condition that it is unchanged, because DynamoDB removes from a list
+            # only by position.
             left = [r for r in unsaved if r != run_id] or None
             as_read = Equals("unsaved", unsaved)
             with suppress(ConditionFailed):

@@ -90,8 +90,8 @@ class TableDecisions:
             set={"decision": packed, **left, **await self._write_vote(folder, call, votes)},
             when=_waits(call) if votes is None else _waits_as_voted(call),
         )
-        # Due at once: if this process dies before it answers the token, the sweeper does. Running, whatever
-        # the epoch: whoever decides is no writer of the run, and fences none.
+        # Due at once: if this process dies before it answers the token, the sweeper does. The run must be
+        # running, whatever its epoch: whoever decides is not a writer of the run, and fences nobody.
         meta = Update(
             keys.run(run.id),
             META,

@@ -77,15 +77,15 @@ class TableExpiry:
 
 
 class RecordExpiry:
-    """The expiry of the records that one writer makes. `kept`: no record of the run will expire; `alone`: all
-    records are this writer's, and none refers to S3."""
+    """The expiry of the records that one writer makes. `kept`: no record of the run will expire;
+    `is_only_writer`: all records are this writer's, and none refers to S3."""
 
     def __init__(self, meta: RunMeta, pk: str, clock: Clock) -> None:
         self._pk = pk
         self._clock = clock
         self._meta = meta
         self._expires = None if meta.records_kept else epoch_seconds(meta.records_expire_at)
-        self.alone = meta.epoch == 1
+        self.is_only_writer = meta.epoch == 1
         self.kept = self._expires is None
 
     def with_expiry(self, actions: Sequence[Action]) -> list[Action]:
@@ -104,13 +104,13 @@ class RecordExpiry:
 
     def note(self, item: Mapping[str, Any]) -> None:
         """Note a record. If it refers to S3, its object does not expire with it: TTL knows nothing of S3."""
-        self.alone = self.alone and not is_in_s3(item)
+        self.is_only_writer = self.is_only_writer and not is_in_s3(item)
 
     def covers(self, expires: int) -> bool:
         """Return whether every record of the run, including one written while this writer lives, lives until
         then and not much longer."""
         late = self._meta.has_to_keep_records(self._clock.now() + MAX_WRITER)
-        return self._soon() and not late and self.alone and is_near(self._expires, expires)
+        return self._soon() and not late and self.is_only_writer and is_near(self._expires, expires)
 
     def _soon(self) -> bool:
         """Return whether the run is still short enough for its records to have an expiry."""
@@ -167,5 +167,5 @@ def is_near(expires: int | None, expiry: int) -> bool:
 
 
 def is_in_s3(item: Mapping[str, Any]) -> bool:
-    """Return whether part of the item is in S3: its body, or a value beside it."""
+    """Return whether part of the item is in S3: its body, or a value next to it."""
     return "blob" in item or any(isinstance(item.get(name), list) for name in _BESIDE)

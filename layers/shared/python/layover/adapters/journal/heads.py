@@ -125,7 +125,7 @@ class QueueHandover:
         self, run: RunMeta, outcome: Outcome, head: ThreadHead | None = None
     ) -> tuple[list[Action], str | None]:
         """Return the actions for the end's transaction, and the run that holds the thread afterwards. `head`:
-        as it was read before; the transaction fails if it has changed since."""
+        as read before; the transaction fails if it has changed since."""
         keys = Keys(run.owner)
         item: Item | None
         if head is not None and head.active_run == run.id:

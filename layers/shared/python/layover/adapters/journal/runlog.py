@@ -1,8 +1,8 @@
 """One writer's access to a run's journal (`ports.RunLog`): every fact and its events in one transaction.
 
-Here stand the facts and their conditions; `log.writer` orders the writes. Three conditions carry everything
-(docs/adr/0002-epochs-and-conditional-writes.md): META has this writer's epoch and is running; a call that is
-open names this writer; a call that another process may change is as it was read."""
+This module has the facts and their conditions; `log.writer` orders the writes. Three conditions carry
+everything (docs/adr/0002-epochs-and-conditional-writes.md): META has this writer's epoch and is running; a
+call that is open names this writer; a call that another process may change has not changed since the read."""
 
 import asyncio
 import secrets
@@ -80,7 +80,7 @@ class TableRunLog:
         self._pk = self._keys.run(meta.id)
         self._folder = self._keys.bodies(meta.thread_id, meta.id)
         self._expiry = RecordExpiry(meta, self._pk, backing.clock)
-        # The epoch alone names no writer: those that attach (Resume) share it.
+        # The epoch does not identify a writer, because those that attach (Resume) share it.
         self._opener = f"{meta.epoch}.{secrets.token_hex(6)}"
         # Whether a write of this writer has set the attempts back: once is enough, see `close_call`.
         self._progressed = False
@@ -98,7 +98,7 @@ class TableRunLog:
 
     @property
     def snapshot(self) -> RunSnapshot:
-        """The journal of the run as it was when this writer took the run."""
+        """The run's journal at the time when this writer took the run."""
         return self._snapshot
 
     @property
@@ -403,14 +403,14 @@ class TableRunLog:
         """Return the bodies of calls."""
         packing = [self._bodies.pack(self._folder, call_body(c), len(calls)) for c in calls]
         if len(packing) < 2:
-            # Most windows have one call, which needs no task of its own.
+            # Most windows have one call, which needs no separate task.
             return [await each for each in packing]
         # Large ones go to S3 next to each other: one after another, a window's would take seconds.
         return await asyncio.gather(*packing)
 
 
 def _marked_end(snapshot: RunSnapshot) -> dict[str, Any]:
-    """Return what META lacks: the last step of the run's own of which a call's mark alone records the end."""
+    """Return what META lacks: the last of the run's own steps whose end is recorded only by a call's mark."""
     ended_steps = {c.key.rpartition("#CALL#")[0] for c in snapshot.calls if c.ends_step}
     own = (s.index for s in snapshot.steps if s.key in ended_steps and not path_of(s.key))
     newest = max(own, default=0)

@@ -2,9 +2,9 @@
 and at things that may have outlived their use (`ports.Dues`).
 
 A watched item has its place in the watch index itself. Each of the other things has one small item in its
-owner's partition, listed in a partition of the watch index of its own. S3's lifecycle rules count from the
-day on which an object was written, and know only prefixes and tags: they cannot know that a run waits for
-more than a year, that a file is in use, or that a node's memory is read. DynamoDB's TTL knows the time, but
+owner's partition, listed in a separate partition of the watch index. S3's lifecycle rules count from the day
+on which an object was written, and know only prefixes and tags: they cannot know that a run waits for more
+than a year, that a file is in use, or that a node's memory is read. DynamoDB's TTL knows the time, but
 nothing of S3 or Postgres. The sweeper knows all of them, works every minute, and goes by the same clock on
 AWS and on one machine."""
 
@@ -62,7 +62,7 @@ class TableWatch:
             "gsi2sk": rfc3339(at),
             "lost_at": rfc3339(lost_at) if lost_at else None,
         }
-        # A decision or a cancel that came since has set a later time, and a run that was retired has none.
+        # A decision or a cancel that has come since has set a later time, and a retired run has no time.
         due = Below("gsi2sk", rfc3339(read_at + MICROSECOND))
         try:
             await self._table.write(Update(Keys(owner).run(run_id), META, set=changes, when=due))

@@ -263,7 +263,7 @@ def _file(part: FilePart) -> Body:
 
 
 def _media(kind: str, url: str, base64: str) -> Body:
-    """Return the part for sound or film. Chat Completions has a part for sound. It has none for a film:
+    """Return the part for sound or film. Chat Completions has a part for sound. For a film it has none:
     servers of open models, and routers, take this one."""
     if kind.startswith("audio/"):
         return {

@@ -15,7 +15,8 @@ from layover.ports.sockets import SocketGone, SocketUnsure
 from layover.values.socket import Subscription
 
 _MAX_CONCURRENT = 8
-"""Posts under way in one process, on connections of their own: slow sockets never hold up the journal's."""
+"""The most posts under way in one process. They have separate connections, so that slow sockets never hold up
+the journal."""
 _POST_TAKES_S = 3
 _GONE_CODES = {"GoneException"}
 _ROOM_LATER = {"LimitExceededException", "ThrottlingException", "TooManyRequestsException"}

@@ -1,1 +1,1 @@
-"""`layover chat`: an agent in a terminal, over the HTTP API alone."""
+"""`layover chat`: an agent in a terminal, which uses only the HTTP API."""

@@ -166,7 +166,7 @@ def usage_line(usage: Mapping[str, Any]) -> str:
 
 
 def _path(frame: FrameView) -> str:
-    """Return the names of the sub-agents below the top agent; it has none itself."""
+    """Return the names of the sub-agents from the top agent down; empty for the top agent itself."""
     return "".join(f"{name} > " for name in frame.path[1:])
 
 

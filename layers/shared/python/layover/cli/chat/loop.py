@@ -68,7 +68,7 @@ class Chat:
                 self._terminal.note("/exit ends")
 
     def _do(self, text: str) -> bool:
-        """Return False if the conversation ends with this line. Ctrl-C ends the line alone."""
+        """Return False if the conversation ends with this line. Ctrl-C ends only the line."""
         try:
             if text.startswith("/"):
                 return self._carry_out(text)

@@ -35,13 +35,13 @@ class Terminal(Protocol):
         ...
 
     def note(self, text: str, style: str = "dim") -> None:
-        """A line that is no part of an answer."""
+        """A line that is not part of an answer."""
         ...
 
 
 class ScreenTerminal:
-    """The terminal that the command was started in, or the pipes in its place: then `target` gets answers
-    alone, and `notes` gets the rest. No text that is shown moves the cursor."""
+    """The terminal that the command was started in, or the pipes in its place: `target` then gets only
+    answers, and `notes` gets the rest. No text that is shown moves the cursor."""
 
     def __init__(
         self, source: TextIO, target: TextIO, notes: TextIO, history: Path | None = None
@@ -134,7 +134,7 @@ class ScreenTerminal:
                 readline.read_history_file(self._history)
 
     def _save_history(self) -> None:
-        """Readable by its owner alone: it holds a user's words."""
+        """Readable only by its owner, because it holds a user's words."""
         if self._history is not None:
             with contextlib.suppress(ImportError, OSError):
                 import readline

@@ -16,7 +16,7 @@ from layover.values.runs.event import event_types
 logger = logging.getLogger("layover")
 
 _UNHEARD = (
-    "agent %r: handlers of `on` hear runs of this process alone (`generate`, `stream`), and no run that "
+    "agent %r: handlers of `on` hear only runs of this process (`generate`, `stream`), and no run that "
     "is served: follow those at GET /runs/{id}/events"
 )
 

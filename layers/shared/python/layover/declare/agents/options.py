@@ -14,7 +14,7 @@ from layover.values.runs.run import MAX_WINDOW
 
 _MAX_NAME = 128
 ALL = "*"
-"""The key of what all of a user's agents share. It is no agent's name."""
+"""The key of what all of a user's agents share. It is not an agent's name."""
 
 
 def name_of(name: Any) -> str:
@@ -38,7 +38,7 @@ def check_instructions(what: str, value: Any) -> None:
 
 
 def check_tools_function(what: str, function: Any) -> None:
-    """Raise DefinitionError for a function of tools that does not take the context alone."""
+    """Raise DefinitionError for a function of tools that does not take only the context."""
     if function is not None and not takes(function, 1):
         raise checks.fail(
             f"{what}tools", "a list of tools, or a function of the run's context", function

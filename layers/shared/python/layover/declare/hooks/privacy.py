@@ -20,7 +20,7 @@ from layover.values.message import (
 
 def _begin(inside: str) -> str:
     """Return the pattern of a beginning: no character of `inside` is before it. In JSON a line end or a tab
-    is a backslash and a letter, which is no part of what follows."""
+    is a backslash and a letter, which is not part of what follows."""
     return rf"(?:(?<!{inside})|(?<=\\[nrt]))(?!(?<=\\)[nrt])"
 
 

@@ -26,7 +26,5 @@ def warn_of_handoffs(name: str, hooks: Sequence[Any], others: Iterable[Any]) -> 
     """Log the agents that would get the conversation without the `everywhere` hooks that it had so far."""
     for other in others:
         for hook in inherited_hooks(hooks, other.hooks):
-            message = (
-                "agent %r: %s is no hook of %r, which reads the whole conversation after a hand-off"
-            )
+            message = "agent %r: %s is not a hook of %r, which reads the whole conversation after a hand-off"
             logger.warning(message, name, name_of(hook), other.name)

@@ -160,13 +160,13 @@ def _strict(schema: Schema, defs: Mapping[str, Any]) -> Schema:
 
 
 def _strict_ref(schema: Schema, defs: Mapping[str, Any]) -> Schema:
-    """Return a reference that stands alone; beside a description its target is copied in."""
-    beside = {k: v for k, v in schema.items() if k in ("description", "default")}
-    if not beside:
+    """Return a reference that stands alone; next to a description its target is copied in."""
+    siblings = {k: v for k, v in schema.items() if k in ("description", "default")}
+    if not siblings:
         return {"$ref": schema["$ref"]}
     if schema["$ref"] in _reachable(schema["$ref"], defs):
         return {"$ref": schema["$ref"]}
-    return _strict({**_resolve(schema["$ref"], defs), **beside}, defs)
+    return _strict({**_resolve(schema["$ref"], defs), **siblings}, defs)
 
 
 def _reachable(ref: str, defs: Mapping[str, Any]) -> set[str]:

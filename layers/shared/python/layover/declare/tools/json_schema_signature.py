@@ -56,7 +56,7 @@ class JsonSchemaSignature(Signature):
 
     @cached_property
     def schema(self) -> Schema:
-        """The schema as it was given."""
+        """The schema as given."""
         return {"properties": {}, **self.json_schema}
 
     @cached_property

@@ -23,7 +23,7 @@ from layover.errors import DefinitionError
 from layover.values.base import TOO_DEEP, all_finite, too_deep
 
 InvalidArgs = ValidationError
-"""Arguments that do not fit; text that is no JSON is one case of it."""
+"""Arguments that do not fit; text that is not JSON is one case of it."""
 
 NOT_FINITE = "every number has to be finite"
 _STARS = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
@@ -92,7 +92,7 @@ class Signature:
         return ValidationError.from_exception_data(self.model.__name__, [problem])
 
     def _prepared(self, args: Any) -> tuple[str, Any]:
-        """Return the arguments as JSON text and decoded; text that is no JSON is decoded to None."""
+        """Return the arguments as JSON text and decoded; text that is not JSON is decoded to None."""
         if isinstance(args, str):
             text = args.encode("utf-8", "replace").decode().strip() or "{}"
             try:

@@ -168,7 +168,7 @@ class Tool(Generic[P, R]):
         return bool(await call_author(needs, args.for_predicate(), ctx))
 
     async def invoke(self, args: ToolArgs, ctx: ToolContext) -> Any:
-        """Run the function: on the loop if it is async, else in a thread of its own. Return its result, which
+        """Run the function: on the loop if it is async, else in its own thread. Return its result, which
         may be a `SuspendRequest`. Raises what the function raises, but never SystemExit, which would end the
         process that the run lives in."""
         kwargs = dict(args.kwargs)

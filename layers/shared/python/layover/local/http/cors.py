@@ -18,7 +18,7 @@ _MAX_AGE_S = 3600
 
 class Cors:
     """An ASGI application that adds to the API's answers whether a page may read them. `/_local/*` answers
-    programs alone."""
+    only programs."""
 
     def __init__(self, app: Any, origins: Sequence[str] = ()) -> None:
         self._app = app

@@ -127,7 +127,7 @@ class Front:
             )
         route = self._local.get((method, path))
         if route is None:
-            detail = f"{method} {path} is none of the runner's own routes"
+            detail = f"{method} {path} is not one of the runner's own routes"
             return Response.problem(HTTPStatus.NOT_FOUND, "not-found", detail)
         return route(body)
 
@@ -157,7 +157,7 @@ class Front:
         try:
             return http_response(result.payload)
         except (ValueError, TypeError, AttributeError):
-            return _bad_gateway("the function's answer is no HTTP response")
+            return _bad_gateway("the function's answer is not an HTTP response")
 
 
 async def refuse(send: Send, status: int) -> None:
@@ -229,7 +229,7 @@ def _split_list(text: str) -> list[str]:
 
 
 def _misdirected() -> Response:
-    detail = "this system answers its own machine alone: ask for 127.0.0.1, localhost or [::1]"
+    detail = "this system answers only its own machine: ask for 127.0.0.1, localhost or [::1]"
     return Response.problem(HTTPStatus.MISDIRECTED_REQUEST, "wrong-host", detail)
 
 

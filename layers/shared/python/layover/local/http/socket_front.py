@@ -239,7 +239,7 @@ async def _post(socket: _Socket, text: str) -> bool:
 
 
 def _event(socket: _Socket, scope: Scope, route: str, kind: str) -> dict[str, Any]:
-    """As a WebSocket API makes it; headers come with the handshake alone."""
+    """An event as a WebSocket API makes it. Only the handshake has headers."""
     headers = {k.decode("latin-1"): v.decode("latin-1") for k, v in scope["headers"]}
     now = time.time()
     context = {

@@ -52,7 +52,7 @@ class CompactionStore(Protocol):
         expected: int | None,
     ) -> bool:
         """Let these slices (a chain, in order) take effect behind generation `expected` (None: there is none
-        on their path). Return False, and change nothing, if another one is there by now."""
+        on their path). Return False, and change nothing, if another generation exists by now."""
         ...
 
     async def replace(

@@ -92,7 +92,7 @@ class ReembeddingStore(Protocol):
 
 
 class Owners(Protocol):
-    """The owners of stored data. For operators alone: the functions have no such right."""
+    """The owners of stored data. Only for operators: the functions have no such right."""
 
     async def owners(self, after: str, limit: int) -> tuple[str, ...]:
         """Return owners by name, from behind one ("" first)."""

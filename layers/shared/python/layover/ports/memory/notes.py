@@ -48,8 +48,8 @@ class NoteStore(Protocol):
         ...
 
     async def delete_note(self, owner: str, key: NoteKey, at: datetime) -> None:
-        """Forget a note; a missing one is no error. With a profile goes all that was said before, learned or
-        not."""
+        """Forget a note; a missing note is not an error. Forgetting a profile covers everything said before,
+        learned or not."""
         ...
 
     async def read_state(self, owner: str, thread_id: str) -> ThreadState:

@@ -17,8 +17,8 @@ class RecallStore(Protocol):
         usage: Sequence[StepUsage] = (),
     ) -> None:
         """Store texts of a thread for recall, and the usage of their vectors (`usage`, of `run_id`), in one
-        transaction. Repeatable: a text that was indexed by words alone gets its vector; a message that is
-        gone is left out; a row of usage stays as it was first."""
+        transaction. Repeatable: a text that was indexed only by words gets its vector; a message that no
+        longer exists is left out; a row of usage keeps its first value."""
         ...
 
     async def common_words(

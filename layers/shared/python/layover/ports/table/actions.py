@@ -91,7 +91,7 @@ def any_of(*parts: Condition) -> AnyOf:
 
 
 def same(name: str, value: Any) -> Condition:
-    """Return the condition that the attribute is as it was seen; None: it did not exist."""
+    """Return the condition that the attribute is unchanged; None: it did not exist."""
     return Missing(name) if value is None else Equals(name, value)
 
 
@@ -146,13 +146,13 @@ class Delete:
 
 
 Write = Put | Update | Delete
-"""An action that may be made alone."""
+"""An action that may be made outside a transaction."""
 Action = Put | Update | Check | Delete
 """An action of a transaction. `when`: the condition; None: always."""
 
 
 class ConditionFailed(Exception):
-    """A write's condition did not hold. `old` is the item as it is; None if there is none."""
+    """A write's condition did not hold. `old` is the present item; None if there is none."""
 
     def __init__(self, old: Item | None) -> None:
         super().__init__("the condition did not hold")

@@ -1,5 +1,5 @@
 """Semantics of the table's actions on items that were read: for tables whose database has no conditional
-writes of its own, and reads and writes items in a transaction instead."""
+writes, and reads and writes items in a transaction instead."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -34,8 +34,8 @@ MAX_ITEM = 400 * 1024
 
 
 def apply(action: Action, old: Item | None) -> Item | None:
-    """Return the item as the action leaves it; None: there is none. `old`: the item as it is, which stays
-    as it is.
+    """Return the item as the action leaves it; None if that is no item. `old`: the present item, which stays
+    unchanged.
 
     Raises ConditionFailed; TypeError and ValueError for what DynamoDB does not take either."""
     if action.when is not None and not holds(action.when, old):

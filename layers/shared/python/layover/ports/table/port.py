@@ -21,8 +21,8 @@ class Table(Protocol):
     method may raise RetryableError: the database does not answer now."""
 
     async def get(self, pk: str, sk: str, *, consistent: bool = True) -> Item | None:
-        """Return one item; None if there is none. With `consistent=False` the answer may be as it was a
-        moment ago, at half the price on DynamoDB; a table that has no such reads answers as always."""
+        """Return one item; None if there is none. With `consistent=False` the answer may be a moment old, at
+        half the price on DynamoDB; a table without such reads answers as always."""
         ...
 
     async def query(

@@ -1,6 +1,6 @@
 """Contracts of ports as tests to inherit: a store of one's own passes what Layover's own stores pass.
 
-Imported by tests alone: it needs pytest and pytest-asyncio, and is left out of the Lambda layer."""
+Only tests import it: it needs pytest and pytest-asyncio, and is left out of the Lambda layer."""
 
 import pytest
 
@@ -25,5 +25,5 @@ class TableContract(WriteContract, TransactionContract, ReadContract):
                 return MyTable(...)
 
     The fixture `table` may be async and may give every test the same table: the fixture `pk`, which is here,
-    gives each test a partition of its own. Tests read an index right after a write: a database whose
+    gives each test its own partition. Tests read an index right after a write: a database whose
     indexes follow later answers them once they have caught up."""

@@ -1,4 +1,4 @@
-"""The contract of the table for transactions, alone and in races."""
+"""The contract of the table for transactions, one at a time and in races."""
 
 import asyncio
 from dataclasses import replace
@@ -81,11 +81,11 @@ class TransactionContract(Contract):
             append={"list": "x", "first": "y"},
             when=all_of(Exists("pk"), Differs("n", 9)),
         )
-        alone = await table.write(update)
+        single = await table.write(update)
         await table.transact([replace(update, sk="B"), Check(pk, "C", Missing("pk"))], f"{pk}-1")
         together = await table.get(pk, "B")
-        assert alone is not None
-        assert together == {**alone, "sk": "B"}
+        assert single is not None
+        assert together == {**single, "sk": "B"}
 
     async def test_transaction_repeated_with_its_token_happens_once(
         self, table: Table, pk: str

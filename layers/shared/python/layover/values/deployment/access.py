@@ -46,7 +46,7 @@ class Actor(Value):
     scopes: frozenset[str] = frozenset()
     groups: frozenset[str] = frozenset()
     in_process: bool = False
-    """True if the caller runs the agent in a process of their own, and decides every call."""
+    """True if the caller runs the agent in their own process, and decides every call."""
 
     @property
     def owner(self) -> str:

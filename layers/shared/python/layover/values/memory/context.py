@@ -194,7 +194,7 @@ class Extraction(Value):
     state_version: int | None = None
     """The version of the ThreadState that `session` was made from."""
     entries: tuple[NewEntry, ...] = ()
-    """Entries of `agent` and of this run and thread, with hashes of their own."""
+    """Entries of `agent` and of this run and thread, with their own hashes."""
     entries_version: int | None = None
     """The version of the SimilarEntries that `entries` were compared with; None: with none."""
     usage: tuple[StepUsage, ...] = ()

@@ -160,7 +160,7 @@ class ToolMessageSlot(Value):
 
 
 class PinnedText(Value):
-    """A piece of a run's prompt as it was first shown. Its source may be deleted meanwhile: then it is
+    """A piece of a run's prompt as first shown. Its source may be deleted meanwhile: then it is
     left out. `id`: of the message or the entry."""
 
     id: str
@@ -294,7 +294,7 @@ class RunMeta(Value):
     subscribed: int = 0
     """Count of subscriptions: a writer that knows this number knows them all."""
     records_expire_at: Time | None = None
-    """The expiry that its records are written with; None: they have none until the run is over."""
+    """The expiry that its records are written with; None: they have no expiry until the run is over."""
     records_kept: bool = False
     """True if their expiry was removed again, as the run takes longer."""
 

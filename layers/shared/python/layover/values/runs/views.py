@@ -75,7 +75,7 @@ class Pending(Value):
     approval: PendingApproval | None = Field(
         default=None,
         exclude_if=lambda value: value is None,
-        description="Who may decide, where that is not the run's owner alone, and who has approved so far.",
+        description="Who may decide, if that is not only the run's owner, and who has approved so far.",
     )
 
     @classmethod

@@ -14,7 +14,7 @@ from layover.values.note import PROFILE, NoteKey
 class InMemoryMemory(
     InMemoryNotes, InMemoryRecall, InMemoryCompaction, InMemoryEntries, InMemoryPersonal
 ):
-    """`ports.MemoryStore`, beside the threads that it writes to."""
+    """`ports.MemoryStore`, with the threads that it writes to."""
 
     def __init__(self, threads: InMemoryThreads) -> None:
         InMemoryNotes.__init__(self, threads.shelf)

@@ -167,7 +167,7 @@ class InMemoryNotes:
         return NoteWrite(note=self._shelf.put(owner, note, value, at, run_id), stored=True)
 
     async def delete_note(self, owner: str, key: NoteKey, at: datetime) -> None:
-        """Forget a note; a missing one is no error."""
+        """Forget a note; a missing note is not an error."""
         if key.kind == PROFILE:
             self._shelf.set_profile(owner, key, at)
         self._shelf.forget(owner, key)

@@ -1,7 +1,7 @@
 """Tickets, connections and subscriptions (`ports.Connections`) in the journal's table.
 
-A ticket's text carries its owner's hash, so that its key can be made from the text alone. A connection's key
-has no owner: `$disconnect` knows only API Gateway's id, which no caller can choose."""
+A ticket's text carries its owner's hash, so that the text suffices to make its key. A connection's key has no
+owner: `$disconnect` knows only API Gateway's id, which no caller can choose."""
 
 import secrets
 from contextlib import suppress
@@ -114,8 +114,10 @@ class TableConnections:
             for run_id in item.get("runs", ()):
                 await self.unsubscribe(Subscription(item["owner"], run_id, connection_id))
             with suppress(ConditionFailed):
-                alone = Delete(connection_key(connection_id), CONNECTION, when=Missing("runs"))
-                await self._table.write(alone)
+                record_only = Delete(
+                    connection_key(connection_id), CONNECTION, when=Missing("runs")
+                )
+                await self._table.write(record_only)
             await self._leases.release(_connection(item).lease)
 
     async def subscribe(

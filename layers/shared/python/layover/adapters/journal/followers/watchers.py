@@ -1,8 +1,8 @@
 """The connections that follow a run, as far as one writer of its log knows them.
 
 A subscription raises a number in META. Every transaction of a writer carries the number that it knows in its
-condition on META, so it never misses a subscription and needs no request of its own to find one. Between
-transactions, the writer's look at the cancel flag shows the number."""
+condition on META, so it never misses a subscription and needs no extra request to find one. Between
+transactions, the writer sees the number when it reads the cancel flag."""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -14,11 +14,11 @@ COMPRESS_ABOVE = 700
 SPILL_ABOVE = 350_000
 """Bytes, compressed; an item may have 400 KB."""
 SPILL_BESIDE_ABOVE = 30_000
-"""Bytes, compressed, of a value beside a body in the same item (a decision, an outcome)."""
+"""The most bytes, compressed, of a value next to a body in the same item (a decision, an outcome)."""
 SHARED = 2_500_000
 SHARED_BESIDE = 500_000
-"""Bytes, compressed, of all bodies of one transaction's calls, and of all values beside them. A transaction
-may have 4 MB (TransactWriteItems): META and a batch of events need the rest."""
+"""The most bytes, compressed, of all bodies of one transaction's calls, and likewise of all values next to
+them. A transaction may have 4 MB (TransactWriteItems), of which META and a batch of events need the rest."""
 
 
 class PayloadStore:
@@ -40,8 +40,8 @@ class PayloadStore:
         return await self._spill(folder, packed)
 
     async def pack_beside(self, folder: str, text: str, among: int = 1) -> str | bytes | list[str]:
-        """Return one attribute's value, for a value beside a body. It goes to S3 at a much smaller size, so
-        that both together fit into an item."""
+        """Return the attribute for a value next to a body. It goes to S3 at a much smaller size, so that both
+        fit into an item."""
         raw = text.encode()
         if len(raw) <= COMPRESS_ABOVE:
             return text

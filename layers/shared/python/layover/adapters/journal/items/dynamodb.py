@@ -35,7 +35,7 @@ _TARGET = "DynamoDB_20120810."
 _INDEX = "gsi1"
 _WATCH = "gsi2"
 _CONFLICTS = 12
-"""Attempts after a conflict with another transaction, with jitter. A conflict is no failed condition."""
+"""Attempts after a conflict with another transaction, with jitter. A conflict is not a failed condition."""
 
 
 class JsonClient(Protocol):
@@ -158,8 +158,8 @@ class DynamoTable:
             arguments["UpdateExpression"] = expression.update(action)
         if action.when is not None:
             arguments["ConditionExpression"] = expression.condition(action.when)
-            # With the item as it is: so a writer recognises a request of its own that was repeated, and tells
-            # what it lost to, without another read.
+            # The item comes with the failure, so that a writer recognises its own repeated request, or what
+            # it lost to, without another read.
             arguments["ReturnValuesOnConditionCheckFailure"] = "ALL_OLD"
         if expression.names:
             arguments["ExpressionAttributeNames"] = expression.names

@@ -1,5 +1,5 @@
-"""Conversion between items of the table and values. A field that conditions test is an attribute of its own;
-the rest is a body."""
+"""Conversion between items of the table and values. A field that conditions test is a separate attribute; the
+rest is a body."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -115,7 +115,7 @@ def run_item(keys: Keys, run: RunMeta) -> dict[str, Any]:
 
 
 INLINE_INPUT = 300
-"""Bytes of an input that stays in META; a longer one has an item of its own, which no step rewrites."""
+"""The most bytes of an input that stays in META. A longer one has a separate item, which no step rewrites."""
 
 
 def input_from(item: Item, body: str) -> Message:
@@ -175,7 +175,7 @@ def call_body(call: CallRecord) -> str:
 
 
 def votes_text(votes: Sequence[Vote]) -> str:
-    """Return the votes of a call as its item keeps them, beside the body."""
+    """Return the votes of a call as its item keeps them, next to the body."""
     return json.dumps([vote.model_dump(mode="json") for vote in votes])
 
 

@@ -9,8 +9,8 @@ OWNER_INDEX = "gsi1"
 """One partition for each owner: open approvals, threads by time."""
 
 WATCH_INDEX = "gsi2"
-"""Runs that are not over, by the time of the sweeper's next look. Sparse: a finished run leaves it.
-Keys alone, so a run's many writes never touch it."""
+"""Runs that are not over, by the time of the sweeper's next look. Sparse: a finished run leaves it. It has
+only keys, so that a run's many writes never touch it."""
 
 LISTED = (
     "id",
@@ -39,8 +39,8 @@ LISTED = (
     "votes",
     "voted",
 )
-"""Attributes that lists show beside the keys. None of them changes while a run runs, so its many writes never
-touch the index."""
+"""Attributes that lists show in addition to the keys. They do not change while a run runs, so its many writes
+never touch the index."""
 
 TABLE: dict[str, Any] = {
     "AttributeDefinitions": [

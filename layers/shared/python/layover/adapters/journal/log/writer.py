@@ -132,8 +132,8 @@ class LogWriter:
         """Begin to write the end of a call, and return while the write is under way. Events emitted from now
         on come after `events`, and nothing is written after it if it fails. `wait` raises its error.
 
-        A record alone is put without its events, which follow from it: they go with the next write, and the
-        record's `log_seq` tells a later writer where to look for them."""
+        The record is put without its events, because they follow from it: they go with the next write, and
+        the record's `log_seq` tells a later writer where to look for them."""
         await self._writing.acquire()
         try:
             self._check_begun()
@@ -219,7 +219,7 @@ class LogWriter:
         return [self._emitted.popleft() for _ in range(len(self._emitted))]
 
     async def _shorten(self, emitted: list[Event]) -> None:
-        """Put the oldest events as batches of their own, until the rest fits into one."""
+        """Put the oldest events as separate batches, until the rest fits into one."""
         while len(emitted) > MAX_BATCH:
             await self._put_batch(emitted[:MAX_BATCH])
             # Only what is put leaves the list: what is left of it goes back if a later write fails.
@@ -278,7 +278,7 @@ class LogWriter:
         # The body may go to S3, once: it does not name its seq, which a collision changes.
         body = await self._log.body(batch)
         self._expiry.note(body)
-        if sets_ttl and not self._expiry.alone:
+        if sets_ttl and not self._expiry.is_only_writer:
             raise TtlNotSet
         while True:
             if self._next_seq is None:

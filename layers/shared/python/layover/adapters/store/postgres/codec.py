@@ -117,7 +117,7 @@ def _stored_output(m: Message) -> str | None:
 
 
 def with_output(m: Message) -> Message:
-    """The message with the model's text as it was before `_stored_output`."""
+    """The message with the model's text restored to its form before `_stored_output`."""
     stored = m.model_output
     if stored is None or not stored.startswith(_AS_RESULT):
         return m

@@ -19,9 +19,9 @@ _END = {"status": Status.SUCCESS.value, "finish_reason": FinishReason.STOP.value
 
 
 def strip_tree(record: TurnRecord) -> dict[str, Any] | None:
-    """Return the tree for the first row of the run's usage: a field that the row or the input says, or that
-    most runs have, is left out; one that the run does not have is null. None: the tree stays whole, and has a
-    row of its own."""
+    """Return the tree for the first row of the run's usage. It leaves out fields that the row or the input
+    has, or that most runs have; a field that the run lacks is null. None: the tree stays whole, in a separate
+    row."""
     tree, last = record.snapshot, (record.input, *record.response)[-1]
     if tree is None or not record.usage or tree.get("version", 0) < _LEAN:
         return None

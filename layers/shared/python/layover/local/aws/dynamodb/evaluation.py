@@ -188,8 +188,8 @@ def _contains(value: Value, other: Value) -> bool:
 
 
 def project(item: Item, paths: list[tuple[str | int, ...]]) -> Item:
-    """Return the parts of an item at these paths. Elements of a list move up: `l[3]` alone comes as a list of
-    one."""
+    """Return the parts of an item at these paths. Elements of a list move up: `l[3]` by itself comes as a
+    list of one."""
     parts: dict[Any, Any] = {}
     for path in paths:
         if (value := find(item, path)) is not None:

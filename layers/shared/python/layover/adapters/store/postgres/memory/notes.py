@@ -98,7 +98,7 @@ class PostgresNotes:
         return NoteWrite(note=note, stored=note.version > 0 and note.value == value)
 
     async def delete_note(self, owner: str, key: NoteKey, at: datetime) -> None:
-        """Forget a note; a missing one is no error."""
+        """Forget a note; a missing note is not an error."""
         place = {"kind": key.kind, "scope": key.scope, "key": key.key}
         before = [lock_scope(key.key), _set_profile(key, at)] if key.kind == PROFILE else []
         await self._database.run(owner, *before, _query("delete_note")(**place))

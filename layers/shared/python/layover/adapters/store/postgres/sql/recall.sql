@@ -195,7 +195,7 @@ large as materialized (
     select from searched where number > %(whole_rows)s::integer
 ),
 chosen as materialized (
-    select distinct seed.n + beside as n
+    select distinct seed.n + step as n
     from (
         (select n
          from rows
@@ -210,7 +210,7 @@ chosen as materialized (
                   / (1 + 0.5 * (0.7 + 0.3 * rows.size / total.size)) desc
          limit %(candidates)s::integer)
     ) seed
-    cross join generate_series(-1, 1) as beside
+    cross join generate_series(-1, 1) as step
 ),
 scope as materialized (
     select * from rows where not exists (select from large)
@@ -249,8 +249,8 @@ shown as (
     select r.place, r.n, r.tid, r.created_at
     from rows r
     where case when true then (r.place, r.n) in (
-        select m.place, m.n + beside
-        from matches m cross join generate_series(-%(before)s::integer, %(after)s::integer) as beside
+        select m.place, m.n + step
+        from matches m cross join generate_series(-%(before)s::integer, %(after)s::integer) as step
     ) end
 ),
 answer as (
