@@ -107,7 +107,7 @@ def _build_functions(target: Target, in_layer: Path) -> None:
     _empty(target.functions)
     requirements = FUNCTIONS / "user_agents" / "requirements.txt"
     if requirements.exists():
-        own = _libraries(target, requirements, beside=in_layer)
+        own = _libraries(target, requirements, layer_wheels=in_layer)
         _check_names(own)
         shutil.copytree(own, target.functions, dirs_exist_ok=True)
     shutil.copytree(FUNCTIONS, target.functions, ignore=_not_of_users, dirs_exist_ok=True)
@@ -161,25 +161,25 @@ def _empty(folder: Path) -> None:
 # Libraries
 
 
-def _libraries(target: Target, requirements: Path, *, beside: Path | None = None) -> Path:
+def _libraries(target: Target, requirements: Path, *, layer_wheels: Path | None = None) -> Path:
     """Return the folder with the unpacked wheels of a lock: that of the last build, if nothing has changed.
 
-    `beside`: the layer's wheels. The requirements are then installed with their dependencies, and whatever
-    the layer has is left out: Lambda looks into the asset before the layer, so another version there would
-    hide the layer's. Distributions that such requirements do not pin keep the version that was found first,
-    until the requirements or the lock change, or until `make clean`."""
-    which = f"{target.architecture} {target.python} {beside is not None}"
+    `layer_wheels`: the folder of the layer's wheels. The requirements are then installed with their
+    dependencies, and whatever the layer has is left out: Lambda looks into the asset before the layer, so
+    another version there would hide the layer's. Distributions that such requirements do not pin keep the
+    version that was found first, until the requirements or the lock change, or until `make clean`."""
+    which = f"{target.architecture} {target.python} {layer_wheels is not None}"
     key = which.encode() + requirements.read_bytes() + Path(__file__).read_bytes()
-    if beside is not None:
+    if layer_wheels is not None:
         key += LOCK.read_bytes()
     digest = hashlib.sha256(key).hexdigest()[:16]
     folder = BUILD / f"wheels-{digest}"
     if not folder.exists():
         fresh = BUILD / f"wheels-{digest}.{os.getpid()}"
         _empty(fresh)
-        _install(target, requirements, fresh, deps=beside is not None)
-        if beside is not None:
-            _leave_out(fresh, {path.name for path in beside.glob("*.dist-info")})
+        _install(target, requirements, fresh, deps=layer_wheels is not None)
+        if layer_wheels is not None:
+            _leave_out(fresh, {path.name for path in layer_wheels.glob("*.dist-info")})
         _prune(fresh)
         try:
             fresh.rename(folder)

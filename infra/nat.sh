@@ -2,7 +2,7 @@
 # after every later boot. Amazon Linux 2023 has neither iptables nor nft, so one package is installed.
 set -euo pipefail
 
-# With half a GiB the kernel kills dnf beside what else starts on the first boot.
+# With half a GiB, the kernel kills dnf while other services start on the first boot.
 if [ ! -e /swapfile ]; then
   dd if=/dev/zero of=/swapfile bs=1M count=1024 status=none
   chmod 600 /swapfile

@@ -19,7 +19,7 @@ _RESOURCE = re.compile(r"[!-+\--~]{1,256}")
 def caller(event: Mapping[str, Any], path: str, access: Access) -> Actor | None:
     """Return the caller, with the user for whom it acts; None on open paths. The gateway has verified
     signature, issuer, audience and expiry. Raises Unauthenticated (no token), Forbidden (a scope is missing),
-    InvalidRequest (the named user is no id)."""
+    InvalidRequest (the named user is not an id)."""
     if is_open(path):
         return None
     claims = claims_of(event)
@@ -100,6 +100,10 @@ def _header(event: Mapping[str, Any], name: str) -> str | None:
 
 def _resource(text: str) -> str:
     if not _RESOURCE.fullmatch(text):
-        wrong = {"loc": ["header", RESOURCE_HEADER], "msg": "is no user's id", "type": "resource"}
+        wrong = {
+            "loc": ["header", RESOURCE_HEADER],
+            "msg": "is not a user's id",
+            "type": "resource",
+        }
         raise InvalidRequest(f"`{RESOURCE_HEADER}` has to be one user's id", [wrong])
     return text

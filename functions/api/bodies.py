@@ -37,7 +37,7 @@ _SAYS_SOMETHING: dict[str, Any] = {
 
 
 def _whole(value: Any) -> Any:
-    """Return the number as an int if it has no fraction: in JSON 1.0 is one."""
+    """Return the number as an int if it has no fraction: in JSON, 1.0 is an integer."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
@@ -49,8 +49,8 @@ def _short(text: str) -> str:
 
 Whole = BeforeValidator(_whole)
 """The annotation that follows a strict int and its bounds."""
-# Texts may hold lone surrogates, which the services replace. A bound of pydantic's own would refuse them: the
-# bounds stand in the schema alone, and the code that takes the text enforces them.
+# Texts may hold lone surrogates, which the services replace. Pydantic's own bounds would refuse them, so only
+# the schema has the bounds, and the code that takes the text enforces them.
 AgentName = Annotated[str, Field(pattern=AGENT_NAME)]
 ModelName = Annotated[str, Field(pattern=MODEL_NAME)]
 Title = Annotated[str, Field(json_schema_extra={"maxLength": MAX_TITLE})]
@@ -64,7 +64,7 @@ def _shape(value: Any) -> str:
     return "(parts)" if isinstance(value, list) else "(text)"
 
 
-# A discriminator of our own: errors then name the wrong part, once. The tags are no names of fields:
+# Our own discriminator, so that errors name the wrong part, once. The tags are not names of fields, and
 # `problems` leaves them out of the paths that callers see.
 Input = Annotated[
     Annotated[Text, Tag("(text)")] | Annotated[Parts, Tag("(parts)")], Discriminator(_shape)
@@ -105,7 +105,7 @@ class NewRun(Body):
     """A run to start. `parent_id`: absent continues the newest message, null begins a new root."""
 
     input: Input = Field(
-        description="A text or parts, up to 1 MB of JSON. One part at least is a file or has a text."
+        description="A text or parts, up to 1 MB of JSON. At least one part is a file or has a text."
     )
     parent_id: str | None = None
     stream: Annotated[bool, Strict()] = Field(
@@ -113,11 +113,11 @@ class NewRun(Body):
     )
     on_busy: OnBusy = Field(
         OnBusy.REJECT,
-        description="What to do where the thread has an active run; reject if absent.",
+        description="What to do if the thread has an active run; reject if absent.",
     )
     max_iterations: Annotated[int, Strict(), Field(ge=1, le=10_000), Whole] | None = None
     model: ModelName | None = Field(
-        None, description="Where the agent is `overridable`, as the next two; else 422."
+        None, description="If the agent is `overridable`, like the next two; else 422."
     )
     reasoning: Reasoning | None = None
     max_tokens: (

@@ -18,7 +18,7 @@ def cache_once(
     lifetime: str = f"max-age={FRESH_S}",
     headers: dict[str, str] | None = None,
 ) -> Response[str]:
-    """Answer with a text that is the same for all callers; without the text if the client has it already.
+    """Answer with a text that is the same for all callers, or without the text if the client already has it.
     `lifetime`: the value of `Cache-Control`."""
     tag = f'W/"{hashlib.sha256(text.encode()).hexdigest()[:16]}"'
     response_headers: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""Tools of every route: the caller, the services, and answers that fit into Lambda's."""
+"""Tools of every route: the caller, the services, and answers that fit into Lambda's response."""
 
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
@@ -31,10 +31,10 @@ T = TypeVar("T")
 _CURSOR_FIELD = Field(
     json_schema_extra={"minLength": 1, "maxLength": MAX_CURSOR, "pattern": "^[A-Za-z0-9_=-]+$"}
 )
-Limit = Annotated[int, Query(ge=1, le=100, description="How many items at most; 20 if absent.")]
+Limit = Annotated[int, Query(ge=1, le=100, description="The most items; 20 if absent.")]
 Cursor = Annotated[
     Annotated[str, _CURSOR_FIELD] | None,
-    Query(description="`next_cursor` of the page before; another list's is refused."),
+    Query(description="`next_cursor` of the previous page; another list's is refused."),
 ]
 Wait = Annotated[
     float,
@@ -43,7 +43,7 @@ Wait = Annotated[
 
 
 def _written_out(value: object) -> object:
-    """Refuse digits alone: pydantic would take them for seconds since 1970."""
+    """Refuse a text that has only digits: pydantic would take it for seconds since 1970."""
     if isinstance(value, str) and value.isdigit():
         raise ValueError("a day is written as 2026-01-31")
     return value
@@ -152,8 +152,8 @@ def answer_json(
 def answer_run(
     call: Call, run: Run | RunGlimpse, status: int = 200, headers: dict[str, Any] | None = None
 ) -> Response[str]:
-    """Answer with a run: cut if it is larger than a function's answer, and with only the parts that an
-    approver may see."""
+    """Answer with a run, which is cut if it is larger than a function's answer. An approver gets only the
+    parts that approvers may see."""
     return _answer(run, call.takes_gzip, status, headers)
 
 
@@ -175,7 +175,7 @@ def answer_events(call: Call, page: EventPage) -> Response[str]:
 
 
 class ResponseBudget:
-    """The room left in an answer that takes one run after the other. The first one is taken in any case."""
+    """The room left in an answer that takes one run after the other. It always takes the first run."""
 
     def __init__(self) -> None:
         self._room: int | None = None

@@ -1,7 +1,7 @@
 """Corrections of the framework's OpenAPI document, in place.
 
-A field with a default may be absent from a request and is always present in an answer: a generated
-client would make the one required and the other optional. So no schema has defaults."""
+A field with a default may be absent from a request and is always present in an answer. A generated client
+would treat both wrongly, so no schema has defaults."""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ _ID: Json = {"minLength": 1, "pattern": "^[^/]+$"}
 
 
 def correct(spec: Json) -> None:
-    """Correct parameters, bodies and schemas. Problems are added as they are, and need no correction."""
+    """Correct parameters, bodies and schemas. Problems are added later, and need no correction."""
     schemas = spec["components"]["schemas"]
     requests, absent = set[str](), _fields_that_may_be_absent()
     for operation in _operations(spec):
@@ -42,7 +42,7 @@ def _correct_request(operation: Json) -> None:
     for parameter in operation.get("parameters", ()):
         schema = parameter["schema"] = _without_null(parameter["schema"])
         schema.pop("default", None)
-        # A call's id is the provider's and may hold slashes.
+        # A call's id comes from the provider and may have slashes.
         if parameter["in"] == "path" and parameter["name"] != "tool_call_id":
             schema.update(_ID)
     for media in operation.get("requestBody", {}).get("content", {}).values():
@@ -58,12 +58,13 @@ def _without_null(schema: Json) -> Json:
 
 
 def _discriminators(properties: Json) -> set[str]:
-    """Return the fields that a request needs beside the required ones: the `type` that tells parts apart."""
+    """Return the fields that a request needs in addition to the required ones: the `type` that tells parts
+    apart."""
     return {name for name, schema in properties.items() if "const" in schema}
 
 
 def _fields_that_may_be_absent() -> defaultdict[str, set[str]]:
-    """Return the fields that are not in each answer, by the name of their schema: its model's."""
+    """Return the fields that are not in every answer, by the name of their schema, which is the model's."""
     fields = defaultdict[str, set[str]](set)
     models = [Value]
     for model in models:

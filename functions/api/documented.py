@@ -13,7 +13,7 @@ _PROBLEM: Any = {CONTENT_TYPE: {"schema": {"$ref": "#/components/schemas/Problem
 
 
 def responses(status: int, model: Any, what: str, *problems: int) -> dict[int, OpenAPIResponse]:
-    """Return the response of a route (no body for model None), and the problems that it may answer with."""
+    """Return the response of a route (no body for model None), and the problems with which it may answer."""
     content: Any = {"application/json": {"model": model}} if model is not None else {}
     documented: dict[int, OpenAPIResponse] = {status: {"description": what, "content": content}}
     for code in sorted({401, 403, 422, 500, 503, *problems}):
@@ -35,7 +35,7 @@ def also(
 
 
 def stream_responses(what: str, *problems: int) -> dict[int, OpenAPIResponse]:
-    """Return the response of a route that streams, and the problems that it may answer with."""
+    """Return the response of a route that streams, and the problems with which it may answer."""
     return {**responses(200, None, what, *problems), 200: {"description": what, "content": _STREAM}}
 
 

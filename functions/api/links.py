@@ -1,4 +1,4 @@
-"""OpenAPI links: they lead a reader of the document from one call to the next."""
+"""OpenAPI links, which lead a reader of the document from one call to the next."""
 
 from typing import Any
 
@@ -30,7 +30,7 @@ _LISTS = (
 
 
 def add_links(spec: Json) -> None:
-    """Add to each good answer the calls that its ids are for."""
+    """Add to each good answer links to the calls that take its ids."""
     operations = {
         operation["operationId"]: operation
         for item in spec["paths"].values()

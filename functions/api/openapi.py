@@ -18,15 +18,15 @@ _DESCRIPTION = f"""Durable runs of LLM agents. Times are RFC 3339 in UTC with mi
 strings, errors are RFC 9457 problem documents. Somebody else's thread or run answers 404. A backend whose
 token has the scope for it names the end user in the header `{RESOURCE_HEADER}`."""
 _TAGS = {
-    "agents": "What agents there are.",
+    "agents": "The agents.",
     "threads": "Conversations and their messages.",
     "runs": "A run answers one input.",
     "approvals": "Calls that wait for a person.",
     "usage": "What the caller spent.",
     "audit": "What was decided, for auditors.",
     "memory": "What agents remember.",
-    "me": "All that is stored of the caller.",
-    "files": "What is uploaded for messages, and what tools made.",
+    "me": "Everything that is stored about the caller.",
+    "files": "Uploads for messages, and files that tools made.",
     "meta": "About the API itself.",
     "chat": "Agents in the words of front ends: the AI SDK, AG-UI.",
 }
@@ -58,7 +58,7 @@ def docs_page(app: ApiGatewayResolver) -> str:
 
 
 def _with_problems(spec: dict[str, Any]) -> dict[str, Any]:
-    """Put our problem documents in the place of the framework's error schemas."""
+    """Replace the framework's error schemas with our problem documents."""
     schemas = spec["components"]["schemas"]
     for unused in ("HTTPValidationError", "ValidationError", "ResponseValidationError"):
         schemas.pop(unused, None)

@@ -1,4 +1,4 @@
-"""Errors as RFC 9457 problem documents. Nothing internal and nothing that the caller sent is in them."""
+"""Errors as RFC 9457 problem documents. They contain nothing internal and nothing that the caller sent."""
 
 import json
 import math
@@ -38,7 +38,7 @@ BEYOND_SCHEMAS = {
     "cursor": "another list's",
     "unknown_agent": "no agent here has the name",
     "unknown_message": "the thread has no such message",
-    "unknown_file": "the caller has no such file, or its bytes did not arrive",
+    "unknown_file": "the caller has no such file, or its bytes have not arrived",
     "too_many_files": "more than 20 in an input",
     "too_deep": "more than 100 levels of JSON",
     "file_name": "characters that are not printable",
@@ -51,7 +51,7 @@ BEYOND_SCHEMAS = {
 
 
 class MalformedBody(RequestError):
-    """The body is no JSON in UTF-8."""
+    """The body is not JSON in UTF-8."""
 
 
 class Unauthenticated(RequestError):
@@ -59,7 +59,7 @@ class Unauthenticated(RequestError):
 
 
 class Forbidden(RequestError):
-    """The token is good, and does not allow this: `scope` is missing."""
+    """The token is valid but does not allow this: `scope` is missing."""
 
     def __init__(self, message: str, scope: str) -> None:
         super().__init__(f"{message}: it needs `{scope}`")
@@ -67,7 +67,7 @@ class Forbidden(RequestError):
 
 
 class NotAcceptable(RequestError):
-    """A stream is asked for where none can be given: `stream_url` can."""
+    """A stream was requested at an address that cannot stream. `stream_url` can."""
 
     def __init__(self, stream_url: str | None) -> None:
         elsewhere = f"ask for the same path at {stream_url}" if stream_url else "poll with `wait=N`"
@@ -75,7 +75,7 @@ class NotAcceptable(RequestError):
 
 
 class MethodNotAllowed(RequestError):
-    """The path is there, with other methods: `allowed`."""
+    """The path exists, with other methods: `allowed`."""
 
     def __init__(self, allowed: Iterable[str]) -> None:
         super().__init__("this path does not have that method")
@@ -88,13 +88,13 @@ class FieldError(BaseModel):
     loc: list[str | int]
     msg: str
     type: str = Field(
-        description="The rule that it breaks. Those that no schema can say: "
+        description="The rule that it breaks. Rules that no schema can express: "
         + ", ".join(f"`{name}` ({rule})" for name, rule in BEYOND_SCHEMAS.items())
     )
 
 
 class Problem(BaseModel):
-    """RFC 9457. Ids of what it is about are further members (`run_id`, `thread_id`, `active_run`)."""
+    """RFC 9457. The ids of its subject are further members (`run_id`, `thread_id`, `active_run`)."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -103,7 +103,7 @@ class Problem(BaseModel):
     status: int
     detail: str
     errors: list[FieldError] = Field(
-        default_factory=list, description="Only there for requests of a wrong shape."
+        default_factory=list, description="Present only for requests of a wrong shape."
     )
 
 
@@ -182,7 +182,7 @@ def has_problem_title(error: LayoverError) -> bool:
 
 
 def answer_error(error: LayoverError, log: str = LOG) -> Response[str]:
-    """Return the problem document of an error with a title of its own. `log`: where more is said."""
+    """Return the problem document of an error that has its own title. `log`: the place that says more."""
     kind = _kind(error) or _INTERNAL
     errors = error.errors if isinstance(error, InvalidRequest) else []
     extra: dict[str, Any] = dict(error.ids)
@@ -235,7 +235,7 @@ def problem(
 
 
 def wrong_fields(errors: Iterable[Mapping[str, Any]], body: Any = None) -> InvalidRequest:
-    """Return the error for a request whose fields pydantic refused. `body`: as it was sent."""
+    """Return the error for a request whose fields pydantic refused. `body`: as sent."""
     field_errors = [{**_without_input(e), "loc": _sent_path(e, body)} for e in errors]
     return InvalidRequest("some fields are missing or wrong", field_errors)
 

@@ -17,15 +17,15 @@ MAX_BODY = 5 * 1024 * 1024
 _MAX_PATH = 1500
 """Bytes: an id in a path becomes part of a key, which holds 2,048."""
 _NO_TEXT = "\x00"
-"""Stands for bytes that are no UTF-8: it is no JSON, either."""
+"""Stands for bytes that are not UTF-8. It is not JSON either."""
 _WAIT = re.compile(r'(?:^|[,;\s])wait\s*=\s*"?(\d{1,9})"?\s*(?:$|[,;])', re.IGNORECASE)
 
 _REMEMBERED_PREFERENCE = re.compile(r"(?:^|[,;\s])remembered\s*(?:$|[,;])", re.IGNORECASE)
 
 
 def prepare_event(event: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the event with its body as text. Raises NotFound (absurd paths). Errors in a body are left to
-    `parse_json`, for routes that take one."""
+    """Return the event with its body as text. Raises NotFound (absurd paths). `parse_json` reports
+    errors in a body, for routes that take one."""
     if len(str(event.get("rawPath", "")).encode("utf-8", "replace")) > _MAX_PATH:
         raise NotFound("there is no such path")
     # Every body is JSON, whatever the client calls it: `curl -d` says that it is a form.
@@ -34,7 +34,7 @@ def prepare_event(event: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def token_expires_at(event: Mapping[str, Any]) -> datetime | None:
-    """Return the verified token's expiry; None: it has none. Raises Unauthenticated if the claim is no
+    """Return the verified token's expiry; None if it has none. Raises Unauthenticated if the claim is not a
     time."""
     claim = claims_of(event).get("exp")
     if claim is None:
@@ -43,11 +43,11 @@ def token_expires_at(event: Mapping[str, Any]) -> datetime | None:
         # The authorizer passes every claim on as text.
         return datetime.fromtimestamp(float(claim), UTC)
     except (ValueError, TypeError, OverflowError, OSError) as error:
-        raise Unauthenticated("the token's `exp` is no time") from error
+        raise Unauthenticated("the token's `exp` is not a time") from error
 
 
 def parse_json(text: str) -> dict[str, Any]:
-    """Return a JSON object. Raises TooLarge, MalformedBody if the text is no JSON, InvalidRequest if it is
+    """Return a JSON object. Raises TooLarge, MalformedBody if the text is not JSON, InvalidRequest if it is
     another value."""
     if len(text) > MAX_BODY or len(text.encode("utf-8", "surrogatepass")) > MAX_BODY:
         raise TooLarge(f"the body is larger than {MAX_BODY} bytes")

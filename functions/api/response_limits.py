@@ -1,4 +1,4 @@
-"""Answers that are too large for a function: cut at long texts, and without the oldest parts."""
+"""Answers that are too large for a function: they lose parts of long texts, and the oldest parts."""
 
 import json
 import zlib
@@ -15,7 +15,7 @@ MAX_ANSWER = 5_500_000
 """Bytes of a body inside the function's answer that fit plain and compressed: incompressible data grows by a
 tenth in base64."""
 _MAX_BODY = 6 * 1024 * 1024 - 16 * 1024
-"""Bytes of a body as it is sent: Lambda's 6 MB, less status and headers."""
+"""Bytes of a body as sent: Lambda's 6 MB, minus status and headers."""
 _SURELY_FITS = MAX_ANSWER // 6
 """Characters: in the answer a character takes six bytes at most."""
 _PIECE = 1_000_000
@@ -26,7 +26,8 @@ _FIELD_LIMITS = (200_000, 20_000, 2_000)
 """Characters that such a field may have, tried in turn. The first is the longest result that a model sees."""
 _MAX_TEXT = 20_000
 _EXCERPT = 2_000
-"""Characters of head and of tail, as a model sees them of a long result (docs/behaviour.md#long-results)."""
+"""Characters of the head and of the tail, as a model sees them for a long result
+(docs/behaviour.md#long-results)."""
 
 _Wholes = Mapping[str, tuple[int, str]]
 """Results that are kept whole, by call: their length, and their path."""
@@ -52,7 +53,7 @@ def fits(value: BaseModel) -> bool:
 
 
 def is_large(text: str) -> bool:
-    """Return whether the text is worth compressing; one that is not fits in any case."""
+    """Return whether the text is worth compressing. One that is not always fits."""
     return len(text) > _SURELY_FITS
 
 
@@ -74,7 +75,8 @@ def _fits_compressed(text: str) -> bool:
 
 def _bounded(data: dict[str, Any], wholes: _Wholes) -> str:
     """Cut the answer step by step until it fits: long fields go first, then the messages of sub-agents, then
-    the oldest of the run's own, then long texts. A page comes with the one item that does not fit alone."""
+    the oldest of the run's own, then long texts. A page that has only an item that does not fit comes with
+    that item."""
     items = data.get("items")
     whole: dict[str, Any] = {**(items[0] if items else data), "truncated": True}
     for longest in _FIELD_LIMITS:
@@ -82,7 +84,7 @@ def _bounded(data: dict[str, Any], wholes: _Wholes) -> str:
         if answer_size(text := _dumped(data, one)) <= MAX_ANSWER:
             return text
     if _size(data, one) > MAX_ANSWER and one.get("children"):
-        # They are in the run's events, too, and the run's own messages matter more to its caller.
+        # The run's events have them, too, and the run's own messages matter more to its caller.
         one["children"] = [_without_messages(child) for child in one["children"]]
     for field in ("messages", "unexecuted"):
         if one.get(field):
@@ -108,7 +110,7 @@ def _size(data: dict[str, Any], one: dict[str, Any]) -> int:
 
 
 def _truncate_fields(value: Any, longest: int, wholes: _Wholes) -> Any:
-    """Return the value with head and tail in the place of every open field that is longer."""
+    """Return the value with head and tail in place of every open field that is longer."""
     if isinstance(value, list):
         return [_truncate_fields(item, longest, wholes) for item in value]
     if not isinstance(value, dict):
@@ -136,7 +138,7 @@ def _truncate(text: str, longest: int, url: str | None) -> dict[str, Any]:
 
 
 def _path(part: dict[str, Any], text: str, wholes: _Wholes) -> str | None:
-    """Return the path of a result's whole, if this very text was kept."""
+    """Return the path of the whole result, if exactly this text was kept."""
     if part.get("type") != "tool_result":
         return None
     length, url = wholes.get(part["tool_call_id"], (0, None))
@@ -178,7 +180,7 @@ def _json(value: Any) -> str:
 
 
 def _shortened(value: Any) -> Any:
-    """Return the value with long texts cut: nothing else is left to leave out."""
+    """Return the value with long texts cut, since nothing else is left to drop."""
     if isinstance(value, dict):
         return {name: _shortened(content) for name, content in value.items()}
     if isinstance(value, list):

@@ -60,7 +60,7 @@ class RunAgentInput(BaseModel):
     "/ag-ui/<agent>",
     tags=["chat"],
     summary="Run an agent for an AG-UI client",
-    description="AG-UI 1.0. `threadId` is a thread's, or one of the client's own, bound to one thread "
+    description="AG-UI 1.0. `threadId` is a thread's id or the client's own, which is bound to one thread "
     "and this agent; an agent that was handed the conversation answers in its place. The last message is "
     "the input; `resume` answers the interrupts of the run that waits.",
     operation_id="ag_ui",
@@ -90,7 +90,7 @@ class AgUiFrames:
 
     @property
     def waits(self) -> bool:
-        """True if the run waits for a person, and nothing of it is at work."""
+        """True if the run waits for a person and no part of it is working."""
         return self._run.view.waits
 
     def begin(self) -> bytes:
@@ -110,7 +110,7 @@ class AgUiFrames:
         return sse.data_frames(self._run.rest())
 
     def end(self) -> bytes:
-        """Return nothing: the last event says that it is the last."""
+        """Return nothing, because the last event says that it is the last."""
         return b""
 
     def break_off(self, message: str) -> bytes:
@@ -131,13 +131,13 @@ async def _begin(
         return run_id, head.id, after
     last = body.messages[-1] if body.messages else None
     if last is None or last.role != "user":
-        raise _invalid("the last message has to be a user's, or `resume` answers what waits")
+        raise _invalid("the last message has to be a user's, or `resume` has to answer what waits")
     parts = await _input(runtime, head, last)
     return await say(runtime, actor.owner, head, parts), head.id, 0
 
 
 async def _state(runtime: Runtime, owner: str, thread_id: str) -> bytes:
-    """Return working memory and plan, as the run leaves them. A sleeping database does not end the answer."""
+    """Return working memory and plan as the run leaves them. A sleeping database does not end the answer."""
     try:
         memory = await thread_memory(runtime, owner, thread_id)
     except LayoverError:
@@ -149,7 +149,7 @@ async def _state(runtime: Runtime, owner: str, thread_id: str) -> bytes:
 def _decision(resumed: Resumed) -> tuple[str, DecisionRequest]:
     approval = approval_of(resumed.interrupt_id)
     if approval is None:
-        raise _invalid("this interrupt was never asked for")
+        raise _invalid("there was no such interrupt")
     attempt, tool_call_id = approval
     payload = resumed.payload
     if resumed.status == "cancelled":

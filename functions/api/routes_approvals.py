@@ -19,7 +19,7 @@ _DECIDED = also(
     responses(202, Run | RunGlimpse, "The decision, or the vote, is recorded", 400, 404, 409, 413),
     200,
     Run | RunGlimpse,
-    "You had decided the same before",
+    "You had already made the same decision",
 )
 
 
@@ -27,7 +27,7 @@ _DECIDED = also(
     "/approvals",
     tags=_TAGS,
     summary="Calls that wait, over all runs, oldest first",
-    description="Of your own runs; with `as=approver`, over all users, what your groups may decide.",
+    description="Those of your own runs; with `as=approver`, those of all users that your groups may decide.",
     operation_id="list_approvals",
     responses=responses(
         200, Page[OpenApproval] | Page[ApproverItem], "A page of waiting calls", 404
@@ -39,7 +39,7 @@ def list_approvals(
     ] = None,
     role: Annotated[
         Literal["owner", "approver"],
-        Query(alias="as", description="In which role you ask; owner if absent."),
+        Query(alias="as", description="The role in which you ask; owner if absent."),
     ] = "owner",
     limit: Limit = 20,
     cursor: Cursor = None,

@@ -15,7 +15,7 @@ router = new_router()
     "/audit/decisions",
     tags=["audit"],
     summary="Votes and decisions over all users, the oldest first",
-    description="Needs a scope of its own (`layover/audit`). Rows outlive runs, threads and users.",
+    description="Needs a separate scope (`layover/audit`). Rows outlive runs, threads and users.",
     operation_id="list_decisions",
     responses=responses(200, Page[AuditRow], "A page of decisions"),
 )

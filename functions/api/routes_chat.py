@@ -72,7 +72,7 @@ def post_chat(agent: str, body: ChatRequest) -> Response[str]:
     "/chat/<agent>/<chat_id>/stream",
     tags=_TAGS,
     summary="Go on with an answer after a reload",
-    description="The answer that is being written, from its beginning; 204 where nothing runs, or where what "
+    description="The answer that is being written, from its beginning; 204 if nothing runs, or if what "
     "runs waits for a person.",
     operation_id="resume_chat",
     responses=also(
@@ -98,7 +98,7 @@ class UiFrames:
 
     @property
     def waits(self) -> bool:
-        """True if the run waits for a person, and nothing of it is at work."""
+        """True if the run waits for a person and no part of it is working."""
         return self._message.view.waits
 
     def begin(self) -> bytes:
@@ -106,7 +106,7 @@ class UiFrames:
         return sse.data_frames([self._message.begin()])
 
     def go_on(self) -> bytes:
-        """Return nothing: the client knows what it was shown."""
+        """Return nothing, because the client knows what it was shown."""
         return b""
 
     def frames(self, event: LoggedEvent) -> bytes:
@@ -163,14 +163,14 @@ async def _running(
 
 
 def _decisions(parts: Iterable[dict[str, Any]]) -> Iterable[tuple[str, DecisionRequest]]:
-    """Yield a person's decisions. No other field of a part is trusted: its `input` is the page's own."""
+    """Yield a person's decisions. No other field of a part is trusted, since the page made its `input`."""
     for part in parts:
         answer = part.get("approval")
         if part.get("state") != _RESPONDED or not isinstance(answer, dict):
             continue
         approval = approval_of(str(answer.get("id")))
         if approval is None or not isinstance(answer.get("approved"), bool):
-            raise _invalid("this approval was never asked for", "approval")
+            raise _invalid("there was no such approval", "approval")
         attempt, tool_call_id = approval
         verdict = Verdict.APPROVE if answer["approved"] else Verdict.DENY
         reason = answer.get("reason")

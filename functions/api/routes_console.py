@@ -37,14 +37,14 @@ def get_file(version: str, file: str) -> Response[str]:
     asset = assets.assets().get(file)
     if asset is None:
         raise NotFound("there is no such path")
-    # A page of the release before gets this release's files, but not the advice to keep them.
+    # A page of the previous release gets this release's files, but without permission to cache them.
     lifetime = _FOREVER if version == assets.version() else "max-age=0"
     return cache_once(router, asset.content_type, asset.text, lifetime=lifetime, headers=_NOSNIFF)
 
 
 def _policy(connects: str) -> str:
-    """Return the page's policy: it runs its own scripts alone, makes no markup of texts, and is in no
-    frame."""
+    """Return the page's policy: it runs only its own scripts, never turns text into markup, and may not be
+    framed."""
     return "; ".join(
         (
             "default-src 'none'",

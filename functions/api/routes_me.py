@@ -1,4 +1,4 @@
-"""All data that is stored of the caller: exported as one document, and erased."""
+"""All data that is stored about the caller: exporting it as one document, and erasing it."""
 
 from typing import Any
 
@@ -18,32 +18,33 @@ _Items = list[dict[str, Any]]
 
 
 class PersonalData(BaseModel):
-    """Everything that is stored of a user. A thread has its `messages` of all branches (`parent_id` says
-    which one each follows), `runs`, `session`, `plan`, `observations`, `iteration_log` and `node_memory`."""
+    """Everything that is stored about a user. A thread has the `messages` of all branches (`parent_id` names
+    the one that each follows), `runs`, `session`, `plan`, `observations`, `iteration_log` and
+    `node_memory`."""
 
     exported_at: Time
     user: str
     threads: _Items
     decisions: _Items = Field(
-        description="What was decided about calls of runs whose records live, with `votes`."
+        description="Decisions about calls of runs whose records still exist, with `votes`."
     )
     profiles: _Items
     working_memory: _Items
-    entries: _Items = Field(description="What episodic memory learned, with its evidence.")
+    entries: _Items = Field(description="The entries of episodic memory, with their evidence.")
     usage: _Items
-    files: _Items = Field(description="Each with a `url` that is good for 5 minutes.")
+    files: _Items = Field(description="Each has a `url` that is valid for 5 minutes.")
 
 
 @router.get(
     "/me/export",
     tags=_TAGS,
-    summary="All that is stored of the caller, as one document",
+    summary="Everything that is stored about the caller, as one document",
     operation_id="export_me",
     responses=also(
         responses(200, PersonalData, "The document"),
         303,
         None,
-        "It is larger than an answer may be; `Location`: where it is, for 5 minutes",
+        "It is too large for an answer; `Location`: its URL, for 5 minutes",
     ),
 )
 def export_me() -> Response[str]:
@@ -69,10 +70,10 @@ def export_me() -> Response[str]:
 @router.delete(
     "/me",
     tags=_TAGS,
-    summary="Erase all that is stored of the caller",
-    description="From now on there is nothing to read. What came before `until` is erased in the background, "
-    "also if the process dies; what comes later stays. 503: that cannot be said yet (the database wakes up); "
-    "it will be done, ask again to be sure.",
+    summary="Erase everything that is stored about the caller",
+    description="From now on there is nothing to read. Data from before `until` is erased in the background, "
+    "even if the process dies; later data stays. 503: this is not certain yet (the database wakes up). It "
+    "will be done, so ask again to be sure.",
     operation_id="forget_me",
     responses=responses(202, Forgetting, "It is gone, and being erased"),
 )

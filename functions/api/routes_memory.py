@@ -1,4 +1,4 @@
-"""Agents' memory: profiles, entries, and a thread's state beside its messages."""
+"""Agents' memory: profiles, entries, and a thread's state apart from its messages."""
 
 from typing import Annotated, Any
 
@@ -19,7 +19,9 @@ from layover.values.page import Page
 router = new_router()
 _TAGS = ["memory"]
 
-AgentName = Annotated[str, Query(pattern=AGENT_NAME, description="Whose profile of the caller.")]
+AgentName = Annotated[
+    str, Query(pattern=AGENT_NAME, description="The agent whose profile of the caller is meant.")
+]
 EntriesOf = Annotated[str, Query(pattern=AGENT_NAME, description="The agent that remembers them.")]
 SearchText = Annotated[str | None, Query(description="What to look for.", max_length=2000)]
 
@@ -41,7 +43,7 @@ class NewProfile(Body):
     "/memory/profile",
     tags=_TAGS,
     summary="What an agent remembers of the caller",
-    description="`{}` and no time where it remembers nothing.",
+    description="`{}` and no time if it remembers nothing.",
     operation_id="get_profile",
     responses=responses(200, Profile, "The profile"),
 )
@@ -54,7 +56,7 @@ def get_profile(agent: AgentName) -> Response[str]:
     tags=_TAGS,
     summary="Replace what an agent remembers of the caller",
     operation_id="put_profile",
-    responses=responses(200, Profile, "The profile as it is now", 400, 413),
+    responses=responses(200, Profile, "The new profile", 400, 413),
 )
 def put_profile(agent: AgentName, body: NewProfile) -> Response[str]:
     return answer_json(call_of(router).do(notes.put_profile, agent, body.profile))
@@ -75,8 +77,8 @@ def delete_profile(agent: AgentName) -> Response[str]:
 @router.get(
     "/memory/entries",
     tags=_TAGS,
-    summary="What past turns taught an agent about the caller's matters",
-    description="Newest first; with a query the best ones first, with their scores.",
+    summary="What an agent learned about the caller's matters from past turns",
+    description="Newest first; with a query, the best matches first, with their scores.",
     operation_id="list_entries",
     responses=responses(200, Page[Entry], "A page of entries"),
 )
@@ -102,7 +104,7 @@ class Correction(Body):
     tags=_TAGS,
     summary="Correct an entry: the caller's words become its content and its evidence",
     operation_id="correct_entry",
-    responses=responses(200, Entry, "The entry as it is now", 400, 404, 409),
+    responses=responses(200, Entry, "The corrected entry", 400, 404, 409),
 )
 def correct_entry(entry_id: str, body: Correction) -> Response[str]:
     return answer_json(call_of(router).do(entries.correct_entry, entry_id, body.content))
@@ -123,7 +125,7 @@ def delete_entry(entry_id: str) -> Response[str]:
 @router.get(
     "/threads/<thread_id>/memory",
     tags=_TAGS,
-    summary="What the thread's next turn would start from",
+    summary="The memory from which the thread's next turn would start",
     operation_id="get_thread_memory",
     responses=responses(200, ThreadMemory, "The thread's memory", 404),
 )

@@ -44,7 +44,7 @@ def health() -> Response[str]:
     summary="How to sign in",
     description="`issuer` null: one machine, where `Bearer dev:NAME` stands for a verified token of NAME.",
     operation_id="discovery",
-    responses=open_response(Access, "Where tokens come from, and what they need"),
+    responses=open_response(Access, "The source of tokens, and what they need"),
     openapi_extensions=_OPEN,
 )
 def discovery() -> Response[str]:

@@ -45,8 +45,8 @@ _ACCEPTED = responses(202, Run, "The run is accepted", 400, 404, 406, 409, 413, 
     tags=_TAGS,
     summary="Start a run",
     description="With `Prefer: wait=N` (N at most 25) it waits until the run is suspended or over; with "
-    "`Prefer: wait=N, remembered` also for what a run that succeeds teaches. With "
-    "`Accept: text/event-stream` the answer is the run (`event: run`), then its events as they come, "
+    "`Prefer: wait=N, remembered` also until memory has learned from a run that succeeds. With "
+    "`Accept: text/event-stream` the answer is the run (`event: run`), then its events as they happen, "
     "deltas among them.",
     operation_id="start_run",
     responses=or_stream(also(_ACCEPTED, 200, Run, "The run is suspended or over")),
@@ -109,10 +109,10 @@ def get_run(run_id: str, wait: Wait = 0) -> Response[str]:
     "/runs/<run_id>/events",
     tags=_TAGS,
     summary="A run's events after a seq",
-    description="Waits up to `wait` seconds for the first. `done`: no event can follow. One that is larger "
-    "than an answer may be (6 MB) is cut as a run is, and says `truncated`. With `Accept: text/event-stream` "
-    "each event is sent when it happens, until the last one; `Last-Event-ID` wins over `after`, and `ticket` "
-    "(`POST /socket-tickets` with `run_id`) stands for a token.",
+    description="Waits up to `wait` seconds for the first. `done`: no event can follow. An event that is "
+    "larger than an answer may be (6 MB) is cut as a run is, and says `truncated`. With "
+    "`Accept: text/event-stream` each event is sent when it happens, until the last one; `Last-Event-ID` "
+    "wins over `after`, and `ticket` (`POST /socket-tickets` with `run_id`) stands for a token.",
     operation_id="get_events",
     responses=also(
         or_stream(responses(200, EventPage, "Events in order", 404, 406)),
@@ -126,7 +126,7 @@ def get_events(
     after: Annotated[int, Query(ge=0, description="The last seq that is known; 0 if absent.")] = 0,
     wait: Wait = 0,
     limit: Annotated[
-        int, Query(ge=1, le=1000, description="How many events at most; 500 if absent.")
+        int, Query(ge=1, le=1000, description="The most events; 500 if absent.")
     ] = 500,
     accept: Accept = None,
     last_event_id: Annotated[
@@ -145,7 +145,7 @@ def get_events(
     "/runs/<run_id>/cancel",
     tags=_TAGS,
     summary="Cancel a run",
-    description="A finished run stays as it is.",
+    description="A finished run does not change.",
     operation_id="cancel_run",
     responses=responses(202, Run, "The run as it is now", 404),
 )
@@ -157,15 +157,15 @@ def cancel_run(run_id: str) -> Response[str]:
 @router.post(
     "/runs/<run_id>/redrive",
     tags=_TAGS,
-    summary="Drive a run on in a fresh execution",
-    description="For an operator, whose token has a scope for it (`layover/operate`): the run goes on after "
+    summary="Redrive a run in a fresh execution",
+    description="Only for operators, whose tokens have the scope `layover/operate`: the run goes on after "
     "its last journaled step. At most once a minute for a run.",
     operation_id="redrive_run",
     responses=responses(202, Run, "The run as it is now", 404, 409, 429),
 )
 def redrive_run(run_id: str) -> Response[str]:
     call = call_of(router)
-    call.require(call.access.operate_scope, "driving a run on is an operator's")
+    call.require(call.access.operate_scope, "only an operator may redrive a run")
     return answer_run(call, call.do(redrive, run_id), 202)
 
 
@@ -183,7 +183,7 @@ def _stream_run(call: Call, thread_id: str, request: StartRun, key: str | None) 
 
 
 def _wait_for(call: Call, run: Run, wait: int, *, remembered: bool) -> Response[str]:
-    # Accepting the run may have taken seconds: a caller that asked for 25 has to learn its id all the same.
+    # Accepting the run may have taken seconds, but a caller that asked to wait 25 has to learn the run's id.
     wait_s = min(wait, int(MAX_WAIT), int(call.left_s))
     spare = call.left_s - wait_s if remembered else 0.0
     run = call.do(runs.get, run.id, wait_s)

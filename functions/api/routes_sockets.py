@@ -20,11 +20,11 @@ router = new_router()
     "/socket-tickets",
     tags=["runs"],
     summary="A ticket for one WebSocket",
-    description="Connect to `url` within a minute; the ticket is in it, and opens one connection. Then send "
+    description="Connect to `url` within a minute; it has the ticket, which opens one connection. Then send "
     '`{"action": "subscribe", "run_id": ..., "after": 0}` for each run to follow: what comes are the '
     "run's events after that seq, then each new one, a frame each. `unsubscribe` and `ping` are the other "
     "actions. An event of more than 128 KB comes as its `seq`, `run_id`, `type` and `at` with "
-    '`"too_large": true`: fetch it with `GET /runs/{id}/events`. What cannot be done is answered with '
+    '`"too_large": true`: fetch it with `GET /runs/{id}/events`. A request that fails is answered with '
     '`{"error": PROBLEM}`. When the connection is closed, get a new ticket and subscribe after the last '
     "seq that came: nothing is missed. With `run_id` the ticket is for a browser's `EventSource` instead: "
     "`url` streams that run's events, for an hour, any number of times.",

@@ -59,7 +59,7 @@ def get_thread(thread_id: str) -> Response[str]:
     tags=_TAGS,
     summary="Replace a thread's title or metadata",
     operation_id="edit_thread",
-    responses=responses(200, Thread, "The thread as it is now", 400, 404, 413),
+    responses=responses(200, Thread, "The changed thread", 400, 404, 413),
 )
 def edit_thread(thread_id: str, body: ThreadPatch) -> Response[str]:
     return answer_json(call_of(router).do(threads.edit, thread_id, **body.changes()))
@@ -68,9 +68,9 @@ def edit_thread(thread_id: str, body: ThreadPatch) -> Response[str]:
 @router.delete(
     "/threads/<thread_id>",
     tags=_TAGS,
-    summary="Delete a thread with all that hangs on it",
+    summary="Delete a thread with everything that belongs to it",
     operation_id="delete_thread",
-    responses=responses(204, None, "From now on it is gone; its active run is cancelled", 404),
+    responses=responses(204, None, "It is gone, and its active run is cancelled", 404),
 )
 def delete_thread(
     thread_id: str,
@@ -90,8 +90,8 @@ def delete_thread(
     "/threads/<thread_id>/messages",
     tags=_TAGS,
     summary="A thread's messages, oldest first",
-    description="Of the current branch, an unfinished run's messages included. One that is larger than "
-    "an answer may be (6 MB) is cut as a run is, and says `truncated`.",
+    description="Of the current branch, including an unfinished run's messages. A message that is larger "
+    "than an answer may be (6 MB) is cut as a run is, and says `truncated`.",
     operation_id="list_messages",
     responses=responses(200, Page[Message], "A page of messages", 404),
 )

@@ -15,8 +15,8 @@ router = new_router()
     "/usage",
     tags=["usage"],
     summary="What the caller spent, by UTC day, agent, model and kind, the newest day first",
-    description="`run`: steps of runs, stored when a run is over. `background`: what memory models and "
-    "embedders cost. A sub-agent's rows have its own name as `agent`.",
+    description="`run`: steps of runs, stored when the run is over. `background`: the cost of memory models "
+    "and embedders. A sub-agent's rows have its own name as `agent`.",
     operation_id="list_usage",
     responses=responses(200, Page[DayUsage], "A page of sums"),
 )

@@ -40,7 +40,7 @@ def wants_stream(call: Call, accept: str | None) -> bool:
 def stream_events(
     call: Call, run_id: str, after: int, event: Mapping[str, Any], first: bytes = b""
 ) -> Response[str]:
-    """Answer with a run's events as server-sent events, until the caller's token ends at the latest. Raises
+    """Answer with a run's events as server-sent events, at most until the caller's token expires. Raises
     NotFound."""
     call.do(meta_of, run_id)
     if not claims_of(event) and call.do(_is_over, run_id, after):
@@ -79,7 +79,7 @@ def chat_caller(call: Call) -> Call:
 
 
 def check_place(call: Call) -> None:
-    """Raise LimitReached for a caller whose answer would end at once: before anything begins that nobody
+    """Raise LimitReached for a caller whose answer would end at once, before anything begins that nobody
     could follow."""
     call.do(check_place_to_stream)
 
@@ -87,7 +87,7 @@ def check_place(call: Call) -> None:
 def answer_stream(
     call: Call, pieces: AsyncGenerator[bytes, None], headers: Mapping[str, str] | None = None
 ) -> Response[str]:
-    """Answer with the pieces as they come, and heartbeats between them."""
+    """Answer with the pieces as they arrive, and heartbeats between them."""
     call.pieces = with_heartbeat(pieces, sse.HEARTBEAT)
     return Response(
         status_code=200,
@@ -107,14 +107,14 @@ def stream_base(call: Call, event: Mapping[str, Any]) -> str:
     elsewhere = call.access.stream_url
     if elsewhere is not None:
         return f"{elsewhere}{TICKETED}"
-    # On one machine: the name under which this very request came.
+    # On one machine: the host name that this request used.
     host = (event.get("requestContext") or {}).get("domainName", "")
     return f"http://{host}"
 
 
 def shared_with(event: Mapping[str, Any], host: Host) -> dict[str, str]:
-    """Return headers that let a page of another origin read the answer: a REST API leaves them to the
-    function."""
+    """Return headers that let a page of another origin read the answer. For a REST API, the function has to
+    set them."""
     headers = {name.lower(): value for name, value in (event.get("headers") or {}).items()}
     origin = headers.get("origin")
     if origin not in host.runtime().settings.origins:
@@ -123,8 +123,9 @@ def shared_with(event: Mapping[str, Any], host: Host) -> dict[str, str]:
 
 
 def ticketed(event: Mapping[str, Any], path: str, host: Host) -> Ticket | None:
-    """Return the ticket of a request for a run's events without a token: an `EventSource` cannot send one.
-    None: the request names no ticket. Raises Unauthenticated if the ticket is not valid for this run."""
+    """Return the ticket of a request for a run's events that has no token, because an `EventSource` cannot
+    send one; None if the request names no ticket. Raises Unauthenticated if the ticket is not valid for this
+    run."""
     text = (event.get("queryStringParameters") or {}).get("ticket")
     events_of = _EVENTS.fullmatch(path)
     if claims_of(event) or not text or events_of is None:

@@ -1,5 +1,5 @@
 """CloudFormation's side of the custom resource: the outcome goes to the URL that the event names. The URL is
-a permission: it goes into no log and into no error."""
+a permission, so it never appears in a log or an error."""
 
 import json
 import logging
@@ -21,10 +21,10 @@ Send = Callable[[str, bytes], None]
 def answer_cloudformation(
     event: Mapping[str, Any], work: Callable[[], dict[str, Any]], send: Send | None = None
 ) -> dict[str, Any]:
-    """Do the work and tell CloudFormation how it went. A failure that was reported is not raised: Lambda
-    repeats an invocation that failed, and the migration would run again while CloudFormation rolls back. A
-    deployment whose resource does not answer hangs until CloudFormation gives up: then ConnectionError is
-    raised."""
+    """Do the work and tell CloudFormation how it went. A reported failure is not raised: Lambda repeats a
+    failed invocation, and the migration would run again while CloudFormation rolls back. Raises
+    ConnectionError if CloudFormation cannot be told; the deployment then hangs until CloudFormation gives
+    up."""
     tell = send or put
     try:
         result = work()
@@ -40,7 +40,7 @@ def answer_cloudformation(
 
 def _tell(event: Mapping[str, Any], outcome: Mapping[str, Any], send: Send) -> None:
     same = {name: event[name] for name in ("StackId", "RequestId", "LogicalResourceId")}
-    # Always the same id: CloudFormation would delete the old resource for another one.
+    # Always the same id, because CloudFormation would replace a resource whose id changes.
     body = json.dumps({**same, "PhysicalResourceId": RESOURCE_ID, **outcome}).encode()
     for attempt in range(1, ATTEMPTS + 1):
         try:

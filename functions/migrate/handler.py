@@ -1,4 +1,4 @@
-"""The schema: a custom resource on deploy, a plain invocation elsewhere."""
+"""The function that migrates the schema: a custom resource on deploy, a plain invocation elsewhere."""
 
 from typing import Any
 

@@ -18,7 +18,7 @@ class LayoverAwaitAgain(Exception):
 
 
 class LayoverAwaitFailed(Exception):
-    """A failure that an immediate retry does not mend: the call rests, and waits on a new token."""
+    """A failure that an immediate retry does not fix: the call pauses, and waits on a new token."""
 
 
 @wiring.with_logging

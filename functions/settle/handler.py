@@ -1,4 +1,4 @@
-"""Settle: the end of a run that cannot go on. Imports no user code."""
+"""Settle: another attempt for a run whose turn failed, or its end. Imports no user code."""
 
 from typing import Any
 

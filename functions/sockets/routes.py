@@ -23,7 +23,7 @@ async def answer(runtime: Runtime, event: Mapping[str, Any]) -> int:
     connection_id = str(context["connectionId"])
     match context["routeKey"]:
         case "$connect":
-            # The ticket is a credential: it goes nowhere else.
+            # The ticket is a credential and goes nowhere else.
             ticket = (event.get("queryStringParameters") or {}).get("ticket") or ""
             try:
                 return 200 if await sockets.connect(runtime, connection_id, ticket) else 401
@@ -58,7 +58,7 @@ def _request(event: Mapping[str, Any]) -> sockets.Request:
 def _problem(error: Exception, request_id: str) -> Any:
     if isinstance(error, LayoverError) and has_problem_title(error):
         return json.loads(str(answer_error(error).body))
-    # The error's text is left out: it may be a user's.
+    # The error's text is left out, because it may be a user's.
     extra = {"request_id": request_id, "error": type(error).__name__}
     logger.error("a socket's request failed", extra=extra)
     return json.loads(str(internal_error(request_id).body))

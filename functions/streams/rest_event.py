@@ -10,7 +10,7 @@ from layover.values.deployment.access import TICKETED
 
 
 def http_event(event: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the event in the shape of an HTTP API's; an event that has it already stays as it is. Ticketed
+    """Return the event in the shape of an HTTP API's; an event that already has it is unchanged. Ticketed
     paths lose their prefix."""
     if event.get("version") == "2.0":
         return dict(event)

@@ -1,4 +1,4 @@
-"""Sweep: the watch over runs, on a schedule. Imports no user code."""
+"""Sweep: watches over runs, on a schedule. Imports no user code."""
 
 from typing import Any
 

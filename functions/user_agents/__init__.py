@@ -88,7 +88,7 @@ support = Agent(
         " anything about it. Refund only what the customer paid. Answer in two or three sentences."
     ),
     tools=[lookup_order, refund, book_table],
-    # What a customer tells in one thread is known in the next one.
+    # What a customer says in one thread is known in the next one.
     memory=Memory(episodic=EpisodicMemory()),
 )
 

@@ -1,4 +1,5 @@
-"""The files of the console, as they are sent: our own modules as one, libraries as they were published."""
+"""The files of the console in the form in which they are sent: our own modules as one file, libraries as
+published."""
 
 import hashlib
 import re
@@ -27,8 +28,8 @@ MODULES = (
     "usage",
     "app",
 )
-"""The modules in the order of their imports. Each further file is a request, and on a cold start a function:
-so they are sent as one, with names that are unique among all of them."""
+"""The modules in the order of their imports. Each further file would be a request, and on a cold start a
+function, so they are sent as one file, with names that are unique among all modules."""
 LIBRARIES = ("preact.mjs", "hooks.mjs", "htm.mjs", "marked.esm.js")
 _IMPORT = re.compile(r"^import \{[^}]*\} from \"\./(?!vendor/)[^\"]+\";\n", re.MULTILINE)
 _LIBRARY = re.compile(r"^(import .* from \"\./)vendor/", re.MULTILINE)
@@ -71,7 +72,7 @@ def page() -> str:
 
 
 def _joined() -> str:
-    """Return our modules as one, without the imports among them; libraries are imported once."""
+    """Return our modules as one file, without the imports among them. Libraries are imported once."""
     heads: dict[str, None] = {}
     bodies = []
     for name in MODULES:

@@ -1,6 +1,6 @@
 import { S } from "./strings.js";
 
-/** What came instead of an answer: a problem document (RFC 9457), or that nothing came. */
+/** A failed request: its problem document (RFC 9457), or the fact that no answer came. */
 export class Problem extends Error {
   constructor(status, body) {
     super(body?.detail || body?.title || body?.message || `${S.problem.status} ${status}`);
@@ -18,7 +18,7 @@ let bearer = async () => null;
 let signedOut = () => {};
 let streams = "";
 
-/** `token()` answers a token; `lost()` is called once one is refused; `url`: where streams are, if elsewhere. */
+/** `token()` returns a token; `lost()` is called once a token is refused; `url`: the host of streams, if it is another. */
 export function authorize(token, lost, url) {
   bearer = token;
   signedOut = lost;
@@ -63,7 +63,7 @@ const pause = (ms, signal) => new Promise((resolve) => {
   signal?.addEventListener("abort", done);
 });
 
-/** The JSON of an answer; a database that wakes up is asked again. */
+/** The JSON of an answer. Repeats the request while the database wakes up. */
 async function json(method, path, body, options = {}) {
   for (let tries = 0; ; tries += 1) {
     try {
@@ -84,7 +84,7 @@ export const patch = (path, body) => json("PATCH", path, body);
 export const put = (path, body) => json("PUT", path, body);
 export const remove = (path) => json("DELETE", path);
 
-/** Every item of a list, through its pages; `most` at most. */
+/** All items of a list, from all of its pages; at most `most`. */
 export async function all(path, most = 1000) {
   const found = [];
   let cursor = null;
@@ -98,7 +98,7 @@ export async function all(path, most = 1000) {
   return found;
 }
 
-/** Announces a file, sends its bytes where that leads, and answers the part that names it. */
+/** Announces a file, uploads its bytes, and returns the part that names it. */
 export async function upload(file) {
   const type = file.type || "application/octet-stream";
   const made = await post("/files", { name: file.name, mime_type: type, size: file.size });
@@ -112,13 +112,13 @@ export async function upload(file) {
   return { type: "file", file_id: made.id, name: file.name, mime_type: type };
 }
 
-/** Where a file of one's own is. The answer is a redirect that a script may not read: so a new page follows it. */
+/** The address of the caller's own file. The answer is a redirect that a script may not read, so a new page follows it. */
 export async function blobOf(fileId) {
   const answer = await send("GET", `/files/${id(fileId)}`);
   return answer.blob();
 }
 
-/** Wakes up who waits for a decision: somebody decided in this page. */
+/** Wakes up those who wait for a decision that was made in this page. */
 export const decided = () => dispatchEvent(new Event("layover-decided"));
 
 /** Events of a run after `after`, in lists, each once and none missing, until none can follow. A server that

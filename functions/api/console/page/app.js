@@ -87,7 +87,7 @@ const Mark = () => html`<svg class="mark" viewBox="0 0 32 32" aria-hidden="true"
 const PAGE = 50;
 const LOOK_AGAIN_MS = 15000;
 
-/** The newest threads, as many as are shown: those that `more` added stay when the list is read again. */
+/** The newest threads, as many as are shown. Those that `more` added stay when the list is read again. */
 function useThreads() {
   const [state, setState] = useState({ items: [], cursor: null, loading: true });
   const shown = useRef(PAGE), newest = useRef(0);
@@ -116,7 +116,7 @@ function useThreads() {
   return { ...state, reload, more, older };
 }
 
-/** The menu of a narrow window: it takes the keyboard's place when it opens, and gives it back. */
+/** The menu of a narrow window. It takes the focus when it opens, and gives it back. */
 function useMenu() {
   const [menu, setMenu] = useState({ open: false });
   const close = useCallback((next) => setMenu((old) => (old.open ? { open: false, next } : old)), []);
@@ -146,7 +146,7 @@ function Shell({ who, leave }) {
   const look = useCallback(() => all("/agents").then((found) => { setAgents(found); setError(null); }, setError), []);
   const changed = useCallback(() => { threads.reload(); inbox.reload(); }, []);
   useEffect(() => { threads.reload(); }, []);
-  // Where agents are chosen, one that was just saved appears.
+  // A list of agents to choose from shows one that was just saved.
   useEffect(() => {
     const chooses = at.page === "new" || at.page === "memory";
     if (chooses || !agents) look();

@@ -34,7 +34,7 @@ export function leafOf(run, runs) {
   return endOf(current);
 }
 
-/** What was asked, to ask it again. */
+/** The input, for asking again. */
 export function askedOf(message) {
   const parts = message.content.filter((part) => ["text", "file", "data"].includes(part.type));
   return parts.map(({ type, text, file_id: file, name, mime_type: kind, data, url }) => {

@@ -5,7 +5,7 @@ import { Fields, schemaOf, useForm } from "./forms.js";
 import { Markdown } from "./markdown.js";
 import { S } from "./strings.js";
 
-/** What stands in a run: text, reasoning, calls and what is nested in them. */
+/** The contents of a run: text, reasoning, calls and what is nested in them. */
 export function Blocks({ blocks, onDecided }) {
   return blocks.map((block, n) => html`<${Block} key=${block.id || n} block=${block} onDecided=${onDecided} />`);
 }
@@ -55,7 +55,7 @@ function Call({ call, onDecided }) {
   </div>`;
 }
 
-/** The keyboard's place while a decision changes its form, and once it is gone: in its call, or in the next card. */
+/** Keeps the focus in a call while a decision changes its form, and moves it to the next card afterwards. */
 function useFocus(mode) {
   const section = useRef(null), before = useRef(mode);
   useLayoutEffect(() => {
@@ -88,7 +88,7 @@ export function Decision({ pending, onDecided, owner, mine }) {
   const section = useFocus(mode);
   const prefix = `call-${pending.run_id}-${pending.tool_call_id}`.replace(/[^\w-]/g, "_");
   const send = (verdict, body) => action.run(async () => {
-    section.current.focus();  // The button that was pressed is disabled meanwhile, and a disabled one loses it.
+    section.current.focus();  // The pressed button is disabled now, and a disabled button loses the focus.
     const path = `/runs/${id(pending.run_id)}/tool-calls/${id(pending.tool_call_id)}/${verdict}`;
     await post(path, { ...body, attempt: pending.attempt });
     if (verdict === "approve" && (pending.approval?.quorum || 1) > (pending.approval?.given || []).length + 1) setVoted(true);

@@ -104,7 +104,7 @@ function Input({ message }) {
     ${text && html`<div class="typed">${text}</div>`}`;
 }
 
-/** What stands below the blocks of a run that is not over. */
+/** The status below the blocks of a run that is not over. */
 function Progress({ view }) {
   const waits = view.waiting.size > 0;
   const quiet = view.status === "running" && !waits;
@@ -121,7 +121,7 @@ function Outcome({ run }) {
 
 const Output = ({ value }) => html`<details class="reasoning" open><summary>${S.chat.output}</summary><pre tabindex="0"><code>${JSON.stringify(value, null, 2)}</code></pre></details>`;
 
-/** Where messages are written. `onSend(input)` answers whether it was taken. */
+/** The field for writing messages. `onSend(input)` returns whether the input was accepted. */
 export function Composer({ agent, text = "", busy, sending, onSend, onStop, autofocus = true }) {
   const [draft, setDraft] = useState(text);
   const [files, setFiles] = useState([]);

@@ -21,10 +21,10 @@ export function useConversation(threadId, changed) {
   const [live, setLive] = useState(null);
   const [connected, setConnected] = useState(true);
   const [, repaint] = useState(0);
-  // Loads are numbered: one that is older than the newest load or run would take away what came since.
+  // Loads are numbered, because one that is older than the newest load or run would remove newer messages.
   const newest = useRef(0), loading = useRef(0), branch = useRef(null), shown = useRef(null);
   const views = useRef(new Map());
-  useEffect(() => () => { newest.current = NaN; }, []);  // No load is the newest of a thread that was left.
+  useEffect(() => () => { newest.current = NaN; }, []);  // After the thread was left, no load counts as the newest.
 
   const reload = useCallback(async (end = branch.current) => {
     const mine = newest.current += 1;
@@ -88,7 +88,7 @@ export function useConversation(threadId, changed) {
     }));
     setLive((old) => (old?.runId === run.id ? old : { runId: run.id, view: newView() }));
     changed();
-    if (loading.current) reload();  // What that load would have brought of the answer before.
+    if (loading.current) reload();  // That load would have brought the previous answer.
   };
 
   const send = async (input, parent) => {
@@ -98,7 +98,7 @@ export function useConversation(threadId, changed) {
   const regenerate = (turn) => start(askedOf(turn.input), turn.input.parent_id);
   const cancel = () => post(`/runs/${id(runId)}/cancel`);
   const show = (leaf) => { shown.current = reload(leaf); };
-  /** What was seen of a run, for as long as its messages are not loaded. */
+  /** The events seen of a run, until its messages are loaded. */
   const seenOf = (run) => views.current.get(run);
   const turns = useMemo(() => turnsOf(state.messages, state.runs), [state.messages, state.runs]);
   return { ...state, turns, live, connected, send, regenerate, cancel, show, reload, seenOf };

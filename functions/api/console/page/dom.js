@@ -6,7 +6,7 @@ import { S } from "./strings.js";
 export const html = htm.bind(h);
 export const paint = render;
 
-/** What a promise answers: `{value, error, loading, reload, set}`; asked again when `keys` change. */
+/** The result of a promise: `{value, error, loading, reload, set}`; requested again when `keys` change. */
 export function useLoaded(load, keys) {
   const [state, setState] = useState({ loading: true });
   const [round, setRound] = useState(0);
@@ -81,10 +81,10 @@ export function Trouble({ error, retry }) {
   </div>`;
 }
 
-/** The place of a page, where the keyboard goes on after a jump. */
+/** The main part of a page, which gets the focus after a jump. */
 export const Main = ({ children, ...more }) => html`<main id="main" tabindex="-1" ...${more}>${children}</main>`;
 
-/** Its children, or that a fault of the page took their place. */
+/** Its children, or the error that prevents showing them. */
 export function Guard({ children }) {
   const [fault, again] = useErrorBoundary((error) => console.info(error));
   return fault ? html`<${Main} class="page"><${Trouble} error=${{ message: S.problem.crashed }} retry=${again} /></${Main}>` : children;
@@ -101,7 +101,7 @@ export function shown(value) {
   return typeof value === "string" ? value : JSON.stringify(value, null, 2);
 }
 
-/** A short time for lists, a long one beside it. */
+/** A short time for lists, with a long one as its title. */
 export function Time({ at }) {
   const date = new Date(at);
   const today = date.toDateString() === new Date().toDateString();

@@ -1,4 +1,4 @@
-/** What a run's events amount to: blocks of text, reasoning and calls, in order, with sub-agents inside the calls
+/** The view of a run's events: blocks of text, reasoning and calls, in order, with sub-agents inside the calls
  *  that asked them. Built from a log, from a live stream, or from stored messages. `calls` are at all depths, `marks`
  *  counts what a timeline shows. */
 export function newView() {
@@ -22,14 +22,14 @@ export const PASSED_OVER = Object.freeze({
   "agent-end": "all of it was shown",
 });
 
-/** An event that a newer server wrote is data: nobody knows what else it may be. */
+/** Treats an event of a newer server as data, since nothing else is known about it. */
 function showUnknown(view, event, { blocks }) {
   blocks.push({ kind: "data", name: event.type, data: event });
 }
 
 const PARTS = new Set(["text", "reasoning", "tool_call", "tool_result", "file", "data"]);
 
-/** The view of a run that is over, from its messages and those of its sub-agents. Its usage says whose call each is. */
+/** The view of a run that is over, from its messages and those of its sub-agents. Its usage says who made each call. */
 export function viewOfMessages(messages, children = [], usage = null) {
   const view = newView();
   for (const message of messages) applyEvent(view, { type: "message", message });
@@ -43,7 +43,7 @@ export function viewOfMessages(messages, children = [], usage = null) {
   return view;
 }
 
-/** Where an event belongs: the run's own blocks, or those of the call in which a sub-agent works. */
+/** The blocks that an event belongs to: the run's own, or those of the call in which a sub-agent works. */
 function scopeOf(view, { parent_tool_call_id: callId, agent_path: path }) {
   if (!callId) return { blocks: view.blocks, key: "" };
   return { blocks: callIn(view, view.blocks, callId, path.at(-1)).blocks, key: callId };
@@ -81,7 +81,7 @@ function settle(call, part) {
   call.status = UNDONE[call.decision?.decision] || (part.is_error ? "failed" : refused ? "denied" : "done");
 }
 
-/** A sub-agent that worked beside the run is done. */
+/** A background sub-agent is done. */
 function endBackground(call, { result, is_error: failed }) {
   Object.assign(call, { result, failed, status: failed ? "failed" : "done" });
 }

@@ -1,7 +1,7 @@
 import { blobOf } from "./api.js";
 import { Icon, Trouble, html, useAction } from "./dom.js";
 
-/** Saves a file: its route leads to another host, which the answer of a fetch follows. */
+/** Saves a file. Its route redirects to another host, and `fetch` follows. */
 async function save(part) {
   const url = URL.createObjectURL(await blobOf(part.file_id));
   const link = document.createElement("a");
@@ -22,7 +22,7 @@ export function FileChip({ part }) {
 
 export const hasFiles = (event) => Boolean(event.dataTransfer?.types.includes("Files"));
 
-/** Lets no file that is dropped beside its place replace the page. */
+/** Prevents a file that misses the drop area from replacing the page. */
 export function guardDrops() {
   for (const name of ["dragover", "drop"]) {
     addEventListener(name, (event) => {

@@ -1,7 +1,7 @@
 import { html, useLayoutEffect, useState } from "./dom.js";
 import { S } from "./strings.js";
 
-/** A field's schema with its `$ref` followed; of `X | null` the X. */
+/** A field's schema with its `$ref` resolved; for `X | null`, that of X. */
 export function resolved(schema, root) {
   const name = /^#\/\$defs\/(.+)$/.exec(schema?.$ref || "")?.[1];
   if (name) return resolved({ ...(root.$defs?.[name] || {}), ...schema, $ref: undefined }, root);
@@ -27,7 +27,7 @@ const written = (value, kind) => {
   return kind === "json" ? JSON.stringify(value, null, 2) : value;
 };
 
-/** The fields of an object schema as they are typed: `{fields, values(), ...}`. Texts may be no JSON yet. */
+/** The fields of an object schema as they are typed: `{fields, values(), ...}`. Texts may not be JSON yet. */
 export function useForm(schema, initial = {}) {
   const single = !(schema?.type === "object" && schema.properties);
   const properties = single ? { "": schema || {} } : schema.properties;
@@ -39,7 +39,7 @@ export function useForm(schema, initial = {}) {
     [name, written(single ? undefined : initial[name] ?? of.default, kind)])));
   const [wrong, setWrong] = useState({});
   const change = (name, value) => setTexts((old) => ({ ...old, [name]: value }));
-  /** What was typed, or undefined where a field is wrong, which is then shown. */
+  /** The typed values, or undefined if a field is wrong, which is then shown. */
   const values = () => {
     const found = {}, errors = {};
     for (const { name, kind, required, schema: of } of fields) {

@@ -5,7 +5,7 @@ import { S } from "./strings.js";
 
 const LOOK_MS = 8000;
 
-/** Calls that wait for the caller, as the owner of runs and as an approver; looked at again while the page shows. */
+/** Calls that wait for the caller, as the owner of runs and as an approver; read again while the page is visible. */
 export function useInbox(signedIn) {
   const [state, setState] = useState({ items: [], loading: true });
   const reload = useCallback(async () => {

@@ -2,7 +2,7 @@ import { all, get, id, patch, put, remove } from "./api.js";
 import { Empty, IconButton, Loading, Main, Time, Trouble, html, shown, useAction, useEffect, useLayoutEffect, useLoaded, useRef, useState } from "./dom.js";
 import { S } from "./strings.js";
 
-/** What agents remember of the caller: profile and entries. */
+/** Agents' memory of the caller: profile and entries. */
 export function Memory({ agents }) {
   const [agent, setAgent] = useState(agents[0]?.name);
   const name = agent || agents[0]?.name;
@@ -105,7 +105,7 @@ function Entry({ entry, changed, gone }) {
 const NOTES = ["summary", "working_memory", "session", "plan", "iteration_log"];
 const holds = (value) => value !== null && value !== undefined && value !== "" && !(typeof value === "object" && !Object.keys(value).length);
 
-/** What the next turn of a thread would start from. */
+/** The memory from which the next turn of a thread would start. */
 export function ThreadMemory({ threadId, stamp }) {
   const found = useLoaded(() => get(`/threads/${id(threadId)}/memory`), [threadId, stamp]);
   if (found.error) return html`<${Trouble} error=${found.error} retry=${found.reload} />`;

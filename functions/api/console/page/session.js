@@ -10,7 +10,7 @@ const keep = (name, value) => sessionStorage.setItem(name, JSON.stringify(value)
 const kept = (name) => JSON.parse(sessionStorage.getItem(name) || "null");
 const here = () => document.baseURI.replace(/[#?].*$/, "");
 
-/** Where tokens come from: `{issuer, client_id, scope, ...}`; no issuer on one machine. */
+/** The source of tokens: `{issuer, client_id, scope, ...}`; no issuer on one machine. */
 export const discover = () => get("/.well-known/layover");
 
 function encoded(bytes) {
@@ -39,7 +39,7 @@ export async function signIn(access) {
   location.assign(page);
 }
 
-/** The way back from the provider, if this is it. */
+/** Completes the sign-in if the provider has just sent the browser back. */
 export async function completeSignIn(access) {
   const query = new URLSearchParams(location.search);
   if (!query.has("state")) return;
@@ -66,7 +66,7 @@ async function redeem(access, form) {
   });
 }
 
-/** New tokens; none where the provider refuses them: then the API asks to sign in. */
+/** New tokens; none if the provider refuses, and the API then asks to sign in. */
 async function renew(access, refresh) {
   try {
     await redeem(access, { grant_type: "refresh_token", refresh_token: refresh });
@@ -95,7 +95,7 @@ export function signOut() {
   sessionStorage.removeItem(TOKENS);
 }
 
-/** The name to show of who is signed in; null if nobody is. */
+/** The displayed name of the signed-in user; null if nobody is signed in. */
 export function whoIs(access) {
   if (!access.issuer) return localName();
   const tokens = kept(TOKENS);
@@ -108,7 +108,7 @@ export function whoIs(access) {
   }
 }
 
-/** Answers the token of whoever is signed in, renewed before it ends. */
+/** Returns the signed-in user's token, renewed before it expires. */
 export function tokenOf(access) {
   let renewal = null;
   return async () => {

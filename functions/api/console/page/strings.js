@@ -183,7 +183,7 @@ export const S = {
     plan: "Plan",
     iteration_log: "Attempts",
     tokens: "Tokens of the next prompt",
-    nothing: "This thread has no notes beside its messages.",
+    nothing: "This thread has only messages and no notes.",
   },
   usage: {
     title: "Usage",

@@ -2,7 +2,7 @@ import { all, get, id } from "./api.js";
 import { Loading, Trouble, duration, html, money, tokens, useLoaded } from "./dom.js";
 import { S } from "./strings.js";
 
-/** Of the drawn width, at most, is one wait. */
+/** The largest share of the drawn width for one wait. */
 const WAIT_SHARE = 0.12;
 
 /** Spans of a run: model, tools, waits, fallbacks and hooks' decisions, with their beginnings and ends in milliseconds. */
@@ -46,7 +46,7 @@ export function spansOf(events) {
   return spans.sort((a, b) => a.from - b.from);
 }
 
-/** A function from times to shares of the width; what is only waiting is drawn short. */
+/** A function from times to shares of the width; mere waiting is drawn short. */
 export function scaleOf(spans) {
   const times = [...new Set(spans.flatMap((span) => [span.from, span.to]))].sort((a, b) => a - b);
   const pieces = times.slice(1).map((to, n) => {
@@ -89,14 +89,14 @@ const labelOf = (span) => [
   span.retried && S.timeline.retry, span.failed && S.call.failed, span.decision && S.decide.decided[span.decision],
 ].filter(Boolean).join(", ");
 
-/** How long a span took, and what its model's request cost. */
+/** The duration of a span, and the cost of its model's request. */
 const factsOf = (span) => span.open ? "…" : [
   !MARKS.includes(span.kind) && duration(span.to - span.from),
   span.usage && `${tokens(span.usage.total_tokens)} ${S.timeline.tokens.toLowerCase()}`,
   span.usage && span.usage.cost_usd != null && money(span.usage.cost_usd),
 ].filter(Boolean).join(" · ");
 
-/** Where the time and the money of a run went. `stamp` changes when there are more events. */
+/** The time and the cost of a run's parts. `stamp` changes when there are more events. */
 export function Timeline({ runId, stamp }) {
   const found = useLoaded(() => Promise.all([eventsOf(runId), get(`/runs/${id(runId)}`)]), [runId, stamp]);
   if (found.error) return html`<${Trouble} error=${found.error} retry=${found.reload} />`;

@@ -9,7 +9,7 @@ const dayOf = (offset) => new Date(Date.now() - offset * 86400000).toISOString()
 
 const totalOf = (row) => row.input_tokens + row.output_tokens;
 
-/** Rows by day, each day of the span, with what is measured summed. */
+/** One row for each day of the span, with sums of the measured values. */
 export function byDay(rows, days, measure) {
   const found = [];
   for (let n = days - 1; n >= 0; n -= 1) {
