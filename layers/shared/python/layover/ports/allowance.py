@@ -45,7 +45,7 @@ class Allowance(Protocol):
         self, owner: str, run_id: str, need: DayUse, limits: DayLimits
     ) -> Reservation:
         """Hold room in the owner's day for the next step of a run, in place of the run's previous hold.
-        `need`: an estimate; a step that was larger than all estimates counts for the next ones. Held until
+        `need`: an estimate. A step that exceeded all estimates raises those of the next steps. Held until
         `release`, or for `HELD` without a release."""
         ...
 
@@ -58,7 +58,7 @@ class Allowance(Protocol):
         ...
 
     def note(self, owner: str, usage: Usage) -> None:
-        """Note the usage of a model call. Kept until `flush`; never raises."""
+        """Note the usage of a model call, which is kept until `flush`. Never raises."""
         ...
 
     async def flush(self) -> None:

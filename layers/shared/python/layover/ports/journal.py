@@ -28,8 +28,8 @@ from layover.values.thread import ThreadEdit, ThreadHead
 
 DueKind = Literal["run", "thread", "file", "node", "entries", "export", "owner"]
 """`run`: the run's objects in S3, as `THREAD/RUN`; `thread`: a thread without activity; `file`: a file that
-no message named; `node`: a node's memory, by its key; `entries`: all of the owner's; `export`: by its key;
-`owner`: a user who is to be forgotten."""
+no message has named; `node`: a node's memory, by its key; `entries`: all of the owner's entries; `export`: an
+export, by its key; `owner`: a user who is to be forgotten."""
 
 
 @dataclass(frozen=True)
@@ -54,8 +54,8 @@ class RequestKey:
 
 @dataclass(frozen=True)
 class Accepted:
-    """The outcome of `accept`. `started`: the thread is claimed, an execution has to be started. `replayed`:
-    the request key had been used for this run before."""
+    """The outcome of `accept`. `started`: the thread is claimed, and an execution has to be started.
+    `replayed`: the request key was used for this run before."""
 
     run_id: str
     started: bool
@@ -102,12 +102,12 @@ class Decided:
 
 
 class Heads(Protocol):
-    """Threads' heads. Whoever opens, lists or names a thread asks: `threads`, `chat`, the SDK in process;
-    whoever reads a thread asks `get`. A head that exists is never replaced as a whole, so that a request that
-    restores a lost one takes nothing back."""
+    """Threads' heads, for everybody who opens, lists or names a thread (`threads`, `chat`, the SDK in
+    process) and, with `get`, for everybody who reads one. An existing head is never replaced as a whole, so
+    that a request that restores a lost one undoes nothing."""
 
     async def put(self, head: ThreadHead) -> None:
-        """Create a thread; an existing one stays as it is."""
+        """Create a thread; an existing one stays unchanged."""
         ...
 
     async def get(self, owner: str, thread_id: str) -> ThreadHead | None:
@@ -119,7 +119,7 @@ class Heads(Protocol):
         ...
 
     async def has_all(self, owner: str) -> bool:
-        """Return whether this journal has had the owner's threads since it was made."""
+        """Return whether this journal is known to have all of the owner's threads."""
         ...
 
     async def add_missing(self, owner: str, heads: Sequence[ThreadHead]) -> None:
@@ -143,8 +143,8 @@ class Heads(Protocol):
 
 
 class Runs(Protocol):
-    """Runs as they are journaled, for everybody who reads one. It writes nothing. All reads but `peek_status`
-    and `page_ids` see every write that has returned."""
+    """Journaled runs, for everybody who reads one. It writes nothing. All reads but `peek_status` and
+    `page_ids` see every write that has returned."""
 
     async def get(self, owner: str, run_id: str) -> RunMeta | None:
         """Return META without the run's steps and calls."""
@@ -166,7 +166,7 @@ class Runs(Protocol):
     async def page_ids(
         self, owner: str, thread_id: str, limit: int, cursor: str | None
     ) -> Page[str]:
-        """Return the ids of a thread's runs, newest first, perhaps without those of the last moment."""
+        """Return the ids of a thread's runs, newest first. The very newest may be missing."""
         ...
 
 
@@ -179,14 +179,14 @@ class RunEvents(Protocol):
         ...
 
     async def peek(self, owner: str, run_id: str, after: int) -> bool:
-        """Return whether events begin right behind `after`, the end of a page that was read, perhaps as
-        it was a moment ago. A look that finds nothing costs a quarter of an empty page."""
+        """Return whether events begin right behind `after`, the end of a page that was read. The answer may
+        be a moment old. A look that finds nothing costs a quarter of an empty page."""
         ...
 
 
 class RunCommands(Protocol):
     """Writes about a run by processes that do not hold it: `runs` accepts, cancels, and stores tokens;
-    `recovery` starts successors. Every write is conditional: whoever is late changes nothing, and learns it
+    `recovery` starts successors. Every write is conditional: a late caller changes nothing, and learns so
     from the answer."""
 
     async def accept(
@@ -205,12 +205,13 @@ class RunCommands(Protocol):
     async def request_cancel(
         self, owner: str, run_id: str, grace: timedelta = CANCEL_GRACE
     ) -> RunMeta | None:
-        """Set the cancel flag of a run that is not over; return the run as it is now. `grace`: the time
-        that running tools may go on. `accept` flags a run that is interrupted, too."""
+        """Set the cancel flag of a run that is not over; return the run with it. `grace`: the time for which
+        running tools may go on. `accept` also flags a run that it interrupts."""
         ...
 
     async def end_queued(self, owner: str, run_id: str, outcome: Outcome, *events: Event) -> bool:
-        """End a run that never started; it leaves its thread's queue. False: it is not queued (any more)."""
+        """End a run that never started; it leaves its thread's queue. False: it is not, or no longer,
+        queued."""
         ...
 
     async def store_token(
@@ -228,8 +229,8 @@ class RunCommands(Protocol):
         self, owner: str, run_id: str, execution: str | None, *, fresh: bool = False
     ) -> int | None:
         """Set the run's next execution, with epoch + 1, and return its number: the caller starts it. None:
-        the run is over, or no longer driven by `execution`. `fresh`: it has all its attempts again, and keeps
-        the time of that (`redriven_at`)."""
+        the run is over, or no longer driven by `execution`. `fresh`: it has all its attempts again, and
+        records the time (`redriven_at`)."""
         ...
 
     async def spend(
@@ -253,9 +254,8 @@ class RunCommands(Protocol):
 
 
 class Writers(Protocol):
-    """The right to write a run. `runs` asks to go on with one, `recovery` to end it. Taking a run raises its
-    epoch, which fences the writers before: all that they may still do is to close calls that they opened, and
-    to add events."""
+    """The right to write a run. `runs` takes one to go on with it, `recovery` to end it. Taking a run raises
+    its epoch, which fences earlier writers: they may only close calls that they opened, and add events."""
 
     async def acquire(self, owner: str, run_id: str, execution: str) -> RunLog | None:
         """Take the run for a turn: epoch + 1, attempts + 1. None: the run is over, or driven by
@@ -279,7 +279,7 @@ class Decisions(Protocol):
     async def page_pending(
         self, owner: str, thread_id: str | None, limit: int, cursor: str | None
     ) -> Page[OpenApproval]:
-        """Return the owner's calls that wait undecided, oldest first."""
+        """Return the owner's undecided calls, oldest first."""
         ...
 
     async def vote(
@@ -290,8 +290,8 @@ class Decisions(Protocol):
         decision: Decision,
         *events: Event,
     ) -> CallRecord:
-        """Record `votes` in place of those of `call`, which goes on waiting undecided. `decision`: the one
-        that the newest vote asks for, for the audit. Raises StaleVotes, DecisionAlreadyMade."""
+        """Record `votes` in place of those of `call`, which stays undecided. `decision`: the one that the
+        newest vote asks for, for the audit. Raises StaleVotes, DecisionAlreadyMade."""
         ...
 
     async def decide(
@@ -310,7 +310,7 @@ class Decisions(Protocol):
 
 class Inbox(Protocol):
     """Calls of all owners that wait for members of groups, for `approvals`. Only a call's approvers may see
-    what it answers: the caller checks who asks."""
+    the results, and the caller checks who asks."""
 
     async def page(
         self, groups: Collection[str], limit: int, cursor: str | None
@@ -319,13 +319,13 @@ class Inbox(Protocol):
         ...
 
     async def owner_of(self, run_id: str) -> str | None:
-        """Return the owner of a run that has asked others than its owner; None for any other run."""
+        """Return the owner of a run that has asked people other than its owner; None for any other run."""
         ...
 
 
 class Audit(Protocol):
     """Votes and decisions of all owners, for `approvals`. They outlive runs, threads and users. Only holders
-    of the audit scope may see them: the caller checks who asks."""
+    of the audit scope may see them, and the caller checks who asks."""
 
     async def page_rows(
         self, since: date | None, until: date | None, limit: int, cursor: str | None
@@ -336,13 +336,13 @@ class Audit(Protocol):
 
 
 class Erasure(Protocol):
-    """The way of a thread from its deletion to its last record. `threads` marks it, `retention` erases it, at
-    once or in a sweep. Each step may be repeated; the sweeper repeats what a death cut off."""
+    """The path of a thread from its deletion to its last record. `threads` marks it, `retention` erases it,
+    at once or in a sweep. Each step may be repeated; the sweeper repeats what a death cut off."""
 
     async def mark_deleted(
         self, owner: str, thread_id: str, *, forget_profile: bool = False
     ) -> ThreadHead | None:
-        """Delete the thread's title, and let it take no run from now on. Return the previous head; None if
+        """Delete the thread's title, and let it accept no further runs. Return the previous head; None if
         there is none. `forget_profile`: a flag for the eraser."""
         ...
 
@@ -359,12 +359,13 @@ class Erasure(Protocol):
         ...
 
     async def finish(self, owner: str, thread_id: str) -> None:
-        """Record that only its tombstone is left of a deleted thread: the sweeper need not look again."""
+        """Record that a deleted thread has only its tombstone left, so that the sweeper need not look
+        again."""
         ...
 
     async def reschedule(self, owner: str, thread_id: str, at: datetime) -> None:
-        """Let the sweeper look at a deleted thread then, behind what is due before: it is not erased yet. A
-        thread that another sweep has erased meanwhile stays so."""
+        """Let the sweeper look at a deleted thread that is not erased yet at this time, after everything that
+        is due earlier. A thread that another sweep has erased since stays erased."""
         ...
 
     async def page_deleted(self, owner: str, limit: int, cursor: str | None) -> Page[ThreadHead]:
@@ -381,8 +382,8 @@ class Erasure(Protocol):
 
 
 class Expiry(Protocol):
-    """The time to live of a run's records, for `records.lifetimes`: whoever ends a run, or finds one that
-    takes long. No record of a run that is not over expires (docs/saved-writes.md#expiry)."""
+    """The time to live of a run's records, for `records.lifetimes`, which serves those who end a run or find
+    one that takes long. No record of a run that is not over expires (docs/saved-writes.md#expiry)."""
 
     async def set_ttl(self, owner: str, run_id: str, expires_at: datetime) -> None:
         """Give the records of a run that is over (and saved) their time to live; the sweeper need
@@ -419,8 +420,8 @@ class Watch(Protocol):
 
 
 class Dues(Protocol):
-    """Data that may have outlived its use, of all owners. Whoever makes such data schedules a look at it;
-    `retention` asks for what is overdue, and says what becomes of it."""
+    """Data of all owners that may have outlived its use. Whoever makes such data schedules a look at it;
+    `retention` asks for overdue data and decides what happens to it."""
 
     async def schedule(self, owner: str, kind: DueKind, name: str, at: datetime) -> None:
         """Have the sweeper look at this then. An earlier look that was requested stays."""
@@ -431,19 +432,19 @@ class Dues(Protocol):
         ...
 
     async def of(self, owner: str) -> list[Due]:
-        """Return all that the sweeper is to look at for an owner."""
+        """Return everything of an owner that the sweeper is to look at."""
         ...
 
     async def reschedule(self, due: Due, at: datetime) -> None:
-        """Look again then: the data is still of use."""
+        """Look again at this time, because the data is still in use."""
         ...
 
     async def remove(self, due: Due) -> None:
-        """Look no more: the data is gone, or stays for good."""
+        """Stop looking: the data no longer exists, or stays for good."""
         ...
 
 
-# No generated comparison and text: nobody asks for them, and they cost a cold start as much as the class.
+# Without generated comparison and text: nobody needs them, and they cost a cold start as much as the class.
 @dataclass(frozen=True, eq=False, repr=False)
 class Journal:
     """The parts of one journal, over one table. `replace` puts another part in the place of one:

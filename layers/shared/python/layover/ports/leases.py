@@ -38,5 +38,5 @@ class NoLeases:
     async def list_leases(
         self, owner: str | None, kind: LeaseKind, now: datetime
     ) -> tuple[Lease, ...]:
-        """Return none."""
+        """Return no leases."""
         return ()

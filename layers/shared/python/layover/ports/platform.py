@@ -93,12 +93,12 @@ class Callbacks(Protocol):
         ...
 
     async def wake(self, token: str) -> bool:
-        """Tell a waiting branch to look. Return False if no branch waits on this token (any more), which is
-        no error."""
+        """Tell a waiting branch to look. Return False if no branch waits on this token, or none does any
+        more, which is not an error."""
         ...
 
     async def stop(self, execution: str, reason: str) -> None:
-        """Stop an execution, as best effort."""
+        """Try to stop an execution."""
         ...
 
     async def publish_approval(self, detail: Mapping[str, Any]) -> None:
@@ -111,12 +111,12 @@ class Background(Protocol):
 
     async def observe(self, owner: str, run_id: str, after_id: str | None, through_id: str) -> None:
         """Request that a slice of the run's branch is observed ahead: the messages after one (None: from the
-        root) and through another. Best effort: nothing is raised, nothing is lost without it."""
+        root) and through another. Raises nothing, and nothing is lost if it fails."""
         ...
 
 
 class Aborts(Protocol):
-    """Runs that this very process was asked to stop. Requests from elsewhere are in the journal."""
+    """Runs that this process was asked to stop. Requests from elsewhere are in the journal."""
 
     async def is_aborted(self, run_id: str) -> bool:
         """Return whether the run is to stop. Called before each model and tool call, when all earlier facts
@@ -142,8 +142,8 @@ class Metrics(Protocol):
     def count(
         self, name: Metric, value: float = 1, unit: Unit = "Count", **dimensions: str
     ) -> None:
-        """Note a value, in total and by these dimensions together. It is published when the invocation is
-        over. Dimensions take few values (an agent's name, never an id). Never raises."""
+        """Note a value, in total and for this combination of dimensions. It is published when the invocation
+        is over. Dimensions have few values (an agent's name, never an id). Never raises."""
         ...
 
 

@@ -39,7 +39,7 @@ class Ended:
 class RunLog(Protocol):
     """The journal of one run for one writer, under the epoch that the writer took.
 
-    Every fact is one transaction with its events, but for the end of a step's last call
+    Every fact is one transaction with its events, except the end of a step's last call
     (docs/saved-writes.md#events-behind-the-record). Events that were emitted before go with it. A writer
     whose epoch is gone gets `Fenced` and must stop."""
 
@@ -79,7 +79,7 @@ class RunLog(Protocol):
         open_calls: Sequence[CallRecord] = (),
     ) -> None:
         """Journal a model call. The count of the run's attempts starts again. `is_complete`: `turn-end` is
-        among the events. `open_calls`: calls of it, planned so far, that begin at once."""
+        among the events. `open_calls`: its calls that begin at once."""
         ...
 
     async def end_step(self, step: StepRecord, *events: Event) -> None:
@@ -91,17 +91,17 @@ class RunLog(Protocol):
         ...
 
     async def redefine(self, definition: str, *events: Event) -> None:
-        """Record the definition that the run goes on under: it differs from the one before."""
+        """Record the definition under which the run goes on, which differs from the previous one."""
         ...
 
     async def wait_for_compaction(self, index: int) -> None:
         """Record that the run yields for its compaction before step `index`, with the events emitted so far.
-        It waits once for a step, whatever comes of it."""
+        It waits only once for each step."""
         ...
 
     async def open_calls(self, calls: Sequence[CallRecord], *events: Event) -> None:
-        """Open calls, given as they are journaled (planned, decided, or open by a writer that is
-        gone), in one transaction, before they run."""
+        """Open calls, given in their journaled state (planned, decided, or open by a dead writer), in one
+        transaction, before they run."""
         ...
 
     async def close_call(
@@ -111,12 +111,12 @@ class RunLog(Protocol):
         ended_step: StepRecord | None = None,
         wait: bool = True,
     ) -> None:
-        """Record a settled call. `call.state` is what is journaled: OPEN by this writer needs no
-        epoch (no other writer can close it), any other state does. Raises `Fenced`.
+        """Record a settled call. `call.state` is the journaled state: OPEN by this writer needs no epoch (no
+        other writer can close it), any other state does. Raises `Fenced`.
 
-        `wait`: False returns while the write is under way; nothing is written before it is done, or if it
-        failed. The events have to be those of the end of a step's last call: they may go with the next write,
-        and a later writer that finds them missing makes them from the record."""
+        `wait`: False returns while the write is under way. Nothing else is written before it is done, or if
+        it fails. The events have to be those of the end of a step's last call: they may go with the next
+        write, and a later writer that finds them missing makes them from the record."""
         ...
 
     async def wait(self) -> None:
@@ -129,8 +129,8 @@ class RunLog(Protocol):
         ...
 
     async def cancel_calls(self, calls: Sequence[CallRecord], *events: Event) -> None:
-        """Settle calls as they are given, in whatever state they were: the run is about to end. Raises
-        `Fenced` if one was decided or settled meanwhile."""
+        """Settle calls as given, whatever their state, because the run is about to end. Raises `Fenced` if
+        one has been decided or settled since."""
         ...
 
     async def cancel_requested(self) -> CancelRequest | None:

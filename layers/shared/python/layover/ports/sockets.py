@@ -70,7 +70,7 @@ class Connections(Protocol):
         self, line: Subscription, token_expires_at: datetime | None, after: int
     ) -> bool:
         """Follow a run after this seq (again, if it was followed). From now on the run's writers know of it.
-        Return False if another sender holds the line at this moment: ask again. Raises NotFound if the run or
+        Return False if another sender holds the line at the moment; ask again. Raises NotFound if the run or
         the connection is gone."""
         ...
 
@@ -79,11 +79,11 @@ class Connections(Protocol):
         ...
 
     async def forget(self, line: Subscription) -> None:
-        """Remove a line that is gone from the records of the run's writers. Repeatable."""
+        """Remove a line that no longer exists from the records of the run's writers. Repeatable."""
         ...
 
     async def claim(self, line: Subscription, now: datetime) -> Claim | Held | None:
-        """Take the right to send on a line, which one sender has at a time. None: the line is gone."""
+        """Take the right to send on a line, which only one sender has at a time. None: the line is gone."""
         ...
 
     async def release(self, claim: Claim, last_seq: int) -> bool:
@@ -116,7 +116,7 @@ class NoSink:
 
 @dataclass(frozen=True)
 class SocketPorts:
-    """Everything that a process needs for sockets. `url`: the one that clients connect to."""
+    """Everything that a process needs for sockets. `url`: the URL to which clients connect."""
 
     url: str
     sockets: Sockets

@@ -73,7 +73,7 @@ class TableAllowance:
     ) -> Reservation:
         """See `ports.Allowance`. One conditional write grants it, as long as the use so far and the holds of
         other runs leave any room. A hold is as large as the day's largest step, so that the steps under way
-        fit. If the day knows no step yet, one of them goes first."""
+        fit. If the day has no step yet, one of them goes first."""
         pk = Keys(owner).day(self._today())
         for _ in range(_TRIES):
             day = _Day(await self._table.get(pk, SPENT) or {}, run_id, self._clock.now())
@@ -120,7 +120,7 @@ class TableAllowance:
         return _use(int(item.get("tokens", 0)), int(item.get("cost", 0)))
 
     async def stopped(self) -> bool:
-        """See `ports.Allowance`. The switch is on if the item exists, whatever is in it."""
+        """See `ports.Allowance`. The switch is on if the item exists, whatever it contains."""
         now = self._clock.now()
         if self._switch_reading is None or not now - SEEN_AFTER < self._switch_reading[0] <= now:
             self._switch_reading = now, await self._table.get(SWITCH, SWITCH) is not None
@@ -147,7 +147,7 @@ class TableAllowance:
             _log.warning("a day's use is written later", extra={"cause": str(error)})
 
     def _take(self, owner: str, day: datetime) -> Iterator[tuple[str, int]]:
-        """Remove and return what was noted, in one move: more may be noted while it is written."""
+        """Remove and return the noted use at once, because more may be noted while it is written."""
         for name in ("tokens", "cost"):
             yield name, self._noted.pop((owner, day, name), 0)
 

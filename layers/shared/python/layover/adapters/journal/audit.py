@@ -32,7 +32,7 @@ class TableAudit:
         """Mark the row's day, and return the write that adds the row to a transaction."""
         at = rfc3339(row.decided_at)
         day = at[:10]
-        # Before the row: a day without a mark is never read.
+        # Before the row, because a day without a mark is never read.
         await self._marks.put(AUDIT, day, self._retention)
         expires = int((row.decided_at + self._retention).timestamp())
         sk = audit_key(at, row.run_id, secrets.token_hex(8))
@@ -49,7 +49,7 @@ class TableAudit:
     ) -> Page[AuditRow]:
         """See `ports.Audit`. The cursor is the sort key before the page."""
         cursor = check_cursor(_PREFIX, cursor)
-        # The day of the cursor's row: those before it have been read.
+        # Begin with the day of the cursor's row, since earlier days have been read.
         first = cursor.removeprefix(_PREFIX)[:10] if cursor else ""
         low = max(first, since.isoformat() if since else "")
         days = await self._marks.names(AUDIT, low, until.isoformat() if until else _END)
@@ -64,10 +64,10 @@ class TableAudit:
         )
 
     async def _day(self, day: str, after: str, limit: int) -> list[tuple[str, str]]:
-        """Return sort keys and texts behind `after`. Expired rows are left out: deletion by TTL is late."""
+        """Return sort keys and texts behind `after`. Expired rows are left out, because TTL deletes late."""
         now = int(self._clock.now().timestamp())
         partitions = audit_partitions(day)
-        # A key and a blank: the first place behind the key.
+        # A key and a blank are the first place behind the key.
         low, rows = after + " " if after else _PREFIX, []
         while True:
             pages = await asyncio.gather(

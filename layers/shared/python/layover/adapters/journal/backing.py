@@ -10,8 +10,8 @@ from layover.ports.table import Table
 # No generated comparison and text, as in `ports.Journal`.
 @dataclass(frozen=True, eq=False, repr=False)
 class Backing:
-    """The ground that a journal stands on. `bodies`: large parts of items, in `blobs`; `sink`: is notified of
-    new events of runs that connections follow."""
+    """The resources under a journal. `bodies`: large parts of items, in `blobs`; `sink`: is notified of new
+    events of runs that connections follow."""
 
     table: Table
     blobs: Blobs

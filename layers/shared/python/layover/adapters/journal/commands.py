@@ -54,7 +54,7 @@ from layover.values.runs.run import (
 from layover.values.thread import ThreadHead
 
 CANCEL_TAKES = timedelta(seconds=3)
-"""A cancel that is not done after this long is finished by the sweeper (docs/behaviour.md#cancel)."""
+"""The sweeper finishes a cancel that is not done after this time (docs/behaviour.md#cancel)."""
 _MAX_PAUSE_S = 0.2
 
 
@@ -82,13 +82,13 @@ class TableRunCommands:
                 update={"status": Status.RUNNING, "execution": f"{run.id}-{run.n}"}
             )
         else:
-            # How long it stands in the queue is not known: its records have no expiry.
+            # Nobody knows how long it will be queued, so its records have no expiry.
             waits = {"status": Status.QUEUED, "execution": None, "records_expire_at": None}
             run = run.model_copy(update=waits)
         folder = keys.bodies(run.thread_id, run.id)
         body = await self._bodies.pack(folder, run.input.model_dump_json())
         if "blob" in body:
-            # TTL knows nothing of S3: the process that ends the run has to look at each of its records.
+            # TTL knows nothing of S3, so the process that ends the run has to check each of its records.
             run = run.model_copy(update={"records_expire_at": None})
         short = isinstance(body.get("b"), str) and len(body["b"].encode()) <= INLINE_INPUT
         meta = {
@@ -96,8 +96,8 @@ class TableRunCommands:
             **(body if short else {}),
             "request": request and keys.idempotency(request.key),
         }
-        # All or nothing: a thread is never claimed for a run that is not there, nor a request key used up.
-        # The order counts below, where the places of META, HEAD and the key tell what failed.
+        # All or nothing: neither a thread nor a request key is ever claimed for a run that does not exist.
+        # The order matters below, where the positions of META, HEAD and the key tell what failed.
         actions: list[Action] = [
             Put(keys.run(run.id), META, meta, when=Missing("pk")),
             self._claim(keys, run, head, on_busy),
@@ -108,7 +108,7 @@ class TableRunCommands:
                 "body_hash": request.body_hash,
                 "expires": int(request.expires_at.timestamp()),
             }
-            # TTL deletes late: a key whose time is over is free, whether its item is there or not.
+            # TTL deletes late, so an expired key is free whether or not its item still exists.
             free = any_of(Missing("pk"), Below("expires", int(self._clock.now().timestamp())))
             actions.append(Put(keys.idempotency(request.key), REQUEST, key_item, when=free))
         if head.active_run is not None and on_busy is OnBusy.INTERRUPT:
@@ -121,7 +121,7 @@ class TableRunCommands:
         try:
             await self._table.transact(actions, secrets.token_hex(16))
         except TransactionFailed as failure:
-            # The key first: a request that is repeated gets its run, however its thread has changed since.
+            # The key first, so that a repeated request gets its run however its thread has changed since.
             if request is not None and 2 in failure.failed:
                 run_id = _same_request(failure.failed[2], request)
                 return Accepted(run_id, started=False, replayed=True)
@@ -131,7 +131,7 @@ class TableRunCommands:
             # Another request was faster, or the run that is to be interrupted has ended.
             raise StaleHead from failure
         interrupts = head.active_run if on_busy is OnBusy.INTERRUPT else None
-        # A death here leaves a run that is accepted and has no execution: it is in the watch, and due.
+        # A death here leaves an accepted run without an execution. It is in the watch index, and due.
         started = run.status is Status.RUNNING
         return Accepted(run.id, started=started, interrupts=interrupts)
 
@@ -176,8 +176,8 @@ class TableRunCommands:
         """See `ports.RunCommands`."""
         pk = Keys(owner).run(run_id)
         is_driver = all_of(Equals("execution", execution), Equals("status", Status.RUNNING.value))
-        # A decision that comes first fails this condition, and the caller answers its token itself. One that
-        # comes later finds the token. So none is lost between the two.
+        # If a decision comes first, this condition fails, and the caller answers its token itself. A later
+        # decision finds the token, so no decision is lost.
         waits = all_of(
             Equals("state", CallState.WAITING.value),
             Equals("attempt", attempt),
@@ -222,27 +222,28 @@ class TableRunCommands:
             META,
             set={
                 "status": outcome.status.value,
-                "outcome": await self._bodies.pack_beside(folder, outcome_text(outcome)),
+                "outcome": await self._bodies.pack_value(folder, outcome_text(outcome)),
                 "updated_at": rfc3339(self._clock.now()),
             },
             when=Equals("status", Status.QUEUED.value),
         )
         log = EventLog(self._backing, keys, run_id, folder)
-        # A run in a queue has no events: these are at the first seq, and close its log.
+        # A queued run has no events, so these get the first seq, and close its log.
         last = log.batch(await log.body(list(events)), 1, last=True)
         for attempt in count():
             leaves = await self._dequeue(keys.thread(item["thread_id"]), run_id)
             try:
                 await self._table.transact([over, last, *leaves], secrets.token_hex(16))
             except TransactionFailed as failure:
-                # Not the head: META is not queued any more, since the run was started or has ended.
+                # Not the head but META failed: it is no longer queued, since the run was started or has
+                # ended.
                 if set(failure.failed) != {2}:
                     return False
-                # Another process changed the queue; many at once do it one after another.
+                # Another process changed the queue. Concurrent processes change it one after another.
                 await asyncio.sleep(random.uniform(0, min(_MAX_PAUSE_S, 0.01 * attempt)))
             else:
                 break
-        # No writer ever holds this run, which would deliver its end.
+        # No writer that would deliver the end ever holds this run.
         run = await self._runs.get(owner, run_id)
         self._backing.sink.notify(owner, run_id, run.sockets if run else ())
         return True
@@ -252,7 +253,7 @@ class TableRunCommands:
         head = await self._table.get(thread, HEAD) or {}
         queue: list[str] = head.get("queue", [])
         if run_id not in queue or head.get("deleted"):
-            # A deleted thread's queue starts no run: all of it can end at once.
+            # A deleted thread's queue starts no run, so the whole queue can end at once.
             return []
         interrupts = head.get("interrupts", 0)
         changes = {
@@ -274,8 +275,8 @@ class TableRunCommands:
             Equals("status", Status.RUNNING.value), same("execution", execution), Equals("n", n - 1)
         )
         now = rfc3339(self._clock.now())
-        # The number is written before the execution is started. Of two callers one fails here, and the name
-        # that the number makes is started once. A death between the two leaves a run that is due.
+        # The number is written before the execution is started. One of two callers fails here, so the
+        # execution with this number is started once. A death between the two leaves a run that is due.
         changes: dict[str, Any] = {
             "n": n,
             "execution": f"{run_id}-{n}",
@@ -285,8 +286,8 @@ class TableRunCommands:
             **({"attempts": 0, "redriven_at": now} if fresh else {}),
         }
         try:
-            # The new epoch keeps a writer of the execution before from opening calls, which the next one
-            # would take for interrupted. Calls that are open already may be closed.
+            # The new epoch keeps a writer of the previous execution from opening calls, which the next one
+            # would take for interrupted. Calls that are already open may be closed.
             await self._table.write(Update(pk, META, set=changes, add={"epoch": 1}, when=is_driver))
         except ConditionFailed:
             return None
@@ -307,7 +308,7 @@ class TableRunCommands:
         is_driver = all_of(Equals("status", Status.RUNNING.value), Equals("execution", execution))
         attempts = {"attempts": 0} if fresh else {}
         try:
-            # A repeated request counts twice, which an upper bound may.
+            # A repeated request counts twice, which is acceptable for an upper bound.
             item = await self._table.write(
                 Update(pk, META, set=attempts, add={"history": events}, when=is_driver)
             )
@@ -335,7 +336,7 @@ class TableRunCommands:
                 await self._table.write(
                     Update(keys.thread(thread_id), HEAD, set={"unsaved": left}, when=as_read)
                 )
-        # META last: until it says so, the sweeper saves the run again, and comes by here.
+        # META last: until it records the save, the sweeper saves the run again and repeats this.
         with suppress(ConditionFailed):
             await self._table.write(
                 Update(keys.run(run_id), META, set={"saved": None}, when=Equals("saved", False))

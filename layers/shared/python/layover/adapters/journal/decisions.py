@@ -62,7 +62,7 @@ class TableDecisions:
             )
             more = len(page) > limit
             for item in page:
-                # The index projects the bodies of waiting calls: a page needs no read of its items.
+                # The index projects the bodies of waiting calls, so a page needs no read of the items.
                 if len(open_calls) == limit:
                     return Page(items=tuple(open_calls), next_cursor=after)
                 after = item["gsi1sk"]
@@ -81,8 +81,9 @@ class TableDecisions:
         """See `ports.Decisions`. The call leaves every list of waiting calls."""
         keys, now = Keys(run.owner), rfc3339(self._clock.now())
         folder = keys.bodies(run.thread_id, run.id)
-        packed = await self._bodies.pack_beside(folder, decision.model_dump_json())
-        # Out of the owner's index and of its approvers': what is in neither index, no list shows.
+        packed = await self._bodies.pack_value(folder, decision.model_dump_json())
+        # Remove it from the owner's index and from the approvers' index. Lists show only what is in one of
+        # them.
         left = dict.fromkeys(("gsi1pk", "gsi1sk", "gsi2pk", "gsi2sk"))
         settles = Update(
             keys.run(run.id),
@@ -100,13 +101,13 @@ class TableDecisions:
             exclude={"waiting": call.key},
             when=Equals("status", Status.RUNNING.value),
         )
-        # In the same transaction: no decision counts that the audit lacks.
+        # In the same transaction, so that no decision counts that the audit lacks.
         row = await self._audit.put(AuditRow.of(run, call, decision))
         try:
             await self._write(run, [settles, meta, row], events)
         except TransactionFailed as failure:
             raise _refusal_of(run, call, failure) from failure
-        # The token is read after the decision is written: either it exists by then, or the process that
+        # The token is read after the decision is written. Either it exists by then, or the process that
         # stores it later sees the decision.
         decided_call = await self._runs.call(run.owner, run.id, call.key)
         assert decided_call is not None
@@ -137,7 +138,7 @@ class TableDecisions:
             raise _refusal_of(run, call, failure) from failure
         voted_call = await self._runs.call(run.owner, run.id, call.key)
         meta_now = await self._runs.get(run.owner, run.id)
-        # Notify here: a vote wakes no process that would deliver its event.
+        # Notify here, because a vote does not wake a process that would deliver its event.
         self._backing.sink.notify(run.owner, run.id, meta_now.sockets if meta_now else ())
         assert voted_call is not None
         return voted_call
@@ -145,10 +146,10 @@ class TableDecisions:
     async def _write_vote(
         self, folder: str, call: CallRecord, votes: Sequence[Vote] | None
     ) -> dict[str, Any]:
-        # The number is what a condition can compare: the votes are a body, which may be in S3.
+        # A condition can only compare the number, since the votes are a body, which may be in S3.
         if votes is None:
             return {}
-        packed = await self._bodies.pack_beside(folder, votes_text(votes))
+        packed = await self._bodies.pack_value(folder, votes_text(votes))
         return {"votes": packed, "voted": call.voted + 1}
 
     async def _write(self, run: RunMeta, facts: list[Action], events: tuple[Event, ...]) -> None:
@@ -162,12 +163,12 @@ class TableDecisions:
             if is_closed:
                 raise DecisionAlreadyMade("the run is over", run_id=run.id)
             try:
-                # A batch without events would take the seq of the next batch for ever. None has an expiry: no
-                # record of a run that waits has one.
+                # A batch without events would occupy the seq of the next batch forever. The batch has no
+                # expiry, as no record of a waiting run has.
                 log_actions = [log.batch(body, next_seq)] if events else []
                 return await self._table.transact([*facts, *log_actions], secrets.token_hex(16))
             except TransactionFailed as failure:
-                # Only another batch is in the way: the facts go behind it.
+                # Only another batch is in the way, so the facts go after it.
                 if set(failure.failed) != {len(facts)}:
                     raise
 
@@ -183,7 +184,7 @@ def _refusal_of(run: RunMeta, call: CallRecord, failure: TransactionFailed) -> E
 
 
 def _waits_as_voted(call: CallRecord) -> Condition:
-    """Return the condition of `_waits`, and that no vote was added since."""
+    """Return the condition of `_waits` and that no vote has been added since."""
     return all_of(*_waits(call).parts, same("voted", call.voted or None))
 
 

@@ -1,7 +1,7 @@
 """The end of a thread: a tombstone, the records of its runs, and their objects in S3 (`ports.Erasure`).
 
-A run's objects in S3 are below its thread there, so that deleting the thread finds them by prefix, whatever
-became of the records."""
+A run's objects in S3 are below its thread's prefix, so that deleting the thread finds them whatever became of
+the records."""
 
 import asyncio
 from collections.abc import Mapping
@@ -73,8 +73,8 @@ class TableErasure:
         return before
 
     async def erase_runs(self, owner: str, thread_id: str) -> None:
-        """See `ports.Erasure`. Runs come from the index, a page at a time, until none is left; of each, META
-        goes last, which keeps the run in the index."""
+        """See `ports.Erasure`. Runs come from the index, a page at a time, until none is left. META, which
+        keeps a run in the index, is deleted last."""
         keys, after = Keys(owner), None
         while True:
             page = await self._table.query_index(
@@ -84,7 +84,7 @@ class TableErasure:
                 await self._erase_thoroughly(keys, thread_id, item["id"])
             if len(page) < _PAGE:
                 break
-            # The index is eventually consistent: runs that were just deleted may still be in it.
+            # The index is eventually consistent, so it may still have runs that were just deleted.
             after = page[-1]["gsi1sk"]
         await self._blobs.delete_prefix(keys.bodies(thread_id))
 
@@ -95,7 +95,7 @@ class TableErasure:
         await self._change(owner, thread_id, {"empty_again_at": at, "gsi2sk": at}, first)
 
     async def erase_late(self, owner: str, thread_id: str) -> None:
-        """See `ports.Erasure`. Deltas and objects in S3 are written without a look at META, for as long as a
+        """See `ports.Erasure`. Deltas and objects in S3 are written without a check of META, as long as a
         function lives."""
         keys = Keys(owner)
         pk, high = keys.thread(thread_id), ERASED_PREFIX + _HIGHEST
@@ -144,17 +144,17 @@ class TableErasure:
 
     async def _erase_thoroughly(self, keys: Keys, thread_id: str, run_id: str) -> None:
         """Delete a run of a deleted thread, and leave a mark that leads `erase_late` to it."""
-        # An earlier layout kept bodies here, not below their thread.
+        # An earlier layout kept bodies here instead of below their thread.
         await self._blobs.delete_prefix(keys.blob("runs", run_id) + "/")
         pk = keys.run(run_id)
         run = await self._table.get(pk, META)
         if run is not None and "request" in run:
-            # A request key that has made another run since stays.
+            # A request key that has since made another run stays.
             with suppress(ConditionFailed):
                 mine = Equals("run_id", run["id"])
                 await self._table.write(Delete(run["request"], REQUEST, when=mine))
         while items := await self._table.query(pk, _LOWEST, _HIGHEST, limit=_PAGE, forward=False):
-            # META last: it keeps the run in the owner's index, where a repeated erasure finds it.
+            # META last, because it keeps the run in the owner's index, where a repeated erasure finds it.
             rest = [item["sk"] for item in items if item["sk"] != META]
             await asyncio.gather(*(self._table.write(Delete(pk, sk)) for sk in rest))
             if [i["sk"] for i in items] == [META]:
@@ -169,7 +169,7 @@ class TableErasure:
     async def _change(
         self, owner: str, thread_id: str, changes: Mapping[str, Any], when: Condition
     ) -> None:
-        """Change a tombstone on this condition; otherwise leave it as it is."""
+        """Change a tombstone on this condition; otherwise leave it unchanged."""
         with suppress(ConditionFailed):
             await self._table.write(
                 Update(Keys(owner).thread(thread_id), HEAD, set=changes, when=when)

@@ -1,5 +1,5 @@
 """The expiry of a run's records (docs/saved-writes.md#expiry). They are written with an expiry, so that a run
-which ends soon needs no further write for it. A run that takes longer removes the expiry again.
+that ends soon needs no further write for it. A run that takes longer removes the expiry again.
 
 The records expire by TTL, which knows nothing of S3. S3 has no fitting lifecycle rule (a run may wait for a
 year), so the sweeper looks at a run with objects in S3 when its records expire (`adapters.journal.sweep`)."""
@@ -32,7 +32,7 @@ from layover.values.runs.run import RECORDS_SLACK, RunMeta
 MAX_WRITER = timedelta(minutes=16)
 """A function lives for 15 minutes."""
 _PAGE = 25
-_BESIDE = ("decision", "outcome", "votes")
+_VALUES = ("decision", "outcome", "votes")
 _LOWEST, _HIGHEST = " ", "~"
 _RUNNING = Equals("status", "running")
 
@@ -48,8 +48,8 @@ class TableExpiry:
         """See `ports.Expiry`. META comes last: until then the run is in the watch, and whatever stops this
         is repeated.
 
-        The items tell whether anything is in S3, not S3, where a list costs as much as eight writes: an
-        object that was put there for a record that was never written goes with its thread."""
+        The items tell whether anything is in S3. Listing S3 would cost as much as eight writes. An object
+        whose record was never written is deleted with its thread."""
         pk, low = Keys(owner).run(run_id), _LOWEST
         expires = int(expires_at.timestamp())
         thread_id, has_objects = None, False
@@ -63,7 +63,8 @@ class TableExpiry:
             has_objects = has_objects or any(map(is_in_s3, items))
             low = items[-1]["sk"] + " "
         if has_objects and thread_id is not None:
-            # Before META leaves the watch: a death between the two repeats it, and forgets nothing of S3.
+            # Before META leaves the watch index, so that after a death in between this is repeated, and
+            # nothing in S3 is forgotten.
             await self._dues.schedule(owner, "run", f"{thread_id}/{run_id}", expires_at)
         await self._change(pk, META, {"expires": expires, "gsi2pk": None, "gsi2sk": None})
 
@@ -89,7 +90,7 @@ class RecordExpiry:
         self.kept = self._expires is None
 
     def with_expiry(self, actions: Sequence[Action]) -> list[Action]:
-        """Return the actions, with its expiry on each record of the run."""
+        """Return the actions with the expiry on each record of the run."""
         return [
             self.put(each) if isinstance(each, Put) and each.pk == self._pk else each
             for each in actions
@@ -103,7 +104,8 @@ class RecordExpiry:
         return replace(put, item={**put.item, "expires": self._expires})
 
     def note(self, item: Mapping[str, Any]) -> None:
-        """Note a record. If it refers to S3, its object does not expire with it: TTL knows nothing of S3."""
+        """Note a record. If it refers to S3, its object does not expire with it, since TTL knows nothing of
+        S3."""
         self.is_only_writer = self.is_only_writer and not is_in_s3(item)
 
     def covers(self, expires: int) -> bool:
@@ -142,7 +144,7 @@ async def _remove_expiry(table: Table, pk: str) -> bool:
     which has to stay."""
     low, next_start, whole = _LOWEST, 1, True
     while items := await table.query(pk, low, _HIGHEST, limit=_PAGE):
-        # A log has no gaps: one that begins late, or misses a batch, shows that TTL was here before us.
+        # A log has no gaps. One that begins late, or lacks a batch, shows that TTL was faster.
         for batch in (item for item in items if item["sk"].startswith(EVENT_PREFIX)):
             whole = whole and batch["sk"] == event_key(next_start)
             next_start += batch["count"]
@@ -154,7 +156,7 @@ async def _remove_expiry(table: Table, pk: str) -> bool:
         try:
             await table.transact([Check(pk, META, _RUNNING), *updates], secrets.token_hex(16))
         except TransactionFailed as failure:
-            # The run is over, and its end decides; or TTL has taken an item since it was read.
+            # The run is over, and its end decides; or TTL has removed an item since the read.
             whole = False
             if 0 in failure.failed:
                 break
@@ -162,10 +164,10 @@ async def _remove_expiry(table: Table, pk: str) -> bool:
 
 
 def is_near(expires: int | None, expiry: int) -> bool:
-    """Return whether a record that expires then needs no other time."""
+    """Return whether a record with this expiry can keep it."""
     return expires is not None and 0 <= expires - expiry <= RECORDS_SLACK.total_seconds()
 
 
 def is_in_s3(item: Mapping[str, Any]) -> bool:
     """Return whether part of the item is in S3: its body, or a value next to it."""
-    return "blob" in item or any(isinstance(item.get(name), list) for name in _BESIDE)
+    return "blob" in item or any(isinstance(item.get(name), list) for name in _VALUES)

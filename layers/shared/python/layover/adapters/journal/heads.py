@@ -1,4 +1,4 @@
-"""Threads' heads: create, list and edit them, and hand a thread from one run to the next."""
+"""Threads' heads: creating, listing and editing them, and handing a thread from one run to the next."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -110,7 +110,7 @@ class TableHeads:
 
 
 def _listed(owner: str, item: Item) -> ThreadHead:
-    """Return a head as the index has it: `updated_at` is part of the index's key."""
+    """Return a head from the index, where `updated_at` is part of the key."""
     return head_from(owner, {**item, "updated_at": item["gsi1sk"].split("#")[1]})
 
 
@@ -136,9 +136,9 @@ class QueueHandover:
             return [], None
         queue: list[str] = item.get("queue", [])
         dequeued, starting = 0, None
-        # A deleted thread starts no run: its eraser cancels the queue.
+        # A deleted thread starts no run, since its eraser cancels the queue.
         for candidate in [] if item.get("deleted") else queue:
-            # One that was cancelled meanwhile leaves its place to the next.
+            # A run that has been cancelled gives way to the next.
             dequeued += 1
             starting = await self._start(keys, candidate, item["agent"], outcome)
             if starting:
@@ -159,7 +159,7 @@ class QueueHandover:
         if not item.get("deleted"):
             # A tombstone has left the list of threads, and does not come back.
             changes.update(thread_index(keys, run.thread_id, now))
-        # All that was planned with, and no more: a title that is edited meanwhile does not matter.
+        # Everything that the plan depends on, and nothing else: an edited title does not matter.
         holds = all_of(
             Equals("active_run", run.id),
             same("queue", queue or None),
@@ -168,8 +168,8 @@ class QueueHandover:
             Equals("agent", item["agent"]),
         )
         update = Update(keys.thread(run.thread_id), HEAD, set=changes, when=holds)
-        # Together with the end: no death leaves a free thread with runs in its queue. The next execution is
-        # started after it, and the run is due in the watch from now on.
+        # Together with the end, so that no death leaves a free thread with runs in its queue. The next
+        # execution is started after it, and the run is due in the watch from now on.
         return [update, *([starting] if starting else [])], next_run
 
     async def _start(self, keys: Keys, run_id: str, agent: str, outcome: Outcome) -> Update | None:

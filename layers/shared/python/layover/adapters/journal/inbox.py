@@ -1,8 +1,7 @@
 """Calls that wait for the members of groups, over all users.
 
-A waiting call has a place in a partition of the watch index. Its own item takes that place and leaves it.
-There is one partition for each set of groups that a rule names; marks lead from a group to the sets that it
-is in."""
+A waiting call has a place in a partition of the watch index, through an attribute of its own item. There is
+one partition for each set of groups that a rule names; marks lead from a group to the sets that it is in."""
 
 import asyncio
 from collections.abc import Collection
@@ -45,7 +44,7 @@ class TableInbox:
             return {}
         groups = call.suspension.approval.by
         rule = rule_name(groups)
-        # The marks come before the call waits: without a mark, no approver would find it.
+        # The marks come before the call waits, because without a mark no approver would find it.
         await asyncio.gather(
             *(self._marks.put(group_partition(g), rule, _MAX_WAIT) for g in groups)
         )
@@ -58,7 +57,7 @@ class TableInbox:
 
     def pointer(self, run: RunMeta) -> Action:
         """Return the write that leads from the run's id to its owner, for the same transaction."""
-        # Without a condition: a run has one owner, so a second pointer says the same.
+        # Without a condition, because a run has one owner, so a second pointer says the same.
         return Put(pointer_partition(run.id), POINTER, {"owner": run.owner})
 
     async def page(
@@ -79,7 +78,8 @@ class TableInbox:
                     if len(matches) == limit:
                         return await self._page_of(matches, after)
                     after = place
-                    # The index is eventually consistent: the item itself tells that a call has been decided.
+                    # The index is eventually consistent, and only the item tells whether a call has been
+                    # decided.
                     if item is not None and item.get("gsi2sk") == place:
                         matches.append(item)
         return await self._page_of(matches, None)

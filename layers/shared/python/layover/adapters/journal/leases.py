@@ -22,7 +22,7 @@ class TableLeases:
     async def take(self, lease: Lease, most: int, now: datetime) -> bool:
         """See `ports.Leases`. Of many at once, no more than `most` get one."""
         if most <= 0:
-            # No set exists yet whose length the condition could compare.
+            # There is no set yet whose length the condition could compare.
             return False
         expires = int((lease.until + RETENTION).timestamp())
         add = Update(
@@ -40,7 +40,7 @@ class TableLeases:
                 elements = failure.old["held"] if failure.old else ()
             expired = [e for e in elements if _lease(lease.owner, lease.kind, e).until <= now]
             if not expired:
-                # Full. A request that was repeated, because its answer was lost, may have filled it.
+                # The set is full. A request that was repeated because its answer was lost may have filled it.
                 return _element(lease) in elements
             for element in expired:
                 await self._drop(lease.owner, lease.kind, element)
@@ -71,7 +71,7 @@ def _partition(owner: str | None) -> str:
 
 
 def _element(lease: Lease) -> str:
-    """Return the lease as text, with whole seconds: a set of a hundred stays small."""
+    """Return the lease as text, with whole seconds, so that a set of a hundred stays small."""
     return f"{int(lease.until.timestamp())}#{lease.id}"
 
 

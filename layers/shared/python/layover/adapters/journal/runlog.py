@@ -82,9 +82,9 @@ class TableRunLog:
         self._expiry = RecordExpiry(meta, self._pk, backing.clock)
         # The epoch does not identify a writer, because those that attach (Resume) share it.
         self._opener = f"{meta.epoch}.{secrets.token_hex(6)}"
-        # Whether a write of this writer has set the attempts back: once is enough, see `close_call`.
+        # Whether a write of this writer has reset the attempts. Once is enough, see `close_call`.
         self._progressed = False
-        # What META lacks until its next write, because marks of calls record it: the step that ended last.
+        # The step that ended last. META lacks it until its next write, because calls' marks record it.
         self._progress = _marked_end(snapshot)
         self._watchers = Watchers(backing.sink, meta)
         self._writer = LogWriter(
@@ -134,15 +134,15 @@ class TableRunLog:
         body = await self._bodies.pack(self._folder, step_body(step))
         nested = bool(path_of(step.key))
         item = {**body, "ended": True} if is_complete and nested else body
-        # A journaled step is never executed again, so it is never written again, by whomever it is.
+        # A journaled step is never executed again, so it is never written again, whoever wrote it.
         put = Put(self._pk, step.key, item, when=Missing("pk"))
-        # A writer that calls the model again has ended the steps before.
+        # A writer that calls the model again has ended all earlier steps.
         progress = {} if nested else {"step_ended": step.index - (not is_complete)}
         meta = self._meta({"attempts": 0, **progress})
         await self._writer.write([put, meta, *await self._opening(open_calls)], events)
         self._progressed = True
         if not nested:
-            # META is ahead of what a call's mark has said: the end of the run must not take it back.
+            # META is now ahead of the call's mark, and the end of the run must not set it back.
             self._progress = {}
 
     async def end_step(self, step: StepRecord, *events: Event) -> None:
@@ -159,7 +159,7 @@ class TableRunLog:
     async def hand_over(self, agent: str, definition: str, *events: Event) -> None:
         """Journal that the run and its thread belong to another agent from here on."""
         meta = self._snapshot.meta
-        # HEAD as well: a run in the thread's queue takes its agent from there when it starts.
+        # HEAD as well, because a queued run takes its agent from there when it starts.
         mine = Equals("active_run", meta.id)
         head = Update(self._keys.thread(meta.thread_id), HEAD, set={"agent": agent}, when=mine)
         facts = self._meta({"agent": agent, "definition": definition})
@@ -175,9 +175,9 @@ class TableRunLog:
         await self._writer.write([self._meta({"compacted_for": index, "compacted_before": before})])
 
     async def open_calls(self, calls: Sequence[CallRecord], *events: Event) -> None:
-        """Open calls in one transaction, before they run. Each is given as it is journaled now."""
-        # Only `settle` opens decided calls, one at a time. META then no longer lists the call as decided, in
-        # the same transaction: the sweeper would wake it again.
+        """Open calls in one transaction, before they run. Each is given in its journaled state."""
+        # Only `settle` opens decided calls, one at a time. META no longer lists the call as decided, in the
+        # same transaction, or the sweeper would wake it again.
         decided_key = next((c.key for c in calls if c.state is CallState.WAITING), None)
         fence = self._meta({}, decided_key) if decided_key else Check(self._pk, META, self._fence())
         await self._writer.write([fence, *await self._opening(calls)], events)
@@ -203,19 +203,19 @@ class TableRunLog:
         meta_changes, marks = self._end_step(ended_step)
         is_mine = call.state is CallState.OPEN and call.opener == self._opener
         if is_mine and self._progressed and events:
-            # META stays as it is: nothing is new in it, and as a fence it is not needed. The call's own
-            # condition names its opener, and the end of a run settles its calls first, and closes its log.
-            # The call itself records that its step ended; the next step, or the end, records it in META.
+            # META stays unchanged: it has nothing new, and is not needed as a fence. The call's own condition
+            # names its opener, and the end of a run first settles its calls, and closes its log. The call
+            # itself records that its step ended; the next step, or the end, records it in META.
             item["ends"] = True if meta_changes else None
             self._progress |= meta_changes
         elif is_mine:
-            # Without the epoch: a writer that was fenced off may still record the result of the tool that it
-            # ran. Thrown away, it would leave the call in doubt.
+            # Without the epoch, because a writer that was fenced off may still record the result of the tool
+            # that it ran. Without that result, the call would be in doubt.
             progress = {"attempts": 0, **meta_changes}
             marks.append(Update(self._pk, META, set=progress, when=Equals("status", "running")))
         else:
-            # Planned, decided, or open by a writer that is gone: whoever holds the run may settle it, and
-            # only they.
+            # The call is planned, decided, or open by a dead writer. Only the holder of the run may settle
+            # it.
             decided_key = call.key if call.state is CallState.WAITING else None
             marks.append(self._meta({"attempts": 0, **meta_changes}, decided_key))
         put = Put(self._pk, call.key, item, when=self._is_unchanged(call))
@@ -224,8 +224,9 @@ class TableRunLog:
         self._progressed = True
 
     async def catch_up(self) -> None:
-        """Write the events of the last call's end, if the writer before died between the two."""
-        # No other end can lack its events: each later step was written behind those of the step before.
+        """Write the events of the last call's end, if the previous writer died between the two writes."""
+        # No other end can lack its events, since each later step was written after the events of the previous
+        # step.
         steps = own_steps(self._snapshot)
         newest = steps[-1].key if steps else None
         calls = {c.key: c for c in self._snapshot.calls if c.key.rpartition("#CALL#")[0] == newest}
@@ -241,10 +242,10 @@ class TableRunLog:
         await self._writer.wait()
 
     async def suspend_calls(self, calls: Sequence[CallRecord], *events: Event) -> None:
-        """Journal that calls wait: attempt, payload and expiry are new, token and decision are gone. Before
-        that, the records of the run lose their expiry."""
-        # Before anything waits, which may be for a year. A death behind this leaves a run that does not wait
-        # yet: its next attempt does all of it again.
+        """Journal that calls wait: attempt, payload and expiry are new, token and decision are removed.
+        Before that, the records of the run lose their expiry."""
+        # Before anything waits, possibly for a year. A death after this leaves a run that does not wait yet,
+        # and its next attempt repeats all of it.
         await self._writer.keep_records()
         run = self._snapshot.meta
         bodies = await self._bodies_of(calls)
@@ -254,7 +255,7 @@ class TableRunLog:
             if call.suspension is None:
                 raise ValueError("a call that waits needs a suspension")
             requested = rfc3339(call.suspension.requested_at)
-            # The item as a whole is new: the token and the decision of the attempt before are gone with it.
+            # The whole item is new, which removes the token and the decision of the previous attempt.
             item = {
                 **body,
                 "state": CallState.WAITING.value,
@@ -272,7 +273,7 @@ class TableRunLog:
         if any(places):
             puts.append(self._inbox.pointer(run))
             changes["pointed"] = True
-        # Added to the set, which is not replaced: decisions of other calls take theirs out meanwhile.
+        # Added to the set, which must not be replaced, because decisions remove other calls at the same time.
         waits = Update(
             self._pk,
             META,
@@ -288,7 +289,7 @@ class TableRunLog:
         actions: list[Action] = [self._meta({"waiting": None, "decided": None})]
         items = await self._items_of(calls, CallState.SETTLED)
         for call, item in zip(calls, items, strict=True):
-            # The decision of a call that waited undecided is the cancel itself. The first decision wins: a
+            # For a call that waited undecided, the cancel is the decision. The first decision wins, and a
             # person's may have come since the run was read.
             undecided = call.decision is not None and call.decision.kind is DecisionKind.CANCELLED
             unsettled = Differs("state", CallState.SETTLED.value)
@@ -315,26 +316,26 @@ class TableRunLog:
         head: ThreadHead | None = None,
         retention: timedelta | None = None,
     ) -> Ended:
-        """Write the end: META over, HEAD handed on, the last events."""
+        """Write the end: META is over, HEAD is handed on, and the last events."""
         at = self._clock.now()
         over = {
             **self._progress,
             "status": outcome.status.value,
-            "outcome": await self._bodies.pack_beside(self._folder, outcome_text(outcome)),
+            "outcome": await self._bodies.pack_value(self._folder, outcome_text(outcome)),
             "updated_at": rfc3339(at),
             "waiting": None,
             "decided": None,
             "saved": None if outcome.saved else False,
         }
-        # TTL knows nothing of S3: a run with an outcome there stays in the watch.
+        # TTL knows nothing of S3, so a run with an outcome there stays in the watch index.
         expires = int((at + retention).timestamp()) if retention and not is_in_s3(over) else None
         while True:
-            # First with the head that the turn has read, which saves a read. What was planned with is in the
-            # condition, so that a head that has changed fails the transaction as a whole.
+            # First with the head that the turn has read, which saves a read. The condition contains
+            # everything that the plan depends on, so that a changed head fails the whole transaction.
             handover, next_run = await self._handover.plan(self._snapshot.meta, outcome, head)
             head = None
-            # Retired with the end only if nothing is left to do, so that a death behind it loses nothing: all
-            # records expire by themselves, and no socket has followed the run, and waits for its end.
+            # Retired with the end only if nothing is left to do, so that a death afterwards loses nothing:
+            # all records expire by themselves, and no socket follows the run and waits for its end.
             sets_ttl = (
                 expires is not None and self._expiry.covers(expires) and self._watchers.has_none
             )
@@ -350,8 +351,8 @@ class TableRunLog:
                 await self._writer.write(facts, events, last=True, sets_ttl=sets_ttl)
                 return Ended(at, next_run, self._watchers.connections, retired=sets_ttl)
             except (TtlNotSet, TransactionFailed):
-                # A socket began to follow the run; or the head, or the next run in the queue, has changed
-                # since it was read. The run is still ours (otherwise: Fenced), so its end is planned again.
+                # A socket began to follow the run, or the head or the next queued run has changed since the
+                # read. The run is still ours (otherwise: Fenced), so its end is planned again.
                 continue
 
     def _fence(self) -> Condition:
@@ -363,12 +364,13 @@ class TableRunLog:
         return Update(self._pk, META, set=changes, exclude=taken_up, when=self._fence())
 
     def _is_unchanged(self, call: CallRecord) -> Condition:
-        """The condition that the call is as this writer knows it: planned, decided, or open by its opener."""
+        """The condition that the call is still in the state that this writer knows: planned, decided, or open
+        by its opener."""
         if call.state is CallState.PLANNED:
             return Missing("pk")
         state = Equals("state", call.state.value)
         if call.state is CallState.WAITING:
-            # The attempt as well: the call may have been resumed, and wait again, since it was read.
+            # The attempt as well, since the call may have been resumed, and wait again, since the read.
             return all_of(state, Equals("attempt", call.attempt), Exists("decision"))
         return all_of(state, Equals("opener", call.opener))
 
@@ -381,10 +383,10 @@ class TableRunLog:
             decision, votes = None, None
             if call.decision is not None:
                 text = call.decision.model_dump_json()
-                decision = await self._bodies.pack_beside(self._folder, text, len(calls))
+                decision = await self._bodies.pack_value(self._folder, text, len(calls))
             if call.votes:
                 text = votes_text(call.votes)
-                votes = await self._bodies.pack_beside(self._folder, text, len(calls))
+                votes = await self._bodies.pack_value(self._folder, text, len(calls))
             items.append(
                 {
                     **body,
@@ -405,7 +407,7 @@ class TableRunLog:
         if len(packing) < 2:
             # Most windows have one call, which needs no separate task.
             return [await each for each in packing]
-        # Large ones go to S3 next to each other: one after another, a window's would take seconds.
+        # Large ones go to S3 in parallel, because a window's would take seconds one after another.
         return await asyncio.gather(*packing)
 
 

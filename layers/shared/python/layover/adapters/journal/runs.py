@@ -1,4 +1,4 @@
-"""Runs as they are journaled (`ports.Runs`): values from items of the table, whose bodies may be in S3."""
+"""Journaled runs (`ports.Runs`): values from items of the table, whose bodies may be in S3."""
 
 from contextlib import suppress
 
@@ -19,12 +19,12 @@ from layover.values.runs.run import CallRecord, RunMeta, RunSnapshot, Status, St
 from layover.values.runs.views import OpenApproval
 
 _MAX_INPUTS = 16
-"""Items that a process remembers, the newest ones: compressed, most have a few KB."""
+"""The number of items that a process remembers, the newest ones. Compressed, most have a few KB."""
 _STEPS_END = STEP_PREFIX + "~"
 
 
 class InputGone(LayoverError):
-    """The records of a run are being erased, or expire: META still exists, and its input does not."""
+    """The records of a run are being erased, or expire: META still exists, but its input does not."""
 
 
 class TableRuns:
@@ -84,7 +84,7 @@ class TableRuns:
     async def meta_of(self, owner: str, item: Item, input_item: Item | None = None) -> RunMeta:
         """Return the value of a run's META. `input_item`: its INPUT, if it was read with it. Raises
         InputGone."""
-        # Short inputs are kept in META, and all were before INPUT existed.
+        # META keeps short inputs; before INPUT existed it kept all of them.
         if "b" not in item and "blob" not in item:
             input_item = input_item or await self._input(item)
         body = await self._bodies.unpack(input_item or item)
@@ -108,15 +108,14 @@ class TableRuns:
         return call_from(run_id, item, body, decision, votes)
 
     async def approval_of(self, item: Item) -> OpenApproval:
-        """Return a waiting call, as lists show it."""
+        """Return a waiting call in the form that lists show."""
         run_id = str(item["gsi1sk"]).split("#", 3)[2]
         call, agent = await self.call_of(run_id, item), item["agent"]
         places = {"run_id": run_id, "thread_id": item["thread_id"], "agent": agent}
         return OpenApproval.of(call, agent, **places)
 
     async def _input(self, meta: Item) -> Item:
-        """Return INPUT. It never changes: a process that reads the same run again and again fetches it
-        once."""
+        """Return INPUT. It never changes, so a process that reads the same run repeatedly fetches it once."""
         pk = meta["pk"]
         input_item = self._inputs.pop(pk, None) or await self._table.get(pk, INPUT)
         if input_item is None:
@@ -128,4 +127,4 @@ class TableRuns:
 
     async def _beside(self, item: Item, name: str) -> str | None:
         value = item.get(name)
-        return None if value is None else await self._bodies.unpack_beside(value)
+        return None if value is None else await self._bodies.unpack_value(value)

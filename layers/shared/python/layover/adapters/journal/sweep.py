@@ -36,7 +36,7 @@ class TableWatch:
         self._table = table
 
     async def due(self, until: datetime, limit: int) -> list[DueCheck]:
-        """See `ports.Watch`. The index is eventually consistent, and has keys only: the items tell."""
+        """See `ports.Watch`. The index is eventually consistent and has only keys, so the items decide."""
         due: list[DueCheck] = []
         for partition in watch_partitions():
             for pk, sk in await self._table.due(partition, rfc3339(until), limit):
@@ -88,7 +88,7 @@ class TableDues:
             "gsi2pk": DUE,
             "gsi2sk": rfc3339(at),
         }
-        # An update: functions that end runs may lack the right to put items.
+        # An update, because functions that end runs may lack the right to put items.
         new = any_of(Missing("pk"), Above("gsi2sk", rfc3339(at)))
         with suppress(ConditionFailed):
             await self._table.write(
@@ -111,7 +111,7 @@ class TableDues:
         return [_due(item) for item in due_items]
 
     async def reschedule(self, due: Due, at: datetime) -> None:
-        """See `ports.Dues`. A time that was requested meanwhile stays."""
+        """See `ports.Dues`. A time that has been requested since stays."""
         pk, sk = Keys(due.owner).partition, due_key(due.kind, due.name)
         as_seen = Below("gsi2sk", rfc3339(due.at + MICROSECOND))
         with suppress(ConditionFailed):
@@ -120,7 +120,7 @@ class TableDues:
     async def remove(self, due: Due) -> None:
         """See `ports.Dues`."""
         pk, sk = Keys(due.owner).partition, due_key(due.kind, due.name)
-        # Only what was seen: an item that was written again since stays.
+        # Only the item as seen: one that has been written again since stays.
         as_seen = Below("made_at", rfc3339(due.made_at + MICROSECOND))
         with suppress(ConditionFailed):
             await self._table.write(Delete(pk, sk, when=as_seen))

@@ -1,4 +1,4 @@
-"""The right to write a run (`ports.Writers`): a writer takes the run, and fences the writers before it."""
+"""The right to write a run (`ports.Writers`): a writer takes the run and fences all earlier writers."""
 
 import asyncio
 import secrets
@@ -60,16 +60,16 @@ class TableWriters:
                     f"{MAX_ATTEMPTS} attempts made no step", run_id=run_id
                 ) from failure
             if old and Status(old["status"]).over:
-                # The writer that ended the run may have died before it sent the end. A line that is gone by
-                # now, or has all of it, gets nothing.
+                # The writer that ended the run may have died before it sent the end. A line that no longer
+                # exists, or that has everything, gets nothing.
                 self._backing.sink.notify(owner, run_id, old.get("sockets", ()))
             return None
         except Fenced:
             return None
 
     async def attach(self, owner: str, run_id: str, execution: str) -> RunLog | None:
-        """See `ports.Writers`. Nothing is written: branches that settle calls in parallel must not fence each
-        other off. META has this execution's name, and each call its own condition."""
+        """See `ports.Writers`. Nothing is written, because branches that settle calls in parallel must not
+        fence each other off. META has this execution's name, and each call its own condition."""
         snapshot = await self._runs.snapshot(owner, run_id)
         if snapshot is None or snapshot.meta.execution != execution:
             return None
@@ -85,11 +85,11 @@ class TableWriters:
     async def _take(self, owner: str, run_id: str, *conditions: Condition) -> RunLog:
         """Take a running run on these conditions. Raises ConditionFailed, Fenced."""
         pk = Keys(owner).run(run_id)
-        # The client may repeat a write whose answer was lost: if the item has this taker, it succeeded.
+        # The client may repeat a write whose answer was lost. If the item has this taker, it succeeded.
         taker = secrets.token_hex(8)
         changes = {"updated_at": rfc3339(self._backing.clock.now()), "taker": taker}
-        # One write fences whoever wrote before, counts the attempt before anything of it can fail, and counts
-        # the most that the turn may add to its execution's history.
+        # One write fences earlier writers, counts the attempt before any part of it can fail, and counts the
+        # most that the turn may add to its execution's history.
         counts = {"epoch": 1, "attempts": 1, "history": TURN_EVENTS}
         new = all_of(Equals("status", "running"), *conditions, Differs("taker", taker))
         try:
@@ -99,8 +99,8 @@ class TableWriters:
             if meta_item is None or meta_item.get("taker") != taker:
                 raise
         assert meta_item is not None
-        # The records are read after the write: what a fenced writer managed to write until then is in them.
-        # A run's first writer finds no step and no event: no writer came before it.
+        # The records are read after the write, so they contain whatever a fenced writer managed to write. A
+        # run's first writer finds no step and no event: no writer came before it.
         first = meta_item["epoch"] == 1
         snapshot, head = await asyncio.gather(
             self._records(owner, meta_item, first=first),
@@ -115,7 +115,7 @@ class TableWriters:
         items = [] if first else await self._runs.records(pk)
         input_item = next((item for item in items if item["sk"] == INPUT), None)
         meta = await self._runs.meta_of(owner, meta_item, input_item)
-        # A run that is not over after an hour: from now on TTL could delete what it still needs.
+        # The run is not over after an hour, and from now on TTL could delete records that it still needs.
         if meta.has_to_keep_records(self._backing.clock.now()):
             is_permanent = await keep_records(self._table, pk)
             meta = meta.model_copy(update={"records_kept": is_permanent})

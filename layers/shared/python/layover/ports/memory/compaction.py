@@ -40,8 +40,8 @@ class CompactionStore(Protocol):
         usage: Sequence[StepUsage] = (),
     ) -> Generation | None:
         """Store observations that were made ahead, not active. Return None, and store nothing, if the start
-        is behind the path's cursor by now, if the path has a slice with this start already, or if the thread
-        or a message is gone. None of these raises."""
+        is no longer beyond the path's cursor, if the path already has a slice with this start, or if the
+        thread or a message is gone. It does not raise in these cases."""
         ...
 
     async def activate(

@@ -17,7 +17,7 @@ from layover.values.message import Message
 
 class EntryStore(Protocol):
     """The entries of an owner, under row security. Each belongs to one agent and is never found by another.
-    `MemoryStore.record_extraction` writes them, with all else that a run teaches."""
+    `MemoryStore.record_extraction` writes them, with everything else that is learned from a run."""
 
     async def find_entries(self, owner: str, query: EntryQuery) -> FoundEntries:
         """Return the best entries: by words, by vector, or both, with a small bonus for new ones. An
@@ -40,12 +40,12 @@ class EntryStore(Protocol):
     async def list_entries(
         self, owner: str, agent: str, limit: int, after: EntryPlace | None
     ) -> tuple[FoundEntry, ...]:
-        """Return entries newest first, from behind that place; none that is superseded."""
+        """Return entries after that place, newest first, without superseded ones."""
         ...
 
     async def correct_entry(self, owner: str, correction: EntryCorrection) -> FoundEntry | None:
-        """Give an entry that is retrieved other words, without a vector. Return None if there is no such
-        entry. Raises Conflict if the agent remembers the same already."""
+        """Replace the words of an entry that is retrieved, and remove its vector. Return None if there is no
+        such entry. Raises Conflict if the agent already remembers the same."""
         ...
 
     async def delete_entry(self, owner: str, id: str) -> bool:
@@ -54,9 +54,9 @@ class EntryStore(Protocol):
 
 
 class ReembeddingStore(Protocol):
-    """Texts with vectors of another embedder, or with none, under row security; page by page, so that the
-    work may be stopped and begun again. `dimensions`: the length of the model's vectors. A vector of another
-    length is not of this model as it is now (None: every length is)."""
+    """Texts without a vector of the current embedder, under row security. They come page by page, so that the
+    work may be stopped and resumed. `dimensions`: the length of the model's vectors. A vector of another
+    length does not count as the model's present one (None: every length does)."""
 
     async def stale_entries(
         self,
@@ -68,13 +68,13 @@ class ReembeddingStore(Protocol):
         limit: int,
     ) -> tuple[StaleEntry, ...]:
         """Return entries of an agent without a vector of this model, by id, from behind one ("" first).
-        Superseded ones are not searched and stay as they are."""
+        Superseded entries are not searched and stay unchanged."""
         ...
 
     async def put_entry_vectors(
         self, owner: str, model: str, vectors: Sequence[tuple[str, tuple[float, ...]]]
     ) -> None:
-        """Store these vectors, each with an entry's id. An entry that is gone is left out."""
+        """Store these vectors, each with an entry's id. Entries that no longer exist are skipped."""
         ...
 
     async def stale_messages(

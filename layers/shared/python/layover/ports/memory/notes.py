@@ -9,7 +9,7 @@ from layover.values.memory.context import LoggedAttempt, ThreadState
 from layover.values.note import Note, NoteKey, NoteWrite
 
 NEWEST_ATTEMPTS = 50
-"""The attempts of the iteration log that a turn reads and the API shows."""
+"""The number of attempts of the iteration log that a turn reads and the API shows."""
 
 
 class StaleState(Exception):
@@ -32,7 +32,7 @@ class NoteStore(Protocol):
         run_id: str | None = None,
     ) -> NoteWrite:
         """Set these fields of an object in one statement: parallel writers lose nothing. A field that is None
-        is removed. A text in the place of the object becomes the field `about`."""
+        is removed. A text in place of the object becomes the field `about`."""
         ...
 
     async def replace_note(
@@ -44,7 +44,7 @@ class NoteStore(Protocol):
         run_id: str | None = None,
         expected_version: int | None = None,
     ) -> NoteWrite:
-        """Replace the value if the note has this version (None: whatever version it has)."""
+        """Replace the value if the note has this version (None: any version)."""
         ...
 
     async def delete_note(self, owner: str, key: NoteKey, at: datetime) -> None:
@@ -57,7 +57,7 @@ class NoteStore(Protocol):
         ...
 
     async def write_plan(self, owner: str, thread_id: str, plan: Any, at: datetime) -> bool:
-        """Replace the plan, whatever it was (a thread has one run at a time). Return False if the thread is
+        """Replace the plan unconditionally (a thread has one run at a time). Return False if the thread is
         gone."""
         ...
 
@@ -65,7 +65,7 @@ class NoteStore(Protocol):
         self, owner: str, thread_id: str, attempt: LoggedAttempt, id: str
     ) -> int | None:
         """Append to the iteration log. Return the attempt's number within its task, None if the thread is
-        gone. An `id` that exists already is not logged again."""
+        gone. An existing `id` is not logged again."""
         ...
 
     async def attempts(

@@ -39,9 +39,9 @@ class PersonalStore(Protocol):
         ...
 
     async def forget(self, owner: str, until: datetime, late: datetime) -> None:
-        """Hide all that was made until then: threads become tombstones, and entries, notes, texts for recall
-        and usage are deleted, including notes that a run of an erased thread makes until `late`. Repeatable;
-        what was made later stays."""
+        """Hide everything that was made until then: threads become tombstones, and entries, notes, texts for
+        recall and usage are deleted, including notes that a run of an erased thread makes until `late`.
+        Repeatable; later data stays."""
         ...
 
     async def drop(self, owner: str, until: datetime) -> bool:

@@ -24,7 +24,7 @@ class RecallStore(Protocol):
     async def common_words(
         self, owner: str, agent: str, thread_id: str | None, words: Sequence[str]
     ) -> frozenset[str]:
-        """Return those of these words (`memory.recall.query_words`) that more than a quarter of the newest
+        """Return the words (of `memory.semantic.query.query_words`) that more than a quarter of the newest
         texts of the scope have."""
         ...
 

@@ -1,4 +1,4 @@
-"""The port of the journal's table and its vocabulary, for a journal on a database of one's own
+"""The port of the journal's table and its vocabulary, for a journal on your own database
 (docs/guides/own-store.md)."""
 
 from layover.ports.table.actions import (

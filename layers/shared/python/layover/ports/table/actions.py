@@ -77,7 +77,7 @@ class AnyOf:
 
 
 Condition = Missing | Exists | Equals | Differs | Below | Above | Shorter | AllOf | AnyOf
-"""A condition on an item as it is before the write."""
+"""A condition on an item before the write."""
 
 
 def all_of(*parts: Condition) -> AllOf:

@@ -37,7 +37,7 @@ def apply(action: Action, old: Item | None) -> Item | None:
     """Return the item as the action leaves it; None if that is no item. `old`: the present item, which stays
     unchanged.
 
-    Raises ConditionFailed; TypeError and ValueError for what DynamoDB does not take either."""
+    Raises ConditionFailed; TypeError and ValueError for values that DynamoDB does not take either."""
     if action.when is not None and not holds(action.when, old):
         raise ConditionFailed(old)
     new = _after(old, action)
@@ -46,10 +46,10 @@ def apply(action: Action, old: Item | None) -> Item | None:
 
 
 def apply_all(actions: Sequence[Action], olds: Sequence[Item | None]) -> list[Item | None]:
-    """Return the items as the actions of one transaction leave them, in their order. `olds`: the item of
-    each as it is.
+    """Return the items as the actions of one transaction leave them, in their order. `olds`: the present item
+    of each.
 
-    Raises TransactionFailed; TypeError and ValueError for what DynamoDB does not take either."""
+    Raises TransactionFailed; TypeError and ValueError for values that DynamoDB does not take either."""
     if len({(a.pk, a.sk) for a in actions}) < len(actions) or len(actions) > MAX_ACTIONS:
         raise ValueError("a transaction takes 100 actions at most, one an item")
     pairs = list(zip(actions, olds, strict=True))
@@ -90,7 +90,7 @@ def holds(condition: Condition, item: Item | None) -> bool:
 
 
 def _after(old: Item | None, action: Action) -> Item | None:
-    """Return the item once this is done."""
+    """Return the item after this action."""
     key = {"pk": action.pk, "sk": action.sk}
     match action:
         case Check():
@@ -105,7 +105,7 @@ def _after(old: Item | None, action: Action) -> Item | None:
 
 
 def _copy(value: Any) -> Any:
-    """Return a copy, as DynamoDB would give it back. Raises TypeError and ValueError for what it has not."""
+    """Return a copy, as DynamoDB would return it. Raises TypeError and ValueError for types that it lacks."""
     match value:
         case bool() | str() | int() | bytes():
             return value
@@ -133,7 +133,7 @@ def _refuse_too_large(items: Sequence[Item | None]) -> None:
 
 
 def _size(value: Any) -> int:
-    """Return the bytes, as DynamoDB counts them, but for the few that a list or a number takes besides."""
+    """Return the bytes as DynamoDB counts them, except the few extra bytes of a list or a number."""
     match value:
         case bytes():
             return len(value)

@@ -17,7 +17,7 @@ class Table(Protocol):
     - the owner's: `gsi1pk` is the partition, `gsi1sk` the sort key;
     - the watch: `gsi2pk` and `gsi2sk`.
 
-    An item may have `expires`, in epoch seconds. A table may delete it from then on, and need not. Every
+    An item may have `expires`, in epoch seconds. A table may delete it from then on, but need not. Every
     method may raise RetryableError: the database does not answer now."""
 
     async def get(self, pk: str, sk: str, *, consistent: bool = True) -> Item | None:
@@ -28,14 +28,14 @@ class Table(Protocol):
     async def query(
         self, pk: str, low: str, high: str, *, limit: int | None = None, forward: bool = True
     ) -> list[Item]:
-        """Return items with low <= sk <= high, in order of sk (or backwards); `limit`: the first so many."""
+        """Return items with low <= sk <= high, in order of sk (or backwards), at most `limit`."""
         ...
 
     async def query_index(
         self, partition: str, prefix: str, *, limit: int, forward: bool, after: str | None
     ) -> list[Item]:
         """Return items of the owner's index whose sort key begins with `prefix`, strictly after `after` in
-        the direction of reading. DynamoDB answers what lists show of each; whole items will do."""
+        the direction of reading. DynamoDB returns only what lists show of each item; whole items are fine."""
         ...
 
     async def due(self, partition: str, until: str, limit: int) -> list[tuple[str, str]]:
@@ -54,6 +54,6 @@ class Table(Protocol):
 
     async def transact(self, actions: Sequence[Action], token: str) -> None:
         """Write all or nothing: at most 100 actions, one an item. Repeating it with the same token within 10
-        minutes does nothing twice; a token that failed may be used again. Raises TransactionFailed, which
+        minutes has no further effect; a token that failed may be used again. Raises TransactionFailed, which
         names every condition that did not hold."""
         ...

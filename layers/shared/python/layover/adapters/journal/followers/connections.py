@@ -32,7 +32,7 @@ from layover.values.socket import Claim, Connection, Held, Subscription, Ticket
 
 _TICKET = "TICKET"
 _STREAM_TICKET = "STREAM"
-"""Tickets of streams are kept apart from those of sockets: neither is ever taken for the other."""
+"""Tickets of streams are kept apart from those of sockets, so that neither is ever taken for the other."""
 _CONNECTIONS = "C#"
 """The prefix of connections in the owner's index."""
 _PAGE = 100
@@ -58,7 +58,7 @@ class TableConnections:
         await self._table.write(Put(ticket_key(ticket.text), kind, item))
 
     async def redeem(self, text: str, now: datetime) -> Ticket | None:
-        """See `ports.Connections`. One conditional delete: TTL deletion is late."""
+        """See `ports.Connections`. One conditional delete, since TTL deletes late."""
         alive = all_of(Exists("pk"), Above("until", rfc3339(now)))
         try:
             old = await self._table.write(Delete(ticket_key(text), _TICKET, when=alive))
@@ -109,7 +109,7 @@ class TableConnections:
 
     async def close(self, connection_id: str) -> None:
         """See `ports.Connections`. The connection itself goes last, once it follows nothing. A repeated close
-        finds the rest, including runs that the connection began to follow meanwhile."""
+        finds the rest, including runs that the connection has begun to follow since."""
         while (item := await self._item(connection_id)) is not None:
             for run_id in item.get("runs", ()):
                 await self.unsubscribe(Subscription(item["owner"], run_id, connection_id))
@@ -127,8 +127,9 @@ class TableConnections:
         writers: none of them misses a new one."""
         item = {"sent": after, "token_until": _time(token_expires_at)}
         connection = connection_key(line.connection_id)
-        # Both ends are written with the line: the run's writers see whom to notify, and the connection which
-        # runs to leave when it closes. A line that a sender has claimed stays as it is.
+        # Both ends are written with the line, so that the run's writers know whom to notify, and the
+        # connection knows which runs to leave when it closes. A line that a sender has claimed stays
+        # unchanged.
         actions: list[Action] = [
             Put(_run(line), _line(line), item, when=Missing("claim")),
             Update(
@@ -150,12 +151,12 @@ class TableConnections:
 
     async def unsubscribe(self, line: Subscription) -> None:
         """See `ports.Connections`."""
-        # The line first: without it no sender posts, whatever META still lists.
+        # The line first, because without it no sender posts, whatever META still lists.
         await self._table.write(Delete(_run(line), _line(line)))
         await self.forget(line)
 
     async def forget(self, line: Subscription) -> None:
-        """See `ports.Connections`. A line that exists again is not forgotten."""
+        """See `ports.Connections`. A line that exists again stays."""
         connection = connection_key(line.connection_id)
         for items in (
             Update(_run(line), META, exclude={"sockets": line.connection_id}, when=Exists("pk")),
@@ -167,8 +168,8 @@ class TableConnections:
 
     async def claim(self, line: Subscription, now: datetime) -> Claim | Held | None:
         """See `ports.Connections`."""
-        # One sender at a time, so that frames keep their order. No clock ends a claim: who finds an old one
-        # closes the connection, since it is not known what was sent.
+        # One sender at a time, so that frames keep their order. No clock ends a claim. Whoever finds an old
+        # one closes the connection, since it is not known what was sent.
         me = secrets.token_hex(8)
         free = all_of(Exists("pk"), Missing("claim"))
         changes = {"claim": me, "claimed_at": rfc3339(now)}
@@ -178,7 +179,7 @@ class TableConnections:
             item = failure.old
         if item is None:
             return None
-        # Ours, too, if the request was repeated because its answer was lost.
+        # It is ours as well if the request was repeated because its answer was lost.
         if item["claim"] != me:
             return Held(from_rfc3339(item["claimed_at"]))
         return Claim(line, me, item["sent"], _moment(item.get("token_until")))

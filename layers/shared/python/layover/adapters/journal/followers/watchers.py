@@ -14,14 +14,14 @@ from layover.values.runs.run import RunMeta
 
 
 class Watchers:
-    """The connections that one writer reports new events of to `sink`."""
+    """The connections that one writer names to `sink` when there are new events."""
 
     def __init__(self, sink: EventSink, meta: RunMeta) -> None:
         self._sink = sink
         self._owner, self._run_id = meta.owner, meta.id
         self._pk = Keys(meta.owner).run(meta.id)
         self._number, self._connections = meta.subscribed, meta.sockets
-        # An earlier writer may have died between its write and the delivery.
+        # An earlier writer may have died between its write and its delivery.
         self.notify_connections()
 
     @property
@@ -40,7 +40,7 @@ class Watchers:
             self._sink.notify(self._owner, self._run_id, self._connections)
 
     def update(self, item: Item) -> None:
-        """Take over the connections of META as it is now."""
+        """Take over the connections of the present META."""
         number = int(item.get("subscribed", 0))
         is_new = number != self._number
         self._number, self._connections = number, frozenset(item.get("sockets", ()))
@@ -48,7 +48,7 @@ class Watchers:
             self.notify_connections()
 
     def with_condition(self, actions: Sequence[Action]) -> list[Action]:
-        """Return the actions, under the condition that no subscription was added since."""
+        """Return the actions on the condition that no subscription has been added since."""
         unseen = same("subscribed", self._number or None)
         guarded: list[Action] = []
         for each in actions:
@@ -64,7 +64,7 @@ class Watchers:
         now."""
         for index, old in failure.failed.items():
             if self._is_meta(actions[index]) and old is not None:
-                # The number is as we know it: something else of META has failed, such as the epoch.
+                # The number is unchanged, so another condition on META has failed, such as the epoch.
                 if old.get("subscribed", 0) == self._number:
                     return False
                 self.update(old)

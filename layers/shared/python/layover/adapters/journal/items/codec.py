@@ -13,10 +13,10 @@ COMPRESS_ABOVE = 700
 """Bytes. With its keys, a shorter item costs one write unit (1 KB) anyway, so compressing saves nothing."""
 SPILL_ABOVE = 350_000
 """Bytes, compressed; an item may have 400 KB."""
-SPILL_BESIDE_ABOVE = 30_000
+SPILL_VALUE_ABOVE = 30_000
 """The most bytes, compressed, of a value next to a body in the same item (a decision, an outcome)."""
 SHARED = 2_500_000
-SHARED_BESIDE = 500_000
+SHARED_BY_VALUES = 500_000
 """The most bytes, compressed, of all bodies of one transaction's calls, and likewise of all values next to
 them. A transaction may have 4 MB (TransactWriteItems), of which META and a batch of events need the rest."""
 
@@ -39,20 +39,20 @@ class PayloadStore:
             return {"b": packed}
         return await self._spill(folder, packed)
 
-    async def pack_beside(self, folder: str, text: str, among: int = 1) -> str | bytes | list[str]:
+    async def pack_value(self, folder: str, text: str, among: int = 1) -> str | bytes | list[str]:
         """Return the attribute for a value next to a body. It goes to S3 at a much smaller size, so that both
         fit into an item."""
         raw = text.encode()
         if len(raw) <= COMPRESS_ABOVE:
             return text
         packed = zlib.compress(raw, 6)
-        if len(packed) <= min(SPILL_BESIDE_ABOVE, SHARED_BESIDE // among):
+        if len(packed) <= min(SPILL_VALUE_ABOVE, SHARED_BY_VALUES // among):
             return packed
         body = await self._spill(folder, packed)
         return [body["blob"], body["sha256"], str(body["size"])]
 
-    async def unpack_beside(self, value: str | bytes | Sequence[str]) -> str:
-        """Invert `pack_beside`."""
+    async def unpack_value(self, value: str | bytes | Sequence[str]) -> str:
+        """Invert `pack_value`."""
         if isinstance(value, str):
             return value
         if isinstance(value, bytes):

@@ -84,11 +84,11 @@ class DynamoTable:
         """Return items of the owner's index, read with eventual consistency."""
         low, high = prefix, prefix + "\uffff"
         if after is not None:
-            # A caller may have made up the cursor: it never leads out of the prefix.
+            # A caller may have made up the cursor, so it must not lead out of the prefix.
             low, high = (max(low, after), high) if forward else (low, min(high, after))
         if low > high:
             return []
-        # BETWEEN takes the cursor's own item as well: one more, which is left out below.
+        # BETWEEN includes the cursor's own item. It is one more, and left out below.
         items = await self._pages(
             limit + 1,
             IndexName=_INDEX,
@@ -133,7 +133,7 @@ class DynamoTable:
     async def transact(self, actions: Sequence[Action], token: str) -> None:
         """Make one TransactWriteItems, repeated on conflicts with other transactions."""
         names = {Put: "Put", Update: "Update", Delete: "Delete", Check: "ConditionCheck"}
-        # The order is kept: failures are told by the place of the action.
+        # The order is kept, because failures are identified by the position of the action.
         items = [{names[type(a)]: self._arguments(a)} for a in actions]
         await self._complete("TransactWriteItems", TransactItems=items, ClientRequestToken=token)
 
@@ -142,7 +142,7 @@ class DynamoTable:
             try:
                 return await self._call(operation, **arguments)
             except _Conflict:
-                # At random, so that those that met do not meet again.
+                # Random, so that those that collided do not collide again.
                 await self._sleep(SystemRandom().uniform(0, min(1.0, 0.01 * 2**attempt)))
         raise RetryableError("the journal is busy: other transactions kept touching the same items")
 
@@ -200,8 +200,8 @@ def _translated(error: ServiceError) -> Exception:
         old = document.get("Item")
         return ConditionFailed(_read(old) if old else None)
     if error.code == "TransactionCanceledException":
-        # A reason for each action, in their order. A failed condition says something; without one, another
-        # transaction was at work on an item, which says nothing about ours.
+        # One reason for each action, in their order. Only a failed condition tells us something. Without one,
+        # another transaction was at work on an item, which says nothing about ours.
         reasons = document.get("CancellationReasons", [])
         failed = {
             i: _read(r["Item"]) if r.get("Item") else None
@@ -209,7 +209,7 @@ def _translated(error: ServiceError) -> Exception:
             if r.get("Code") == "ConditionalCheckFailed"
         }
         return TransactionFailed(failed) if failed else _Conflict()
-    # A single write meets a transaction; a repeated request meets its own first one.
+    # A single write has collided with a transaction, or a repeated request with its own first attempt.
     if error.code in ("TransactionConflictException", "TransactionInProgressException"):
         return _Conflict()
     return RetryableError(f"the journal answered {error.code}")
@@ -265,7 +265,7 @@ class _Expression:
                 return f"(attribute_not_exists({n}) OR size({n}) < {self._v(size)})"
 
     def _n(self, name: str) -> str:
-        # Always by a placeholder: DynamoDB reserves words, `status` and `token` among them.
+        # Always a placeholder, because DynamoDB reserves words such as `status` and `token`.
         self.names[f"#{name}"] = name
         return f"#{name}"
 

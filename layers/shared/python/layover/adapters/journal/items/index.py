@@ -11,7 +11,7 @@ async def page_index(
     """Return a page of the owner's index whose sort keys begin with `prefix`. Raises InvalidRequest for a
     cursor of another list."""
     after = check_cursor(prefix, cursor)
-    # One more than asked for tells whether there is a next page.
+    # One more than requested tells whether there is a next page.
     items = await table.query_index(
         partition, prefix, limit=limit + 1, forward=forward, after=after
     )

@@ -7,12 +7,12 @@ from layover.ports import Clock
 from layover.ports.table import Put, Table
 
 _AGAIN = timedelta(days=1)
-"""A process that lives long writes its marks anew: they expire."""
+"""A long-lived process writes its marks again after this time, because they expire."""
 
 
 class Marks:
-    """Marks. Each is written before the items that it leads to, and once in a process and day: many decisions
-    share one."""
+    """Marks. Each is written before the items that it leads to, and once per process and day, since many
+    decisions share one."""
 
     def __init__(self, table: Table, clock: Clock) -> None:
         self._table = table

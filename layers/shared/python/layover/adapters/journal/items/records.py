@@ -64,7 +64,7 @@ def _head_attribute(name: str, value: Any) -> Any:
 
 
 def thread_index(keys: Keys, thread_id: str, updated_at: str) -> dict[str, str]:
-    """Return the thread's place in the owner's index: by time of its last change."""
+    """Return the thread's place in the owner's index, by the time of its last change."""
     return {"gsi1pk": keys.partition, "gsi1sk": f"T#{updated_at}#{thread_id}"}
 
 
@@ -131,8 +131,8 @@ def input_from(item: Item, body: str) -> Message:
 
 
 def run_from(owner: str, item: Item, body: str, outcome_text: str | None) -> RunMeta:
-    """Return the value of a META item; `body` is the run's input. An attribute has the name of its field, but
-    for those here. Raises NewerFormat."""
+    """Return the value of a META item; `body` is the run's input. An attribute has the name of its field,
+    except those here. Raises NewerFormat."""
     check_version("a run's records", item.get("v", 1), RUN_VERSION)
     return RunMeta.model_validate(
         {
@@ -162,8 +162,8 @@ def _from_seconds(seconds: int | None) -> datetime | None:
 
 
 def outcome_text(outcome: Outcome) -> str:
-    """Return the part of an outcome that META keeps. Fields with their default are left out: META stays below
-    1 KB."""
+    """Return the part of an outcome that META keeps. Fields with their default are left out, so that META
+    stays below 1 KB."""
     names = {"finish_reason", "output", "error", "usage", "model"}
     fields = {"usage": {}, **outcome.model_dump(mode="json", include=names, exclude_defaults=True)}
     return json.dumps(fields, ensure_ascii=False, separators=(",", ":"))
@@ -208,7 +208,7 @@ def is_call(item: Mapping[str, Any]) -> bool:
 
 
 def step_body(step: StepRecord) -> str:
-    """Return the body of a step's item: all of the step but its key and the mark of its end."""
+    """Return the body of a step's item: everything but its key and the mark of its end."""
     body = step.model_dump_json(exclude={"key", "ended"})
     state = step.message.provider_state
     if state is None:

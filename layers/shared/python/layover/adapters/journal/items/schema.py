@@ -3,7 +3,7 @@
 from typing import Any
 
 TTL_ATTRIBUTE = "expires"
-"""Epoch seconds. Deletion is late on AWS (up to days): every condition checks expiry by itself."""
+"""Epoch seconds. AWS deletes late (up to days), so every condition checks the expiry itself."""
 
 OWNER_INDEX = "gsi1"
 """One partition for each owner: open approvals, threads by time."""

@@ -20,7 +20,7 @@ from layover.values.runs.event import (
 )
 
 MAX_BATCH = 500
-"""Events in a batch. A page reads the whole of every batch that it begins or ends in."""
+"""The most events in a batch. A page reads the whole of every batch in which it begins or ends."""
 _BATCHES = 50
 """Batches read at once."""
 _END = EVENT_PREFIX + "~"
@@ -37,7 +37,8 @@ class TableRunEvents:
         return await EventLog(self._backing, Keys(owner), run_id).page(after, limit)
 
     async def peek(self, owner: str, run_id: str, after: int) -> bool:
-        """See `ports.RunEvents`. One read of half a unit: a batch begins right behind the one before it."""
+        """See `ports.RunEvents`. It takes one read of half a unit, since a batch begins right behind the
+        previous one."""
         key = event_key(after + 1)
         pk = Keys(owner).run(run_id)
         return await self._backing.table.get(pk, key, consistent=False) is not None
@@ -54,8 +55,8 @@ class EventLog:
         self._folder = folder
 
     async def body(self, events: list[Event]) -> dict[str, Any]:
-        """Return the body of a batch. It does not depend on the batch's number. `id` distinguishes a batch of
-        this writer's that was put twice, because its first answer was lost, from another writer's batch."""
+        """Return the body of a batch. It does not depend on the batch's number. `id` distinguishes this
+        writer's batch, if it was put twice because the first answer was lost, from another writer's batch."""
         packed = await self._bodies.pack(self._folder, dump_events(events))
         return {**packed, "count": len(events), "id": secrets.token_hex(8)}
 
@@ -92,7 +93,7 @@ class EventLog:
         pk = self._keys.run(self._run_id)
         batches = await self._table.query(pk, event_key(after + 1), _END, limit=_BATCHES)
         if after > 0 and (not batches or _first(batches[0]) != after + 1):
-            # `after` lies inside a batch, or at the end of the log: its batch began earlier.
+            # `after` lies inside a batch that began earlier, or at the end of the log.
             low = EVENT_PREFIX
             batches = (
                 await self._table.query(pk, low, event_key(after), limit=1, forward=False) + batches

@@ -31,7 +31,7 @@ from layover.values.runs.run import CallRecord, RunMeta
 
 
 class TtlNotSet(Exception):
-    """The run needs a look after its end: a socket follows it by now, or it has objects in S3."""
+    """The run needs a look after its end, because a socket follows it or it has objects in S3."""
 
 
 class LogWriter:
@@ -53,9 +53,9 @@ class LogWriter:
         self._pk = Keys(meta.owner).run(meta.id)
         self._expiry = expiry
         self._watchers = watchers
-        # None: not known, or known to be wrong. The tail of the log is read before the next batch.
+        # None: unknown, or known to be wrong. The tail of the log is then read before the next batch.
         self._next_seq = next_seq
-        # Tools emit from other threads: the single operations of a deque are atomic.
+        # Tools emit from other threads. Single operations of a deque are atomic.
         self._emitted: deque[Event] = deque()
         self._begun: asyncio.Task[None] | None = None
         # Facts of parallel calls are written one after another, so that their events have one order.
@@ -66,7 +66,7 @@ class LogWriter:
         self._emitted.extend(events)
 
     async def look(self) -> Item:
-        """Return META as it is now. Raises Fenced if another writer took the run, or it is over."""
+        """Return the present META. Raises Fenced if another writer took the run, or it is over."""
         item = await self._table.get(self._pk, META)
         if item is None or item["epoch"] != self._epoch or item["status"] != "running":
             raise Fenced("another attempt holds the run", run_id=self._run_id)
@@ -75,7 +75,7 @@ class LogWriter:
 
     async def keep_records(self) -> None:
         """Remove the expiry from the records of the run, if they have one."""
-        # In turn with the writes: a record that is written meanwhile would keep its expiry.
+        # In turn with the writes, because a record written at the same time would keep its expiry.
         async with self._turn():
             if not self._expiry.kept:
                 await self._expiry.keep(self._table)
@@ -89,7 +89,7 @@ class LogWriter:
     async def flush(self) -> bool:
         """Write the events emitted so far, if this writer still holds the run. Raises Fenced otherwise.
         Return False if there were none, and no other write was under way."""
-        # A write under way has drained what was emitted before: that is written once the write is done.
+        # A write under way has drained the earlier events, so they are written once that write is done.
         if not self._emitted and not self._writing.locked():
             return False
 
@@ -119,11 +119,11 @@ class LogWriter:
     ) -> None:
         """Write facts, the events emitted before them and `events`, in this order. `last`: the log is closed
         with them. `sets_ttl`: the facts retire the run. Raises Fenced, TtlNotSet, and TransactionFailed if a
-        condition of something else than the run fails."""
+        condition on anything but the run fails."""
 
         async def write() -> None:
             async with self._turn():
-                # Drained in turn, not before: the write that goes first may give its events back.
+                # Drained in turn, not before, because the previous write may give its events back.
                 await self._write_batch(self._drain(), facts, events, last=last, sets_ttl=sets_ttl)
 
         await run_to_end(write())
@@ -140,9 +140,10 @@ class LogWriter:
         except BaseException:
             self._writing.release()
             raise
-        # No other task runs until the task has what it writes: no event gets behind a later one.
+        # No other task runs until this task has the events that it writes, so that no event falls behind a
+        # later one.
         match facts:
-            # A batch is written whole: so the events are in the log together, or none of them is.
+            # A batch is written whole, so the log has all of these events or none of them.
             case [Put() as call] if (
                 self._next_seq and len(self._emitted) + len(events) <= MAX_BATCH
             ):
@@ -150,7 +151,7 @@ class LogWriter:
                 item = {**call.item, "log_seq": self._next_seq}
                 writing: Coroutine[Any, Any, None] = self._put_alone(replace(call, item=item))
             case _:
-                # Without a known seq a successor could not look for the events: they go with the record.
+                # Without a known seq a successor could not look for the events, so they go with the record.
                 writing = self._write_batch(
                     self._drain(), facts, events, last=False, sets_ttl=False
                 )
@@ -161,12 +162,13 @@ class LogWriter:
             finally:
                 self._writing.release()
 
-        # The lock goes over to the task: the next write, and each batch of deltas, waits for this record.
+        # The lock passes to the task, so that the next write, and each batch of deltas, waits for this
+        # record.
         self._begun = asyncio.create_task(write_and_release())
 
     async def _put_alone(self, call: Put) -> None:
-        # A plain put, without META: the call's own condition names its opener, and no other writer settles a
-        # call in this one's name.
+        # A plain put without META suffices: the call's own condition names its opener, and no other writer
+        # settles a call in this writer's name.
         try:
             await self._table.write(self._expiry.put(call))
         except ConditionFailed as failure:
@@ -184,8 +186,8 @@ class LogWriter:
                 self._next_seq = await self._log.seq_for_end(call.tool_call_id, call.log_seq)
                 if self._next_seq is None:
                     return None
-                # That writer may still be alive, and write them at this very place: then they collide. With
-                # the fence, so that of two successors only the one that holds the run writes them.
+                # That writer may still be alive and write them at the same place, in which case they collide.
+                # The fence ensures that of two successors only the one that holds the run writes them.
                 put = self._log.batch(body, self._next_seq)
                 try:
                     await self._attempt([fence, put], sets_ttl=False)
@@ -197,7 +199,7 @@ class LogWriter:
                 return self._watchers.notify_connections()
 
     async def wait(self) -> None:
-        """Wait for the write that `begin` began, if there is one. Raises what `write` raises."""
+        """Wait for the write that `begin` started, if there is one. Raises what `write` raises."""
         if self._begun is not None:
             await run_to_end(self._begun)
 
@@ -209,29 +211,31 @@ class LogWriter:
             yield
 
     def _check_begun(self) -> None:
-        # Called under the lock, so the task is done. Its error is raised again by every later write: the
+        # Called under the lock, so the task is done. Every later write raises its error again, because the
         # journal lacks a result that the model has read since, and nothing may follow from it.
         if self._begun is not None:
             self._begun.result()
 
     def _drain(self) -> list[Event]:
-        """Remove and return the events emitted so far, singly: tools emit from other threads meanwhile."""
+        """Remove and return the events emitted so far, one by one, because tools emit from other threads at
+        the same time."""
         return [self._emitted.popleft() for _ in range(len(self._emitted))]
 
     async def _shorten(self, emitted: list[Event]) -> None:
         """Put the oldest events as separate batches, until the rest fits into one."""
         while len(emitted) > MAX_BATCH:
             await self._put_batch(emitted[:MAX_BATCH])
-            # Only what is put leaves the list: what is left of it goes back if a later write fails.
+            # Events leave the list only when they are put. The rest goes back if a later write fails.
             del emitted[:MAX_BATCH]
 
     async def _put_batch(self, batch: list[Event]) -> None:
-        """Put a batch of deltas. Deltas state no fact: a plain put costs half as much as a transaction."""
+        """Put a batch of deltas. Deltas state no fact, and a plain put costs half as much as a
+        transaction."""
         body = await self._log.body(batch)
         while True:
             if self._next_seq is None:
-                # A put has no fence. What is at its seq may be a successor's batch, and this writer must not
-                # go on behind it.
+                # A put has no fence. The batch at its seq may be a successor's, and this writer must not go
+                # on behind it.
                 await self.look()
                 await self._find_tail()
             assert self._next_seq is not None
@@ -241,7 +245,7 @@ class LogWriter:
                 self._next_seq += len(batch)
                 return
             except ConditionFailed as failure:
-                # Ours, if the answer to it was lost and the request was repeated.
+                # It is ours if the answer was lost and the request was repeated.
                 if failure.old is not None and failure.old.get("id") == body["id"]:
                     self._next_seq += len(batch)
                     return
@@ -256,8 +260,8 @@ class LogWriter:
         last: bool,
         sets_ttl: bool,
     ) -> None:
-        """Write facts with the batch of events that states them. A batch closes the log, if need be without
-        events."""
+        """Write facts with the batch of events that states them. A batch closes the log, even without events
+        if necessary."""
         try:
             await self._shorten(emitted)
             batch = [*emitted, *events]
@@ -266,7 +270,7 @@ class LogWriter:
             else:
                 await self._attempt(facts, sets_ttl)
             if batch:
-                # After the write: a socket gets an event only once it is in the log.
+                # After the write, because a socket gets an event only once it is in the log.
                 self._watchers.notify_connections()
         except BaseException:
             self._emitted.extendleft(reversed(emitted))
@@ -275,24 +279,25 @@ class LogWriter:
     async def _transact(
         self, facts: list[Action], batch: list[Event], *, last: bool, sets_ttl: bool
     ) -> None:
-        # The body may go to S3, once: it does not name its seq, which a collision changes.
+        # The body may go to S3, but only once, because it does not contain its seq, which a collision
+        # changes.
         body = await self._log.body(batch)
         self._expiry.note(body)
         if sets_ttl and not self._expiry.is_only_writer:
             raise TtlNotSet
         while True:
             if self._next_seq is None:
-                # No look at META, as `_put_batch` needs one: the fence is among the facts.
+                # META need not be read, as in `_put_batch`, because the fence is among the facts.
                 await self._find_tail()
             assert self._next_seq is not None
             try:
                 put = self._log.batch(body, self._next_seq, last=last)
                 await self._attempt([*facts, put], sets_ttl)
-                # After the last event no seq is free: a writer that goes on finds the log closed.
+                # After the last event no seq is free, so a writer that goes on finds the log closed.
                 self._next_seq = None if last else self._next_seq + len(batch)
                 return
             except TransactionFailed as failure:
-                # Only the batch is in the way: nothing was written, and the same facts go to a later seq.
+                # Only the batch is in the way. Nothing was written, and the same facts go to a later seq.
                 if set(failure.failed) != {len(facts)}:
                     raise
                 self._next_seq = None
@@ -301,16 +306,17 @@ class LogWriter:
         """Make one transaction. Raises Fenced, TtlNotSet, TransactionFailed."""
         try:
             conditional = self._watchers.with_condition(self._expiry.with_expiry(actions))
-            # By its token DynamoDB knows a request that was repeated because its answer was lost.
+            # The token lets DynamoDB recognise a request that was repeated because its answer was lost.
             await self._table.transact(conditional, secrets.token_hex(16))
         except TransactionFailed as failure:
             if self._watchers.learn(actions, failure):
                 if sets_ttl:
-                    # The connection waits for the end: a run that it follows may not leave the watch yet.
+                    # The connection waits for the end, so the run may not leave the watch index yet.
                     raise TtlNotSet from failure
                 return await self._attempt(actions, sets_ttl)
-            # In the run's partition, META tells by its epoch, a call by its opener or attempt, and a step by
-            # being there. A batch is only in the way; HEAD and the queue's next run are the caller's matter.
+            # In the run's partition, another writer shows in META's epoch, in a call's opener or attempt, and
+            # in an existing step. A batch is only in the way; the caller handles HEAD and the queue's next
+            # run.
             if any(
                 actions[i].pk == self._pk and not actions[i].sk.startswith(EVENT_PREFIX)
                 for i in failure.failed
@@ -333,6 +339,6 @@ async def run_to_end(write: Coroutine[Any, Any, None] | asyncio.Task[None]) -> N
     except asyncio.CancelledError:
         await asyncio.wait([task])
         if not task.cancelled():
-            # Asked for, so that asyncio does not log it as never retrieved: the cancellation is what counts.
+            # Retrieved, so that asyncio does not log it. Only the cancellation matters.
             task.exception()
         raise
