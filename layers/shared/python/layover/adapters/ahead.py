@@ -30,12 +30,13 @@ MODULES: Mapping[str, tuple[str, ...]] = {
     "resume": (*_JOURNAL, *_STARTS),
     "turn": (*_JOURNAL, *_STORES, *_MODEL, *_PRICES),
 }
-"""By function; what others need differs from one event to the next."""
+"""By function. The modules that other functions need differ from one event to the next."""
 
 
 def import_all(function: str, agents: Callable[[], object]) -> None:
-    """Import, and define the user's agents. Nothing is connected, and no credential is read: a snapshot of
-    the process may be restored many times. What fails here fails again, and is told, where it is used."""
+    """Import, and define the user's agents. Opens no connection and reads no credential, because a snapshot
+    of the process may be restored many times. Whatever fails here fails again, and is reported, where it is
+    used."""
     for name in MODULES[function]:
         with suppress(ImportError):
             import_module(name)

@@ -1,7 +1,7 @@
 """The catalogue of `genai-prices`, imported without its part that fetches newer prices.
 
-That part imports an HTTP client (60 ms, 7 MB), and nothing here asks for it. Whatever else in the process
-asks the package for it gets it."""
+That part imports an HTTP client (60 ms, 7 MB), and nothing here needs it. Other code in the process that asks
+the package for it still gets it."""
 
 import sys
 from importlib import import_module
@@ -12,7 +12,7 @@ _FETCHER = f"{_PACKAGE}.update_prices"
 
 
 def _import_lean() -> None:
-    """Import the package with a placeholder for the part, and let its names lead to the part itself."""
+    """Import the package with a placeholder for the part, whose names load the part itself."""
     if _PACKAGE in sys.modules:
         return
     names: list[str] = []
@@ -40,7 +40,7 @@ def _import_lean() -> None:
 
 
 _import_lean()
-import_module(f"{_PACKAGE}.data")  # Otherwise the first look-up does.
+import_module(f"{_PACKAGE}.data")  # Otherwise the first look-up would import it.
 
 from genai_prices import Usage as Counts  # noqa: E402
 from genai_prices.data_snapshot import get_snapshot  # noqa: E402

@@ -1,4 +1,4 @@
-"""Connections that a turn needs, begun while it takes its run (docs/performance.md#connections-ahead)."""
+"""Connections that a turn needs, opened while it takes its run (docs/performance.md#connections-ahead)."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class ClientDialer(Dialer):
-    """Dials with the clients that are used later; each is made when it is first needed."""
+    """Dials with the clients that are used later. Each is made when it is first needed."""
 
     def __init__(
         self,

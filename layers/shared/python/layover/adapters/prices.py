@@ -22,10 +22,11 @@ Rates = tuple[Decimal, Decimal, Decimal, Decimal]
 """US dollars for a million tokens: uncached input, input read from a cache, written to it, output."""
 
 MAX_MODELS = 256
-"""Models whose place in the catalogue is kept: finding one takes longer than calculating its price."""
+"""The number of models whose place in the catalogue is kept, because finding one takes longer than
+calculating its price."""
 _MILLION = Decimal(1_000_000)
 _rates: dict[int, Rates | None] = {}
-"""By the identity of the catalogue's price, which lives as long as the process."""
+"""Keyed by the identity of the catalogue's price, which lives as long as the process."""
 
 
 def cost(model: str, usage: Usage) -> Decimal | None:
@@ -34,7 +35,7 @@ def cost(model: str, usage: Usage) -> Decimal | None:
     try:
         return _cost(model.removeprefix("openai/"), usage)
     except Exception:
-        # A catalogue that stumbles costs a number, never a run.
+        # If the catalogue fails, only a number is missing. A run must not fail for it.
         return None
 
 
@@ -49,8 +50,8 @@ def context_window(model: str) -> int | None:
 def look_up_first(
     look_up: Callable[[str], T | None], model: str, environment: Environment
 ) -> T | None:
-    """The entry of the model under the names that the catalogue may have for it: an id of Bedrock's
-    does not say that it is one, and a deployment's own name for a provider is in no catalogue."""
+    """The entry of the model under the names that the catalogue may have for it: an id of Bedrock does not
+    say that it is one, and no catalogue has a deployment's own name for a provider."""
     provider, name = split_model(model, environment.providers)
     if provider is not None:
         result = look_up(model)
@@ -144,10 +145,10 @@ def _find(model: str) -> "Entry | None":
 
 
 def _readings(model: str) -> list[tuple[str | None, str]]:
-    """A name says its provider; a router's (`anthropic/claude-sonnet-4.5`) is in the catalogue as
-    the router has it, or under the maker's own name."""
+    """The ways to read a name. It names its provider. The catalogue has a router's name
+    (`anthropic/claude-sonnet-4.5`) either as the router spells it or under the maker's own name."""
     maker, slash, name = model.partition("/")
     if not slash:
-        # The catalogue tells a provider by its chat models: an embedder's name does not tell.
+        # The catalogue recognises a provider by its chat models, not by an embedder's name.
         return [(None, model), ("openai", model)]
     return [("openrouter", model), (maker, name)]

@@ -18,7 +18,7 @@ ANSWER_TIMEOUT_S = 20.0
 MAX_CONNECTIONS = 16
 CONNECT_TIMEOUT_S = 3.0
 MAX_IDLE_S = 300.0
-"""NAT gateways forget a connection after 350 s, and let the next request run into its time-out."""
+"""NAT gateways forget a connection after 350 s, and the next request then times out."""
 _EXPIRED = frozenset({"ExpiredToken", "ExpiredTokenException"})
 _encode = json.JSONEncoder(separators=(",", ":")).encode
 
@@ -78,7 +78,7 @@ class AwsClient:
                 credentials, (method, path), headers, body, self._now()
             )
             try:
-                # Not signed: they are the attempt's own.
+                # Not signed, because they differ for each attempt.
                 signed_headers["accept-encoding"] = "identity"
                 signed_headers["amz-sdk-request"] = (
                     f"attempt={attempt}; max={self._retries.max_attempts}"

@@ -1,4 +1,4 @@
-"""Credentials for signatures: the environment's, else those that botocore finds."""
+"""Credentials for signatures: the environment's, or those that botocore finds."""
 
 import asyncio
 from collections.abc import Mapping
@@ -16,8 +16,8 @@ class Credentials(NamedTuple):
 
 
 class CredentialChain:
-    """Lambda's variables, read for each request. botocore is imported only where they are absent: for
-    profiles, containers, functions restored from a snapshot. It renews what expires."""
+    """Lambda's variables, read for each request. botocore is imported only if they are absent: for profiles,
+    containers, and functions restored from a snapshot. It renews credentials that expire."""
 
     def __init__(self, variables: Mapping[str, str]) -> None:
         self._variables = variables
@@ -39,7 +39,7 @@ class CredentialChain:
         return _frozen(self._provider)
 
     def _at_hand(self) -> Credentials | None:
-        """Return credentials that need no request: Lambda's, or those that botocore found and need not
+        """Return credentials that need no request: Lambda's, or those that botocore has found and need not
         renew."""
         get, provider = self._variables.get, self._provider
         key_id, secret = get("AWS_ACCESS_KEY_ID"), get("AWS_SECRET_ACCESS_KEY")

@@ -33,7 +33,7 @@ THROTTLES = frozenset(
         "EC2ThrottledException",
     }
 )
-"""All of the standard, but for TransactionInProgressException: the table repeats it as a conflict."""
+"""All codes of the standard except TransactionInProgressException, which the table repeats as a conflict."""
 PASSING_CODES = frozenset({"RequestTimeout", "RequestTimeoutException"})
 PASSING_STATUSES = frozenset({500, 502, 503, 504})
 
@@ -57,9 +57,9 @@ class NoAnswer(Exception):
 
 
 class RetryRules:
-    """The wait before the next attempt. `dice`: the system's, which no two processes share that a
-    snapshot was restored to. One quota for all requests of a client: a service that is
-    down is not asked four times as often."""
+    """The wait before the next attempt. `dice`: the system's random numbers, which differ between processes
+    restored from one snapshot. All requests of a client share one quota, so that a service that is down does
+    not get four times as many."""
 
     def __init__(
         self,
@@ -85,7 +85,7 @@ class RetryRules:
         return pause if wish is None else max(pause, min(wish, pause + MAX_ADDED_S))
 
     def count_success(self, attempt: int) -> None:
-        """Give back the cost of the last repetition, a little for a request without one."""
+        """Give back the cost of the last repetition, or a little for a request that needed none."""
         if self._budget < CAPACITY:
             self._budget = min(CAPACITY, self._budget + (COST if attempt > 1 else 1))
 

@@ -63,7 +63,7 @@ class AwsServices:
         return signer.presign(credentials, host, query, lifetime_s, time.time())
 
     async def sign_post(self, service: str, url: str, body: bytes) -> dict[str, str]:
-        """The headers that sign a POST of JSON, for a client that is not of here. `service`: the name that
+        """The headers that sign a POST of JSON, for a client of another package. `service`: the name that
         signs. Raises as `CredentialChain.get`."""
         credentials = await self._credentials.get()
         if service not in self._signers:
@@ -93,7 +93,7 @@ class AwsServices:
 
     def endpoint(self, service: str) -> str:
         """The URL of one of these, or of `bedrock-runtime`: AWS_ENDPOINT_URL_SERVICE, AWS_ENDPOINT_URL, else
-        the region's. boto3 is asked for a service that is not among these."""
+        the region's. For any other service, boto3 finds it."""
         get = self._variables.get
         entry = _SERVICES[service]
         if get("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS", "").lower() != "true":

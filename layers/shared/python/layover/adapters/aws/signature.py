@@ -34,7 +34,7 @@ class Signer:
         if credentials.token:
             signed_headers["x-amz-security-token"] = credentials.token
         names = sorted(signed_headers)
-        # A path is encoded once more for its signature, but for S3's.
+        # A path is encoded once more for its signature, except for S3.
         lines = [
             method,
             quote(path, safe="/~"),

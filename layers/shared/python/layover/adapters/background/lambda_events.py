@@ -1,4 +1,4 @@
-"""Work in the background as Lambda events: accepted at once, tried up to three times."""
+"""Background work as Lambda events, which are accepted at once and tried up to three times."""
 
 import json
 import logging
@@ -17,7 +17,7 @@ class LambdaEvents:
         self._compact = compact
 
     async def observe(self, owner: str, run_id: str, after_id: str | None, through_id: str) -> None:
-        """Invoke `compact` for a slice. An event that Lambda does not accept costs only the slice."""
+        """Invoke `compact` for a slice. If Lambda does not accept the event, only the slice is lost."""
         event = {
             "v": 1,
             "op": "observe",

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 ABSENT = frozenset({"NoSuchKey", "404"})
 CHANGED = frozenset({"PreconditionFailed", "412", "ConditionalRequestConflict", "409"})
-"""Errors of a write that another writer overtook."""
+"""Errors of a write that came after another writer's."""
 
 
 class S3Blobs:
@@ -112,14 +112,14 @@ class S3Blobs:
             )
             return True
 
-        # A condition on an object that was deleted meanwhile is answered with 404.
+        # S3 answers a condition on an object that has been deleted with 404.
         return await asyncio.to_thread(_send, write, ABSENT | CHANGED) is True
 
     async def copy_if(self, source: str, target: str, tag: str) -> bool:
         """Copy the object if it still has this tag."""
 
         def copy() -> bool:
-            # Looked at first, as not every S3 knows conditions on copies (moto does not).
+            # Read first, because not every S3 supports conditions on copies (moto does not).
             if self._client().head_object(Bucket=self._bucket, Key=source)["ETag"] != tag:
                 return False
             self._client().copy_object(
@@ -151,7 +151,7 @@ class S3Blobs:
     async def download_url(
         self, key: str, name: str, content_type: str, lifetime: timedelta
     ) -> str:
-        """A presigned GET whose answer a browser stores and never shows."""
+        """A presigned GET whose answer a browser saves and never displays."""
         what = {
             "ResponseContentDisposition": _attachment(name),
             "ResponseContentType": content_type,
@@ -185,7 +185,7 @@ def _facts(answer: Any) -> BlobFacts:
 
 
 def _attachment(name: str) -> str:
-    """RFC 6266: an ASCII name for every client, the whole one for clients that read it."""
+    """RFC 6266: an ASCII name for every client, and the full name for clients that can read it."""
     plain = "".join(
         c if c.isascii() and c.isprintable() and c not in '"\\/%' else "_" for c in name
     )

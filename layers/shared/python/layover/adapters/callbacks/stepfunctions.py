@@ -14,7 +14,8 @@ MAX_ENTRY = 250_000
 """Bytes; EventBridge takes 256 KB an entry, envelope included."""
 _LEFT_OUT = {"args": None, "payload": None, "resume_schema": None}
 _NOT_WAITING = {"TaskTimedOut", "InvalidToken", "TaskDoesNotExist"}
-"""Errors of a token that no branch waits on (any more): the call's record decides, not the token."""
+"""Errors of a token on which no branch waits, or none does any more. The call's record decides, not the
+token."""
 
 
 class StepFunctions:
@@ -33,7 +34,7 @@ class StepFunctions:
         self._bus = bus
 
     async def start(self, owner: str, run_id: str, n: int) -> None:
-        """Start the execution `{run_id}-{n}`; one of that name is the same one."""
+        """Start the execution `{run_id}-{n}`. An existing one of that name is the same."""
         document = json.dumps({"v": 1, "owner": owner, "run_id": run_id, "n": n})
         await self._ask(
             "StartExecution",
@@ -59,7 +60,7 @@ class StepFunctions:
         return answer is not None
 
     async def stop(self, execution: str, reason: str) -> None:
-        """Stop an execution; one that is over already is fine."""
+        """Stop an execution; one that is already over is fine."""
         await self._ask(
             "StopExecution",
             {"executionArn": self._execution_arn(execution), "cause": reason},
@@ -67,8 +68,8 @@ class StepFunctions:
         )
 
     async def publish_approval(self, detail: Mapping[str, Any]) -> None:
-        """Publish `ApprovalRequested`. Arguments, payload and schema that are too large for an event are left
-        out; the ids stay, and `GET /approvals` has them."""
+        """Publish `ApprovalRequested`. Arguments, payload and schema are left out if they are too large for
+        an event. The ids stay, and `GET /approvals` has the rest."""
         text = json.dumps(detail, ensure_ascii=False)
         if len(text.encode()) > MAX_ENTRY:
             text = json.dumps({**detail, **_LEFT_OUT, "truncated": True})
@@ -81,7 +82,7 @@ class StepFunctions:
         put = self._events.call("AWSEvents.PutEvents", {"Entries": [entry]}, version="1.1")
         answer = await _await_answer(put, set())
         if answer and answer.get("FailedEntryCount"):
-            raise RetryableError("EventBridge did not take the event")
+            raise RetryableError("EventBridge did not accept the event")
 
     def _execution_arn(self, execution: str) -> str:
         return f"{self._arn.replace(':stateMachine:', ':execution:')}:{execution}"

@@ -19,14 +19,14 @@ from layover.values.prompt import Embedded
 from layover.values.runs.usage import Usage, parse_tokens
 
 MAX_CONCURRENT = 4
-"""Requests: the threads are those of the journal and the store, too."""
+"""The most requests at once, because the journal and the store use the same threads."""
 MAX_CHARACTERS = 50_000
-"""Titan's own limit for a text; the rest is not read."""
+"""Titan's own limit for a text. It does not read the rest."""
 
 
 class BedrockEmbedder:
-    """`ports.Embedder`. `model` is the label that vectors are kept with; its leading `bedrock/` is not
-    sent. `client` answers boto3's of `bedrock-runtime`, without its own retries."""
+    """`ports.Embedder`. `model` is the label with which vectors are kept; its leading `bedrock/` is not sent.
+    `client` returns boto3's client of `bedrock-runtime`, without its own retries."""
 
     def __init__(
         self, model: str, client: Callable[[], Any], *, sleep: Sleep = asyncio.sleep
@@ -41,7 +41,7 @@ class BedrockEmbedder:
         self._sleep = sleep
 
     async def embed(self, texts: Sequence[str]) -> Embedded:
-        """One vector a text, in order. Raises ModelError; then the other requests are given up."""
+        """One vector for each text, in order. Raises ModelError and then gives up the other requests."""
         limit = asyncio.Semaphore(MAX_CONCURRENT)
         try:
             async with asyncio.TaskGroup() as group:
@@ -56,7 +56,7 @@ class BedrockEmbedder:
         return Embedded([vector for vector, _ in results], self.model, usage)
 
     async def _one(self, text: str, limit: asyncio.Semaphore) -> tuple[list[float], Usage]:
-        # An empty text is refused.
+        # Titan refuses an empty text.
         body = json.dumps({"inputText": text[:MAX_CHARACTERS] or " "})
         async with limit:
             ask = partial(asyncio.to_thread, self._invoke, body)
@@ -87,7 +87,7 @@ def _fault(response: Any) -> ProviderFault:
 
 
 def _unanswered(error: Exception) -> ProviderFault:
-    """A broken connection passes; a missing credential does not."""
+    """A broken connection is a passing fault; a missing credential is not."""
     from botocore import exceptions
 
     if isinstance(error, exceptions.HTTPClientError | exceptions.ConnectionError):

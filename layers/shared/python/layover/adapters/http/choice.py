@@ -14,7 +14,7 @@ _PROXY_VARIABLES = frozenset({"http_proxy", "https_proxy", "all_proxy"})
 
 
 def choose_client(variables: Mapping[str, str]) -> MakeClient:
-    """Return the maker of clients: our own, or a library's where the process's variables name a proxy."""
+    """Return the maker of clients: our own, or a library's if the process's variables name a proxy."""
     if any(name.lower() in _PROXY_VARIABLES and variables[name] for name in variables):
         return _make_proxied
     return DirectClient

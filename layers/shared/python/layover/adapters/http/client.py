@@ -1,4 +1,4 @@
-"""Requests to a server of any kind, and answers in pieces as they come: the parts that clients share."""
+"""The parts that clients share: requests to a server of any kind, and answers in pieces as they arrive."""
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Callable, Mapping
@@ -23,7 +23,7 @@ class Response(ABC):
 
     @abstractmethod
     def pieces(self) -> AsyncGenerator[bytes, None]:
-        """The body as it comes. Raises OSError: ConnectionBroken, TimeoutError for silence."""
+        """The body as it arrives. Raises OSError: ConnectionBroken, TimeoutError for silence."""
 
     async def read(self) -> None:
         """Read the body to its end. Raises as `pieces` does."""
@@ -32,11 +32,11 @@ class Response(ABC):
 
     @abstractmethod
     async def aclose(self) -> None:
-        """Leave the connection to the next request, or close it if the body was not read to its end."""
+        """Release the connection for the next request, or close it if the body was not read to its end."""
 
 
 class Client(Protocol):
-    """Sends requests over connections that it keeps, for each event loop its own."""
+    """Sends requests over connections that it keeps separately for each event loop."""
 
     async def post(
         self, url: Url, headers: Mapping[str, str], body: bytes, silence_s: float

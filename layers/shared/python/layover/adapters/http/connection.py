@@ -12,7 +12,7 @@ from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 MAX_HEAD = 65_536
 """Bytes of a status line with its headers."""
 MAX_UNREAD = 262_144
-"""Bytes of a body that wait for their reader; the other side waits with the rest."""
+"""The most bytes of a body that wait for their reader. The other side waits with the rest."""
 
 
 class ConnectionBroken(ConnectionError):
@@ -20,7 +20,7 @@ class ConnectionBroken(ConnectionError):
 
 
 class Head(NamedTuple):
-    """The beginning of a response. `headers`: names in lower case, of repeated ones the last."""
+    """The beginning of a response. `headers`: names in lower case, with the last of repeated ones."""
 
     status: int
     headers: dict[str, str]
@@ -122,7 +122,7 @@ class Connection(asyncio.Protocol):
         self._transport.write(request)
 
     async def _wait(self, timeout_s: float) -> None:
-        """Wait for what is wanted, or for the fault that ends the answer."""
+        """Wait for the expected part, or for the fault that ends the answer."""
         if self._fault is not None:
             raise self._fault
         self._waiter = self._loop.create_future()
@@ -150,7 +150,7 @@ class Connection(asyncio.Protocol):
     def _time_out(self) -> None:
         self._fail(TimeoutError())
 
-    # What the event loop calls
+    # Called by the event loop
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # Not always a subclass: uvloop has its own transports.
@@ -189,7 +189,7 @@ class Connection(asyncio.Protocol):
             self._fail(ConnectionBroken("the answer is not HTTP"))
 
     def eof_received(self) -> None:
-        """The end of a body without a length; of any other answer, too early."""
+        """The end of a body without a length. For any other answer, it comes too early."""
         self._is_closed = True
         if self._head is not None and not self._is_over and self._is_open_ended(self._head):
             self._is_over = True
@@ -199,7 +199,7 @@ class Connection(asyncio.Protocol):
         self._is_closed = True
         self._fail(exc or ConnectionBroken("the connection was closed"))
 
-    # What the parser calls
+    # Called by the parser
 
     def on_message_begin(self) -> None:
         self._headers = {}
@@ -213,7 +213,7 @@ class Connection(asyncio.Protocol):
         status = self._parser.get_status_code()
         if not self._is_over and status >= 200:
             self._head = Head(status, self._headers)
-            self._headers = {}  # What follows are trailers.
+            self._headers = {}  # Trailers follow.
 
     def on_body(self, body: bytes) -> None:
         if not self._is_over:

@@ -21,7 +21,7 @@ _GZIP = 31
 
 
 class DirectClient:
-    """A client without proxies. It follows no redirection: what is sent goes where the settings say."""
+    """A client without proxies. It follows no redirection, so that data goes only where the settings say."""
 
     def __init__(self) -> None:
         self._pools: dict[Target, Pools] = {}
@@ -102,7 +102,7 @@ class _DirectResponse(Response):
         try:
             return self._decoder.decompress(piece)
         except zlib.error as error:
-            raise ConnectionBroken("the answer is not compressed as it says") from error
+            raise ConnectionBroken("the answer is not compressed as its header says") from error
 
 
 def _decoder(headers: Mapping[str, str]) -> "zlib._Decompress | None":
@@ -112,4 +112,4 @@ def _decoder(headers: Mapping[str, str]) -> "zlib._Decompress | None":
         return None
     if encoding in ("gzip", "x-gzip"):
         return zlib.decompressobj(_GZIP)
-    raise ConnectionBroken(f"the answer is compressed by {encoding}, which was not asked for")
+    raise ConnectionBroken(f"the answer is compressed by {encoding}, which was not requested")

@@ -19,8 +19,8 @@ class PoolLimits(NamedTuple):
 
 
 class Pools:
-    """The pools to one target. An event loop that was closed leaves its pool to the next one's first
-    request; `aclose` closes it properly."""
+    """The pools to one target. The first request of the next event loop disposes of a closed loop's pool;
+    `aclose` closes it properly."""
 
     def __init__(self, target: Target, limits: PoolLimits) -> None:
         self._target = target
@@ -46,7 +46,7 @@ class Pools:
 
 
 class Pool:
-    """Connections to one target, the one that was used last first."""
+    """Connections to one target, the most recently used one first."""
 
     def __init__(self, target: Target, limits: PoolLimits) -> None:
         self._target = target
@@ -57,13 +57,14 @@ class Pool:
         self._is_closed = False
 
     def dial(self) -> None:
-        """Begin to connect, unless a connection is idle: the next request takes it, once it is there."""
+        """Begin to connect, unless a connection is idle. The next request takes the connection once it is
+        open."""
         connection = self._reused()
         if connection is not None:
             self._idle.append(connection)
         elif self._attempt is None:
             self._attempt = asyncio.create_task(self._connect())
-            # A failure is the next request's own, which connects by itself.
+            # A failure is ignored, since the next request connects by itself.
             self._attempt.add_done_callback(_is_there)
 
     async def exchange(self, request: bytes, timeout_s: float) -> WholeResponse:
@@ -75,7 +76,7 @@ class Pool:
             self.release(connection)
 
     async def acquire(self) -> Connection:
-        """A connection of the caller's own, until it is released. Raises OSError."""
+        """A connection that only the caller uses until it is released. Raises OSError."""
         await self._room.acquire()
         try:
             return self._reused() or await self._take_attempt() or await self._connect()
@@ -100,7 +101,7 @@ class Pool:
             self._attempt.add_done_callback(_abort)
 
     async def _take_attempt(self) -> Connection | None:
-        """The connection that `dial` began, if it came about."""
+        """The connection that `dial` began, if it succeeded."""
         attempt, self._attempt = self._attempt, None
         if attempt is None:
             return None
@@ -123,7 +124,7 @@ class Pool:
         loop = asyncio.get_running_loop()
         more: dict[str, Any] = {}
         if self._limits.next_address_s and isinstance(loop, asyncio.BaseEventLoop):
-            # uvloop, in which an application may run agents, knows no such argument.
+            # uvloop, in which an application may run agents, has no such argument.
             more["happy_eyeballs_delay"] = self._limits.next_address_s
         async with asyncio.timeout(self._limits.connect_timeout_s):
             _, connection = await loop.create_connection(Connection, host, port, ssl=trust, **more)

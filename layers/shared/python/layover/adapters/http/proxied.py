@@ -71,7 +71,7 @@ class _ProxiedResponse(Response):
 
 @contextmanager
 def _translated() -> Iterator[None]:
-    """Raise what Client says for what the library raises."""
+    """Raise Client's errors for the library's."""
     try:
         yield
     except httpx2.TimeoutException as error:

@@ -16,11 +16,11 @@ class InvalidURL(ValueError):
 
 
 class InvalidHeader(ValueError):
-    """A header that no request may have. Says its name, never its value."""
+    """A header that no request may have. The message has its name, never its value."""
 
 
 class Url(NamedTuple):
-    """`host`: as the header has it; `path`: encoded, with the query; `user`: `NAME:PASSWORD`, or empty."""
+    """`host`: as in the header; `path`: encoded, with the query; `user`: `NAME:PASSWORD`, or empty."""
 
     target: Target
     scheme: str

@@ -7,7 +7,8 @@ from functools import cache
 
 @cache
 def system_trust() -> ssl.SSLContext:
-    """A client's context with the system's roots, one for all: reading 140 roots takes some 50 ms."""
+    """A client's context with the system's roots. All clients share it, because reading 140 roots takes some
+    50 ms."""
     if sys.platform != "linux":
         import httpx2
 

@@ -1,4 +1,4 @@
-"""Metrics as lines of CloudWatch's embedded metric format on stdout: no call, no waiting."""
+"""Metrics as lines of CloudWatch's embedded metric format on stdout, which need no call and no waiting."""
 
 import json
 import sys
@@ -9,7 +9,7 @@ from layover.values.metrics import NAMESPACE, Metric, Unit
 
 _HEAD = "_aws"
 _MAX_METRICS = 99
-"""Values of one document: at its hundredth the provider prints by itself."""
+"""The most values of one document. At the hundredth the provider would print by itself."""
 
 _Dimensions = tuple[tuple[str, str], ...]
 _Value = tuple[str, Unit, float]
@@ -39,7 +39,7 @@ class EmfMetrics:
             for start in range(0, len(values), _MAX_METRICS)
         ]
         for document in _merge(documents):
-            # One write for each line: output of a tool's thread in the meantime does not tear it.
+            # One write for each line, so that output of a tool's thread cannot split it.
             sys.stdout.write(json.dumps(document, separators=(",", ":")) + "\n")
             sys.stdout.flush()
 

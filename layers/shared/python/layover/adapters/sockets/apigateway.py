@@ -1,4 +1,4 @@
-"""Open sockets through API Gateway's `@connections`, and deliveries that are left to the function."""
+"""Open sockets through API Gateway's `@connections`, and deliveries by the function."""
 
 import json
 from urllib.parse import quote
@@ -23,8 +23,8 @@ _ROOM_LATER = {"LimitExceededException", "ThrottlingException", "TooManyRequests
 
 
 class ApiGatewaySockets:
-    """`ports.Sockets`. `client`: of the API's management endpoint; it never repeats a request, or a frame
-    could come twice."""
+    """`ports.Sockets`. `client`: of the API's management endpoint. It never repeats a request, because a
+    frame could then arrive twice."""
 
     def __init__(self, client: AwsClient) -> None:
         self._client = client

@@ -1,16 +1,16 @@
-"""Slices that were observed ahead, as both stores put them in a row."""
+"""Slices that were observed ahead, in the order in which both stores chain them."""
 
 from collections.abc import Iterable
 
 from layover.values.memory.compaction import Generation
 
 MAX_SLICES = 64
-"""Slices of one branch that are read at most: of each piece of a threshold there is one."""
+"""The most slices of one branch that are read. There is one for each piece of a threshold."""
 
 
 def in_a_row(slices: Iterable[Generation], after_depth: int) -> tuple[Generation, ...]:
-    """Those of one path that follow each other without a gap from this depth on. Where several begin
-    at one place (a branch left in the middle of one), the longest goes on."""
+    """The slices of one path that follow each other without a gap from this depth on. If several begin at one
+    place (because a branch left in the middle of one), the longest is taken."""
     longest: dict[int, Generation] = {}
     for slice in slices:
         longest_here = longest.get(slice.after_depth)

@@ -1,4 +1,4 @@
-"""Values to the JSON that Postgres stores, and back."""
+"""Conversion of values to the JSON that Postgres stores, and back."""
 
 import json
 import re
@@ -18,7 +18,8 @@ from layover.values.message import Message, ProviderState, ToolResultPart
 # An escaped NUL, but not an escaped backslash followed by "u0000".
 _NUL = re.compile(rb"(?<!\\)((?:\\\\)*)\\u0000")
 _AS_RESULT = "="
-"""Stored in the place of a `model_output` that is the result. Another text that begins so has one more."""
+"""Stored in place of a `model_output` that equals the result. Any other text that begins with it gets one
+more."""
 
 
 class _MessageRow(Message):
@@ -98,11 +99,11 @@ def as_parameter(value: Any) -> Parameter:
 
 
 def dump_json(value: Json) -> bytes:
-    """Any JSON value as the database takes it."""
+    """Any JSON value in the form that the database takes."""
     return _dump(_anything(), value)
 
 
-# These values were validated when they were made: they are copied without a second look.
+# These values were validated when they were made, so they are copied without another validation.
 def _message_row(m: Message) -> _MessageRow:
     return _MessageRow.model_construct(**{**vars(m), "model_output": _stored_output(m)})
 
@@ -137,11 +138,11 @@ def _usage_row(run_id: str, step: StepUsage, kind: str, tree: Json) -> _UsageRow
 
 
 def _dump(adapter: TypeAdapter[Any], value: Any) -> bytes:
-    """JSON that Postgres takes: NUL and lone surrogates, which it has no place for, become U+FFFD,
-    and numbers that JSON does not know null."""
+    """JSON that Postgres accepts: NUL and lone surrogates, which it cannot store, become U+FFFD, and numbers
+    that JSON lacks become null."""
     try:
         data = adapter.dump_json(value)
-    except ValueError:  # a lone surrogate: no UTF-8
+    except ValueError:  # a lone surrogate, which UTF-8 lacks
         data = json.dumps(_mended(adapter.dump_python(value, mode="python"))).encode()
     return _NUL.sub(rb"\1\\ufffd", data) if b"\\u0000" in data else data
 

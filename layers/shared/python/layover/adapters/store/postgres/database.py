@@ -1,6 +1,6 @@
 """One connection, and pipelines over it: many statements, one round trip.
 
-psycopg's own pipeline waits on the socket once a statement. Here the whole pipeline is written to
+psycopg's own pipeline waits on the socket once for each statement. Here the whole pipeline is written to
 libpq's buffer first (`psycopg.pq`, its public low level), flushed once, and read back once.
 """
 
@@ -23,7 +23,7 @@ Row = tuple[bytes | None, ...]
 """The values of a row in Postgres's text format."""
 _UNHEARD_MS = 10_000
 _TRY_AGAIN_S = 0.5
-"""The pause between two attempts to connect to a database that is waited for."""
+"""The pause between two attempts to connect to a database that is not available yet."""
 
 
 class Database:
@@ -33,7 +33,7 @@ class Database:
     dropped is opened again once and the pipeline repeated: every pipeline of this package may run
     twice. A caller in another event loop gets a connection for its own loop.
 
-    `waking`: how long a database that takes no connection (it wakes up, or fails over) is waited for."""
+    `waking`: the time to wait for a database that accepts no connection because it wakes up or fails over."""
 
     def __init__(
         self,
@@ -71,11 +71,12 @@ class Database:
             return (await self._twice(pipeline))[2:-1]
 
     def dial(self) -> None:
-        """Begin to connect, if there is no connection: the next pipeline takes it, once it is there."""
+        """Begin to connect, if there is no connection. The next pipeline takes the connection once it is
+        open."""
         self._loop = self._loop or asyncio.get_running_loop()
         if self._session is None and self._attempt is None:
             self._attempt = asyncio.create_task(self._connect_once())
-            # A failure is the next pipeline's own, which connects by itself.
+            # A failure is ignored, since the next pipeline connects by itself.
             self._attempt.add_done_callback(lambda task: task.cancelled() or task.exception())
 
     async def close(self) -> None:
@@ -137,7 +138,7 @@ class Database:
 
         options: dict[str, Any] = {
             "connect_timeout": int(self._connect_timeout.total_seconds()),
-            # A connection that died while the environment was frozen gives no sign: writes notice it.
+            # A connection that died while the environment was frozen gives no sign, so only writes notice it.
             "tcp_user_timeout": _UNHEARD_MS,
         }
         if self._password is not None:
@@ -161,7 +162,7 @@ class _Session:
 
     @property
     def usable(self) -> bool:
-        """False in the middle of a pipeline (it was left by an exception), or when it is broken."""
+        """False in the middle of a pipeline (after an exception), or when the connection is broken."""
         from psycopg.pq import ConnStatus
 
         return self._idle and self._pgconn.status == ConnStatus.OK
@@ -193,7 +194,8 @@ class _Session:
         ]
 
     async def _roll_back(self) -> None:
-        """The refused pipeline's COMMIT was skipped with the rest: its transaction is still open."""
+        """Roll back: the refused pipeline's COMMIT was skipped with the rest, so its transaction is still
+        open."""
         from psycopg.pq import TransactionStatus
 
         if self._pgconn.transaction_status != TransactionStatus.IDLE:
@@ -219,7 +221,7 @@ class _Session:
             self._pgconn.consume_input()
 
     async def _result(self) -> "PGresult":
-        """The next result. libpq puts a None behind each, but not behind that of the sync."""
+        """The next result. libpq puts a None after each one, but not after that of the sync."""
         from psycopg.pq import ExecStatus
 
         result = await self._next()

@@ -1,4 +1,4 @@
-"""Maps the database's faults to `layover.errors`."""
+"""The mapping of the database's faults to `layover.errors`."""
 
 from typing import TYPE_CHECKING
 
@@ -41,7 +41,7 @@ _ASLEEP = (
     "timed out",
     "No such file or directory",
 )
-# 25006: after a failover the connection is one to a reader.
+# 25006: after a failover, the connection leads to a reader.
 _CONNECTION_STATES = ("08", "57P", "25006")
 _PASSING = ("40", "53", "55P03", "57014")
 
@@ -61,7 +61,7 @@ def connection_error(error: Exception) -> RetryableError:
 def of_statement(error: "Error", query: str) -> Exception:
     """Return the error of a statement that the server refused: `ConnectionLost` if the server closes the
     connection, RetryableError for a passing fault, the domain's error for a known constraint. Any other error
-    is a defect and stays what it is."""
+    is a defect and stays unchanged."""
     state = error.sqlstate or ""
     if state.startswith(_CONNECTION_STATES):
         return ConnectionLost(query)

@@ -14,12 +14,13 @@ if TYPE_CHECKING:
     from psycopg import AsyncConnection
 
 _LOCK = 7_243_392_106_301_711_938
-"""Key of the advisory lock: any number that no other lock takes."""
+"""Key of the advisory lock, which no other lock uses."""
 
 _FORMER_CHECKSUMS = {
     "0001_pre_initial.sql": "140488a46d628b5a822d143e41933d46ab43cbea0dba2517457589e7fc6ab2f0"
 }
-"""Of files of which only comments changed since they were shipped: a database may have applied either."""
+"""Checksums of files whose comments have changed since they were shipped. A database may have applied either
+form."""
 
 # In its own schema: it has no owner (`resource_id`), and the functions' role has no business there.
 _LEDGER = """
@@ -97,7 +98,7 @@ class PostgresMigrations:
     async def _apply(self, connection: "AsyncConnection[Any]") -> tuple[str, ...]:
         milliseconds = str(int(self._lock_timeout.total_seconds() * 1000))
         await connection.execute("select set_config('lock_timeout', %s, false)", (milliseconds,))
-        # The lock is the session's: it ends with the connection, whatever happens.
+        # The lock belongs to the session, so it ends with the connection, whatever happens.
         await connection.execute("select pg_advisory_lock(%s)", (_LOCK,))
         await connection.execute(_LEDGER)
         rows = await connection.execute("select name, checksum from layover_meta.migrations")

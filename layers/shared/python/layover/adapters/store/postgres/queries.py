@@ -58,7 +58,7 @@ class Query:
 
 @dataclass(frozen=True)
 class Statement:
-    """A query and the values of its parameters, as the wire wants them."""
+    """A query and the values of its parameters, in wire format."""
 
     query: Query
     values: list[bytes | None]

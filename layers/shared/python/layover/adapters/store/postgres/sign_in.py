@@ -9,14 +9,13 @@ from layover.adapters.aws.services import AwsServices
 from layover.errors import ConfigurationError, RetryableError
 
 LIFETIME_S = 900
-"""Of a token, the longest that RDS takes; a connection that is open stays open."""
+"""The lifetime of a token, the longest that RDS accepts. An open connection stays open."""
 
 
 def iam_token(dsn: str, aws: AwsServices) -> Callable[[], str]:
-    """Tokens for the host, port and user of a `postgresql://` URL, signed on the spot: no request.
+    """Tokens for the host, port and user of a `postgresql://` URL, signed locally, without a request.
 
-    The callable raises ConfigurationError where the URL names no host or user, or there are no
-    credentials."""
+    The callable raises ConfigurationError if the URL names no host or user, or there are no credentials."""
     address = urlsplit(dsn)
     host, port, user = address.hostname, address.port or 5432, unquote(address.username or "")
     if not host or not user:
@@ -26,9 +25,9 @@ def iam_token(dsn: str, aws: AwsServices) -> Callable[[], str]:
 
 
 def secret_password(secret: str, client: Callable[[], Any]) -> Callable[[], str]:
-    """The password in a secret as RDS keeps it, read for each connection: RDS changes it now and then.
+    """The password in a secret as RDS keeps it, read for each connection: RDS rotates it.
 
-    The callable raises RetryableError where Secrets Manager does not answer."""
+    The callable raises RetryableError if Secrets Manager does not answer."""
 
     def password() -> str:
         from botocore.exceptions import BotoCoreError, ClientError

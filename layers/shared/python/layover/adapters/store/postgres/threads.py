@@ -62,7 +62,7 @@ class PostgresThreads:
         )
 
     async def save_turn(self, record: TurnRecord) -> None:
-        """Write input, response, usage and tree of a run. Nothing where the thread is gone."""
+        """Write input, response, usage and tree of a run. Nothing happens if the thread is gone."""
         if record.head.deleted:
             return
         thread_id = record.head.id
@@ -119,7 +119,7 @@ class PostgresThreads:
         return ThreadHead.model_validate_json(rows[0][0] or b"{}") if rows else None
 
     async def heads(self, owner: str) -> tuple[ThreadHead, ...]:
-        """Return all heads of an owner, newest first: they restore the journal's heads after its loss."""
+        """Return all heads of an owner, newest first. They restore the journal's heads if it is lost."""
         (ids,) = await self._database.run(owner, _query("thread_ids")())
         head = _query("thread_head")
         results = await self._database.run(owner, *(head(thread_id=id) for (id,) in ids))

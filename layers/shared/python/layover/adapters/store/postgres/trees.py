@@ -13,7 +13,7 @@ from layover.values.runs.run import FinishReason, Status
 from layover.values.runs.usage import Usage
 
 _LEAN = 3
-"""The first version of a tree that names its run's last message: its thread is that message's."""
+"""The first version of a tree that names its run's last message, whose thread is the run's."""
 _END = {"status": Status.SUCCESS.value, "finish_reason": FinishReason.STOP.value}
 """Of most runs."""
 

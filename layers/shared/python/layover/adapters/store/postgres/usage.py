@@ -9,8 +9,8 @@ from layover.values.memory.context import StepUsage
 
 
 def insert_usage(thread_id: str, run_id: str, usage: Sequence[StepUsage]) -> list[Statement]:
-    """The statement that keeps each row of background work once (none for nothing). Nothing happens where
-    the thread is gone."""
+    """The statement that stores each row of background work once; an empty list without rows. Nothing happens
+    if the thread is gone."""
     if not usage:
         return []
     rows = dump_usage(run_id, usage, "background")
@@ -20,8 +20,8 @@ def insert_usage(thread_id: str, run_id: str, usage: Sequence[StepUsage]) -> lis
 def save_usage(
     thread_id: str, run_id: str, usage: Sequence[StepUsage], tree: Json = None
 ) -> list[Statement]:
-    """The statement that keeps a run's rows with its tree (none for nothing), behind the lock of its thread.
-    A row of a run that went on since takes the place of the older one."""
+    """The statement that stores a run's rows with its tree, behind the lock of its thread; an empty list
+    without rows. If the run has gone on since, its newer row replaces the older one."""
     if not usage:
         return []
     rows = dump_usage(run_id, usage, tree=tree)

@@ -68,7 +68,7 @@ class PostgresNotes:
         at: datetime,
         run_id: str | None = None,
     ) -> NoteWrite:
-        """Set these fields, in one statement; one that is None goes."""
+        """Set these fields in one statement; a field that is None is removed."""
         write = _query("merge_note")(
             **_place(key), fields=dump_json(dict(fields)), run_id=run_id, at=at.isoformat()
         )
@@ -84,7 +84,7 @@ class PostgresNotes:
         run_id: str | None = None,
         expected_version: int | None = None,
     ) -> NoteWrite:
-        """Replace the value if the note has this version (None: whatever version it has)."""
+        """Replace the value if the note has this version (None: any version)."""
         write = _query("replace_note")(
             **_place(key),
             value=dump_json(value),

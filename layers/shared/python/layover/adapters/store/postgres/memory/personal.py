@@ -1,4 +1,4 @@
-"""All that is stored of one owner, on Postgres."""
+"""Everything that is stored about one owner, on Postgres."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ _BEFORE: Mapping[StoredKind, str] = {
 """The place at which the first page begins: before every key."""
 _TIMES = ("at", "created_at", "updated_at")
 _TEXTS = 5_000
-"""Rows of recall deleted at once: a long transaction holds other writers up."""
+"""The rows of recall that are deleted at once, because a long transaction holds up other writers."""
 _THREADS = 20
 _ENTRIES = 1_000
 
@@ -71,7 +71,7 @@ class PostgresPersonal:
         return [DayUsage.model_validate_json(row[0] or b"{}") for row in rows]
 
     async def forget(self, owner: str, until: datetime, late: datetime) -> None:
-        """Hide all that was made until then."""
+        """Hide everything that was made until then."""
         times = {"until": until.isoformat(), "late": late.isoformat()}
         names = ("threads", "entries", "notes", "scopes", "usage")
         queries = [_query(f"forget_{name}") for name in names]
@@ -83,7 +83,7 @@ class PostgresPersonal:
             count = len(rows)
 
     async def drop(self, owner: str, until: datetime) -> bool:
-        """Delete some tombstones. False: none is left."""
+        """Delete some tombstones. Return False if none is left."""
         query = _query("drop_threads")(until=until.isoformat(), limit=_THREADS)
         (rows,) = await self._database.run(owner, query)
         return len(rows) == _THREADS

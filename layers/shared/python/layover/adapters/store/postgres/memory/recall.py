@@ -32,7 +32,7 @@ def index_messages(rows: Sequence[IndexedText]) -> Statement:
 
 
 def common_words(agent: str, scope_thread: str | None, candidates: Sequence[str]) -> Statement:
-    """Return those of these words that are common in the scope."""
+    """Return the candidates that are common in the scope."""
     return load("recall.sql")["common_words"](
         agent=agent, scope_thread=scope_thread, words=dump_json(list(candidates))
     )

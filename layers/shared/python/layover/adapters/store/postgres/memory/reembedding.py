@@ -1,4 +1,4 @@
-"""Texts with vectors of another embedder, on Postgres."""
+"""Texts without a vector of the current embedder, on Postgres."""
 
 from collections.abc import Sequence
 
@@ -63,7 +63,7 @@ class PostgresReembedding:
 
 
 class PostgresOwners:
-    """`ports.memory.entries.Owners`, in the name of the role that owns the tables."""
+    """`ports.memory.entries.Owners`, as the role that owns the tables."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
