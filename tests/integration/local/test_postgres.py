@@ -146,7 +146,7 @@ async def test_folder_that_holds_something_else_is_left_as_it_is(folder: Path) -
     data = folder / "postgres"
     data.mkdir()
     (data / "letter").write_text("dear Ada")
-    with pytest.raises(PostgresFailed, match="is not empty and no database"):
+    with pytest.raises(PostgresFailed, match="is not empty and not a database"):
         await Postgres(data, folder / "log").start()
     assert names_in(folder) == ["postgres"]
     assert (data / "letter").read_text() == "dear Ada"

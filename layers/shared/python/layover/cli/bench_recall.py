@@ -1,7 +1,7 @@
 """`layover bench recall FILE`: how well, and how fast, the product finds the evidence for questions.
 
 The file is loaded through the product's own stores into a separate Postgres: one thread a
-conversation, each message after the one before, indexed and asked for as a turn does it. Format:
+conversation, each message following the previous one, indexed and searched as a turn does it. Format:
 `{"conversations": [{"id", "turns": [{"id", "session", "date", "speaker", "text"}],
 "questions": [{"q", "evidence": [turn id], "category"}]}]}`."""
 
@@ -44,7 +44,7 @@ class BenchFailed(Exception):
 
 @dataclass
 class Figures:
-    """One entry a question: shares of 0..1, seconds."""
+    """One entry for each question: shares of 0..1, seconds."""
 
     recall: dict[int, list[float]] = field(default_factory=lambda: {k: [] for k in DEPTHS})
     hit: list[float] = field(default_factory=list)
@@ -53,7 +53,7 @@ class Figures:
     search_s: list[float] = field(default_factory=list)
 
     def add(self, evidence: Sequence[str], ranked: Sequence[str]) -> None:
-        """A question's evidence, and the messages that were found, best first."""
+        """Add a question's evidence and the found messages, best first."""
         evidence_ids = set(evidence)
         places = [n for n, id in enumerate(ranked) if id in evidence_ids]
         for depth, values in self.recall.items():
@@ -92,7 +92,8 @@ def main(file: Path) -> list[str]:
     """The lines that the command prints. Raises BenchFailed and ConfigurationError."""
     conversations = _conversations(file)
     weights_folder()
-    # Before numpy is there: two threads of its matrix products wait for each other on a busy machine.
+    # Before numpy is imported, because two threads of its matrix products wait for each other on a busy
+    # machine.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     return list(asyncio.run(measure(conversations)).lines())
 
@@ -114,7 +115,7 @@ def _conversations(file: Path) -> list[dict[str, Any]]:
 @asynccontextmanager
 async def _stores() -> AsyncIterator[tuple[PostgresThreads, PostgresMemory]]:
     with tempfile.TemporaryDirectory(prefix="layover-bench-") as folder:
-        os.chmod(folder, 0o755)  # PostgreSQL runs as another user where we are root
+        os.chmod(folder, 0o755)  # PostgreSQL runs as another user if we are root
         server = Postgres(Path(folder, "data"), Path(folder, "log"))
         await server.start()
         try:
@@ -206,8 +207,8 @@ class _Conversation:
 
 
 def _messages(conversation: Mapping[str, Any]) -> Iterator[Message]:
-    """Each turn as a message that names its speaker, a minute after the one before; the first speaker
-    is the user."""
+    """Each turn as a message that names its speaker, a minute after the previous one. The first speaker is
+    the user."""
     before: Message | None = None
     turns = conversation["turns"]
     for turn in turns:

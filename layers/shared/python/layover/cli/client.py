@@ -18,12 +18,12 @@ TIMEOUT_S = 40.0
 """A long poll takes 25 s at most, API Gateway gives up after 30."""
 _STREAM = "text/event-stream"
 REFUSED, USAGE, NO_ANSWER = 1, 2, 3
-"""Exit codes: the API refused, and will again; the command line is wrong; the API did not answer, or failed:
-try again."""
+"""Exit codes: the API refused, and will refuse again; the command line is wrong; the API did not answer, or
+failed, and may work later."""
 
 
 class ApiError(Exception):
-    """An error answer of the API, in one line, and the exit code of a command that ends so.
+    """An error answer of the API, in one line, and the exit code of a command that ends with it.
     `status`: of the HTTP answer, if there was one."""
 
     def __init__(self, message: str, exit_code: int, status: int | None = None) -> None:
@@ -49,7 +49,7 @@ class Api:
         self._timeout_s = timeout_s
         self._streams: str | None = None
         """Base URL of streams, once it is known."""
-        # A proxy of the environment does not lead to this machine.
+        # The environment's proxy cannot reach this machine.
         here = urlsplit(url).hostname in LOOPBACK
         handlers = [urllib.request.ProxyHandler({})] if here else []
         self._open = urllib.request.build_opener(*handlers).open
@@ -59,7 +59,7 @@ class Api:
         return self._send("GET", path + (f"?{urlencode(query)}" if query else ""), None)
 
     def post(self, path: str, *, idempotency_key: str = "", **body: object) -> Any:
-        """The JSON that a POST answers. The same key and body again: the answer of the first one."""
+        """The JSON that a POST answers. The same key and body get the first answer again."""
         more = {"Idempotency-Key": idempotency_key} if idempotency_key else {}
         return self._send("POST", path, json.dumps(body).encode(), more)
 
@@ -68,8 +68,8 @@ class Api:
         self._send("DELETE", path, None)
 
     def follow(self, path: str, **query: object) -> Iterator[dict[str, Any]]:
-        """Pages of events, as a GET of `path` answers them: one page for each event of a stream where there
-        is one, else the single page of a poll. Raises ApiError."""
+        """Pages of events from a GET of `path`: one page for each event of a stream, or the single page of a
+        poll if there is no stream. Raises ApiError."""
         with self._errors(), self._followed(f"{path}?{urlencode(query)}") as answer:
             if answer.headers.get_content_type() != _STREAM:
                 yield json.load(answer)
@@ -80,7 +80,7 @@ class Api:
                     yield {"items": [event], "last_seq": event["seq"], "done": False}
 
     def upload(self, url: str, data: bytes, mime_type: str) -> None:
-        """Put bytes where a file's `upload_url` leads; the token stays here."""
+        """Upload bytes to a file's `upload_url`, without the token."""
         headers = {"Content-Type": mime_type}
         request = urllib.request.Request(url, data, headers, method="PUT")
         try:
@@ -105,7 +105,7 @@ class Api:
                 with self._errors():
                     return self._open(request, timeout=self._timeout_s)
             except ApiError:
-                # A network that lets only the API through. The API, too, reports errors of the request.
+                # The network may let only the API through. The API also reports errors of the request.
                 self._streams = self._url
         request = urllib.request.Request(self._url + path, None, headers)
         return self._open(request, timeout=self._timeout_s)
@@ -137,8 +137,8 @@ class Api:
 
 
 def stream_base(url: str, stream_url: str | None) -> str:
-    """Return the base URL of streams, as the API at `url` names it. A token that came with TLS is never sent
-    without it: in that case, and without a name, it is `url`."""
+    """Return the base URL of streams, as the API at `url` names it. A token that was received over TLS is
+    never sent without it. In that case, and if the API names no URL, the base is `url`."""
     if not stream_url or (urlsplit(url).scheme, urlsplit(stream_url).scheme) == ("https", "http"):
         return url
     return stream_url.rstrip("/")
@@ -149,7 +149,7 @@ def _exit_code(status: int) -> int:
 
 
 def _problem_text(error: urllib.error.HTTPError) -> str:
-    """The problem's detail (RFC 9457) with the fields that are wrong, or at least the status."""
+    """The problem's detail (RFC 9457) with the wrong fields, or at least the status."""
     try:
         problem = json.load(error)
         text = str(problem.get("detail") or problem["title"])
@@ -164,8 +164,8 @@ def _wrong_field(error: dict[str, Any]) -> str:
 
 
 def redrive(who: Callable[[], tuple[str, str]], run_id: str, owner: str = "") -> int:
-    """Drive a run on in a fresh execution, as `who` (URL and token), for its owner if the token is another
-    user's; print the result. Return the exit code."""
+    """Redrive a run in a fresh execution, as `who` (URL and token), for its owner if the token is another
+    user's. Print the result, and return the exit code."""
     try:
         run = Api(*who(), owner=owner).post(f"/runs/{quote(run_id, safe='')}/redrive")
     except ApiError as error:

@@ -30,7 +30,7 @@ from layover.values.text import drop_controls
 T = TypeVar("T")
 Json = dict[str, Any]
 
-# A real model may think for a while; the stand-in is there at once.
+# A real model may think for a while; the stand-in answers at once.
 _TIMEOUT_S = 60.0
 _LONG_POLL_S = 5
 _GLANCE_S = 0.05
@@ -40,12 +40,12 @@ _APPROVED_RUN = ("Turn", "AwaitDecision", "TurnWithAnswer", "Extract")
 
 
 class StepFailed(Exception):
-    """A step did not show what it has to; the text says which and how."""
+    """A step did not show what it should; the text says which, and how."""
 
 
 def main() -> int:
-    """Start, talk, stop. 0 if every step held, else 1 with the step that failed."""
-    # The interpreter of state machines logs pages about every state that a stop ends.
+    """Start, talk, stop. Return 0 if every step held, else print the step that failed and return 1."""
+    # The interpreter of state machines logs pages about every state that is stopped.
     logging.getLogger("moto").setLevel(logging.CRITICAL)
     return asyncio.run(_demo(Console(highlight=False)))
 
@@ -81,7 +81,7 @@ async def _demo(console: Console) -> int:
 
 async def _conversation(console: Console, data: Path, is_over: threading.Event) -> None:
     console.print("Starting a fresh system ...", style="dim")
-    # The examples, whatever the environment serves: the conversation is about them.
+    # The examples, whatever the environment serves, because the conversation is about them.
     async with Runner(Settings(port=0, agents="user_agents", data=data)) as runner:
         for notice in runner.notices:
             console.print(notice, style="dim", markup=False, soft_wrap=True)

@@ -24,12 +24,12 @@ QUESTION = "This is a test of the system. Answer with one word."
 
 
 def ping(url: str) -> None:
-    """Open a socket, say ping and hear pong. The URL holds a ticket: it goes into no error. Raises
+    """Open a socket, say ping and hear pong. The URL has a ticket, so it never appears in an error. Raises
     ApiError."""
     from websockets.exceptions import InvalidStatus, WebSocketException
     from websockets.sync.client import connect
 
-    # A proxy of the environment does not lead to this machine.
+    # The environment's proxy cannot reach this machine.
     proxy: Literal[True] | None = None if urlsplit(url).hostname in LOOPBACK else True
     try:
         with connect(url, open_timeout=SOCKET_S, close_timeout=1, proxy=proxy) as socket:
@@ -43,12 +43,12 @@ def ping(url: str) -> None:
     except (OSError, WebSocketException, ValueError, ImportError) as error:  # SOCKS is an extra
         raise ApiError(f"the socket broke: {type(error).__name__}", 3) from error
     if answer != {"action": "pong"}:
-        raise ApiError("the socket answered a ping with something else than pong", 1)
+        raise ApiError("the socket answered a ping with something other than pong", 1)
 
 
 @dataclass(frozen=True)
 class Doctor:
-    """Looks at one deployment as one of its users. `stranger` has no token."""
+    """Examines one deployment as one of its users. `stranger` has no token."""
 
     api: Api
     stranger: Api
@@ -117,7 +117,7 @@ class Doctor:
         return "pong from " + url.split("?")[0]
 
     def _run(self, agent: str | None) -> str:
-        """Ask one question; the thread is deleted in any case."""
+        """Ask one question. The thread is always deleted."""
         names = self._names()
         if not names:
             raise ApiError("there is no agent to ask", 1)

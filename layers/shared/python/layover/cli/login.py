@@ -1,4 +1,5 @@
-"""`layover login`: the browser signs in at the deployment's provider, the code comes back over loopback."""
+"""`layover login`: the browser signs in at the deployment's provider, and the code comes back over
+loopback."""
 
 import hmac
 import sys
@@ -28,7 +29,7 @@ def login(
     browse: Callable[[str], Any] = webbrowser.open,
     patience_s: float = SIGN_IN_TIMEOUT_S,
 ) -> int:
-    """Sign in and keep the tokens. The exit code."""
+    """Sign in and keep the tokens. Return the exit code."""
     try:
         signed_in = sign_in(url, port, browse, patience_s)
         agents = Api(url, signed_in.access).get("/agents")["items"]

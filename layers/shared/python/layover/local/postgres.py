@@ -80,7 +80,7 @@ class Postgres:
             with failure_lines(self._data):
                 self._user = await asyncio.shield(preparing)
         except asyncio.CancelledError:
-            # A thread hears of no cancel, and a stop may remove the folder that initdb writes to.
+            # A cancel does not reach a thread, and a stop may remove the folder that initdb writes to.
             while not preparing.done():
                 with suppress(asyncio.CancelledError):
                     await asyncio.wait([preparing])
@@ -122,14 +122,14 @@ class Postgres:
                 self._sockets.rmdir()
 
     async def _end(self) -> int:
-        """The server's exit code, when there is one."""
+        """The server's exit code, once it has ended."""
         assert self._process is not None
         while (code := self._process.poll()) is None:
             await asyncio.sleep(_POLL_INTERVAL_S)
         return code
 
     async def _restart(self) -> None:
-        """More than one try: connections of a killed server keep its memory for a moment."""
+        """Try several times, because connections of a killed server keep its memory for a moment."""
         deadline = time.monotonic() + _START_LIMIT_S
         while True:
             try:

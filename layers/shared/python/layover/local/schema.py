@@ -1,7 +1,7 @@
 """The migrations that a data folder's database has: recorded in its folder, and deleted with it.
 
-A start with the same migrations needs no function to find that there is nothing to do: one process less
-before `ready`. With any other record, or none, the function looks."""
+A start with the same migrations therefore invokes no function to find that there is nothing to do, which
+saves a process before `ready`. With any other record, or without one, the function checks."""
 
 import hashlib
 from contextlib import suppress
@@ -31,6 +31,6 @@ def is_applied(database: Path, digest: str) -> bool:
 
 
 def note(database: Path, digest: str) -> None:
-    """Record that these migrations were applied. A folder that takes no record is checked each time."""
+    """Record that these migrations were applied. A folder that cannot be written is checked each time."""
     with suppress(OSError):
         (database / _NOTE).write_text(digest)

@@ -13,13 +13,13 @@ from pathlib import Path
 from layover.local import agents_module
 from layover.local.settings import Settings, child_variables
 
-# A stop that hangs ends here, within the 10 s that are promised.
+# A stop that hangs ends after this, within the promised 10 s.
 _STOP_LIMIT_S = 9.0
 _KILLS_TAKE_S = 0.5
 
 
 def variables_of(folder: Path) -> Mapping[str, str]:
-    """The process's variables, and those of `folder/.env` that it has not."""
+    """The process's variables, and those of `folder/.env` that it lacks."""
     from dotenv import dotenv_values
 
     file_variables = dotenv_values(folder / ".env", interpolate=False)
@@ -60,9 +60,9 @@ class _Stop:
 
 
 async def serve(settings: Settings, *, opens: bool = False) -> int:
-    """Run until SIGINT or SIGTERM; answers the exit code. `opens`: the console, in a browser."""
+    """Run until SIGINT or SIGTERM. Return the exit code. `opens`: the console, in a browser."""
     stop = _Stop()
-    # Before the first process is started: a signal ends it, too.
+    # Before the first process is started, because a signal has to end it, too.
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.request)
     base_variables = variables_of(Path.cwd())
@@ -107,7 +107,7 @@ async def serve(settings: Settings, *, opens: bool = False) -> int:
 def _load_agents(
     settings: Settings, base_variables: Mapping[str, str]
 ) -> asyncio.Task[agents_module.LoadReport] | None:
-    """Begin to import the agents, where there are some."""
+    """Begin to import the agents, if there are some."""
     if not settings.has_agents():
         return None
     variables = child_variables(settings, base_variables, {})

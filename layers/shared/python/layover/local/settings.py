@@ -66,7 +66,7 @@ class Settings:
 def child_variables(
     settings: Settings, base_variables: Mapping[str, str], services: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return the variables of every function's process: the user's, without any of AWS, and ours.
+    """Return the variables of every function's process: the user's, except those of AWS, and ours.
 
     `services` are the variables that say where the table, the bucket and the rest are.
     """
@@ -96,8 +96,8 @@ def child_variables(
 
 
 def _key_variables(inherited: Mapping[str, str]) -> frozenset[str]:
-    """Return the variables that have the keys of LAYOVER_PROVIDERS; none if that is wrong: functions refuse
-    it, and say why."""
+    """Return the variables that have the keys of LAYOVER_PROVIDERS; none if that variable is invalid, since
+    functions refuse it and say why."""
     try:
         addresses = json.loads(inherited.get("LAYOVER_PROVIDERS", ""))
         return frozenset(str(address.get("api_key_env")) for address in addresses.values())

@@ -14,7 +14,7 @@ Json = dict[str, Any]
 MAX_SHOWN = 300
 """Characters of a tool's result."""
 FRAME = frozenset({"seq", "run_id", "at", "type", "agent_path", "parent_tool_call_id"})
-"""Fields of every event: a line about an unknown one leaves them out."""
+"""Fields of every event, which a line about an unknown event leaves out."""
 
 PASSED_OVER: dict[type[Change], str] = {
     changes.RunBegan: "the prompt is gone: a run has begun",
@@ -150,7 +150,7 @@ LINES: dict[type[Change], Callable[[Answer, Any], None]] = {
 
 
 def signature(call: Mapping[str, Any]) -> str:
-    """A call as it reads in code: `refund(order_id="A-1003", amount=60)`."""
+    """A call as it would read in code: `refund(order_id="A-1003", amount=60)`."""
     args = call.get("args")
     if not isinstance(args, dict):
         return f"{call['tool_name']}({_preview(args)})"

@@ -30,16 +30,15 @@ class Client(Protocol):
         ...
 
     def post(self, path: str, *, idempotency_key: str = "", **body: object) -> Any:
-        """The JSON that a POST answers. The same key and body again: the answer of the first one. Raises
-        ApiError."""
+        """The JSON that a POST answers. The same key and body get the first answer again. Raises ApiError."""
         ...
 
     def follow(self, path: str, **query: object) -> Iterator[Json]:
-        """Pages of events, as they come. Raises ApiError."""
+        """Pages of events, as they arrive. Raises ApiError."""
         ...
 
     def upload(self, url: str, data: bytes, mime_type: str) -> None:
-        """Put bytes where a file's `upload_url` leads. Raises ApiError."""
+        """Upload bytes to a file's `upload_url`. Raises ApiError."""
         ...
 
 
@@ -60,11 +59,11 @@ class Talk:
         return self.thread_id
 
     def input(self, text: str) -> str | list[Json]:
-        """A run's input: the text with the files that were named since the last one that was accepted."""
+        """A run's input: the text, with the files that were named since the last accepted input."""
         return [*self.files, {"type": "text", "text": text}] if self.files else text
 
     def count(self, usage: Json) -> None:
-        """A run that is over. A price that is unknown makes the sum's unknown."""
+        """Count a run that is over. An unknown price makes the sum unknown."""
         cost, total = usage.get("cost_usd"), self.usage["cost_usd"]
         self.runs += 1
         self.usage = {
@@ -74,8 +73,8 @@ class Talk:
 
 
 class Commands:
-    """Carries out a line that begins with a slash. Every command raises ApiError. `go_on`: shows what a
-    thread has under way, and returns False where that waits and no person is here."""
+    """Carries out a line that begins with a slash. Every command raises ApiError. `go_on`: shows the run that
+    a thread has under way, and returns False if it waits and no person is present."""
 
     def __init__(
         self, api: Client, terminal: Terminal, talk: Talk, go_on: Callable[[str], bool]

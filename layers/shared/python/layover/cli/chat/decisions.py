@@ -15,8 +15,8 @@ _NO = ("", "n", "no")
 
 
 def decide(api: Client, terminal: Terminal, pending: Json) -> bool:
-    """Ask about one call until an answer counts. False: the call goes on waiting, because the input ended
-    or others decide. Raises ApiError and KeyboardInterrupt."""
+    """Ask about one call until an answer counts. Return False if the call goes on waiting, because the input
+    ended or others decide. Raises ApiError and KeyboardInterrupt."""
     ask = _ask_form if pending["kind"] == "input" else _ask_approval
     while True:
         decision = ask(terminal, pending)
@@ -64,7 +64,7 @@ def _ask_approval(terminal: Terminal, pending: Json) -> tuple[str, Json] | None:
 
 
 def _ask_args(terminal: Terminal, pending: Json) -> Json | None:
-    """The arguments as a person wants them; an empty line leaves them as they are."""
+    """The arguments as a person wants them; an empty line keeps them."""
     while True:
         line = terminal.read("args> ", json.dumps(pending["args"], ensure_ascii=False))
         if line is None:
@@ -151,7 +151,7 @@ def _parse(text: str, schema: Json) -> Any:
 
 
 def _resolve(field: Json, schema: Json) -> Json:
-    """A field's schema with its `$ref` followed; of `X | None` the X."""
+    """A field's schema with its `$ref` resolved; for `X | None`, that of X."""
     ref = str(field.get("$ref", ""))
     if ref.startswith("#/$defs/"):
         return {**schema.get("$defs", {}).get(ref.removeprefix("#/$defs/"), {}), **field}

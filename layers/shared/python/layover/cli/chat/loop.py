@@ -26,7 +26,7 @@ INTERRUPTED = 130
 """Exit code of a program that Ctrl-C ended, as shells know it."""
 _RETRIES = 30
 _RETRY_S = 2.0
-"""A lost connection is tried again for a minute."""
+"""The tries after a lost connection, which last for a minute."""
 
 
 class Chat:
@@ -80,7 +80,7 @@ class Chat:
             return True
 
     def _carry_out(self, line: str) -> bool:
-        """Return False if the run of the thread that the command leads to waits, and no person is here."""
+        """Carry out a command. Return False if its thread's run waits and no person is present."""
         goes_on = True
 
         def act() -> None:
@@ -107,7 +107,7 @@ class Chat:
         if not self._try(lambda: self._talk.thread(self._api)):
             return True
         path = f"/threads/{quote(self._talk.thread(self._api), safe='')}/runs"
-        # Ctrl-C cannot tell whether the run has begun: the same key asks for it again.
+        # After Ctrl-C, nobody knows whether the run has begun, so the same key requests it again.
         key, content = str(uuid4()), self._talk.input(text)
         post = partial(self._api.post, path, idempotency_key=key, input=content, stream=True)
         return self._complete(Turn(Answer(self._terminal), post=post))
@@ -119,9 +119,9 @@ class Chat:
 
     def _complete(self, turn: "Turn") -> bool:
         """Show the run to its end. Ctrl-C cancels it, a second one leaves it. Return False if the run waits
-        for a person, and none is here.
+        for a person and no person is present.
 
-        Whatever Ctrl-C breaks off is done again from what the turn knows by then."""
+        Whatever Ctrl-C interrupts is done again from the turn's present state."""
         presses = 0
         while True:
             try:
@@ -147,7 +147,7 @@ class Chat:
         return bool(turn.id) or self._try(begin)
 
     def _follow(self, turn: "Turn") -> bool:
-        """Show what is new of the run, until nothing can follow."""
+        """Show the run's new events until nothing can follow."""
         turn.pages = Pages(self._api, turn.id, turn.pages.after if turn.pages else 0, self._wait)
         for page in turn.pages:
             for event in page:
@@ -188,7 +188,7 @@ class Chat:
 
 @dataclass
 class Turn:
-    """A run of the conversation, as far as it has come here.
+    """A run of the conversation, as far as it is known here.
 
     `id`: empty until the API has answered `post`, which begins it and may be repeated. `others_calls`: calls
     and attempts that other people decide."""
@@ -212,7 +212,7 @@ class Pages(Iterator[list[Json]]):
         self._done = False
         self._open: Iterator[Json] = iter(())
         self._is_stream_over = False
-        """The stream before came to its end: whether anything can follow is asked for without one."""
+        """The previous stream has ended. A request without a stream tells whether anything can follow."""
         self.after = after
 
     def __next__(self) -> list[Json]:
@@ -233,7 +233,7 @@ class Pages(Iterator[list[Json]]):
         return items
 
     def _next_page(self) -> Json:
-        """Of the stream that is open, of a new one, or of the log where a stream has ended."""
+        """The next page of the open stream, of a new one, or of the log if a stream has ended."""
         page = next(self._open, None)
         if page is None and self._is_stream_over:
             self._is_stream_over = False
@@ -264,7 +264,7 @@ def choose(api: Client, agent: str | None) -> str:
 
 
 def main(api: Client, terminal: Terminal, agent: str | None, thread_id: str | None) -> int:
-    """Talk until the input ends. The exit code: 1 where the last run failed."""
+    """Talk until the input ends. Return the exit code: 1 if the last run failed."""
     try:
         if thread_id is not None and agent is None:
             agent = str(api.get(f"/threads/{quote(thread_id, safe='')}")["agent"])

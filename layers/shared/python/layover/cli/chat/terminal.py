@@ -59,7 +59,7 @@ class ScreenTerminal:
         self._load_history()
 
     def read(self, prompt: str, text: str = "") -> str | None:
-        """As `Terminal.read`; a line that comes from a pipe is shown where a prompt asked for it."""
+        """As `Terminal.read`; a line from a pipe is shown after its prompt."""
         self.end()
         prompt = drop_controls(prompt)
         if self.interactive and self._is_screen:
@@ -72,7 +72,7 @@ class ScreenTerminal:
         return line.rstrip("\r\n") if line else None
 
     def write(self, text: str) -> None:
-        """As `Terminal.write`: on a screen each paragraph is set as soon as it is complete."""
+        """As `Terminal.write`. On a screen each paragraph is rendered as soon as it is complete."""
         text = drop_controls(text)
         if not self._is_screen:
             self._console.file.write(text)
@@ -153,5 +153,5 @@ def split_blocks(text: str) -> tuple[str, str]:
 
 
 def screen(history: Path) -> ScreenTerminal:
-    """The one of this process."""
+    """The terminal of this process."""
     return ScreenTerminal(sys.stdin, sys.stdout, sys.stderr, history)

@@ -74,7 +74,7 @@ class ResponseStream:
             async for piece in pieces:
                 self._pieces.put_nowait(piece)
 
-        # A silent function sends no piece for minutes: its reader's leaving has to be noticed meanwhile.
+        # A silent function sends no piece for minutes: until then, it has to notice that its reader leaves.
         disconnect = asyncio.create_task(self._has_left.wait())
         handing = asyncio.create_task(hand_on())
         try:

@@ -1,4 +1,5 @@
-"""Guards the one-machine system: programs of this machine may call it, web pages in its browsers may not."""
+"""Guards of the one-machine system: programs of this machine may call it, web pages in its browsers may
+not."""
 
 import re
 from collections.abc import Iterable

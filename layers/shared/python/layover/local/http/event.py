@@ -68,7 +68,7 @@ def http_event(scope: Mapping[str, Any], body: bytes, claims: Mapping[str, str] 
 
 
 def http_response(payload: bytes) -> Response:
-    """Return API Gateway's answer for a function's result; raises ValueError where there is none."""
+    """Return API Gateway's answer for a function's result; raises ValueError if there is none."""
     result = json.loads(payload)
     if not isinstance(result, dict) or "statusCode" not in result:
         return Response.json(result)
@@ -146,7 +146,7 @@ def _body_text(body: bytes, content_type: str) -> tuple[str, bool]:
 
 
 def _encode(pairs: Iterable[tuple[str, str]]) -> HeaderBytes:
-    """Header bytes; lengths and connection handling are the server's own business."""
+    """Header bytes. The server itself handles lengths and connections."""
     ours = {"content-length", "connection", "transfer-encoding", "keep-alive"}
     return [
         (name.lower().encode(), " ".join(value.split()).encode("utf-8"))

@@ -53,7 +53,7 @@ class Streaming(Protocol):
 
 
 class _ClientLeft(Exception):
-    """The request did not come to its end, so there is nothing to do and no client to answer."""
+    """The request ended early, so there is nothing to do and no client to answer."""
 
 
 class Front:
@@ -168,12 +168,13 @@ async def refuse(send: Send, status: int) -> None:
 
 
 def _values(scope: Scope, header: bytes) -> list[str]:
-    """Of a header, as often as it is there. `header` in lower case."""
+    """All values of a header, whose name is in lower case."""
     return [v.decode("latin-1").strip() for name, v in scope["headers"] if name.lower() == header]
 
 
 async def _read(receive: Receive) -> bytes | None:
-    """The body, or None if it is too large; read to its end, or the client would see a reset.
+    """The body, or None if it is too large. It is read to its end, because the client would otherwise see a
+    reset.
 
     Raises _ClientLeft if it has no end.
     """
@@ -201,7 +202,7 @@ async def _send(send: Send, answer: Response, method: str) -> None:
 
 
 def _claims(scope: Scope) -> dict[str, str] | None:
-    """`Authorization: Bearer dev:NAME` stands for a verified token of NAME,
+    """The claims of a token. `Authorization: Bearer dev:NAME` stands for a verified token of NAME,
     `dev:NAME;groups=finance,ops;scopes=audit,operate` for one with groups and more scopes,
     `dev+act-as:NAME` for that of a backend; None for anything else."""
     values = [value for name, value in scope["headers"] if name.lower() == b"authorization"]

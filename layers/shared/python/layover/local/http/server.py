@@ -1,4 +1,4 @@
-"""An ASGI application served by uvicorn inside the loop that is already running."""
+"""An ASGI application that uvicorn serves inside the loop that is already running."""
 
 import asyncio
 import socket
@@ -23,7 +23,7 @@ _KEEP_ALIVE_S = 75
 
 
 class PortInUse(Exception):
-    """Another program listens on the port that was asked for."""
+    """Another program listens on the requested port."""
 
 
 class _Server(uvicorn.Server):
@@ -37,7 +37,7 @@ class _Server(uvicorn.Server):
         self.accepts.set()
 
     def abort(self) -> None:
-        """Cut what is still connected: a client that sends no more or does not read would never let go."""
+        """Cut the remaining connections: a client that neither sends nor reads would never let go."""
         for connection in list(self.server_state.connections):
             connection.transport.abort()
 
@@ -48,10 +48,11 @@ class _Server(uvicorn.Server):
 
 
 class _WebSocket(WebSocketsSansIOProtocol):
-    """uvicorn's, which takes an answer that refuses the handshake for none, and logs an error."""
+    """uvicorn's protocol, which mistakes an answer that refuses the handshake for a missing one and logs an
+    error."""
 
     async def send(self, message: Any) -> None:
-        """As uvicorn's."""
+        """Send as uvicorn does."""
         await super().send(message)
         if message["type"] == "websocket.http.response.body" and self.close_sent:
             self.handshake_complete = True
@@ -99,7 +100,7 @@ class HttpServer:
         self.close()
 
     def close(self) -> None:
-        """Give the port back (a server that was never started has nothing else)."""
+        """Release the port (a server that was never started has nothing else)."""
         self._socket.close()
 
 

@@ -27,16 +27,16 @@ FUNCTION = "sockets"
 MESSAGE_LIMIT = 128 * 1024
 """Bytes of a message, either way."""
 BACKLOG_LIMIT = 4 * 1024 * 1024
-"""Bytes that wait for a client that does not read; beyond, its connection is closed."""
+"""The most bytes that wait for a client that does not read. Beyond that, its connection is closed."""
 GOING_AWAY, NORMAL, TOO_BIG = 1001, 1000, 1009
 _CLOSE_TAKES_S = 1.0
 _MAX_CONCURRENT = 4
-"""Messages of one connection that are worked on at once. Their order is not promised, here as there."""
+"""The most messages of one connection that are handled at once. Their order is not guaranteed, as on AWS."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """API Gateway's own (docs/aws-facts.md#api-gateway)."""
+    """API Gateway's limits (docs/aws-facts.md#api-gateway)."""
 
     idle: timedelta = timedelta(minutes=10)
     life: timedelta = timedelta(hours=2)
@@ -48,7 +48,7 @@ class _Socket:
 
     def __init__(self, send: Send, limits: Limits) -> None:
         self.id = secrets.token_urlsafe(11) + "="
-        # For others to read. The limits go by a monotonic clock.
+        # Only for others to read. The limits use a monotonic clock.
         self.connected_at = self.active_at = time.time()
         self._start = self._last_activity = time.monotonic()
         self.closed = asyncio.Event()
@@ -62,7 +62,8 @@ class _Socket:
         self._more = asyncio.Event()
 
     def post(self, text: str) -> bool:
-        """Queue a message; False if the connection is closed, or is now, for not reading."""
+        """Queue a message. Return False if the connection is closed, or gets closed because its client does
+        not read."""
         if self.closed.is_set():
             return False
         self._size += len(text)
@@ -80,7 +81,7 @@ class _Socket:
         self._last_activity = time.monotonic()
 
     def close(self, code: int) -> None:
-        """No message goes out after this."""
+        """Close; no message goes out after this."""
         self.code = code
         self.closed.set()
 
@@ -95,7 +96,7 @@ class _Socket:
             await self._more.wait()
 
     async def expire(self) -> None:
-        """Close when the connection is too old, or nothing was said for too long."""
+        """Close when the connection is too old or was idle for too long."""
         idle, life = self._limits.idle.total_seconds(), self._limits.life.total_seconds()
         while (rest := min(self._last_activity + idle, self._start + life) - time.monotonic()) > 0:
             await asyncio.sleep(rest)
@@ -121,7 +122,7 @@ class WebSocketFront:
             return await refuse(send, status)
         self._sockets[socket.id] = socket
         try:
-            # The function learns of a client that died meanwhile, too: it has it recorded.
+            # The function also learns of a client that has died since, because it has recorded that client.
             await send({"type": "websocket.accept"})
             await self._open(socket, scope, receive)
         finally:
@@ -155,7 +156,7 @@ class WebSocketFront:
         return {"connectedAt": _iso(socket.connected_at), "lastActiveAt": _iso(socket.active_at)}
 
     def _in_loop(self, work: Coroutine[Any, Any, bool]) -> bool:
-        """Its answer; False if the loop ends, and every connection with it."""
+        """The answer of `work`; False if the loop ends, and every connection with it."""
         assert self._loop is not None
         try:
             return result_in(self._loop, work)
@@ -175,7 +176,7 @@ class WebSocketFront:
             return HTTPStatus.BAD_GATEWAY
 
     async def _open(self, socket: _Socket, scope: Scope, receive: Receive) -> None:
-        """Until either side closes."""
+        """Serve until either side closes."""
         tasks = [
             asyncio.create_task(work)
             for work in (
@@ -195,7 +196,7 @@ class WebSocketFront:
             if isinstance(result, Exception) and not isinstance(result, OSError):
                 logger.warning("a socket failed: %s", type(result).__name__)
         if not socket.is_client_gone:
-            # The client may be gone, in one of many ways, or not read.
+            # The client may have gone, in one of many ways, or may not read.
             with suppress(Exception):
                 closing = socket.send({"type": "websocket.close", "code": socket.code})
                 await asyncio.wait_for(closing, _CLOSE_TAKES_S)

@@ -31,7 +31,7 @@ _TICKETED = _pattern(TICKETED_ROUTE)
 
 @dataclass(frozen=True)
 class StreamedResponse:
-    """Status and headers, the first bytes of the body, and the stream that the rest comes in."""
+    """Status and headers, the first bytes of the body, and the stream of the rest."""
 
     head: Response
     stream: ResponseStream
@@ -39,7 +39,7 @@ class StreamedResponse:
 
 
 def is_streamed(method: str, path: str, accepts: Iterable[str]) -> bool:
-    """Return whether the function `streams` answers, and not `api`."""
+    """Return whether the function `streams` answers instead of `api`."""
     asks = any("text/event-stream" in accept.lower() for accept in accepts)
     routes = (*_CHATS, *_ROUTES) if asks else _CHATS
     return any(m == method and route.fullmatch(path) for m, route in routes)
@@ -53,7 +53,8 @@ def has_ticket(scope: Mapping[str, Any]) -> bool:
 
 
 async def streamed_response(invocation: Invocation) -> StreamedResponse | None:
-    """The answer, once its prelude is there. None: it ended before, and the invocation's result says why."""
+    """The answer, once its prelude has arrived. None: it ended before that, and the invocation's result says
+    why."""
     stream = invocation.stream
     assert stream is not None
     data = b""

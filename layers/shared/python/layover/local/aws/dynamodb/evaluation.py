@@ -97,8 +97,8 @@ def find(item: Mapping[str, Value] | None, path: tuple[str | int, ...]) -> Value
 
 
 def holds(tree: Tree, item: Item | None, names: Names) -> bool:
-    """Return whether a condition is true of an item. `item` None: there is no such item, and a condition may
-    be true all the same."""
+    """Return whether a condition is true of an item. `item` None: the item does not exist, and a condition
+    may still be true."""
     match tree:
         case ("and", parts):
             return all(holds(part, item, names) for part in parts)

@@ -17,8 +17,8 @@ _BAD_PATH = "The document path provided in the update expression is invalid for 
 def update(
     item: Item, clauses: dict[str, list[Tree]], names: Names, keys: tuple[str, ...]
 ) -> tuple[Item, list[Path]]:
-    """Return the new item, and the paths that the expression names. Every operand is read from the item as it
-    was before the update. Raises ValidationError."""
+    """Return the new item, and the paths that the expression names. Every operand is read from the item
+    before the update. Raises ValidationError."""
     paths = [names.path(action[0]) for actions in clauses.values() for action in actions]
     _refuse_overlap(paths, keys)
     new = copy.deepcopy(item)

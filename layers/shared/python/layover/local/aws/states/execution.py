@@ -270,7 +270,7 @@ class Execution:
             raise StateFailed("States.Timeout") from None
 
     async def _outcome_of(self, token: str) -> Any:
-        """Return what the token is answered with, once it is. Raises StateFailed."""
+        """Return the answer to the token once it has come. Raises StateFailed."""
         waker = self._wakers.setdefault(token, asyncio.Event())
         try:
             # The store has the answer, and the event only wakes: so one that came before a restart, or before
