@@ -1,5 +1,6 @@
-# The NAT instance's first boot: user data, after VPC_CIDR=... has been set. What it sets up is there again
-# after every later boot. Amazon Linux 2023 has neither iptables nor nft, so one package is installed.
+# The NAT instance's first boot: user data, after VPC_CIDR=... has been set. Everything that it sets up is
+# there again after every later boot. Amazon Linux 2023 has neither iptables nor nft, so one package is
+# installed.
 set -euo pipefail
 
 # With half a GiB, the kernel kills dnf while other services start on the first boot.
@@ -11,8 +12,8 @@ if [ ! -e /swapfile ]; then
 fi
 swapon -a
 
-# Something else on the first boot cleans dnf's cache, at times in the midst of this (aws-cdk#36717), and
-# the way out may be a moment late. aws-cfn-bootstrap has cfn-signal; the image has it as a rule.
+# Another service of the first boot cleans dnf's cache, sometimes during this (aws-cdk#36717), and the way out
+# may be a moment late. aws-cfn-bootstrap has cfn-signal; the image usually has it.
 for attempt in 1 2 3 4; do
   timeout 150 dnf install -y --setopt=install_weak_deps=False nftables aws-cfn-bootstrap && break
   echo "attempt $attempt to install nftables failed"
@@ -20,7 +21,7 @@ for attempt in 1 2 3 4; do
   sleep 10
 done
 
-# A table of its own, made anew each time. No interface is named: their names differ by instance type.
+# A separate table, made anew each time. No interface is named, because their names differ by instance type.
 cat > /etc/layover-nat.nft <<EOF
 table ip layover_nat
 delete table ip layover_nat

@@ -72,7 +72,7 @@ class Network(Construct):
             max_azs=self._settings.vpc_zones,
             nat_gateway_provider=nat,
             nat_gateways=1,
-            # Nothing is ever put into the default group; emptying it takes a function of its own.
+            # Nothing is ever put into the default group, and emptying it would take a separate function.
             restrict_default_security_group=False,
             subnet_configuration=[
                 subnets("public", ec2.SubnetType.PUBLIC, 28),

@@ -105,8 +105,8 @@ class Observability(Construct):
     def _alarm_without_sweeps(self) -> None:
         """Watch the sweeper: without it a run whose execution died stays where it is.
 
-        Missing data is no breach here: a new alarm has no data yet, and would be red until the first sweep of
-        a new stack. So silence leads to INSUFFICIENT_DATA, which sends mail as well."""
+        Missing data is not a breach here: a new alarm has no data yet, and would be red until the first sweep
+        of a new stack. So silence leads to INSUFFICIENT_DATA, which sends mail as well."""
         alarm = cloudwatch.Alarm(
             self,
             "NoSweeps",

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Browser
 
 from support.chromium import launch
-from support.locks import alone
+from support.locks import locked
 from support.providers.openai import FakeOpenAI
 from support.system.folders import folder
 from support.system.system import Brain, System
@@ -29,7 +29,7 @@ def packages() -> Path:
     done = INSTALLED / "installed.json"
     INSTALLED.mkdir(parents=True, exist_ok=True)
     # npm empties the folder first: of two installations at once, neither is whole.
-    with alone(INSTALLED):
+    with locked(INSTALLED):
         if not done.exists() or done.read_text() != wanted:
             _install()
             done.write_text(wanted)

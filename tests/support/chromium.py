@@ -15,8 +15,8 @@ INSTALL_S = 300
 
 @contextmanager
 def launch() -> Iterator[Browser]:
-    """Yield a browser. There is one at a time in a process, and no other event loop meanwhile: a fixture of
-    it ends with its module. Skips the test if there is none, and none can be installed."""
+    """Yield a browser. A process has one at a time, and no other event loop meanwhile, so a fixture with it
+    ends with its module. Skips the test if there is no browser and none can be installed."""
     if _path() is None:
         _install()
     path = _path()

@@ -9,7 +9,7 @@ SHARE = 4
 FEW = "few"
 MANY = "many"
 
-# A machine that is busy for a moment is no counterexample.
+# A machine that is busy for a moment is not a counterexample.
 _CALM = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile(MANY, _CALM)
 settings.register_profile(FEW, _CALM, derandomize=True)

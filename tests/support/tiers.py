@@ -20,13 +20,13 @@ from support.examples import FEW, MANY
 
 TIERS = ("test", "all", "torture")
 MARKERS = {
-    "system": "starts the one-machine system, or a part of it, in processes of its own",
+    "system": "starts the one-machine system, or a part of it, in separate processes",
     "emulator": "repeats on the AWS emulator what the contract of the table proves equal",
     "recording": "records every call to AWS that a whole system makes",
     "kill": "kills processes at a sample of points",
     "package": "installs what goes to Lambda from the package index",
     "form": "lints a further form of the deployment",
-    "evaluation": "evaluates memory in a process of its own",
+    "evaluation": "evaluates memory in a separate process",
 }
 """The markers whose tests `make test` leaves to `make test-all`."""
 TORTURE = "whole kill matrices, faults and load, for minutes"

@@ -136,7 +136,7 @@ def test_socket_that_says_pong_is_well(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("answer", "status", "why"),
     [
-        ('{"message": "Internal server error"}', 101, "something else"),
+        ('{"message": "Internal server error"}', 101, "something other"),
         ("no JSON", 101, "broke"),
         ("", 401, "refused .401."),
     ],

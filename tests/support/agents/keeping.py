@@ -23,7 +23,7 @@ def pile(key: str) -> str:
 
 @tool
 async def keep(ctx: ToolContext, key: str) -> str:
-    """Adds to a node of its own, and forgets the node before it."""
+    """Adds to its own node, and forgets the previous one."""
     node = ctx.node_memory("notes")
     await node.add([{"role": "user", "content": key}])
     await node.flush()

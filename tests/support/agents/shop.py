@@ -126,7 +126,7 @@ async def draw(ctx: ToolContext, key: str) -> Any:
 
 @tool
 async def remember(ctx: ToolContext, key: str) -> list[str]:
-    """Adds to a node of its own."""
+    """Adds to its own node."""
     node = ctx.node_memory("notes")
     await node.add([{"role": "user", "content": key}])
     await node.flush()

@@ -61,7 +61,7 @@ def install() -> None:
 
         kill_points.install()
     for kind in (Environment, Settings, Access):
-        kind.model_rebuild()  # Building a model looks at defaults; that is no reading.
+        kind.model_rebuild()  # Building a model looks at defaults, which does not count as reading.
         _watch(kind, {field: info.alias for field, info in Environment.model_fields.items()})
     sdk.session().events.register("before-parameter-build", _call)
     send = AwsClient.send

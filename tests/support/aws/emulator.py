@@ -1,8 +1,8 @@
 """The runner's own moto for tests: the local DynamoDB (locked, with real transactions), S3, Step Functions
 and EventBridge, behind the clients of the functions and boto3's.
 
-Tests do not truncate: each takes an owner of its own. moto's state is global, one server a process: the
-fixture lives as long as a module, so that a module that starts a whole runner finds the place free."""
+Tests do not truncate: each takes its own owner. moto's state is global, with one server for each process, so
+the fixture lives only as long as a module, and a module that starts a whole runner finds the place free."""
 
 import asyncio
 import json

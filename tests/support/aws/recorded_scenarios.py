@@ -238,7 +238,7 @@ def queued(system: Recorded, brain: Brain) -> None:
 
 
 def kept(system: Recorded, brain: Brain) -> None:
-    """Tools with a memory of their own, before and after an approval, and much to answer."""
+    """Tools with their own memory, before and after an approval, and much to answer."""
     ann = system.caller()
     thread = ann.thread("archivist")
     steps = (call("keep", key="k1"), call("keep_more", key="k2"))

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from support.aws.forms import FORMS, GIVEN
 from support.aws.templates import Synthesized
-from support.locks import alone
+from support.locks import locked
 
 ROOT = Path(__file__).parents[3]
 KEPT = ROOT / "build" / "templates"
@@ -35,7 +35,7 @@ def synthesized(form: str) -> Synthesized:
     """This form of the deployment. Fails with what the app printed, for whichever form it was."""
     folder = KEPT / content()
     folder.mkdir(parents=True, exist_ok=True)
-    with alone(folder):
+    with locked(folder):
         if not (folder / OUTPUT).exists():
             (folder / OUTPUT).write_text(synthesize(folder, FORMS))
             _forget_old()
@@ -62,8 +62,8 @@ def _files() -> Iterator[Path]:
 def synthesize(
     folder: Path, forms: Mapping[str, Mapping[str, str]], within_s: float = MAX_SYNTHESIS_S
 ) -> str:
-    """Have a process of its own synthesize these forms, each in a folder of its name. What it printed, which
-    it fails with where a rule is broken."""
+    """Have a separate process synthesize these forms, each in a folder of its name. Return its output, with
+    which it fails if a rule is broken."""
     (folder / GIVEN).write_text(json.dumps(forms))
     built = KEPT / "built"
     for name in ("layer", "functions"):

@@ -14,7 +14,7 @@ from support.aws.forms import GIVEN
 def main(folder: Path, built: Path) -> None:
     """As the CDK's command line does it: what is given comes over what cdk.json has."""
     defaults = json.loads(Path("cdk.json").read_text())["context"]
-    # Not the settings that a deployer keeps for stages of their own.
+    # Not the settings that a deployer keeps for their own stages.
     ours = {"layer": f"{built}/layer", "code": f"{built}/functions", "stages": str(built)}
     forms: dict[str, dict[str, str]] = json.loads((folder / GIVEN).read_text())
     for name, context in forms.items():

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-# Rules of cfn-lint that cannot hold: the CDK writes DependsOn beside references.
+# Rules of cfn-lint that cannot hold: the CDK writes DependsOn in addition to references.
 NOT_OURS = ("W3005",)
 
 

@@ -1,11 +1,11 @@
 """Preload of execution environments (LAYOVER_LOCAL_PRELOAD): where a process may be made to die.
 
 Every piece of I/O that Layover does, and every tool, is traced by the owner of the run that it is for:
-`<hash>.trace` in LAYOVER_TORTURE_FOLDER gets a line when it begins and one when it is through. If
+`<hash>.trace` in LAYOVER_TORTURE_FOLDER gets a line when it begins and one when it ends. If
 `<hash>.kill` names the point that is reached, the process kills itself.
 
-Only the lowest I/O methods are wrapped, in this process alone; what they do is not changed. Reading
-requests are left out: they change nothing, and how often a client asks is its own affair."""
+Only the lowest I/O methods are wrapped, only in this process, and they behave as before. Reading requests are
+left out: they change nothing, and clients may ask any number of times."""
 
 import fcntl
 import functools

@@ -267,7 +267,8 @@ class PostgresProxy:
 
 
 def _reset(connection: socket.socket, read: bool = False) -> None:
-    """Close with RST, not FIN. `read`: another thread may be reading; until it is woken, closing is none."""
+    """Close with RST, not FIN. `read`: another thread may be reading, and closing has no effect until it is
+    woken."""
     with suppress(OSError):
         if connection.family == socket.AF_INET:
             linger = struct.pack("ii", 1, 0)

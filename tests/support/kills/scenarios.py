@@ -29,7 +29,7 @@ def _in_pieces(pause_s: float) -> tuple[Reply, ...]:
 
 
 STREAMED = Scenario("streamed", _in_pieces(0.06), "please charge it and tell me", stream=True)
-"""Deltas on the way; the last answer comes in pieces, some of them flushed alone."""
+"""Deltas on the way. The last answer comes in pieces, some of them flushed separately."""
 
 
 NESTED = Scenario(
@@ -106,7 +106,7 @@ HANDED_OVER = Scenario(
     act=_queue_before,
     watched=("api POST /threads/runs", "resume ", "turn "),  # the rest is as in other scenarios
 )
-"""A conversation that changes hands beside another call, with an approval of either agent's; the run that was
+"""A conversation that changes hands next to another call, with an approval of either agent. The run that was
 queued before is the other agent's."""
 
 

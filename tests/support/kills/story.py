@@ -61,11 +61,11 @@ class Death:
 
 @dataclass(frozen=True)
 class Scenario:
-    """One way through the engine: what is asked, what the model answers, what happens to it.
+    """One way through the engine: the question, the model's answers, and what happens to the run.
 
-    `briefs`: what sub-agents are answered, by the plan that their briefings name. `deaths` happen in
-    every run of it; `watched` is what is killed beside them: beginnings of `FUNCTION POINT`, empty for
-    all but `BY_THE_CLOCK`. `ends`: success, failed, cancelled, erased, forgotten."""
+    `briefs`: what sub-agents are answered, by the plan that their briefings name. `deaths` happen in every
+    run of it; `watched` is killed in addition: beginnings of `FUNCTION POINT`, empty for all but
+    `BY_THE_CLOCK`. `ends`: success, failed, cancelled, erased, forgotten."""
 
     name: str
     steps: tuple[Planned, ...]

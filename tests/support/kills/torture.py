@@ -69,8 +69,8 @@ class Torture(System):
         return self.control / f"{Keys(owner).hash}.{kind}"
 
     def order_death(self, owner: str, point: Point, times: int = 1) -> None:
-        """Have the process that reaches the point die there, so often in a row;
-        beside what was ordered for this owner before."""
+        """Have the process that reaches the point die there, this many times in a row, in addition to earlier
+        orders for this owner."""
         path = self.file(owner, "kill")
         orders = json.loads(path.read_text()) if path.exists() else []
         made = path.with_suffix(".ordered")
@@ -212,7 +212,7 @@ class Client:
         self._until = time.monotonic() + seconds
 
     def ask(self, method: str, path: str, body: Any = None, **headers: str) -> Response:
-        """The first answer that is no server error."""
+        """The first answer that is not a server error."""
         while (answer := self.caller.call(method, path, body, **headers)).status in _SERVER_ERRORS:
             assert time.monotonic() < self._until, f"{method} {path}: {answer}"
             time.sleep(PAUSE_S)
@@ -339,8 +339,8 @@ class Client:
         return self.look(story, thread, run_id)
 
     def finished(self, run_id: str) -> None:
-        """Wait until nothing more is done for a run that is over. Until it lets it alone, the sweeper may
-        start one more execution."""
+        """Wait until nothing more is done for a run that is over. Until the sweeper has finished with it, it
+        may start one more execution."""
         self.let_alone(Keys(self.name).run(run_id), META)
         self.closed(run_id)
 

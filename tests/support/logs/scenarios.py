@@ -106,7 +106,7 @@ async def reasoning() -> list[Json]:
 
 @_scenario
 async def without_deltas() -> list[Json]:
-    """The same without deltas: messages alone."""
+    """The same without deltas: only messages."""
     script = [
         calls(call("look", n=1), text="One moment.").model_copy(update={"reasoning": "Look."}),
         say("It is one.", reasoning="So it is one."),
@@ -135,7 +135,7 @@ async def files_and_data() -> list[Json]:
 
 @_scenario
 async def approved() -> list[Json]:
-    """A call that was approved with other arguments, and one that was approved as it was."""
+    """A call that was approved with other arguments, and one that was approved unchanged."""
     ledger = Ledger()
     script = [call("pay", amount=60), call("pay", amount=5), say("Paid.")]
     world = bench(helper(ledger.pay), script)

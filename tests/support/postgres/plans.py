@@ -25,8 +25,8 @@ def filled(postgres: TestPostgres, script: str, values: Mapping[str, object] | N
 
 @dataclass(frozen=True)
 class Planned:
-    """A database of its own with one owner's rows: other tests' rows, and their order, would change what the
-    planner knows."""
+    """A separate database with one owner's rows, because other tests' rows, and their order, would change
+    what the planner knows."""
 
     postgres: TestPostgres
     owner: str

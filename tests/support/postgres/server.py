@@ -1,6 +1,6 @@
-"""A real Postgres for tests: in a folder of its own, migrated once a session, gone afterwards.
+"""A real Postgres for tests, in its own folder, migrated once in each session and removed afterwards.
 
-Tests do not truncate: each takes an owner of its own (`fresh_owner`), and row security keeps them apart."""
+Tests do not truncate: each takes its own owner (`fresh_owner`), and row security keeps them apart."""
 
 import asyncio
 import itertools
@@ -107,7 +107,7 @@ def _start(server: Any, data: Path) -> None:
 
 
 def migrated(cluster: TestPostgres, name: str) -> TestPostgres:
-    """Return a database with Layover's tables. Tests of plans have one of their own: other tests' rows, and
+    """Return a database with Layover's tables. Tests of plans have their own, because other tests' rows, and
     their order, would change what the planner knows."""
     database = cluster.new_database(name)
     asyncio.run(PostgresMigrations(database.admin).apply())

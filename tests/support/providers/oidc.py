@@ -132,8 +132,8 @@ class Deployment:
 
 
 class Browser:
-    """Opens a page in a thread of its own, as `webbrowser` does, and follows where it leads. `first`:
-    what else comes to the callback before that."""
+    """Opens a page in its own thread, as `webbrowser` does, and follows its redirects. `first`: what else
+    comes to the callback before that."""
 
     def __init__(self, *first: Callable[[str], str]) -> None:
         self._first = first

@@ -84,8 +84,8 @@ def _event(event: Json | str | bytes) -> bytes:
 class FakeOpenAI:
     """The server; a context manager, usable from any thread and from other processes.
 
-    A request for a background task is answered from that task's script, and where it has none
-    with something empty but valid, so that a turn's script is the turn's alone."""
+    A request for a background task is answered from that task's script, or with something empty but valid, so
+    that only the turn uses a turn's script."""
 
     def __init__(self) -> None:
         self.requests: list[Request] = []

@@ -1,4 +1,4 @@
-"""Providers that refuse the second step of a tool run unless their own state comes back as it was.
+"""Providers that refuse the second step of a tool run unless their own state comes back unchanged.
 
 Each is a responder for `FakeOpenAI.respond_with`, streamed and not: it asks for the tool `look` twice, and
 then answers. What it gave with each call it expects back with that call, and it knows no state of others."""

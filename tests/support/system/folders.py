@@ -1,7 +1,7 @@
 """Folders for systems under test.
 
-Not pytest's `tmp_path`: whenever another pytest of this user starts, it takes everybody else's right to
-enter the common parent, and a Postgres that runs as a user of its own cannot reach its data any more."""
+Not pytest's `tmp_path`: whenever another pytest of this user starts, it takes everybody else's right to enter
+the common parent, and a Postgres that runs as its own user can no longer reach its data."""
 
 import tempfile
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""The whole system in a process of its own, a provider with a plan, and a caller that checks answers.
+"""The whole system in a separate process, a provider with a plan, and a caller that checks answers.
 
     with System(folder, provider) as system:
         ann = system.caller("ann")
@@ -294,7 +294,7 @@ def _is_settled(run: Json) -> bool:
 
 @dataclass
 class System:
-    """`layover dev` in a process of its own, on a free port."""
+    """`layover dev` in a separate process, on a free port."""
 
     stops_within_s: ClassVar[float] = STOP_LIMIT_S
     of_this_start: ClassVar[tuple[str, ...]] = ("documented", "services")

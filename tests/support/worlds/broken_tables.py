@@ -1,6 +1,6 @@
 """Tables that break one promise each, for tests of the contract itself.
 
-`tests/contract/test_contracts.py` runs the contract on them in a pytest of its own."""
+`tests/contract/test_contracts.py` runs the contract on them in a separate pytest."""
 
 import asyncio
 from collections.abc import Sequence
@@ -74,7 +74,7 @@ class Exclusive(SqliteTable):
 
 
 class Stale(SqliteTable):
-    """Its indexes show an item as it was first written."""
+    """Its indexes show an item as first written."""
 
     def _store(self, action: Action, item: Item | None) -> None:
         index = "gsi1pk, gsi1sk, gsi2pk, gsi2sk"

@@ -1,4 +1,4 @@
-"""The WebSocket front with a function that is a list of what it was asked, and `@connections` beside it."""
+"""The WebSocket front with a function that lists its requests, and `@connections` next to it."""
 
 import asyncio
 import json

@@ -47,7 +47,7 @@ def noise(size: int) -> str:
 
 @dataclass
 class JournalBench:
-    """A journal, and an owner of this test alone."""
+    """A journal, and an owner that only this test has."""
 
     table: Table
     blobs: Blobs
@@ -126,7 +126,7 @@ class JournalBench:
         return await self.journal.commands.end_queued(self.owner, run_id, outcome, finish)
 
     async def started(self, **fields: Any) -> str:
-        """A running run on a thread of its own; its id."""
+        """A running run on its own thread; returns its id."""
         return (await self.accept((await self.thread()).id, **fields)).run_id
 
     async def run(self, run_id: str) -> RunMeta:

@@ -282,7 +282,7 @@ class Bench:
         return next(c for c in snapshot.calls if c.tool_call_id == call_id)
 
     async def decide(self, run_id: str, call_id: str, verdict: str, **given: Any) -> Run:
-        """Make the decision alone: no process settles the call yet."""
+        """Only make the decision: no process settles the call yet."""
         request = approvals.DecisionRequest(approvals.Verdict(verdict), **given)
         answer = await approvals.decide(self.runtime, Actor(sub=ANN), run_id, call_id, request)
         assert isinstance(answer.run, Run)
@@ -305,14 +305,14 @@ class Bench:
 
     async def answer(self, run_id: str, call_id: str, verdict: str, **given: Any) -> str:
         """Decide, settle, go on: each step repeated when the process dies in it."""
-        alone = len((await self.meta(run_id)).waiting) == 1
+        is_only = len((await self.meta(run_id)).waiting) == 1
         item = await self.item(run_id, call_id)
         for step in ("decide", "settle"):
             for _ in range(5):
                 try:
                     if step == "decide":
                         await self.decide(run_id, call_id, verdict, **given)
-                    elif not alone:
+                    elif not is_only:
                         await self.branch(run_id, call_id)
                     break
                 except Crash:
@@ -320,7 +320,7 @@ class Bench:
                 except DecisionAlreadyMade:
                     break
         return await (
-            self.drive(run_id, call=item, output=DECIDED) if alone else self.drive(run_id)
+            self.drive(run_id, call=item, output=DECIDED) if is_only else self.drive(run_id)
         )
 
     async def events(self, run_id: str) -> list[Event]:

@@ -85,14 +85,14 @@ class CountingTable(InMemoryTable):
 
 
 def _index_units(
-    old: Item | None, new: Item | None, keys: set[str], beside: Collection[str] | None, kind: str
+    old: Item | None, new: Item | None, keys: set[str], projected: Collection[str] | None, kind: str
 ) -> int:
     """Return the units that the same write costs an index: none if no attribute of the index changes."""
 
     def entry(item: Item | None) -> Item | None:
         if item is None or not keys <= item.keys():
             return None
-        kept = keys | _TABLE_KEYS | {*(beside or ())}
+        kept = keys | _TABLE_KEYS | {*(projected or ())}
         return item if kind == "ALL" else {n: v for n, v in item.items() if n in kept}
 
     was, now = entry(old), entry(new)

@@ -10,7 +10,7 @@ Around = Callable[[Sequence[Action], Proceed], Awaitable[None]]
 
 
 def around_writes(bench: Bench, around: Around) -> None:
-    """Have `around` make each write from now on, a transaction or a write alone: with its actions, and what
+    """Have `around` make each write from now on, a transaction or a single write: with its actions, and what
     makes it."""
     table = bench._table
     transact, write = table.transact, table.write

@@ -103,7 +103,7 @@ class Chat:
         return True
 
     def _ask(self, text: str) -> bool:
-        """Return False if the run waits for a person, and none is here."""
+        """Start a run. Return False if it waits for a person and no person is present."""
         if not self._try(lambda: self._talk.thread(self._api)):
             return True
         path = f"/threads/{quote(self._talk.thread(self._api), safe='')}/runs"

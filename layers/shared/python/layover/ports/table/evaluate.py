@@ -34,7 +34,7 @@ MAX_ITEM = 400 * 1024
 
 
 def apply(action: Action, old: Item | None) -> Item | None:
-    """Return the item as the action leaves it; None if that is no item. `old`: the present item, which stays
+    """Return the item as the action leaves it; None if no item is left. `old`: the present item, which stays
     unchanged.
 
     Raises ConditionFailed; TypeError and ValueError for values that DynamoDB does not take either."""
