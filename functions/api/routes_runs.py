@@ -165,7 +165,7 @@ def cancel_run(run_id: str) -> Response[str]:
 )
 def redrive_run(run_id: str) -> Response[str]:
     call = call_of(router)
-    call.require(call.access.operate_scope, "only an operator may redrive a run")
+    call.require(call.access.operate_scope, "redriving is for operators")
     return answer_run(call, call.do(redrive, run_id), 202)
 
 
