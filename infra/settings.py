@@ -521,7 +521,7 @@ def _is_ours(name: str) -> bool:
 
 
 def _check_names(where: str, names: Iterable[str], choices: set[str]) -> None:
-    """Raise ValueError for the first name that is no setting: it would be left out without a word, and
+    """Raise ValueError for the first name that is not a setting: it would be left out without a word, and
     `-c stge=prod` would deploy another stage."""
     name = next((each for each in sorted(names) if each not in choices), None)
     if name is None:

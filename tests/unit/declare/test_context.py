@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from layover import ConfigurationError, FilePart, RecordedServices, ToolContext
+from layover import ConfigurationError, FilePart, RecordedHooks, ToolContext
 from layover.declare.context import Attempt, SuspendRequest
 
 
 def without_services(**overrides: Any) -> ToolContext:
-    return ToolContext.for_test(services=None, **overrides)
+    return ToolContext.for_test(hooks=None, **overrides)
 
 
 async def test_what_the_engine_does_not_offer_is_a_configuration_error() -> None:
@@ -35,8 +35,8 @@ def test_nothing_is_cancelled_without_services() -> None:
 
 
 def test_cancelled_is_looked_up_each_time() -> None:
-    services = RecordedServices()
-    ctx = ToolContext.for_test(services=services)
+    hooks = RecordedHooks()
+    ctx = ToolContext.for_test(hooks=services)
     assert ctx.cancelled is False
     services.is_cancelled = True
     assert ctx.cancelled is True
@@ -48,17 +48,17 @@ def test_suspending_raises_nothing() -> None:
 
 
 def test_what_is_emitted_is_json() -> None:
-    services = RecordedServices()
-    ToolContext.for_test(services=services).emit({"day": date(2026, 1, 1), "odd": float("nan")})
-    assert services.emitted == [{"day": "2026-01-01", "odd": None}]
+    hooks = RecordedHooks()
+    ToolContext.for_test(hooks=services).emit({"day": date(2026, 1, 1), "odd": float("nan")})
+    assert hooks.emitted == [{"day": "2026-01-01", "odd": None}]
 
 
 async def test_a_test_can_look_at_what_a_tool_did() -> None:
-    services = RecordedServices()
-    ctx = ToolContext.for_test(services=services, resource_id="ann")
+    hooks = RecordedHooks()
+    ctx = ToolContext.for_test(hooks=services, resource_id="ann")
     part = await ctx.save_file("a.txt", "text/plain", b"hi")
     await ctx.log_attempt("deploy", "push", error="refused")
     assert part == FilePart(file_id="file_1", name="a.txt", mime_type="text/plain")
-    assert services.files == {"a.txt": b"hi"}
-    assert services.attempts == [Attempt("deploy", "push", error="refused")]
+    assert hooks.files == {"a.txt": b"hi"}
+    assert hooks.attempts == [Attempt("deploy", "push", error="refused")]
     assert ctx.resource_id == "ann"

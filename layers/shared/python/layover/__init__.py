@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from layover.declare.agent import Agent
     from layover.declare.agents.provider_tools import web_search
     from layover.declare.agents.stream import RunStream
-    from layover.declare.context import RecordedServices, Retry, RunContext, ToolContext
+    from layover.declare.context import RecordedHooks, Retry, RunContext, ToolContext
     from layover.declare.hooks.base import (
         Allow,
         Answer,
@@ -82,7 +82,7 @@ _HOME = {
     "declare.agents.stream": ("RunStream",),
     "declare.agents.provider_tools": ("web_search",),
     "declare.tools.approval": ("Approval",),
-    "declare.context": ("RecordedServices", "Retry", "RunContext", "ToolContext"),
+    "declare.context": ("RecordedHooks", "Retry", "RunContext", "ToolContext"),
     "declare.hooks.base": (
         "Allow",
         "Answer",
@@ -194,7 +194,7 @@ __all__ = [
     "Pending",
     "Policy",
     "ReasoningPart",
-    "RecordedServices",
+    "RecordedHooks",
     "RedactPII",
     "Refuse",
     "RememberDecisions",

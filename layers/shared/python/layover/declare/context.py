@@ -1,4 +1,4 @@
-"""The context that a tool gets in addition to its arguments."""
+"""The context that a tool gets besides its arguments."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -284,7 +284,7 @@ class ToolContext(Generic[Deps, Resumed]):
         tool_call_id: str,
         idempotency_key: str,
         resume: Resumed | None = None,
-        services: ToolServices | None = None,
+        hooks: ToolServices | None = None,
         metadata: Mapping[str, Any] = MappingProxyType({}),
         now: datetime | None = None,
         deps: Deps = _NONE,
@@ -316,14 +316,14 @@ class ToolContext(Generic[Deps, Resumed]):
             "agent_name": "agent_test",
             "tool_call_id": "call_test",
             "idempotency_key": "key_test",
-            "services": RecordedServices(),
+            "hooks": RecordedHooks(),
         }
         return cls(**{**fields, **overrides})
 
     @property
     def cancelled(self) -> bool:
         """True if a cancellation of the run was requested; a long tool looks here from time to time."""
-        return self._services is not None and self._services.cancelled()
+        return self._hooks is not None and self._hooks.cancelled()
 
     def suspend(self, payload: Any) -> Returned:  # type: ignore[type-var]
         """Make this call wait for a person: `return ctx.suspend(SlotOffer(...))`.
@@ -399,7 +399,7 @@ class ToolContext(Generic[Deps, Resumed]):
             raise ConfigurationError(NO_THREAD)
         return self._need("node_memory").node_memory(node_id)
 
-    def _need(self, what: str) -> ToolHooks:
+    def _need(self, what: str) -> ToolServices:
         if self._hooks is None:
             raise ConfigurationError(
                 f"ctx.{what} is not available here: the context has no hooks. A test makes one that has them "

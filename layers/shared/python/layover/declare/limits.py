@@ -81,7 +81,7 @@ class Limits:
 
     @classmethod
     def from_args(cls, args: Mapping[str, Any]) -> "Limits":
-        """Return limits that a person wrote. Raises DefinitionError for a value that is no limit."""
+        """Return limits that a person wrote. Raises DefinitionError for a value that is not a limit."""
         if unknown := args.keys() - _LIMITS:
             raise unknown_options("Limits", unknown, _LIMITS, "limit")
         return cls(**args)

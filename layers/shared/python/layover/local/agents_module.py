@@ -98,7 +98,7 @@ def _line(agent: Any) -> str:
 
 
 def _problem(error: BaseException) -> str:
-    """Return `FILE:LINE: ERROR: text`, of the newest line that is no library's."""
+    """Return `FILE:LINE: ERROR: text`, of the newest line that does not belong to a library."""
     from layover.declare.registry import meant_by
     from layover.errors import AgentsNotLoaded
 

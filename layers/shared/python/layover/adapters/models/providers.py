@@ -65,7 +65,7 @@ class Providers(ChatModel):
         except ModelError as error:
             mistyped = mistyped_provider(name, self._addresses)
             if error.status in _NO_SUCH_MODEL and mistyped is not None:
-                # In the log alone: who reads a run's error need not know the deployment's providers.
+                # Only in the log: who reads a run's error need not know the deployment's providers.
                 logger.warning("the model %r: %s", name, mistyped)
             raise
 

@@ -379,7 +379,7 @@ class Calls:
             # a suspension gives its service the same key.
             idempotency_key=derive_id("idem", meta.id, call.key),
             resume=resumed,
-            services=LoggedServices(self._core, call.tool_call_id),
+            hooks=LoggedServices(self._core, call.tool_call_id),
             metadata=base.metadata if base else {},
             now=self._clock.now(),
             deps=agent.made_deps,
