@@ -9,12 +9,12 @@ from layover import ConfigurationError, FilePart, RecordedHooks, ToolContext
 from layover.declare.context import Attempt, SuspendRequest
 
 
-def without_services(**overrides: Any) -> ToolContext:
+def without_hooks(**overrides: Any) -> ToolContext:
     return ToolContext.for_test(hooks=None, **overrides)
 
 
 async def test_what_the_engine_does_not_offer_is_a_configuration_error() -> None:
-    ctx = without_services()
+    ctx = without_hooks()
     with pytest.raises(ConfigurationError, match=r"ctx\.emit"):
         ctx.emit({})
     with pytest.raises(ConfigurationError, match=r"ctx\.save_file"):
@@ -30,15 +30,15 @@ def test_node_memory_outside_a_thread_is_a_configuration_error() -> None:
         ToolContext.for_test(thread_id=None).node_memory("node")
 
 
-def test_nothing_is_cancelled_without_services() -> None:
-    assert without_services().cancelled is False
+def test_nothing_is_cancelled_without_hooks() -> None:
+    assert without_hooks().cancelled is False
 
 
 def test_cancelled_is_looked_up_each_time() -> None:
     hooks = RecordedHooks()
-    ctx = ToolContext.for_test(hooks=services)
+    ctx = ToolContext.for_test(hooks=hooks)
     assert ctx.cancelled is False
-    services.is_cancelled = True
+    hooks.is_cancelled = True
     assert ctx.cancelled is True
 
 
@@ -49,13 +49,13 @@ def test_suspending_raises_nothing() -> None:
 
 def test_what_is_emitted_is_json() -> None:
     hooks = RecordedHooks()
-    ToolContext.for_test(hooks=services).emit({"day": date(2026, 1, 1), "odd": float("nan")})
+    ToolContext.for_test(hooks=hooks).emit({"day": date(2026, 1, 1), "odd": float("nan")})
     assert hooks.emitted == [{"day": "2026-01-01", "odd": None}]
 
 
 async def test_a_test_can_look_at_what_a_tool_did() -> None:
     hooks = RecordedHooks()
-    ctx = ToolContext.for_test(hooks=services, resource_id="ann")
+    ctx = ToolContext.for_test(hooks=hooks, resource_id="ann")
     part = await ctx.save_file("a.txt", "text/plain", b"hi")
     await ctx.log_attempt("deploy", "push", error="refused")
     assert part == FilePart(file_id="file_1", name="a.txt", mime_type="text/plain")
