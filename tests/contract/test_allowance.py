@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from layover.adapters.journal.allowance import HELD, SEEN_AFTER, TableAllowance
+from layover.adapters.journal.allowance import FIRST_STEP, HELD, SEEN_AFTER, TableAllowance
 from layover.clock import ManualClock
 from layover.errors import RetryableError
 from layover.keys import SPENT, SWITCH, Keys
@@ -172,6 +172,41 @@ async def test_the_first_step_of_a_day_goes_alone(allowance: TableAllowance, own
     await allowance.release(owner, "a")
     assert await allowance.reserve(owner, "b", DayUse(1), TOKENS) is GRANTED
     assert await allowance.reserve(owner, "c", DayUse(1), TOKENS) is GRANTED
+
+
+async def test_first_step_that_hangs_keeps_nobody_waiting_for_long(
+    allowance: TableAllowance, clock: ManualClock, owner: str
+) -> None:
+    clock.advance(timedelta(minutes=1))
+    assert await allowance.reserve(owner, "hangs", DayUse(40), TOKENS) is GRANTED
+    clock.advance(FIRST_STEP - timedelta(seconds=1))
+    assert await allowance.reserve(owner, "b", DayUse(40), TOKENS) is BUSY
+    clock.advance(timedelta(seconds=1))
+    assert await allowance.reserve(owner, "b", DayUse(40), TOKENS) is GRANTED
+    # Nor does b, which began just now; what is held counts.
+    assert await allowance.reserve(owner, "c", DayUse(40), TOKENS) is GRANTED
+    assert await allowance.reserve(owner, "d", DayUse(1), TOKENS) is BUSY
+
+
+@pytest.mark.both_stores(in_every_tier=True)
+async def test_run_that_ends_holds_nothing_more(allowance: TableAllowance, owner: str) -> None:
+    await step(allowance, owner, 10)
+    assert await allowance.reserve(owner, "cut", DayUse(45), TOKENS) is GRANTED
+    assert await allowance.reserve(owner, "its_child", DayUse(45), TOKENS) is GRANTED
+    assert await allowance.reserve(owner, "b", DayUse(1), TOKENS) is BUSY
+    await allowance.release_all(owner, ["cut", "its_child", "never_held"])
+    assert await allowance.reserve(owner, "b", DayUse(80), TOKENS) is GRANTED
+    assert await allowance.used(owner) == DayUse(10)
+
+
+async def test_end_of_a_run_does_not_depend_on_its_day(
+    table: Table, clock: ManualClock, owner: str
+) -> None:
+    class AwayTable(DyingTable):
+        async def get(self, *args: Any, **kwargs: Any) -> Item | None:
+            raise RetryableError("throttled")
+
+    await TableAllowance(AwayTable(table, fails=9), clock).release_all(owner, ["cut"])
 
 
 async def test_a_step_holds_as_much_as_the_largest_of_the_day(

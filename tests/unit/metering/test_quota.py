@@ -16,10 +16,12 @@ from layover.clock import ManualClock
 from layover.errors import DayUsedUp, LimitReached, StoppedByOperator
 from layover.ports import Allowance, DayLimits, DayUse, NoAllowance
 from layover.runs.accept import StartRun, make_request_key, start_run
+from layover.runs.cancel import cancel
 from layover.values.deployment.settings import Settings
+from layover.values.prompt import Prompt, Reply
 from layover.values.runs.run import OnBusy, Status
 from layover.values.runs.usage import Usage
-from support.worlds.runs import ANN, Bench, Ledger
+from support.worlds.runs import ANN, Bench, Crash, Ledger
 
 LIMITED = Settings(daily_tokens=100, daily_cost_usd=Decimal("0.5"))
 EVENING = datetime(2026, 11, 21, 23, 0, tzinfo=UTC)
@@ -168,6 +170,53 @@ async def test_step_that_fails_holds_nothing() -> None:
     bench, allowance = limited_bench([fail("no", status=400)], DayLimits(tokens=9_000))
     assert (await bench.go()).status is Status.FAILED
     assert await allowance.reserve(ANN, "other", DayUse(1), DayLimits(tokens=1)) == "granted"
+
+
+DAY = DayLimits(tokens=9_000)
+
+
+async def room_that_is_left(allowance: TableAllowance) -> str:
+    """What a step that needs the whole day hears."""
+    return await allowance.reserve(ANN, "other", DayUse(9_000), DayLimits(tokens=1))
+
+
+async def test_run_cancelled_in_the_first_step_of_a_day_keeps_no_other_waiting() -> None:
+    started = asyncio.Event()
+
+    async def never(prompt: Prompt) -> Reply:
+        started.set()
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    bench, allowance = limited_bench([never], DAY)
+    run_id = await bench.start()
+    turn = asyncio.create_task(bench.turn(run_id))
+    await asyncio.wait_for(started.wait(), 60)
+    assert await room_that_is_left(allowance) == "busy"
+    await bench.plain.journal.commands.request_cancel(ANN, run_id)
+    await asyncio.wait_for(turn, 60)
+    assert (await bench.run(run_id)).status is Status.CANCELLED
+    assert await room_that_is_left(allowance) == "granted"
+
+
+@pytest.mark.parametrize("by", ["settle", "cancel"])
+async def test_run_that_ends_after_its_process_died_keeps_no_other_waiting(by: str) -> None:
+    def dies(prompt: Prompt) -> Reply:
+        raise Crash("in the model's answer")
+
+    bench, allowance = limited_bench([dies] * 9, DAY)
+    run_id = await bench.start()
+    with pytest.raises(Crash):
+        await bench.turn(run_id)
+    assert await room_that_is_left(allowance) == "busy"
+    if by == "cancel":
+        await cancel(bench.plain, ANN, run_id, holder_has_s=0)
+    else:
+        while await bench.settle(run_id, Error="Crash") == "again":
+            with pytest.raises(Crash):
+                await bench.turn(run_id)
+    assert (await bench.run(run_id)).status.over
+    assert await room_that_is_left(allowance) == "granted"
 
 
 async def test_run_beyond_a_users_rate_is_refused_until_the_next_minute() -> None:

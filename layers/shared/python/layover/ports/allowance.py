@@ -1,5 +1,6 @@
 """Daily allowances of users, and the switch that stops everything."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
@@ -53,6 +54,11 @@ class Allowance(Protocol):
         """Release the run's hold, and write the use that was noted for its user."""
         ...
 
+    async def release_all(self, owner: str, run_ids: Collection[str]) -> None:
+        """Release what the frames of a run that ends still hold. The use of a step that was cut off is not
+        known, and not counted. Raises nothing while the store is busy: holds lapse after `HELD`."""
+        ...
+
     async def admit(self, owner: str, per_minute: int) -> timedelta | None:
         """Count one more run of the owner in this minute. None: it may begin; else the time to wait."""
         ...
@@ -84,6 +90,9 @@ class NoAllowance:
         return Reservation.GRANTED
 
     async def release(self, owner: str, run_id: str) -> None:
+        """Do nothing."""
+
+    async def release_all(self, owner: str, run_ids: Collection[str]) -> None:
         """Do nothing."""
 
     async def admit(self, owner: str, per_minute: int) -> timedelta | None:

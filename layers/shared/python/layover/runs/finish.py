@@ -141,6 +141,11 @@ async def _end(
     # The calls come first, in a separate write. A process that still runs a tool closes its call without the
     # run's epoch: it finds the call settled, and writes nothing into a run that is over.
     tokens = await _close_open_calls(runtime, log, state)
+    if over.status is not Status.SUCCESS:
+        # What cut the run may have cut a step that held room in its user's day. A run that goes on all the same
+        # (its end loses a race) reserves again.
+        frames = [state.meta.id, *(c.child.id for c in state.calls.values() if c.child)]
+        await runtime.allowance.release_all(state.meta.owner, frames)
     response = state.response()
     newest = response[-1] if response else state.meta.input
     outcome = Outcome(

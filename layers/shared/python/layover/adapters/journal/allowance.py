@@ -3,8 +3,8 @@
 import logging
 import math
 from collections import Counter
-from collections.abc import Iterator
-from datetime import datetime, timedelta
+from collections.abc import Collection, Iterator
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -31,6 +31,9 @@ RETENTION = timedelta(days=2)
 """A day's counters stay this long after the day begins; DynamoDB's TTL then removes them."""
 HELD = timedelta(minutes=15)
 """The time until a step's reservation lapses if its process dies: no function lives longer."""
+FIRST_STEP = timedelta(seconds=10)
+"""The time for which the first step of a user's day keeps their other steps waiting, so that its size is known
+to them. Longer than most steps last; then their own estimates have to do."""
 _MILLIONTHS = 1_000_000
 _HOLD = "hold_"
 """Attributes of a day that hold room for a run's step: tokens, millionths of a dollar, and the end of the
@@ -73,13 +76,13 @@ class TableAllowance:
     ) -> Reservation:
         """See `ports.Allowance`. One conditional write grants it, as long as the use so far and the holds of
         other runs leave any room. A hold is as large as the day's largest step, so that the steps under way
-        fit. If the day has no step yet, one of them goes first."""
+        fit. If the day knows no step yet, one of them goes first, by `FIRST_STEP` at most."""
         pk = Keys(owner).day(self._today())
         for _ in range(_TRIES):
             day = _Day(await self._table.get(pk, SPENT) or {}, run_id, self._clock.now())
             if limits.are_reached(day.spent):
                 return Reservation.USED_UP
-            if day.held is not None and (day.largest is None or limits.are_reached(day.with_held)):
+            if day.held is not None and (day.waits_for_first or limits.are_reached(day.with_held)):
                 return Reservation.BUSY
             try:
                 await self._table.write(day.reservation(pk, need, self._today() + RETENTION))
@@ -97,6 +100,21 @@ class TableAllowance:
         last_step = None if not any(counts.values()) else f"{counts['tokens']}:{counts['cost']}"
         changes = {_HOLD + run_id: None, _DONE + run_id: last_step}
         await self._write(owner, day, counts, changes)
+
+    async def release_all(self, owner: str, run_ids: Collection[str]) -> None:
+        """See `ports.Allowance`."""
+        if not self._counts:
+            return
+        day = self._today()
+        try:
+            item = await self._table.get(Keys(owner).day(day), SPENT) or {}
+        except RetryableError as error:
+            # The holds lapse by themselves: no reason to keep a run from its end.
+            _log.warning("the room of a run lapses later", extra={"cause": str(error)})
+            return
+        held = {_HOLD + run_id for run_id in run_ids} & item.keys()
+        if held:
+            await self._write(owner, day, {}, dict.fromkeys(held))
 
     async def admit(self, owner: str, per_minute: int) -> timedelta | None:
         """See `ports.Allowance`. Minutes are those of the clock."""
@@ -162,6 +180,11 @@ class _Day:
         self._done = [_pair(v) for n, v in item.items() if n.startswith(_DONE)]
         others = {n: v for n, v in item.items() if n.startswith(_HOLD) and n != _HOLD + run_id}
         self._lost = {n for n, v in others.items() if int(v.split(":")[2]) <= now.timestamp()}
+        self._since = [
+            datetime.fromtimestamp(int(v.split(":")[2]), UTC) - HELD
+            for n, v in others.items()
+            if n not in self._lost
+        ]
         reservations = [_pair(v) for n, v in others.items() if n not in self._lost]
         self.spent = _use(int(item.get("tokens", 0)), int(item.get("cost", 0)))
         room = _use(sum(p[0] for p in reservations), sum(p[1] for p in reservations))
@@ -170,6 +193,12 @@ class _Day:
         self.with_held = DayUse(
             self.spent.tokens + room.tokens, self.spent.cost_usd + room.cost_usd
         )
+
+    @property
+    def waits_for_first(self) -> bool:
+        """True while another step that began a moment ago is to show how large the day's steps are."""
+        began = min(self._since, default=None)
+        return self.largest is None and began is not None and self._now - began < FIRST_STEP
 
     @property
     def largest(self) -> tuple[int, int] | None:
