@@ -21,13 +21,14 @@ from layover import (
 from layover.adapters.inmemory.model import ScriptedModel, call, calls, fail, say
 from layover.errors import DecisionAlreadyMade, DecisionInvalid, NotFound
 from layover.runs.cancel import cancel
+from layover.threads import threads
 from layover.values.message import Message, ToolResultPart
 from layover.values.prompt import Prompt
 from layover.values.runs.event import Event
 from layover.values.runs.model_settings import RunChoice
 from layover.values.runs.run import Status
 from layover.values.runs.views import Run
-from support.worlds.runs import ANN, Bench, Ledger, answers_of, told, types
+from support.worlds.runs import ANN, Bench, Crash, Ledger, answers_of, told, types
 
 Script = dict[str, list[Any]]
 """Replies by the instructions of the agent that is asked."""
@@ -72,6 +73,46 @@ APPROVED: Script = {
     "top": [ASKED, say("all done")],
     "desk": [call("pay", tool_call_id="p1", amount=3), say("paid")],
 }
+
+
+def crowd() -> Desk:
+    """36 sub-agents side by side, each with a payment that waits: 72 calls that are not settled."""
+    asks = [call("desk", tool_call_id=f"d{n}", input="pay it", context="") for n in range(36)]
+    pay = call("pay", amount=3)
+    return Desk(
+        {"top": [calls(*asks), say("all done")], "desk": [pay]}, top={"tool_concurrency": 36}
+    )
+
+
+async def test_thread_of_a_run_with_many_waiting_sub_agents_can_be_erased() -> None:
+    desk = crowd()
+    run = await desk.suspended()
+    await threads.delete(desk.bench.plain, ANN, run.thread_id)
+    assert await desk.bench.plain.journal.runs.get(ANN, run.id) is None
+
+
+async def test_run_with_many_waiting_sub_agents_is_cancelled_whole_whatever_dies_in_it() -> None:
+    cut_at, was_cut = 0, True
+    while was_cut:
+        desk, cut_at = crowd(), cut_at + 1
+        run = await desk.suspended()
+        power = desk.bench.power
+        power.calls, power.cut_at = 0, cut_at
+        try:
+            await cancel(desk.bench.runtime, ANN, run.id, holder_has_s=0)
+            was_cut = False
+        except Crash:
+            power.restore()
+        await cancel(desk.bench.plain, ANN, run.id, holder_has_s=0)
+        run = await desk.bench.run(run.id)
+        assert (run.status, run.pending, run.unexecuted) == (Status.CANCELLED, (), ())
+        events = await desk.bench.events(run.id)
+        decided = [e.tool_call_id for e in events if e.type == "tool-call-decided"]
+        assert len(decided) == len(set(decided)) == 36
+        ended = [e.tool_call_id for e in events if e.type == "tool-execution-end"]
+        assert len(ended) == len(set(ended)) == 72
+        assert types(events).count("finish") == 1
+    assert cut_at > 5
 
 
 async def test_a_plain_sub_agent_is_one_call_of_its_run() -> None:

@@ -47,7 +47,7 @@ from layover.ports.platform import (
     OnDelta,
     send_deltas,
 )
-from layover.ports.runlog import CancelRequest, Ended, RunLog
+from layover.ports.runlog import MAX_CANCELLED, CancelRequest, Ended, RunLog
 from layover.ports.sockets import (
     Connections,
     EventSink,
@@ -60,6 +60,7 @@ from layover.ports.stores import MemoryStore, ThreadStore
 from layover.ports.table import Table
 
 __all__ = [
+    "MAX_CANCELLED",
     "Aborts",
     "Accepted",
     "Allowance",

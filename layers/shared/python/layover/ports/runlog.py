@@ -14,6 +14,9 @@ from layover.values.runs.run import (
 )
 from layover.values.thread import ThreadHead
 
+MAX_CANCELLED = 40
+"""Calls that one write settles when a run ends."""
+
 
 @dataclass(frozen=True)
 class CancelRequest:
@@ -128,9 +131,12 @@ class RunLog(Protocol):
         `call.state` as above."""
         ...
 
-    async def cancel_calls(self, calls: Sequence[CallRecord], *events: Event) -> None:
-        """Settle calls as given, whatever their state, because the run is about to end. Raises `Fenced` if
-        one has been decided or settled since."""
+    async def cancel_calls(
+        self, calls: Sequence[CallRecord], *events: Event, more_follow: bool = False
+    ) -> None:
+        """Settle up to `MAX_CANCELLED` calls as they are given, in whatever state they were: the run is about
+        to end. `more_follow`: others of it wait or run, and are settled next; the run is shown as waiting
+        until then. Raises `Fenced` if one was decided or settled meanwhile."""
         ...
 
     async def cancel_requested(self) -> CancelRequest | None:

@@ -6,13 +6,14 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime, timedelta
 
+from layover.batches import batched
 from layover.context.tokens import with_token_count
 from layover.engine.progress import Over
 from layover.engine.state import RunState
 from layover.errors import Fenced
 from layover.keys import path_of
 from layover.metering.usage import usage_of_steps
-from layover.ports import Ended, RunLog
+from layover.ports import MAX_CANCELLED, Ended, RunLog
 from layover.records.past_runs import tree_of
 from layover.records.views import run_view
 from layover.runs.executions import start_execution, wake
@@ -142,8 +143,8 @@ async def _end(
     # run's epoch: it finds the call settled, and writes nothing into a run that is over.
     tokens = await _close_open_calls(runtime, log, state)
     if over.status is not Status.SUCCESS:
-        # What cut the run may have cut a step that held room in its user's day. A run that goes on all the same
-        # (its end loses a race) reserves again.
+        # What cut the run may have cut a step that held room in its user's day. A run that goes on all the
+        # same (its end loses a race) reserves again.
         frames = [state.meta.id, *(c.child.id for c in state.calls.values() if c.child)]
         await runtime.allowance.release_all(state.meta.owner, frames)
     response = state.response()
@@ -184,18 +185,26 @@ async def _close_open_calls(runtime: Runtime, log: RunLog, state: RunState) -> l
         return []
     now = runtime.clock.now()
     cut = Decision(kind=DecisionKind.CANCELLED, decided_by=SYSTEM, via=Via.SYSTEM, at=now)
-    decision_events: list[Event] = [ToolCallDecided.of(c, cut) for c in unfinished if c.undecided]
     # The deepest first: a sub-agent's calls end before the call that it stands for.
     cancelled_calls = sorted(
         (_cancelled(c, cut) for c in unfinished), key=lambda c: -c.key.count("/")
     )
     for call in cancelled_calls:
         state.update(call)
-    # Raises Fenced if a call was decided or settled since the read: that outcome stands, and the run is read
-    # again.
-    await log.cancel_calls(
-        cancelled_calls, *decision_events, *_closed_events(state, cancelled_calls, now)
-    )
+    undecided = {c.key for c in unfinished if c.undecided}
+    written = 0
+    for some in batched(cancelled_calls, MAX_CANCELLED):
+        # Each part is a fact: after a death between two of them, whoever ends the run closes the rest.
+        decisions = [ToolCallDecided.of(c, cut) for c in some if c.key in undecided]
+        written += len(some)
+        # Raises Fenced if one was decided or settled since it was read: that stands, and the run is read
+        # again.
+        await log.cancel_calls(
+            some,
+            *decisions,
+            *_closed_events(state, some, now),
+            more_follow=written < len(cancelled_calls),
+        )
     return [c.token for c in unfinished if c.token is not None]
 
 

@@ -32,8 +32,8 @@ RETENTION = timedelta(days=2)
 HELD = timedelta(minutes=15)
 """The time until a step's reservation lapses if its process dies: no function lives longer."""
 FIRST_STEP = timedelta(seconds=10)
-"""The time for which the first step of a user's day keeps their other steps waiting, so that its size is known
-to them. Longer than most steps last; then their own estimates have to do."""
+"""The time for which the first step of a user's day keeps their other steps waiting, so that its size is
+known to them. Most steps are shorter. Of a longer one, their own estimates have to do."""
 _MILLIONTHS = 1_000_000
 _HOLD = "hold_"
 """Attributes of a day that hold room for a run's step: tokens, millionths of a dollar, and the end of the

@@ -283,10 +283,14 @@ class TableRunLog:
         )
         await self._writer.write([*puts, waits], events)
 
-    async def cancel_calls(self, calls: Sequence[CallRecord], *events: Event) -> None:
+    async def cancel_calls(
+        self, calls: Sequence[CallRecord], *events: Event, more_follow: bool = False
+    ) -> None:
         """Settle calls as they are given. Raises Fenced also if one was decided or settled meanwhile (its
         opener needs no epoch): read the run again then; what was settled stays."""
-        actions: list[Action] = [self._meta({"waiting": None, "decided": None})]
+        # With META, and a row of the audit for each, MAX_CANCELLED calls fit into a transaction.
+        changes = {} if more_follow else {"waiting": None, "decided": None}
+        actions: list[Action] = [self._meta(changes)]
         items = await self._items_of(calls, CallState.SETTLED)
         for call, item in zip(calls, items, strict=True):
             # For a call that waited undecided, the cancel is the decision. The first decision wins, and a

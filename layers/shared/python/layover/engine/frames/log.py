@@ -99,9 +99,11 @@ class NestedLog:
         """See `ports.RunLog`."""
         await self._log.suspend_calls(calls, *self._signed(events))
 
-    async def cancel_calls(self, calls: Sequence[CallRecord], *events: Event) -> None:
+    async def cancel_calls(
+        self, calls: Sequence[CallRecord], *events: Event, more_follow: bool = False
+    ) -> None:
         """See `ports.RunLog`."""
-        await self._log.cancel_calls(calls, *self._signed(events))
+        await self._log.cancel_calls(calls, *self._signed(events), more_follow=more_follow)
 
     async def cancel_requested(self) -> CancelRequest | None:
         """See `ports.RunLog`."""
