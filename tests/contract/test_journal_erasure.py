@@ -63,7 +63,7 @@ async def test_an_emptied_thread_is_due_once_more_and_not_before(world: JournalB
     now, late = world.clock.now(), timedelta(minutes=16)
 
     async def due(at: timedelta) -> bool:
-        found = await world.journal.watch.due(now + at, 1_000)
+        found = await world.journal.watch.deletions(now + at, 1_000)
         return any(w.run_id is None and w.thread_id == thread_id for w in found)
 
     await world.journal.erasure.mark_purged(world.owner, thread_id, now)
@@ -86,7 +86,7 @@ async def test_a_deletion_is_due_again_when_it_was_asked_for_until_it_is_done(
     now = world.clock.now()
 
     async def due(at: timedelta) -> bool:
-        found = await world.journal.watch.due(now + at, 1_000)
+        found = await world.journal.watch.deletions(now + at, 1_000)
         return any(w.run_id is None and w.thread_id == thread_id for w in found)
 
     minute = timedelta(minutes=1)

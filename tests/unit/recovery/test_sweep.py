@@ -195,6 +195,70 @@ async def test_a_deletion_in_trouble_lets_others_go_first() -> None:
     assert await later(bench, PATIENCE / 2) == {"erased": 1}
 
 
+async def delete_new_thread(bench: Bench) -> None:
+    """A thread without runs, which is to be erased."""
+    thread = await threads.create(bench.plain, ANN, bench.agent.name, None, {})
+    await bench.plain.journal.erasure.mark_deleted(ANN, thread.id)
+
+
+class Poisoned(InMemoryBlobs):
+    """Holds something that nobody can list."""
+
+    async def keys(self, prefix: str) -> list[str]:
+        raise ValueError("a key that is none")
+
+
+async def test_deletion_that_nobody_can_finish_is_told_to_operators_and_stops_nothing() -> None:
+    blobs, metrics = Poisoned(), InMemoryMetrics()
+    bench = Bench(Agent("helper", model="m"), [say("one")] * 2, blobs=blobs, metrics=metrics)
+    for _ in range(3):
+        await delete_new_thread(bench)
+    lost = await bench.start(thread="other")
+    await bench.callbacks.stop(f"{lost}-1", "it died")
+    assert await later(bench, PATIENCE) == {"lost": 1, "trouble": 3}
+    assert [c.name for c in metrics.counted] == [Metric.DELETION_FAILED] * 3
+    # They are not at the head of what is due any more.
+    assert await later(bench, timedelta(seconds=1)) == {}
+    assert (await later(bench, PATIENCE))["trouble"] == 3
+
+
+async def test_run_at_which_any_look_fails_stops_no_other() -> None:
+    bench = payer()
+    broken, lost = await bench.start(), await bench.start(thread="other")
+    await bench.callbacks.stop(f"{lost}-1", "it died")
+    alive = bench.callbacks.alive
+
+    async def fails(execution: str) -> bool:
+        if execution.startswith(broken):
+            raise TypeError("of a kind that nobody thought of")
+        return await alive(execution)
+
+    bench.callbacks.alive = fails  # type: ignore[method-assign]
+    assert await later(bench, timedelta(0)) == {"lost": 1, "trouble": 1}
+    assert await later(bench, PATIENCE / 2) == {}
+
+
+async def test_sweep_looks_at_all_that_is_due_however_much_it_is() -> None:
+    bench = payer()
+    for n in range(450):
+        run_id = await bench.start(thread=f"t{n}")
+        await bench.callbacks.stop(f"{run_id}-1", "it died")
+    assert await later(bench, timedelta(0)) == {"lost": 450}
+
+
+async def test_thousands_of_deletions_delay_no_run() -> None:
+    bench = payer()
+    for _ in range(1_000):
+        await delete_new_thread(bench)
+    # Later than all of them, so behind them if they were in one line.
+    bench.clock.advance(PATIENCE)
+    lost = await bench.start(thread="other")
+    await bench.callbacks.stop(f"{lost}-1", "it died")
+    done = await sweep(bench.plain, erase_until=timedelta(0))
+    assert done["lost"] == 1
+    assert (await sweep(bench.plain))["erased"] > 0
+
+
 # Executions and tokens
 
 

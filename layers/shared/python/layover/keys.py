@@ -35,8 +35,17 @@ WATCHES = 4
 
 
 def watch_partitions() -> list[str]:
-    """Return all partitions of the watch index, for the sweeper."""
+    """Return all partitions of the watch index with runs and connections, for the sweeper."""
     return [f"WATCH#{n}" for n in range(WATCHES)]
+
+
+def deletion_partitions() -> list[str]:
+    """Return all partitions of the watch index with deleted threads, for the sweeper."""
+    return [f"DELETE#{n}" for n in range(WATCHES)]
+
+
+def _number(text: str) -> int:
+    return int(hashlib.sha256(text.encode()).hexdigest(), 16)
 
 
 @dataclass(frozen=True)
@@ -65,7 +74,13 @@ class Keys:
 
     def watch(self, run_id: str) -> str:
         """Partition of the watch index that a run belongs to."""
-        return watch_partitions()[int(hashlib.sha256(run_id.encode()).hexdigest(), 16) % WATCHES]
+        return watch_partitions()[_number(run_id) % WATCHES]
+
+    @property
+    def deletions(self) -> str:
+        """Partition of the watch index with the owner's deleted threads: one, so that an owner with
+        thousands of them delays the deletions of few others."""
+        return deletion_partitions()[_number(self.partition) % WATCHES]
 
     def idempotency(self, key: str) -> str:
         """Partition of a request key. The caller's text is hashed, because it may be long or odd."""

@@ -66,8 +66,8 @@ class Accepted:
 
 @dataclass(frozen=True)
 class DueCheck:
-    """A run that is not over (or not saved), or (`run_id` None) a thread whose erasing has begun, or a
-    connection whose token has expired."""
+    """A run that is not over (or not saved), a connection whose token has expired, or (both ids None) a
+    thread whose erasing has begun."""
 
     owner: str
     thread_id: str
@@ -401,8 +401,12 @@ class Watch(Protocol):
     asks."""
 
     async def due(self, until: datetime, limit: int) -> list[DueCheck]:
-        """Return the runs, threads and connections that have to be looked at by then; at most `limit` for
-        each partition of the watch."""
+        """Return the runs and connections that have to be looked at by then; at most `limit` for each
+        partition of the watch. Threads that a release before this one deleted are among them."""
+        ...
+
+    async def deletions(self, until: datetime, limit: int) -> list[DueCheck]:
+        """Return the deleted threads that have to be erased by then; at most `limit` for each partition."""
         ...
 
     async def reschedule(

@@ -3,10 +3,13 @@
 import asyncio
 import logging
 from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from datetime import datetime, timedelta
 
 from layover import logs
+from layover.batches import batched
 from layover.engine.loop import failed
 from layover.engine.state import RunState
 from layover.errors import Fenced, LayoverError, RetryableError
@@ -21,12 +24,15 @@ from layover.runs.executions import start_successor
 from layover.runs.finish import end_even_unsaved, save_unsaved, thread_of
 from layover.runtime import Runtime
 from layover.sockets.subscriptions import catch_up, close
+from layover.values.metrics import Metric
 from layover.values.runs.run import MAX_ATTEMPTS, RunMeta, Status
 
 logger = logging.getLogger("layover")
 
-MAX_RUNS = 100
-"""Runs looked at in one sweep, for each partition of the watch index; the rest wait for the next sweep."""
+PAGE = 100
+"""Items of a page, for each partition of the watch."""
+MAX_CONCURRENT = 8
+"""Items that are looked at side by side. Most of a look is waiting for AWS."""
 CALM = 60
 """The factor by which looks at a suspended or queued run are rarer, since waiting must cost nothing."""
 ERASE_UNTIL = timedelta(seconds=45)
@@ -35,24 +41,74 @@ next sweep."""
 
 
 async def sweep(runtime: Runtime, erase_until: timedelta = ERASE_UNTIL) -> dict[str, int]:
-    """Look at every run that is due. Return the work done, counted. One run's failure affects no other
-    run."""
-    counts: Counter[str] = Counter()
+    """Look at every run that is due, then erase what is deleted or expired. Return the work done, counted.
+    One item's failure affects no other item, whatever fails."""
+    watch = runtime.journal.watch
     swept_at = runtime.clock.now()
     end = asyncio.get_running_loop().time() + erase_until.total_seconds()
-    # Deletions last: one may take all the time that is left, and no run waits for it.
-    for due in sorted(await runtime.journal.watch.due(swept_at, MAX_RUNS), key=_is_deletion):
-        try:
-            with logs.bind_ids(run_id=due.run_id, thread_id=due.thread_id):
-                counts[await _look(runtime, due, swept_at, end)] += 1
-        except LayoverError as error:
-            counts["trouble"] += 1
-            logger.warning(
-                "the sweeper failed with a due item",
-                extra={**asdict(due), "owner": None, "cause": type(error).__name__},
-            )
-    counts.update(await expire(runtime, swept_at, end))
+    counts = await _look_through(runtime, watch.due, swept_at, end)
+    # Behind the runs, and side by side: users with thousands of deleted threads may take all the time that is
+    # left, and keep nobody's data from its expiry.
+    for more in await asyncio.gather(
+        _look_through(runtime, watch.deletions, swept_at, end), expire(runtime, swept_at, end)
+    ):
+        counts.update(more)
     return dict(counts)
+
+
+async def _look_through(
+    runtime: Runtime,
+    page: Callable[[datetime, int], Awaitable[list[DueCheck]]],
+    swept_at: datetime,
+    end: float,
+) -> Counter[str]:
+    """Look at all that is due, page by page until `end`, and at the first page in any case. A look moves its
+    item to a later time; one that is still due all the same is left to the next sweep."""
+    counts: Counter[str] = Counter()
+    seen: set[DueCheck] = set()
+    while True:
+        due = [d for d in await page(swept_at, PAGE) if d not in seen]
+        # Among runs are the threads that a release before this one deleted.
+        counts.update(await _look_at_all(runtime, sorted(due, key=_is_deletion), swept_at, end))
+        seen.update(due)
+        if not due or asyncio.get_running_loop().time() >= end:
+            return counts
+
+
+async def _look_at_all(
+    runtime: Runtime, items: Sequence[DueCheck], swept_at: datetime, end: float
+) -> list[str]:
+    """Look at `MAX_CONCURRENT` items at a time. Return an outcome for each."""
+    outcomes: list[str] = []
+    for some in batched(items, MAX_CONCURRENT):
+        outcomes += await asyncio.gather(*(_try_look(runtime, d, swept_at, end) for d in some))
+    return outcomes
+
+
+async def _try_look(runtime: Runtime, due: DueCheck, swept_at: datetime, end: float) -> str:
+    try:
+        with logs.bind_ids(run_id=due.run_id, thread_id=due.thread_id):
+            return await _look(runtime, due, swept_at, end)
+    except Exception as error:  # whatever is wrong with one item: the others are due as well
+        context = {**asdict(due), "owner": None, "cause": type(error).__name__}
+        if _is_deletion(due) and not isinstance(error, RetryableError):
+            # Users were told that it is gone. No later sweep does better until somebody has looked.
+            runtime.metrics.count(Metric.DELETION_FAILED)
+            logger.exception("a deletion fails", extra=context)
+        else:
+            logger.warning("the sweeper failed with a due item", extra=context)
+        await _put_off(runtime, due, swept_at)
+        return "trouble"
+
+
+async def _put_off(runtime: Runtime, due: DueCheck, swept_at: datetime) -> None:
+    """Set the next look at an item that failed: a hundred of them would keep all others from being due."""
+    later = runtime.clock.now() + runtime.settings.sweep_patience
+    with suppress(LayoverError):
+        if due.run_id is not None:
+            await runtime.journal.watch.reschedule(due.owner, due.run_id, swept_at, later)
+        elif due.connection_id is None:
+            await runtime.journal.erasure.reschedule(due.owner, due.thread_id, later)
 
 
 def _is_deletion(due: DueCheck) -> bool:
@@ -180,10 +236,6 @@ async def _erase(runtime: Runtime, owner: str, thread_id: str, end: float) -> st
     except TimeoutError:
         await runtime.journal.erasure.reschedule(owner, thread_id, runtime.clock.now())
         return "erasing"
-    except RetryableError:
-        later = runtime.clock.now() + runtime.settings.sweep_patience
-        await runtime.journal.erasure.reschedule(owner, thread_id, later)
-        raise
     return "erased"
 
 

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from datetime import datetime, timedelta
 
 from layover.errors import LayoverError
@@ -34,12 +35,13 @@ async def expire(runtime: Runtime, read_at: datetime, end: float) -> dict[str, i
         except TimeoutError:
             counts["unfinished"] += 1
             break
-        except LayoverError as error:
+        except Exception as error:  # whatever is wrong with one item: the others are due as well
             counts["trouble"] += 1
             about = {"kind": due.kind, "cause": type(error).__name__}
             logger.warning("a due item stays for now", extra=about)
             again = runtime.clock.now() + runtime.settings.sweep_patience
-            await runtime.journal.dues.reschedule(due, again)
+            with suppress(LayoverError):
+                await runtime.journal.dues.reschedule(due, again)
             continue
         if again is None:
             await runtime.journal.dues.remove(due)

@@ -32,6 +32,9 @@ class Metric(StrEnum):
     `agent`."""
     PUBLISH_FAILED = "publish_failed"
     """EventBridge did not take `ApprovalRequested`; the sweeper has it published later."""
+    DELETION_FAILED = "deletion_failed"
+    """The sweeper could not erase a deleted thread for another reason than a passing fault. Somebody has to
+    look: the log's `a deletion fails` names the thread."""
     APPROVAL_AGE = "approval_age"
     """Seconds that the oldest call of a suspended run has waited for a decision; counted about once an
     hour for each such run."""

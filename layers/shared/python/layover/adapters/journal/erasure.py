@@ -66,7 +66,7 @@ class TableErasure:
             "gsi1pk": Keys(owner).partition,
             "gsi1sk": f"{_TOMBS}{thread_id}",
             "forget_profile": True if forget_profile else None,
-            "gsi2pk": Keys(owner).watch(thread_id),
+            "gsi2pk": Keys(owner).deletions,
             "gsi2sk": rfc3339(self._clock.now()),
         }
         await self._change(owner, thread_id, changes, Exists("pk"))

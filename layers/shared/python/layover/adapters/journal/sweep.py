@@ -8,11 +8,21 @@ than a year, that a file is in use, or that a node's memory is read. DynamoDB's 
 nothing of S3 or Postgres. The sweeper knows all of them, works every minute, and goes by the same clock on
 AWS and on one machine."""
 
+from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime
 
 from layover.clock import MICROSECOND, from_rfc3339, rfc3339
-from layover.keys import CONNECTION, DUE, DUE_PREFIX, META, Keys, due_key, watch_partitions
+from layover.keys import (
+    CONNECTION,
+    DUE,
+    DUE_PREFIX,
+    META,
+    Keys,
+    deletion_partitions,
+    due_key,
+    watch_partitions,
+)
 from layover.ports import Clock, Due, DueCheck, DueKind
 from layover.ports.table import (
     Above,
@@ -36,9 +46,16 @@ class TableWatch:
         self._table = table
 
     async def due(self, until: datetime, limit: int) -> list[DueCheck]:
-        """See `ports.Watch`. The index is eventually consistent and has only keys, so the items decide."""
+        """See `ports.Watch`. The index is eventually consistent, and has keys only: the items tell."""
+        return await self._due(watch_partitions(), until, limit)
+
+    async def deletions(self, until: datetime, limit: int) -> list[DueCheck]:
+        """See `ports.Watch`."""
+        return await self._due(deletion_partitions(), until, limit)
+
+    async def _due(self, partitions: Sequence[str], until: datetime, limit: int) -> list[DueCheck]:
         due: list[DueCheck] = []
-        for partition in watch_partitions():
+        for partition in partitions:
             for pk, sk in await self._table.due(partition, rfc3339(until), limit):
                 item = await self._table.get(pk, sk)
                 if item is not None and sk == META:
