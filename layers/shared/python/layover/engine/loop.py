@@ -52,7 +52,8 @@ class Loop:
                 self._log,
                 self._run(),
                 self._stopping,
-                (self._time.until_cut, self._can_be_cut),
+                can_be_cut=self._can_be_cut,
+                seconds_left=self._time.until_cut,
             )
         except OutOfTime:
             return Yielded()

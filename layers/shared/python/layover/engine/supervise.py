@@ -2,11 +2,12 @@
 cancel."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
 from layover.engine.progress import OutOfTime, Stopped
 from layover.engine.stopping import Stopping
+from layover.errors import RetryableError
 from layover.ports import Aborts, RunLog
 from layover.values.runs.run import CANCEL_GRACE
 
@@ -18,34 +19,43 @@ POLL_INTERVAL_S = 0.05
 """Seconds between two checks of whether running work may be let go."""
 POLL_CANCEL_EVERY = 0.5
 """Seconds between two reads of the cancel flag (docs/behaviour.md#cancel)."""
+FAULTS_S = 10.0
+"""Seconds for which looks at the journal may fail before the work is given up."""
 LOST_GRACE_S = 0.9
-"""Seconds that running tools have to finish once another attempt has taken the run. A cancel sets its own
-time."""
+"""Seconds that running tools have to finish once another attempt took the run, or the journal stays away. A
+cancel brings its own."""
 
 T = TypeVar("T")
 
 
-Cut = tuple[Callable[[], float], Callable[[], bool]]
-"""Seconds until the invocation is cut off, and whether what runs may be let go then."""
-
-
 async def supervise(
-    log: RunLog, work: Coroutine[Any, Any, T], stopping: Stopping, cut: Cut | None = None
+    log: RunLog,
+    work: Coroutine[Any, Any, T],
+    stopping: Stopping,
+    *,
+    can_be_cut: Callable[[], bool],
+    seconds_left: Callable[[], float] | None = None,
 ) -> T:
-    """Return the work's result. Raises Stopped when the run is to be cancelled, Fenced when another attempt
-    took it, OutOfTime when the invocation is about to be cut off. In all cases the work is cancelled first,
-    and tools are told through `stopping`."""
+    """Return the work's result. `can_be_cut`: whether all that runs now may be run again. `seconds_left`:
+    until the invocation is cut off. Raises Stopped when the run is to be cancelled, Fenced when another
+    attempt took it, OutOfTime when the invocation is about to be cut off, RetryableError when the journal has
+    been away for `FAULTS_S`. In all cases the work is cancelled first, and tools are told through
+    `stopping`."""
     task = asyncio.ensure_future(work)
     companions = [
         asyncio.create_task(_flush(log)),
         asyncio.create_task(_poll(log)),
         *([asyncio.create_task(_abort(log, stopping.aborts))] if stopping.aborts else []),
-        *([asyncio.create_task(_cut_off(*cut))] if cut else []),
+        *([asyncio.create_task(_cut_off(seconds_left, can_be_cut))] if seconds_left else []),
     ]
     try:
         done, _ = await asyncio.wait([task, *companions], return_when=asyncio.FIRST_COMPLETED)
         if task not in done:
             stopping.is_requested = True
+            if _is_away(done):
+                # Another look may find the journal again, and the tool's outcome its record.
+                while not (task.done() or can_be_cut()):
+                    await asyncio.wait([task], timeout=POLL_INTERVAL_S)
             if stopping.tools and not _is_out_of_time(done):
                 await asyncio.wait([task], timeout=_tools_have_s(done))
             task.cancel()
@@ -65,6 +75,10 @@ async def supervise(
 
 def _is_out_of_time(done: set[asyncio.Task[Any]]) -> bool:
     return any(isinstance(t.exception(), OutOfTime) for t in done)
+
+
+def _is_away(done: set[asyncio.Task[Any]]) -> bool:
+    return any(isinstance(t.exception(), RetryableError) for t in done)
 
 
 def _tools_have_s(done: set[asyncio.Task[Any]]) -> float:
@@ -88,20 +102,50 @@ async def _abort(log: RunLog, aborts: Aborts) -> None:
 
 
 async def _flush(log: RunLog) -> None:
+    look = _Look()
     while True:
         await asyncio.sleep(FLUSH_WITHIN)
-        if await log.flush():
+        if await look.at(log.flush()):
             await asyncio.sleep(FLUSH_EVERY - FLUSH_WITHIN)
 
 
 async def _poll(log: RunLog) -> None:
     time = asyncio.get_running_loop().time
-    last_poll = time()
+    look, before = _Look(), time()
     while True:
         await asyncio.sleep(POLL_CANCEL_EVERY)
-        before, last_poll = last_poll, time()
-        request = await log.cancel_requested()
+        began = time()
+        request = await look.at(log.cancel_requested())
         if request is not None:
             # The request came after the previous look, whatever the clocks of two machines say.
             age = min(max(request.age.total_seconds(), 0.0), time() - before)
             raise Stopped(max(0.0, request.grace.total_seconds() - age))
+        if look.succeeded:
+            before = began
+
+
+class _Look:
+    """Repeated looks at the journal, which may fail for `FAULTS_S` seconds in a row: a tool under way is
+    worth more than one answer."""
+
+    def __init__(self) -> None:
+        self._time = asyncio.get_running_loop().time
+        self._failing_since: float | None = None
+
+    @property
+    def succeeded(self) -> bool:
+        """True if the last look did."""
+        return self._failing_since is None
+
+    async def at(self, answer: Awaitable[T]) -> T | None:
+        """Return the answer; None if it failed. Raises RetryableError if looks have failed for too long."""
+        try:
+            result = await answer
+        except RetryableError:
+            now = self._time()
+            self._failing_since = self._failing_since or now
+            if now - self._failing_since >= FAULTS_S:
+                raise
+            return None
+        self._failing_since = None
+        return result

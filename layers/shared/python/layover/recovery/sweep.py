@@ -65,12 +65,12 @@ async def _look_through(
     """Look at all that is due, page by page until `end`, and at the first page in any case. A look moves its
     item to a later time; one that is still due all the same is left to the next sweep."""
     counts: Counter[str] = Counter()
-    seen: set[DueCheck] = set()
+    past: set[DueCheck] = set()
     while True:
-        due = [d for d in await page(swept_at, PAGE) if d not in seen]
+        due = [d for d in await page(swept_at, PAGE) if d not in past]
         # Among runs are the threads that a release before this one deleted.
         counts.update(await _look_at_all(runtime, sorted(due, key=_is_deletion), swept_at, end))
-        seen.update(due)
+        past.update(due)
         if not due or asyncio.get_running_loop().time() >= end:
             return counts
 

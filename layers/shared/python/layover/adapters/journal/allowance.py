@@ -112,9 +112,9 @@ class TableAllowance:
             # The holds lapse by themselves: no reason to keep a run from its end.
             _log.warning("the room of a run lapses later", extra={"cause": str(error)})
             return
-        held = {_HOLD + run_id for run_id in run_ids} & item.keys()
-        if held:
-            await self._write(owner, day, {}, dict.fromkeys(held))
+        holds = {_HOLD + run_id for run_id in run_ids} & item.keys()
+        if holds:
+            await self._write(owner, day, {}, dict.fromkeys(holds))
 
     async def admit(self, owner: str, per_minute: int) -> timedelta | None:
         """See `ports.Allowance`. Minutes are those of the clock."""
