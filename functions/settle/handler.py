@@ -12,5 +12,5 @@ with collector_at_rest():
 
 @wiring.with_logging
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
-    """`{owner, run_id, execution, error}` -> `{status}`: again, over or left."""
+    """`{owner, run_id, execution, error}` -> `{status, pause_s}`: again, over or left."""
     return dict(wiring.run(give_up(wiring.runtime(), SettlePayload.model_validate(event))))

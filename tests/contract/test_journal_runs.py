@@ -48,6 +48,17 @@ async def test_history_is_counted_until_another_execution_goes_on(world: Journal
     assert (await world.run(run_id)).history == 0
 
 
+async def test_faults_in_a_row_are_counted_until_somebody_takes_the_run(
+    world: JournalBench,
+) -> None:
+    log = await world.taken()
+    meta = log.snapshot.meta
+    count_fault = world.journal.commands.count_fault
+    assert [await count_fault(world.owner, meta.id, meta.epoch) for _ in range(3)] == [0, 1, 2]
+    assert await count_fault(world.owner, meta.id, meta.epoch + 1) == 0
+    assert (await world.run(meta.id)).attempts == 1
+
+
 async def test_run_with_a_long_history_is_looked_at_at_once(world: JournalBench) -> None:
     log = await world.taken()
     run_id, execution = log.snapshot.meta.id, log.snapshot.meta.execution

@@ -155,6 +155,7 @@ def test_every_error_of_an_invocation_is_in_the_list() -> None:
     assert named <= {*faults.STEP_FUNCTIONS, *faults.INVOKE, *faults.REQUEST}
 
 
+BEFORE_SETTLE = ("Turn", "Route", "UnknownStatus")
 HEARERS = {"run.Approvals.Await": "Resume", "run.AwaitDecision": "TurnWithAnswer"}
 """The state that looks at the answer to a token, by the task that gives the token away."""
 
@@ -201,12 +202,20 @@ def test_answer_that_is_too_large_to_go_on_is_left_behind(path: str) -> None:
 
 def test_answer_of_a_token_is_not_lost_where_the_turn_that_hears_it_fails() -> None:
     """Settle sends it there again: nothing has replaced `$.step` meanwhile."""
-    first = MACHINE["States"]["AfterSettle"]["Choices"][0]
-    assert first["Next"] == "TurnWithAnswer"
-    assert {"Variable": "$.step.output", "IsPresent": True} in first["And"]
+    (choice,) = MACHINE["States"]["TurnAgain"]["Choices"]
+    assert choice == {"Variable": "$.step.output", "IsPresent": True, "Next": "TurnWithAnswer"}
     assert STATES["run.Settle"]["ResultPath"] == "$.settled"
     for path in ("run.Turn", "run.TurnWithAnswer"):
         assert STATES[path]["ResultPath"] == "$.step"
+
+
+def test_another_attempt_rests_before_for_as_long_as_settle_says() -> None:
+    states = MACHINE["States"]
+    ways = {c["StringEquals"]: c["Next"] for c in states["AfterSettle"]["Choices"]}
+    assert ways == {"again": "RestBeforeTurn", "left": "Done"}
+    rest = states["RestBeforeTurn"]
+    assert (rest["Type"], rest["SecondsPath"]) == ("Wait", "$.settled.pause_s")
+    assert (rest["Next"], states["TurnAgain"]["Default"]) == ("TurnAgain", "Turn")
 
 
 def test_branch_that_ends_in_an_answer_that_is_too_large_is_settled() -> None:
@@ -230,7 +239,7 @@ def events_of(path: str) -> int:
     [
         (TURN_EVENTS, ["Turn", "Route", "CompactNow"]),
         (PAUSE_EVENTS, ["Turn", "Route", "Pause"]),
-        (SETTLE_EVENTS, ["Turn", "Route", "UnknownStatus", "Settle", "AfterSettle"]),
+        (SETTLE_EVENTS, [*BEFORE_SETTLE, "Settle", "AfterSettle", "RestBeforeTurn", "TurnAgain"]),
         (
             BRANCH_EVENTS,
             [

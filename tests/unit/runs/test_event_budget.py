@@ -48,7 +48,7 @@ async def test_a_run_that_is_paused_for_very_long_goes_on_in_a_fresh_execution()
 
 
 async def test_a_turn_that_never_begins_goes_on_in_a_fresh_execution() -> None:
-    """Its function cannot be loaded: no attempt is counted, and nothing ends the run."""
+    """Its function cannot be loaded: no attempt is counted."""
     bench = bench_of(10 * SETTLE_EVENTS, say("done"))
     run_id = await bench.start()
     answers = [await bench.settle(run_id, Error="Runtime.ImportModuleError") for _ in range(11)]

@@ -248,6 +248,11 @@ class RunCommands(Protocol):
         is over, or driven by another execution."""
         ...
 
+    async def count_fault(self, owner: str, run_id: str, epoch: int) -> int:
+        """Count a fault of the run's execution that came before anybody took the run, and return the number
+        of such faults in a row: 0 for the first since a writer took it under this epoch."""
+        ...
+
     async def mark_saved(self, owner: str, run_id: str, thread_id: str) -> None:
         """Record that a run that ended unsaved is in the database now."""
         ...

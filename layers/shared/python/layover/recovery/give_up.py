@@ -1,8 +1,9 @@
 """The function `settle`: it gives a run whose Turn failed another attempt, or ends it. It imports no user
 code."""
 
-import json
+import math
 from collections.abc import Mapping
+from datetime import timedelta
 from typing import Any
 
 from layover import logs
@@ -15,48 +16,65 @@ from layover.runtime import Runtime
 from layover.values.runs.payload import SettlePayload
 from layover.values.runs.run import MAX_ATTEMPTS, Status
 
+MAX_FAULTS = 20
+"""Faults in a row that kept every attempt from its beginning (its function cannot be loaded, its execution
+fails), and after which the run has failed: hours, since the pauses grow. A deployment that is broken is
+mended meanwhile."""
+
 
 async def give_up(runtime: Runtime, payload: SettlePayload) -> Mapping[str, Any]:
-    """Return the status. `again`: fewer than five attempts since the last journaled step; `over`: the run has
-    failed now; `left`: it is over, or another execution drives it (including one that starts now because this
-    one's history is full)."""
+    """Return the status, and the seconds to wait before the next attempt. `again`: fewer than five attempts
+    since the last journaled step; `over`: the run has failed now; `left`: it is over, or another execution
+    drives it (also one that starts now, if this one's history is full)."""
     run = await runtime.journal.runs.get(payload.owner, payload.run_id)
     if run is None or run.status is not Status.RUNNING or run.execution != payload.execution:
-        return {"status": "left"}
+        return _answer("left")
     logs.name(thread_id=run.thread_id)
-    if run.attempts < MAX_ATTEMPTS:
+    faults = await runtime.journal.commands.count_fault(run.owner, run.id, run.epoch)
+    if run.attempts < MAX_ATTEMPTS and faults < MAX_FAULTS:
         room = await room_for(runtime, payload, SETTLE_EVENTS)
-        return {"status": "again" if room else "left"}
+        if not room:
+            return _answer("left")
+        return _answer(
+            "again", _pause_s(max(run.attempts, faults), runtime.settings.sweep_patience)
+        )
     log = await runtime.journal.writers.seize(payload.owner, payload.run_id)
     if log is None:
-        return {"status": "left"}
-    failure = failed(attempts_used_up(payload.run_id, _last_error(payload.error)))
+        return _answer("left")
+    failure = failed(attempts_used_up(payload.run_id, _last_error(payload.error), faults))
     state = RunState(log.snapshot)
     try:
         head = thread_of(log)
         await end_even_unsaved(runtime, log, state, head, failure)
     except Fenced:
-        return {"status": "left"}
-    return {"status": "over"}
+        return _answer("left")
+    return _answer("over")
 
 
-def attempts_used_up(run_id: str, last_error: str = "") -> AttemptsUsedUp:
-    """Return the error of a run that was attempted five times without a step. `last_error`: the reason of the
-    last attempt's end, where it is known."""
+def _answer(status: str, pause_s: int = 0) -> Mapping[str, Any]:
+    return {"status": status, "pause_s": pause_s}
+
+
+def _pause_s(failures: int, patience: timedelta) -> int:
+    """Return whole seconds: 2, 6, 18, 54 and so on, 15 minutes at most, where the patience is 60 s."""
+    s = patience.total_seconds()
+    return max(1, math.ceil(min(s * 15, s / 30 * 3 ** max(0, failures - 1))))
+
+
+def attempts_used_up(run_id: str, last_error: str = "", faults: int = 0) -> AttemptsUsedUp:
+    """Return the error of a run that was attempted five times without a step, or that `faults` kept from
+    every attempt. `last_error`: the kind of the last attempt's error, where it is known."""
     reason = f"the last error: {last_error}" if last_error else "the log of `turn` has the errors"
-    message = f"the run was attempted {MAX_ATTEMPTS} times since its last step; {reason}"
+    if faults >= MAX_FAULTS:
+        message = f"no attempt at the run could begin, {faults} times in a row; {reason}"
+    else:
+        message = f"the run was attempted {MAX_ATTEMPTS} times since its last step; {reason}"
     return AttemptsUsedUp(message, run_id=run_id)
 
 
 def _last_error(error: Mapping[str, Any]) -> str:
-    """Return the last attempt's error, as far as the state machine knows it. An attempt that only found that
-    none was left has no error to report."""
+    """Return the kind of the last attempt's error, as far as the state machine knows it. Its text is in the
+    log only: an exception may quote what users wrote. An attempt that only saw that no more are left knows
+    nothing."""
     kind = str(error.get("Error") or "unknown")
-    if kind == AttemptsUsedUp.__name__:
-        return ""
-    try:
-        cause = json.loads(error.get("Cause") or "{}")
-    except ValueError:
-        cause = {}
-    text = cause.get("errorMessage") if isinstance(cause, dict) else None
-    return f"{kind}: {str(text)[:500]}" if text else kind
+    return "" if kind == AttemptsUsedUp.__name__ else kind

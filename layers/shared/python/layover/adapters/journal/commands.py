@@ -321,6 +321,19 @@ class TableRunCommands:
             return None
         return int(item["history"])
 
+    async def count_fault(self, owner: str, run_id: str, epoch: int) -> int:
+        """See `ports.RunCommands`."""
+        pk, again = Keys(owner).run(run_id), Equals("fault_epoch", epoch)
+        try:
+            # A repeated request counts twice: the run is given up a little earlier.
+            item = await self._table.write(Update(pk, META, add={"faults": 1}, when=again))
+        except ConditionFailed:
+            first = {"fault_epoch": epoch, "faults": 0}
+            await self._table.write(Update(pk, META, set=first, when=Exists("pk")))
+            return 0
+        assert item is not None
+        return int(item["faults"])
+
     async def mark_saved(self, owner: str, run_id: str, thread_id: str) -> None:
         """See `ports.RunCommands`."""
         keys = Keys(owner)
