@@ -1,12 +1,14 @@
 """Invocations of an execution environment."""
 
 import asyncio
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
 
 from layover.errors import RetryableError
-from layover.invocation import InvocationLoop
+from layover.invocation import UNCLEAN_EXIT, InvocationLoop
 
 
 class Environment:
@@ -63,3 +65,46 @@ def test_invocations_run_on_one_loop(environment: Environment) -> None:
     environment.invoke()
     environment.invoke()
     assert (len(environment.loops), environment.finished) == (1, 2)
+
+
+UNCLEAN = """
+import asyncio, sys, time
+from layover.declare.blocking import in_thread
+from layover.invocation import InvocationLoop
+
+ended = float(sys.argv[1])
+
+async def give_up():
+    try:
+        await asyncio.wait_for(in_thread(time.sleep, ended), 0.01)
+    except TimeoutError:
+        print("answered", flush=True)
+
+async def another():
+    print("another", flush=True)
+
+async def finish():
+    print("finished", flush=True)
+
+loop = InvocationLoop(finish)
+loop.run(give_up())
+# Lambda freezes the process here, for as long as no event comes.
+time.sleep(0.5)
+print("thawed", flush=True)
+loop.run(another())
+"""
+
+
+@pytest.mark.parametrize(
+    ("tool_takes_s", "status", "said"),
+    [
+        ("600", UNCLEAN_EXIT, ["answered", "finished", "thawed"]),
+        ("0.1", 0, ["answered", "finished", "thawed", "another", "finished"]),
+    ],
+)
+def test_process_with_an_abandoned_tool_answers_and_leaves_before_another_event(
+    tool_takes_s: str, status: int, said: list[str]
+) -> None:
+    command = [sys.executable, "-c", UNCLEAN, tool_takes_s]
+    process = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert (process.returncode, process.stdout.split()) == (status, said), process.stderr

@@ -2,9 +2,9 @@
 has."""
 
 import asyncio
+import logging
 import os
 import sys
-import threading
 from collections.abc import Callable, Coroutine
 from datetime import timedelta
 from typing import Any, TypeVar
@@ -13,8 +13,9 @@ from layover.errors import RetryableError
 
 T = TypeVar("T")
 
-LEAVE_AFTER_S = 0.25
-"""Seconds for the runtime client to send an answer before an unclean process leaves."""
+UNCLEAN_EXIT = 70
+"""The exit status of a process that leaves because of an abandoned tool (`EX_SOFTWARE` of sysexits.h)."""
+logger = logging.getLogger("layover")
 
 
 class LambdaDeadline:
@@ -41,6 +42,7 @@ class InvocationLoop:
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Return the result of `work`. A passing fault is raised as `RetryableError`: the state machine
         retries errors of exactly that name."""
+        _leave_if_unclean()
         try:
             return self._run(work)
         except RetryableError as error:
@@ -49,7 +51,6 @@ class InvocationLoop:
             raise RetryableError(f"{type(error).__name__}: {error}") from error
         finally:
             self._run(self._finish())
-            _leave_if_unclean()
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
         if self._loop is None:
@@ -58,11 +59,14 @@ class InvocationLoop:
 
 
 def _leave_if_unclean() -> None:
-    """End a process that had to abandon a tool, once its answer is sent. It must not take another event,
-    because the tool could go on in the middle of it."""
+    """End a process that had to abandon a tool, before it takes another event: the tool could go on in the
+    middle of it. Lambda counts the event as failed, and the state machine sends it to another process.
+
+    A timer behind the answer would not do: Lambda freezes the process once it has answered, and the timer
+    goes off when another event thaws it."""
     threads = sys.modules.get("layover.declare.blocking")
     isolation = sys.modules.get("layover.engine.isolation")
     if (threads and threads.count_abandoned()) or (isolation and isolation.count_abandoned()):
-        leave = threading.Timer(LEAVE_AFTER_S, os._exit, (1,))
-        leave.daemon = True
-        leave.start()
+        logger.warning("this process leaves: a tool that was given up still runs in it")
+        # No clean-up, which would wait for the tool.
+        os._exit(UNCLEAN_EXIT)
