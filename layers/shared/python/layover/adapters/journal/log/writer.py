@@ -7,16 +7,16 @@ or a connection began to follow the run (learn of it, and try again)."""
 import asyncio
 import secrets
 from collections import deque
-from collections.abc import AsyncIterator, Coroutine, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import replace
+from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, replace
 from typing import Any
 
 from layover.adapters.journal.expiry import RecordExpiry
 from layover.adapters.journal.followers.watchers import Watchers
 from layover.adapters.journal.log.events import MAX_BATCH, EventLog
 from layover.errors import Fenced
-from layover.keys import EVENT_PREFIX, META, Keys
+from layover.keys import EVENT_PREFIX, META, Keys, event_key
 from layover.ports.table import (
     Action,
     Check,
@@ -32,6 +32,18 @@ from layover.values.runs.run import CallRecord, RunMeta
 
 class TtlNotSet(Exception):
     """The run needs a look after its end, because a socket follows it or it has objects in S3."""
+
+
+@dataclass(frozen=True)
+class _Doubt:
+    """A batch whose write had no answer: it may be in the log, or not. Its first `emitted` events are still
+    kept, as the oldest that are to be written."""
+
+    seq: int
+    body_id: str
+    emitted: int
+    count: int
+    last: bool
 
 
 class LogWriter:
@@ -58,6 +70,7 @@ class LogWriter:
         # Tools emit from other threads. Single operations of a deque are atomic.
         self._emitted: deque[Event] = deque()
         self._begun: asyncio.Task[None] | None = None
+        self._doubt: _Doubt | None = None
         # Facts of parallel calls are written one after another, so that their events have one order.
         self._writing = asyncio.Lock()
 
@@ -137,6 +150,7 @@ class LogWriter:
         await self._writing.acquire()
         try:
             self._check_begun()
+            await self._settle_doubt()
         except BaseException:
             self._writing.release()
             raise
@@ -208,6 +222,7 @@ class LogWriter:
         """One write at a time, and none after `begin`'s has failed."""
         async with self._writing:
             self._check_begun()
+            await self._settle_doubt()
             yield
 
     def _check_begun(self) -> None:
@@ -215,6 +230,20 @@ class LogWriter:
         # journal lacks a result that the model has read since, and nothing may follow from it.
         if self._begun is not None:
             self._begun.result()
+
+    async def _settle_doubt(self) -> None:
+        """Find out whether the batch whose answer was lost is in the log, before anything is written behind
+        it: its events would stand there twice."""
+        doubt = self._doubt
+        if doubt is None:
+            return
+        item = await self._table.get(self._pk, event_key(doubt.seq))
+        # If it is not there, it comes no more: the next batch takes its place, or somebody else has.
+        if item is not None and item.get("id") == doubt.body_id:
+            for _ in range(doubt.emitted):
+                self._emitted.popleft()
+            self._next_seq = None if doubt.last else doubt.seq + doubt.count
+        self._doubt = None
 
     def _drain(self) -> list[Event]:
         """Remove and return the events emitted so far, one by one, because tools emit from other threads at
@@ -241,7 +270,8 @@ class LogWriter:
             assert self._next_seq is not None
             try:
                 put = self._log.batch(body, self._next_seq)
-                await self._table.write(self._expiry.put(put))
+                with self._doubted(body, len(batch), len(batch)):
+                    await self._table.write(self._expiry.put(put))
                 self._next_seq += len(batch)
                 return
             except ConditionFailed as failure:
@@ -266,7 +296,9 @@ class LogWriter:
             await self._shorten(emitted)
             batch = [*emitted, *events]
             if batch or last:
-                await self._transact(facts, batch, last=last, sets_ttl=sets_ttl)
+                await self._transact(
+                    facts, batch, emitted=len(emitted), last=last, sets_ttl=sets_ttl
+                )
             else:
                 await self._attempt(facts, sets_ttl)
             if batch:
@@ -277,7 +309,13 @@ class LogWriter:
             raise
 
     async def _transact(
-        self, facts: list[Action], batch: list[Event], *, last: bool, sets_ttl: bool
+        self,
+        facts: list[Action],
+        batch: list[Event],
+        *,
+        emitted: int,
+        last: bool,
+        sets_ttl: bool,
     ) -> None:
         # The body may go to S3, but only once, because it does not contain its seq, which a collision
         # changes.
@@ -292,8 +330,9 @@ class LogWriter:
             assert self._next_seq is not None
             try:
                 put = self._log.batch(body, self._next_seq, last=last)
-                await self._attempt([*facts, put], sets_ttl)
-                # After the last event no seq is free, so a writer that goes on finds the log closed.
+                with self._doubted(body, emitted, len(batch), last=last):
+                    await self._attempt([*facts, put], sets_ttl)
+                # After the last event no seq is free: a writer that goes on finds the log closed.
                 self._next_seq = None if last else self._next_seq + len(batch)
                 return
             except TransactionFailed as failure:
@@ -301,6 +340,20 @@ class LogWriter:
                 if set(failure.failed) != {len(facts)}:
                     raise
                 self._next_seq = None
+
+    @contextmanager
+    def _doubted(
+        self, body: dict[str, Any], emitted: int, count: int, *, last: bool = False
+    ) -> Iterator[None]:
+        """Note the batch that is written here as one in doubt, unless the journal says what became of it."""
+        try:
+            yield
+        except (ConditionFailed, TransactionFailed, Fenced, TtlNotSet):
+            raise
+        except BaseException:
+            assert self._next_seq is not None
+            self._doubt = _Doubt(self._next_seq, body["id"], emitted, count, last)
+            raise
 
     async def _attempt(self, actions: list[Action], sets_ttl: bool) -> None:
         """Make one transaction. Raises Fenced, TtlNotSet, TransactionFailed."""
