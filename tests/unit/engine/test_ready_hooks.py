@@ -7,6 +7,7 @@ import pytest
 
 from layover import (
     Agent,
+    Approval,
     DefinitionError,
     Hook,
     HookContext,
@@ -24,8 +25,10 @@ from layover import (
     ToolCall,
     tool,
 )
+from layover.approvals.decide import DecisionRequest, Verdict, decide
 from layover.clock import ManualClock
 from layover.testing import call, say
+from layover.values.deployment.access import Actor
 from layover.values.message import Role
 from layover.values.runs.run import Status
 from layover.values.runs.views import Run
@@ -248,12 +251,12 @@ async def test_an_approval_that_says_always_holds_for_the_thread() -> None:
     second = await bench.go()
     assert second.status is Status.SUSPENDED
     assert (
-        await bench.answer(second.id, "c2", "approve", reason="Always, for this customer") == "over"
+        await bench.answer(second.id, "c2", "approve", reason="Always: for this customer") == "over"
     )
     third = await bench.go()
     assert (third.status, results(third)) == (Status.SUCCESS, ["refunded 3"])
     [decided] = [e for e in await bench.events(third.id) if e.type == "hook-decision"]
-    assert decided.reason == "approved for this thread: Always, for this customer"
+    assert decided.reason == "approved for this thread: Always: for this customer"
     elsewhere = await bench.run(await _driven(bench, "another thread"))
     assert elsewhere.status is Status.SUSPENDED
 
@@ -262,6 +265,50 @@ async def _driven(bench: Bench, thread: str) -> str:
     run_id = await bench.start(thread=thread)
     await bench.drive(run_id)
     return run_id
+
+
+@pytest.mark.parametrize(
+    ("reason", "holds"),
+    [
+        ("always", True),
+        (" Always. ", True),
+        ("ALWAYS!", True),
+        ("always: she is our auditor", True),
+        ("Always ask me first", False),
+        ("always, but not above 100 euros", False),
+        ("not always", False),
+        ("alwaysish", False),
+        ("", False),
+        (None, False),
+    ],
+)
+async def test_always_is_an_exact_form_and_no_word_in_a_sentence(
+    reason: str | None, holds: bool
+) -> None:
+    steps = [call("refund", amount=1, tool_call_id="c1"), say("ok"), call("refund", amount=2)]
+    bench = shop([RememberDecisions()], *steps, say("ok"))
+    first = await bench.go()
+    assert await bench.answer(first.id, "c1", "approve", reason=reason) == "over"
+    assert ((await bench.go()).status is Status.SUCCESS) is holds
+
+
+async def test_no_remembered_decision_beats_a_quorum() -> None:
+    @tool(needs_approval=Approval(by=["finance"], quorum=2))
+    def wire(amount: int) -> str:
+        """Wire."""
+        return f"wired {amount}"
+
+    steps = [call("wire", amount=1, tool_call_id="c1"), say("ok"), call("wire", amount=2)]
+    agent = Agent("shop", model="m", tools=[wire], hooks=[RememberDecisions(when=lambda _: True)])
+    bench = Bench(agent, [*steps, say("ok")])
+    first = await bench.go()
+    for person in ("bea", "carl"):
+        request = DecisionRequest(Verdict("approve"), reason="always")
+        approver = Actor(sub=person, groups=frozenset({"finance"}))
+        await decide(bench.runtime, approver, first.id, "c1", request)
+    assert (await bench.hear(first.id, "c1"))["status"] == "over"
+    assert results(await bench.run(first.id)) == ["wired 1"]
+    assert (await bench.go()).status is Status.SUSPENDED
 
 
 async def test_a_remembered_decision_does_not_overrule_a_hook_behind_it() -> None:

@@ -6,7 +6,17 @@ from typing import Any
 
 import pytest
 
-from layover import Agent, EpisodicMemory, Hook, Memory, Suspend, ToolCall, WorkingMemory, tool
+from layover import (
+    Agent,
+    EpisodicMemory,
+    Hook,
+    Memory,
+    ModelSettings,
+    Suspend,
+    ToolCall,
+    WorkingMemory,
+    tool,
+)
 from layover.adapters.inmemory.model import call, calls, say
 from layover.memory.profile.notes import working_key
 from layover.recovery.sweep import sweep
@@ -63,6 +73,8 @@ class Desk:
             hooks=[self.hook],
             tool_concurrency=4,
             tool_search=True,
+            # Of many tools, a request has the one that is to be called without a search for it.
+            model_settings=ModelSettings(tool_choice="pay"),
         )
 
 

@@ -153,6 +153,7 @@ class RunState:
                     tool_name=part.tool_name,
                     args=part.args,
                     agent_path=self.agent_path,
+                    offered=slot.offered,
                 )
             )
         return calls

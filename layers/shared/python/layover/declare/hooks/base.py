@@ -254,6 +254,9 @@ class ToolCall(Value):
     attempt: int = 0
     decision: DecisionNote | None = None
     needs_approval: bool = False
+    """True if its tool always, or sometimes, needs an approval."""
+    quorum: int = 1
+    """The number of persons who have to approve it, if it needs an approval."""
     trusted: bool = False
 
 

@@ -22,6 +22,7 @@ Opinion = str | BeforeTool | None
 Rule = Callable[[dict[str, Any], HookContext], Opinion | Awaitable[Opinion]]
 
 _TAG = "untrusted-data"
+_ALWAYS = re.compile(r"\s*always\s*([.!]?\s*$|:)", re.IGNORECASE)
 _CLOSING = re.compile(rf"<(?=\s*/?\s*{_TAG})", re.IGNORECASE)
 
 
@@ -151,8 +152,9 @@ class Policy(Hook):
 
 
 def says_always(decision: DecisionNote) -> bool:
-    """Return whether the reason of an approval begins with the word "always"."""
-    return bool(re.match(r"\W*always\b", decision.reason or "", re.IGNORECASE))
+    """Return whether the reason of an approval is `always`, or `always: ` and a text. A sentence that begins
+    with the word may mean the opposite ("always ask me first")."""
+    return bool(_ALWAYS.match(decision.reason or ""))
 
 
 @with_named_options
@@ -160,44 +162,10 @@ class RememberDecisions(Hook):
     '''A hook that lets a person approve a tool once for the rest of the thread. The approvals are kept with
     the thread, in a node of the agent's own (`NODE`). Runs without a thread remember none.
 
-    Args:
-        when: A function of the decision (`decision`, `decided_by`, `reason`, `via`, `at`) that returns
-            whether an approval holds for later calls of the same tool. By default, one whose reason begins
-            with "always" does.
-
-    Raises:
-        DefinitionError: If `when` is not a function.
-
-    Example:
-        ```python
-        import asyncio
-
-        from layover import Agent, RememberDecisions, tool
-        from layover.testing import ScriptedModel, call, say
-
-
-        @tool(needs_approval=True)
-        def send(text: str) -> str:
-            """Send a message to the customer."""
-            return "sent"
-
-
-        desk = Agent("desk", tools=[send], hooks=[RememberDecisions()])
-
-
-        async def main() -> None:
-            script = [call("send", text="Hello"), say("Sent."), call("send", text="Bye"), say("Sent, too.")]
-            with desk.override(model=ScriptedModel(script)):
-                first = await desk.generate("Greet her.", thread_id="t1")
-                call_id = first.pending[0].tool_call_id
-                await desk.approve(first.run_id, call_id, reason="Always fine here")
-                second = await desk.generate("Say goodbye.", thread_id="t1")
-            assert second.status == "success" and second.text == "Sent, too."
-
-
-        asyncio.run(main())
-        ```
-    '''
+    `when(decision)`: returns whether an approval holds for later calls; without it, one whose reason is
+    `always`, or begins with `always:`, does. A call that several persons have to approve is never
+    remembered: one of them would decide for the others. The approvals are kept with the thread, in a node of
+    the agent's own."""
 
     NODE: ClassVar[str] = "layover.decisions"
 
@@ -207,13 +175,8 @@ class RememberDecisions(Hook):
         self._when = when
 
     async def before_tool(self, ctx: HookContext, call: ToolCall) -> BeforeTool | None:
-        """Return `Allow` for a call of a tool that was approved for the thread, else None.
-
-        Args:
-            ctx: The run.
-            call: The call that is about to begin.
-        """
-        if not ctx.thread_id or not call.needs_approval:
+        """Allow a call that was approved for the thread."""
+        if not ctx.thread_id or not call.needs_approval or call.quorum > 1:
             return None
         remembered = await ctx.node_memory(self.NODE).history()
         remembered_decision = next(
@@ -234,7 +197,9 @@ class RememberDecisions(Hook):
             result: Its outcome, which stays as it is.
         """
         decision = call.decision
-        if not ctx.thread_id or decision is None or decision.decision is not DecisionKind.APPROVED:
+        if not ctx.thread_id or decision is None or call.quorum > 1:
+            return
+        if decision.decision is not DecisionKind.APPROVED:
             return
         if not self._when(decision):
             return

@@ -67,7 +67,9 @@ class ModelStep:
         self._attachments = Attachments(core.run_files.files)
         self._hooks = hooks
         self._first_window = first_window
-        self._day = DayRoom(core.runtime, core.state.meta, core.state.run_id)
+        self._offered: set[str] = set()
+        """Tools of the request, as hooks left it. A model may name others: it remembers them, or guesses."""
+        self._day = DayRoom(scope.runtime, scope.state.meta, scope.state.run_id)
 
     async def make(self) -> StepRecord:
         """Call the model for the next step, and journal its answer."""
@@ -94,7 +96,9 @@ class ModelStep:
             return await self._runtime.model.complete(prompt, reply_events.on_delta)
 
         async def ask(prompt: Prompt) -> Reply:
-            loaded = await self._attachments.loaded(await around.request(prompt))
+            request = await around.request(prompt)
+            self._offered = {tool.name for tool in request.tools}
+            loaded = await self._attachments.loaded(request)
             return await fallback.reply(loaded, complete, clock.now)
 
         # Until the journal has the reply, a death loses it: the next attempt asks the model again and pays
@@ -187,6 +191,7 @@ class ModelStep:
                 tool_call_id=call.tool_call_id,
                 message_id=ids.new("msg"),
                 created_at=created_at + (i + 1) * MICROSECOND,
+                offered=call.tool_name in self._offered,
             )
             for i, call in enumerate(calls)
         )

@@ -120,6 +120,7 @@ class AroundTools:
             attempt=call.attempt,
             decision=DecisionNote.of(call.decision, call.votes) if call.decision else None,
             needs_approval=ready.tool.needs_approval is not False,
+            quorum=ready.tool.approvers.quorum if ready.tool.approvers else 1,
             trusted=ready.tool.trusted or not own,
         )
 

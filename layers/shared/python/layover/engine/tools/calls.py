@@ -26,6 +26,7 @@ from layover.engine.outcomes import (
     failed,
     interrupted_error,
     limit_output,
+    not_found,
     with_change,
 )
 from layover.engine.progress import OutOfTime
@@ -246,6 +247,8 @@ class Calls:
         return self._prepare(call, call.proposed if edited is None else edited)
 
     def _prepare(self, call: CallRecord, args: Any) -> Ready | Settled:
+        if not call.offered:
+            return not_found(call.tool_name)
         ready = within_limit(prepare(self._tools, call.tool_name, args), self._state, call)
         return with_one_handoff(ready, self._tools, self._state, call)
 

@@ -131,6 +131,8 @@ class CallRecord(Value):
     """The run of the sub-agent that this call stands for."""
     hooked: HookedCall | None = Field(default=None, exclude_if=lambda value: value is None)
     """The answers of hooks about it."""
+    offered: bool = Field(default=True, exclude_if=lambda value: value)
+    """False if the model's request did not have the tool: such a call finds none."""
 
     @property
     def proposed(self) -> Json:
@@ -157,6 +159,8 @@ class ToolMessageSlot(Value):
     tool_call_id: str
     message_id: str
     created_at: Time
+    offered: bool = Field(default=True, exclude_if=lambda value: value)
+    """See `CallRecord.offered`."""
 
 
 class PinnedText(Value):
