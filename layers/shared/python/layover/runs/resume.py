@@ -6,6 +6,7 @@ from typing import Any
 from layover import logs
 from layover.approvals.token_answer import next_wait, record_answer
 from layover.declare.tools.tool import AnyTool
+from layover.engine.frame_core import FrameCore
 from layover.engine.frames.log import NestedLog
 from layover.engine.frames.subagents import NestedRuns
 from layover.engine.frames.tools import agent_at
@@ -131,9 +132,9 @@ async def _settle(
     step = next(s for s in state.steps if call.key.startswith(f"{s.key}#CALL#"))
     stopping = Stopping(log, runtime.aborts)
     nested_log = NestedLog(log, state.agent_path, state.path)
-    scope = Scope(runtime, nested_log, state, agent, stopping)
+    core = FrameCore(runtime, nested_log, state, agent, stopping)
     running: dict[str, AnyTool] = {}
-    calls = Calls(scope, sub_agents=NestedRuns(runtime, state), running=running)
+    calls = Calls(core, sub_agents=NestedRuns(runtime, state), running=running)
     await supervise(
         log,
         calls.settle(step, call),

@@ -220,6 +220,7 @@ class ToolCall(Value):
         attempt: The number of its suspensions so far.
         decision: A person's decision about it, in `after_tool`; None if nobody had to decide.
         needs_approval: True if its tool always, or sometimes, needs an approval.
+        quorum: The number of persons who have to approve it, if it needs an approval.
         trusted: True if its tool is `trusted=True`, or memory's own.
 
     Example:
@@ -254,9 +255,7 @@ class ToolCall(Value):
     attempt: int = 0
     decision: DecisionNote | None = None
     needs_approval: bool = False
-    """True if its tool always, or sometimes, needs an approval."""
     quorum: int = 1
-    """The number of persons who have to approve it, if it needs an approval."""
     trusted: bool = False
 
 

@@ -162,10 +162,45 @@ class RememberDecisions(Hook):
     '''A hook that lets a person approve a tool once for the rest of the thread. The approvals are kept with
     the thread, in a node of the agent's own (`NODE`). Runs without a thread remember none.
 
-    `when(decision)`: returns whether an approval holds for later calls; without it, one whose reason is
-    `always`, or begins with `always:`, does. A call that several persons have to approve is never
-    remembered: one of them would decide for the others. The approvals are kept with the thread, in a node of
-    the agent's own."""
+    Args:
+        when: A function of the decision (`decision`, `decided_by`, `reason`, `via`, `at`) that returns
+            whether an approval holds for later calls of the same tool. By default, one whose reason is
+            `always`, or begins with `always:`, does. A call that several persons have to approve is never
+            remembered: one of them would decide for the others.
+
+    Raises:
+        DefinitionError: If `when` is not a function.
+
+    Example:
+        ```python
+        import asyncio
+
+        from layover import Agent, RememberDecisions, tool
+        from layover.testing import ScriptedModel, call, say
+
+
+        @tool(needs_approval=True)
+        def send(text: str) -> str:
+            """Send a message to the customer."""
+            return "sent"
+
+
+        desk = Agent("desk", tools=[send], hooks=[RememberDecisions()])
+
+
+        async def main() -> None:
+            script = [call("send", text="Hello"), say("Sent."), call("send", text="Bye"), say("Sent, too.")]
+            with desk.override(model=ScriptedModel(script)):
+                first = await desk.generate("Greet her.", thread_id="t1")
+                call_id = first.pending[0].tool_call_id
+                await desk.approve(first.run_id, call_id, reason="always: she asked for it")
+                second = await desk.generate("Say goodbye.", thread_id="t1")
+            assert second.status == "success" and second.text == "Sent, too."
+
+
+        asyncio.run(main())
+        ```
+    '''
 
     NODE: ClassVar[str] = "layover.decisions"
 
@@ -175,7 +210,12 @@ class RememberDecisions(Hook):
         self._when = when
 
     async def before_tool(self, ctx: HookContext, call: ToolCall) -> BeforeTool | None:
-        """Allow a call that was approved for the thread."""
+        """Return `Allow` for a call of a tool that was approved for the thread, else None.
+
+        Args:
+            ctx: The run.
+            call: The call that is about to begin.
+        """
         if not ctx.thread_id or not call.needs_approval or call.quorum > 1:
             return None
         remembered = await ctx.node_memory(self.NODE).history()

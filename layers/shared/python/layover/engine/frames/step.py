@@ -69,7 +69,7 @@ class ModelStep:
         self._first_window = first_window
         self._offered: set[str] = set()
         """Tools of the request, as hooks left it. A model may name others: it remembers them, or guesses."""
-        self._day = DayRoom(scope.runtime, scope.state.meta, scope.state.run_id)
+        self._day = DayRoom(core.runtime, core.state.meta, core.state.run_id)
 
     async def make(self) -> StepRecord:
         """Call the model for the next step, and journal its answer."""
