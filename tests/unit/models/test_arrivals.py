@@ -181,7 +181,7 @@ async def test_burst_of_more_than_text_is_told_piece_by_piece() -> None:
         call = {"index": 0, "function": {"arguments": args, **more}}
         return event(tool_calls=[call])
 
-    args = ["{", *[" "] * 2 * MAX_PIECES, "}"]
+    args = ['{"x":', *[" "] * 2 * MAX_PIECES, "1}"]
     call = piece(args[0], name="look") + b"".join(map(piece, args[1:]))
     _, deltas = await told([said(*WORDS) + call + STOP + END])
     assert texts(deltas) == [*WORDS, *args]

@@ -137,18 +137,18 @@ def test_the_legacy_function_call_is_a_call() -> None:
 
 
 def test_every_piece_of_a_call_is_told_with_its_id_and_name() -> None:
-    _, deltas = assembled(piece("", index=0, id="a", name="f"), piece("{}", index=0))
+    _, deltas = assembled(piece("", index=0, id="a", name="f"), piece('{"x":1}', index=0))
     assert [(d.kind, d.tool_call_id, d.tool_name, d.text) for d in deltas] == [
         ("tool-call", "a", "f", ""),
-        ("tool-call", "a", "f", "{}"),
+        ("tool-call", "a", "f", '{"x":1}'),
     ]
 
 
 def test_pieces_of_two_calls_with_one_id_are_told_apart() -> None:
-    first, second = piece("{}", index=0, id="a", name="f"), piece("[", index=1, id="a", name="f")
+    first, second = piece("[]", index=0, id="a", name="f"), piece("[", index=1, id="a", name="f")
     _, deltas = assembled(first, second, piece("]", index=1))
     assert [(d.call, d.tool_call_id, d.text) for d in deltas] == [
-        (0, "a", "{}"),
+        (0, "a", "[]"),
         (1, "a", "["),
         (1, "a", "]"),
     ]

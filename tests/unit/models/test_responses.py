@@ -15,6 +15,7 @@ from openai.types.responses.response_create_params import (
 from pydantic import TypeAdapter
 
 from layover import web_search
+from layover.adapters.models.call_pieces import CUT
 from layover.adapters.models.openai_chat import OpenAIChat
 from layover.adapters.models.responses.request import ITEMS
 from layover.errors import ContextLengthExceeded, ModelError
@@ -408,6 +409,27 @@ async def test_incomplete_reply_says_why(
     server.script([answer(responses.said("Hal"), stream=stream, **why)])
     reply = await chat.complete(PLAIN.model_copy(update={"stream": stream}))
     assert (reply.text, reply.finish_reason) == ("Hal", finish)
+
+
+@BOTH
+async def test_call_that_was_cut_before_its_arguments_is_not_one_without_any(
+    server: FakeOpenAI, chat: OpenAIChat, stream: bool
+) -> None:
+    why = {"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}}
+    items = responses.call("c_1", "look", ""), responses.call("c_2", "look", "")
+    server.script([answer(*items, stream=stream, **why)])
+    reply = await chat.complete(PLAIN.model_copy(update={"stream": stream}))
+    assert [c.args for c in reply.calls] == ["{}", CUT]
+
+
+async def test_call_whose_item_has_no_arguments_has_those_of_its_pieces(
+    server: FakeOpenAI, chat: OpenAIChat
+) -> None:
+    whole = responses.events(responses.response(responses.call("c_1", "look", '{"n": 1}')))
+    empty = json.loads(json.dumps(whole).replace('"arguments": "{\\"n\\": 1}"', '"arguments": ""'))
+    server.script([responses.stream(*empty)])
+    reply, _ = await told(chat)
+    assert [c.args for c in reply.calls] == ['{"n": 1}']
 
 
 async def test_refusal_is_text(server: FakeOpenAI, chat: OpenAIChat) -> None:

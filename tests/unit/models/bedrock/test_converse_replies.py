@@ -11,6 +11,7 @@ import pytest
 from layover.adapters.aws.services import AwsServices
 from layover.adapters.models.bedrock.chat import BedrockChat
 from layover.adapters.models.bedrock.content import REASONING
+from layover.adapters.models.call_pieces import CUT
 from layover.errors import ContextLengthExceeded, ModelError
 from layover.ids import SequentialIds
 from layover.values.message import Message, Role, TextPart
@@ -225,6 +226,16 @@ async def test_usage_that_did_not_come_loses_no_reply(
     for _ in range(2):
         assert (await told(chat))[0].text == "Hello"
     assert len(server.requests) == 2
+
+
+async def test_call_that_was_cut_before_its_input_is_not_one_without_any(
+    server: FakeOpenAI, chat: BedrockChat
+) -> None:
+    frames = [*converse.call(0, "c_1", "look"), *converse.call(1, "c_2", "look")]
+    stop = converse.stop("max_tokens")
+    server.script([converse.stream(converse.begin(), *frames, stop, converse.metadata())])
+    reply, _ = await told(chat)
+    assert [c.args for c in reply.calls] == ["{}", CUT]
 
 
 # What a model refuses

@@ -82,7 +82,8 @@ class OpenAIChat(HttpChat):
         return PATH
 
     def _assembly(self, prompt: Prompt) -> Assembly:
-        return Assembly(self._ids, wire.model(prompt), self._provider)
+        tools = [tool.name for tool in prompt.tools]
+        return Assembly(self._ids, wire.model(prompt), self._provider, tools)
 
     def _chunks(self, response: Response) -> AsyncGenerator[Iterator[object], None]:
         return server_chunks(response)

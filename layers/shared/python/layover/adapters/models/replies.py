@@ -3,17 +3,19 @@
 Providers agree on Chat Completions only roughly; each deviation here was seen in the wild."""
 
 import json
+from collections.abc import Collection
 from typing import Any, Literal
 
 from pydantic_core import from_json
 
+from layover.adapters.models.call_pieces import CallPieces
 from layover.adapters.models.faults import from_event, invalid, page
 from layover.adapters.models.opaque import Opaque
+from layover.adapters.models.text import Text
 from layover.adapters.models.thoughts import Thoughts
 from layover.ports import Ids
-from layover.values.prompt import Delta, Reply, RequestedCall
+from layover.values.prompt import Delta, Reply
 from layover.values.runs.usage import Usage, parse_tokens
-from layover.values.text import sanitise
 
 FinishReason = Literal["stop", "length", "tool-calls", "content-filter"]
 Json = dict[str, Any]
@@ -28,42 +30,24 @@ _FINISH: dict[str, FinishReason] = {
     "refusal": "content-filter",
 }
 """All other reasons (`stop`, `end_turn`, `tool_calls`, `function_call`, ...) follow from the calls."""
-
-
-class Text:
-    """Text in the making. Some providers cut an escaped emoji in two: the halves wait for each other."""
-
-    def __init__(self) -> None:
-        self._pieces: list[str] = []
-        self._half = ""
-
-    def add(self, piece: str) -> str:
-        """Take a piece; return the part of the text that can be shown."""
-        if not piece:
-            return ""
-        piece, self._half = self._half + piece, ""
-        if piece and "\ud800" <= piece[-1] <= "\udbff":
-            piece, self._half = piece[:-1], piece[-1]
-        self._pieces.append(sanitise(piece))
-        return self._pieces[-1]
-
-    def whole(self) -> str:
-        """All of it."""
-        return "".join(self._pieces) + sanitise(self._half)
+CUT_SHORT = ("length", "content-filter")
+"""Reasons to stop at which the last call may be unfinished."""
 
 
 class Assembly:
-    """One reply in the making: takes chunks of a stream, or one plain answer as its only chunk."""
+    """One reply in the making: takes chunks of a stream, or one plain answer as its only chunk. `tools`: the
+    names of the tools that the request offers."""
 
-    def __init__(self, ids: Ids, asked_model: str, provider: str = "") -> None:
-        self._ids = ids
+    def __init__(
+        self, ids: Ids, asked_model: str, provider: str = "", tools: Collection[str] = ()
+    ) -> None:
         self._model = self._asked_model = asked_model
         self._provider = provider
         self._opaque = Opaque()
         self._text = Text()
         self._reasoning = Text()
         self._thoughts = Thoughts()
-        self._calls: list[_Call] = []
+        self._calls = CallPieces(ids, tools)
         self._usage = Usage()
         self._finish: str | None = None
         self._refused = False
@@ -92,11 +76,12 @@ class Assembly:
         if not self._answered:
             raise invalid("The model's provider answered without any choices")
         self._text_deltas(*self._thoughts.end())
+        finish_reason = self._finish_reason()
         return Reply(
             text=self._text.whole(),
             reasoning=self._reasoning.whole(),
-            calls=tuple(call.whole() for call in self._calls),
-            finish_reason=self._finish_reason(),
+            calls=self._calls.whole(cut=finish_reason in CUT_SHORT),
+            finish_reason=finish_reason,
             usage=self._usage,
             model=self._model,
             provider=self._provider,
@@ -118,6 +103,7 @@ class Assembly:
         if finish:
             self._finish = str(finish)
             deltas += self._text_deltas(*self._thoughts.end())
+            deltas += self._calls.end()
         return deltas
 
     def _message(self, message: Json, *, whole: bool) -> list[Delta]:
@@ -128,9 +114,9 @@ class Assembly:
         self._refused = self._refused or bool(refusal)
         thought, text = self._thoughts.add(refusal + text_of(message.get("content")))
         deltas = self._text_deltas(reasoning_of(message) + thought, text)
-        for at, piece in enumerate(_pieces(message)):
-            # Calls of a plain answer are whole: two of one id are two calls.
-            deltas.append(self._call({**piece, "index": at} if whole else piece))
+        add = self._calls.add_whole if whole else self._calls.add
+        for piece in _pieces(message):
+            deltas += add(piece)
         return deltas
 
     def _text_deltas(self, reasoning: str, text: str) -> list[Delta]:
@@ -141,64 +127,11 @@ class Assembly:
             deltas.append(Delta(kind="text", text=visible_text))
         return deltas
 
-    def _call(self, piece: Json) -> Delta:
-        call = self._find(piece)
-        if call is None:
-            call = _Call(piece, self._ids)
-            self._calls.append(call)
-        return Delta(
-            kind="tool-call",
-            text=call.add(piece),
-            call=self._calls.index(call),
-            tool_call_id=call.id,
-            tool_name=call.name,
-        )
-
-    def _find(self, piece: Json) -> "_Call | None":
-        """The call that a piece belongs to: by index and id, and without either the last one."""
-        index, call_id = piece.get("index"), piece.get("id")
-        if index is None and call_id:
-            return next((c for c in self._calls if c.given_id == call_id), None)
-        if index is None:
-            has_name = bool(_function(piece).get("name"))
-            return self._calls[-1] if self._calls and not has_name else None
-        same = next((c for c in reversed(self._calls) if c.index == index), None)
-        # Some servers send whole calls, one after another, all of them with index 0.
-        another = same is not None and call_id and same.given_id and same.given_id != call_id
-        return None if another else same
-
     def _finish_reason(self) -> FinishReason:
         if self._refused:
             return "content-filter"
         reason = _FINISH.get((self._finish or "").lower())
         return reason or ("tool-calls" if self._calls else "stop")
-
-
-class _Call:
-    """A tool call in the making."""
-
-    def __init__(self, first: Json, ids: Ids) -> None:
-        self.index = first.get("index")
-        self.given_id = first.get("id") or None
-        self.id = sanitise(str(self.given_id or ids.new("call")))
-        self.name = ""
-        self._args = Text()
-        self._opaque = Opaque()
-
-    def add(self, piece: Json) -> str:
-        """Take a piece; the arguments' text in it. A repeated name is the same one again."""
-        self._opaque.add(piece)
-        function = _function(piece)
-        self.name = self.name or sanitise(str(function.get("name") or ""))
-        args = function.get("arguments")
-        text = "" if args is None else args if isinstance(args, str) else json.dumps(args)
-        return self._args.add(text)
-
-    def whole(self) -> RequestedCall:
-        """Return the call. Providers send no arguments, blanks or `{}` for a call that has none."""
-        args = self._args.whole()
-        args = args if args.strip() else "{}"
-        return RequestedCall(id=self.id, name=self.name, args=args, state=self._opaque.fields())
 
 
 def _has_text_alone(message: Json) -> bool:
@@ -216,11 +149,6 @@ def _pieces(message: Json) -> list[Json]:
     if not pieces and isinstance(legacy, dict):
         return [{"index": 0, "function": legacy}]
     return pieces
-
-
-def _function(piece: Json) -> Json:
-    function = piece.get("function")
-    return function if isinstance(function, dict) else {}
 
 
 def text_of(content: object) -> str:

@@ -6,9 +6,11 @@ from collections.abc import Iterator
 from typing import Any, Literal
 
 from layover.adapters.models.bedrock.content import AT, REASONING
+from layover.adapters.models.call_pieces import whole_arguments
 from layover.adapters.models.faults import BRIEFLY, invalid
 from layover.adapters.models.opaque import load_stored
-from layover.adapters.models.replies import Text, object_at, text_at
+from layover.adapters.models.replies import CUT_SHORT, object_at, text_at
+from layover.adapters.models.text import Text
 from layover.ports import Ids
 from layover.values.prompt import Delta, Reply, RequestedCall
 from layover.values.runs.usage import Usage, parse_tokens
@@ -80,12 +82,13 @@ class ConverseReply:
             raise fault
         is_answer = self._answer is not None and not self._calls
         text = self._answer if is_answer and self._answer is not None else self._text
+        finish_reason = _FINISH.get(self._stop or "")
+        is_cut, last = finish_reason in CUT_SHORT, self._calls[-1] if self._calls else None
         return Reply(
             text=text.whole(),
             reasoning=self._reasoning.whole(),
-            calls=tuple(call.whole() for call in self._calls),
-            finish_reason=_FINISH.get(self._stop or "")
-            or ("tool-calls" if self._calls else "stop"),
+            calls=tuple(call.whole(cut=is_cut and call is last) for call in self._calls),
+            finish_reason=finish_reason or ("tool-calls" if self._calls else "stop"),
             usage=self._usage,
             model=self._model,
             provider=self._provider,
@@ -179,9 +182,9 @@ class _Call:
         self.name = name
         self.args = Text()
 
-    def whole(self) -> RequestedCall:
-        args = self.args.whole()
-        return RequestedCall(id=self.id, name=self.name, args=args if args.strip() else "{}")
+    def whole(self, *, cut: bool) -> RequestedCall:
+        args = whole_arguments(self.args.whole(), cut=cut)
+        return RequestedCall(id=self.id, name=self.name, args=args)
 
 
 class _Thought:

@@ -3,10 +3,12 @@
 from collections.abc import Iterator
 from typing import Any, Literal
 
+from layover.adapters.models.call_pieces import read_index, whole_arguments
 from layover.adapters.models.faults import from_event, invalid
 from layover.adapters.models.opaque import load_stored
-from layover.adapters.models.replies import Text, object_at, text_at
+from layover.adapters.models.replies import CUT_SHORT, object_at, text_at
 from layover.adapters.models.responses.request import AT, ITEMS
+from layover.adapters.models.text import Text
 from layover.ports import Ids
 from layover.values.message import DataPart
 from layover.values.prompt import Delta, Reply, RequestedCall
@@ -67,13 +69,16 @@ class ResponsesReply:
             raise invalid("The model's provider answered without a response")
         items = [self._items[index] for index in sorted(self._items)]
         text_parts = [part for item in items if item.get("type") == SAID for part in _parts(item)]
-        calls = [self._called(index) for index in sorted(self._items) if self._is_call(index)]
         is_refusal = any(part.get("refusal") for part in text_parts)
+        called = [index for index in sorted(self._items) if self._is_call(index)]
+        finish_reason = self._finish_reason(is_refusal=is_refusal, calls=bool(called))
+        is_cut = finish_reason in CUT_SHORT
+        calls = [self._called(index, cut=is_cut and index == called[-1]) for index in called]
         return Reply(
             text=sanitise("".join(text_at(p, "text") + text_at(p, "refusal") for p in text_parts)),
             reasoning="\n\n".join(filter(None, map(_thought, items))),
             calls=tuple(calls),
-            finish_reason=self._finish_reason(is_refusal=is_refusal, calls=bool(calls)),
+            finish_reason=finish_reason,
             usage=usage_of(object_at(self._response, "usage")),
             model=str(self._response.get("model") or self._asked_model),
             provider=self._provider,
@@ -142,8 +147,8 @@ class ResponsesReply:
     def _is_call(self, index: int) -> bool:
         return self._items[index].get("type") == CALL
 
-    def _called(self, index: int) -> RequestedCall:
-        """A call; its id is the one that its deltas had."""
+    def _called(self, index: int, *, cut: bool) -> RequestedCall:
+        """A call; its id is the one that its deltas had, and so are its arguments if its item has none."""
         item = self._items[index]
         open_call = next((call for call in self._calls if call[0] == index), None)
         call_id = (
@@ -152,7 +157,9 @@ class ResponsesReply:
             else sanitise(text_at(item, "call_id")) or self._ids.new("call")
         )
         args = sanitise(text_at(item, "arguments"))
-        args = args if args.strip() else "{}"
+        if not args.strip() and open_call:
+            args = open_call[3].whole()
+        args = whole_arguments(args, cut=cut)
         return RequestedCall(id=call_id, name=sanitise(text_at(item, "name")), args=args)
 
     def _finish_reason(self, *, is_refusal: bool, calls: bool) -> FinishReason:
@@ -231,5 +238,4 @@ def _list(holder: Json, name: str) -> list[Json]:
 
 
 def _index(event: Json) -> int:
-    index = event.get("output_index")
-    return index if isinstance(index, int) else 0
+    return read_index(event.get("output_index")) or 0

@@ -1,0 +1,25 @@
+"""Text that a provider sends in pieces."""
+
+from layover.values.text import sanitise
+
+
+class Text:
+    """Text in the making. Some providers cut an escaped emoji in two: the halves wait for each other."""
+
+    def __init__(self) -> None:
+        self._pieces: list[str] = []
+        self._half = ""
+
+    def add(self, piece: str) -> str:
+        """Take a piece; return the part of the text that can be shown."""
+        if not piece:
+            return ""
+        piece, self._half = self._half + piece, ""
+        if piece and "\ud800" <= piece[-1] <= "\udbff":
+            piece, self._half = piece[:-1], piece[-1]
+        self._pieces.append(sanitise(piece))
+        return self._pieces[-1]
+
+    def whole(self) -> str:
+        """All of it."""
+        return "".join(self._pieces) + sanitise(self._half)
