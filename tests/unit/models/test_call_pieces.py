@@ -145,7 +145,8 @@ def test_an_index_that_counts_pieces_opens_no_call(id: Any) -> None:
 
 
 def test_an_index_that_is_none_is_no_index() -> None:
-    for odd in ("x", [], {}, True, float("nan"), 1.5):
+    odds: list[Any] = ["x", [], {}, float("nan"), 1.5]
+    for odd in odds:
         assert called(piece(ARGS[:9], index=odd, name="book"), piece(ARGS[9:], index=odd)) == [
             ("book", ARGS)
         ]

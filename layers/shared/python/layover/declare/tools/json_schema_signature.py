@@ -37,10 +37,7 @@ class JsonSchemaSignature(Signature):
     json_schema: Schema = field(default_factory=dict)
     whole: str | None = None
 
-    def validate(self, args: Any) -> ToolArgs:
-        """Return arguments from a decoded object, or from the raw text of a model. Raises
-        `pydantic.ValidationError` if they do not fit the schema."""
-        _, decoded = self._checked(args)
+    def _fitted(self, text: str, decoded: Any) -> ToolArgs:
         problems = [
             InitErrorDetails(
                 type=PydanticCustomError("json_schema", "{told}", {"told": error.message}),

@@ -19,6 +19,7 @@ from layover.declare.context import ToolContext
 from layover.declare.schemas import checks
 from layover.declare.schemas.json_schema import Schema, nullable, strict, takes_null, tidy
 from layover.declare.schemas.render import json_text, jsonable
+from layover.declare.tools.json_in_text import decode_texts
 from layover.errors import DefinitionError
 from layover.values.base import TOO_DEEP, all_finite, too_deep
 
@@ -71,8 +72,23 @@ class Signature:
     def validate(self, args: Any) -> ToolArgs:
         """Return arguments from a decoded object, or from the raw text of a model.
 
-        Raises `pydantic.ValidationError`. No text at all stands for no arguments."""
-        text, _ = self._checked(args)
+        Raises `pydantic.ValidationError`. No text at all stands for no arguments. A list or an object may
+        come as the text of its JSON."""
+        text, decoded = self._checked(args)
+        try:
+            return self._fitted(text, decoded)
+        except ValidationError as error:
+            problems = error.errors(include_url=False, include_context=False, include_input=False)
+            again = decode_texts(decoded, [problem["loc"] for problem in problems])
+            if again is None:
+                raise
+            try:
+                return self.validate(again)
+            except ValidationError:
+                raise error from None  # of what the model wrote, so that it can mend that
+
+    def _fitted(self, text: str, decoded: Any) -> ToolArgs:
+        """Return the arguments if they fit. Raises ValidationError."""
         instance = self.model.model_validate_json(text)
         values = [getattr(instance, field) for field in self.model.model_fields]
         return ToolArgs(dict(zip(self.names, values, strict=True)), instance)

@@ -1,0 +1,88 @@
+"""Lists and objects that a model writes as the text of their JSON."""
+
+import json
+from typing import Any
+
+import pytest
+from pydantic import BaseModel, ValidationError
+
+from layover import tool
+from layover.declare.tools.tool import AnyTool, tool_from_schema
+
+
+class Guest(BaseModel):
+    """A guest."""
+
+    name: str
+    tags: list[str] = []
+
+
+@tool
+def book(
+    guests: list[Guest],
+    main: Guest | None = None,
+    rooms: dict[str, int] | None = None,
+    note: str = "",
+    either: str | list[int] = "",
+) -> str:
+    """Book rooms."""
+    return "booked"
+
+
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "guests": {"type": "array", "items": {"type": "object", "required": ["name"]}},
+        "note": {"type": "string"},
+    },
+    "required": ["guests"],
+    "additionalProperties": False,
+}
+GIVEN = tool_from_schema("book", "Book rooms.", SCHEMA, lambda **args: "booked")
+ADA = {"name": "Ada", "tags": ["vip"]}
+
+
+def read(tool: AnyTool, args: Any) -> dict[str, Any]:
+    return tool.validate(args).as_dict()
+
+
+@pytest.mark.parametrize(
+    "guests",
+    ["Ada", "[", "[1, 2]", '{"name": "Ada"}', '"[]', "[{}]", 3, '["{\\"tags\\": []}"]'],
+)
+@pytest.mark.parametrize("made", [book, GIVEN], ids=["hints", "schema"])
+def test_a_text_that_is_not_the_list_is_refused_as_it_was_written(made: Any, guests: Any) -> None:
+    with pytest.raises(ValidationError) as refused:
+        made.validate({"guests": guests})
+    assert [p["loc"][0] for p in refused.value.errors()] == ["guests"]
+    assert "list" in str(refused.value) or "array" in str(refused.value)
+
+
+@pytest.mark.parametrize("made", [book, GIVEN], ids=["hints", "schema"])
+def test_a_text_that_may_be_a_text_stays_one(made: Any) -> None:
+    assert read(made, {"guests": [ADA], "note": "[1]"})["note"] == "[1]"
+    assert read(book, {"guests": [], "either": "[1]"})["either"] == "[1]"
+
+
+@pytest.mark.parametrize(
+    "guests", [[ADA], json.dumps([ADA]), [json.dumps(ADA)], json.dumps([json.dumps(ADA)])]
+)
+@pytest.mark.parametrize("made", [book, GIVEN], ids=["hints", "schema"])
+def test_a_list_may_come_as_the_text_of_its_json(made: Any, guests: Any) -> None:
+    assert read(made, {"guests": guests})["guests"] == [ADA]
+
+
+@pytest.mark.parametrize("args", [{"guests": json.dumps([ADA])}, {"guests": [ADA]}])
+def test_all_arguments_may_come_as_one_text_of_json(args: Any) -> None:
+    assert read(book, json.dumps(json.dumps(args)))["guests"] == [ADA]
+
+
+def test_objects_of_optional_arguments_may_come_as_texts() -> None:
+    texts = {"main": json.dumps({**ADA, "tags": '["x"]'}), "rooms": '{"12": 2}'}
+    args = read(book, {"guests": "[]", **texts})
+    assert (args["main"], args["rooms"]) == ({"name": "Ada", "tags": ["x"]}, {"12": 2})
+
+
+def test_only_texts_that_do_not_fit_are_decoded() -> None:
+    args = read(book, {"guests": json.dumps([{"name": "[1]"}]), "note": '{"a": 1}'})
+    assert (args["guests"][0]["name"], args["note"]) == ("[1]", '{"a": 1}')
