@@ -40,6 +40,7 @@ from layover.engine.time_left import TimeLeft
 from layover.engine.tools.background import foreground_width
 from layover.engine.tools.calls import Calls
 from layover.engine.tools.first_window import FirstWindow
+from layover.engine.tools.repeated_failure import check_repeated_failure
 from layover.engine.tools.results import opens_results, result_tool
 from layover.engine.tools.search import search_tool, specs_of, uses_search
 from layover.errors import RunFailed
@@ -261,6 +262,7 @@ class Frame:
             if self._state.step_ended < step.index:
                 await self._log.end_step(step, self._calls.turn_end(step))
                 self._state.step_ended = step.index
+            check_repeated_failure(self._state, step)
             to = self._find_handoff(step)
             if to is not None:
                 return await self._hand_over(to)
