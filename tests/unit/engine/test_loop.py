@@ -268,11 +268,6 @@ async def test_the_finish_reason_is_the_models(reason: Any) -> None:
     assert run.finish_reason == reason
 
 
-async def test_a_reply_without_calls_that_claims_to_have_some_is_an_answer() -> None:
-    run = await Bench(agent(), [say("x", finish_reason="tool-calls")]).go()
-    assert run.finish_reason is FinishReason.STOP
-
-
 async def test_the_events_of_a_plain_run_come_in_the_contracts_order() -> None:
     bench = Bench(agent(), [say("hi")])
     assert types(await bench.events((await bench.go()).id)) == PLAIN

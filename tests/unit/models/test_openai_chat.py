@@ -1,6 +1,7 @@
 """The adapter against a provider on loopback: faults, retries, streams, connections."""
 
 import asyncio
+import json
 import re
 import subprocess
 import sys
@@ -205,6 +206,61 @@ async def test_a_stream_that_breaks_half_way_begins_again(
     reply, deltas = await told(chat)
     assert reply.text == "Hello you"
     assert text(deltas) == "Hel|Hello you"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "data: : keepalive",
+        "data: ping",
+        'data: "ping"',
+        "data: null",
+        "data: 1",
+        "data: [KEEPALIVE]",
+        "data:",
+        "data:   ",
+        "event: ping\ndata: ok",
+        'event: ping\ndata: {"type": "ping"}',
+        "event: keepalive",
+        ": comment",
+        "id: 7",
+    ],
+)
+async def test_a_line_that_cannot_carry_an_answer_says_nothing(
+    server: FakeOpenAI, chat: Chat, line: str
+) -> None:
+    alive = f"{line}\n\n"
+    server.script([stream(alive, delta("Hel"), alive, delta("lo"), delta(finish="stop"), alive)])
+    reply, deltas = await told(chat)
+    assert (reply.text, text(deltas)) == ("Hello", "Hello")
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize(
+    "done", ["data: [DONE] \n\n", "data:[DONE]\t\n\n", "data:  [DONE]\r\n\r\n"]
+)
+async def test_blanks_around_the_end_of_a_stream_do_not_matter(
+    server: FakeOpenAI, chat: Chat, done: str
+) -> None:
+    server.script([stream(delta("Hello"), done, done=False)])
+    assert (await told(chat))[0].text == "Hello"
+    assert len(server.requests) == 1
+
+
+async def test_chunks_that_only_a_line_feed_parts_are_read_one_by_one(
+    server: FakeOpenAI, chat: Chat
+) -> None:
+    lines = [f"data: {json.dumps(c)}\n" for c in (delta("Hel"), delta("lo"), delta(finish="stop"))]
+    server.script([stream("data: ping\n" + "".join(lines) + "data: [DONE]\n", done=False)])
+    assert (await told(chat))[0].text == "Hello"
+    assert len(server.requests) == 1
+
+
+async def test_keep_alives_without_an_answer_are_a_stream_that_broke_off(
+    server: FakeOpenAI, chat: Chat
+) -> None:
+    server.script([stream("data: ping\n\n" * 3, done=False), say("Hello")])
+    assert (await told(chat))[0].text == "Hello"
 
 
 async def test_a_fault_before_the_stream_is_no_restart(server: FakeOpenAI, chat: Chat) -> None:

@@ -76,7 +76,8 @@ def test_a_refusal_is_text_that_was_filtered() -> None:
         ("stop", "stop"),
         ("end_turn", "stop"),
         (None, "stop"),
-        ("tool_calls", "stop"),
+        ("tool_calls", "tool-calls"),
+        ("function_call", "tool-calls"),
         ("length", "length"),
         ("MAX_TOKENS", "length"),
         ("content_filter", "content-filter"),
@@ -196,9 +197,80 @@ def test_encrypted_reasoning_says_nothing() -> None:
     assert reply(chunk(reasoning_details=details, content="x")).reasoning == ""
 
 
+def choice(index: Any, finish: str | None = None, **message: Any) -> dict[str, Any]:
+    return {"index": index, "message": message, "finish_reason": finish}
+
+
+LOOK = {"id": "a", "function": {"name": "look", "arguments": '{"x":1}'}}
+SEND = {"id": "b", "function": {"name": "send", "arguments": '{"y":2}'}}
+
+
 def test_a_second_alternative_is_not_mixed_in() -> None:
-    other = {"choices": [{"index": 1, "delta": {"content": "no"}}]}
-    assert reply(chunk(content="yes"), other).text == "yes"
+    other = {"choices": [{"index": 1, "delta": {"content": "no", "tool_calls": [SEND]}}]}
+    said = reply(chunk(content="yes", tool_calls=[LOOK]), other)
+    assert (said.text, [c.name for c in said.calls]) == ("yes", ["look"])
+
+
+@pytest.mark.parametrize("indexes", [(0, 1), (0, 0), (1, 2), (None, None), ("0", "1")])
+@pytest.mark.parametrize("is_reversed", [False, True])
+def test_an_answer_that_is_split_over_two_choices_is_one(
+    indexes: tuple[Any, Any], is_reversed: bool
+) -> None:
+    parts: list[dict[str, Any]] = [
+        {"content": "Let me look."},
+        {"content": None, "tool_calls": [LOOK, SEND]},
+    ]
+    parts = parts[::-1] if is_reversed else parts
+    pairs = zip(indexes, parts, strict=True)
+    said = reply({"choices": [choice(i, "tool_calls", **part) for i, part in pairs]})
+    assert (said.text, [c.name for c in said.calls]) == ("Let me look.", ["look", "send"])
+    assert said.finish_reason == "tool-calls"
+
+
+def test_a_streamed_answer_that_is_split_over_two_choices_is_one() -> None:
+    def at(number: int, finish: str | None = None, **delta: Any) -> dict[str, Any]:
+        return {"choices": [{"index": number, "delta": delta, "finish_reason": finish}]}
+
+    def begun(args: str, **more: Any) -> dict[str, Any]:
+        return at(1, tool_calls=[{"index": 0, "function": {"arguments": args, **more}}])
+
+    said, deltas = assembled(
+        at(0, content="Let me look."),
+        begun('{"x"', name="look"),
+        begun(":1}"),
+        at(0, "tool_calls"),
+        at(1, "tool_calls"),
+        {"choices": [], "usage": {"prompt_tokens": 3}},
+    )
+    assert (said.text, [(c.name, c.args) for c in said.calls]) == (
+        "Let me look.",
+        [("look", '{"x":1}')],
+    )
+    told = [d for d in deltas if d.kind == "tool-call"]
+    assert "".join(d.text for d in told) == '{"x":1}'
+    assert {d.tool_call_id for d in told} == {said.calls[0].id}
+    assert said.usage.input_tokens == 3
+
+
+@pytest.mark.parametrize("where", ["chunk", "choice"])
+def test_usage_that_is_told_in_several_frames_is_the_largest_of_each_count(where: str) -> None:
+    details = {"prompt_tokens_details": {"cached_tokens": 4}}
+    frames = [
+        {"prompt_tokens": 50, "completion_tokens": 1, **details},
+        {"prompt_tokens": 0, "completion_tokens": 9},
+        {"completion_tokens": 7, "completion_tokens_details": {"reasoning_tokens": 3}},
+    ]
+    chunks = [chunk(content="x") for _ in frames]
+    for each, usage in zip(chunks, frames, strict=True):
+        (each if where == "chunk" else each["choices"][0])["usage"] = usage
+    assert reply(*chunks).usage == Usage(
+        input_tokens=50, output_tokens=9, cached_input_tokens=4, reasoning_tokens=3
+    )
+
+
+def test_a_list_of_errors_is_an_error() -> None:
+    with pytest.raises(ProviderFault, match="quota"):
+        reply([{"error": {"message": "quota", "code": 429}}])
 
 
 def test_the_last_usage_counts_and_the_model_is_the_providers() -> None:

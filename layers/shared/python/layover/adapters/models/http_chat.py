@@ -217,15 +217,20 @@ class HttpChat(ChatModel):
                     started = True
                     if is_last:
                         await _drain(arrivals)
-                        return assembly.reply()
-            if not assembly.finished:
-                raise invalid("The model's stream broke off before its end")
+                        break
+                else:
+                    if not assembly.finished:
+                        raise invalid("The model's stream broke off before its end")
         except ProviderFault as fault:
-            if assembly.finished and fault.is_disconnection:
-                return assembly.reply()  # all but the usage had come
-            fault.started = fault.started or started
+            if not (assembly.finished and fault.is_disconnection):
+                fault.started = fault.started or started
+                raise
+            # All but the usage had come.
+        try:
+            return assembly.reply()
+        except ProviderFault as fault:
+            fault.started = started
             raise
-        return assembly.reply()
 
     async def _post(
         self, prompt: Prompt, path: str, body: bytes, silence_s: float, *, stream: bool
@@ -294,7 +299,7 @@ def refused_settings(error: ModelError, settings: Set[str]) -> frozenset[str]:
 
 async def server_chunks(response: Response) -> AsyncGenerator[Iterator[object], None]:
     """The JSON of OpenAI's server-sent events until the answer's end; END for `[DONE]`. Raises ProviderFault
-    for an event that is an error, or no JSON, and if the connection breaks."""
+    for an event that is an error, or an object that is broken, and if the connection breaks."""
     parser = EventParser()
     async with contextlib.aclosing(receive(response)) as pieces:
         async for piece in pieces:
@@ -304,12 +309,24 @@ async def server_chunks(response: Response) -> AsyncGenerator[Iterator[object], 
 
 def _decoded(events: list[ServerEvent]) -> Iterator[object]:
     for event in events:
-        if event.data == "[DONE]":
-            yield END
-        elif event.name == "error":
+        if event.name == "error":
             raise from_event(json_or_text(event.data))
-        elif event.data.strip():
-            yield decode(event.data)
+        yield from _chunks_in(event.data)
+
+
+def _chunks_in(data: str) -> Iterator[object]:
+    """Yield the chunks in the data of an event. A line that is not an object says nothing: keep-alives come
+    as data, too. Some servers end an event with one line feed: then each line is a chunk."""
+    text = data.strip()
+    if "\n" in text and isinstance(whole := json_or_text(text), str):
+        for line in whole.split("\n"):
+            yield from _chunks_in(line)
+    elif text == "[DONE]":
+        yield END
+    elif text.startswith("{"):
+        yield decode(text)
+    elif text.startswith("[") and isinstance(chunks := json_or_text(text), list):
+        yield chunks
 
 
 async def receive(response: Response) -> AsyncGenerator[bytes, None]:

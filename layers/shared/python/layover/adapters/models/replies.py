@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from pydantic_core import from_json
 
-from layover.adapters.models.call_pieces import CallPieces
+from layover.adapters.models.call_pieces import CallPieces, read_index
 from layover.adapters.models.faults import from_event, invalid, page
 from layover.adapters.models.opaque import Opaque
 from layover.adapters.models.text import Text
@@ -29,7 +29,9 @@ _FINISH: dict[str, FinishReason] = {
     "safety": "content-filter",
     "refusal": "content-filter",
 }
-"""All other reasons (`stop`, `end_turn`, `tool_calls`, `function_call`, ...) follow from the calls."""
+"""All other reasons (`stop`, `end_turn`, ...) follow from the calls."""
+FOR_CALLS = ("tool_calls", "tool-calls", "function_call", "tool_use")
+"""Reasons that promise calls."""
 CUT_SHORT = ("length", "content-filter")
 """Reasons to stop at which the last call may be unfinished."""
 
@@ -47,7 +49,12 @@ class Assembly:
         self._text = Text()
         self._reasoning = Text()
         self._thoughts = Thoughts()
+        self._ids = ids
+        self._tools = tools
         self._calls = CallPieces(ids, tools)
+        self._others: dict[int, Assembly] = {}
+        """Choices behind the first one, by their numbers."""
+        self._untold: list[Delta] = []
         self._usage = Usage()
         self._finish: str | None = None
         self._refused = False
@@ -60,24 +67,32 @@ class Assembly:
 
     def add(self, chunk: object) -> list[Delta]:
         """Take a chunk and return what is new. Raises ProviderFault for an error inside it."""
+        if isinstance(chunk, list) and any(isinstance(c, dict) and c.get("error") for c in chunk):
+            raise from_event(chunk)
         if not isinstance(chunk, dict):
             raise invalid("The model's provider sent a chunk that is not a JSON object")
         if chunk.get("error"):
             raise from_event(chunk)
         self._model = chunk.get("model") or self._model
-        if isinstance(usage := chunk.get("usage"), dict):
-            self._usage = usage_of(usage)
         choices = chunk.get("choices")
-        choice = choices[0] if isinstance(choices, list) and choices else None
-        return self._choice(choice) if isinstance(choice, dict) else []
+        choices = [c for c in choices if isinstance(c, dict)] if isinstance(choices, list) else []
+        for holder in (chunk, *choices):
+            if isinstance(usage := holder.get("usage"), dict):
+                self._usage = largest(self._usage, usage_of(usage))
+        deltas: list[Delta] = []
+        for at, choice in enumerate(choices):
+            # Some gateways number two choices of one answer alike.
+            number = at or read_index(choice.get("index")) or 0
+            deltas += self._choice(choice) if not number else self._other(number, choice)
+        return deltas
 
     def reply(self) -> Reply:
         """Return the whole reply. Raises ProviderFault for an empty one."""
-        if not self._answered:
+        if not self._answered and not self._others:
             raise invalid("The model's provider answered without any choices")
         self._text_deltas(*self._thoughts.end())
         finish_reason = self._finish_reason()
-        return Reply(
+        reply = Reply(
             text=self._text.whole(),
             reasoning=self._reasoning.whole(),
             calls=self._calls.whole(cut=finish_reason in CUT_SHORT),
@@ -88,10 +103,25 @@ class Assembly:
             asked_model=self._asked_model,
             state=self._opaque.fields(),
         )
+        for _, other in sorted(self._others.items()):
+            reply = _completed(reply, other.reply())
+        return reply
+
+    def _other(self, number: int, choice: Json) -> list[Delta]:
+        """Take a choice that is not the first. One answer is asked for, so it is not an alternative: some
+        gateways put the text of an answer into one choice and its calls into another."""
+        if number not in self._others:
+            self._others[number] = Assembly(
+                self._ids, self._asked_model, self._provider, self._tools
+            )
+        other = self._others[number]
+        self._untold += [d for d in other._choice(choice) if d.kind == "tool-call"]
+        if not choice.get("finish_reason") or self._calls:
+            return []
+        deltas, self._untold = self._untold, []
+        return deltas
 
     def _choice(self, choice: Json) -> list[Delta]:
-        if choice.get("index"):
-            return []  # a second alternative, which is never requested
         message = choice.get("delta") or choice.get("message")
         deltas: list[Delta] = []
         if isinstance(message, dict):
@@ -130,8 +160,21 @@ class Assembly:
     def _finish_reason(self) -> FinishReason:
         if self._refused:
             return "content-filter"
-        reason = _FINISH.get((self._finish or "").lower())
-        return reason or ("tool-calls" if self._calls else "stop")
+        reason = (self._finish or "").lower()
+        is_for_calls = bool(self._calls) or reason in FOR_CALLS
+        return _FINISH.get(reason) or ("tool-calls" if is_for_calls else "stop")
+
+
+def _completed(reply: Reply, other: Reply) -> Reply:
+    """Return a reply with what only another choice has. Two texts, or two lists of calls, are not mixed."""
+    changes: dict[str, Any] = {}
+    if not reply.text:
+        changes |= {"text": other.text}
+    if not reply.reasoning:
+        changes |= {"reasoning": other.reasoning}
+    if other.calls and not reply.calls:
+        changes |= {"calls": other.calls, "finish_reason": other.finish_reason}
+    return reply.model_copy(update=changes)
 
 
 def _has_text_alone(message: Json) -> bool:
@@ -189,6 +232,16 @@ def _thought(block: object) -> str:
         if value:
             return value if isinstance(value, str) else text_of(value)
     return ""
+
+
+def largest(one: Usage, other: Usage) -> Usage:
+    """Return the largest of each count: some providers tell the usage in several frames, and the later ones
+    may leave out what the earlier ones told."""
+    counts = ("input_tokens", "output_tokens", *_DETAILS)
+    return Usage(**{name: max(getattr(one, name), getattr(other, name)) for name in counts})
+
+
+_DETAILS = ("cached_input_tokens", "cache_write_input_tokens", "reasoning_tokens")
 
 
 def usage_of(usage: Json) -> Usage:

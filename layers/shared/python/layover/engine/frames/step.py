@@ -16,6 +16,7 @@ from layover.engine.frames.output import with_verdict
 from layover.engine.hooks.around_model import AroundModel, ReplyRejected
 from layover.engine.hooks.frame_hooks import FrameHooks
 from layover.engine.models.day_room import DayRoom
+from layover.engine.models.empty_reply import ask_until_answered
 from layover.engine.models.fallback import Fallback
 from layover.engine.models.reply_events import CallNames, ReplyEvents
 from layover.engine.prompter import Prompter
@@ -90,10 +91,17 @@ class ModelStep:
             # Ids that an earlier attempt gave belong to calls that do not exist.
             names.forget()
             await self._day.reserve(prompt)
-            # Checked again after the wait for room: a cancel may have arrived during it, and this call costs
-            # money.
-            await self._stopping.check()
-            return await self._runtime.model.complete(prompt, reply_events.on_delta)
+
+            async def once() -> Reply:
+                # Once more after the wait for room, and after a reply without an answer: a cancel may have
+                # come in it, and this call costs money.
+                await self._stopping.check()
+                return await self._runtime.model.complete(prompt, reply_events.on_delta)
+
+            def restart() -> None:
+                reply_events.on_delta(Delta(kind="restart"))
+
+            return await ask_until_answered(prompt.model, once, restart)
 
         async def ask(prompt: Prompt) -> Reply:
             request = await around.request(prompt)

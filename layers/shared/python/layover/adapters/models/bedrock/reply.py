@@ -9,7 +9,7 @@ from layover.adapters.models.bedrock.content import AT, REASONING
 from layover.adapters.models.call_pieces import whole_arguments
 from layover.adapters.models.faults import BRIEFLY, invalid
 from layover.adapters.models.opaque import load_stored
-from layover.adapters.models.replies import CUT_SHORT, object_at, text_at
+from layover.adapters.models.replies import CUT_SHORT, FOR_CALLS, largest, object_at, text_at
 from layover.adapters.models.text import Text
 from layover.ports import Ids
 from layover.values.prompt import Delta, Reply, RequestedCall
@@ -84,11 +84,12 @@ class ConverseReply:
         text = self._answer if is_answer and self._answer is not None else self._text
         finish_reason = _FINISH.get(self._stop or "")
         is_cut, last = finish_reason in CUT_SHORT, self._calls[-1] if self._calls else None
+        is_for_calls = bool(self._calls) or (self._stop in FOR_CALLS and not is_answer)
         return Reply(
             text=text.whole(),
             reasoning=self._reasoning.whole(),
             calls=tuple(call.whole(cut=is_cut and call is last) for call in self._calls),
-            finish_reason=finish_reason or ("tool-calls" if self._calls else "stop"),
+            finish_reason=finish_reason or ("tool-calls" if is_for_calls else "stop"),
             usage=self._usage,
             model=self._model,
             provider=self._provider,
@@ -164,7 +165,7 @@ class ConverseReply:
         if stop := holder.get("stopReason"):
             self._stop = str(stop)
         if usage := object_at(holder, "usage"):
-            self._usage = usage_of(usage)
+            self._usage = largest(self._usage, usage_of(usage))
 
     def _state(self) -> dict[str, Any]:
         """Thoughts that are signed or encrypted: the model wants them back as they were."""
