@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import Callable, Mapping
 from datetime import timedelta
-from functools import cached_property, update_wrapper
+from functools import cached_property, partial, update_wrapper
 from typing import Any, Generic, overload
 
 from pydantic import TypeAdapter
@@ -16,6 +16,7 @@ from layover.declare.schemas import checks
 from layover.declare.schemas import json_schema as schema
 from layover.declare.schemas.render import as_text, json_text, jsonable
 from layover.declare.tools.approval import Approval, Predicate
+from layover.declare.tools.iterators import walk, walk_async
 from layover.declare.tools.json_schema_signature import json_schema_signature
 from layover.declare.tools.options import Delegate, Options, ToMessage, options_of, takes
 from layover.declare.tools.signature import Signature, ToolArgs, caller_scope, read
@@ -168,14 +169,17 @@ class Tool(Generic[P, R]):
         return bool(await call_author(needs, args.for_predicate(), ctx))
 
     async def invoke(self, args: ToolArgs, ctx: ToolContext) -> Any:
-        """Run the function: on the loop if it is async, else in its own thread. Return its result, which
-        may be a `SuspendRequest`. Raises what the function raises, but never SystemExit, which would end the
-        process that the run lives in."""
+        """Run the function: on the loop if it is async, else in a thread of its own. Return its result, which
+        may be a `SuspendRequest`. An iterator is walked, once and where the function ran: the journal, the
+        model and `to_message` read the same list. Raises what the function raises, but never SystemExit,
+        which would end the process that the run lives in."""
         kwargs = dict(args.kwargs)
         if self.signature.context is not None:
             kwargs[self.signature.context] = ctx
         try:
-            return await call_author(self.fn, **kwargs)
+            is_async = inspect.iscoroutinefunction(self.fn)
+            fn = self.fn if is_async else partial(_call_and_walk, self.fn)
+            return await walk_async(await call_author(fn, **kwargs))
         except SystemExit as exit:
             raise RuntimeError(f"the tool tried to exit ({exit.code})") from exit
 
@@ -227,6 +231,10 @@ class Tool(Generic[P, R]):
                 f"tool {self.name!r} suspends, but does not declare suspend= and resume="
             )
         return adapter
+
+
+def _call_and_walk(fn: Callable[..., Any], **kwargs: Any) -> Any:
+    return walk(fn(**kwargs))
 
 
 def _adapter(name: str, what: str, type_: Any) -> TypeAdapter[Any] | None:

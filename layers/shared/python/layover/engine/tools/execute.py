@@ -90,7 +90,9 @@ async def shape(ready: Ready, value: Any, call: CallRecord) -> Settled:
     error."""
     try:
         result = ready.tool.jsonable(value)
-        output = ready.tool.model_output(value)
+        # A shaper gets the function's value. Nobody else reads that twice: an iterator in it is used up.
+        shaped = value if ready.tool.options.to_model_output else result
+        output = ready.tool.model_output(shaped)
         custom = await isolate(ready.tool.message(ready.args, value))
     except Exception as error:
         return author_error(ready.tool.name, call, error)
