@@ -70,7 +70,7 @@ async def told(chat: OpenAIChat, prompt: Prompt = STREAM) -> tuple[Reply, list[D
 
 async def asked(server: FakeOpenAI, chat: OpenAIChat, prompt: Prompt) -> dict[str, Any]:
     """The body of the request, which openai's own types take."""
-    server.script([say("fine"), say("fine")])
+    server.script([say("{}"), say("{}")])
     await chat.complete(prompt)
     await chat.complete(prompt.model_copy(update={"stream": True}))
     plain, streamed = (r.body for r in server.requests[-2:])

@@ -25,6 +25,7 @@ from layover.adapters.models.retrying import Sleep, retrying
 from layover.adapters.models.sse import EventParser, ServerEvent
 from layover.errors import ModelError
 from layover.ports import ChatModel, Ids, OnDelta, send_deltas
+from layover.values.json_answer import json_candidates
 from layover.values.prompt import Delta, Prompt, Reply
 
 logger = logging.getLogger("layover")
@@ -80,14 +81,20 @@ class HttpChat(ChatModel):
             left_out = self._left_out | self._refused.get(name, frozenset())
             request = self._request(prompt, left_out)
             try:
-                return await self._complete(prompt, request, on_delta)
+                reply = await self._complete(prompt, request, on_delta)
             except ModelError as error:
                 unknown = self._unknown_fields(error, request)
                 settings = refused_settings(error, self._removable(prompt, request) - left_out)
+                if prompt.output is not None and self._has_format(request):
+                    settings |= refused_format(error, left_out)
                 if not unknown | settings:
                     raise
                 self._left_out |= unknown
                 self._refuse(name, settings)
+            else:
+                if self._has_format(request) and ignores_schema(prompt, reply):
+                    self._repeat_in_words(name)
+                return reply
 
     @abstractmethod
     def _name(self, prompt: Prompt) -> str:
@@ -121,6 +128,10 @@ class HttpChat(ChatModel):
         """Return the fields that the provider does not know for any model."""
         return frozenset()
 
+    def _has_format(self, request: wire.Body) -> bool:
+        """Return whether the request asks for a structured answer by a format."""
+        return False
+
     def _streams(self, prompt: Prompt, request: wire.Body) -> bool:
         return prompt.stream
 
@@ -129,6 +140,13 @@ class HttpChat(ChatModel):
             return
         logger.warning("%s takes no %s: not sent to it again", model, ", ".join(sorted(settings)))
         self._refused[model] = self._refused.get(model, frozenset()) | settings
+
+    def _repeat_in_words(self, model: str) -> None:
+        """Have the schema stand in the text of all later requests to this model."""
+        refused = self._refused.get(model, frozenset())
+        if wire.UNREAD_SCHEMA not in refused:
+            logger.warning("%s does not keep to the schema of its answer: told in words", model)
+            self._refused[model] = refused | {wire.UNREAD_SCHEMA}
 
     async def _complete(
         self, prompt: Prompt, request: wire.Body, on_delta: OnDelta | None
@@ -295,6 +313,31 @@ def refused_settings(error: ModelError, settings: Set[str]) -> frozenset[str]:
         return frozenset()
     words = set(re.findall(r"\w+", error.message))
     return frozenset(settings & words)
+
+
+_FORMAT = re.compile(
+    r"(response|output)[_ ]?(format|mime|config)|json[_ ]?(schema|mode|object)|structured[_ ]?output"
+    r"|text\.format",
+    re.I,
+)
+
+
+def refused_format(error: ModelError, left_out: Set[str]) -> frozenset[str]:
+    """Return what to leave out next if the provider refuses the format of a structured answer: the schema,
+    then the format at all. Whatever is wrong with it, the schema in words asks for the same."""
+    if error.status not in (400, 422) or not _FORMAT.search(error.message):
+        return frozenset()
+    rest = [name for name in (wire.JSON_SCHEMA, wire.RESPONSE_FORMAT) if name not in left_out]
+    return frozenset(rest[:1])
+
+
+def ignores_schema(prompt: Prompt, reply: Reply) -> bool:
+    """Return whether a whole answer is nothing that the schema could have led to."""
+    if prompt.output is None or reply.calls or reply.finish_reason != "stop":
+        return False
+    required = set(prompt.output.json_schema.get("required", ()))
+    values = map(json_or_text, json_candidates(reply.text))
+    return not any(isinstance(value, dict) and required <= value.keys() for value in values)
 
 
 async def server_chunks(response: Response) -> AsyncGenerator[Iterator[object], None]:

@@ -78,6 +78,9 @@ class OpenAIChat(HttpChat):
             return frozenset()
         return frozenset(f for f in wire.OPTIONAL if f in request and f in error.message)
 
+    def _has_format(self, request: wire.Body) -> bool:
+        return wire.RESPONSE_FORMAT in request
+
     def _path(self, prompt: Prompt, request: wire.Body, *, stream: bool) -> str:
         return PATH
 

@@ -51,6 +51,26 @@ MAX_TOKENS = ("max_completion_tokens", "max_tokens")
 """OpenAI's newer models refuse the old name, some servers know no other one."""
 
 
+RESPONSE_FORMAT = "response_format"
+JSON_SCHEMA = "json_schema"
+"""Left out: the schema of a structured answer is not sent as a format. The answer is asked for as JSON."""
+UNREAD_SCHEMA = "unread_schema"
+"""Left out: nothing, but the model has not kept to the schema that was sent as a format."""
+_SCHEMA_IN_WORDS = (
+    "When you give your answer, write JSON that fits this JSON schema, and nothing else:\n{schema}"
+)
+
+
+def system_text(prompt: Prompt, left_out: frozenset[str]) -> str | None:
+    """Return the system's text, with the schema of the answer in words for a model that does not read it
+    elsewhere."""
+    if prompt.output is None or left_out.isdisjoint((RESPONSE_FORMAT, JSON_SCHEMA, UNREAD_SCHEMA)):
+        return prompt.system
+    schema = json.dumps(prompt.output.json_schema, ensure_ascii=False)
+    words = _SCHEMA_IN_WORDS.format(schema=schema)
+    return f"{prompt.system}\n\n{words}" if prompt.system else words
+
+
 def body(prompt: Prompt, left_out: frozenset[str] = frozenset(), provider: str = "") -> Body:
     """Return the request, without the `OPTIONAL` fields and the settings that the model refuses. `provider`:
     the host that is called, which gets its own state back."""
@@ -58,14 +78,14 @@ def body(prompt: Prompt, left_out: frozenset[str] = frozenset(), provider: str =
     request: Body = {
         "model": model_name,
         "messages": [
-            *_system(prompt.system),
+            *_system(system_text(prompt, left_out)),
             *messages(prompt.messages, (provider, model_name), left_out),
         ],
     }
     if prompt.tools:
         request["tools"] = [_tool(spec) for spec in prompt.tools]
     if prompt.output is not None:
-        request["response_format"] = _response_format(prompt.output)
+        request[RESPONSE_FORMAT] = _response_format(prompt.output, left_out)
     if prompt.stream:
         request["stream"] = True
         request["stream_options"] = {"include_usage": True}
@@ -304,6 +324,8 @@ def _tool(spec: ToolSpec) -> Body:
     return {"type": "function", "function": function}
 
 
-def _response_format(output: OutputSpec) -> Body:
+def _response_format(output: OutputSpec, left_out: frozenset[str]) -> Body:
+    if JSON_SCHEMA in left_out:
+        return {"type": "json_object"}
     schema = {"name": safe_name(output.name), "schema": output.json_schema, "strict": output.strict}
     return {"type": "json_schema", "json_schema": schema}

@@ -10,6 +10,7 @@ from pydantic_core import from_json
 from layover.declare.schemas import checks
 from layover.declare.schemas import json_schema as schema
 from layover.errors import DefinitionError
+from layover.values.json_answer import json_beginning, json_candidates
 from layover.values.prompt import OutputSpec
 
 WRAPPED = "value"
@@ -46,8 +47,19 @@ class OutputType:
         )
 
     def parse(self, text: str) -> Any:
-        """Return the reply as an instance. A list or a union may come bare. Raises
-        `pydantic.ValidationError`."""
+        """Return the reply as an instance. A list or a union may come bare, and the JSON in a fence or among
+        words. Raises `pydantic.ValidationError`: of the first part that is JSON, else of the whole."""
+        problem: ValidationError | None = None
+        for candidate in json_candidates(text):
+            try:
+                return self._parse_json(candidate)
+            except ValidationError as error:
+                is_better = problem is None or _is_not_json(problem)
+                problem = error if is_better else problem
+        assert problem is not None
+        raise problem
+
+    def _parse_json(self, text: str) -> Any:
         if self._wrapper is None:
             return self._adapter.validate_json(text)
         try:
@@ -62,7 +74,7 @@ class OutputType:
     def partial(self, text: str) -> Any:
         """Return the beginning of a reply as JSON, not validated; None if there is no value yet."""
         try:
-            value = from_json(text, allow_partial="trailing-strings")
+            value = from_json(json_beginning(text), allow_partial="trailing-strings")
         except ValueError:
             return None
         if self._wrapper is None or not isinstance(value, dict):
@@ -75,6 +87,10 @@ class OutputType:
             return None
         fields: dict[str, Any] = {WRAPPED: (self._value, ...)}
         return TypeAdapter(create_model("Output", **fields))
+
+
+def _is_not_json(error: ValidationError) -> bool:
+    return any(problem["type"] == "json_invalid" for problem in error.errors(include_url=False))
 
 
 def _is_list_or_union(schema: dict[str, Any]) -> bool:

@@ -39,6 +39,9 @@ class ResponsesChat(HttpChat):
     def _removable(self, prompt: Prompt, request_: wire.Body) -> frozenset[str]:
         return request.removable(prompt)
 
+    def _has_format(self, request_: wire.Body) -> bool:
+        return "format" in request_.get("text", {})
+
     def _path(self, prompt: Prompt, request_: wire.Body, *, stream: bool) -> str:
         return PATH
 

@@ -48,8 +48,8 @@ def body(prompt: Prompt, left_out: frozenset[str], provider: str) -> Body:
         # Thoughts come encrypted, since the provider stores none.
         "include": [ENCRYPTED],
     }
-    if prompt.system:
-        request["instructions"] = prompt.system
+    if system := wire.system_text(prompt, left_out):
+        request["instructions"] = system
     if tools := [
         *map(_tool, prompt.tools),
         *({"type": t.type} | t.options for t in prompt.provider_tools),
@@ -76,8 +76,8 @@ def unsupported_settings(prompt: Prompt) -> frozenset[str]:
 def _settings(prompt: Prompt, left_out: frozenset[str]) -> Body:
     settings = prompt.settings
     text: Body = {}
-    if prompt.output is not None:
-        text["format"] = _format(prompt.output)
+    if prompt.output is not None and wire.RESPONSE_FORMAT not in left_out:
+        text["format"] = _format(prompt.output, left_out)
     if settings.verbosity is not None and "verbosity" not in left_out:
         text["verbosity"] = settings.verbosity
     fields: Body = {
@@ -173,7 +173,9 @@ def _tool(spec: ToolSpec) -> Body:
     }
 
 
-def _format(output: OutputSpec) -> Body:
+def _format(output: OutputSpec, left_out: frozenset[str]) -> Body:
+    if wire.JSON_SCHEMA in left_out:
+        return {"type": "json_object"}
     return {
         "type": "json_schema",
         "name": wire.safe_name(output.name),
