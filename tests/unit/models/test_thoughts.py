@@ -11,8 +11,10 @@ from layover.values.prompt import Delta
 def split(text: str, size: int) -> tuple[str, str]:
     """Return the thoughts and the text, read in pieces of this size."""
     thoughts = Thoughts()
-    pieces = [thoughts.add(text[at : at + size]) for at in range(0, len(text), size)]
-    pieces.append(thoughts.end())
+    pieces: list[tuple[str, str]] = []
+    for piece in [*(text[at : at + size] for at in range(0, len(text), size)), None]:
+        taken = thoughts.end() if piece is None else thoughts.add(piece)
+        pieces = [taken] if thoughts.takes_back() else [*pieces, taken]
     return "".join(thought for thought, _ in pieces), "".join(said for _, said in pieces)
 
 
@@ -34,6 +36,34 @@ def split(text: str, size: int) -> tuple[str, str]:
     ],
 )
 def test_only_what_a_text_begins_with_is_a_thought(
+    text: str, thought: str, said: str, size: int
+) -> None:
+    assert split(text, size) == (thought, said)
+
+
+@pytest.mark.parametrize("size", [1, 2, 7, 1000])
+@pytest.mark.parametrize(
+    ("text", "thought", "said"),
+    [
+        ("Hm, a < b.\n</think>\n\nFine.", "Hm, a < b.", "Fine."),
+        ("Hm.</think>\n\nFine.", "Hm.", "Fine."),
+        ("Hm.\n</think>Fine.", "Hm.", "Fine."),
+        ("Hm.\n  </think> \r\nFine.", "Hm.", "Fine."),
+        ("\n\nHm.\n\nSo.\n</think>\nFine.\n</think>\nNo.", "Hm.\n\nSo.", "Fine.\n</think>\nNo."),
+        ("</think>Fine.", "", "Fine."),
+        (" \n</think>\n\nFine.", "", "Fine."),
+        ("only\n</think>\n", "only", ""),
+        ("</think>", "", ""),
+        ("A `</think>`\nends it.", "", "A `</think>`\nends it."),
+        ("Write </think> behind it.", "", "Write </think> behind it."),
+        ('It is "</think>"\nThat is all.', "", 'It is "</think>"\nThat is all.'),
+        ("```\nhm\n</think>\nx\n```", "", "```\nhm\n</think>\nx\n```"),
+        ("Use <think>\nx\n</think>\nthen.", "", "Use <think>\nx\n</think>\nthen."),
+        ("An end </think>", "", "An end </think>"),
+        ("a </thin", "", "a </thin"),
+    ],
+)
+def test_thought_whose_opening_tag_is_in_the_prompt_ends_at_its_closing_tag(
     text: str, thought: str, said: str, size: int
 ) -> None:
     assert split(text, size) == (thought, said)
@@ -69,3 +99,30 @@ def test_a_whole_answer_keeps_thoughts_and_text_apart() -> None:
     message = {"content": "<think>a</think>b", "reasoning_content": "more "}
     assembly.add({"choices": [{"message": message, "finish_reason": "stop"}]})
     assert (assembly.reply().reasoning, assembly.reply().text) == ("more a", "b")
+
+
+def test_text_that_turns_out_to_be_a_thought_is_told_again_as_one() -> None:
+    assembly = Assembly(SequentialIds(), "m")
+    before: object = {"choices": [{"delta": {"reasoning_content": "More. "}}]}
+    pieces = ["Hm, ", "so.\n</th", "ink>\n", "\nFi", "ne."]
+    deltas = [d for c in (before, *map(chunk, pieces)) for d in assembly.add(c)]
+    deltas += assembly.add(chunk("", "stop"))
+    at = deltas.index(Delta(kind="restart"))
+    assert [d.text for d in deltas[:at]] == ["More. ", "Hm, ", "so.\n"]
+    assert deltas[at + 1 :] == [
+        Delta(kind="reasoning", text="More. "),
+        Delta(kind="reasoning", text="Hm, so."),
+        Delta(kind="text", text="Fi"),
+        Delta(kind="text", text="ne."),
+    ]
+    reply = assembly.reply()
+    assert (reply.reasoning, reply.text) == ("More. Hm, so.", "Fine.")
+
+
+def test_a_tag_after_a_call_is_text() -> None:
+    assembly = Assembly(SequentialIds(), "m")
+    call = {"function": {"name": "look", "arguments": '{"a": 1}'}}
+    assembly.add(chunk("Let me look."))
+    assembly.add({"choices": [{"delta": {"tool_calls": [call]}}]})
+    assert all(d.kind == "text" for d in assembly.add(chunk("\n</think>\nDone.", "stop")))
+    assert assembly.reply().text == "Let me look.\n</think>\nDone."

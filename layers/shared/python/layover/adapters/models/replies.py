@@ -90,7 +90,7 @@ class Assembly:
         """Return the whole reply. Raises ProviderFault for an empty one."""
         if not self._answered and not self._others:
             raise invalid("The model's provider answered without any choices")
-        self._text_deltas(*self._thoughts.end())
+        self._split_deltas("", self._thoughts.end())
         finish_reason = self._finish_reason()
         reply = Reply(
             text=self._text.whole(),
@@ -132,22 +132,33 @@ class Assembly:
             raise from_event(choice)
         if finish:
             self._finish = str(finish)
-            deltas += self._text_deltas(*self._thoughts.end())
+            deltas += self._split_deltas("", self._thoughts.end())
             deltas += self._calls.end()
         return deltas
 
     def _message(self, message: Json, *, whole: bool) -> list[Delta]:
         if _has_text_alone(message):
-            return self._text_deltas(*self._thoughts.add(message["content"]))
+            return self._split_deltas("", self._thoughts.add(message["content"]))
         self._opaque.add(message)
         refusal = text_of(message.get("refusal"))
         self._refused = self._refused or bool(refusal)
-        thought, text = self._thoughts.add(refusal + text_of(message.get("content")))
-        deltas = self._text_deltas(reasoning_of(message) + thought, text)
+        split = self._thoughts.add(refusal + text_of(message.get("content")))
+        deltas = self._split_deltas(reasoning_of(message), split)
         add = self._calls.add_whole if whole else self._calls.add
         for piece in _pieces(message):
             deltas += add(piece)
+        if self._calls:
+            self._thoughts.expect_no_more()
         return deltas
+
+    def _split_deltas(self, reasoning: str, split: tuple[str, str]) -> list[Delta]:
+        thought, text = split
+        if not self._thoughts.takes_back():
+            return self._text_deltas(reasoning + thought, text)
+        self._text = Text()
+        earlier = self._reasoning.whole()
+        again = [Delta(kind="reasoning", text=earlier)] if earlier else []
+        return [Delta(kind="restart"), *again, *self._text_deltas(reasoning + thought, text)]
 
     def _text_deltas(self, reasoning: str, text: str) -> list[Delta]:
         deltas: list[Delta] = []

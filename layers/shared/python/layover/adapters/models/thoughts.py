@@ -7,11 +7,15 @@ _BEGIN, _END = "<think>", "</think>"
 
 class Thoughts:
     """Splits a reply's text, piece by piece, into thoughts and text. Only the beginning of a text can be a
-    thought: later tags are the model's words."""
+    thought: later tags are the model's words. The opening tag of some models stands in their prompt, so their
+    text begins with the thought, and only its closing tag tells."""
 
     def __init__(self) -> None:
         self._take = self._at_start
         self._buffer = ""
+        self._visible: list[str] = []
+        """Text that was returned as such, and may turn out to be a thought."""
+        self._takes_back = False
 
     def add(self, piece: str) -> tuple[str, str]:
         """Take a piece; return the thoughts and the text in it and in what was held back."""
@@ -20,10 +24,26 @@ class Thoughts:
 
     def end(self) -> tuple[str, str]:
         """Return what was held back: no piece follows."""
+        if self._take == self._unopened and _END in self._buffer:
+            text, _, rest = self._buffer.partition(_END)
+            before = "".join(self._visible) + text
+            if not rest.strip() and _is_alone(before) and _may_close(before):
+                return self._close(before, "")
         buffer, self._buffer = self._buffer, ""
         is_thought = self._take in (self._opening, self._thinking)
         self._take = self._text
         return (buffer, "") if is_thought else ("", buffer)
+
+    def takes_back(self) -> bool:
+        """Return, once, whether text that was returned has turned out to be a thought: it is in the thoughts
+        that were returned last."""
+        takes_back, self._takes_back = self._takes_back, False
+        return takes_back
+
+    def expect_no_more(self) -> None:
+        """Take all that follows as text: the model has gone on to its calls."""
+        if self._take == self._unopened:
+            self._take = self._text
 
     def _at_start(self) -> tuple[str, str]:
         text = self._buffer.lstrip()
@@ -33,8 +53,31 @@ class Thoughts:
         elif _BEGIN.startswith(text):
             return "", ""
         else:
-            self._take = self._text
+            self._take = self._unopened
         return self._take()
+
+    def _unopened(self) -> tuple[str, str]:
+        text, tag, rest = self._buffer.partition(_END)
+        before = "".join(self._visible) + text if tag else ""
+        if tag and not _may_close(before):
+            self._take = self._text
+            return self._take()
+        if tag and rest.strip():
+            # Within a line, only a tag that ends the line is one.
+            if _is_alone(before) or rest.lstrip(" \t\r").startswith("\n"):
+                return self._close(before, rest)
+            self._take = self._text
+            return self._take()
+        keep = 0 if tag else _tag_length(text)
+        visible = text[: len(text) - keep]
+        self._visible.append(visible)
+        self._buffer = tag + rest if tag else text[len(visible) :]
+        return "", visible
+
+    def _close(self, before: str, rest: str) -> tuple[str, str]:
+        self._takes_back, self._visible = any(self._visible), []
+        self._buffer, self._take = rest, self._between
+        return before.strip(), self._take()[1]
 
     def _opening(self) -> tuple[str, str]:
         return self._skip_blanks(self._thinking)
@@ -44,7 +87,7 @@ class Thoughts:
         if end:
             self._buffer, self._take = rest, self._between
             return thought, self._take()[1]
-        keep = next(n for n in range(len(_END), -1, -1) if thought.endswith(_END[:n]))
+        keep = _tag_length(thought)
         self._buffer = thought[len(thought) - keep :]
         return thought[: len(thought) - keep], ""
 
@@ -62,3 +105,20 @@ class Thoughts:
     def _text(self) -> tuple[str, str]:
         text, self._buffer = self._buffer, ""
         return "", text
+
+
+def _tag_length(text: str) -> int:
+    """Return how many characters at a text's end may be the beginning of the closing tag."""
+    return next(n for n in range(len(_END), -1, -1) if text.endswith(_END[:n]))
+
+
+def _may_close(before: str) -> bool:
+    """Return whether a closing tag behind this text can be one. In quotes, in a block of code and behind an
+    opening tag in the text it is what the model writes about."""
+    is_quoted = before[-1:] in ("`", '"', "'") or before.count("```") % 2 == 1
+    return not is_quoted and _BEGIN not in before
+
+
+def _is_alone(before: str) -> bool:
+    """Return whether a tag behind this text begins a line."""
+    return not before.strip() or before.rstrip(" \t").endswith("\n")
