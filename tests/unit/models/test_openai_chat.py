@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -17,7 +18,7 @@ from layover.errors import ContextLengthExceeded, ModelError
 from layover.ids import SequentialIds
 from layover.values.message import Message, Role, TextPart
 from layover.values.prompt import Delta, Prompt, Reply, ToolSpec
-from support.providers.openai import FakeOpenAI, calls, delta, document, fail, say, stream
+from support.providers.openai import FakeOpenAI, Raw, calls, delta, document, fail, say, stream
 
 HELLO = Message(
     id="m",
@@ -394,6 +395,54 @@ async def test_a_stream_whose_server_forgot_to_stream_is_told_whole(
     server.script([document(body)])
     reply, deltas = await told(chat)
     assert (reply.text, text(deltas)) == ("Hello", "Hello")
+
+
+KINDS = ["application/json", "text/event-stream", "text/html", "text/plain", ""]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "before", ["", "\n\n", "\ufeff", ": hello\n\n", "event: message\n", "id: 1\n"]
+)
+@pytest.mark.parametrize("prompt", [PLAIN, STREAM], ids=["plain", "stream"])
+async def test_a_stream_is_one_whatever_its_content_type_says(
+    server: FakeOpenAI, chat: Chat, kind: str, before: str, prompt: Prompt
+) -> None:
+    events = stream(before, delta("Hel"), delta("lo"), delta(finish="stop"))
+    server.script([replace(events, headers={"content-type": kind} if kind else {})])
+    reply, deltas = await told(chat, prompt)
+    assert (reply.text, text(deltas)) == ("Hello", "Hello" if prompt.stream else "")
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("before", ["", "\n\n", "\ufeff"])
+async def test_a_document_is_one_whatever_its_content_type_says(
+    server: FakeOpenAI, chat: Chat, kind: str, before: str
+) -> None:
+    body = {"choices": [{"message": {"content": "Hello"}, "finish_reason": "stop"}]}
+    chunks = (before.encode(), json.dumps(body).encode())
+    server.script([Raw(200, {"content-type": kind} if kind else {}, chunks)])
+    reply, deltas = await told(chat)
+    assert (reply.text, text(deltas)) == ("Hello", "Hello")
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_page_is_told_whatever_its_content_type_says(
+    server: FakeOpenAI, chat: Chat, kind: str
+) -> None:
+    page = Raw(200, {"content-type": kind} if kind else {}, (b"<html>Please log in</html>",))
+    server.respond_with(lambda _: page)
+    for prompt in (PLAIN, STREAM):
+        with pytest.raises(ModelError, match="invalid JSON: Please log in"):
+            await chat.complete(prompt)
+
+
+async def test_an_unasked_stream_that_breaks_tells_nobody(server: FakeOpenAI, chat: Chat) -> None:
+    server.script([stream(delta("Hel"), done=False), say("Hello")])
+    reply, deltas = await told(chat, PLAIN)
+    assert (reply.text, deltas) == ("Hello", [])
 
 
 @pytest.mark.parametrize("prompt", [PLAIN, STREAM], ids=["plain", "stream"])

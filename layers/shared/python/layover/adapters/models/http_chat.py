@@ -20,6 +20,13 @@ from layover.adapters.models.faults import (
     make_disconnect_fault,
     shown_url,
 )
+from layover.adapters.models.first_bytes import (
+    PeekedResponse,
+    are_events,
+    is_document,
+    peek,
+    reread,
+)
 from layover.adapters.models.replies import decode
 from layover.adapters.models.retrying import Sleep, retrying
 from layover.adapters.models.sse import EventParser, ServerEvent
@@ -36,6 +43,8 @@ PLAIN_TIMEOUT_S = 600.0
 """A plain call is silent until it is done."""
 MAX_PIECES = 8
 """Deltas of what arrives together, before the rest of its text is one."""
+MAX_HEAD = 100
+"""Characters of a whole answer that tell its kind."""
 DRAIN_TIMEOUT_S = 0.5
 """The longest wait for the end of the body after the last event, so that the connection can be reused."""
 
@@ -198,25 +207,39 @@ class HttpChat(ChatModel):
         self, prompt: Prompt, path: str, body: bytes, on_delta: OnDelta | None
     ) -> Reply:
         response = await self._post(prompt, path, body, PLAIN_TIMEOUT_S, stream=False)
-        reply, deltas = self._whole(prompt, response)
+        reply, deltas = await self._whole(prompt, response)
         if prompt.stream:  # the model takes no request for a stream
             await send_deltas(on_delta, *deltas)
         return reply
 
-    def _whole(self, prompt: Prompt, response: Response) -> tuple[Reply, list[Delta]]:
+    async def _whole(self, prompt: Prompt, response: Response) -> tuple[Reply, list[Delta]]:
+        if are_events(response.text[:MAX_HEAD].encode()):
+            return await self._unasked_stream(prompt, response)
         assembly = self._assembly(prompt)
         deltas = assembly.add(decode(response.text))
         return assembly.reply(), deltas
+
+    async def _unasked_stream(
+        self, prompt: Prompt, response: Response
+    ) -> tuple[Reply, list[Delta]]:
+        """Return the reply of a server that streams whatever it is asked for."""
+        deltas: list[Delta] = []
+        try:
+            return await self._assemble(prompt, reread(response), deltas.append), deltas
+        except ProviderFault as fault:
+            fault.started = False  # nobody was told anything
+            raise
 
     async def _stream(
         self, prompt: Prompt, path: str, body: bytes, on_delta: OnDelta | None
     ) -> Reply:
         response = await self._post(prompt, path, body, SILENCE_TIMEOUT_S, stream=True)
         try:
-            if not _is_whole(response):
-                return await self._assemble(prompt, response, on_delta)
-            await read(response)
-            reply, deltas = self._whole(prompt, response)
+            answer = await _peeked(response)
+            if not is_document(answer):
+                return await self._assemble(prompt, answer, on_delta)
+            await read(answer)
+            reply, deltas = await self._whole(prompt, answer)
             await send_deltas(on_delta, *deltas)
             return reply
         finally:
@@ -381,16 +404,16 @@ async def receive(response: Response) -> AsyncGenerator[bytes, None]:
         raise broken(error) from error
 
 
+async def _peeked(response: Response) -> PeekedResponse:
+    try:
+        return await peek(response)
+    except OSError as error:
+        raise broken(error) from error
+
+
 async def _drain(arrivals: AsyncIterator[object]) -> None:
     """Read to the end of the body: only then the connection serves the next call."""
     with contextlib.suppress(TimeoutError, ProviderFault):
         async with asyncio.timeout(DRAIN_TIMEOUT_S):
             async for _ in arrivals:
                 pass
-
-
-def _is_whole(response: Response) -> bool:
-    """Return whether the answer is one document: some servers send one to a request for a stream, and proxies
-    send a page."""
-    kind = response.headers.get("content-type", "")
-    return str(kind).startswith(("application/json", "text/html"))

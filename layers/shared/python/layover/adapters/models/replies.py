@@ -277,6 +277,7 @@ def _count(counts: object, key: str) -> int:
 
 def decode(text: str) -> Any:
     """JSON. Raises ProviderFault (it may pass) with the beginning of what came instead."""
+    text = text.removeprefix("\ufeff")
     try:
         return from_json(text)
     except ValueError:
