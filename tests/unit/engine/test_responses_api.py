@@ -34,22 +34,29 @@ def thought(step: int) -> Any:
 
 
 class Thinker:
-    """It searches and calls `look`, twice, and then answers. It refuses a call whose thought, or whose
-    search, is not before it as it was."""
+    """It searches and calls `look`, twice, and then answers. It refuses a call without its id, or whose
+    thought, or whose search, is not before it as it was; and an answer without its id and its phase."""
 
     def __call__(self, body: Any) -> Any:
         items = body["input"]
         step = 0
         for at, item in enumerate(items):
+            if item.get("role") == "assistant" and item != self._done():
+                return fail(400, f"not as it was: {item}")
             if item.get("type") != "function_call":
                 continue
-            if items[at - 2 : at] != [thought(step), responses.search(f"ws_{step}", "x")]:
+            before = [thought(step), responses.search(f"ws_{step}", "x")]
+            if items[at - 2 : at] != before or item.get("id") != f"fc_call_{step}":
                 return fail(400, "function_call was provided without its required reasoning item")
             step += 1
         if step % 2 == 0 and items[-1].get("type") == "function_call_output":
-            return self._answer(body, responses.said("done"))
+            return self._answer(body, responses.said("done", phase="final_answer"))
         call = responses.call(f"call_{step}", "look", json.dumps({"n": step}))
         return self._answer(body, thought(step), responses.search(f"ws_{step}", "x"), call)
+
+    def _done(self) -> Any:
+        part = {"type": "output_text", "text": "done", "annotations": []}
+        return {**responses.said("done", phase="final_answer"), "content": [part]}
 
     def _answer(self, body: Any, *items: Any) -> Any:
         whole = responses.response(*items)

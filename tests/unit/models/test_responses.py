@@ -17,7 +17,7 @@ from pydantic import TypeAdapter
 from layover import web_search
 from layover.adapters.models.call_pieces import CUT
 from layover.adapters.models.openai_chat import OpenAIChat
-from layover.adapters.models.responses.request import ITEMS
+from layover.adapters.models.responses.request import OUTPUT
 from layover.errors import ContextLengthExceeded, ModelError
 from layover.values.message import (
     DataPart,
@@ -88,9 +88,18 @@ def step(state: ProviderState | None = None, ids: Sequence[str] = ("c_1",)) -> l
     return [HELLO, said, message(Role.TOOL, result, model_output="seen")]
 
 
-def kept(model: str = "gpt-5-mini", provider: str = "127.0.0.1") -> ProviderState:
-    items = [{"at": 0, **THOUGHT}, {"at": 1, **SEARCH}]
-    return ProviderState(provider=provider, model=model, fields={ITEMS: items})
+ENTRIES = [
+    THOUGHT,
+    {"type": "message", "id": "msg_1", "phase": "commentary", "length": 3},
+    SEARCH,
+    {"type": "function_call", "id": "fc_1"},
+]
+
+
+def kept(
+    model: str = "gpt-5-mini", provider: str = "127.0.0.1", entries: Sequence[Any] = ENTRIES
+) -> ProviderState:
+    return ProviderState(provider=provider, model=model, fields={OUTPUT: list(entries)})
 
 
 # Requests
@@ -127,19 +136,25 @@ async def test_calls_and_their_results_are_items(server: FakeOpenAI, chat: OpenA
     assert (tool["type"], tool["name"], tool["strict"]) == ("function", "look", False)
 
 
-async def test_items_go_back_to_their_places(server: FakeOpenAI, chat: OpenAIChat) -> None:
+async def test_items_go_back_under_their_ids_in_their_order(
+    server: FakeOpenAI, chat: OpenAIChat
+) -> None:
     prompt = PLAIN.model_copy(update={"messages": tuple(step(kept())), "tools": (LOOK,)})
     sent = (await asked(server, chat, prompt))["input"]
-    assert sent[1] == THOUGHT
-    assert sent[3] == SEARCH
-    assert [i.get("type", i.get("role")) for i in sent] == [
-        "user",
-        "reasoning",
-        "assistant",
-        "web_search_call",
-        "function_call",
-        "function_call_output",
-    ]
+    said = {
+        "type": "message",
+        "id": "msg_1",
+        "phase": "commentary",
+        "role": "assistant",
+        "status": "completed",
+        "content": [{"type": "output_text", "text": "So.", "annotations": []}],
+    }
+    called = {"type": "function_call", "id": "fc_1", "call_id": "c_1", "name": "look"}
+    assert sent[1:5] == [THOUGHT, said, SEARCH, {**called, "arguments": '{"a":2,"b":1}'}]
+    assert sent[5] == {"type": "function_call_output", "call_id": "c_1", "output": "seen"}
+
+
+LEFT = {"type": "message", "id": "msg_2", "length": 1}
 
 
 @pytest.mark.parametrize(
@@ -148,14 +163,100 @@ async def test_items_go_back_to_their_places(server: FakeOpenAI, chat: OpenAICha
         (kept(model="gpt-5"), ["c_1"]),
         (kept(provider="api.openai.com"), ["c_1"]),
         (kept(), ["c_1", "lost"]),
+        (kept(entries=[*ENTRIES, {"type": "function_call", "id": "fc_2"}]), ["c_1"]),
+        (kept(entries=ENTRIES[:3]), ["c_1"]),
+        (kept(entries=[*ENTRIES[:3], LEFT, ENTRIES[3]]), ["c_1"]),
+        (kept(entries=[THOUGHT, ENTRIES[3]]), ["c_1"]),
     ],
-    ids=["model", "provider", "a call is lost"],
+    ids=[
+        "another model",
+        "another provider",
+        "a call is lost",
+        "a hook took a call away",
+        "a hook added a call",
+        "a hook changed one of two texts",
+        "a hook added a text",
+    ],
 )
-async def test_items_do_not_go_to_others_or_without_what_they_led_to(
+async def test_answer_goes_back_without_ids_where_it_is_not_what_the_model_said(
     server: FakeOpenAI, chat: OpenAIChat, state: ProviderState, ids: list[str]
 ) -> None:
     prompt = PLAIN.model_copy(update={"messages": tuple(step(state, ids)), "tools": (LOOK,)})
-    assert "rs_1" not in json.dumps(await asked(server, chat, prompt))
+    said, called, _ = (await asked(server, chat, prompt))["input"][1:]
+    assert said == {"role": "assistant", "content": "So."}
+    assert called.keys() == {"type", "call_id", "name", "arguments"}
+
+
+async def test_text_that_a_hook_changed_goes_back_under_the_id_of_the_only_message(
+    server: FakeOpenAI, chat: OpenAIChat
+) -> None:
+    entries = [THOUGHT, {**ENTRIES[1], "length": 9}, ENTRIES[3]]
+    prompt = PLAIN.model_copy(update={"messages": tuple(step(kept(entries=entries)))})
+    sent = (await asked(server, chat, prompt))["input"]
+    assert [item.get("id") for item in sent[1:4]] == ["rs_1", "msg_1", "fc_1"]
+    assert sent[2]["content"][0]["text"] == "So."
+
+
+async def test_thought_that_led_to_nothing_does_not_go_back(
+    server: FakeOpenAI, chat: OpenAIChat
+) -> None:
+    entries = [*ENTRIES, {**THOUGHT, "id": "rs_9"}]
+    prompt = PLAIN.model_copy(update={"messages": tuple(step(kept(entries=entries)))})
+    sent = (await asked(server, chat, prompt))["input"]
+    assert [item["type"] for item in sent[4:]] == ["function_call", "function_call_output"]
+
+
+async def test_thoughts_that_were_stored_without_the_ids_of_others_stay_here(
+    server: FakeOpenAI, chat: OpenAIChat
+) -> None:
+    """Threads that earlier versions began: OpenAI refuses a thought under its id before an item without
+    one."""
+    fields = {"items": [{"at": 0, **THOUGHT}, {"at": 1, **SEARCH}]}
+    old = ProviderState(provider="127.0.0.1", model="gpt-5-mini", fields=fields)
+    prompt = PLAIN.model_copy(update={"messages": tuple(step(old)), "tools": (LOOK,)})
+    sent = (await asked(server, chat, prompt))["input"]
+    assert [i.get("type", i.get("role")) for i in sent] == [
+        "user",
+        "assistant",
+        "function_call",
+        "function_call_output",
+    ]
+    assert not any("id" in item for item in sent)
+
+
+@pytest.mark.parametrize(
+    ("status", "refusal"),
+    [
+        (400, "Item 'rs_1' of type 'reasoning' was provided without its required following item."),
+        (400, "Item 'msg_1' of type 'message' was provided without its required 'reasoning' item"),
+        (404, "Item with id 'rs_1' not found. Items are not persisted when `store` is false."),
+        (400, "The encrypted content gAAA... could not be verified."),
+    ],
+)
+async def test_thread_goes_on_where_its_items_are_refused(
+    server: FakeOpenAI, chat: OpenAIChat, status: int, refusal: str
+) -> None:
+    server.script([fail(status, refusal), say("fine")])
+    prompt = PLAIN.model_copy(update={"messages": tuple(step(kept())), "tools": (LOOK,)})
+    assert (await chat.complete(prompt)).text == "fine"
+    assert ["rs_1" in json.dumps(r.body) for r in server.requests] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("messages", "refusal"),
+    [
+        (tuple(step(kept())), "Invalid value: 'input[0]'"),
+        (tuple(step()), "Item 'x' was provided without its required following item."),
+    ],
+    ids=["another refusal", "nothing to leave out"],
+)
+async def test_other_refusals_end_the_request(
+    server: FakeOpenAI, chat: OpenAIChat, messages: Any, refusal: str
+) -> None:
+    server.script([fail(400, refusal)])
+    with pytest.raises(ModelError, match=refusal.partition("[")[0]):
+        await chat.complete(PLAIN.model_copy(update={"messages": messages}))
+    assert len(server.requests) == 1
 
 
 async def test_items_do_not_go_to_the_other_api(server: FakeOpenAI, chat: OpenAIChat) -> None:
@@ -380,21 +481,83 @@ async def test_what_the_provider_ran_itself_is_data_and_no_call(
     )
 
 
-async def test_items_are_kept_with_their_places(server: FakeOpenAI, chat: OpenAIChat) -> None:
-    items = [THOUGHT, SEARCH, responses.said("So."), {**THOUGHT, "id": "rs_2"}]
-    server.script([answer(*items, responses.call("c", "look", "{}"), THOUGHT, stream=True)])
-    reply, _ = await told(chat)
-    places = [(item["at"], item["id"]) for item in reply.state[ITEMS]]
-    assert places == [(0, "rs_1"), (0, "ws_1"), (1, "rs_2"), (2, "rs_1")]
+@BOTH
+async def test_answer_is_kept_as_it_came(
+    server: FakeOpenAI, chat: OpenAIChat, stream: bool
+) -> None:
+    items = [
+        THOUGHT,
+        responses.said("Grüße.", phase="commentary"),
+        SEARCH,
+        responses.call("c", "look", "{}"),
+        {**THOUGHT, "id": "rs_2"},
+        responses.said("So.", id="msg_2", phase="final_answer"),
+    ]
+    server.script([answer(*items, stream=stream)])
+    reply = await chat.complete(PLAIN.model_copy(update={"stream": stream}))
+    assert reply.state[OUTPUT] == [
+        THOUGHT,
+        {"type": "message", "id": "msg_1", "phase": "commentary", "length": 6},
+        SEARCH,
+        {"type": "function_call", "id": "fc_c"},
+        {**THOUGHT, "id": "rs_2"},
+        {"type": "message", "id": "msg_2", "phase": "final_answer", "length": 3},
+    ]
     assert (reply.provider, reply.asked_model) == ("127.0.0.1", "gpt-5-mini")
 
 
-async def test_thought_that_is_not_encrypted_is_not_kept(
+async def test_answer_without_ids_and_thoughts_keeps_nothing(
     server: FakeOpenAI, chat: OpenAIChat
 ) -> None:
-    server.script([answer(responses.thought("rs", "hm"), responses.said("So."), stream=False)])
+    said = {k: v for k, v in responses.said("So.").items() if k != "id"}
+    server.script([answer(said, stream=False)])
+    assert (await chat.complete(PLAIN)).state == {}
+
+
+async def test_thought_without_its_content_takes_the_ids_of_its_answer_with_it(
+    server: FakeOpenAI, chat: OpenAIChat
+) -> None:
+    """OpenAI refuses a message under its id without the thought that led to it, too."""
+    items = [responses.thought("rs", "hm"), SEARCH, responses.said("So.", phase="final_answer")]
+    server.script([answer(*items, responses.call("c", "look", "{}"), stream=False)])
     reply = await chat.complete(PLAIN)
-    assert (reply.reasoning, reply.state) == ("hm", {})
+    assert reply.reasoning == "hm"
+    assert reply.state[OUTPUT] == [
+        {"type": "message", "phase": "final_answer", "length": 3},
+        {"type": "function_call"},
+    ]
+    server.script([answer(responses.thought("rs", "hm"), responses.said("So."), stream=False)])
+    assert (await chat.complete(PLAIN)).state == {}
+
+
+async def test_thought_of_an_open_model_goes_back_in_its_own_words(
+    server: FakeOpenAI, chat: OpenAIChat
+) -> None:
+    words = {"type": "reasoning_text", "text": "I look."}
+    thought = {"type": "reasoning", "id": "r", "summary": [], "content": [words]}
+    server.script([answer(thought, responses.call("c_1", "look", "{}"), stream=False)])
+    reply = await chat.complete(PLAIN)
+    assert reply.reasoning == "I look."
+    called = message(
+        Role.ASSISTANT,
+        ToolCallPart(tool_call_id="c_1", tool_name="look", args={}),
+        provider_state=ProviderState(
+            provider=reply.provider, model=reply.asked_model, fields=reply.state
+        ),
+    )
+    prompt = PLAIN.model_copy(update={"messages": (HELLO, called, step()[-1])})
+    assert (await asked(server, chat, prompt))["input"][1] == thought
+
+
+@pytest.mark.parametrize("status", ["queued", "in_progress", "cancelled"])
+async def test_answer_that_is_not_there_yet_is_an_error(
+    server: FakeOpenAI, chat: OpenAIChat, status: str
+) -> None:
+    server.script([document(responses.response(status=status))])
+    with pytest.raises(ModelError, match=rf"is {status}.*`background`") as caught:
+        await chat.complete(PLAIN)
+    assert caught.value.type == "InvalidResponse"
+    assert len(server.requests) == 1
 
 
 @pytest.mark.parametrize(

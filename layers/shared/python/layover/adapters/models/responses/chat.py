@@ -2,6 +2,7 @@
 journal."""
 
 import contextlib
+import re
 from collections.abc import AsyncGenerator, Iterator
 
 from layover.adapters.http.client import Response
@@ -11,8 +12,9 @@ from layover.adapters.models.http_chat import END, HttpChat, logger, server_chun
 from layover.adapters.models.responses import request
 from layover.adapters.models.responses.reply import LAST, ResponsesReply
 from layover.adapters.models.retrying import Sleep
-from layover.ports import Ids
-from layover.values.prompt import Prompt
+from layover.errors import ModelError
+from layover.ports import Ids, OnDelta
+from layover.values.prompt import Prompt, Reply
 
 PATH = "/responses"
 
@@ -23,6 +25,18 @@ class ResponsesChat(HttpChat):
     def __init__(self, endpoint: Endpoint, ids: Ids, sleep: Sleep) -> None:
         super().__init__(endpoint, ids, sleep)
         self._warned: set[frozenset[str]] = set()
+
+    async def complete(self, prompt: Prompt, on_delta: OnDelta | None = None) -> Reply:
+        """Return one reply; see the port. If the provider refuses the items of earlier answers, it is asked
+        once more without them: the thread goes on, without the thoughts that nobody can read any more."""
+        try:
+            return await super().complete(prompt, on_delta)
+        except ModelError as error:
+            plain = request.without_items(prompt)
+            if plain == prompt or not _refuses_items(error):
+                raise
+            logger.warning("%s refuses its own items: asked again without", wire.model(prompt))
+            return await super().complete(plain, on_delta)
 
     def _name(self, prompt: Prompt) -> str:
         return wire.model(prompt)
@@ -52,6 +66,17 @@ class ResponsesChat(HttpChat):
         async with contextlib.aclosing(server_chunks(response)) as arrivals:
             async for chunks in arrivals:
                 yield _with_end(chunks)
+
+
+_ITEMS_REFUSED = re.compile(
+    r"without its required|items are not persisted|item with id .* not found"
+    r"|encrypted[_ ]content.*(verified|decrypt|parse)|invalid_encrypted_content",
+    re.I | re.S,
+)
+
+
+def _refuses_items(error: ModelError) -> bool:
+    return error.status in (400, 404) and _ITEMS_REFUSED.search(error.message) is not None
 
 
 def _with_end(chunks: Iterator[object]) -> Iterator[object]:

@@ -4,11 +4,17 @@ from collections.abc import Iterator
 from typing import Any, Literal
 
 from layover.adapters.models.call_pieces import read_index, whole_arguments
-from layover.adapters.models.faults import from_event, invalid
+from layover.adapters.models.faults import (
+    INVALID_RESPONSE,
+    ProviderFault,
+    from_event,
+    invalid,
+)
 from layover.adapters.models.opaque import load_stored
 from layover.adapters.models.replies import CUT_SHORT, object_at, text_at
-from layover.adapters.models.responses.request import AT, ITEMS
+from layover.adapters.models.responses.request import CALL, LENGTH, OUTPUT, SAID, THOUGHT
 from layover.adapters.models.text import Text
+from layover.errors import ModelError
 from layover.ports import Ids
 from layover.values.message import DataPart
 from layover.values.prompt import Delta, Reply, RequestedCall
@@ -20,9 +26,14 @@ FinishReason = Literal["stop", "length", "tool-calls", "content-filter"]
 
 LAST = frozenset({"response.completed", "response.incomplete", "response.failed"})
 """The events that a stream ends with."""
-CALL, SAID, THOUGHT = "function_call", "message", "reasoning"
 PROVIDER_TOOL, CITATIONS = "provider-tool", "citations"
 """Names of data parts: a call of a tool that the provider ran itself, and the sources of a text."""
+
+_UNFINISHED = frozenset({"queued", "in_progress", "cancelled"})
+_NOT_THERE = (
+    "The model's provider answered with a response that is {status}: Layover does not wait for responses "
+    "in the background; the agent's author has to leave `background` out of ModelSettings(extra=...)"
+)
 
 _FINISH: dict[str, FinishReason] = {
     "max_output_tokens": "length",
@@ -75,7 +86,7 @@ class ResponsesReply:
         is_cut = finish_reason in CUT_SHORT
         calls = [self._called(index, cut=is_cut and index == called[-1]) for index in called]
         return Reply(
-            text=sanitise("".join(text_at(p, "text") + text_at(p, "refusal") for p in text_parts)),
+            text="".join(_said(item) for item in items if item.get("type") == SAID),
             reasoning="\n\n".join(filter(None, map(_thought, items))),
             calls=tuple(calls),
             finish_reason=finish_reason,
@@ -104,8 +115,14 @@ class ResponsesReply:
         return deltas
 
     def _end(self, response: Json) -> None:
-        if response.get("status") == "failed" or response.get("error"):
+        status = response.get("status")
+        if status == "failed" or response.get("error"):
             raise from_event({"error": response.get("error") or "the response failed"})
+        if status in _UNFINISHED:
+            raise ProviderFault(
+                ModelError(_NOT_THERE.format(status=status), type=INVALID_RESPONSE),
+                is_transient=False,
+            )
         output = response.get("output")
         for index, item in enumerate(output if isinstance(output, list) else ()):
             if isinstance(item, dict):
@@ -170,19 +187,29 @@ class ResponsesReply:
 
 
 def _state(items: list[Json]) -> dict[str, Any]:
-    """The items that are neither text nor calls of ours, with their places."""
-    stored_items: list[dict[str, Any]] = []
-    texts = calls = 0
+    """The answer's items in their order, so that they go back as they came. Of a message and a call, which
+    the thread holds, only what it does not hold: the id, the phase, and the length of each message's text."""
+    # Items go by their ids with the thoughts that led to them: all of them go back, or none.
+    is_whole = all(_can_go_back(item) for item in items if item.get("type") == THOUGHT)
+    entries: list[dict[str, Any]] = []
     for item in items:
         kind = item.get("type")
+        names = ("id", "phase") if is_whole else ("phase",)
+        named = {name: item[name] for name in names if isinstance(item.get(name), str)}
         if kind == SAID:
-            texts = 1
+            entries.append({"type": SAID, **named, LENGTH: len(_said(item))})
         elif kind == CALL:
-            calls += 1
-        elif kind != THOUGHT or item.get("encrypted_content"):
-            fields = {name: value for name, value in item.items() if value is not None}
-            stored_items.append({AT: texts + calls, **load_stored(fields)})
-    return {ITEMS: stored_items} if stored_items else {}
+            entries.append({"type": CALL, **named})
+        elif is_whole:
+            entries.append({name: value for name, value in item.items() if value is not None})
+    is_news = any(entry.keys() - {"type", LENGTH} for entry in entries)
+    return {OUTPUT: load_stored(entries)} if is_news else {}
+
+
+def _can_go_back(thought: Json) -> bool:
+    """Return whether a thought is all there. OpenAI keeps the others to itself: it refuses their ids, and
+    their summaries are nothing to it. Open models give the words of theirs."""
+    return bool(thought.get("encrypted_content") or _list(thought, "content"))
 
 
 def _data(items: list[Json], text_parts: list[Json]) -> Iterator[DataPart]:
@@ -226,6 +253,11 @@ def usage_of(usage: Json) -> Usage:
             object_at(usage, "output_tokens_details").get("reasoning_tokens")
         ),
     )
+
+
+def _said(message: Json) -> str:
+    texts = (text_at(p, "text") + text_at(p, "refusal") for p in _parts(message))
+    return sanitise("".join(texts))
 
 
 def _parts(item: Json) -> list[Json]:

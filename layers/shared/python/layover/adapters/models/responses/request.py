@@ -3,18 +3,29 @@
 The same prompt gives the same bytes every time: providers cache by prefix."""
 
 from collections.abc import Iterator, Sequence
+from itertools import accumulate
 
 from layover.adapters.models import opaque, wire
 from layover.errors import ModelError
-from layover.values.message import FilePart, Message, ProviderState, Role, TextPart
+from layover.values.message import (
+    FilePart,
+    Message,
+    ProviderState,
+    Role,
+    TextPart,
+    ToolCallPart,
+)
 from layover.values.prompt import OutputSpec, Prompt, ToolSpec
 
 Body = wire.Body
 
-ITEMS = "items"
-"""The field of a message's state that holds the items that are neither text nor calls of ours."""
-AT = "at"
-"""Of a kept item: how many of the message's texts (all of them count as one) and calls stood before it."""
+OUTPUT = "output"
+"""The field of a message's state that holds the items of an answer, in their order. What is stored under
+`items` is older and lacks the ids of messages and calls: OpenAI refuses a thought under its id before an
+item without one, so it does not go back."""
+LENGTH = "length"
+"""Of a message among them: the characters of its text."""
+CALL, SAID, THOUGHT = "function_call", "message", "reasoning"
 ENCRYPTED = "reasoning.encrypted_content"
 
 _NO_MEDIA = (
@@ -68,6 +79,12 @@ def removable(prompt: Prompt) -> frozenset[str]:
     return _REMOVABLE | prompt.settings.extra.keys()
 
 
+def without_items(prompt: Prompt) -> Prompt:
+    """Return the prompt with messages that have only their texts and calls."""
+    messages = tuple(m.model_copy(update={"provider_state": None}) for m in prompt.messages)
+    return prompt.model_copy(update={"messages": messages})
+
+
 def unsupported_settings(prompt: Prompt) -> frozenset[str]:
     """Return the settings for which the API has no field."""
     return frozenset(n for n in ("seed", "stop") if getattr(prompt.settings, n) is not None)
@@ -116,25 +133,74 @@ def _assistant(
 ) -> Iterator[Body]:
     """The items of an assistant message with the calls that were answered, and after them their answers."""
     calls = [c for c in message.tool_calls if c.tool_call_id in answered]
-    items: list[Body] = [{"role": "assistant", "content": message.text}] if message.text else []
-    for call in calls:
-        items.append(
-            {
-                "type": "function_call",
-                "call_id": wire.safe_id(call.tool_call_id),
-                "name": wire.safe_name(call.tool_name),
-                "arguments": wire.arguments_text(call.args),
-            }
-        )
-    # The API refuses a thought without the item that it led to.
-    if items and state is not None and len(calls) == len(message.tool_calls):
-        for shift, stored_item in enumerate(state.fields.get(ITEMS, ())):
-            item = {name: value for name, value in stored_item.items() if name != AT}
-            items.insert(stored_item[AT] + shift, item)
-    yield from items
+    items = None
+    if state is not None and len(calls) == len(message.tool_calls):
+        items = _as_it_came(message.text, calls, state.fields.get(OUTPUT) or ())
+    yield from _anew(message.text, calls) if items is None else items
     for call in calls:
         call_id, output = wire.safe_id(call.tool_call_id), answered[call.tool_call_id].text
         yield {"type": "function_call_output", "call_id": call_id, "output": output}
+
+
+def _anew(text: str, calls: Sequence[ToolCallPart]) -> Iterator[Body]:
+    """Yield the items of an answer that another model gave, or of which a part is lost."""
+    if text:
+        yield {"role": "assistant", "content": text}
+    for call in calls:
+        yield _call(call, {})
+
+
+def _as_it_came(
+    text: str, calls: Sequence[ToolCallPart], entries: Sequence[Body]
+) -> list[Body] | None:
+    """Return the items of an answer under their ids; None if these are not the answer's text and calls any
+    more. The API checks by their ids that a thought comes with the item that it led to."""
+    texts = _split(text, [e[LENGTH] for e in entries if e["type"] == SAID])
+    if texts is None or sum(e["type"] == CALL for e in entries) != len(calls):
+        return None
+    rest_of_texts, rest_of_calls = iter(texts), iter(calls)
+    items: list[Body] = []
+    for entry in entries if text or calls else ():
+        if entry["type"] == SAID:
+            items.append(_said(next(rest_of_texts), entry))
+        elif entry["type"] == CALL:
+            items.append(_call(next(rest_of_calls), entry))
+        else:
+            items.append(entry)
+    # A thought that the answer's end cut off led to nothing.
+    while items and items[-1]["type"] == THOUGHT:
+        items.pop()
+    return items
+
+
+def _split(text: str, lengths: Sequence[int]) -> list[str] | None:
+    """Return the texts that make up `text`; None if a hook has changed it, and several made it up."""
+    if len(lengths) == 1 and text:
+        return [text]
+    if sum(lengths) != len(text):
+        return None
+    ends = list(accumulate(lengths))
+    return [text[end - length : end] for end, length in zip(ends, lengths, strict=True)]
+
+
+def _said(text: str, entry: Body) -> Body:
+    if "id" not in entry:
+        phase = {"phase": entry["phase"]} if "phase" in entry else {}
+        return {"type": SAID, "role": "assistant", "content": text, **phase}
+    named = {name: entry[name] for name in ("id", "phase") if name in entry}
+    part = {"type": "output_text", "text": text, "annotations": []}
+    return {"type": SAID, **named, "role": "assistant", "status": "completed", "content": [part]}
+
+
+def _call(call: ToolCallPart, entry: Body) -> Body:
+    named = {"id": entry["id"]} if "id" in entry else {}
+    return {
+        "type": CALL,
+        **named,
+        "call_id": wire.safe_id(call.tool_call_id),
+        "name": wire.safe_name(call.tool_name),
+        "arguments": wire.arguments_text(call.args),
+    }
 
 
 def _user_content(message: Message) -> str | list[Body]:
