@@ -5,27 +5,31 @@ then answers. What it gave with each call it expects back with that call, and it
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from support.providers.openai import Raw, Reply, document, fail, stream
 
 Json = dict[str, Any]
+ROLES = ("assistant", "tool")
 
 
 @dataclass(frozen=True)
 class Thinker:
     """A vendor. `state`: of its nth step (message fields, call fields); `pieces`: the same message fields
-    as a stream brings them; `refuses`: of an assistant message with calls, what is wrong with it."""
+    as a stream brings them; `refusal`: of an assistant message with calls, what is wrong with it;
+    `call_id`: of its nth step, which ends in its number; `of_text`: message fields of its last answer."""
 
     name: str
     state: Callable[[int], tuple[Json, Json]]
     pieces: Callable[[int], list[Json]]
     refusal: str
+    call_id: Callable[[int], str] = "call_{}".format
+    of_text: Json = field(default_factory=dict)
 
     def __call__(self, body: Any) -> Reply:
         said = [m for m in body["messages"] if m["role"] == "assistant"]
-        if (problem := self._problem(said)) is not None:
+        if problem := self._problem([m for m in body["messages"] if m["role"] in ROLES]):
             return fail(400, problem)
         step = sum("tool_calls" in m for m in said)
         if body["messages"][-1]["role"] == "tool" and step % 2 == 0:
@@ -34,10 +38,19 @@ class Thinker:
 
     def _problem(self, said: list[Json]) -> str | None:
         """Return the error in the messages that the client sends back; None if there is none."""
+        called: list[str] = []
         for message in said:
-            state: tuple[Json, Json] = ({}, {})
-            if "tool_calls" in message:
-                state = self.state(int(message["tool_calls"][0]["id"].rpartition("_")[2]))
+            if message["role"] == "tool":
+                if message["tool_call_id"] not in called:
+                    return f"{self.refusal} (no call {message['tool_call_id']})"
+                continue
+            state = (self.of_text, {})
+            called = [call["id"] for call in message.get("tool_calls", ())]
+            if called:
+                step = called[0].rpartition("_")[2]
+                if not step.isdigit() or called != [self.call_id(int(step))]:
+                    return f"{self.refusal} (calls {called})"
+                state = self.state(int(step))
             of_message, of_call = state
             known = {"role", "content", "tool_calls"}
             found = {k: v for k, v in message.items() if k not in known}
@@ -52,7 +65,7 @@ class Thinker:
     def _asked(self, body: Json, step: int) -> Raw:
         of_message, of_call = self.state(step)
         function = {"name": "look", "arguments": json.dumps({"n": step})}
-        call = {"id": f"call_{step}", "type": "function", "function": function, **of_call}
+        call = {"id": self.call_id(step), "type": "function", "function": function, **of_call}
         if not body.get("stream"):
             said = {"role": "assistant", "content": None, "tool_calls": [call], **of_message}
             return _document(body, said, "tool_calls")
@@ -63,8 +76,9 @@ class Thinker:
 
     def _answered(self, body: Json) -> Raw:
         if not body.get("stream"):
-            return _document(body, {"role": "assistant", "content": "done"}, "stop")
-        return _stream([{"content": "done"}], "stop")
+            said = {"role": "assistant", "content": "done", **self.of_text}
+            return _document(body, said, "stop")
+        return _stream([self.of_text, {"content": "done"}], "stop")
 
 
 def _document(body: Json, message: Json, finish: str) -> Raw:
@@ -117,11 +131,43 @@ def _block_pieces(step: int) -> list[Json]:
     return [{"reasoning": "", "reasoning_details": [piece]} for piece in pieces]
 
 
+def _signed(step: int) -> Json:
+    return {
+        "type": "reasoning.encrypted",
+        "data": f"sig{step}==",
+        "id": LONG_IDS.call_id(step),
+        "format": "google-gemini-v1",
+        "index": 0,
+    }
+
+
 DEEPSEEK = Thinker(
     "deepseek",
     lambda step: ({"reasoning_content": _thought(step)}, {}),
     _words,
     "Missing `reasoning_content` field in the assistant message",
+    of_text={"reasoning_content": "That is all."},
+)
+GROQ = Thinker(
+    "groq",
+    lambda step: ({"reasoning": _thought(step)}, {}),
+    lambda step: [{"reasoning": word} for word in (_thought(step)[:5], _thought(step)[5:])],
+    "the thoughts are not as they were",
+    of_text={"reasoning": "That is all."},
+)
+LITELLM = Thinker(
+    "litellm",
+    lambda step: ({}, {}),
+    lambda step: [],
+    "Function call is missing a thought_signature in functionCall parts",
+    call_id=lambda step: f"call_12__thought__{'Eo+/=' * 100}_{step}",
+)
+MOONSHOT = Thinker(
+    "moonshot",
+    DEEPSEEK.state,
+    _words,
+    "the ids of calls are not as they were",
+    call_id=lambda step: f"functions.look:_{step}",
 )
 KIMI = Thinker(
     "kimi",
@@ -141,4 +187,11 @@ GEMINI = Thinker(
     lambda step: [],
     "Function call is missing a thought_signature in functionCall parts",
 )
-ALL = (DEEPSEEK, KIMI, OPENROUTER, GEMINI)
+LONG_IDS = Thinker(
+    "gemini by openrouter",
+    lambda step: ({"reasoning_details": [_signed(step)]}, {}),
+    lambda step: [{"reasoning_details": [_signed(step)]}],
+    "the signature is of another call",
+    call_id=lambda step: f"tool_look_at_the_level_3ZiChYzj8xER8HixJe7W_{step}",
+)
+ALL = (DEEPSEEK, KIMI, OPENROUTER, GEMINI, GROQ, LITELLM, MOONSHOT, LONG_IDS)

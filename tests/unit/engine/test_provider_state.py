@@ -15,6 +15,7 @@ from support.providers.thinkers import ALL, DEEPSEEK, Thinker
 from support.worlds.runs import ANN, Bench, Power
 
 SECRETS = ("sig0", "enc0", "reasoning_details", "thought_signature", "provider_state")
+FORGOTTEN = ("reasoning_content", "reasoning", "reasoning_details", "extra_content")
 
 
 @tool
@@ -49,8 +50,10 @@ async def test_without_its_state_the_second_step_is_refused(
     def forgetful(body: Any) -> Any:
         for message in body["messages"]:
             for holder in (message, *message.get("tool_calls", ())):
-                for field in ("reasoning_content", "reasoning_details", "extra_content"):
+                for field in FORGOTTEN:
                     holder.pop(field, None)
+            for call in message.get("tool_calls", ()):
+                call["id"] = call["id"].rpartition("_")[2]
         return thinker(body)
 
     server.respond_with(forgetful)
@@ -137,6 +140,45 @@ async def test_model_that_refuses_its_own_state_is_not_sent_it_again(
     assert len(server.turns) == 4
 
 
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        "The `reasoning_content` in the thinking mode must be passed back to the API.",
+        "thinking is enabled but reasoning_content is missing in assistant tool call message",
+        "Missing `reasoning_content` field in the assistant message at message index 2",
+    ],
+)
+async def test_model_that_wants_thoughts_of_others_gets_a_place_for_them(
+    server: FakeOpenAI, chat: OpenAIChat, refusal: str
+) -> None:
+    def strict(body: Any) -> Any:
+        said = [m for m in body["messages"] if m["role"] == "assistant"]
+        if body["model"] == "strict" and not all(m.get("reasoning_content") for m in said):
+            return fail(400, refusal)
+        is_answered = body["messages"][-1]["role"] == "tool"
+        return say("done") if is_answered or body["model"] == "strict" else DEEPSEEK(body)
+
+    server.respond_with(strict)
+    bench = bench_of(chat)
+    await bench.go()
+    for _ in range(2):
+        run = await bench.go(choice=RunChoice(model="openai/strict"))
+        assert (run.status, run.text) == (Status.SUCCESS, "done"), run.error
+    of_strict = [r for r in server.turns if r.body["model"] == "strict"]
+    assert len(of_strict) == 3  # the second run knows
+
+
+async def test_model_that_refuses_the_place_for_thoughts_too_fails_with_its_own_words(
+    server: FakeOpenAI, chat: OpenAIChat
+) -> None:
+    refusal = "The `reasoning_content` in the thinking mode must be passed back to the API."
+    server.respond_with(lambda _: fail(400, refusal))
+    run = await bench_of(chat).go()
+    assert run.error is not None
+    assert run.error.message == refusal
+    assert len(server.turns) == 2
+
+
 async def test_journal_keeps_it_with_its_step(chat: OpenAIChat, thinker: Thinker) -> None:
     bench = bench_of(chat)
     run = await bench.go()
@@ -147,4 +189,7 @@ async def test_journal_keeps_it_with_its_step(chat: OpenAIChat, thinker: Thinker
     assert state is not None
     assert (state.provider, state.model) == ("127.0.0.1", "thinker")
     assert state.fields == of_message
-    assert state.calls == ({"call_0": of_call} if of_call else {})
+    (part,) = snapshot.steps[0].message.tool_calls
+    if thinker.call_id(0) != "call_0":
+        of_call = {**of_call, "id": thinker.call_id(0)}
+    assert state.calls == ({part.tool_call_id: of_call} if of_call else {})

@@ -285,6 +285,42 @@ def test_the_last_usage_counts_and_the_model_is_the_providers() -> None:
     assert reply(chunk(content="x")).usage == Usage()
 
 
+def counted(read: Any, said: Any, total: Any, **more: Any) -> tuple[int, int, int]:
+    tokens = {"prompt_tokens": read, "completion_tokens": said, "total_tokens": total}
+    usage = usage_of(tokens | more)
+    return usage.input_tokens, usage.output_tokens, usage.reasoning_tokens
+
+
+@pytest.mark.parametrize(
+    ("given", "output"),
+    [((40, 9, 120), 80), ((40, None, 120), 80), ((40, 0, 41), 1), ((40, 9, 49), 9)],
+)
+def test_tokens_that_only_the_total_has_are_output(given: Any, output: int) -> None:
+    """Gemini's thoughts, on its endpoint for OpenAI's clients."""
+    assert counted(*given) == (40, output, 0)
+
+
+@pytest.mark.parametrize(
+    ("total", "more"),
+    [
+        (None, {}),
+        ("many", {}),
+        (20, {}),
+        (200, {"completion_tokens_details": {"reasoning_tokens": 4}}),
+        (109, {"prompt_tokens_details": {"cached_tokens": 60}}),
+        (119, {"cache_creation_input_tokens": 70}),
+        (179, {"cached_tokens": 60, "cache_creation_input_tokens": 70}),
+    ],
+)
+def test_total_that_says_nothing_of_thoughts_changes_nothing(total: Any, more: Any) -> None:
+    reasoning = 4 if "completion_tokens_details" in more else 0
+    assert counted(40, 9, total, **more) == (40, 9, reasoning)
+
+
+def test_total_without_a_part_of_it_is_not_output() -> None:
+    assert counted(None, None, 118) == (0, 0, 0)
+
+
 def test_usage_is_read_with_its_details() -> None:
     assert usage_of(
         {

@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from layover.adapters.models import wire
+from layover.adapters.models import call_ids, wire
 from layover.values.message import (
     DataPart,
     FilePart,
     Message,
+    ProviderState,
     ReasoningPart,
     Role,
     TextPart,
@@ -100,7 +101,144 @@ def test_an_id_that_a_provider_would_refuse_is_mapped_the_same_way_every_time(ba
 
 
 def test_a_good_id_stays_as_it_is() -> None:
-    assert wire.safe_id("call_s7oT9jaLAsEqTgvxZTmFh0wB") == "call_s7oT9jaLAsEqTgvxZTmFh0wB"
+    assert call_ids.safe_id("call_s7oT9jaLAsEqTgvxZTmFh0wB") == "call_s7oT9jaLAsEqTgvxZTmFh0wB"
+
+
+MISTRALS = [
+    ("api.mistral.ai", "magistral-medium-latest"),
+    ("api.mistral.ai", "an-alias-of-ours"),
+    ("openrouter.ai", "mistralai/mistral-large-2512"),
+    ("vllm", "Mixtral-8x7B-Instruct"),
+    ("h", "codestral"),
+    ("h", "devstral-small"),
+]
+
+
+@pytest.mark.parametrize(("provider", "model"), MISTRALS)
+def test_mistral_gets_ids_of_nine_letters_or_digits(provider: str, model: str) -> None:
+    ids = ["call_1", "call_2", "D681PevKs", "functions.refund:0", "toolu_01ABCDEFGHIJKLMNOPQRSTUV"]
+    thread = [assistant(*map(asks, ids)), *map(answer, ids)]
+    first, *results = wire.messages(thread, (provider, model))
+    called = [call["id"] for call in first["tool_calls"]]
+    assert all(len(i) == 9 and i.isalnum() and i.isascii() for i in called)
+    assert len(set(called)) == len(ids)
+    assert called[2] == "D681PevKs"
+    assert [result["tool_call_id"] for result in results] == called
+    assert wire.messages(thread, (provider, model)) == [first, *results]
+
+
+@pytest.mark.parametrize("model", ["gpt-5", "central-1", "astral/llama", "mistress"])
+def test_others_get_ids_as_they_are(model: str) -> None:
+    first, _ = wire.messages([assistant(asks("call_1")), answer("call_1")], ("h", model))
+    assert first["tool_calls"][0]["id"] == "call_1"
+
+
+HOST = ("host.example", "kimi-k2")
+GIVEN = {"a": {"id": "functions.refund:0"}}
+
+
+def own(*parts: Any, fields: Any = None, calls: Any = None, host: Any = HOST) -> Message:
+    """An answer that this provider and model gave."""
+    state = ProviderState(provider=host[0], model=host[1], fields=fields or {}, calls=calls or {})
+    return assistant(*parts).model_copy(update={"provider_state": state})
+
+
+def ids_in(messages: list[dict[str, Any]]) -> list[str]:
+    called = [c["id"] for m in messages for c in m.get("tool_calls", ())]
+    assert [m["tool_call_id"] for m in messages if m["role"] == "tool"] == called
+    return called
+
+
+def test_id_goes_back_as_it_came_to_its_own_model_alone() -> None:
+    thread = [own(asks("a"), calls=GIVEN), answer("a")]
+    assert ids_in(wire.messages(thread, HOST)) == ["functions.refund:0"]
+    assert ids_in(wire.messages(thread, (HOST[0], "another"))) == ["a"]
+    assert ids_in(wire.messages(thread, ("another.example", HOST[1]))) == ["a"]
+
+
+def test_ids_that_a_provider_gives_twice_stay_apart() -> None:
+    again = {"b": GIVEN["a"]}
+    thread = [own(asks("a"), calls=GIVEN), answer("a"), own(asks("b"), calls=again), answer("b")]
+    assert ids_in(wire.messages(thread, HOST)) == ["functions.refund:0", "b"]
+    both = GIVEN | again
+    thread = [own(asks("a"), asks("b"), calls=both), answer("a"), answer("b")]
+    assert ids_in(wire.messages(thread, HOST)) == ["functions.refund:0", "b"]
+
+
+def test_id_that_a_stored_thought_names_goes_back_as_it_came() -> None:
+    """Of before calls kept their ids."""
+    long = "tool_insert_level_with_spaces_3ZiChYzj8xER8HixJe7W"
+    block = {"type": "reasoning.encrypted", "data": "sig", "id": long}
+    thread = [own(asks(long), fields={"reasoning_details": [block]}), answer(long)]
+    assert ids_in(wire.messages(thread, HOST)) == [long]
+    thread = [own(asks(long), fields={"reasoning_content": "hm"}), answer(long)]
+    assert ids_in(wire.messages(thread, HOST)) != [long]
+
+
+def test_calls_of_another_api_leave_nothing_of_it_in_this_one() -> None:
+    state = {"a": {"id": 7, "extra_content": {"x": 1}, "whatever": 1}}
+    first, _ = wire.messages([own(asks("a"), calls=state), answer("a")], HOST)
+    assert first["tool_calls"][0].keys() == {"id", "type", "function", "extra_content"}
+    assert first["tool_calls"][0]["id"] == "a"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "gemini-3-pro-preview",
+        "google/gemini-3.1-flash",
+        "models/gemini-4-pro",
+        "gemini-flash-latest",
+    ],
+)
+def test_calls_of_others_have_a_placeholder_for_gemini_where_it_wants_a_signature(
+    name: str,
+) -> None:
+    thread = [assistant(asks("a"), asks("b")), answer("a"), answer("b"), assistant("So.")]
+    first, *_, last = wire.messages(thread, ("h", name))
+    signature = {"google": {"thought_signature": "skip_thought_signature_validator"}}
+    assert [c.get("extra_content") for c in first["tool_calls"]] == [signature, None]
+    assert last == {"role": "assistant", "content": "So."}
+    left_out = wire.messages(thread, ("h", name), frozenset({"extra_content"}))
+    assert "extra_content" not in json.dumps(left_out)
+
+
+def test_geminis_own_signature_stays() -> None:
+    host = ("h", "gemini-3-pro")
+    signed = {"a": {"extra_content": {"google": {"thought_signature": "own"}}}}
+    first, _ = wire.messages([own(asks("a"), calls=signed, host=host), answer("a")], host)
+    assert first["tool_calls"][0]["extra_content"]["google"]["thought_signature"] == "own"
+
+
+@pytest.mark.parametrize("name", ["gemini-2.5-pro", "google/gemini-1.5-flash", "gpt-5", "gemma-3"])
+def test_others_get_no_signature(name: str) -> None:
+    assert "extra_content" not in json.dumps(
+        wire.messages([assistant(asks("a")), answer("a")], ("h", name))
+    )
+
+
+@pytest.mark.parametrize("name", ["deepseek-v4-pro", "deepseek/deepseek-v4-flash"])
+def test_answers_of_others_have_a_place_for_thoughts_for_deepseek(name: str) -> None:
+    host = ("h", name)
+    thread = [
+        user("hi"),
+        assistant("So.", asks("a")),
+        answer("a"),
+        assistant("Done."),
+        own("Mine.", fields={"reasoning_content": "hm"}, host=host),
+        own("Mine.", fields={"reasoning_details": [{"text": "hm"}]}, host=host),
+    ]
+    said = [m for m in wire.messages(thread, host) if m["role"] == "assistant"]
+    assert [m.get("reasoning_content") for m in said] == [" ", " ", "hm", None]
+
+
+@pytest.mark.parametrize("name", ["deepseek-chat", "deepseek-reasoner", "deepseek-v3.2", "glm-5"])
+def test_others_get_no_thoughts(name: str) -> None:
+    assert sent_to(name)[1] == {"role": "assistant", "content": "Done."}
+
+
+def sent_to(model: str) -> list[dict[str, Any]]:
+    return wire.messages([user("hi"), assistant("Done.")], ("h", model))
 
 
 @pytest.mark.parametrize(

@@ -77,6 +77,22 @@ def test_call_without_a_result_is_not_sent() -> None:
     assert [b["toolResult"]["toolUseId"] for b in made["messages"][2]["content"]] == ["b"]
 
 
+def test_mistral_gets_ids_of_nine_letters_or_digits() -> None:
+    thread = (user("hi"), asks("call_1", "toolu_2"), result("call_1"), result("toolu_2"))
+    made = body(*thread, model="mistral.pixtral-large-2502-v1:0", tools=(LOOK,))
+    called = [b["toolUse"]["toolUseId"] for b in made["messages"][1]["content"]]
+    assert [len(i) for i in called] == [9, 9]
+    assert [b["toolResult"]["toolUseId"] for b in made["messages"][2]["content"]] == called
+
+
+def test_id_that_another_could_refuse_goes_back_to_its_own_model() -> None:
+    state = ProviderState(provider=HOST, model="moonshot.kimi", calls={"a": {"id": "f.look:0"}})
+    thread = (user("hi"), asks("a", provider_state=state), result("a"))
+    made = body(*thread, model="moonshot.kimi", tools=(LOOK,))
+    assert made["messages"][1]["content"][0]["toolUse"]["toolUseId"] == "f.look:0"
+    assert made["messages"][2]["content"][0]["toolResult"]["toolUseId"] == "f.look:0"
+
+
 def test_blank_texts_are_not_sent() -> None:
     made = body(user("hi"), asks("a", text="  \n"), result("a", " "), user("  "), tools=(LOOK,))
     assert [list(b) for t in made["messages"] for b in t["content"]] == [

@@ -11,6 +11,7 @@ from typing import Any
 
 from pydantic_core import from_json
 
+from layover.adapters.models import call_ids
 from layover.adapters.models.opaque import Opaque
 from layover.adapters.models.text import Text
 from layover.ports import Ids
@@ -235,9 +236,9 @@ class _Call:
     def whole(self, ids: Ids, *, cut: bool) -> RequestedCall:
         """Return the call."""
         args = whole_arguments(self._args.whole(), cut=cut)
-        return RequestedCall(
-            id=self.id_from(ids), name=self.name, args=args, state=self._opaque.fields()
-        )
+        call_id = self.id_from(ids)
+        state = self._opaque.fields() | call_ids.state_of(call_id)
+        return RequestedCall(id=call_id, name=self.name, args=args, state=state)
 
 
 def join_names(current: str, piece: str, tools: Collection[str]) -> str | None:

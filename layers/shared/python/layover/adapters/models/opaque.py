@@ -1,9 +1,10 @@
 """State that a provider wants back unchanged: thoughts in its own fields, and signatures of thoughts.
 
-- `reasoning_content` of a message (DeepSeek, Kimi): wanted with the messages that ask for tools; older models
-  refuse it with others.
+- `reasoning_content` of a message (DeepSeek, Kimi, GLM): with every answer, as the newest of them want it.
+- `reasoning` of a message (Groq, Cerebras, Ollama, vLLM): the same, where nothing else came.
 - `reasoning_details` of a message (OpenRouter): blocks, some of them encrypted or signed.
 - `extra_content` of a call or a message (Gemini's `thought_signature`).
+- `id` of a call: one that other providers could refuse (LiteLLM's have a signature in them).
 
 It goes back to the provider and the model that it came from, and nowhere else
 (docs/behaviour.md#provider-state)."""
@@ -17,8 +18,12 @@ from layover.values.text import sanitise
 
 Json = Mapping[str, Any]
 
-TEXT, BLOCKS, EXTRA = "reasoning_content", "reasoning_details", "extra_content"
-FIELDS = frozenset({TEXT, BLOCKS, EXTRA})
+TEXT, PLAIN = "reasoning_content", "reasoning"
+BLOCKS, EXTRA = "reasoning_details", "extra_content"
+FIELDS = frozenset({TEXT, PLAIN, BLOCKS, EXTRA})
+"""Fields of a message."""
+ID = "id"
+"""The field of a call's state that holds the id that its provider gave it."""
 _GROWING = ("text", "summary", "data")
 """Fields of a block that arrive in pieces. Every other field arrives once."""
 
@@ -28,6 +33,7 @@ class Opaque:
 
     def __init__(self) -> None:
         self._text = ""
+        self._plain = ""
         self._blocks: list[dict[str, Any]] = []
         self._extra: dict[str, Any] = {}
 
@@ -35,6 +41,8 @@ class Opaque:
         """Take the opaque fields of a message, a call, or a piece of one."""
         if isinstance(text := piece.get(TEXT), str):
             self._text += text
+        if isinstance(plain := piece.get(PLAIN), str):
+            self._plain += plain
         blocks = piece.get(BLOCKS)
         for block in blocks if isinstance(blocks, list) else ():
             if isinstance(block, Mapping):
@@ -45,6 +53,8 @@ class Opaque:
     def fields(self) -> dict[str, Any]:
         """Return the state received so far, by the wire's field names."""
         values = {TEXT: self._text, BLOCKS: self._blocks, EXTRA: self._extra}
+        if not self._text and not self._blocks:  # otherwise the same words once more
+            values[PLAIN] = self._plain
         fields: dict[str, Any] = load_stored({n: value for n, value in values.items() if value})
         return fields
 
@@ -101,17 +111,25 @@ def state_of(message: Message, provider: str, model: str) -> ProviderState | Non
     return state
 
 
-def message_fields(state: ProviderState | None, *, calls: bool) -> dict[str, Any]:
-    """The fields of a message. `calls`: whether it asks for tools."""
-    if state is None:
-        return {}
-    return {
-        name: value
-        for name, value in state.fields.items()
-        if name in FIELDS and (calls or name != TEXT)
-    }
+def message_fields(state: ProviderState | None) -> dict[str, Any]:
+    """The fields of a message."""
+    fields = {} if state is None else state.fields
+    return {name: value for name, value in fields.items() if name in FIELDS}
 
 
 def call_fields(state: ProviderState | None, tool_call_id: str) -> dict[str, Any]:
     """The fields of one of its calls."""
-    return {} if state is None else state.calls.get(tool_call_id, {})
+    fields = {} if state is None else state.calls.get(tool_call_id, {})
+    return {name: value for name, value in fields.items() if name == EXTRA}
+
+
+def given_id(state: ProviderState | None, tool_call_id: str) -> str | None:
+    """Return the id that the provider gave a call, if it wants it back; None: any id will do."""
+    if state is None:
+        return None
+    given = state.calls.get(tool_call_id, {}).get(ID)
+    if isinstance(given, str):
+        return given
+    # Of before calls kept their ids: those that a thought is about are as they came.
+    blocks = state.fields.get(BLOCKS, ())
+    return tool_call_id if any(block.get("id") == tool_call_id for block in blocks) else None

@@ -5,11 +5,12 @@ its parameter transforms 4 ms at 20 messages, and its stream objects throw the c
 (docs/performance.md#openai-client)."""
 
 import asyncio
+import re
 from collections.abc import AsyncGenerator, Iterator
 
 from layover.adapters.http.client import MakeClient, Response
 from layover.adapters.http.direct import DirectClient
-from layover.adapters.models import opaque, wire
+from layover.adapters.models import wire
 from layover.adapters.models.endpoint import Endpoint, Key, bearer
 from layover.adapters.models.http_chat import HttpChat, logger, server_chunks
 from layover.adapters.models.replies import Assembly
@@ -44,6 +45,8 @@ class OpenAIChat(HttpChat):
         super().__init__(resolved_endpoint, ids or RandomIds(), sleep)
         self._responses: HttpChat | None = None
         self._warned = False
+        self._want_thoughts: set[str] = set()
+        """Models that have refused an answer without thoughts."""
         self._left_out = frozenset() if prompt_cache_key else frozenset({"prompt_cache_key"})
 
     async def complete(self, prompt: Prompt, on_delta: OnDelta | None = None) -> Reply:
@@ -53,7 +56,14 @@ class OpenAIChat(HttpChat):
         if prompt.provider_tools and not self._warned:
             self._warned = True
             logger.warning("Chat Completions has no tools of the provider's: not sent")
-        return await super().complete(prompt, on_delta)
+        try:
+            return await super().complete(prompt, on_delta)
+        except ModelError as error:
+            name = self._name(prompt)
+            if name in self._want_thoughts or not _misses_thoughts(error):
+                raise
+            self._want_thoughts.add(name)
+            return await super().complete(prompt, on_delta)
 
     def _responses_api(self) -> HttpChat:
         if self._responses is None:
@@ -66,10 +76,11 @@ class OpenAIChat(HttpChat):
         return wire.model(prompt)
 
     def _request(self, prompt: Prompt, left_out: frozenset[str]) -> wire.Body:
-        return wire.body(prompt, left_out, self._provider)
+        thoughts = wire.model(prompt) in self._want_thoughts
+        return wire.body(prompt, left_out, self._provider, thoughts=thoughts)
 
     def _removable(self, prompt: Prompt, request: wire.Body) -> frozenset[str]:
-        return wire.removable(prompt) & (request.keys() | opaque.FIELDS)
+        return wire.removable(prompt, request)
 
     def _unknown_fields(self, error: ModelError, request: wire.Body) -> frozenset[str]:
         """Return the fields that the host does not know. Some hosts (Mistral, Gemini) refuse such fields by
@@ -90,3 +101,13 @@ class OpenAIChat(HttpChat):
 
     def _chunks(self, response: Response) -> AsyncGenerator[Iterator[object], None]:
         return server_chunks(response)
+
+
+_MISSING_THOUGHTS = re.compile(
+    r"reasoning_content.*(passed back|missing|required)|missing.*reasoning_content", re.I | re.S
+)
+
+
+def _misses_thoughts(error: ModelError) -> bool:
+    """Return whether the provider wants thoughts with each answer, those of other models included."""
+    return error.status in (400, 422) and _MISSING_THOUGHTS.search(error.message) is not None

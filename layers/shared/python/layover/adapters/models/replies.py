@@ -258,16 +258,28 @@ _DETAILS = ("cached_input_tokens", "cache_write_input_tokens", "reasoning_tokens
 def usage_of(usage: Json) -> Usage:
     """Return token counts; a missing or senseless one counts 0."""
     prompt, output = usage.get("prompt_tokens_details"), usage.get("completion_tokens_details")
-    cached = _count(prompt, "cached_tokens") or _count(usage, "prompt_cache_hit_tokens")
-    cache_write_tokens = _count(prompt, "cache_write_tokens") or _count(
-        prompt, "cache_creation_tokens"
+    cached = (
+        _count(prompt, "cached_tokens")
+        or _count(usage, "prompt_cache_hit_tokens")
+        or _count(usage, "cached_tokens")
     )
+    written = (
+        _count(prompt, "cache_write_tokens")
+        or _count(prompt, "cache_creation_tokens")
+        or _count(usage, "cache_creation_input_tokens")
+    )
+    reasoning = _count(output, "reasoning_tokens")
+    read, said = _count(usage, "prompt_tokens"), _count(usage, "completion_tokens")
+    untold = _count(usage, "total_tokens") - read - said
+    # Gemini counts its thoughts in the total alone. Others have in it what a cache read or wrote.
+    if reasoning or not read or untold in (cached, written, cached + written):
+        untold = 0
     return Usage(
-        input_tokens=_count(usage, "prompt_tokens"),
-        output_tokens=_count(usage, "completion_tokens"),
+        input_tokens=read,
+        output_tokens=said + max(0, untold),
         cached_input_tokens=cached,
-        cache_write_input_tokens=cache_write_tokens or _count(usage, "cache_creation_input_tokens"),
-        reasoning_tokens=_count(output, "reasoning_tokens"),
+        cache_write_input_tokens=written,
+        reasoning_tokens=reasoning,
     )
 
 

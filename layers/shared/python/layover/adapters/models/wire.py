@@ -2,7 +2,6 @@
 
 The same prompt gives the same bytes every time: providers cache by prefix."""
 
-import hashlib
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -10,7 +9,8 @@ from typing import Any, NamedTuple
 
 from pydantic_core import PydanticSerializationError, to_json
 
-from layover.adapters.models import opaque
+from layover.adapters.models import makers, opaque
+from layover.adapters.models.call_ids import CallIds
 from layover.values.base import Json
 from layover.values.message import (
     FilePart,
@@ -36,14 +36,15 @@ class CallResult(NamedTuple):
 CallResults = Mapping[str, CallResult]
 """By the id of the call."""
 
-_SAFE_ID = re.compile(r"[a-zA-Z0-9_-]{1,40}")
-"""Tool call ids that every provider accepts (OpenAI allows 64 characters, some 40)."""
-
 _UNSAFE_IN_NAME = re.compile(r"[^a-zA-Z0-9_-]")
 MEDIA = re.compile(r"data:((?:audio|video)/[\w.+-]+)[^,]*;base64,", re.ASCII)
 """Data URLs of sound and films."""
 _IMAGE_URL = re.compile(r"\.(png|jpe?g|gif|webp)([?#]|$)", re.I)
 
+_NO_THOUGHTS = " "
+"""DeepSeek takes an empty text as well; Kimi does not."""
+_NO_SIGNATURE = "skip_thought_signature_validator"
+"""https://ai.google.dev/gemini-api/docs/thought-signatures, for calls of other models."""
 
 OPTIONAL = frozenset({"prompt_cache_key", "stream_options"})
 """Fields that not every provider takes, and that a run can do without."""
@@ -71,15 +72,21 @@ def system_text(prompt: Prompt, left_out: frozenset[str]) -> str | None:
     return f"{prompt.system}\n\n{words}" if prompt.system else words
 
 
-def body(prompt: Prompt, left_out: frozenset[str] = frozenset(), provider: str = "") -> Body:
+def body(
+    prompt: Prompt,
+    left_out: frozenset[str] = frozenset(),
+    provider: str = "",
+    *,
+    thoughts: bool = False,
+) -> Body:
     """Return the request, without the `OPTIONAL` fields and the settings that the model refuses. `provider`:
-    the host that is called, which gets its own state back."""
+    the host that is called, which gets its own state back; `thoughts`: see `messages`."""
     model_name = model(prompt)
     request: Body = {
         "model": model_name,
         "messages": [
             *_system(system_text(prompt, left_out)),
-            *messages(prompt.messages, (provider, model_name), left_out),
+            *messages(prompt.messages, (provider, model_name), left_out, thoughts=thoughts),
         ],
     }
     if prompt.tools:
@@ -95,12 +102,13 @@ def body(prompt: Prompt, left_out: frozenset[str] = frozenset(), provider: str =
     return {name: value for name, value in request.items() if name not in left_out}
 
 
-def removable(prompt: Prompt) -> frozenset[str]:
-    """Return the fields of a request that a run can do without if the model refuses them: settings, and
+def removable(prompt: Prompt, request: Body) -> frozenset[str]:
+    """Return the fields of this request that a run can do without if the model refuses them: settings, and
     provider state that goes back; by the wire's names."""
     settings = frozenset(_settings(prompt, frozenset())) | frozenset(MAX_TOKENS)
-    has_state = any(m.provider_state for m in prompt.messages)
-    return settings | opaque.FIELDS if has_state else settings
+    said = [m for m in request["messages"] if m["role"] == "assistant"]
+    holders = [holder for m in said for holder in (m, *m.get("tool_calls", ()))]
+    return (settings & request.keys()) | {n for n in opaque.FIELDS for h in holders if n in h}
 
 
 def _settings(prompt: Prompt, left_out: frozenset[str]) -> Body:
@@ -149,13 +157,6 @@ def headers(prompt: Prompt) -> dict[str, str]:
     return {"X-Layover-Task": prompt.task, **run}
 
 
-def safe_id(call_id: str) -> str:
-    """An id that no provider refuses: a good one as it is, any other by its hash."""
-    if _SAFE_ID.fullmatch(call_id):
-        return call_id
-    return "call_" + hashlib.sha256(call_id.encode("utf-8", "replace")).hexdigest()[:32]
-
-
 def safe_name(name: str) -> str:
     """Return a function name that no provider refuses, even for one that a model has made up."""
     return _UNSAFE_IN_NAME.sub("_", name)[:64] or "unnamed"
@@ -165,15 +166,22 @@ def messages(
     thread: Sequence[Message],
     provider_model: tuple[str, str] = ("", ""),
     left_out: frozenset[str] = frozenset(),
+    *,
+    thoughts: bool = False,
 ) -> list[Body]:
     """Return messages in the provider's form: custom ones, empty ones, and calls without a result left out.
-    `provider_model`: the provider and the model, which get their own state back, except `left_out`."""
+    `provider_model`: the provider and the model, which get their own state back, except `left_out`;
+    `thoughts`: whether the provider wants thoughts with every answer, even of models that gave none."""
     sendable = [m for m in thread if m.role is not Role.CUSTOM]
+    ids = CallIds(*provider_model)
     messages = [
         wire
         for at, m in enumerate(sendable)
-        for wire in _message(sendable, at, opaque.state_of(m, *provider_model))
+        for wire in _message(sendable, at, opaque.state_of(m, *provider_model), ids)
     ]
+    for message in messages:
+        if message["role"] == "assistant":
+            _fill(message, provider_model[1], thoughts=thoughts)
     for name in left_out & opaque.FIELDS:
         for message in messages:
             for holder in (message, *message.get("tool_calls", ())):
@@ -181,33 +189,48 @@ def messages(
     return messages
 
 
+def _fill(message: Body, model: str, *, thoughts: bool) -> None:
+    """Put what the model's maker documents, or takes, in the place of thoughts and signatures that another
+    model has not given, or that went only to it."""
+    has_thoughts = not message.keys().isdisjoint((opaque.TEXT, opaque.PLAIN, opaque.BLOCKS))
+    if not has_thoughts and (thoughts or makers.wants_thoughts(model)):
+        message[opaque.TEXT] = _NO_THOUGHTS
+    if "tool_calls" in message and makers.wants_signatures(model):
+        first = message["tool_calls"][0]
+        first.setdefault(opaque.EXTRA, {"google": {"thought_signature": _NO_SIGNATURE}})
+
+
 def _system(text: str | None) -> list[Body]:
     return [{"role": "system", "content": text}] if text else []
 
 
-def _message(messages: Sequence[Message], at: int, state: ProviderState | None) -> Iterable[Body]:
+def _message(
+    messages: Sequence[Message], at: int, state: ProviderState | None, ids: CallIds
+) -> Iterable[Body]:
     message = messages[at]
     if message.role is Role.ASSISTANT:
-        return _assistant(message, answers(messages, at), state)
+        return _assistant(message, answers(messages, at), state, ids)
     content = _user_content(message) if message.role is Role.USER else None
     return ({"role": "user", "content": content},) if content else ()
 
 
 def _assistant(
-    message: Message, answered: CallResults, state: ProviderState | None
+    message: Message, answered: CallResults, state: ProviderState | None, ids: CallIds
 ) -> Iterator[Body]:
     """Return an assistant message with the calls that were answered, and right after it their answers."""
     calls = [c for c in message.tool_calls if c.tool_call_id in answered]
+    ids_by_call = ids.of(calls, state)
     if calls:
-        tool_calls = [_call(c) | opaque.call_fields(state, c.tool_call_id) for c in calls]
+        tool_calls = [
+            _call(c, ids_by_call[c.tool_call_id]) | opaque.call_fields(state, c.tool_call_id)
+            for c in calls
+        ]
         body: Body = {"role": "assistant", "content": message.text or None}
-        yield {**body, "tool_calls": tool_calls, **opaque.message_fields(state, calls=True)}
+        yield {**body, "tool_calls": tool_calls, **opaque.message_fields(state)}
     elif message.text:
-        body = {"role": "assistant", "content": message.text}
-        yield {**body, **opaque.message_fields(state, calls=False)}
-    for call in calls:
-        call_id = safe_id(call.tool_call_id)
-        content = answered[call.tool_call_id].text
+        yield {"role": "assistant", "content": message.text, **opaque.message_fields(state)}
+    for tool_call_id, call_id in ids_by_call.items():
+        content = answered[tool_call_id].text
         yield {"role": "tool", "tool_call_id": call_id, "content": content}
 
 
@@ -232,9 +255,9 @@ def _result_text(message: Message, part: ToolResultPart) -> str:
     return json.dumps(part.result, ensure_ascii=False)
 
 
-def _call(call: ToolCallPart) -> Body:
+def _call(call: ToolCallPart, call_id: str) -> Body:
     function = {"name": safe_name(call.tool_name), "arguments": arguments_text(call.args)}
-    return {"id": safe_id(call.tool_call_id), "type": "function", "function": function}
+    return {"id": call_id, "type": "function", "function": function}
 
 
 def arguments_text(args: Json) -> str:

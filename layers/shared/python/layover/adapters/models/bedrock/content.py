@@ -1,11 +1,12 @@
 """Messages as Converse's turns: users and the assistant in alternation, each turn a list of blocks."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from layover.adapters.models import opaque, wire
 from layover.adapters.models.bedrock.families import Family
+from layover.adapters.models.call_ids import CallIds
 from layover.values.message import FilePart, Message, ProviderState, Role, TextPart
 from layover.values.prompt import Prompt
 
@@ -53,7 +54,7 @@ def turns(
     `caches`: whether cache points are wanted."""
     sendable = [m for m in prompt.messages if m.role is not Role.CUSTOM]
     points = family.caches if caches else frozenset()
-    writer = _Turns(family, left_out)
+    writer = _Turns(family, left_out, CallIds(provider, prompt.model))
     for at, message in enumerate(sendable):
         if "history" in points and prompt.run_id and message.run_id == prompt.run_id:
             # The blocks that a run adds to its input are not in the next run's history.
@@ -70,9 +71,10 @@ def turns(
 class _Turns:
     """Turns in the making."""
 
-    def __init__(self, family: Family, left_out: frozenset[str]) -> None:
+    def __init__(self, family: Family, left_out: frozenset[str], ids: CallIds) -> None:
         self._family = family
         self._left_out = left_out
+        self._ids = ids
         self._turns: list[Body] = []
         self._names: set[str] = set()
 
@@ -82,9 +84,9 @@ class _Turns:
             self._say("user", list(self._user(message)))
         elif message.role is Role.ASSISTANT:
             answers = wire.answers(messages, at)
-            self._say("assistant", self._assistant(message, answers.keys(), state))
-            called = [c.tool_call_id for c in message.tool_calls if c.tool_call_id in answers]
-            self._say("user", [self._result(i, answers[i]) for i in called])
+            ids = self._ids.of((c for c in message.tool_calls if c.tool_call_id in answers), state)
+            self._say("assistant", self._assistant(message, ids, state))
+            self._say("user", [self._result(ids[call], answers[call]) for call in ids])
 
     def cache(self) -> None:
         """Mark the end of the part that is the same the next time."""
@@ -107,18 +109,19 @@ class _Turns:
             self._turns.append({"role": role, "content": blocks})
 
     def _assistant(
-        self, message: Message, answered: Any, state: ProviderState | None
+        self, message: Message, ids: Mapping[str, str], state: ProviderState | None
     ) -> list[Body]:
-        """The reasoning that the model wants back, its text, and the calls that were answered."""
+        """The reasoning that the model wants back, its text, and the calls that were answered: those that
+        `ids` names."""
         blocks: list[Body] = []
         if text := message.text.rstrip():
             blocks.append({"text": text})
         for call in message.tool_calls:
-            if call.tool_call_id in answered:
+            if call.tool_call_id in ids:
                 blocks.append(
                     {
                         "toolUse": {
-                            "toolUseId": wire.safe_id(call.tool_call_id),
+                            "toolUseId": ids[call.tool_call_id],
                             "name": wire.safe_name(call.tool_name),
                             "input": wire.arguments(call.args),
                         }
@@ -135,9 +138,9 @@ class _Turns:
             blocks.insert(thought[AT] + shift, {REASONING: block})
         return blocks
 
-    def _result(self, call_id: str, answer: wire.CallResult) -> Body:
+    def _result(self, wire_id: str, answer: wire.CallResult) -> Body:
         text = answer.text if answer.text.strip() else _SAYS_NOTHING
-        result: Body = {"toolUseId": wire.safe_id(call_id), "content": [{"text": text}]}
+        result: Body = {"toolUseId": wire_id, "content": [{"text": text}]}
         if answer.is_error and self._family.result_status and "status" not in self._left_out:
             result["status"] = "error"
         return {"toolResult": result}

@@ -5,6 +5,7 @@ from base64 import b64decode, b64encode
 from collections.abc import Iterator
 from typing import Any, Literal
 
+from layover.adapters.models import call_ids
 from layover.adapters.models.bedrock.content import AT, REASONING
 from layover.adapters.models.call_pieces import whole_arguments
 from layover.adapters.models.faults import BRIEFLY, invalid
@@ -185,7 +186,8 @@ class _Call:
 
     def whole(self, *, cut: bool) -> RequestedCall:
         args = whole_arguments(self.args.whole(), cut=cut)
-        return RequestedCall(id=self.id, name=self.name, args=args)
+        state = call_ids.state_of(self.id)
+        return RequestedCall(id=self.id, name=self.name, args=args, state=state)
 
 
 class _Thought:

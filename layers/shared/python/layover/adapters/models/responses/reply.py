@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Any, Literal
 
+from layover.adapters.models import call_ids
 from layover.adapters.models.call_pieces import read_index, whole_arguments
 from layover.adapters.models.faults import (
     INVALID_RESPONSE,
@@ -177,7 +178,8 @@ class ResponsesReply:
         if not args.strip() and open_call:
             args = open_call[3].whole()
         args = whole_arguments(args, cut=cut)
-        return RequestedCall(id=call_id, name=sanitise(text_at(item, "name")), args=args)
+        name = sanitise(text_at(item, "name"))
+        return RequestedCall(id=call_id, name=name, args=args, state=call_ids.state_of(call_id))
 
     def _finish_reason(self, *, is_refusal: bool, calls: bool) -> FinishReason:
         if is_refusal:

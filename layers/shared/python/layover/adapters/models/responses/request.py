@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate
 
 from layover.adapters.models import opaque, wire
+from layover.adapters.models.call_ids import CallIds
 from layover.errors import ModelError
 from layover.values.message import (
     FilePart,
@@ -119,40 +120,40 @@ def _tool_choice(choice: str | None) -> str | Body | None:
 
 def _items(messages: Sequence[Message], provider: str, provider_model: str) -> Iterator[Body]:
     sendable = [m for m in messages if m.role is not Role.CUSTOM]
+    ids = CallIds(provider, provider_model)
     for at, message in enumerate(sendable):
         if message.role is Role.USER:
             if content := _user_content(message):
                 yield {"role": "user", "content": content}
         elif message.role is Role.ASSISTANT:
             state = opaque.state_of(message, provider, provider_model)
-            yield from _assistant(message, wire.answers(sendable, at), state)
+            yield from _assistant(message, wire.answers(sendable, at), state, ids)
 
 
 def _assistant(
-    message: Message, answered: wire.CallResults, state: ProviderState | None
+    message: Message, answered: wire.CallResults, state: ProviderState | None, ids: CallIds
 ) -> Iterator[Body]:
     """The items of an assistant message with the calls that were answered, and after them their answers."""
-    calls = [c for c in message.tool_calls if c.tool_call_id in answered]
+    parts = [c for c in message.tool_calls if c.tool_call_id in answered]
+    ids_by_call = ids.of(parts, state)
+    calls = [_call(part, ids_by_call[part.tool_call_id]) for part in parts]
     items = None
     if state is not None and len(calls) == len(message.tool_calls):
         items = _as_it_came(message.text, calls, state.fields.get(OUTPUT) or ())
     yield from _anew(message.text, calls) if items is None else items
-    for call in calls:
-        call_id, output = wire.safe_id(call.tool_call_id), answered[call.tool_call_id].text
+    for tool_call_id, call_id in ids_by_call.items():
+        output = answered[tool_call_id].text
         yield {"type": "function_call_output", "call_id": call_id, "output": output}
 
 
-def _anew(text: str, calls: Sequence[ToolCallPart]) -> Iterator[Body]:
+def _anew(text: str, calls: Sequence[Body]) -> Iterator[Body]:
     """Yield the items of an answer that another model gave, or of which a part is lost."""
     if text:
         yield {"role": "assistant", "content": text}
-    for call in calls:
-        yield _call(call, {})
+    yield from calls
 
 
-def _as_it_came(
-    text: str, calls: Sequence[ToolCallPart], entries: Sequence[Body]
-) -> list[Body] | None:
+def _as_it_came(text: str, calls: Sequence[Body], entries: Sequence[Body]) -> list[Body] | None:
     """Return the items of an answer under their ids; None if these are not the answer's text and calls any
     more. The API checks by their ids that a thought comes with the item that it led to."""
     texts = _split(text, [e[LENGTH] for e in entries if e["type"] == SAID])
@@ -164,7 +165,7 @@ def _as_it_came(
         if entry["type"] == SAID:
             items.append(_said(next(rest_of_texts), entry))
         elif entry["type"] == CALL:
-            items.append(_call(next(rest_of_calls), entry))
+            items.append(next(rest_of_calls) | ({"id": entry["id"]} if "id" in entry else {}))
         else:
             items.append(entry)
     # A thought that the answer's end cut off led to nothing.
@@ -192,12 +193,10 @@ def _said(text: str, entry: Body) -> Body:
     return {"type": SAID, **named, "role": "assistant", "status": "completed", "content": [part]}
 
 
-def _call(call: ToolCallPart, entry: Body) -> Body:
-    named = {"id": entry["id"]} if "id" in entry else {}
+def _call(call: ToolCallPart, call_id: str) -> Body:
     return {
         "type": CALL,
-        **named,
-        "call_id": wire.safe_id(call.tool_call_id),
+        "call_id": call_id,
         "name": wire.safe_name(call.tool_name),
         "arguments": wire.arguments_text(call.args),
     }

@@ -1,0 +1,27 @@
+"""What the makers of models want in a request, whoever serves their models: by the model's name."""
+
+import re
+
+_MISTRAL = re.compile(r"(mis|mix|minis|magis|codes|devs|maths|leans|pix|vox)tral", re.I)
+_GEMINI = re.compile(r"(^|[/.])gemini-(?![12]([.-]|$))", re.I)
+_DEEPSEEK = re.compile(r"(^|[/.])deepseek-v([4-9]|\d\d)", re.I)
+
+
+def is_mistral(provider: str, model: str) -> bool:
+    """Return whether ids of calls have to be 9 letters or digits: Mistral's API refuses all others, and so
+    does what serves its models elsewhere
+    (https://docs.mistral.ai/capabilities/function_calling; mistral-common's `validate_tool_calls`)."""
+    host = provider.lower()
+    return host == "mistral.ai" or host.endswith(".mistral.ai") or bool(_MISTRAL.search(model))
+
+
+def wants_signatures(model: str) -> bool:
+    """Return whether each step of calls has to have a signature of thoughts: Gemini 3 and later refuse a step
+    without one (https://ai.google.dev/gemini-api/docs/thought-signatures)."""
+    return _GEMINI.search(model) is not None
+
+
+def wants_thoughts(model: str) -> bool:
+    """Return whether each answer has to have `reasoning_content`: DeepSeek V4 refuses a thread in which one
+    has none (https://api-docs.deepseek.com/guides/thinking_mode)."""
+    return _DEEPSEEK.search(model) is not None
