@@ -65,7 +65,7 @@ async def test_run_fails_with_the_last_models_error_where_all_are_down() -> None
     assert [(e.from_, e.to) for e in fallbacks] == [tuple(MODELS[:2]), tuple(MODELS[1:])]
 
 
-@pytest.mark.parametrize("status", [404, 408, 429, 500, 503])
+@pytest.mark.parametrize("status", [402, 404, 408, 429, 500, 503])
 async def test_next_model_answers_the_same_step(status: int) -> None:
     bench = bench_of([fail("down", status=status), say("here")])
     run = await bench.go()

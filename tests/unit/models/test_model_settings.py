@@ -82,6 +82,7 @@ def test_settings_have_the_providers_names() -> None:
         del sent[known]
     assert sent == {
         "max_completion_tokens": 50,
+        "max_tokens": 50,
         "temperature": 0.2,
         "top_p": 0.9,
         "reasoning_effort": "low",
@@ -125,14 +126,51 @@ async def test_refused_setting_is_dropped_once_and_remembered_for_that_model(
     assert "temperature" in said
 
 
-async def test_older_name_of_max_tokens_is_sent_where_the_newer_is_refused(
-    server: FakeOpenAI, chat: OpenAIChat
+@pytest.mark.parametrize(
+    "host",
+    ["api.openai.com", "eu.api.openai.com", "ours.openai.azure.com", "x.services.ai.azure.com"],
+)
+def test_openai_and_azure_get_the_newer_name_of_max_tokens_alone(host: str) -> None:
+    prompt = asked(ModelSettings(max_tokens=5))
+    assert limits(wire.body(prompt, provider=host)) == {"max_completion_tokens": 5}
+    left_out = frozenset({"max_completion_tokens"})
+    assert limits(wire.body(prompt, left_out, host)) == {"max_tokens": 5}
+
+
+@pytest.mark.parametrize("host", ["", "openrouter.ai", "notopenai.com", "openai.com.example"])
+def test_others_get_both_names_of_max_tokens(host: str) -> None:
+    prompt = asked(ModelSettings(max_tokens=5))
+    assert limits(wire.body(prompt, provider=host)) == dict.fromkeys(wire.MAX_TOKENS, 5)
+    assert limits(wire.body(asked(ModelSettings()), provider=host)) == {}
+
+
+def limits(body: Any) -> dict[str, Any]:
+    return {k: v for k, v in body.items() if k in wire.MAX_TOKENS}
+
+
+@pytest.mark.parametrize(
+    ("message", "stays"),
+    [
+        ("Unsupported parameter: 'max_completion_tokens'", "max_tokens"),
+        (
+            "Unsupported parameter: 'max_tokens' is not supported with this model. Use "
+            "'max_completion_tokens' instead.",
+            "max_completion_tokens",
+        ),
+        (
+            "Setting 'max_tokens' and 'max_completion_tokens' at the same time is not supported.",
+            "max_completion_tokens",
+        ),
+    ],
+)
+async def test_name_of_max_tokens_that_is_refused_is_not_sent_again(
+    server: FakeOpenAI, chat: OpenAIChat, message: str, stays: str
 ) -> None:
-    server.script([refusal("max_completion_tokens"), say("x"), say("y")])
+    server.script([fail(400, message), say("x"), say("y")])
     for _ in range(2):
         await chat.complete(asked(ModelSettings(max_tokens=5)))
-    sent = [{k: v for k, v in r.body.items() if "tokens" in k} for r in server.requests]
-    assert sent == [{"max_completion_tokens": 5}, {"max_tokens": 5}, {"max_tokens": 5}]
+    both = dict.fromkeys(wire.MAX_TOKENS, 5)
+    assert [limits(r.body) for r in server.requests] == [both, {stays: 5}, {stays: 5}]
 
 
 async def test_model_that_refuses_one_setting_after_the_other_is_sent_neither(

@@ -195,7 +195,9 @@ def test_tool_of_the_answer_has_a_name_of_its_own() -> None:
     ("model", "level", "sent"),
     [
         (CLAUDE, "none", None),
+        (CLAUDE, "minimal", {"thinking": {"type": "enabled", "budget_tokens": 1024}}),
         (CLAUDE, "low", {"thinking": {"type": "enabled", "budget_tokens": 1024}}),
+        (CLAUDE, "xhigh", {"thinking": {"type": "enabled", "budget_tokens": 24_576}}),
         (CLAUDE, "high", {"thinking": {"type": "enabled", "budget_tokens": 16384}}),
         (OPUS, "none", {"thinking": {"type": "disabled"}}),
         (OPUS, "medium", {"thinking": {"type": "adaptive"}, "output_config": {"effort": "medium"}}),
@@ -211,6 +213,15 @@ def test_tool_of_the_answer_has_a_name_of_its_own() -> None:
         ),
         (OLD, "high", None),
         (NOVA, "high", None),
+        (OPUS, "minimal", {"thinking": {"type": "adaptive"}, "output_config": {"effort": "low"}}),
+        (OPUS, "xhigh", {"thinking": {"type": "adaptive"}, "output_config": {"effort": "high"}}),
+        (
+            "global.anthropic.claude-opus-5",
+            "xhigh",
+            {"thinking": {"type": "adaptive"}, "output_config": {"effort": "xhigh"}},
+        ),
+        (NOVA_2, "minimal", {"reasoningConfig": {"type": "enabled", "maxReasoningEffort": "low"}}),
+        (NOVA_2, "xhigh", {"reasoningConfig": {"type": "enabled", "maxReasoningEffort": "high"}}),
         (NOVA_2, "none", {"reasoningConfig": {"type": "disabled"}}),
         (NOVA_2, "high", {"reasoningConfig": {"type": "enabled", "maxReasoningEffort": "high"}}),
         (LLAMA, "high", None),
@@ -219,6 +230,45 @@ def test_tool_of_the_answer_has_a_name_of_its_own() -> None:
 def test_reasoning_is_said_in_the_familys_words(model: str, level: Any, sent: Any) -> None:
     made = body(user("hi"), model=model, settings=ModelSettings(reasoning=level))
     assert made.get("additionalModelRequestFields") == sent
+
+
+COOL = ModelSettings(temperature=0.2, top_p=0.9, max_tokens=9000)
+
+
+@pytest.mark.parametrize(
+    ("model", "level"), [(CLAUDE, "low"), (OPUS, "medium"), (NOVA_2, "high"), (NOVA_2, "xhigh")]
+)
+def test_temperature_is_not_sent_beside_thinking(model: str, level: Any) -> None:
+    settings = COOL.model_copy(update={"reasoning": level})
+    made = body(user("hi"), model=model, settings=settings)
+    assert made["inferenceConfig"] == {"maxTokens": 9000}
+    ignored = request.unsupported_settings(Prompt(model=model, settings=settings))
+    assert ignored == {"temperature", "top_p"}
+
+
+def test_temperature_that_claude_takes_beside_thinking_is_sent() -> None:
+    settings = ModelSettings(temperature=1, top_p=0.95, reasoning="low")
+    made = body(user("hi"), settings=settings)
+    assert made["inferenceConfig"] == {"temperature": 1, "topP": 0.95}
+    assert request.unsupported_settings(Prompt(model=CLAUDE, settings=settings)) == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("model", "level"),
+    [(CLAUDE, "none"), (CLAUDE, None), (OPUS, "none"), (NOVA_2, "low"), (LLAMA, "high")],
+)
+def test_temperature_is_sent_where_a_model_does_not_think(model: str, level: Any) -> None:
+    settings = COOL.model_copy(update={"reasoning": level})
+    made = body(user("hi"), model=model, settings=settings)
+    assert made["inferenceConfig"] == {"maxTokens": 9000, "temperature": 0.2, "topP": 0.9}
+    ignored = request.unsupported_settings(Prompt(model=model, settings=settings))
+    assert ignored.isdisjoint({"temperature", "top_p"})
+
+
+def test_temperature_is_sent_while_claude_may_not_think() -> None:
+    settings = COOL.model_copy(update={"reasoning": "high"})
+    made = body(user("hi"), asks("a"), result("a"), tools=(LOOK,), settings=settings)
+    assert made["inferenceConfig"]["temperature"] == 0.2
 
 
 @pytest.mark.parametrize(("most", "budget"), [(2000, 1500), (1200, 1024), (100_000, 16_384)])

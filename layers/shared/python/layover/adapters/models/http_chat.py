@@ -4,9 +4,8 @@ leave out what a model refuses."""
 import asyncio
 import contextlib
 import logging
-import re
 from abc import abstractmethod
-from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Iterator, Set
+from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Iterator
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
@@ -27,6 +26,7 @@ from layover.adapters.models.first_bytes import (
     peek,
     reread,
 )
+from layover.adapters.models.refusals import refused_settings
 from layover.adapters.models.replies import decode
 from layover.adapters.models.retrying import Sleep, retrying
 from layover.adapters.models.sse import EventParser, ServerEvent
@@ -319,23 +319,6 @@ async def _within(prompt: Prompt, attempt: Coroutine[Any, Any, Reply]) -> Reply:
             raise
         late = f"no whole reply within {prompt.settings.timeout:g} s"
         raise make_disconnect_fault(TimeoutError(late), timeout=True) from error
-
-
-_UNSUPPORTED = re.compile(
-    r"unsupported|(not|n['\u2019]t) (be )?(support|permit|allow|accept|recogni[sz]e|available)"
-    r"|unknown|unrecogni[sz]ed|unexpected|extra[ _](forbidden|fields|inputs)|no longer|deprecated"
-    r"|cannot find field|may not be enabled when",
-    re.I,
-)
-
-
-def refused_settings(error: ModelError, settings: Set[str]) -> frozenset[str]:
-    """Return the settings that the provider says it does not support. One with a wrong value (too large) is
-    the author's to mend: the error names it."""
-    if error.status not in (400, 422) or not _UNSUPPORTED.search(error.message):
-        return frozenset()
-    words = set(re.findall(r"\w+", error.message))
-    return frozenset(settings & words)
 
 
 _FORMAT = re.compile(

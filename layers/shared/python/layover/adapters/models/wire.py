@@ -49,7 +49,10 @@ _NO_SIGNATURE = "skip_thought_signature_validator"
 OPTIONAL = frozenset({"prompt_cache_key", "stream_options"})
 """Fields that not every provider takes, and that a run can do without."""
 MAX_TOKENS = ("max_completion_tokens", "max_tokens")
-"""OpenAI's newer models refuse the old name, some servers know no other one."""
+"""OpenAI's newer models refuse the old name, and refuse both at once. Many servers know no other name, and
+ignore the newer one: without the older one there would be no limit."""
+_OPENAIS = re.compile(r"(^|\.)(openai\.com|azure\.(com|us|cn))$", re.I)
+"""Hosts of OpenAI and Azure."""
 
 
 RESPONSE_FORMAT = "response_format"
@@ -98,24 +101,26 @@ def body(
         request["stream_options"] = {"include_usage": True}
     if prompt.cache_key is not None and prompt.settings.cache == "auto":
         request["prompt_cache_key"] = prompt.cache_key
-    request |= _settings(prompt, left_out)
+    request |= _settings(prompt, left_out, provider)
     return {name: value for name, value in request.items() if name not in left_out}
 
 
 def removable(prompt: Prompt, request: Body) -> frozenset[str]:
     """Return the fields of this request that a run can do without if the model refuses them: settings, and
     provider state that goes back; by the wire's names."""
-    settings = frozenset(_settings(prompt, frozenset())) | frozenset(MAX_TOKENS)
+    settings = frozenset(_settings(prompt, frozenset(), "")) | frozenset(MAX_TOKENS)
     said = [m for m in request["messages"] if m["role"] == "assistant"]
     holders = [holder for m in said for holder in (m, *m.get("tool_calls", ()))]
     return (settings & request.keys()) | {n for n in opaque.FIELDS for h in holders if n in h}
 
 
-def _settings(prompt: Prompt, left_out: frozenset[str]) -> Body:
+def _settings(prompt: Prompt, left_out: frozenset[str], provider: str) -> Body:
     settings = prompt.settings
-    limit = next((name for name in MAX_TOKENS if name not in left_out), MAX_TOKENS[0])
+    limits = [name for name in MAX_TOKENS if name not in left_out]
+    if _OPENAIS.search(provider):
+        limits = limits[:1]
     fields: Body = {
-        limit: settings.max_tokens,
+        **dict.fromkeys(limits, settings.max_tokens),
         "temperature": settings.temperature,
         "top_p": settings.top_p,
         "reasoning_effort": settings.reasoning,

@@ -8,7 +8,7 @@ from layover.values.prompt import Prompt, Reply
 from layover.values.runs.event import ModelFallback
 from layover.values.runs.run import ErrorInfo, StepRecord
 
-_STATUSES = frozenset({404, 408, 429})
+_STATUSES = frozenset({402, 404, 408, 429})
 MAX_FALLBACKS_IN_A_ROW = 2
 """Steps that fell back in a row, after which the next one begins with the model that answered the last
 one."""

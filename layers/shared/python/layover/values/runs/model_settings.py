@@ -17,7 +17,7 @@ from layover.errors import DefinitionError
 from layover.values.base import Value, all_finite
 from layover.values.refusals import refusal
 
-Reasoning = Literal["none", "low", "medium", "high"]
+Reasoning = Literal["none", "minimal", "low", "medium", "high", "xhigh"]
 Verbosity = Literal["low", "medium", "high"]
 Overridable = Literal["model", "reasoning", "max_tokens"]
 Input = Literal["audio", "video", "document", "text"]
@@ -39,7 +39,8 @@ class ModelSettings(Value):
         max_tokens: Tokens of one reply, thoughts included, at least 1.
         temperature: How freely the model chooses its words, at least 0; providers differ in the maximum.
         top_p: The share of likely words that the model chooses from, above 0 and at most 1.
-        reasoning: How long the model thinks: `none`, `low`, `medium` or `high`.
+        reasoning: How long the model thinks: `none`, `minimal`, `low`, `medium`, `high` or `xhigh`. A model
+            that refuses the level is asked without one.
         verbosity: How much the model says: `low`, `medium` or `high`.
         tool_choice: `auto`, `none`, `required` or a tool's name; after the first call of a run, whatever
             forces a call becomes `auto`.

@@ -15,6 +15,7 @@ _NO_CACHE = re.compile(r"anthropic\.claude-(v2|instant|3-(haiku|sonnet|opus)|3-5
 _NO_THINKING = re.compile(r"anthropic\.claude-(v2|instant|3-(haiku|sonnet|opus|5))")
 _BUDGET = re.compile(r"anthropic\.claude-(3-7|(opus|sonnet|haiku)-4-(20|1-|5-))")
 """Later models of Claude's decide themselves how long they think."""
+_NO_XHIGH = re.compile(r"anthropic\.claude-(opus|sonnet|haiku)-4-6")
 
 
 Place = Literal["tools", "system", "history", "last"]
@@ -24,11 +25,12 @@ _ALL: frozenset[Place] = frozenset({"tools", "system", "history", "last"})
 
 class Family(NamedTuple):
     """The capabilities of a model. `caches`: where cache points may stand. `thinks`: how the request controls
-    its thinking: Claude's by a `budget` of tokens or `adaptive`, Nova's by an `effort`. `result_status`: True
-    if a tool's result may say that it is an error."""
+    its thinking: Claude's by a `budget` of tokens or `adaptive`, Nova's by an `effort`. `most`: the highest
+    level that it knows. `result_status`: True if a tool's result may say that it is an error."""
 
     caches: frozenset[Place] = frozenset()
     thinks: Thinking | None = None
+    most: Literal["high", "xhigh"] = "high"
     result_status: bool = False
 
 
@@ -42,7 +44,9 @@ def family_of(model: str) -> Family:
     name = _bare(model)
     if name.startswith("anthropic."):
         caches = frozenset() if _NO_CACHE.match(name) else _ALL
-        return Family(caches, _thinking(name), result_status=True)
+        thinking = _thinking(name)
+        knows_xhigh = thinking == "adaptive" and not _NO_XHIGH.match(name)
+        return Family(caches, thinking, "xhigh" if knows_xhigh else "high", result_status=True)
     if name.startswith("amazon.nova-"):
         thinks: Thinking | None = "effort" if name.startswith("amazon.nova-2-") else None
         return Family(frozenset({"system", "last"}), thinks, result_status=True)

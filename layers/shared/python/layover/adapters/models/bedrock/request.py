@@ -10,12 +10,14 @@ from layover.adapters.models.bedrock.content import CACHE_POINT, REASONING, turn
 from layover.adapters.models.bedrock.families import Family, family_of
 from layover.values.message import Message, Role
 from layover.values.prompt import OutputSpec, Prompt
+from layover.values.runs.model_settings import ModelSettings, Reasoning
 
 Body = dict[str, Any]
 
-BUDGETS = {"low": 1024, "medium": 4096, "high": 16_384}
+BUDGETS = {"minimal": 1024, "low": 1024, "medium": 4096, "high": 16_384, "xhigh": 24_576}
 """Tokens that Claude may think, where it has to be told."""
 MIN_BUDGET = 1024
+MIN_TOP_P = 0.95
 
 _ALIASES = {
     "maxTokens": ("maxTokens", "max_tokens"),
@@ -52,8 +54,13 @@ def body(prompt: Prompt, left_out: frozenset[str], provider: str) -> Body:
         "topP": settings.top_p,
         "stopSequences": [settings.stop] if isinstance(settings.stop, str) else settings.stop,
     }
-    config = {n: value for n, value in config.items() if value is not None and n in supported}
     thinking = _thinking(prompt, family, provider, supported)
+    ignored = _beside(thinking, settings)
+    config = {
+        name: value
+        for name, value in config.items()
+        if value is not None and name in supported and name not in ignored
+    }
     # Claude that thinks is not to be forced.
     is_thinking = thinking.get("thinking", {}).get("type") in ("enabled", "adaptive")
     forces = "toolChoice" in supported and not is_thinking
@@ -66,6 +73,21 @@ def body(prompt: Prompt, left_out: frozenset[str], provider: str) -> Body:
     }
     request = {name: value for name, value in request.items() if value}
     return opaque.merge(request, settings.extra) if settings.extra else request
+
+
+def _beside(thinking: Body, settings: ModelSettings) -> frozenset[str]:
+    """Return the settings that a model refuses while it thinks so: Claude takes a `temperature` of 1 and a
+    `topP` from 0.95 on, Nova neither at its highest level."""
+    is_highest = thinking.get("reasoningConfig", {}).get("maxReasoningEffort") == "high"
+    is_thinking = thinking.get("thinking", {}).get("type") in ("enabled", "adaptive")
+    if not is_thinking and not is_highest:
+        return frozenset()
+    refused = set()
+    if settings.temperature is not None and (is_highest or settings.temperature != 1):
+        refused.add("temperature")
+    if settings.top_p is not None and (is_highest or settings.top_p < MIN_TOP_P):
+        refused.add("topP")
+    return frozenset(refused)
 
 
 def removable(prompt: Prompt, request: Body) -> frozenset[str]:
@@ -85,11 +107,14 @@ def streams(prompt: Prompt, left_out: frozenset[str]) -> bool:
 
 
 def unsupported_settings(prompt: Prompt) -> frozenset[str]:
-    """Return the settings for which Converse has no field, for this model."""
-    model_settings = prompt.settings
-    thinks = model_settings.reasoning in (None, "none") or family_of(prompt.model).thinks
+    """Return the settings for which Converse has no field, for this model, or none while it thinks."""
+    model_settings, family = prompt.settings, family_of(prompt.model)
+    thinks = model_settings.reasoning in (None, "none") or family.thinks
+    ignored = _beside(_thinking(prompt, family, "", _without(frozenset())), model_settings)
     settings = {
         "reasoning": not thinks,
+        "temperature": "temperature" in ignored,
+        "top_p": "topP" in ignored,
         "verbosity": model_settings.verbosity is not None,
         "seed": model_settings.seed is not None,
         "parallel_tool_calls": model_settings.parallel_tool_calls is False,
@@ -108,7 +133,7 @@ def _without(left_out: frozenset[str]) -> frozenset[str]:
 
 def _thinking(prompt: Prompt, family: Family, provider: str, supported: frozenset[str]) -> Body:
     """Return the fields that set how much the model thinks, as its family expects them."""
-    level = prompt.settings.reasoning
+    level = _level(prompt.settings.reasoning, family)
     if level is None or family.thinks is None:
         return {}
     fields: Body = {}
@@ -122,11 +147,18 @@ def _thinking(prompt: Prompt, family: Family, provider: str, supported: frozense
     elif family.thinks == "adaptive":
         fields = {"thinking": {"type": "adaptive"}, "output_config": {"effort": level}}
     else:
-        budget, most = BUDGETS[level], prompt.settings.max_tokens
+        budget, most = BUDGETS[prompt.settings.reasoning or level], prompt.settings.max_tokens
         if most is not None:
             budget = max(MIN_BUDGET, min(budget, most * 3 // 4))
         fields = {"thinking": {"type": "enabled", "budget_tokens": budget}}
     return {name: value for name, value in fields.items() if name in supported}
+
+
+def _level(level: Reasoning | None, family: Family) -> Reasoning | None:
+    """Return the level, or the nearest one that the family knows."""
+    if level == "minimal":
+        return "low"
+    return family.most if level == "xhigh" else level
 
 
 def _may_think(prompt: Prompt, provider: str) -> bool:

@@ -1,0 +1,98 @@
+"""Refusals of settings: which fields of a request a provider says it does not take, in its own words."""
+
+import re
+from collections.abc import Set
+
+from layover.errors import ModelError
+
+_UNSUPPORTED = re.compile(
+    r"unsupported|unimplemented|incompatible|unknown|unrecogni[sz]ed|unexpected|deprecated|no longer"
+    r"|extra[ _](forbidden|fields|inputs)|cannot find field|may not be enabled when"
+    r"|\bnot (applicable|implemented|compatible|a valid (parameter|argument|field|option))"
+    r"|(\b(can)?not|n['\u2019]t) (currently |yet |both |be )*(support|permit|allow|accept|recogni[sz]e"
+    r"|available|enabled|set\b|used|specified|provided|combined)"
+    r"|only ([\w.'\"` ()]{1,30} (is|are) )?(allowed|supported|accepted)|may only be set|or unset"
+    r"|mutually exclusive|only one of|at the same time|no endpoints found that|\u4e0d\u652f\u6301",
+    re.I,
+)
+_UNKNOWN_LEVEL = re.compile(
+    r"(must|should) be (one of|either)|supported values|valid values|expected one of|input should be"
+    r"|invalid (value|option)",
+    re.I,
+)
+_LEVELS = frozenset({"reasoning_effort", "reasoning", "verbosity", "effort"})
+"""Settings of which each model knows levels of its own. Every other wrong value is the author's to mend."""
+_CONDITION = re.compile(r"\b(when|while|if|with|because|unless)\b", re.I)
+
+_AT_ONCE = re.compile(r"\bboth\b|at the same time|mutually exclusive|only one of|together", re.I)
+_RIVALS = (
+    ("max_tokens", "max_completion_tokens"),
+    ("top_p", "temperature"),
+    ("topP", "temperature"),
+)
+"""Pairs of which some models take one. The first is the one to leave out."""
+_PLAIN_WORD = re.compile(r"['\"`.(\[]reasoning\b")
+"""`reasoning` as a field, not as a word."""
+_THINKING = r"reasoning([_. ]?effort)?|thinking[_ ]?(level|budget|config|mode)?"
+_ALIASES = {
+    "reasoning_effort": _THINKING,
+    "reasoning": _THINKING,
+    "parallel_tool_calls": r"parallel[_ ]?tool[_ ]?(calls?|calling|use)",
+    "tool_choice": r"tool[_ ]?choice",
+    "max_tokens": r"max[_ ]?tokens",
+    "max_completion_tokens": r"max[_ ]?completion[_ ]?tokens",
+    "max_output_tokens": r"max[_ ]?output[_ ]?tokens",
+    "top_p": r"top[-_ ]?p",
+    "stop": r"stop[_ ]?(words|sequences?)",
+    "prompt_cache_key": r"prompt[_ ]?cache[_ ]?key",
+}
+"""Other names of fields, for refusals that have none by its own name."""
+
+
+def refused_settings(error: ModelError, settings: Set[str]) -> frozenset[str]:
+    """Return the settings that the provider says it does not take.
+
+    Args:
+        error: The provider's refusal.
+        settings: Fields of the request that a run can do without.
+    """
+    is_routed_away = error.status == 404 and "No endpoints found that" in error.message
+    if error.status not in (400, 422) and not is_routed_away:
+        return frozenset()
+    if _UNSUPPORTED.search(error.message):
+        return _without_rival(_named(error.message, settings), error.message)
+    if _UNKNOWN_LEVEL.search(error.message):
+        return _named(error.message, settings & _LEVELS)
+    return frozenset()
+
+
+def _named(message: str, settings: Set[str]) -> frozenset[str]:
+    """Return the settings that a message is about: a condition ("when thinking is enabled") names others."""
+    head = _CONDITION.split(message, maxsplit=1)[0]
+    for text in (head, message):
+        if named := frozenset(settings & set(re.findall(r"\w+", text)) - _words(message)):
+            return named
+    for text in (head, message):
+        if aliases := frozenset(name for name in settings if _has_alias(name, text)):
+            # Where both are fields, `reasoning` is no setting.
+            return aliases - {"reasoning"} if "reasoning_effort" in aliases else aliases
+    return frozenset()
+
+
+def _words(message: str) -> frozenset[str]:
+    return frozenset() if _PLAIN_WORD.search(message) else frozenset({"reasoning"})
+
+
+def _has_alias(name: str, text: str) -> bool:
+    return name in _ALIASES and re.search(rf"\b({_ALIASES[name]})\b", text, re.I) is not None
+
+
+def _without_rival(named: frozenset[str], message: str) -> frozenset[str]:
+    """Of two settings that exclude each other one is left out, and of two of which the message recommends the
+    second, the first."""
+    for pair in _RIVALS:
+        if named.issuperset(pair):
+            mentioned = re.findall(rf"\b(?:{pair[0]}|{pair[1]})\b", message)
+            first = pair[0] if _AT_ONCE.search(message) else mentioned[0]
+            return named - set(pair) | {first}
+    return named
