@@ -1,10 +1,11 @@
-"""The further providers of a stage's models (`LAYOVER_PROVIDERS`)."""
+"""The further providers of a stage's models (`LAYOVER_PROVIDERS`), and the windows of these
+(`LAYOVER_CONTEXT_WINDOWS`)."""
 
 import json
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BeforeValidator
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from layover.values.deployment.providers import ProviderAddress, ProviderAddresses
 
@@ -31,6 +32,14 @@ def _no_key_in_sight(providers: Mapping[str, ProviderAddress]) -> Mapping[str, P
 FurtherProviders = Annotated[
     ProviderAddresses, BeforeValidator(_decode), AfterValidator(_no_key_in_sight)
 ]
+
+
+ContextWindows = Annotated[Mapping[str, Annotated[int, Field(ge=1)]], BeforeValidator(_decode)]
+
+
+def windows_as_variable(windows: Mapping[str, int]) -> str | None:
+    """Return `LAYOVER_CONTEXT_WINDOWS`; None if there are none."""
+    return json.dumps(dict(windows), sort_keys=True) if windows else None
 
 
 def keys_of(providers: Mapping[str, ProviderAddress]) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ from pydantic import (
     model_validator,
 )
 
-from infra.providers import FurtherProviders, keys_of
+from infra.providers import ContextWindows, FurtherProviders, keys_of
 from layover.errors import nearest, unknown_name
 from layover.values.deployment.providers import (
     BEDROCK_PREFIX,
@@ -283,6 +283,9 @@ class Settings(BaseModel):
     """SSM SecureString parameter with its key, made by hand; else `/layover/STAGE/openai-api-key`."""
     providers: FurtherProviders = Field(default={})
     """LAYOVER_PROVIDERS: the keys are in SSM SecureString parameters, made by hand."""
+
+    context_windows: ContextWindows = Field(default={})
+    """LAYOVER_CONTEXT_WINDOWS: tokens by the names of models that the catalogue does not know."""
 
     stages: str = STAGES
     """Folder with a file of settings for each stage."""

@@ -16,6 +16,7 @@ KEY = "LAYOVER_API_KEY_PARAMETER"
 PROVIDERS = "LAYOVER_PROVIDERS"
 ASKS = ("LAYOVER_PROVIDER", PROVIDERS, KEY, "OPENAI_BASE_URL")
 """Variables that say where models are, for a prompt or an embedding."""
+WINDOWS = "LAYOVER_CONTEXT_WINDOWS"
 EMBEDS = "LAYOVER_EMBEDDER_MODEL"
 DAY = ("LAYOVER_DAILY_TOKENS", "LAYOVER_DAILY_COST_USD")
 RETENTION = ("LAYOVER_THREAD_RETENTION_DAYS", "LAYOVER_ENTRY_RETENTION_DAYS")
@@ -35,6 +36,7 @@ READS: Mapping[str, tuple[str, ...]] = {
         # Users search what an agent remembers of them, which embeds their query.
         *ASKS,
         EMBEDS,
+        WINDOWS,
         "LAYOVER_MODEL",
         "LAYOVER_SCOPE",
         "LAYOVER_ACT_AS_SCOPE",
@@ -60,6 +62,7 @@ READS: Mapping[str, tuple[str, ...]] = {
         *ASKS,
         "LAYOVER_COMPACT_FUNCTION",
         EMBEDS,
+        WINDOWS,
         "LAYOVER_SEMANTIC_RECALL_TOP_K",
         "LAYOVER_MODEL",
         "LAYOVER_LAST_MESSAGES",
@@ -118,6 +121,7 @@ READS: Mapping[str, tuple[str, ...]] = {
         *DATABASE,
         *DAY,
         *ASKS,
+        WINDOWS,
         "LAYOVER_LAST_MESSAGES",
         "LAYOVER_MODEL",
         "LAYOVER_OBSERVER_MODEL",

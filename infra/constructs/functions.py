@@ -20,9 +20,9 @@ from infra.constructs.models import anywhere, model_statements
 from infra.constructs.network import Network
 from infra.constructs.permissions import OWNERS, Resources, service, statements
 from infra.constructs.time import duration
-from infra.providers import as_variable, keys_of
+from infra.providers import as_variable, keys_of, windows_as_variable
 from infra.settings import TUNED, FunctionSettings, Provider, Settings
-from infra.variables import EMBEDS, KEY, ORIGINS, PROVIDERS, READS
+from infra.variables import EMBEDS, KEY, ORIGINS, PROVIDERS, READS, WINDOWS
 
 MIGRATE = "migrate"
 STREAMS = "streams"
@@ -169,6 +169,7 @@ class Functions(Construct):
             **{variable: getattr(settings, field) for field, variable in TUNED.items()},
             **self._database(name),
             PROVIDERS: as_variable(settings.providers),
+            WINDOWS: windows_as_variable(settings.context_windows),
             "LAYOVER_SERVICE": settings.prefix,
             "LAYOVER_MAX_WAITS": settings.waits,
             "LAYOVER_TABLE": deployment.table,

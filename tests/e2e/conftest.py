@@ -30,6 +30,7 @@ def system(brain: Brain) -> Iterator[System]:
         "LAYOVER_EMBEDDER_MODEL": "hashing/256",
         "LAYOVER_PROVIDERS": json.dumps(providers),
         "LAYOVER_PROVIDER_KEY": "sk-keyed",
+        "LAYOVER_CONTEXT_WINDOWS": '{"fake-1": 128000}',
     }
     with folder("e2e") as data, System(data, brain, variables=variables) as running:
         yield running

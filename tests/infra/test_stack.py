@@ -10,7 +10,7 @@ import pytest
 
 from infra.calls import CALLS
 from infra.settings import FUNCTIONS
-from infra.variables import KEY, PROVIDERS, READS
+from infra.variables import KEY, PROVIDERS, READS, WINDOWS
 from layover.adapters.journal.items.schema import TABLE, TIME_TO_LIVE
 from layover.values.deployment.environment import Environment
 from support.aws.templates import Synthesized, listed
@@ -165,6 +165,15 @@ def test_keys_of_further_providers_are_read_by_what_asks_models(vpc: Synthesized
     readers = {n for n in NAMES if "parameter/shop/deepseek" in json.dumps(vpc.statements(n))}
     told = {n for n, f in vpc.functions().items() if PROVIDERS in f["Environment"]["Variables"]}
     assert readers == told == {name for name in NAMES if KEY in READS[name]}
+
+
+def test_windows_of_models_reach_what_makes_prompts(vpc: Synthesized) -> None:
+    told = {
+        name: json.loads(variables[WINDOWS])
+        for name, f in vpc.functions().items()
+        if WINDOWS in (variables := f["Environment"]["Variables"])
+    }
+    assert told == {name: {"deepseek/chat": 64_000} for name in ("api", "turn", "compact")}
 
 
 def test_no_function_runs_before_the_schema_is_there(stack: Synthesized) -> None:

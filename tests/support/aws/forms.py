@@ -31,6 +31,7 @@ FORMS: dict[str, dict[str, str]] = {
         "runs_per_minute": "30",
         "providers": '{"deepseek": {"base_url": "https://deepseek.example/v1", '
         '"api_key_parameter": "/shop/deepseek"}}',
+        "context_windows": '{"deepseek/chat": 64000}',
         "alarms_email": "ann@example.com",
         "budget_usd": "20",
         "machine_client": "true",

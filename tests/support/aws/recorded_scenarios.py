@@ -49,6 +49,7 @@ class Recorded(Torture):
             # So that what users spend is counted.
             LAYOVER_DAILY_COST_USD="1000000",
             LAYOVER_EMBEDDER_MODEL="openai/fake-embedder",
+            LAYOVER_CONTEXT_WINDOWS='{"fake-1": 128000}',
             # So that everything that may outlive its use does.
             LAYOVER_NODE_MEMORY_DAYS="1",
             LAYOVER_THREAD_RETENTION_DAYS="1",
@@ -141,7 +142,7 @@ def approved(system: Recorded, brain: Brain) -> None:
         socket.wait(bool, LIMIT_S)
         decide(ann, run, 2)
         socket.wait(ended, LIMIT_S)
-    # No model's window has room for so much.
+    # The model's window has no room for so much.
     assert ann.over(run["id"], LIMIT_S)["error"]["type"] == "ContextLengthExceeded"
     assert ann.ask(thread, brain.plan(fail(400, "no")))["status"] == "failed"
     ann.want(204, "DELETE", f"/threads/{thread}")

@@ -18,7 +18,7 @@ def read(page: int) -> str:
     return f"page {page}: " + "words and words " * 1_000
 
 
-def bench(*script: object, window: int = WINDOW) -> Bench:
+def bench(*script: object, window: int | None = WINDOW) -> Bench:
     agent = Agent("reader", tools=[read], memory=Memory(last_messages=40))
     made = Bench(agent, list(script))
     made.runtime = replace(made.runtime, window=lambda model: window)
@@ -46,6 +46,26 @@ async def test_a_prompt_that_the_provider_finds_too_long_is_made_smaller_and_ask
     refused, accepted = [outputs(p) for p in stage.model.prompts[-2:]]
     assert refused[0] == refused[1] == accepted[1], "the last step stays whole"
     assert accepted[0] < 1_000
+
+
+async def test_no_prompt_is_shortened_for_a_window_that_nobody_knows() -> None:
+    steps = [call("read", page=n) for n in range(40)]
+    stage = bench(*steps, say("done"), window=None)
+    stage.agent.max_iterations = 50
+    assert (await stage.go("read it all")).status is Status.SUCCESS
+    sizes = outputs(stage.model.prompts[-1])
+    assert min(sizes) > 10_000
+    assert sum(sizes) / 4 > 128_000
+
+
+async def test_window_that_turns_out_too_small_is_taken_for_one_of_128_000_tokens() -> None:
+    steps = [call("read", page=n) for n in range(60)]
+    stage = bench(*steps, too_long(), say("done"), window=None)
+    stage.agent.max_iterations = 70
+    assert (await stage.go("read it all")).status is Status.SUCCESS
+    refused, accepted = [sum(outputs(p)) / 4 for p in stage.model.prompts[-2:]]
+    assert refused > 200_000
+    assert accepted < 0.7 * 128_000
 
 
 async def test_old_tool_results_are_shortened_before_anything_is_left_out() -> None:

@@ -84,6 +84,41 @@ async def test_choice_wins_over_the_agents_settings_and_decides_the_window() -> 
     assert "openai/small" in windows
 
 
+OWN = ModelSettings(context_window=9_000)
+
+
+@pytest.mark.parametrize(
+    ("agent", "choice", "window"),
+    [
+        (chooser(model_settings=OWN), None, 9_000),
+        (chooser(model_settings=OWN), RunChoice(reasoning="low"), 9_000),
+        (chooser(model_settings=OWN), CHOICE, 100_000),
+        (chooser(), None, 100_000),
+    ],
+    ids=["the agent's own", "a choice of something else", "a run's own model", "none"],
+)
+async def test_window_that_an_agent_names_is_that_of_its_own_model(
+    agent: Agent, choice: Any, window: int
+) -> None:
+    bench = Bench(agent, [say("done")], window=lambda model: 100_000)
+    settings = (choice or RunChoice()).apply(agent.model_settings)
+    assert bench.runtime.window_of("any", settings) == window
+    await (bench.go(choice=choice) if choice else bench.go())
+    (prompt,) = bench.model.prompts
+    assert bench.runtime.window_of("any", prompt.settings) == window
+
+
+def test_sub_agents_do_not_inherit_a_window() -> None:
+    assert OWN.for_sub_agent().context_window is None
+    assert ModelSettings(context_window=5).over(OWN.for_sub_agent()).context_window == 5
+
+
+@pytest.mark.parametrize("wrong", [0, -1, 1.5, "many"])
+def test_window_that_cannot_be_is_a_definition_error(wrong: Any) -> None:
+    with pytest.raises(DefinitionError, match="ModelSettings: context_window"):
+        ModelSettings(context_window=wrong)
+
+
 async def test_choice_outlives_a_suspension() -> None:
     agent = Agent("helper", model="m", tools=[Ledger().pay], overridable=OPEN)
     bench = Bench(agent, [call("pay", amount=3), say("paid")])

@@ -9,7 +9,7 @@ import pytest
 from infra.settings import Settings
 from layover.adapters.models.openai_chat import OpenAIChat
 from layover.adapters.models.providers import Providers, find_key
-from layover.adapters.prices import context_window, look_up_first
+from layover.adapters.prices import context_window, look_up_first, window_of
 from layover.errors import ConfigurationError, ModelError
 from layover.local.settings import Settings as Runner
 from layover.local.settings import child_variables
@@ -131,6 +131,35 @@ async def test_mistyped_provider_is_named_in_the_log_alone(
         await providers.complete(Prompt(model=model))
     assert caplog.messages == lines
     assert "did you mean" not in str(error.value)
+
+
+@pytest.mark.parametrize("wrong", ["{", "[]", '{"m": 0}', '{"m": "many"}', '{"m": null}'])
+def test_windows_that_are_none_are_refused(wrong: str) -> None:
+    with pytest.raises(ValueError, match="LAYOVER_CONTEXT_WINDOWS"):
+        Environment.model_validate({"LAYOVER_CONTEXT_WINDOWS": wrong})
+
+
+@pytest.mark.parametrize(
+    ("model", "window"),
+    [
+        ("openai/qwen3:8b", 4096),
+        ("qwen3:8b", 4096),
+        ("openai/ours", 9000),
+        ("ours", 9000),
+        ("deep/chat", 7000),
+        ("openai/deep/chat", 7000),
+        ("chat", None),
+        ("openai/gpt-4o-mini", 5000),
+    ],
+)
+def test_window_is_the_one_that_the_deployer_says(model: str, window: int | None) -> None:
+    windows = {"qwen3:8b": 4096, "openai/ours": 9000, "deep/chat": 7000, "gpt-4o-mini": 5000}
+    given = Environment.model_validate({"LAYOVER_CONTEXT_WINDOWS": json.dumps(windows)})
+    assert window_of(model, given) == window
+
+
+def test_window_of_a_model_that_nobody_named_is_the_catalogues() -> None:
+    assert window_of("openai/gpt-4o-mini", Environment.model_validate({})) == 128_000
 
 
 def test_price_of_a_model_is_known_though_its_prefix_is_the_deployments_own() -> None:

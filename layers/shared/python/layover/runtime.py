@@ -28,6 +28,7 @@ from layover.ports import (
     ThreadStore,
 )
 from layover.values.deployment.settings import Settings
+from layover.values.runs.model_settings import ModelSettings
 from layover.values.runs.usage import Usage
 
 if TYPE_CHECKING:
@@ -67,3 +68,10 @@ class Runtime:
     sockets: SocketPorts | None = None
     """None: no run can be followed by socket."""
     dialer: Dialer = field(default_factory=NoDialer)
+
+    def window_of(self, model: str, settings: ModelSettings | None = None) -> int | None:
+        """Return the tokens of a model's context window, as the agent's settings say, or by its name; None if
+        it is unknown."""
+        if settings is not None and settings.context_window is not None:
+            return settings.context_window
+        return self.window(model) if self.window else None

@@ -268,9 +268,9 @@ def _price(model: str, usage: "Usage") -> "Decimal | None":
 
 
 def _window(model: str) -> int | None:
-    from layover.adapters.prices import context_window, look_up_first
+    from layover.adapters.prices import window_of
 
-    return look_up_first(context_window, model, environment())
+    return window_of(model, environment())
 
 
 def import_ahead(function: str) -> None:

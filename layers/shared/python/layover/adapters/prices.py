@@ -47,6 +47,16 @@ def context_window(model: str) -> int | None:
         return None
 
 
+def window_of(model: str, environment: Environment) -> int | None:
+    """Tokens that a model reads at most: the deployer's number, else the catalogue's; None if neither has
+    one."""
+    told, bare = environment.context_windows, model.removeprefix("openai/")
+    for name in (model, bare, f"openai/{bare}"):
+        if name in told:
+            return told[name]
+    return look_up_first(context_window, model, environment)
+
+
 def look_up_first(
     look_up: Callable[[str], T | None], model: str, environment: Environment
 ) -> T | None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from layover.context.assembly import tool_tokens
-from layover.context.fit import DEFAULT_WINDOW, room
+from layover.context.fit import ASSUMED_WINDOW, room
 from layover.context.tokens import estimate, total_tokens
 from layover.declare.agent import Agent
 from layover.declare.memory import ObservationalMemory, RollingSummary
@@ -59,7 +59,7 @@ def limits(agent: Agent, settings: Settings, window: int | None) -> Limits | Non
             tail=agent.memory.window(settings),
         )
     if isinstance(mode, RollingSummary):
-        size = window or DEFAULT_WINDOW
+        size = window or mode.max_window or ASSUMED_WINDOW
         usable = min(size, mode.max_window or size)
         start = max(int(usable * mode.fraction) - FIXED, 1)
         late = max(min(int(usable * mode.fraction * LATE), usable) - FIXED, start)

@@ -5,8 +5,12 @@ from collections.abc import Iterable, Sequence
 from layover.context.tokens import counted_tokens, total_tokens
 from layover.values.message import Message, Role, TextPart
 
-DEFAULT_WINDOW = 128_000
-"""Tokens, for a model of an unknown name."""
+ASSUMED_WINDOW = 128_000
+"""Tokens, for a model whose window nobody knows, where something has to have a size: what a memory model
+reads at once, a summary's threshold, and the next try after a prompt that was too long. No prompt is
+shortened for it before."""
+NO_LIMIT = 2**53
+"""Tokens that no prompt has."""
 RESERVED = 8_000
 """Tokens for the answer and for the parts that the estimate does not count (tools, framing)."""
 _HEAD, _TAIL = 600, 200
@@ -17,10 +21,9 @@ _SHORTENED = "\n… shortened …\n"
 
 
 def room(window: int | None) -> int:
-    """Return the tokens that a prompt may have in a context window of this size (None: unknown). A quarter of
-    a small window is for the answer."""
-    size = window or DEFAULT_WINDOW
-    return size - min(RESERVED, size // 4)
+    """Return the tokens that a prompt may have in a context window of this size (None: unknown, the provider
+    has to say that it is too long). Of a small window a quarter is for the answer."""
+    return NO_LIMIT if window is None else window - min(RESERVED, window // 4)
 
 
 class TooLong(Exception):

@@ -9,7 +9,7 @@ from layover.context.assembly import (
     estimated_tokens,
     messages_room,
 )
-from layover.context.fit import TooLong, room
+from layover.context.fit import ASSUMED_WINDOW, TooLong, room
 from layover.context.previews import Previews
 from layover.context.rendering import sendable
 from layover.context.tokens import estimate
@@ -56,6 +56,7 @@ class Prompter:
         self._model_settings = model_settings
         self._previews = Previews(agent.memory.max_result_tokens)
         self._budget = room(window)
+        self._next = room(window or ASSUMED_WINDOW)
 
     def room(self, state: RunState) -> int:
         """Return how many tokens the next step's messages may have, as stored."""
@@ -113,7 +114,8 @@ class Prompter:
             except ContextLengthExceeded:
                 if attempt == TRIES:
                     raise
-                self._budget = int(min(self._budget, estimated_tokens(prompt)) * SHRINK)
+                most = min(self._budget, self._next, estimated_tokens(prompt))
+                self._budget = int(most * SHRINK)
             else:
                 return reply, estimated_tokens(prompt)
         raise AssertionError("unreachable")

@@ -130,7 +130,7 @@ class Frame:
             rendered=turn_input.rendered,
             history=turn_input.history,
             tools=partial(specs_of, agent, built_in),
-            window=runtime.window(model) if runtime.window else None,
+            window=runtime.window_of(model, state.meta.choice.apply(self._settings)),
             model_settings=self._settings,
         )
         compacted = turn_input.compaction

@@ -28,7 +28,7 @@ def as_sub_agent(agent: Agent, caller: Agent, *, memory: bool) -> Agent:
     lacks = agent.built_in_tools - plain.built_in_tools
     lacks |= {tool.name for tool in agent.tools if tool.handoff is not None}
     if agent.model_settings.tool_choice in lacks:
-        plain.model_settings = agent.model_settings.for_sub_agent()
+        plain.model_settings = agent.model_settings.model_copy(update={"tool_choice": None})
     plain.handoffs = ()
     return plain
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from layover.context.compaction import Limits, limits
-from layover.context.fit import room
+from layover.context.fit import ASSUMED_WINDOW, room
 from layover.context.hooked import ask_model
 from layover.context.tokens import estimate
 from layover.declare.agent import Agent
@@ -64,8 +64,7 @@ class CompactionJob:
     @property
     def readable(self) -> int:
         """The tokens that this model reads at once."""
-        window = self.runtime.window
-        return int(room(window(self.model) if window else None) * 0.75)
+        return int(room(self.runtime.window_of(self.model) or ASSUMED_WINDOW) * 0.75)
 
     def new_id(self) -> str:
         """Return an id for an observation."""
@@ -160,4 +159,4 @@ class CompactionJob:
 def limits_of(runtime: Runtime, agent: Agent) -> Limits | None:
     """Return the limits of the agent's compaction; None if it has none."""
     model = agent.model or runtime.settings.model
-    return limits(agent, runtime.settings, runtime.window(model) if runtime.window else None)
+    return limits(agent, runtime.settings, runtime.window_of(model, agent.model_settings))

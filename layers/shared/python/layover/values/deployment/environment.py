@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 from decimal import Decimal
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field, Json
 
@@ -38,6 +38,10 @@ class Environment(BaseModel):
     """`bedrock`: signed with the role, in its own region; neither a key nor OPENAI_BASE_URL is read."""
     providers: Json[ProviderAddresses] = Field(default={}, alias="LAYOVER_PROVIDERS")
     """Further providers, by the prefix of their models' names."""
+    context_windows: Json[dict[str, Annotated[int, Field(ge=1)]]] = Field(
+        default={}, alias="LAYOVER_CONTEXT_WINDOWS"
+    )
+    """Tokens of models' context windows, by their names, before the catalogue's."""
     openai_api_key: str | None = Field(default=None, alias="OPENAI_API_KEY")
     openai_base_url: str | None = Field(default=None, alias="OPENAI_BASE_URL")
     api_key_parameter: str = Field(default="", alias="LAYOVER_API_KEY_PARAMETER")

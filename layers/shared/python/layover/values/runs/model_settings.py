@@ -52,6 +52,9 @@ class ModelSettings(Value):
         cache: `auto` (default): requests carry a cache key. `off`: they do not.
         inputs: Files that the model takes in addition to images, PDF files and short texts: `audio`,
             `video`, `document`, `text`; of every other file it reads the name and the type.
+        context_window: Tokens of the model's context window, where the catalogue does not know it, or
+            another number is to hold; never sent. It is the agent's own model's, so sub-agents and runs
+            that choose another model do not inherit it.
         extra: Further fields of the request, as the provider calls them; they win over the others.
 
     Raises:
@@ -92,6 +95,7 @@ class ModelSettings(Value):
     timeout: Annotated[float, Field(gt=0)] | None = None
     cache: Literal["auto", "off"] = "auto"
     inputs: tuple[Input, ...] = ()
+    context_window: Whole | None = None
     extra: dict[str, Any] = Field(default_factory=dict)
 
     @model_validator(mode="wrap")
@@ -131,8 +135,9 @@ class ModelSettings(Value):
         return base.model_copy(update=own)
 
     def for_sub_agent(self) -> "ModelSettings":
-        """Return those that a sub-agent inherits: all but the tool to call, which it need not have."""
-        return self.model_copy(update={"tool_choice": None})
+        """Return those that a sub-agent inherits: all but the tool to call, which it need not have, and the
+        window of a model that need not be its own."""
+        return self.model_copy(update={"tool_choice": None, "context_window": None})
 
 
 def _problem(error: ValidationError, choices: Collection[str]) -> str:
@@ -168,4 +173,6 @@ class RunChoice(Value):
     def apply(self, settings: ModelSettings) -> ModelSettings:
         """Return the agent's settings with the run's choices."""
         options = self.model_dump(include={"reasoning", "max_tokens"}, exclude_none=True)
+        if self.model is not None and settings.context_window is not None:
+            options["context_window"] = None  # that of another model
         return settings.model_copy(update=options) if options else settings
