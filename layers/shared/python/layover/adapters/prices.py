@@ -50,10 +50,10 @@ def context_window(model: str) -> int | None:
 def window_of(model: str, environment: Environment) -> int | None:
     """Tokens that a model reads at most: the deployer's number, else the catalogue's; None if neither has
     one."""
-    told, bare = environment.context_windows, model.removeprefix("openai/")
+    windows, bare = environment.context_windows, model.removeprefix("openai/")
     for name in (model, bare, f"openai/{bare}"):
-        if name in told:
-            return told[name]
+        if name in windows:
+            return windows[name]
     return look_up_first(context_window, model, environment)
 
 

@@ -1,4 +1,4 @@
-"""What the makers of models want in a request, whoever serves their models: by the model's name."""
+"""Demands of the makers of models on a request, whoever serves their models: by the model's name."""
 
 import re
 

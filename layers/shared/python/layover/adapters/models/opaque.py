@@ -127,9 +127,9 @@ def given_id(state: ProviderState | None, tool_call_id: str) -> str | None:
     """Return the id that the provider gave a call, if it wants it back; None: any id will do."""
     if state is None:
         return None
-    given = state.calls.get(tool_call_id, {}).get(ID)
-    if isinstance(given, str):
-        return given
+    stored_id = state.calls.get(tool_call_id, {}).get(ID)
+    if isinstance(stored_id, str):
+        return stored_id
     # Of before calls kept their ids: those that a thought is about are as they came.
     blocks = state.fields.get(BLOCKS, ())
     return tool_call_id if any(block.get("id") == tool_call_id for block in blocks) else None

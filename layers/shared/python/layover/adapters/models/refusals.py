@@ -60,18 +60,18 @@ def refused_settings(error: ModelError, settings: Set[str]) -> frozenset[str]:
     if error.status not in (400, 422) and not is_routed_away:
         return frozenset()
     if _UNSUPPORTED.search(error.message):
-        return _without_rival(_named(error.message, settings), error.message)
+        return _without_rival(_settings_in(error.message, settings), error.message)
     if _UNKNOWN_LEVEL.search(error.message):
-        return _named(error.message, settings & _LEVELS)
+        return _settings_in(error.message, settings & _LEVELS)
     return frozenset()
 
 
-def _named(message: str, settings: Set[str]) -> frozenset[str]:
+def _settings_in(message: str, settings: Set[str]) -> frozenset[str]:
     """Return the settings that a message is about: a condition ("when thinking is enabled") names others."""
     head = _CONDITION.split(message, maxsplit=1)[0]
     for text in (head, message):
-        if named := frozenset(settings & set(re.findall(r"\w+", text)) - _words(message)):
-            return named
+        if names := frozenset(settings & set(re.findall(r"\w+", text)) - _words(message)):
+            return names
     for text in (head, message):
         if aliases := frozenset(name for name in settings if _has_alias(name, text)):
             # Where both are fields, `reasoning` is no setting.
@@ -87,12 +87,12 @@ def _has_alias(name: str, text: str) -> bool:
     return name in _ALIASES and re.search(rf"\b({_ALIASES[name]})\b", text, re.I) is not None
 
 
-def _without_rival(named: frozenset[str], message: str) -> frozenset[str]:
+def _without_rival(names: frozenset[str], message: str) -> frozenset[str]:
     """Of two settings that exclude each other one is left out, and of two of which the message recommends the
     second, the first."""
     for pair in _RIVALS:
-        if named.issuperset(pair):
+        if names.issuperset(pair):
             mentioned = re.findall(rf"\b(?:{pair[0]}|{pair[1]})\b", message)
             first = pair[0] if _AT_ONCE.search(message) else mentioned[0]
-            return named - set(pair) | {first}
-    return named
+            return names - set(pair) | {first}
+    return names

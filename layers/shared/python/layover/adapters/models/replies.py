@@ -269,14 +269,14 @@ def usage_of(usage: Json) -> Usage:
         or _count(usage, "cache_creation_input_tokens")
     )
     reasoning = _count(output, "reasoning_tokens")
-    read, said = _count(usage, "prompt_tokens"), _count(usage, "completion_tokens")
-    untold = _count(usage, "total_tokens") - read - said
+    input_tokens, output_tokens = _count(usage, "prompt_tokens"), _count(usage, "completion_tokens")
+    untold = _count(usage, "total_tokens") - input_tokens - output_tokens
     # Gemini counts its thoughts in the total alone. Others have in it what a cache read or wrote.
-    if reasoning or not read or untold in (cached, written, cached + written):
+    if reasoning or not input_tokens or untold in (cached, written, cached + written):
         untold = 0
     return Usage(
-        input_tokens=read,
-        output_tokens=said + max(0, untold),
+        input_tokens=input_tokens,
+        output_tokens=output_tokens + max(0, untold),
         cached_input_tokens=cached,
         cache_write_input_tokens=written,
         reasoning_tokens=reasoning,

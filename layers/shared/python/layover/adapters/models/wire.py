@@ -109,8 +109,8 @@ def removable(prompt: Prompt, request: Body) -> frozenset[str]:
     """Return the fields of this request that a run can do without if the model refuses them: settings, and
     provider state that goes back; by the wire's names."""
     settings = frozenset(_settings(prompt, frozenset(), "")) | frozenset(MAX_TOKENS)
-    said = [m for m in request["messages"] if m["role"] == "assistant"]
-    holders = [holder for m in said for holder in (m, *m.get("tool_calls", ()))]
+    answers = [m for m in request["messages"] if m["role"] == "assistant"]
+    holders = [holder for m in answers for holder in (m, *m.get("tool_calls", ()))]
     return (settings & request.keys()) | {n for n in opaque.FIELDS for h in holders if n in h}
 
 

@@ -87,7 +87,7 @@ class ResponsesReply:
         is_cut = finish_reason in CUT_SHORT
         calls = [self._called(index, cut=is_cut and index == called[-1]) for index in called]
         return Reply(
-            text="".join(_said(item) for item in items if item.get("type") == SAID),
+            text="".join(_text_of(item) for item in items if item.get("type") == SAID),
             reasoning="\n\n".join(filter(None, map(_thought, items))),
             calls=tuple(calls),
             finish_reason=finish_reason,
@@ -197,11 +197,11 @@ def _state(items: list[Json]) -> dict[str, Any]:
     for item in items:
         kind = item.get("type")
         names = ("id", "phase") if is_whole else ("phase",)
-        named = {name: item[name] for name in names if isinstance(item.get(name), str)}
+        labels = {name: item[name] for name in names if isinstance(item.get(name), str)}
         if kind == SAID:
-            entries.append({"type": SAID, **named, LENGTH: len(_said(item))})
+            entries.append({"type": SAID, **labels, LENGTH: len(_text_of(item))})
         elif kind == CALL:
-            entries.append({"type": CALL, **named})
+            entries.append({"type": CALL, **labels})
         elif is_whole:
             entries.append({name: value for name, value in item.items() if value is not None})
     is_news = any(entry.keys() - {"type", LENGTH} for entry in entries)
@@ -257,7 +257,7 @@ def usage_of(usage: Json) -> Usage:
     )
 
 
-def _said(message: Json) -> str:
+def _text_of(message: Json) -> str:
     texts = (text_at(p, "text") + text_at(p, "refusal") for p in _parts(message))
     return sanitise("".join(texts))
 

@@ -163,7 +163,7 @@ def _as_it_came(text: str, calls: Sequence[Body], entries: Sequence[Body]) -> li
     items: list[Body] = []
     for entry in entries if text or calls else ():
         if entry["type"] == SAID:
-            items.append(_said(next(rest_of_texts), entry))
+            items.append(_message(next(rest_of_texts), entry))
         elif entry["type"] == CALL:
             items.append(next(rest_of_calls) | ({"id": entry["id"]} if "id" in entry else {}))
         else:
@@ -184,13 +184,13 @@ def _split(text: str, lengths: Sequence[int]) -> list[str] | None:
     return [text[end - length : end] for end, length in zip(ends, lengths, strict=True)]
 
 
-def _said(text: str, entry: Body) -> Body:
+def _message(text: str, entry: Body) -> Body:
     if "id" not in entry:
         phase = {"phase": entry["phase"]} if "phase" in entry else {}
         return {"type": SAID, "role": "assistant", "content": text, **phase}
-    named = {name: entry[name] for name in ("id", "phase") if name in entry}
+    labels = {name: entry[name] for name in ("id", "phase") if name in entry}
     part = {"type": "output_text", "text": text, "annotations": []}
-    return {"type": SAID, **named, "role": "assistant", "status": "completed", "content": [part]}
+    return {"type": SAID, **labels, "role": "assistant", "status": "completed", "content": [part]}
 
 
 def _call(call: ToolCallPart, call_id: str) -> Body:
