@@ -162,7 +162,9 @@ def _replies(script: Script, agent: str) -> list[Any]:
         step = []
         for i, kind in enumerate(kinds):
             named = "input" if kind in BRIEFED else "key"
-            args: dict[str, Any] = {"nonsense": 1} if kind == "invalid" else {named: f"{n}.{i}"}
+            args: dict[str, Any] = (
+                {"nonsense": f"{n}.{i}"} if kind == "invalid" else {named: f"{n}.{i}"}
+            )
             name = "plain" if kind == "invalid" else kind
             if kind == "hand":
                 name, args = f"transfer_to_{OTHER[agent]}", {}
