@@ -115,7 +115,7 @@ def test_sub_agents_do_not_inherit_a_window() -> None:
 
 @pytest.mark.parametrize("wrong", [0, -1, 1.5, "many"])
 def test_window_that_cannot_be_is_a_definition_error(wrong: Any) -> None:
-    with pytest.raises(DefinitionError, match="ModelSettings: context_window"):
+    with pytest.raises(DefinitionError, match=r"ModelSettings\.context_window"):
         ModelSettings(context_window=wrong)
 
 

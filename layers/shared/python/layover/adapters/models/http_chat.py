@@ -26,7 +26,7 @@ from layover.adapters.models.first_bytes import (
     peek,
     reread,
 )
-from layover.adapters.models.refusals import refused_settings
+from layover.adapters.models.refusals import refused_format, refused_settings
 from layover.adapters.models.replies import decode
 from layover.adapters.models.retrying import Sleep, retrying
 from layover.adapters.models.sse import EventParser, ServerEvent
@@ -319,22 +319,6 @@ async def _within(prompt: Prompt, attempt: Coroutine[Any, Any, Reply]) -> Reply:
             raise
         late = f"no whole reply within {prompt.settings.timeout:g} s"
         raise make_disconnect_fault(TimeoutError(late), timeout=True) from error
-
-
-_FORMAT = re.compile(
-    r"(response|output)[_ ]?(format|mime|config)|json[_ ]?(schema|mode|object)|structured[_ ]?output"
-    r"|text\.format",
-    re.I,
-)
-
-
-def refused_format(error: ModelError, left_out: Set[str]) -> frozenset[str]:
-    """Return what to leave out next if the provider refuses the format of a structured answer: the schema,
-    then the format at all. Whatever is wrong with it, the schema in words asks for the same."""
-    if error.status not in (400, 422) or not _FORMAT.search(error.message):
-        return frozenset()
-    rest = [name for name in (wire.JSON_SCHEMA, wire.RESPONSE_FORMAT) if name not in left_out]
-    return frozenset(rest[:1])
 
 
 def ignores_schema(prompt: Prompt, reply: Reply) -> bool:

@@ -3,8 +3,14 @@
 import re
 from collections.abc import Set
 
+from layover.adapters.models import wire
 from layover.errors import ModelError
 
+_FORMAT = re.compile(
+    r"(response|output)[_ ]?(format|mime|config)|json[_ ]?(schema|mode|object)|structured[_ ]?output"
+    r"|text\.format",
+    re.I,
+)
 _UNSUPPORTED = re.compile(
     r"unsupported|unimplemented|incompatible|unknown|unrecogni[sz]ed|unexpected|deprecated|no longer"
     r"|extra[ _](forbidden|fields|inputs)|cannot find field|may not be enabled when"
@@ -96,3 +102,12 @@ def _without_rival(names: frozenset[str], message: str) -> frozenset[str]:
             first = pair[0] if _AT_ONCE.search(message) else mentioned[0]
             return names - set(pair) | {first}
     return names
+
+
+def refused_format(error: ModelError, left_out: Set[str]) -> frozenset[str]:
+    """Return what to leave out next if the provider refuses the format of a structured answer: the schema,
+    then the format at all. Whatever is wrong with it, the schema in words asks for the same."""
+    if error.status not in (400, 422) or not _FORMAT.search(error.message):
+        return frozenset()
+    rest = [name for name in (wire.JSON_SCHEMA, wire.RESPONSE_FORMAT) if name not in left_out]
+    return frozenset(rest[:1])
