@@ -90,7 +90,7 @@ async def test_it_does_not_run_in_another_process_either(after: bool) -> None:
             await bench.turn(run_id)
         except Crash:
             bench.power.restore()
-            agent.hooks[0].asked = 0  # type: ignore[attr-defined]
+            agent.hooks[0].asked = 0
             await bench.drive(run_id)
         assert SPENT == []
         if not bench.power.cuts:

@@ -58,7 +58,8 @@ def _answer(status: str, pause_s: int = 0) -> Mapping[str, Any]:
 def _pause_s(failures: int, patience: timedelta) -> int:
     """Return whole seconds: 2, 6, 18, 54 and so on, 15 minutes at most, where the patience is 60 s."""
     s = patience.total_seconds()
-    return max(1, math.ceil(min(s * 15, s / 30 * 3 ** max(0, failures - 1))))
+    grown: float = s / 30 * 3 ** max(0, failures - 1)
+    return max(1, math.ceil(min(s * 15, grown)))
 
 
 def attempts_used_up(run_id: str, last_error: str = "", faults: int = 0) -> AttemptsUsedUp:
