@@ -1,14 +1,16 @@
 """Estimated tokens."""
 
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
-from layover.context.tokens import estimate, message_tokens
+from layover.context.tokens import estimate, message_tokens, output_tokens
 from layover.values.message import (
     DataPart,
     Message,
     Part,
+    ProviderState,
     ReasoningPart,
     Role,
     TextPart,
@@ -58,10 +60,29 @@ def test_a_tool_message_counts_what_the_model_saw_and_not_the_raw_result() -> No
     assert message_tokens(message(Role.TOOL, part, model_output="x" * 40)) == OVERHEAD + 10
 
 
-def test_text_reasoning_and_calls_add_up() -> None:
-    asked = ToolCallPart(tool_call_id="c", tool_name="look", args={})
-    parts = (TextPart(text="x" * 8), ReasoningPart(text="x" * 8), asked)
-    assert message_tokens(message(Role.ASSISTANT, *parts)) == OVERHEAD + 2 + 2 + 1 + 1
+ASKED = ToolCallPart(tool_call_id="c", tool_name="look", args={})
+THOUGHTFUL = message(Role.ASSISTANT, TextPart(text="x" * 8), ReasoningPart(text="x" * 4000), ASKED)
+
+
+@pytest.mark.parametrize(
+    ("fields", "thoughts"),
+    [
+        (None, 0),
+        ({}, 0),
+        ({"reasoning_content": "x" * 4000}, 1000),
+        ({"reasoningContent": [{"at": 0}]}, 1000),
+    ],
+    ids=["nothing is kept", "an id of a call is", "its thoughts are", "Claude's are"],
+)
+def test_thoughts_are_counted_where_their_provider_gets_them_back(
+    fields: dict[str, Any] | None, thoughts: int
+) -> None:
+    state = None
+    if fields is not None:
+        state = ProviderState(provider="h", model="m", fields=fields, calls={"c": {"id": "f:0"}})
+    said = THOUGHTFUL.model_copy(update={"provider_state": state})
+    assert message_tokens(said) == OVERHEAD + 2 + 1 + 1 + thoughts
+    assert output_tokens(said) == OVERHEAD + 2 + 1 + 1 + 1000
 
 
 def test_data_that_no_model_reads_costs_nothing() -> None:

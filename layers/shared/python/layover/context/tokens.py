@@ -19,18 +19,32 @@ def total_tokens(messages: Iterable[Message]) -> int:
     return sum([m.token_count or counted_tokens(m) for m in messages])
 
 
+def output_tokens(message: Message) -> int:
+    """Return the tokens of a message as a model wrote it, with its thoughts."""
+    plain = message.model_copy(update={"provider_state": None})
+    return message_tokens(plain) + thought_tokens(message)
+
+
+def thought_tokens(message: Message) -> int:
+    """Return the tokens of the thoughts that a message shows."""
+    return sum(estimate(p.text) for p in message.content if isinstance(p, ReasoningPart))
+
+
 def with_token_count(message: Message) -> Message:
     """Return the message with its tokens, as it is stored."""
     return message.model_copy(update={"token_count": message_tokens(message)})
 
 
 def message_tokens(message: Message) -> int:
-    """Return the tokens of a message as a model reads it: counted once, when it is stored."""
+    """Return the tokens of a message as a model reads it: counted once, when it is stored. Thoughts that no
+    provider wants back are in no prompt."""
     if message.model_output is not None:
         return OVERHEAD + estimate(message.model_output)
-    total = OVERHEAD
+    state = message.provider_state
+    thoughts = thought_tokens(message) if state is not None and state.fields else 0
+    total = OVERHEAD + thoughts
     for part in message.content:
-        if isinstance(part, TextPart | ReasoningPart):
+        if isinstance(part, TextPart):
             total += estimate(part.text)
         elif isinstance(part, ToolCallPart):
             total += estimate(part.tool_name) + estimate(str(part.args))

@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from layover.clock import MICROSECOND
 from layover.context.assembly import models_of
-from layover.context.tokens import message_tokens
+from layover.context.tokens import output_tokens
 from layover.declare.schemas.render import MAX_PROBLEM, describe, format_error, jsonable
 from layover.engine.attachments import Attachments
 from layover.engine.frame_core import FrameCore
@@ -239,7 +239,7 @@ class ModelStep:
     def _estimated(self, reply: Reply, size: int, message: Message) -> Usage | None:
         if reply.usage.total_tokens:
             return None
-        estimate = {"input_tokens": size, "output_tokens": message_tokens(message)}
+        estimate = {"input_tokens": size, "output_tokens": output_tokens(message)}
         return self._priced(reply.model, reply.usage.model_copy(update=estimate))
 
     def _priced(self, model: str, usage: Usage) -> Usage:
