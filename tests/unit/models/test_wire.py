@@ -20,6 +20,7 @@ from layover.values.message import (
     ToolResultPart,
 )
 from layover.values.prompt import OutputSpec, Prompt, ToolSpec
+from layover.values.runs.model_settings import ModelSettings
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -102,6 +103,66 @@ def test_an_id_that_a_provider_would_refuse_is_mapped_the_same_way_every_time(ba
 
 def test_a_good_id_stays_as_it_is() -> None:
     assert call_ids.safe_id("call_s7oT9jaLAsEqTgvxZTmFh0wB") == "call_s7oT9jaLAsEqTgvxZTmFh0wB"
+
+
+CACHED = Prompt(
+    model="openai/anthropic/claude-sonnet-4.5",
+    system="You help.",
+    cache_key="k",
+    run_id="run_2",
+    messages=(
+        user("hi"),
+        assistant("Hello."),
+        user("and?").model_copy(update={"run_id": "run_2"}),
+        assistant(asks("a")).model_copy(update={"run_id": "run_2"}),
+        answer("a", "ok").model_copy(update={"run_id": "run_2"}),
+    ),
+)
+
+
+def cache_points(prompt: Prompt, left_out: frozenset[str] = frozenset()) -> list[str]:
+    """The texts that end at a point."""
+    contents = [m["content"] for m in wire.body(prompt, left_out)["messages"]]
+    parts = [p for c in contents if isinstance(c, list) for p in c]
+    assert all(p["cache_control"] == {"type": "ephemeral"} for p in parts if len(p) > 2)
+    return [p["text"] for p in parts if "cache_control" in p]
+
+
+def test_claude_behind_a_gateway_is_told_where_its_cache_ends() -> None:
+    assert cache_points(CACHED) == ["You help.", "Hello.", "ok"]
+    first_step = CACHED.model_copy(update={"messages": CACHED.messages[:3]})
+    assert cache_points(first_step) == ["You help.", "Hello.", "and?"]
+
+
+def test_first_turn_has_no_point_of_its_history() -> None:
+    first = CACHED.model_copy(update={"messages": CACHED.messages[2:3]})
+    assert cache_points(first) == ["You help.", "and?"]
+    assert cache_points(first.model_copy(update={"system": None})) == ["and?"]
+
+
+def test_point_stands_after_the_last_part_of_a_message() -> None:
+    image = FilePart(url="data:image/png;base64,AAAA", mime_type="image/png")
+    prompt = CACHED.model_copy(update={"messages": (user("look", image),), "run_id": None})
+    *_, said = wire.body(prompt)["messages"]
+    assert [("cache_control" in p) for p in said["content"]] == [False, True]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"model": "openai/gpt-5"},
+        {"model": "openai/claudette"},
+        {"cache_key": None},
+        {"settings": ModelSettings(cache="off")},
+    ],
+)
+def test_no_cache_points_for_others(other: dict[str, Any]) -> None:
+    assert "cache_control" not in json.dumps(wire.body(CACHED.model_copy(update=other)))
+
+
+def test_cache_points_that_are_refused_are_left_out() -> None:
+    assert "cache_control" in wire.removable(CACHED, wire.body(CACHED))
+    assert cache_points(CACHED, frozenset({"cache_control"})) == []
 
 
 MISTRALS = [

@@ -3,6 +3,7 @@
 import re
 
 _MISTRAL = re.compile(r"(mis|mix|minis|magis|codes|devs|maths|leans|pix|vox)tral", re.I)
+_CLAUDE = re.compile(r"(^|[/.@-])claude\b", re.I)
 _GEMINI = re.compile(r"(^|[/.])gemini-(?![12]([.-]|$))", re.I)
 _DEEPSEEK = re.compile(r"(^|[/.])deepseek-v([4-9]|\d\d)", re.I)
 
@@ -13,6 +14,12 @@ def is_mistral(provider: str, model: str) -> bool:
     (https://docs.mistral.ai/capabilities/function_calling; mistral-common's `validate_tool_calls`)."""
     host = provider.lower()
     return host == "mistral.ai" or host.endswith(".mistral.ai") or bool(_MISTRAL.search(model))
+
+
+def caches_by_points(model: str) -> bool:
+    """Return whether a request has to say what a cache keeps: Claude's does, and gateways hand the points on
+    (https://openrouter.ai/docs/features/prompt-caching, https://docs.litellm.ai/docs/completion/prompt_caching)."""
+    return _CLAUDE.search(model) is not None
 
 
 def wants_signatures(model: str) -> bool:

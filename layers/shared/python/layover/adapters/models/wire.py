@@ -5,6 +5,7 @@ The same prompt gives the same bytes every time: providers cache by prefix."""
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import takewhile
 from typing import Any, NamedTuple
 
 from pydantic_core import PydanticSerializationError, to_json
@@ -46,6 +47,8 @@ _NO_THOUGHTS = " "
 _NO_SIGNATURE = "skip_thought_signature_validator"
 """https://ai.google.dev/gemini-api/docs/thought-signatures, for calls of other models."""
 
+CACHE = "cache_control"
+"""The field of a part of a message up to which a cache keeps the request."""
 OPTIONAL = frozenset({"prompt_cache_key", "stream_options"})
 """Fields that not every provider takes, and that a run can do without."""
 MAX_TOKENS = ("max_completion_tokens", "max_tokens")
@@ -85,13 +88,13 @@ def body(
     """Return the request, without the `OPTIONAL` fields and the settings that the model refuses. `provider`:
     the host that is called, which gets its own state back; `thoughts`: see `messages`."""
     model_name = model(prompt)
+    spoken = messages(prompt.messages, (provider, model_name), left_out, thoughts=thoughts)
     request: Body = {
         "model": model_name,
-        "messages": [
-            *_system(system_text(prompt, left_out)),
-            *messages(prompt.messages, (provider, model_name), left_out, thoughts=thoughts),
-        ],
+        "messages": [*_system(system_text(prompt, left_out)), *spoken],
     }
+    if _caches_by_points(prompt, left_out):
+        _add_cache_points(request["messages"], prompt)
     if prompt.tools:
         request["tools"] = [_tool(spec) for spec in prompt.tools]
     if prompt.output is not None:
@@ -99,10 +102,37 @@ def body(
     if prompt.stream:
         request["stream"] = True
         request["stream_options"] = {"include_usage": True}
-    if prompt.cache_key is not None and prompt.settings.cache == "auto":
+    if _caches(prompt):
         request["prompt_cache_key"] = prompt.cache_key
     request |= _settings(prompt, left_out, provider)
     return {name: value for name, value in request.items() if name not in left_out}
+
+
+def _caches(prompt: Prompt) -> bool:
+    return prompt.cache_key is not None and prompt.settings.cache == "auto"
+
+
+def _caches_by_points(prompt: Prompt, left_out: frozenset[str]) -> bool:
+    return _caches(prompt) and CACHE not in left_out and makers.caches_by_points(model(prompt))
+
+
+def _add_cache_points(sent: list[Body], prompt: Prompt) -> None:
+    """Mark what the next request begins with as well: the system message (and with it the tools), the
+    history, which the next run has, and the newest message, which the next step has."""
+    system = len(_system(prompt.system))
+    history = [*takewhile(lambda m: m.run_id != prompt.run_id, prompt.messages)]
+    end_of_history = system + len(messages(history))
+    for place in {system - 1, end_of_history - 1, len(sent) - 1}:
+        if place >= 0:
+            _add_cache_point(sent[place])
+
+
+def _add_cache_point(message: Body) -> None:
+    content = message["content"]
+    if not content:
+        return
+    parts = [{"type": "text", "text": content}] if isinstance(content, str) else content
+    message["content"] = [*parts[:-1], parts[-1] | {CACHE: {"type": "ephemeral"}}]
 
 
 def removable(prompt: Prompt, request: Body) -> frozenset[str]:
@@ -111,7 +141,10 @@ def removable(prompt: Prompt, request: Body) -> frozenset[str]:
     settings = frozenset(_settings(prompt, frozenset(), "")) | frozenset(MAX_TOKENS)
     answers = [m for m in request["messages"] if m["role"] == "assistant"]
     holders = [holder for m in answers for holder in (m, *m.get("tool_calls", ()))]
-    return (settings & request.keys()) | {n for n in opaque.FIELDS for h in holders if n in h}
+    points = {CACHE} if _caches_by_points(prompt, frozenset()) else set()
+    return (
+        (settings & request.keys()) | {n for n in opaque.FIELDS for h in holders if n in h} | points
+    )
 
 
 def _settings(prompt: Prompt, left_out: frozenset[str], provider: str) -> Body:
