@@ -53,6 +53,41 @@ def test_the_providers_message_is_found_in_every_shape(body: Any, message: str) 
     assert from_status(400, body, {}).error.message == message
 
 
+def routed(raw: Any, status: int = 400) -> Any:
+    error = {"message": "Provider returned error", "metadata": {"raw": raw, "provider_name": "X"}}
+    return from_status(status, {"error": error}, {}).error
+
+
+@pytest.mark.parametrize(
+    ("raw", "message"),
+    [
+        ("slow down", "Provider returned error: slow down"),
+        ('{"error": {"message": "no seed here"}}', "Provider returned error: no seed here"),
+        ("<p>Bad\ngateway</p>", "Provider returned error: Bad gateway"),
+        ("x" * 900, "Provider returned error: " + "x" * 500),
+        ("error", "Provider returned error"),
+        ("", "Provider returned error"),
+        ("{}", "Provider returned error"),
+        ("[[1", "Provider returned error: [[1"),
+        (None, "Provider returned error"),
+        ({"a": 1}, "Provider returned error"),
+    ],
+)
+def test_the_words_of_the_provider_behind_a_router_are_told(raw: Any, message: str) -> None:
+    assert routed(raw).message == message
+
+
+@pytest.mark.parametrize("metadata", [None, [], "x", {"raw": 1}])
+def test_an_error_with_other_metadata_has_its_own_words(metadata: Any) -> None:
+    error = {"message": "m", "metadata": metadata}
+    assert from_status(400, {"error": error}, {}).error.message == "m"
+
+
+def test_a_prompt_that_is_too_long_for_the_provider_behind_a_router_has_its_own_error() -> None:
+    raw = '{"error": {"message": "This model\'s maximum context length is 8192 tokens."}}'
+    assert isinstance(routed(raw), ContextLengthExceeded)
+
+
 def test_a_page_is_told_by_its_words() -> None:
     page = "<html><head><title>t</title><style>b{}</style></head><h1>Bad gateway</h1></html>"
     assert from_status(502, page, {}).error.message.endswith("HTTP 502: Bad gateway")

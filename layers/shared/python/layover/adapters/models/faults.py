@@ -50,6 +50,8 @@ _UNPAID = re.compile(r"insufficient_quota|billing_(hard_limit|not_active)|credit
 _NO_TLS = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "HTTPS_PROXY_REQUEST")
 """OpenSSL's reasons if the other side does not speak TLS."""
 MAX_LOCATION = 200
+MAX_CAUSE = 500
+"""Characters of what a provider behind a router said."""
 BRIEFLY = 3
 """Attempts for a fault that is as likely a wrong address as a passing one: some seconds."""
 
@@ -227,13 +229,27 @@ def _message(body: object, status: int | None) -> str:
         if isinstance(value, str) and value.strip():
             param = details.get("param")
             is_news = isinstance(param, str) and param not in value
-            return value.strip() + (f" ({param})" if is_news else "")
+            return value.strip() + (f" ({param})" if is_news else "") + _cause(details, value)
         if isinstance(value, list) and value:  # a list of what is wrong with the fields
             return plain_text(json.dumps(value, ensure_ascii=False), 500)
     at = f"HTTP {status}" if status is not None else "an error"
     if isinstance(body, str) and (text := plain_text(body)):
         return f"The model's provider answered {at}: {text}"
     return f"The model's provider answered {at} without a message"
+
+
+def _cause(details: Mapping[str, Any], message: str) -> str:
+    """The words of the provider behind a router: OpenRouter's own only say that there is an error."""
+    metadata = details.get("metadata")
+    raw = metadata.get("raw") if isinstance(metadata, Mapping) else None
+    if not isinstance(raw, str):
+        return ""
+    try:
+        cause = _message(json.loads(raw), None)
+    except ValueError:
+        cause = plain_text(raw, MAX_CAUSE)
+    is_news = bool(cause) and cause not in message and "without a message" not in cause
+    return f": {cause[:MAX_CAUSE]}" if is_news else ""
 
 
 def plain_text(body: str, limit: int = 200) -> str:

@@ -88,10 +88,10 @@ def body(
     """Return the request, without the `OPTIONAL` fields and the settings that the model refuses. `provider`:
     the host that is called, which gets its own state back; `thoughts`: see `messages`."""
     model_name = model(prompt)
-    spoken = messages(prompt.messages, (provider, model_name), left_out, thoughts=thoughts)
+    thread = messages(prompt.messages, (provider, model_name), left_out, thoughts=thoughts)
     request: Body = {
         "model": model_name,
-        "messages": [*_system(system_text(prompt, left_out)), *spoken],
+        "messages": [*_system(system_text(prompt, left_out)), *thread],
     }
     if _caches_by_points(prompt, left_out):
         _add_cache_points(request["messages"], prompt)
