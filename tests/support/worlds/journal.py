@@ -106,12 +106,13 @@ class JournalBench:
         thread_id: str,
         on_busy: OnBusy = OnBusy.REJECT,
         request: RequestKey | None = None,
+        sent: RequestKey | None = None,
         **fields: Any,
     ) -> Accepted:
         """A run on the thread as it is now."""
         head = await self.head(thread_id)
         return await self.journal.commands.accept(
-            self.new_run(head, **fields), head, on_busy, request
+            self.new_run(head, **fields), head, on_busy, request, sent
         )
 
     async def queue(self, thread_id: str, **fields: Any) -> str:

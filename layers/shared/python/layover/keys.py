@@ -16,6 +16,7 @@ HEAD = "HEAD"
 STEP_PREFIX = "STEP#"
 EVENT_PREFIX = "EVENT#"
 ERASED_PREFIX = "ERASED#"
+MESSAGE_PREFIX = "MESSAGE#"
 DUE_PREFIX = "DUE#"
 DUE = "DUE"
 """Partition of the watch index with data that may have outlived its use (`ports.Due`). It is separate so that
@@ -69,7 +70,7 @@ class Keys:
         return f"U#{self.hash}#RUN#{run_id}"
 
     def thread(self, thread_id: str) -> str:
-        """Partition of a thread: HEAD."""
+        """Partition of a thread: HEAD, MESSAGE#..."""
         return f"U#{self.hash}#THREAD#{thread_id}"
 
     def watch(self, run_id: str) -> str:
@@ -201,6 +202,12 @@ def due_key(kind: str, name: str) -> str:
 def erased_key(run_id: str) -> str:
     """Sort key, in the partition of a thread's tombstone, of a run whose records were erased."""
     return f"{ERASED_PREFIX}{run_id}"
+
+
+def message_key(text: str) -> str:
+    """Sort key, beside a thread's head, of a client's own id of a message; it is hashed, it may be long or
+    odd."""
+    return f"{MESSAGE_PREFIX}{hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()}"
 
 
 def subscription_key(connection_id: str) -> str:

@@ -45,11 +45,33 @@ class Due:
 
 @dataclass(frozen=True)
 class RequestKey:
-    """An `Idempotency-Key` with the hash of the body that it came with."""
+    """An `Idempotency-Key` with the hash of the body that it came with. A client's own id of a message is one,
+    too: it is kept with its thread (`thread_id`) and has no end (`expires_at` None).
+
+    Args:
+        key: The caller's text.
+        body_hash: Of what it stands for.
+        expires_at: The end of its time.
+        thread_id: Of a message's id: the thread in which it is one.
+        replaces: Of a message's id: the run that it stands for so far, and for which the new one is to take
+            its place; None: it stands for none.
+    """
 
     key: str
     body_hash: str
-    expires_at: datetime
+    expires_at: datetime | None
+    thread_id: str | None = None
+    replaces: str | None = None
+
+
+@dataclass(frozen=True)
+class SentMessage:
+    """A client's own id of a message: the newest run that answers it, that run's input, and the hash of what
+    the message says."""
+
+    run_id: str
+    message_id: str
+    body_hash: str
 
 
 @dataclass(frozen=True)
@@ -190,16 +212,28 @@ class RunCommands(Protocol):
     from the answer."""
 
     async def accept(
-        self, run: RunMeta, head: ThreadHead, on_busy: OnBusy, request: RequestKey | None
+        self,
+        run: RunMeta,
+        head: ThreadHead,
+        on_busy: OnBusy,
+        request: RequestKey | None,
+        sent: RequestKey | None = None,
     ) -> Accepted:
         """Accept a run in one transaction: the run's META, the thread claimed (or the run queued), the
-        request key. Raises StaleHead if the head is not as given (for the end of the queue: if no run is
-        active any more, or the queue has filled up); ThreadBusy (on_busy REJECT and an active run);
-        LimitReached (queue full); Conflict (request key used with another body)."""
+        request key, and `sent`, the client's id of its input. Raises StaleHead if the head is not as given
+        (for the end of the queue: if no run is active any more, or the queue has filled up); ThreadBusy
+        (on_busy REJECT and an active run); LimitReached (queue full); Conflict (a key used with another
+        body)."""
         ...
 
     async def find_request(self, owner: str, request: RequestKey, now: datetime) -> str | None:
-        """Return the run that this request key made, if it is still valid. Raises Conflict as `accept`."""
+        """Return the run that this request key made, if it is still valid and not the one that it replaces.
+        Raises Conflict as `accept`."""
+        ...
+
+    async def sent_message(self, owner: str, thread_id: str, key: str) -> SentMessage | None:
+        """Return what a client's id of a message stands for in this thread; None: no run was accepted under
+        it."""
         ...
 
     async def request_cancel(

@@ -2,6 +2,7 @@
 token."""
 
 import asyncio
+import math
 import random
 import secrets
 from contextlib import suppress
@@ -20,12 +21,13 @@ from layover.adapters.journal.log.events import EventLog
 from layover.adapters.journal.runs import TableRuns
 from layover.clock import rfc3339
 from layover.errors import Conflict, LimitReached, NotFound, ThreadBusy
-from layover.keys import HEAD, INPUT, META, REQUEST, Keys
-from layover.ports import Accepted, RequestKey, StaleHead
+from layover.keys import HEAD, INPUT, META, REQUEST, Keys, message_key
+from layover.ports import Accepted, RequestKey, SentMessage, StaleHead
 from layover.ports.table import (
     Action,
     Below,
     Check,
+    Condition,
     ConditionFailed,
     Equals,
     Exists,
@@ -69,7 +71,12 @@ class TableRunCommands:
         self._runs = runs
 
     async def accept(
-        self, run: RunMeta, head: ThreadHead, on_busy: OnBusy, request: RequestKey | None
+        self,
+        run: RunMeta,
+        head: ThreadHead,
+        on_busy: OnBusy,
+        request: RequestKey | None,
+        sent: RequestKey | None = None,
     ) -> Accepted:
         """See `ports.RunCommands`."""
         if head.active_run is not None and on_busy is OnBusy.REJECT:
@@ -96,21 +103,14 @@ class TableRunCommands:
             **(body if short else {}),
             "request": request and keys.idempotency(request.key),
         }
-        # All or nothing: neither a thread nor a request key is ever claimed for a run that does not exist.
-        # The order matters below, where the positions of META, HEAD and the key tell what failed.
+        # All or nothing: a thread is never claimed for a run that is not there, nor a request key used up.
+        # The order counts below, where the places of META, HEAD and the keys tell what failed.
+        given = [key for key in (request, sent) if key is not None]
         actions: list[Action] = [
             Put(keys.run(run.id), META, meta, when=Missing("pk")),
             self._claim(keys, run, head, on_busy),
+            *(self._use(keys, key, run) for key in given),
         ]
-        if request is not None:
-            key_item = {
-                "run_id": run.id,
-                "body_hash": request.body_hash,
-                "expires": int(request.expires_at.timestamp()),
-            }
-            # TTL deletes late, so an expired key is free whether or not its item still exists.
-            free = any_of(Missing("pk"), Below("expires", int(self._clock.now().timestamp())))
-            actions.append(Put(keys.idempotency(request.key), REQUEST, key_item, when=free))
         if head.active_run is not None and on_busy is OnBusy.INTERRUPT:
             actions.append(self._cancel(keys, head.active_run, INTERRUPT_GRACE))
         if not short:
@@ -121,10 +121,11 @@ class TableRunCommands:
         try:
             await self._table.transact(actions, secrets.token_hex(16))
         except TransactionFailed as failure:
-            # The key first, so that a repeated request gets its run however its thread has changed since.
-            if request is not None and 2 in failure.failed:
-                run_id = _same_request(failure.failed[2], request)
-                return Accepted(run_id, started=False, replayed=True)
+            # The keys first: a request that is repeated gets its run, however its thread has changed since.
+            for at, key in enumerate(given, start=2):
+                if at in failure.failed:
+                    run_id = _same_request(failure.failed[at], key)
+                    return Accepted(run_id, started=False, replayed=True)
             head_now = failure.failed.get(1, {})
             if head_now is None or head_now.get("deleted"):
                 raise NotFound("no such thread") from failure
@@ -134,6 +135,21 @@ class TableRunCommands:
         # A death here leaves an accepted run without an execution. It is in the watch index, and due.
         started = run.status is Status.RUNNING
         return Accepted(run.id, started=started, interrupts=interrupts)
+
+    def _use(self, keys: Keys, key: RequestKey, run: RunMeta) -> Put:
+        """Return the write that a key stands for this run from now on, if it stands for none, or for the one
+        that this run replaces."""
+        item: dict[str, Any] = {"run_id": run.id, "body_hash": key.body_hash}
+        if key.expires_at is not None:
+            item["expires"] = int(key.expires_at.timestamp())
+            # TTL deletes late: a key whose time is over is free, whether its item is there or not.
+            free: Condition = any_of(
+                Missing("pk"), Below("expires", int(self._clock.now().timestamp()))
+            )
+        else:
+            item["message_id"] = run.input.id
+            free = Missing("pk") if key.replaces is None else Equals("run_id", key.replaces)
+        return Put(*_place(keys, key), item, when=free)
 
     def _claim(self, keys: Keys, run: RunMeta, head: ThreadHead, on_busy: OnBusy) -> Update:
         """Return the write that gives the thread to the run, or puts the run into its queue; it fails if the
@@ -164,11 +180,18 @@ class TableRunCommands:
 
     async def find_request(self, owner: str, request: RequestKey, now: datetime) -> str | None:
         """See `ports.RunCommands`."""
-        item = await self._table.get(Keys(owner).idempotency(request.key), REQUEST)
+        item = await self._table.get(*_place(Keys(owner), request))
         # TTL deletes late.
-        if item is None or item["expires"] < int(now.timestamp()):
+        if item is None or item.get("expires", math.inf) < int(now.timestamp()):
             return None
-        return _same_request(item, request)
+        return None if item["run_id"] == request.replaces else _same_request(item, request)
+
+    async def sent_message(self, owner: str, thread_id: str, key: str) -> SentMessage | None:
+        """See `ports.RunCommands`."""
+        item = await self._table.get(Keys(owner).thread(thread_id), message_key(key))
+        if item is None:
+            return None
+        return SentMessage(item["run_id"], item["message_id"], item["body_hash"])
 
     async def store_token(
         self, owner: str, run_id: str, execution: str, key: str, attempt: int, token: str
@@ -379,7 +402,20 @@ class TableRunCommands:
         return Update(keys.run(run_id), META, set=changes, when=alive)
 
 
+def _place(keys: Keys, key: RequestKey) -> tuple[str, str]:
+    """Return partition and sort key of a key's item."""
+    if key.thread_id is None:
+        return keys.idempotency(key.key), REQUEST
+    return keys.thread(key.thread_id), message_key(key.key)
+
+
 def _same_request(item: Item | None, request: RequestKey) -> str:
-    if item is None or item["body_hash"] != request.body_hash:
+    if item is not None and item["body_hash"] == request.body_hash:
+        return str(item["run_id"])
+    if request.thread_id is None:
         raise Conflict("this Idempotency-Key was used with another request")
-    return str(item["run_id"])
+    raise Conflict(
+        "a message with this id says something else: give another message another id, or name the one "
+        "that it takes the place of in `messageId`",
+        thread_id=request.thread_id,
+    )

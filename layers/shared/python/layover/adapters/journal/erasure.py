@@ -16,6 +16,7 @@ from layover.clock import rfc3339
 from layover.keys import (
     ERASED_PREFIX,
     HEAD,
+    MESSAGE_PREFIX,
     META,
     POINTER,
     REQUEST,
@@ -73,8 +74,8 @@ class TableErasure:
         return before
 
     async def erase_runs(self, owner: str, thread_id: str) -> None:
-        """See `ports.Erasure`. Runs come from the index, a page at a time, until none is left. META, which
-        keeps a run in the index, is deleted last."""
+        """See `ports.Erasure`. Runs come from the index, a page at a time, until none is left; of each, META
+        goes last, which keeps the run in the index. The clients' ids of messages go behind them."""
         keys, after = Keys(owner), None
         while True:
             page = await self._table.query_index(
@@ -86,6 +87,10 @@ class TableErasure:
                 break
             # The index is eventually consistent, so it may still have runs that were just deleted.
             after = page[-1]["gsi1sk"]
+        # A deleted thread takes no run, and so no further id of a message.
+        pk, high = keys.thread(thread_id), MESSAGE_PREFIX + _HIGHEST
+        while items := await self._table.query(pk, MESSAGE_PREFIX, high, limit=_PAGE):
+            await asyncio.gather(*(self._table.write(Delete(pk, item["sk"])) for item in items))
         await self._blobs.delete_prefix(keys.bodies(thread_id))
 
     async def mark_purged(self, owner: str, thread_id: str, again_at: datetime) -> None:
