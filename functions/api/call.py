@@ -8,7 +8,7 @@ from typing import Annotated, Any, Concatenate, ParamSpec, Protocol, TypeVar, ca
 
 from aws_lambda_powertools.event_handler import Response
 from aws_lambda_powertools.event_handler.api_gateway import Router
-from aws_lambda_powertools.event_handler.openapi.params import Query
+from aws_lambda_powertools.event_handler.openapi.params import Header, Query
 from pydantic import BaseModel, BeforeValidator, Field
 
 from functions.api.problems import Forbidden
@@ -54,6 +54,17 @@ FirstDay = Annotated[
     _Day | None, Query(alias="from", description="The first UTC day, `2026-01-31`.")
 ]
 LastDay = Annotated[_Day | None, Query(alias="to", description="The last UTC day.")]
+
+
+IdempotencyKey = Annotated[
+    str | None,
+    Header(
+        alias="Idempotency-Key",
+        min_length=1,
+        max_length=255,
+        description="The same key and request give the same run for 24 hours.",
+    ),
+]
 
 
 class Host(Protocol):

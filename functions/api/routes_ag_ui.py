@@ -5,11 +5,13 @@ from typing import Annotated, Any, Literal
 from aws_lambda_powertools.event_handler import Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from functions.api.call import call_of, new_router
+from functions.api.call import IdempotencyKey, call_of, new_router
 from functions.api.documented import stream_responses
-from functions.api.streaming import chat_caller, check_place, stream_answer
+from functions.api.streaming import chat_caller, check_place, passed_over_header, stream_answer
+from functions.api.user_messages import ag_ui_message
 from layover.approvals.decide import DecisionRequest, Verdict
-from layover.chat.start import decide_all, file_part, say
+from layover.chat.parts import ClientMessage
+from layover.chat.start import decide_all, say_or_retry
 from layover.chat.threads import chat_thread
 from layover.errors import Conflict, InvalidRequest, LayoverError
 from layover.protocols import sse
@@ -18,9 +20,7 @@ from layover.protocols.ui_messages import approval_of
 from layover.runtime import Runtime
 from layover.threads.memory_view import thread_memory
 from layover.values.deployment.access import Actor
-from layover.values.message import InputPart, TextPart
 from layover.values.runs.event import LoggedEvent
-from layover.values.thread import ThreadHead
 
 router = new_router()
 _ID = Field(min_length=1, max_length=200, pattern="^[^/]+$")
@@ -31,6 +31,7 @@ class AgUiMessage(BaseModel):
 
     model_config = ConfigDict(extra="ignore")
 
+    id: str = ""
     role: str
     content: str | list[dict[str, Any]] | None = None
 
@@ -45,8 +46,18 @@ class Resumed(BaseModel):
     payload: Any = None
 
 
+class ClientContext(BaseModel):
+    """What a client says about itself: the model reads it, as data."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    description: str = ""
+    value: Any = None
+
+
 class RunAgentInput(BaseModel):
-    """An AG-UI client's request. Its state, its tools and its context are ignored."""
+    """An AG-UI client's request. Its state, its tools and `forwardedProps` are passed over, and named in the
+    answer."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -54,6 +65,16 @@ class RunAgentInput(BaseModel):
     run_id: Annotated[str, _ID, Field(alias="runId")]
     messages: list[AgUiMessage] = Field(default_factory=list)
     resume: list[Resumed] | None = None
+    context: list[ClientContext] = Field(default_factory=list)
+    state: Any = None
+    tools: Any = None
+    forwarded_props: Any = Field(None, alias="forwardedProps")
+
+    @property
+    def passed_over(self) -> tuple[str, ...]:
+        """Names of what it has and nothing reads."""
+        unread = {"state": self.state, "tools": self.tools, "forwardedProps": self.forwarded_props}
+        return tuple(name for name, value in unread.items() if value)
 
 
 @router.post(
@@ -62,15 +83,20 @@ class RunAgentInput(BaseModel):
     summary="Run an agent for an AG-UI client",
     description="AG-UI 1.0. `threadId` is a thread's id or the client's own, which is bound to one thread "
     "and this agent; an agent that was handed the conversation answers in its place. The last message is "
-    "the input; `resume` answers the interrupts of the run that waits.",
+    "the input: one that was sent before, by its id, gets the run that answers it. The model reads `context` "
+    "as data. `resume` answers the interrupts of the run that waits.",
     operation_id="ag_ui",
     responses=stream_responses("AG-UI's events", 400, 404, 406, 409, 413, 429),
 )
-def post_ag_ui(agent: str, body: RunAgentInput) -> Response[str]:
+def post_ag_ui(
+    agent: str, body: RunAgentInput, idempotency_key: IdempotencyKey = None
+) -> Response[str]:
     call = chat_caller(call_of(router))
     check_place(call)
-    run_id, thread_id, after = call.act(_begin, agent, body)
-    frames = AgUiFrames(AgUiRun(body.thread_id, body.run_id, run_id))
+    message = _message(body)
+    run_id, thread_id, after = call.act(_begin, agent, body, message, idempotency_key)
+    passed_over = (*body.passed_over, *(message.passed_over if message else ()))
+    frames = AgUiFrames(AgUiRun(body.thread_id, body.run_id, run_id, passed_over))
     runtime, owner = call.host.runtime(), call.actor.owner
     return stream_answer(
         call,
@@ -78,6 +104,7 @@ def post_ag_ui(agent: str, body: RunAgentInput) -> Response[str]:
         frames,
         router.current_event.raw_event,
         after,
+        passed_over_header(passed_over),
         closing=lambda: _state(runtime, owner, thread_id),
     )
 
@@ -94,7 +121,7 @@ class AgUiFrames:
         return self._run.view.waits
 
     def begin(self) -> bytes:
-        """`RUN_STARTED`."""
+        """`RUN_STARTED`, and what of the request nothing reads."""
         return sse.data_frames(self._run.begin())
 
     def go_on(self) -> bytes:
@@ -118,8 +145,22 @@ class AgUiFrames:
         return sse.data_frames(self._run.break_off(message))
 
 
+def _message(body: RunAgentInput) -> ClientMessage | None:
+    """Return the user's message that the request ends with. An answer to interrupts has none."""
+    last = body.messages[-1] if body.messages else None
+    if body.resume or last is None or last.role != "user":
+        return None
+    context = [item.model_dump(mode="json") for item in body.context]
+    return ag_ui_message(last.id, last.content, context)
+
+
 async def _begin(
-    runtime: Runtime, actor: Actor, agent: str, body: RunAgentInput
+    runtime: Runtime,
+    actor: Actor,
+    agent: str,
+    body: RunAgentInput,
+    message: ClientMessage | None,
+    key: str | None,
 ) -> tuple[str, str, int]:
     """Return the run, its thread, and the seq after which the answer begins."""
     head = await chat_thread(runtime, actor.owner, agent, body.thread_id)
@@ -129,11 +170,9 @@ async def _begin(
         decisions = [_decision(each) for each in body.resume]
         run_id, after = await decide_all(runtime, actor, head, head.active_run, decisions)
         return run_id, head.id, after
-    last = body.messages[-1] if body.messages else None
-    if last is None or last.role != "user":
-        raise _invalid("the last message has to be a user's, or `resume` has to answer what waits")
-    parts = await _input(runtime, head, last)
-    return await say(runtime, actor.owner, head, parts), head.id, 0
+    if message is None:
+        raise _invalid("the last message has to be a user's, or `resume` answers what waits")
+    return await say_or_retry(runtime, head, message, key), head.id, 0
 
 
 async def _state(runtime: Runtime, owner: str, thread_id: str) -> bytes:
@@ -164,21 +203,6 @@ def _decision(resumed: Resumed) -> tuple[str, DecisionRequest]:
         reason=reason if isinstance(reason, str) and reason else None,
         attempt=attempt,
     )
-
-
-async def _input(runtime: Runtime, head: ThreadHead, message: AgUiMessage) -> list[InputPart]:
-    if isinstance(message.content, str):
-        return [TextPart(text=message.content)]
-    parts: list[InputPart] = []
-    for part in message.content or ():
-        source = part.get("source")
-        if part.get("type") == "text":
-            parts.append(TextPart(text=str(part.get("text", ""))))
-        elif isinstance(source, dict):
-            mime, value = str(source.get("mimeType", "")), str(source.get("value", ""))
-            url = f"data:{mime};base64,{value}" if source.get("type") == "data" else value
-            parts.append(await file_part(runtime, head.owner, head, url, None, mime))
-    return parts
 
 
 def _invalid(message: str) -> InvalidRequest:

@@ -1,26 +1,32 @@
 """Chats of the AI SDK (`useChat`): a request is the SDK's, an answer its UI message stream."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Annotated, Any, Literal
 
 from aws_lambda_powertools.event_handler import Response
 from pydantic import BaseModel, ConfigDict, Field, Strict
 
-from functions.api.call import call_of, new_router
+from functions.api.call import IdempotencyKey, call_of, new_router
 from functions.api.documented import also, stream_responses
-from functions.api.streaming import chat_caller, check_place, stream_answer
+from functions.api.streaming import chat_caller, check_place, passed_over_header, stream_answer
+from functions.api.user_messages import ui_message
 from layover.approvals.decide import DecisionRequest, Verdict
-from layover.chat.start import decide_all, file_part, regenerate, say
+from layover.chat.parts import ClientMessage
+from layover.chat.start import decide_all, edit, regenerate, say
 from layover.chat.threads import chat_thread, find_thread
 from layover.errors import InvalidRequest
 from layover.protocols import sse
-from layover.protocols.ui_messages import DONE, HEADERS, UiMessage, approval_of
+from layover.protocols.ui_messages import (
+    DONE,
+    HEADERS,
+    UiMessage,
+    approval_of,
+    passed_over_chunks,
+)
 from layover.records.runs import meta_of
 from layover.runtime import Runtime
 from layover.values.deployment.access import Actor
-from layover.values.message import DataPart, InputPart, TextPart
 from layover.values.runs.event import LoggedEvent
-from layover.values.thread import ThreadHead
 
 router = new_router()
 _TAGS = ["chat"]
@@ -47,6 +53,14 @@ class ChatRequest(BaseModel):
     trigger: Annotated[str, Strict()] = "submit-message"
     message_id: str | None = Field(None, alias="messageId")
 
+    @property
+    def last(self) -> UiMessageIn | None:
+        """The message that is read. A page answers approvals in the one that `messageId` names, even if
+        questions follow it."""
+        named = (m for m in self.messages if m.role == "assistant" and m.id == self.message_id)
+        answers = next(named, None) if self.trigger == "submit-message" else None
+        return answers or (self.messages[-1] if self.messages else None)
+
 
 @router.post(
     "/chat/<agent>",
@@ -55,17 +69,23 @@ class ChatRequest(BaseModel):
     description="The UI message stream for `useChat` with `DefaultChatTransport`. `id` is a thread's, or "
     "one of the client's own, which is bound to one thread and this agent; an agent that was handed the "
     "conversation answers in its place. The last message is read: a user's is the input, an assistant's "
-    "has answers to approvals.",
+    "has answers to approvals. A user's message that was sent before, by its id, gets the run that answers "
+    "it; with `messageId` it takes the place of an earlier one, on a branch.",
     operation_id="chat",
     responses=stream_responses("The UI message stream", 400, 404, 406, 409, 413, 429),
 )
-def post_chat(agent: str, body: ChatRequest) -> Response[str]:
+def post_chat(
+    agent: str, body: ChatRequest, idempotency_key: IdempotencyKey = None
+) -> Response[str]:
     call = chat_caller(call_of(router))
     check_place(call)
-    run_id, thread_id, after = call.act(_begin, agent, body)
-    translation = UiFrames(UiMessage(run_id, thread_id))
+    message = _message(body)
+    run_id, thread_id, after = call.act(_begin, agent, body, message, idempotency_key)
+    passed_over = message.passed_over if message else ()
+    translation = UiFrames(UiMessage(run_id, thread_id), passed_over)
     event = router.current_event.raw_event
-    return stream_answer(call, run_id, translation, event, after, HEADERS)
+    headers = {**HEADERS, **passed_over_header(passed_over)}
+    return stream_answer(call, run_id, translation, event, after, headers)
 
 
 @router.get(
@@ -93,8 +113,9 @@ def get_chat_stream(agent: str, chat_id: str) -> Response[str]:
 class UiFrames:
     """A `UiMessage` as server-sent events."""
 
-    def __init__(self, message: UiMessage) -> None:
+    def __init__(self, message: UiMessage, passed_over: Sequence[str] = ()) -> None:
         self._message = message
+        self._passed_over = passed_over
 
     @property
     def waits(self) -> bool:
@@ -102,8 +123,8 @@ class UiFrames:
         return self._message.view.waits
 
     def begin(self) -> bytes:
-        """The `start` chunk."""
-        return sse.data_frames([self._message.begin()])
+        """The `start` chunk, and what of the request nothing reads."""
+        return sse.data_frames([self._message.begin(), *passed_over_chunks(self._passed_over)])
 
     def go_on(self) -> bytes:
         """Return nothing, because the client knows what it was shown."""
@@ -126,18 +147,29 @@ class UiFrames:
         return sse.data_frames(self._message.break_off(message)) + self.end()
 
 
+def _message(body: ChatRequest) -> ClientMessage | None:
+    """Return the user's message that the request ends with."""
+    last = body.last
+    return ui_message(last.id, last.parts) if last is not None and last.role == "user" else None
+
+
 async def _begin(
-    runtime: Runtime, actor: Actor, agent: str, body: ChatRequest
+    runtime: Runtime,
+    actor: Actor,
+    agent: str,
+    body: ChatRequest,
+    message: ClientMessage | None,
+    key: str | None,
 ) -> tuple[str, str, int]:
     """Return the run, its thread, and the seq after which the answer begins."""
     if body.trigger == "regenerate-message":
         head = await chat_thread(runtime, actor.owner, agent, body.id)
-        return await regenerate(runtime, actor.owner, head, body.message_id), head.id, 0
-    if body.trigger != "submit-message" or not body.messages:
+        return await regenerate(runtime, head, body.message_id, message, key), head.id, 0
+    last = body.last
+    if body.trigger != "submit-message" or last is None:
         raise _invalid("a chat is asked by a message", "trigger")
-    last = body.messages[-1]
-    if last.role == "assistant":
-        decisions = list(_decisions(last.parts))
+    if message is None:
+        decisions = list(_decisions(last.parts)) if last.role == "assistant" else []
         if not decisions:
             raise _invalid(
                 "an assistant's message answers approvals, or a user's comes last", "parts"
@@ -146,8 +178,9 @@ async def _begin(
         run_id, after = await decide_all(runtime, actor, head, last.id or None, decisions)
         return run_id, head.id, after
     head = await chat_thread(runtime, actor.owner, agent, body.id)
-    parts = await _input(runtime, actor.owner, head, last.parts)
-    return await say(runtime, actor.owner, head, parts), head.id, 0
+    if body.message_id is not None:
+        return await edit(runtime, head, message, body.message_id, key), head.id, 0
+    return await say(runtime, head, message, key), head.id, 0
 
 
 async def _running(
@@ -176,25 +209,6 @@ def _decisions(parts: Iterable[dict[str, Any]]) -> Iterable[tuple[str, DecisionR
         reason = answer.get("reason")
         text = reason if isinstance(reason, str) and reason else None
         yield tool_call_id, DecisionRequest(verdict, reason=text, attempt=attempt)
-
-
-async def _input(
-    runtime: Runtime, owner: str, head: ThreadHead, parts: Iterable[dict[str, Any]]
-) -> list[InputPart]:
-    input_parts: list[InputPart] = []
-    for part in parts:
-        kind = str(part.get("type"))
-        if kind == "text":
-            input_parts.append(TextPart(text=str(part.get("text", ""))))
-        elif kind == "file":
-            filename = part.get("filename")
-            name = filename if isinstance(filename, str) else None
-            media_type = str(part.get("mediaType", ""))
-            url = str(part.get("url", ""))
-            input_parts.append(await file_part(runtime, owner, head, url, name, media_type))
-        elif kind.startswith("data-"):
-            input_parts.append(DataPart(name=kind.removeprefix("data-"), data=part.get("data")))
-    return input_parts
 
 
 def _invalid(message: str, field: str) -> InvalidRequest:

@@ -10,6 +10,7 @@ from functions.api.bodies import NewRun
 from functions.api.call import (
     Call,
     Cursor,
+    IdempotencyKey,
     Limit,
     ResponseBudget,
     Wait,
@@ -54,15 +55,7 @@ _ACCEPTED = responses(202, Run, "The run is accepted", 400, 404, 406, 409, 413, 
 def post_run(
     thread_id: str,
     body: NewRun,
-    idempotency_key: Annotated[
-        str | None,
-        Header(
-            alias="Idempotency-Key",
-            min_length=1,
-            max_length=255,
-            description="The same key and request give the same run for 24 hours.",
-        ),
-    ] = None,
+    idempotency_key: IdempotencyKey = None,
     prefer: Annotated[
         str | None, Header(alias="Prefer", description="`wait=N` seconds; `wait=N, remembered`.")
     ] = None,

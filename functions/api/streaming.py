@@ -1,7 +1,7 @@
 """Streamed answers: the requests for one, and its pieces."""
 
 import re
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from aws_lambda_powertools.event_handler import Response
@@ -21,6 +21,8 @@ from layover.values.deployment.access import TICKETED
 from layover.values.socket import Ticket
 
 _EVENTS = re.compile(r"/runs/([^/]+)/events")
+PASSED_OVER = "X-Layover-Passed-Over"
+_MAX_HEADER = 500
 _HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
 
@@ -82,6 +84,16 @@ def check_place(call: Call) -> None:
     """Raise LimitReached for a caller whose answer would end at once, before anything begins that nobody
     could follow."""
     call.do(check_place_to_stream)
+
+
+def passed_over_header(names: Sequence[str]) -> dict[str, str]:
+    """Return the header that names what of a request nothing reads."""
+    text = ", ".join(names)[:_MAX_HEADER]
+    return (
+        {PASSED_OVER: text.encode("ascii", "replace").decode()}
+        if text.isprintable() and text
+        else {}
+    )
 
 
 def answer_stream(

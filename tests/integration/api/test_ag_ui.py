@@ -29,7 +29,8 @@ def ask(api: Api, sub: str = ANN, **more: Any) -> dict[str, Any]:
 
 def test_a_thread_is_bound_to_its_user(api: Api, world: SocketBench) -> None:
     assert ask(api)["statusCode"] == 200
-    assert ask(api)["statusCode"] == 409
+    other = [{"id": "m2", "role": "user", "content": "hello"}]
+    assert ask(api, messages=other)["statusCode"] == 409
     assert ask(api, BOB)["statusCode"] == 200
     (run_id,) = api.do(world.journal.runs.page_ids(ANN, thread_id_of(ANN, "t1"), 2, None)).items
     run = api.do(world.journal.runs.get(ANN, run_id))

@@ -93,11 +93,12 @@ def test_the_same_id_is_the_same_thread_and_another_users_is_another(
 ) -> None:
     assert thread_id_of(ANN, "chat-1") != thread_id_of(BOB, "chat-1")
     assert chat(api, HELLO)["statusCode"] == 200
-    assert chat(api, HELLO)["statusCode"] == 409
+    other = {**HELLO, "id": "m2"}
+    assert chat(api, other)["statusCode"] == 409
     assert chat(api, HELLO, sub=BOB)["statusCode"] == 200
     run = newest(api, world)
-    assert chat(api, HELLO, id=run.thread_id, sub=BOB)["statusCode"] == 404
-    assert chat(api, HELLO, id=run.thread_id)["statusCode"] == 409
+    assert chat(api, other, id=run.thread_id, sub=BOB)["statusCode"] == 404
+    assert chat(api, other, id=run.thread_id)["statusCode"] == 409
 
 
 def test_a_chat_stays_with_its_agent(api: Api) -> None:

@@ -65,7 +65,7 @@ def test_a_chat_goes_on_with_the_agent_that_was_given_it(api: Api, world: Socket
     assert answer(event, None, api.host, streams=True)["statusCode"] == 204
     assert say_to_front(api, responded(run.id, True)) == 200
     assert drive(api, world, run) == "over"
-    assert say_to_front(api, HELLO) == 200
+    assert say_to_front(api, {**HELLO, "id": "m2"}) == 200
     following = newest(api, world)
     assert (following.agent, following.thread_id) == ("billing", run.thread_id)
     assert answer(event, None, api.host, streams=True)["statusCode"] == 200

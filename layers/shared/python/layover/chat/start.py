@@ -1,42 +1,123 @@
-"""A chat's request: a new message, a repetition, or a person's decisions."""
+"""A chat's request: a new message, an edited one, another answer, or a person's decisions.
 
-import base64
-import binascii
-from collections.abc import Iterable, Sequence
+Each function returns the run whose stream is the answer. The same request again gets the same run."""
+
+from collections.abc import Iterable
 from typing import Any
-from urllib.parse import unquote_to_bytes
 
 from layover.approvals.decide import DecisionRequest, decide
 from layover.chat.answers import last_suspension_seq
-from layover.errors import Conflict, InvalidRequest, NotFound
-from layover.files.store import Files, thread_file_facts
+from layover.chat.parts import ClientMessage, content_hash, hash_of, input_parts
+from layover.chat.sent import Sent, find_run, find_sent, input_of, is_newest
+from layover.errors import Conflict, NotFound
+from layover.ports import RequestKey
 from layover.records.runs import meta_of
-from layover.runs.accept import StartRun, start_run
+from layover.runs.accept import ABSENT, KEY_LIFETIME, StartRun, start_run
 from layover.runtime import Runtime
+from layover.values.client_ids import shown_id
 from layover.values.deployment.access import Actor
-from layover.values.file import MAX_NAME, is_mime_type, max_bytes
-from layover.values.message import FilePart, InputPart
-from layover.values.runs.run import RunMeta
+from layover.values.message import Message
+from layover.values.runs.run import RunMeta, Status
 from layover.values.thread import ThreadHead
 
-_DATA = "data:"
+_FAILED = frozenset({Status.FAILED, Status.CANCELLED})
 
 
 async def say(
-    runtime: Runtime, owner: str, head: ThreadHead, parts: str | Sequence[InputPart]
+    runtime: Runtime, head: ThreadHead, message: ClientMessage, key: str | None = None
 ) -> str:
-    """Return the id of the run that answers. Raises what `start_run` raises."""
-    run = await start_run(runtime, owner, head.id, StartRun(parts, stream=True))
-    return run.id
+    """Return the id of the run that answers the message: the same one for the same id. `key`: the request's
+    `Idempotency-Key`. Raises Conflict (the id was another message's), NotFound (the records of the run have
+    expired), and what `start_run` raises."""
+    sent = await find_sent(runtime, head, message.id)
+    if sent is not None:
+        return await _same(runtime, head, sent, message)
+    return await _ask(runtime, head, message, _remember(head, message), key)
 
 
-async def regenerate(runtime: Runtime, owner: str, head: ThreadHead, run_id: str | None) -> str:
-    """Return the id of a run that answers the input of this run (None: the newest one) again, on a new
-    branch. Raises NotFound, and what `start_run` raises."""
-    meta = await _run_of(runtime, owner, head, run_id)
-    content: list[Any] = list(meta.input.content)
-    again = StartRun(content, parent_id=meta.input.parent_id, stream=True)
-    return (await start_run(runtime, owner, head.id, again)).id
+async def say_or_retry(
+    runtime: Runtime, head: ThreadHead, message: ClientMessage, key: str | None = None
+) -> str:
+    """Return as `say`, for a protocol without a word for another answer: if the message's run has failed or
+    was cancelled, the message is answered again, on a branch of its own."""
+    sent = await find_sent(runtime, head, message.id)
+    meta = await find_run(runtime, head, sent.run_id) if sent else None
+    if sent is None or meta is None or meta.status not in _FAILED:
+        return await say(runtime, head, message, key)
+    await _same(runtime, head, sent, message)
+    return await _again(runtime, head, meta.input, sent, key)
+
+
+async def edit(
+    runtime: Runtime,
+    head: ThreadHead,
+    message: ClientMessage,
+    replaced_id: str,
+    key: str | None = None,
+) -> str:
+    """Return the id of the run that answers the message in the place of an earlier one, on a branch of its
+    own. If no run has the earlier one, whose request was refused, the message is a new one. Raises NotFound
+    (there is no earlier message of this id), and what `say` raises."""
+    replaced = await find_sent(runtime, head, replaced_id)
+    if replaced is None:
+        if message.id not in ("", replaced_id):
+            raise NotFound("there is no such message of a user in this chat", thread_id=head.id)
+        return await say(runtime, head, message, key)
+    if message.id not in ("", replaced_id):
+        sent = await find_sent(runtime, head, message.id)
+        if sent is not None:
+            return await _same(runtime, head, sent, message)
+        remembered = _remember(head, message)
+    else:
+        repeated = replaced.body_hash == message.body_hash
+        if repeated and await is_newest(runtime, head, replaced.run_id):
+            return await _same(runtime, head, replaced, message)
+        remembered = RequestKey(
+            replaced_id, message.body_hash, None, head.id, replaces=replaced.replaces
+        )
+    before = await input_of(runtime, head, replaced)
+    return await _ask(
+        runtime, head, message, remembered, key, parent_id=before.parent_id, edits=replaced_id
+    )
+
+
+async def regenerate(
+    runtime: Runtime,
+    head: ThreadHead,
+    message_id: str | None,
+    message: ClientMessage | None,
+    key: str | None = None,
+) -> str:
+    """Return the id of a run that answers a message again, on a branch of its own. A run that is not over
+    answers it already. A message that no run has yet, or that says something else now, is answered as it is.
+
+    Args:
+        runtime: The ports.
+        head: The chat's thread.
+        message_id: The answer's id (its run), or the question's; None: the answer to `message`.
+        message: The user's message that the page ends with; None: the one of the newest run.
+        key: The request's `Idempotency-Key`.
+
+    Raises:
+        NotFound: There is no such message, or the chat has none.
+        LayoverError: As `start_run`.
+    """
+    named = await find_run(runtime, head, message_id) if message_id else None
+    if named is not None:
+        sent = await find_sent(runtime, head, shown_id(named.input.id))
+        return await _again(runtime, head, named.input, sent, key)
+    for id in dict.fromkeys((message_id or "", message.id if message else "")):
+        sent = await find_sent(runtime, head, id)
+        if sent is None:
+            continue
+        if message is not None and message.id == id and message.body_hash != sent.body_hash:
+            return await edit(runtime, head, message, id, key)
+        return await _again(runtime, head, await input_of(runtime, head, sent), sent, key)
+    if message is not None and message.id:
+        return await say(runtime, head, message, key)
+    if message_id is not None:
+        raise NotFound("there is no such message in this chat", thread_id=head.id)
+    return await _newest_again(runtime, head, message, key)
 
 
 async def decide_all(
@@ -62,51 +143,103 @@ async def decide_all(
     return meta.id, await last_suspension_seq(runtime, actor.owner, meta.id, calls)
 
 
-async def file_part(
-    runtime: Runtime, owner: str, head: ThreadHead, url: str, name: str | None, mime_type: str
-) -> FilePart:
-    """Return a file of an input. The whole file in a `data:` URL becomes a file of the thread; `/files/ID`
-    names an existing one. Raises InvalidRequest."""
-    if url.startswith("/files/"):
-        return FilePart(file_id=url.removeprefix("/files/"))
-    if not url.startswith(_DATA):
-        return FilePart(url=url, name=name, mime_type=mime_type or None)
-    data = _decode(url)
-    title = (name or "file").strip()[:MAX_NAME] or "file"
-    if not is_mime_type(mime_type) or not title.isprintable() or len(data) > max_bytes(mime_type):
-        raise _invalid("a file of this type, name or size cannot be kept")
-    id = runtime.ids.new("file")
-    facts = thread_file_facts(
-        id, head.id, name=title, mime_type=mime_type, data=data, at=runtime.clock.now()
-    )
-    await Files(runtime.blobs, owner).keep(facts, data)
-    return FilePart(file_id=id)
+async def _ask(
+    runtime: Runtime,
+    head: ThreadHead,
+    message: ClientMessage,
+    sent: RequestKey | None,
+    key: str | None,
+    **branch: str | None,
+) -> str:
+    """Start the run of a message. `branch`: `parent_id`, and the id that the message `edits`."""
+    request_key = _key(runtime, head, key, message.body_hash, branch.get("edits"))
+    if request_key is not None:
+        now = runtime.clock.now()
+        # Before a file of the message is kept for the second time.
+        again = await runtime.journal.commands.find_request(head.owner, request_key, now)
+        if again is not None:
+            return again
+    parts = await input_parts(runtime, head, message)
+    parent_id = branch.get("parent_id") if "parent_id" in branch else ABSENT
+    request = StartRun(parts, parent_id=parent_id, stream=True, sent=sent)
+    return (await start_run(runtime, head.owner, head.id, request, request_key)).id
+
+
+async def _again(
+    runtime: Runtime, head: ThreadHead, before: Message, sent: Sent | None, key: str | None
+) -> str:
+    """Answer the input of a run again. `sent`: the client's message that it is, or was, a version of."""
+    run_id = str(before.run_id)
+    meta = await find_run(runtime, head, run_id)
+    if meta is not None and not meta.status.over:
+        return run_id
+    id = shown_id(before.id)
+    if sent is None:
+        remembered = RequestKey(id, content_hash(before.content), None, head.id)
+    elif sent.message_id == before.id:
+        remembered = RequestKey(sent.id, sent.body_hash, None, head.id, replaces=sent.replaces)
+    else:
+        newest = await input_of(runtime, head, sent)
+        if newest.content == before.content:
+            # Answered again since: this request was sent before its client learned of it.
+            return sent.run_id
+        body_hash = content_hash(before.content)
+        remembered = RequestKey(sent.id, body_hash, None, head.id, replaces=sent.replaces)
+    content: list[Any] = list(before.content)
+    request = StartRun(content, parent_id=before.parent_id, stream=True, sent=remembered)
+    request_key = _key(runtime, head, key, "regenerate", id)
+    return (await start_run(runtime, head.owner, head.id, request, request_key)).id
+
+
+async def _newest_again(
+    runtime: Runtime, head: ThreadHead, message: ClientMessage | None, key: str | None
+) -> str:
+    """Answer the newest run's input again, or a message without an id that is another one."""
+    page = await runtime.journal.runs.page_ids(head.owner, head.id, 1, None)
+    meta = await find_run(runtime, head, page.items[0]) if page.items else None
+    if message is not None and (meta is None or message.text != meta.input.text):
+        return await say(runtime, head, message, key)
+    if meta is None:
+        raise NotFound("this chat has no messages", thread_id=head.id)
+    sent = await find_sent(runtime, head, shown_id(meta.input.id))
+    return await _again(runtime, head, meta.input, sent, key)
+
+
+async def _same(runtime: Runtime, head: ThreadHead, sent: Sent, message: ClientMessage) -> str:
+    """Return the run of a message that is sent again. Raises Conflict if it says something else."""
+    if sent.body_hash != message.body_hash:
+        raise Conflict(
+            "a message with this id says something else: give a new message an id of its own; `messageId` "
+            "says that it takes the place of an earlier one",
+            thread_id=head.id,
+        )
+    if await find_run(runtime, head, sent.run_id) is None:
+        raise NotFound(
+            "this message was answered, and the records of its run have expired: the chat's messages have "
+            "the answer",
+            run_id=sent.run_id,
+        )
+    return sent.run_id
+
+
+def _remember(head: ThreadHead, message: ClientMessage) -> RequestKey | None:
+    """Return the key of a new message; None if it has no id."""
+    return RequestKey(message.id, message.body_hash, None, head.id) if message.id else None
+
+
+def _key(
+    runtime: Runtime, head: ThreadHead, key: str | None, what: str, id: str | None
+) -> RequestKey | None:
+    """Return the request's `Idempotency-Key`, bound to what it asks for."""
+    if key is None:
+        return None
+    return RequestKey(key, hash_of([head.id, what, id]), runtime.clock.now() + KEY_LIFETIME)
 
 
 async def _run_of(runtime: Runtime, owner: str, head: ThreadHead, run_id: str | None) -> RunMeta:
     if run_id is None:
-        page = await runtime.journal.runs.page_ids(owner, head.id, 1, None)
-        if not page.items:
-            raise NotFound("this chat has no messages", thread_id=head.id)
-        run_id = page.items[0]
+        raise NotFound("this chat has no messages", thread_id=head.id)
     meta = await meta_of(runtime, owner, run_id)
     if meta.thread_id != head.id:
         raise NotFound("there is no such run in this chat", thread_id=head.id)
     return meta
-
-
-def _decode(url: str) -> bytes:
-    head, comma, data = url.partition(",")
-    if not comma:
-        raise _invalid("this is not a data: URL")
-    raw = unquote_to_bytes(data)
-    if not head.endswith(";base64"):
-        return raw
-    try:
-        return base64.b64decode(raw, validate=True)
-    except binascii.Error as error:
-        raise _invalid("the file is not in base64") from error
-
-
-def _invalid(message: str) -> InvalidRequest:
-    return InvalidRequest(message, [{"loc": ["body", "messages"], "msg": message, "type": "file"}])

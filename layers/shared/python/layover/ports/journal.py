@@ -45,8 +45,8 @@ class Due:
 
 @dataclass(frozen=True)
 class RequestKey:
-    """An `Idempotency-Key` with the hash of the body that it came with. A client's own id of a message is one,
-    too: it is kept with its thread (`thread_id`) and has no end (`expires_at` None).
+    """An `Idempotency-Key` with the hash of the body that it came with. A client's own id of a message is one
+    as well: its thread keeps it (`thread_id`), and it has no end (`expires_at` None).
 
     Args:
         key: The caller's text.

@@ -3,7 +3,7 @@
 A run that waits for a person ends the client's run with interrupts, and goes on in its next one. Sub-agents
 work behind the call of their parent; of them only waiting calls and their outcomes are changes."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from layover.protocols import changes
@@ -15,6 +15,8 @@ from layover.values.runs.event import LoggedEvent
 from layover.values.runs.run import Status
 
 AgUiEvent = dict[str, Any]
+UNREAD = "layover-passed-over"
+"""Name of the `CUSTOM` event for what the client's request had and nothing reads; its value: the names."""
 UNKNOWN = "layover-event"
 """Name of the `CUSTOM` event for an event that this version does not know: its value is the event, as
 `/events` has it."""
@@ -56,17 +58,23 @@ class AgUiRun:
         thread_id: The client's id of the thread.
         run_id: The client's id of the run.
         source: Layover's own id of the run.
+        passed_over: Names of what the client's request had and nothing reads.
     """
 
-    def __init__(self, thread_id: str, run_id: str, source: str) -> None:
+    def __init__(
+        self, thread_id: str, run_id: str, source: str, passed_over: Sequence[str] = ()
+    ) -> None:
         self.thread_id = thread_id
         self.run_id = run_id
         self.source = source
+        self.passed_over = passed_over
         self.view = RunView(source)
 
     def begin(self) -> Iterator[AgUiEvent]:
         """Return the first events of every answer."""
         yield {"type": "RUN_STARTED", **self._ids, "metadata": {"layover_run_id": self.source}}
+        if self.passed_over:
+            yield _custom(UNREAD, list(self.passed_over))
 
     def go_on(self) -> Iterator[AgUiEvent]:
         """Return the first events of an answer that resumes in the middle of a step."""

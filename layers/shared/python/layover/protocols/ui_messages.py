@@ -3,7 +3,7 @@
 The message has the run's id, even if the run waited in between. Sub-agents work behind the call of their
 parent; of them only waiting calls are changes."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from layover.protocols import changes
@@ -19,6 +19,8 @@ PENDING = "data-layover-pending"
 """A call that waits for data: the data is a Pending, answered by `POST .../resume`."""
 EMITTED = "data-layover-emit"
 """Data that a tool emitted: `{tool_call_id, data}`."""
+PASSED_OVER_DATA = "data-layover-passed-over"
+"""Names of what the request had and nothing reads."""
 UNKNOWN = "data-layover-event"
 """An event that this version does not know: the data is the event, as `/events` has it."""
 _FINISH_REASONS = frozenset({"stop", "length", "content-filter", "error"})
@@ -39,6 +41,12 @@ PASSED_OVER: dict[type[Change], str] = {
     changes.ResponseTold: "the message has these parts",
 }
 """Changes that the message does not show, and why."""
+
+
+def passed_over_chunks(names: Sequence[str]) -> list[Chunk]:
+    """Return what of a request nothing reads, for the page's `onData`: it is no part of the message."""
+    data = {"type": PASSED_OVER_DATA, "data": list(names), "transient": True}
+    return [data] if names else []
 
 
 def approval_id(attempt: int, tool_call_id: str) -> str:

@@ -31,6 +31,7 @@ from layover.runs.cancel import END_DURATION_S, cancel
 from layover.runs.long_polls import Pace
 from layover.runtime import Runtime
 from layover.values.base import compact_json
+from layover.values.client_ids import with_client_id
 from layover.values.message import MAX_URL, FilePart, InputPart, Message, Role, TextPart
 from layover.values.runs.model_settings import RunChoice
 from layover.values.runs.run import (
@@ -78,7 +79,9 @@ class StartRun:
     choice: RunChoice = field(default_factory=RunChoice)
     thread_given: bool = True
     run_id: str | None = None
-    """The run's id, if a caller in this process has to know it in advance."""
+    """The run's id, if a caller in this process has to know it first."""
+    sent: RequestKey | None = None
+    """The client's own id of the input. Whoever sets it has looked for the run that it stands for."""
 
 
 def make_request_key(key: str, thread_id: str, request: StartRun, now: datetime) -> RequestKey:
@@ -111,7 +114,7 @@ async def start_run(
 
     Raises InvalidRequest (also for a choice that the agent does not leave to its runs), TooLarge,
     NotFound (the thread), ThreadBusy, LimitReached (the queue is full, or the user's day is used up),
-    Conflict (the key came with another request), StoppedByOperator."""
+    Conflict (a key came with another request), StoppedByOperator."""
     content = _content(request.input)
     # Before the limits, because a repetition begins no run and must be neither refused nor counted as one.
     again = await _replay(runtime, owner, request_key)
@@ -151,8 +154,9 @@ async def _accept(
     pace: Pace,
 ) -> tuple[Accepted, RunMeta]:
     """Journal the run. Nothing is locked between the read of the head and the write, which fails if the head
-    has changed. Both are then repeated, for `ACCEPT_TIMEOUT_S`."""
-    run_id, message_id = request.run_id or runtime.ids.new("run"), runtime.ids.new("msg")
+    has changed: then both are done again, for `ACCEPT_TIMEOUT_S`."""
+    run_id, sent = request.run_id or runtime.ids.new("run"), request.sent
+    message_id = with_client_id(runtime.ids.new("msg"), sent and sent.key)
     known_parent = False
     give_up = pace.now() + ACCEPT_TIMEOUT_S
     for attempt in count():
@@ -168,7 +172,7 @@ async def _accept(
         )
         try:
             return await runtime.journal.commands.accept(
-                meta, head, request.on_busy, request_key
+                meta, head, request.on_busy, request_key, sent
             ), meta
         except StaleHead:
             if pace.now() >= give_up:
@@ -177,8 +181,10 @@ async def _accept(
             longest = min(_MAX_PAUSE_S, _FIRST_PAUSE_S * 2 ** min(attempt, 8))
             await pace.sleep(random.uniform(0, longest))
         except (ThreadBusy, LimitReached):
-            # The run that holds the thread may come from this request, if it was sent twice at once.
-            again = await _replay(runtime, owner, request_key)
+            # The run that holds the thread may come from this very request, sent twice at once.
+            again = await _replay(runtime, owner, request_key) or await _replay(
+                runtime, owner, sent
+            )
             if again is None:
                 raise
             return Accepted(again, started=False, replayed=True), meta

@@ -20,6 +20,7 @@ from layover.memory.compaction.job import limits_of
 from layover.memory.episodic.entries import count_cut_entries, episodic_embedder, turn_entries
 from layover.memory.episodic.rules import entry_lines, memory_block
 from layover.memory.profile.notes import (
+    client_context_block,
     note_keys,
     system_blocks,
     volatile_blocks,
@@ -95,8 +96,8 @@ async def load_turn_input(
     return TurnInput(
         history=history,
         base=base,
-        # Whatever was deleted since the run pinned it is left out: it must not reach another prompt.
-        rendered=render_memory(base, context),
+        # What was deleted since the run pinned it is left out: it must reach no prompt any more.
+        rendered=render_memory(base, context, snapshot.meta.input),
         memory_tools=tools,
         compaction=CompactionState(bounds, head, compacted) if bounds else None,
     )
@@ -154,13 +155,16 @@ def make_snapshot(
     )
 
 
-def render_memory(base: PromptSnapshot, context: TurnContext) -> RenderedMemory:
-    """Return the pinned context as text, minus everything that has been deleted."""
+def render_memory(
+    base: PromptSnapshot, context: TurnContext, input_message: Message
+) -> RenderedMemory:
+    """Return the pinned context as text, less all that is deleted by now, and the client's."""
     deleted_ids = set(context.gone)
     volatile = (
         base.volatile,
         recalled_block([p.text for p in base.recalled if p.id not in deleted_ids]),
         memory_block([p.text for p in base.entries if p.id not in deleted_ids]),
+        client_context_block(input_message),
     )
     return RenderedMemory(
         system=system_blocks(without_deleted(n, context.notes) for n in base.notes),

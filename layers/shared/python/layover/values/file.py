@@ -16,6 +16,12 @@ MIME_TYPE = (
     r"(; ?charset=[A-Za-z0-9_-]{1,40})?"
 )
 """Types that a file may have; the kind may be in capitals as well."""
+_FIRST_BYTES = (
+    (b"\x89PNG\r\n\x1a\n", "image/png"),
+    (b"\xff\xd8\xff", "image/jpeg"),
+    (b"GIF8", "image/gif"),
+    (b"%PDF-", "application/pdf"),
+)
 _TYPE = re.compile(MIME_TYPE, re.IGNORECASE | re.ASCII)
 
 
@@ -43,6 +49,14 @@ class FileUpload(Value):
 def is_mime_type(text: str) -> bool:
     """Return whether a file may have this type: any of a registered kind, with at most a `charset`."""
     return _TYPE.fullmatch(text) is not None
+
+
+def type_of(data: bytes) -> str:
+    """Return the type that the first bytes tell; "" for all others but images and PDF."""
+    for prefix, mime_type in _FIRST_BYTES:
+        if data.startswith(prefix):
+            return mime_type
+    return "image/webp" if data[:4] == b"RIFF" and data[8:12] == b"WEBP" else ""
 
 
 def bare_type(mime_type: str) -> str:

@@ -1,7 +1,7 @@
 """Messages and their parts (docs/reference/http-api.md#objects)."""
 
 from enum import StrEnum
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeGuard
 
 from pydantic import ConfigDict, Field
 
@@ -292,6 +292,16 @@ class ProviderState(Value):
 
 NOTICE = "background-result"
 """Name of a notice's data part: a sub-agent in the background has ended (docs/sub-agents.md#background)."""
+
+
+CONTEXT = "layover-context"
+"""Name of an input's data part with a client's context: the one kind of data that a model reads
+(docs/behaviour.md#client-context)."""
+
+
+def is_context(part: object) -> TypeGuard[DataPart]:
+    """Return whether a part is a client's context."""
+    return isinstance(part, DataPart) and part.name == CONTEXT
 
 
 class Message(Value):

@@ -12,6 +12,7 @@ from layover.memory.profile.iteration_log import previous_attempts
 from layover.memory.profile.plan import plan_lines
 from layover.memory.text.escape import escape, escape_value
 from layover.values.memory.context import ThreadState
+from layover.values.message import Message, is_context
 from layover.values.note import Note, NoteKey
 
 SHARED = ALL
@@ -83,6 +84,15 @@ def volatile_blocks(state: ThreadState) -> str:
     return "\n\n".join(b for b in blocks if b)
 
 
+def client_context_block(message: Message) -> str:
+    """Return what a run's input says about its client (docs/behaviour.md#client-context); "" if nothing."""
+    lines: list[str] = []
+    for part in filter(is_context, message.content):
+        items = part.data if isinstance(part.data, list) else [part.data]
+        lines += [_context_line(item) for item in items if not blank(item)]
+    return block("client_context", lines) if lines else ""
+
+
 def block(name: str, lines: Sequence[str]) -> str:
     """Return escaped lines between tags, below the sentence that explains them."""
     return "\n".join([f"<{name}>", _introduction(name), *lines, f"</{name}>"])
@@ -102,6 +112,12 @@ def blank(value: Any) -> bool:
     if isinstance(value, Mapping):
         return all(blank(v) for v in value.values())
     return value is None or value == []
+
+
+def _context_line(item: Any) -> str:
+    if isinstance(item, Mapping) and item.keys() == {"description", "value"}:
+        return f"- {escape_value(item['description'])}: {escape_value(item['value'])}"
+    return f"- {escape_value(item)}"
 
 
 def _field(value: Any) -> str:

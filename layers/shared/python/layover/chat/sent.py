@@ -1,0 +1,83 @@
+"""Messages that runs of a chat answer, by the ids that front ends know them by."""
+
+from dataclasses import dataclass
+
+from layover.chat.parts import content_hash
+from layover.errors import NotFound
+from layover.records.threads import head_of, live_messages
+from layover.runtime import Runtime
+from layover.values.message import Message, Role
+from layover.values.runs.run import RunMeta
+from layover.values.thread import ThreadHead
+
+_OWN_IDS = "msg_"
+
+
+@dataclass(frozen=True)
+class Sent:
+    """A user's message that a run answers.
+
+    Args:
+        id: The id by which the client names it.
+        run_id: The newest run that answers it.
+        message_id: That run's input.
+        body_hash: The hash of what it says.
+        is_kept: False if the id is the message's own, and no run was accepted under it.
+    """
+
+    id: str
+    run_id: str
+    message_id: str
+    body_hash: str
+    is_kept: bool
+
+    @property
+    def replaces(self) -> str | None:
+        """The run whose place another run under the same id takes."""
+        return self.run_id if self.is_kept else None
+
+
+async def find_sent(runtime: Runtime, head: ThreadHead, id: str) -> Sent | None:
+    """Return the message of this id; None if no run has it. A client knows a message by its own id of it, or,
+    if it has read it from here, by the message's."""
+    if not id:
+        return None
+    known = await runtime.journal.commands.sent_message(head.owner, head.id, id)
+    if known is not None:
+        return Sent(id, known.run_id, known.message_id, known.body_hash, is_kept=True)
+    # Other ids are none of ours: the database need not be asked.
+    message = await find_message(runtime, head, id) if id.startswith(_OWN_IDS) else None
+    if message is None or message.role is not Role.USER or message.run_id is None:
+        return None
+    return Sent(id, message.run_id, id, content_hash(message.content), is_kept=False)
+
+
+async def find_message(runtime: Runtime, head: ThreadHead, id: str) -> Message | None:
+    """Return a message of the thread, from the journal or the database."""
+    live = {message.id: message for message in await live_messages(runtime, head)}
+    return live.get(id) or await runtime.threads.message(head.owner, head.id, id)
+
+
+async def find_run(runtime: Runtime, head: ThreadHead, run_id: str) -> RunMeta | None:
+    """Return the run, if it is the thread's."""
+    meta = await runtime.journal.runs.get(head.owner, run_id)
+    return meta if meta is not None and meta.thread_id == head.id else None
+
+
+async def input_of(runtime: Runtime, head: ThreadHead, sent: Sent) -> Message:
+    """Return the input of the newest run that answers the message. Raises NotFound."""
+    meta = await find_run(runtime, head, sent.run_id)
+    found = meta.input if meta else await find_message(runtime, head, sent.message_id)
+    if found is None:
+        raise NotFound("there is no such message in this chat", thread_id=head.id)
+    return found
+
+
+async def is_newest(runtime: Runtime, thread: ThreadHead, run_id: str) -> bool:
+    """Return whether the thread ends with this run."""
+    # As it is now: the run may have been accepted since the head was read.
+    head = await head_of(runtime, thread.owner, thread.id)
+    if head.active_run is not None or head.leaf_id is None:
+        return run_id in (head.active_run, *head.queue)
+    leaf = await find_message(runtime, head, head.leaf_id)
+    return leaf is not None and leaf.run_id == run_id
