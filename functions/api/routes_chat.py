@@ -4,18 +4,21 @@ from collections.abc import Iterable, Sequence
 from typing import Annotated, Any, Literal
 
 from aws_lambda_powertools.event_handler import Response
+from aws_lambda_powertools.event_handler.openapi.params import Query
 from pydantic import BaseModel, ConfigDict, Field, Strict
 
-from functions.api.call import IdempotencyKey, call_of, new_router
-from functions.api.documented import also, stream_responses
+from functions.api.call import Cursor, IdempotencyKey, answer_page, call_of, new_router
+from functions.api.documented import also, responses, stream_responses
 from functions.api.streaming import chat_caller, check_place, passed_over_header, stream_answer
 from functions.api.user_messages import ui_message
 from layover.approvals.decide import DecisionRequest, Verdict
+from layover.chat.history import chat_messages
 from layover.chat.parts import ClientMessage
 from layover.chat.start import decide_all, edit, regenerate, say
 from layover.chat.threads import chat_thread, find_thread
 from layover.errors import InvalidRequest
 from layover.protocols import sse
+from layover.protocols.ui_history import StoredUiMessage
 from layover.protocols.ui_messages import (
     DONE,
     HEADERS,
@@ -26,6 +29,7 @@ from layover.protocols.ui_messages import (
 from layover.records.runs import meta_of
 from layover.runtime import Runtime
 from layover.values.deployment.access import Actor
+from layover.values.page import Page
 from layover.values.runs.event import LoggedEvent
 
 router = new_router()
@@ -108,6 +112,28 @@ def get_chat_stream(agent: str, chat_id: str) -> Response[str]:
     run_id, thread_id = active_run
     translation = UiFrames(UiMessage(run_id, thread_id))
     return stream_answer(call, run_id, translation, router.current_event.raw_event, 0, HEADERS)
+
+
+@router.get(
+    "/chat/<agent>/<chat_id>/messages",
+    tags=_TAGS,
+    summary="A chat's messages, for a page that is loaded",
+    description="The newest messages of the current branch, oldest first, as the AI SDK keeps them; "
+    "`next_cursor` leads to those before them. A user's message has the id that its client gave it, an "
+    "answer its run's. The answer under way is as far as it is, with the calls that wait for a person.",
+    operation_id="list_chat_messages",
+    responses=responses(200, Page[StoredUiMessage], "A page of messages", 404, 409),
+)
+def get_chat_messages(
+    agent: str,
+    chat_id: str,
+    limit: Annotated[
+        int, Query(ge=1, le=100, description="How many messages at most; 100 if absent.")
+    ] = 100,
+    cursor: Cursor = None,
+) -> Response[str]:
+    call = call_of(router)
+    return answer_page(call, lambda n: call.do(chat_messages, agent, chat_id, n, cursor), limit)
 
 
 class UiFrames:

@@ -55,6 +55,36 @@ async def test_a_message_of_another_thread_is_absent(talk: Conversation) -> None
     assert await elsewhere.path("a") is None
 
 
+async def ends(talk: Conversation, leaf_id: str, limit: int, id: str | None = None) -> list[str]:
+    """The ids of a branch's last messages."""
+    found = await talk.store.newest_messages(talk.owner, id or talk.id, leaf_id, limit)
+    return [message.id for message in found]
+
+
+async def test_the_end_of_what_is_not_there_is_empty(talk: Conversation) -> None:
+    await talk.say(None, "q", "a")
+    stranger = Conversation(talk.store, f"{talk.owner}-stranger")
+    for found in (
+        await ends(talk, "nobody", 5),
+        await ends(stranger, "a", 5),
+        await ends(talk, "a", 5, "elsewhere"),
+    ):
+        assert found == []
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 4, 5, 100])
+async def test_the_end_of_a_branch_has_its_last_messages(talk: Conversation, limit: int) -> None:
+    await talk.say(None, "a", "b")
+    await talk.say("b", "c", "d")
+    await talk.say("b", "e", "f")
+    await talk.say("e", "g")
+    for leaf, path in (("d", "abcd"), ("f", "abef"), ("g", "abeg"), ("b", "ab")):
+        found = await talk.store.newest_messages(talk.owner, talk.id, leaf, limit)
+        assert [m.id for m in found] == list(path)[-limit:]
+        assert [m.parent_id for m in found] == [None, *path][:-1][-limit:]
+        assert found[-1] == (await talk.store.message(talk.owner, talk.id, leaf))
+
+
 async def test_an_unknown_leaf_has_no_page(talk: Conversation) -> None:
     await talk.say(None, "q")
     assert await talk.path("nobody") is None

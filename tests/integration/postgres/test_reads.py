@@ -101,6 +101,15 @@ async def test_a_page_reads_only_its_own_rows(connection: AsyncConnection[Any], 
     assert 5 < await _rows_read(connection, query, **values) <= 25
 
 
+@pytest.mark.parametrize("limit", [1, 12, 20])
+async def test_the_end_of_a_branch_reads_only_its_own_rows(
+    connection: AsyncConnection[Any], limit: int
+) -> None:
+    query = load("threads.sql")["newest_messages"]
+    values = {"thread_id": "t", "leaf_id": LEAF, "limit": limit}
+    assert limit < await _rows_read(connection, query, **values) <= limit + 5
+
+
 async def test_placing_messages_probes_once_a_message(connection: AsyncConnection[Any]) -> None:
     query = load("threads.sql")["insert_messages"]
     new = {"id": "n1", "parent_id": LEAF, "role": "user", "content": [], "created_at": "2026-01-01"}

@@ -5,21 +5,23 @@ Each function returns the run whose stream is the answer. The same request again
 from collections.abc import Iterable
 from typing import Any
 
-from layover.approvals.decide import DecisionRequest, decide
+from layover.approvals.decide import DecisionRequest, Verdict, decide
 from layover.chat.answers import last_suspension_seq
 from layover.chat.parts import ClientMessage, content_hash, hash_of, input_parts
 from layover.chat.sent import Sent, find_run, find_sent, input_of, is_newest
-from layover.errors import Conflict, NotFound
+from layover.errors import Conflict, DecisionError, NotFound
 from layover.ports import RequestKey
-from layover.records.runs import meta_of
+from layover.records.runs import meta_of, snapshot_of
 from layover.runs.accept import ABSENT, KEY_LIFETIME, StartRun, start_run
 from layover.runtime import Runtime
 from layover.values.client_ids import shown_id
+from layover.values.decision import DecisionKind
 from layover.values.deployment.access import Actor
 from layover.values.message import Message
 from layover.values.runs.run import RunMeta, Status
 from layover.values.thread import ThreadHead
 
+_KINDS = {Verdict.APPROVE: DecisionKind.APPROVED, Verdict.DENY: DecisionKind.DENIED}
 _FAILED = frozenset({Status.FAILED, Status.CANCELLED})
 
 
@@ -127,9 +129,10 @@ async def decide_all(
     run_id: str | None,
     decisions: Iterable[tuple[str, DecisionRequest]],
 ) -> tuple[str, int]:
-    """Decide these calls of the run (the active one if `run_id` is None or not of this thread). Return the
-    run, and the seq after which its answer goes on. A repetition gets the same answer. Raises Conflict
-    (nothing waits), and what `decide` raises."""
+    """Decide these calls of the run (None, or one that is not the thread's: the active one). Return the run,
+    and the seq after which its answer goes on. A repetition gets the same answer; so does a page that was
+    loaded after somebody else had decided the same. Raises Conflict (nothing waits), and what `decide`
+    raises."""
     all_decisions = list(decisions)
     try:
         meta = await _run_of(runtime, actor.owner, head, run_id or head.active_run)
@@ -138,9 +141,28 @@ async def decide_all(
             raise Conflict("nothing waits in this chat", thread_id=head.id) from None
         meta = await _run_of(runtime, actor.owner, head, head.active_run)
     for tool_call_id, decision in all_decisions:
-        await decide(runtime, actor, meta.id, tool_call_id, decision)
+        try:
+            await decide(runtime, actor, meta.id, tool_call_id, decision)
+        except DecisionError:
+            if not await _was_decided(runtime, meta, tool_call_id, decision):
+                raise
     calls = [tool_call_id for tool_call_id, _ in all_decisions]
     return meta.id, await last_suspension_seq(runtime, actor.owner, meta.id, calls)
+
+
+async def _was_decided(
+    runtime: Runtime, meta: RunMeta, tool_call_id: str, decision: DecisionRequest
+) -> bool:
+    """Return whether this attempt of the call was decided in the same way."""
+    kind = _KINDS.get(decision.verdict) if decision.args is None else None
+    snapshot = await snapshot_of(runtime, meta.owner, meta.id)
+    return any(
+        call.tool_call_id == tool_call_id
+        and call.attempt == decision.attempt
+        and call.decision is not None
+        and call.decision.kind is kind
+        for call in snapshot.calls
+    )
 
 
 async def _ask(

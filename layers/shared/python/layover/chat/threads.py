@@ -39,12 +39,16 @@ async def find_thread(runtime: Runtime, owner: str, agent: str, chat_id: str) ->
 
 
 def thread_id_of(owner: str, chat_id: str) -> str:
-    """Return a thread's id unchanged, and for any other id the one thread id that it always has for this
-    owner."""
-    if chat_id.startswith(_PREFIX):
+    """Return a thread's id as it is; for any other id, always the same one of the owner's."""
+    if is_thread_id(chat_id):
         return chat_id
     text = f"{owner}\0{sanitise(chat_id)}"
     return _PREFIX + hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def is_thread_id(chat_id: str) -> bool:
+    """Return whether the id of a chat can only be a thread's."""
+    return chat_id.startswith(_PREFIX)
 
 
 async def _make(

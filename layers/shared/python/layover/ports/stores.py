@@ -31,6 +31,13 @@ class ThreadStore(Protocol):
         """Return the branch that ends in `leaf_id`, oldest first; None if there is no such message."""
         ...
 
+    async def newest_messages(
+        self, owner: str, thread_id: str, leaf_id: str, limit: int
+    ) -> Sequence[Message]:
+        """Return the last messages of the branch that ends in `leaf_id`, oldest first; none if there is no
+        such message."""
+        ...
+
     async def message(self, owner: str, thread_id: str, message_id: str) -> Message | None:
         """Return one message of this thread."""
         ...

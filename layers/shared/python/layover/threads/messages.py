@@ -57,6 +57,19 @@ async def list_messages(
     return Page(items=tuple(visible), next_cursor=more)
 
 
+async def newest_messages(
+    runtime: Runtime, head: ThreadHead, tip: str, limit: int
+) -> Sequence[Message]:
+    """Return the last messages of the branch that ends in `tip`, oldest first: `limit` at least, if it has so
+    many."""
+    base, overlay = _split(await live_messages(runtime, head), tip)
+    if base is None or len(overlay) >= limit:
+        return overlay
+    left = limit - len(overlay)
+    stored = await runtime.threads.newest_messages(head.owner, head.id, base, left)
+    return [*stored, *overlay]
+
+
 def _split(live: Sequence[Message], tip: str) -> tuple[str | None, list[Message]]:
     """Return the end of the database's part of the branch, and the journal's part, oldest first."""
     by_id = {message.id: message for message in live}

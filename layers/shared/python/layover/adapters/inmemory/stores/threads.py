@@ -95,6 +95,15 @@ class InMemoryThreads(Tables):
             next_cursor=encode_cursor(last) if more else None,
         )
 
+    async def newest_messages(
+        self, owner: str, thread_id: str, leaf_id: str, limit: int
+    ) -> Sequence[Message]:
+        """The last messages of the branch that ends in `leaf_id`, oldest first."""
+        thread = self.find(owner, thread_id)
+        if thread is None or leaf_id not in thread.messages:
+            return ()
+        return tuple(thread.path(leaf_id)[-limit:])
+
     async def message(self, owner: str, thread_id: str, message_id: str) -> Message | None:
         """Return one message of this thread."""
         thread = self.find(owner, thread_id)

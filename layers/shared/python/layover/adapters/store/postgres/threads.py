@@ -1,7 +1,7 @@
 """Threads on Postgres."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from layover.adapters.store.cursor import decode_cursor, encode_cursor
@@ -94,6 +94,16 @@ class PostgresThreads:
         return Page[Message](
             items=load_messages(page), next_cursor=encode_cursor(last) if more else None
         )
+
+    async def newest_messages(
+        self, owner: str, thread_id: str, leaf_id: str, limit: int
+    ) -> Sequence[Message]:
+        """The last messages of the branch that ends in `leaf_id`, oldest first."""
+        (rows,) = await self._database.run(
+            owner,
+            _query("newest_messages")(thread_id=thread_id, leaf_id=leaf_id, limit=limit),
+        )
+        return load_messages(rows[0][0])
 
     async def message(self, owner: str, thread_id: str, message_id: str) -> Message | None:
         """Return one message of this thread."""

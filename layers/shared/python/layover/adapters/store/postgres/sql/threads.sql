@@ -212,6 +212,24 @@ page as (
 )
 select leaf.depth, (select coalesce(json_agg(row_to_json(page) order by depth), '[]') from page) from leaf
 
+-- name: newest_messages
+-- The last messages of the path that ends in a leaf. None: no such leaf.
+with found as materialized (
+    select m.thread, m.branch_id, m.depth from messages m where m.id = %(leaf_id)s
+),
+-- include: path.sql
+,
+ranges as materialized (
+    select s.thread_id, s.thread, s.branch_id, leaf.depth - %(limit)s::integer as before, s.depth as last
+    from spans s cross join leaf
+),
+-- include: ranged.sql
+,
+page as (
+    select depth, id, thread_id, parent_id, {messages}, {unseen} from ranged
+)
+select coalesce(json_agg(row_to_json(page) order by depth), '[]') from page
+
 -- name: one_message
 with found as materialized (
     select m.* from messages m where m.id = %(message_id)s
