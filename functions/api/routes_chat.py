@@ -96,8 +96,8 @@ def post_chat(
     "/chat/<agent>/<chat_id>/stream",
     tags=_TAGS,
     summary="Go on with an answer after a reload",
-    description="The answer that is being written, from its beginning; 204 if nothing runs, or if what "
-    "runs waits for a person.",
+    description="The answer that is being written, from its beginning, or the one that waits for a person, "
+    "with what it asks; 204 where nothing runs.",
     operation_id="resume_chat",
     responses=also(
         stream_responses("The UI message stream", 404, 406, 409, 429), 204, None, "Nothing runs"
@@ -216,7 +216,7 @@ async def _running(
     if head is None or head.active_run is None:
         return None
     meta = await meta_of(runtime, owner, head.active_run)
-    if meta.shown_status.settled:
+    if meta.status.over:
         return None
     return meta.id, head.id
 

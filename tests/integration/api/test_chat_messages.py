@@ -150,6 +150,19 @@ def test_page_that_cannot_be_is_refused(api: Api, world: SocketBench, query: Jso
 # What waits
 
 
+def test_page_without_messages_goes_on_with_the_approval_that_waits(
+    api: Api, world: SocketBench
+) -> None:
+    asks = call("refund", tool_call_id="c1", order="o1")
+    run_id = asked(api, world, [asks, say("Done.")], "refund o1")
+    event = http_event("GET", "/chat/desk/chat-1/stream", None, {}, ANN)
+    found = chunks(api, answer(event, None, api.host, streams=True))
+    assert found[0]["messageId"] == run_id
+    assert parts_of(found) == items(api)[1]["parts"]
+    assert parts_of(found)[-1]["state"] == "approval-requested"
+    assert found[-1]["finishReason"] == "tool-calls"
+
+
 @pytest.mark.parametrize("in_sub_agent", [False, True])
 def test_approval_that_waits_can_be_given_after_a_reload(
     api: Api, world: SocketBench, in_sub_agent: bool
