@@ -47,7 +47,7 @@ class Resumed(BaseModel):
 
 
 class ClientContext(BaseModel):
-    """What a client says about itself: the model reads it, as data."""
+    """A client's word about itself. The model reads it, as data."""
 
     model_config = ConfigDict(extra="ignore")
 

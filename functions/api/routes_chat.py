@@ -61,9 +61,9 @@ class ChatRequest(BaseModel):
     def last(self) -> UiMessageIn | None:
         """The message that is read. A page answers approvals in the one that `messageId` names, even if
         questions follow it."""
-        named = (m for m in self.messages if m.role == "assistant" and m.id == self.message_id)
-        answers = next(named, None) if self.trigger == "submit-message" else None
-        return answers or (self.messages[-1] if self.messages else None)
+        answers = (m for m in self.messages if m.role == "assistant" and m.id == self.message_id)
+        responded = next(answers, None) if self.trigger == "submit-message" else None
+        return responded or (self.messages[-1] if self.messages else None)
 
 
 @router.post(

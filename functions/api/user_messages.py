@@ -15,20 +15,20 @@ _FILES = "/files/"
 
 def ui_message(id: str, parts: Sequence[Mapping[str, Any]]) -> ClientMessage:
     """Return a message of the AI SDK."""
-    taken: list[ClientPart] = []
+    client_parts: list[ClientPart] = []
     passed_over: list[str] = []
     for part in parts:
         kind = str(part.get("type"))
         if kind == "text":
-            taken.append(TextPart(text=str(part.get("text", ""))))
+            client_parts.append(TextPart(text=str(part.get("text", ""))))
         elif kind == "file":
             url, name = str(part.get("url", "")), _text(part.get("filename"))
-            taken.append(ClientFile(url, name, _text(part.get("mediaType"))))
+            client_parts.append(ClientFile(url, name, _text(part.get("mediaType"))))
         elif kind.startswith("data-"):
-            taken.append(DataPart(name=kind.removeprefix("data-"), data=part.get("data")))
+            client_parts.append(DataPart(name=kind.removeprefix("data-"), data=part.get("data")))
         else:
             passed_over.append(f"parts: {kind}")
-    return ClientMessage(id, tuple(taken), passed_over=tuple(dict.fromkeys(passed_over)))
+    return ClientMessage(id, tuple(client_parts), passed_over=tuple(dict.fromkeys(passed_over)))
 
 
 def ag_ui_message(
@@ -39,17 +39,17 @@ def ag_ui_message(
     """Return a message of AG-UI 1.0, or of the versions before it (`binary`). Raises InvalidRequest."""
     if isinstance(content, str):
         return ClientMessage(id, (TextPart(text=content),), tuple(context))
-    taken: list[ClientPart] = []
+    client_parts: list[ClientPart] = []
     passed_over: list[str] = []
     for part in content or ():
         kind = str(part.get("type"))
         if kind == "text":
-            taken.append(TextPart(text=str(part.get("text", ""))))
+            client_parts.append(TextPart(text=str(part.get("text", ""))))
         elif kind in _MEDIA:
-            taken.append(_media(kind, part))
+            client_parts.append(_media(kind, part))
         else:
             passed_over.append(f"content: {kind}")
-    return ClientMessage(id, tuple(taken), tuple(context), tuple(dict.fromkeys(passed_over)))
+    return ClientMessage(id, tuple(client_parts), tuple(context), tuple(dict.fromkeys(passed_over)))
 
 
 def _media(kind: str, part: Mapping[str, Any]) -> ClientFile:
@@ -66,8 +66,8 @@ def _media(kind: str, part: Mapping[str, Any]) -> ClientFile:
         return ClientFile(address, name, mime_type)
     if url is None:
         raise _unreadable(kind, at)
-    kept = url.startswith(("data:", _FILES))
-    return ClientFile(url, name, mime_type or (None if kept else _ANY_OF_KIND.get(kind)))
+    has_own_type = url.startswith(("data:", _FILES))
+    return ClientFile(url, name, mime_type or (None if has_own_type else _ANY_OF_KIND.get(kind)))
 
 
 def _value(source: Mapping[str, Any], kind: str) -> Any:

@@ -51,6 +51,7 @@ CALLS = {
     ("post", "/socket-tickets"),
     ("post", "/chat/{agent}"),
     ("get", "/chat/{agent}/{chat_id}/stream"),
+    ("get", "/chat/{agent}/{chat_id}/messages"),
     ("post", "/ag-ui/{agent}"),
     ("get", "/usage"),
     ("get", "/me/export"),

@@ -48,15 +48,15 @@ async def chat_messages(
     is_active = run_id is not None and run_id == head.active_run
     if is_active and turns[-1][0].role is not Role.USER:
         turns.pop()
-    kept = turns[-limit:]
-    items = [_show(turn) for turn in kept]
+    page = turns[-limit:]
+    items = [_show(turn) for turn in page]
     if is_active:
         items.append(
             running_answer(str(run_id), head.id, await _events(runtime, owner, str(run_id)))
         )
     return Page(
         items=tuple(item for item in items if item.parts)[-limit:],
-        next_cursor=encode_cursor(_CURSOR, kept[0][0].parent_id if kept else None),
+        next_cursor=encode_cursor(_CURSOR, page[0][0].parent_id if page else None),
     )
 
 

@@ -42,9 +42,9 @@ async def find_sent(runtime: Runtime, head: ThreadHead, id: str) -> Sent | None:
     if it has read it from here, by the message's."""
     if not id:
         return None
-    known = await runtime.journal.commands.sent_message(head.owner, head.id, id)
-    if known is not None:
-        return Sent(id, known.run_id, known.message_id, known.body_hash, is_kept=True)
+    record = await runtime.journal.commands.sent_message(head.owner, head.id, id)
+    if record is not None:
+        return Sent(id, record.run_id, record.message_id, record.body_hash, is_kept=True)
     # Other ids are none of ours: the database need not be asked.
     message = await find_message(runtime, head, id) if id.startswith(_OWN_IDS) else None
     if message is None or message.role is not Role.USER or message.run_id is None:
@@ -67,10 +67,10 @@ async def find_run(runtime: Runtime, head: ThreadHead, run_id: str) -> RunMeta |
 async def input_of(runtime: Runtime, head: ThreadHead, sent: Sent) -> Message:
     """Return the input of the newest run that answers the message. Raises NotFound."""
     meta = await find_run(runtime, head, sent.run_id)
-    found = meta.input if meta else await find_message(runtime, head, sent.message_id)
-    if found is None:
+    message = meta.input if meta else await find_message(runtime, head, sent.message_id)
+    if message is None:
         raise NotFound("there is no such message in this chat", thread_id=head.id)
-    return found
+    return message
 
 
 async def is_newest(runtime: Runtime, thread: ThreadHead, run_id: str) -> bool:

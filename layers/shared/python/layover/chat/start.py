@@ -104,10 +104,10 @@ async def regenerate(
         NotFound: There is no such message, or the chat has none.
         LayoverError: As `start_run`.
     """
-    named = await find_run(runtime, head, message_id) if message_id else None
-    if named is not None:
-        sent = await find_sent(runtime, head, shown_id(named.input.id))
-        return await _again(runtime, head, named.input, sent, key)
+    run = await find_run(runtime, head, message_id) if message_id else None
+    if run is not None:
+        sent = await find_sent(runtime, head, shown_id(run.input.id))
+        return await _again(runtime, head, run.input, sent, key)
     for id in dict.fromkeys((message_id or "", message.id if message else "")):
         sent = await find_sent(runtime, head, id)
         if sent is None:

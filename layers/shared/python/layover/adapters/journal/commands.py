@@ -105,11 +105,11 @@ class TableRunCommands:
         }
         # All or nothing: a thread is never claimed for a run that is not there, nor a request key used up.
         # The order counts below, where the places of META, HEAD and the keys tell what failed.
-        given = [key for key in (request, sent) if key is not None]
+        request_keys = [key for key in (request, sent) if key is not None]
         actions: list[Action] = [
             Put(keys.run(run.id), META, meta, when=Missing("pk")),
             self._claim(keys, run, head, on_busy),
-            *(self._use(keys, key, run) for key in given),
+            *(self._use(keys, key, run) for key in request_keys),
         ]
         if head.active_run is not None and on_busy is OnBusy.INTERRUPT:
             actions.append(self._cancel(keys, head.active_run, INTERRUPT_GRACE))
@@ -122,7 +122,7 @@ class TableRunCommands:
             await self._table.transact(actions, secrets.token_hex(16))
         except TransactionFailed as failure:
             # The keys first: a request that is repeated gets its run, however its thread has changed since.
-            for at, key in enumerate(given, start=2):
+            for at, key in enumerate(request_keys, start=2):
                 if at in failure.failed:
                     run_id = _same_request(failure.failed[at], key)
                     return Accepted(run_id, started=False, replayed=True)
