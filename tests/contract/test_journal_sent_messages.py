@@ -1,5 +1,7 @@
 """Clients' own ids of messages in the journal: one run each, until another takes its place."""
 
+from typing import Any
+
 import pytest
 
 from contract.test_journal import key
@@ -25,7 +27,7 @@ async def over(world: JournalBench, run_id: str) -> None:
 
 async def stands_for(world: JournalBench, thread_id: str, id: str = "m1") -> str | None:
     found = await world.journal.commands.sent_message(world.owner, thread_id, id)
-    return found and found.run_id
+    return found.run_id if found else None
 
 
 async def test_message_that_says_something_else_is_refused(world: JournalBench) -> None:
@@ -91,7 +93,7 @@ async def test_run_takes_the_place_of_the_one_it_replaces_once(world: JournalBen
 
 async def test_both_keys_of_a_request_are_kept_or_none(world: JournalBench) -> None:
     head = await world.thread()
-    both = {"request": key(world), "sent": sent(head.id)}
+    both: dict[str, Any] = {"request": key(world), "sent": sent(head.id)}
     first = await world.accept(head.id, **both)
     for repeated in (both, {"sent": both["sent"]}, {"request": both["request"]}):
         assert (await world.accept(head.id, ENQUEUE, **repeated)).run_id == first.run_id

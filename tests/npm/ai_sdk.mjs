@@ -72,6 +72,21 @@ const scenarios = {
     await idle.resumeStream();
     return { cut, messages: shown(again), idle: shown(idle) };
   },
+  async reload() {
+    const one = chat("reload");
+    await one.sendMessage({ text: texts[0] });
+    const load = async () => (await (await fetch(`${url}/chat/${agent}/reload/messages`, { headers })).json()).items;
+    const again = chat("reload", { messages: await load() });
+    const loaded = structuredClone(shown(again));
+    await again.resumeStream();
+    await at_rest(again);
+    const resumed = structuredClone(shown(again));
+    await again.addToolApprovalResponse({ id: asked(again).approval.id, approved: true });
+    await new Promise((r) => setTimeout(r, 100));
+    await at_rest(again);
+    const after = chat("reload", { messages: await load() });
+    return { before: shown(one), loaded, resumed, messages: shown(again), after: shown(after) };
+  },
   async tabs() {
     const [one, two] = [chat("tabs"), chat("tabs")];
     await Promise.all([one.sendMessage({ text: texts[0] }), two.sendMessage({ text: texts[0] })]);

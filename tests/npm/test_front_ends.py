@@ -100,6 +100,28 @@ def test_use_chat_goes_on_after_a_reload(packages: Path, system: System, brain: 
     assert found["idle"] == []
 
 
+def test_use_chat_decides_after_a_reload(packages: Path, system: System, brain: Brain) -> None:
+    asking = replace(call("refund", order_id="o1", amount=5), text="One moment.")
+    text = brain.plan(call("look_up", key="o1"), asking, say("It is **paid**."))
+    found = drive(packages, system, "ai_sdk.mjs", "reload", text)
+    for shown in (found["loaded"], found["resumed"]):
+        # A page knows no run of its own question.
+        assert shown[0].pop("metadata")["run_id"] == shown[1]["id"]
+    # Each shows the same, with the same ids: before, loaded, and followed after that.
+    assert found["loaded"] == found["before"] == found["resumed"]
+    assert found["loaded"][-1]["parts"][-1]["state"] == "approval-requested"
+    for message in found["messages"]:
+        message["metadata"] = {
+            n: message.get("metadata", {}).get(n) for n in ("run_id", "thread_id")
+        }
+    answer, stored = found["messages"][-1], found["after"][-1]
+    assert (answer["id"], answer["metadata"]) == (stored["id"], stored["metadata"])
+    assert kinds(answer) == kinds(stored)
+    outputs = [[p.get("output") or p.get("text") for p in m["parts"]] for m in (answer, stored)]
+    assert outputs[0] == outputs[1]
+    assert outputs[0][-1] == "It is **paid**."
+
+
 @pytest.mark.parametrize(
     ("script", "translation"),
     [

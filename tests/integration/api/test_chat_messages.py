@@ -18,7 +18,7 @@ from layover.runs.accept import StartRun, start_run
 from layover.runs.turn import turn
 from layover.testing import ScriptedModel, call, say
 from layover.testing import calls as ask_for
-from layover.values.message import FilePart, TextPart
+from layover.values.message import FilePart, InputPart, TextPart
 from layover.values.runs.payload import TurnPayload
 from support.worlds.services import ANN, BOB
 from support.worlds.sockets import SocketBench
@@ -307,7 +307,10 @@ def test_answer_of_many_steps_is_never_cut(api: Api, world: SocketBench) -> None
 
 def test_messages_of_the_plain_api_are_shown_too(api: Api, world: SocketBench) -> None:
     thread = api.do(world.thread())
-    parts = [TextPart(text="hi"), FilePart(url="https://files.example/a.png", name="a.png")]
+    parts: list[InputPart] = [
+        TextPart(text="hi"),
+        FilePart(url="https://files.example/a.png", name="a.png"),
+    ]
     run = api.do(start_run(world.runtime, ANN, thread.id, StartRun(parts)))
     api.do(world.finish(run.id, "hello"))
     question, found = items(api, thread.id, agent="support")

@@ -6,7 +6,7 @@ import pytest
 
 from layover import Agent, DataPart, TextPart, tool
 from layover.testing import call, say
-from layover.values.message import CONTEXT, InputPart
+from layover.values.message import CONTEXT
 from support.worlds.runs import Bench
 
 
@@ -16,7 +16,8 @@ def look(n: int) -> int:
     return n
 
 
-def given(*items: Any) -> list[InputPart]:
+def given(*items: Any) -> Any:
+    """Parts of an input: a text, and this context."""
     return [TextPart(text="What is here?"), DataPart(name=CONTEXT, data=list(items))]
 
 
@@ -71,5 +72,6 @@ async def test_later_prompts_do_not_have_it() -> None:
 
 async def test_data_of_any_other_name_reaches_no_model() -> None:
     bench = Bench(helper(), [say("Yes.")])
-    await bench.go([TextPart(text="What is here?"), DataPart(name="cart", data="Lamp")])
+    parts: Any = [TextPart(text="What is here?"), DataPart(name="cart", data="Lamp")]
+    await bench.go(parts)
     assert inputs(bench) == ["What is here?"]

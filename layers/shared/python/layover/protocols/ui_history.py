@@ -74,7 +74,7 @@ def stored_answer(messages: Sequence[Message]) -> StoredUiMessage:
     what tools emitted are not among them."""
     first = messages[0]
     encoder = UiMessage(first.run_id or first.id, first.thread_id)
-    chunks = [chunk for event in _told(messages) for chunk in encoder.chunks(event)]
+    chunks = [chunk for event in _events_of(messages) for chunk in encoder.chunks(event)]
     return _answer(encoder, [*chunks, *encoder.rest()])
 
 
@@ -176,7 +176,7 @@ class _Parts:
             self.parts.append(dict(chunk))
 
 
-def _told(messages: Sequence[Message]) -> Iterator[LoggedEvent]:
+def _events_of(messages: Sequence[Message]) -> Iterator[LoggedEvent]:
     """Yield the events that tell of these messages."""
     step = 0
     for message in messages:

@@ -156,7 +156,7 @@ async def _accept(
     """Journal the run. Nothing is locked between the read of the head and the write, which fails if the head
     has changed: then both are done again, for `ACCEPT_TIMEOUT_S`."""
     run_id, sent = request.run_id or runtime.ids.new("run"), request.sent
-    message_id = with_client_id(runtime.ids.new("msg"), sent and sent.key)
+    message_id = with_client_id(runtime.ids.new("msg"), sent.key if sent else None)
     known_parent = False
     give_up = pace.now() + ACCEPT_TIMEOUT_S
     for attempt in count():
