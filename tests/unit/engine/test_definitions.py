@@ -142,6 +142,7 @@ def check(output: Note, ctx: Any) -> Note:
         (tool_with(), tool_with(retries=0)),
         (tool_with(), tool_with(max_calls=3)),
         (tool_with(), tool_with(timeout=3)),
+        (tool_with(), tool_with(strict=False)),
         (tool_with(), tool_with(idempotent=True)),
         (tool_with(), tool_with(trusted=True)),
         (definition(output=Note), definition(output=Note, output_validator=check)),

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from layover.adapters.models import call_ids, wire
+from layover.adapters.models.responses.request import body as responses_body
 from layover.values.message import (
     DataPart,
     FilePart,
@@ -422,6 +423,45 @@ def test_a_full_request_says_everything() -> None:
     assert body["stream"] is True
     assert body["stream_options"] == {"include_usage": True}
     assert body["prompt_cache_key"] == "k"
+
+
+LONG = "Look up an order. " + "It knows what was sent, when, and by whom. " * 40
+
+
+def spec_of(description: str, parameters: dict[str, Any]) -> ToolSpec:
+    return ToolSpec(name="look", description=description, parameters=parameters)
+
+
+@pytest.mark.parametrize("text", [LONG, LONG.replace(" ", "\n"), "x" * 3000, "é" * 1025])
+@pytest.mark.parametrize("api", ["chat completions", "responses"])
+def test_a_description_too_long_for_openai_goes_on_in_the_parameters(text: str, api: str) -> None:
+    prompt = Prompt(
+        model="m", messages=(user("hi"),), tools=(spec_of(text, {"description": "own"}),)
+    )
+    body = (
+        wire.body(prompt) if api == "chat completions" else responses_body(prompt, frozenset(), "")
+    )
+    (sent_tool,) = body["tools"]
+    function = sent_tool.get("function", sent_tool)
+    first, rest = function["description"], function["parameters"]["description"]
+    assert len(first) <= 1024
+    assert first.endswith(" ...")
+    assert rest.startswith("...")
+    assert rest.endswith("\n\nown")
+    assert first.removesuffix(" ...") + rest[3:].removesuffix("\n\nown") == text
+    assert first.removesuffix(" ...")[-1] in ".,xé" or text[len(first) - 4].isspace()
+
+
+@pytest.mark.parametrize("text", ["", "Look.", "x" * 1024])
+def test_a_description_that_openai_takes_stays_as_it_is(text: str) -> None:
+    spec = spec_of(text, {"type": "object"})
+    assert wire.described(spec) == {"description": text, "parameters": spec.parameters}
+
+
+def test_the_parameters_of_a_tool_are_not_changed_by_sending_them() -> None:
+    spec = spec_of(LONG, {"type": "object"})
+    wire.described(spec)
+    assert spec.parameters == {"type": "object"}
 
 
 def test_the_headers_name_the_task_and_the_run() -> None:

@@ -49,6 +49,10 @@ _NO_SIGNATURE = "skip_thought_signature_validator"
 
 CACHE = "cache_control"
 """The field of a part of a message up to which a cache keeps the request."""
+MAX_DESCRIPTION = 1024
+"""Characters that OpenAI takes as the description of a tool: longer ones fail each request with 400."""
+_GOES_ON = " ..."
+
 OPTIONAL = frozenset({"prompt_cache_key", "stream_options"})
 """Fields that not every provider takes, and that a run can do without."""
 MAX_TOKENS = ("max_completion_tokens", "max_tokens")
@@ -374,12 +378,22 @@ def is_image(url: str, mime_type: str) -> bool:
     return mime_type.startswith("image/") or (not mime_type and bool(_IMAGE_URL.search(url)))
 
 
+def described(spec: ToolSpec) -> Body:
+    """Return the description and the parameters of a tool. What is beyond the length that OpenAI takes goes
+    on in the description of the parameters, which has no bound."""
+    text, parameters = spec.description, spec.parameters
+    if len(text) <= MAX_DESCRIPTION:
+        return {"description": text, "parameters": parameters}
+    most = MAX_DESCRIPTION - len(_GOES_ON)
+    end = max(text.rfind(" ", 0, most + 1), text.rfind("\n", 0, most + 1))
+    end = end if end > most // 2 else most
+    rest = [_GOES_ON.strip() + text[end:], parameters.get("description", "")]
+    longer = {**parameters, "description": "\n\n".join(filter(None, rest))}
+    return {"description": text[:end] + _GOES_ON, "parameters": longer}
+
+
 def _tool(spec: ToolSpec) -> Body:
-    function: Body = {
-        "name": spec.name,
-        "description": spec.description,
-        "parameters": spec.parameters,
-    }
+    function: Body = {"name": spec.name, **described(spec)}
     if spec.strict:
         function["strict"] = True
     return {"type": "function", "function": function}

@@ -5,12 +5,18 @@ from collections.abc import Collection, Sequence
 from datetime import timedelta
 from typing import Any
 
+from pydantic.errors import PydanticUserError
+
 from layover.errors import DefinitionError, nearest
 
 _MAX_SHOWN = 80
 _UNKNOWN_TYPE = re.compile(r"core schema for <class '([^']+)'>")
 NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 """Names of tools that providers accept."""
+
+
+NO_SCHEMA = (PydanticUserError, TypeError, NameError, KeyError)
+"""The errors that pydantic raises for a type without a JSON schema."""
 
 
 def fail(what: str, expected: str, value: object, hint: str = "") -> DefinitionError:
@@ -37,6 +43,8 @@ def no_schema(error: Exception) -> str:
         return f"{name} has none: make it a pydantic model, a dataclass or a TypedDict"
     if getattr(error, "code", None) == "class-not-fully-defined":
         return "a name in its type hints is not defined where it is declared"
+    if isinstance(error, KeyError):
+        return f"$ref {error.args[0]!r} leads nowhere: give the whole schema in its place"
     return text.splitlines()[0]
 
 

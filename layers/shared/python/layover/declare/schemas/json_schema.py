@@ -4,14 +4,13 @@ Strict mode (platform.openai.com, "Structured outputs", supported schemas): obje
 require all their properties; the root is an object; there are no defaults, tuples, open maps, or
 combinators other than `anyOf`; `$ref` stands alone. Validation here is pydantic's and stays exact,
 so a constraint that the mode does not know moves into the description instead of making the whole
-schema non-strict."""
+schema non-strict. A schema beyond the mode's sizes is not strict either."""
 
 import json
-import re
-from collections.abc import Mapping
+from collections.abc import Iterator
 from typing import Any
 
-Schema = dict[str, Any]
+from layover.declare.schemas.references import Schema, references, resolve
 
 _FORMATS = frozenset(
     {"date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"}
@@ -59,7 +58,14 @@ _STRUCTURE = frozenset(
 )
 _JSON_TYPES = {str: "string", bool: "boolean", int: "integer", float: "number", type(None): "null"}
 _MAX_ENUM = 1000
-_REF = re.compile(r'"(#/\$defs/[^"]+)"')
+_MAX_ENUM_CHARS = 15_000
+"""OpenAI's bound for one enum of more than 250 values. Here it holds for all enums together, as more is
+rare."""
+_MAX_CHARS = 120_000
+"""Characters of the names of properties and definitions, and of the values of enums."""
+_MAX_PROPERTIES = 5000
+_MAX_LEVELS = 10
+"""Objects in each other. Lists count here, too: OpenAI does not say whether they do."""
 
 
 class _NotStrict(Exception):
@@ -90,26 +96,49 @@ def _tidy_any(value: Any) -> Any:
 def strict(schema: Schema) -> Schema | None:
     """Return the same schema for strict mode, or None if strict mode cannot express it. A property with a
     default becomes required; its description states the default."""
-    root = dict(schema)
-    defs: Schema = root.get("$defs", {})
-    if "$ref" in root:
-        root = {**_resolve(root["$ref"], defs), **{k: v for k, v in root.items() if k != "$ref"}}
+    root = rooted(schema)
     try:
-        strict_defs = {name: _strict(s, defs) for name, s in defs.items()}
-        result = _strict(root, defs)
+        result = _strict(root, root)
+        if result.get("type") != "object" or "anyOf" in result:
+            return None
+        if definitions := root.get("$defs"):
+            result["$defs"] = {name: _strict(s, root) for name, s in definitions.items()}
+        _check_sizes(result)
     except _NotStrict:
         return None
-    if result.get("type") != "object":
-        return None
-    return {**result, "$defs": strict_defs} if strict_defs else result
+    return result
 
 
-def takes_null(schema: Schema, defs: Mapping[str, Any]) -> bool:
+def rooted(schema: Schema) -> Schema:
+    """Return the same schema without a `$ref` at its root, where providers take an object only. The target is
+    copied in: what the root has next to its reference adds to it."""
+    visited: set[str] = set()
+    while (reference := schema.get("$ref")) is not None and reference not in visited:
+        visited.add(reference)
+        target = resolve(reference, schema)
+        if not isinstance(target, dict):
+            break
+        schema = _merged(target, {k: v for k, v in schema.items() if k != "$ref"})
+    return schema
+
+
+def _merged(target: Schema, own: Schema) -> Schema:
+    merged = {**target, **own}
+    if "properties" in target and "properties" in own:
+        merged["properties"] = {**target["properties"], **own["properties"]}
+    if "required" in target and "required" in own:
+        merged["required"] = list(dict.fromkeys([*target["required"], *own["required"]]))
+    return merged
+
+
+def takes_null(schema: Any, root: Schema) -> bool:
     """Return whether `null` is a value of this schema."""
+    if not isinstance(schema, dict):
+        return bool(schema)
     if "$ref" in schema:
-        return takes_null(_resolve(schema["$ref"], defs), defs)
+        return takes_null(resolve(schema["$ref"], root), root)
     if "anyOf" in schema or "oneOf" in schema:
-        return any(takes_null(s, defs) for s in schema.get("anyOf") or schema["oneOf"])
+        return any(takes_null(s, root) for s in schema.get("anyOf") or schema["oneOf"])
     if "enum" in schema:
         return None in schema["enum"]
     if "const" in schema:
@@ -127,57 +156,107 @@ def nullable(schema: Schema) -> Schema:
 
 def is_object(schema: Schema) -> bool:
     """Return whether every value of the schema is an object."""
-    if "$ref" in schema:
-        return is_object(_resolve(schema["$ref"], schema.get("$defs", {})))
-    return schema.get("type") == "object"
+    return rooted(schema).get("type") == "object"
 
 
-def _resolve(ref: str, defs: Mapping[str, Any]) -> Schema:
-    name = ref.removeprefix("#/$defs/").replace("~1", "/").replace("~0", "~")
-    schema: Schema = defs[name]
-    return schema
-
-
-def _strict(schema: Schema, defs: Mapping[str, Any]) -> Schema:
+def _strict(schema: Any, root: Schema) -> Schema:
     if not isinstance(schema, dict) or schema.keys() - _KEPT - _NOTED - _DROPPED - _STRUCTURE:
         raise _NotStrict
     if "$ref" in schema:
-        return _strict_ref(schema, defs)
+        return _strict_ref(schema, root)
     result = {k: v for k, v in schema.items() if k in _KEPT}
     notes = {k: schema[k] for k in schema if k in _NOTED}
     _strict_text(schema, result, notes)
     _strict_enum(schema, result)
     branches = schema.get("anyOf") or schema.get("oneOf")
     if branches:
-        result["anyOf"] = [_strict(s, defs) for s in branches]
+        result["anyOf"] = [_strict(s, root) for s in branches]
     elif "type" not in result:
         raise _NotStrict
-    if result.get("type") == "object":
-        result |= _strict_object(schema, defs)
-    if result.get("type") == "array":
-        result["items"] = _strict(schema.get("items", {}), defs)
+    kinds = result.get("type")
+    if isinstance(kinds, list) and {"object", "array"} & set(kinds):
+        raise _NotStrict
+    if kinds == "object":
+        result |= _strict_object(schema, root)
+    if kinds == "array":
+        result["items"] = _strict(schema.get("items", {}), root)
     return _described(result, notes)
 
 
-def _strict_ref(schema: Schema, defs: Mapping[str, Any]) -> Schema:
-    """Return a reference that stands alone; next to a description its target is copied in."""
-    siblings = {k: v for k, v in schema.items() if k in ("description", "default")}
-    if not siblings:
-        return {"$ref": schema["$ref"]}
-    if schema["$ref"] in _reachable(schema["$ref"], defs):
-        return {"$ref": schema["$ref"]}
-    return _strict({**_resolve(schema["$ref"], defs), **siblings}, defs)
+def _strict_ref(schema: Schema, root: Schema) -> Schema:
+    """Return a reference that stands alone. Where it does not, its target is copied in; a recursive one loses
+    what is next to it."""
+    next_to_it = {k: v for k, v in schema.items() if k != "$ref" and k not in _DROPPED}
+    reference = schema["$ref"]
+    target = resolve(reference, root)
+    if not next_to_it or reference in _reachable(target, root):
+        return {"$ref": reference}
+    if not isinstance(target, dict):
+        raise _NotStrict
+    return _strict({**target, **next_to_it}, root)
 
 
-def _reachable(ref: str, defs: Mapping[str, Any]) -> set[str]:
-    """Return the references that are reached from this one; itself among them if it is recursive."""
+def _reachable(target: Any, root: Schema) -> set[str]:
+    """Return the references in a schema and in all that it refers to."""
     visited: set[str] = set()
-    open_ = [ref]
+    open_ = [target]
     while open_:
-        new = set(_REF.findall(json.dumps(_resolve(open_.pop(), defs), default=str))) - visited
+        new = references(open_.pop()) - visited
         visited |= new
-        open_ += new
+        open_ += [resolve(each, root) for each in new]
     return visited
+
+
+def _check_sizes(schema: Schema) -> None:
+    """Raise _NotStrict for a schema that is larger than OpenAI takes in strict mode (platform.openai.com,
+    "Structured outputs", limitations)."""
+    definitions = schema.get("$defs", {})
+    every = [each for s in (schema, *definitions.values()) for each in _parts(s)]
+    values = [value for each in every for value in each.get("enum", ())]
+    names = [name for each in every for name in each.get("properties", ())]
+    enum_chars = sum(len(str(value)) for value in values)
+    if (
+        len(values) > _MAX_ENUM
+        or enum_chars > _MAX_ENUM_CHARS
+        or len(names) > _MAX_PROPERTIES
+        or sum(map(len, [*names, *definitions])) + enum_chars > _MAX_CHARS
+    ):
+        raise _NotStrict
+    _check_levels(schema, schema, 0, frozenset(), {})
+
+
+def _parts(schema: Schema) -> Iterator[Schema]:
+    """Yield a strict schema and all schemas in it."""
+    yield schema
+    for inner in _inner(schema):
+        yield from _parts(inner)
+
+
+def _inner(schema: Schema) -> Iterator[Schema]:
+    yield from schema.get("properties", {}).values()
+    yield from schema.get("anyOf", ())
+    if "items" in schema:
+        yield schema["items"]
+
+
+def _check_levels(
+    schema: Schema, root: Schema, level: int, within: frozenset[str], deepest: dict[str, int]
+) -> None:
+    """Raise _NotStrict if values may be nested too deep. `within`: the references that led here, as a
+    recursive schema is counted once; `deepest`: the level at which each reference was followed, so that none
+    is twice at the same."""
+    if (reference := schema.get("$ref")) is not None:
+        if reference not in within and deepest.get(reference, -1) < level:
+            deepest[reference] = level
+            target = resolve(reference, root)
+            _check_levels(target, root, level, within | {reference}, deepest)
+        return
+    if schema.get("type") in ("object", "array"):
+        level += 1
+    if level > _MAX_LEVELS:
+        raise _NotStrict
+    for inner in _inner(schema):
+        _check_levels(inner, root, level, within, deepest)
 
 
 def _strict_text(schema: Schema, result: Schema, notes: Schema) -> None:
@@ -195,19 +274,19 @@ def _strict_enum(schema: Schema, result: Schema) -> None:
     values = result.get("enum")
     if values is None:
         return
-    if len(values) > _MAX_ENUM or any(type(v) not in _JSON_TYPES for v in values):
+    if not values or any(type(v) not in _JSON_TYPES for v in values):
         raise _NotStrict
     if "type" not in result:
         kinds = list(dict.fromkeys(_JSON_TYPES[type(v)] for v in values))
         result["type"] = kinds[0] if len(kinds) == 1 else kinds
 
 
-def _strict_object(schema: Schema, defs: Mapping[str, Any]) -> Schema:
+def _strict_object(schema: Schema, root: Schema) -> Schema:
     if schema.get("additionalProperties", False) is not False or (
         "properties" not in schema and "additionalProperties" not in schema
     ):
         raise _NotStrict
-    properties = {name: _strict(s, defs) for name, s in schema.get("properties", {}).items()}
+    properties = {name: _strict(s, root) for name, s in schema.get("properties", {}).items()}
     return {
         "properties": properties,
         "required": list(properties),

@@ -4,10 +4,9 @@ import re
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError, create_model
-from pydantic.errors import PydanticUserError
 from pydantic_core import from_json
 
-from layover.declare.schemas import checks
+from layover.declare.schemas import checks, references
 from layover.declare.schemas import json_schema as schema
 from layover.errors import DefinitionError
 from layover.values.json_answer import json_beginning, json_candidates
@@ -24,9 +23,9 @@ class OutputType:
         self._value = value
         try:
             self._adapter: TypeAdapter[Any] = TypeAdapter(value)
-            self._schema = schema.tidy(self._adapter.json_schema())
+            self._schema = _schema_of(self._adapter, what)
             self._wrapper = self._wrapped()
-        except (PydanticUserError, TypeError, NameError) as error:
+        except checks.NO_SCHEMA as error:
             message = f"{what}output has no schema: {checks.no_schema(error)}"
             raise DefinitionError(message) from error
         if self._wrapper is not None and not _is_list_or_union(self._schema):
@@ -36,9 +35,7 @@ class OutputType:
     @property
     def spec(self) -> OutputSpec:
         """The output that a prompt asks the model for."""
-        json_schema = (
-            self._schema if self._wrapper is None else schema.tidy(self._wrapper.json_schema())
-        )
+        json_schema = self._schema if self._wrapper is None else _schema_of(self._wrapper, "")
         strict = schema.strict(json_schema)
         name = getattr(self._value, "__name__", "output") if self._wrapper is None else "output"
         schema_name = re.sub(r"[^a-zA-Z0-9_-]", "_", name)[:64] or "output"
@@ -93,7 +90,10 @@ def _is_not_json(error: ValidationError) -> bool:
     return any(problem["type"] == "json_invalid" for problem in error.errors(include_url=False))
 
 
-def _is_list_or_union(schema: dict[str, Any]) -> bool:
-    if "$ref" in schema:
-        return _is_list_or_union(schema["$defs"][schema["$ref"].rsplit("/", 1)[1]])
-    return schema.get("type") == "array" or "anyOf" in schema or "oneOf" in schema
+def _schema_of(adapter: TypeAdapter[Any], what: str) -> schema.Schema:
+    whole = references.self_contained(adapter.json_schema(), f"{what}output: ")
+    return schema.rooted(schema.tidy(whole))
+
+
+def _is_list_or_union(root: schema.Schema) -> bool:
+    return root.get("type") == "array" or "anyOf" in root or "oneOf" in root

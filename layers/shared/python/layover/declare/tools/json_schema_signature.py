@@ -1,6 +1,7 @@
 """The signature of a tool whose arguments are described by a JSON schema instead of type hints."""
 
 import inspect
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -10,9 +11,11 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from layover.declare.schemas import checks
-from layover.declare.schemas.json_schema import Schema, is_object, strict
+from layover.declare.schemas.json_schema import is_object, rooted, strict
+from layover.declare.schemas.references import Schema, self_contained
 from layover.declare.tools.signature import Signature, ToolArgs, hints_of, is_context
 from layover.errors import DefinitionError
+from layover.values.base import TOO_DEEP, too_deep
 
 if TYPE_CHECKING:
     from jsonschema.protocols import Validator
@@ -32,9 +35,12 @@ class JsonSchemaArgs(ToolArgs):
 
 @dataclass(frozen=True)
 class JsonSchemaSignature(Signature):
-    """`whole`: the handler's parameter that takes all arguments as a dict; None: each has its own."""
+    """`json_schema`: the author's schema, which arguments have to fit; `model_schema`: the same with all that
+    it refers to in `$defs`, for models. `whole`: the handler's parameter that takes all arguments as a dict;
+    None: each has its own."""
 
     json_schema: Schema = field(default_factory=dict)
+    model_schema: Schema = field(default_factory=dict)
     whole: str | None = None
 
     def _fitted(self, text: str, decoded: Any) -> ToolArgs:
@@ -53,8 +59,8 @@ class JsonSchemaSignature(Signature):
 
     @cached_property
     def schema(self) -> Schema:
-        """The schema as given."""
-        return {"properties": {}, **self.json_schema}
+        """The schema as it was given, unless it has references that not every provider takes."""
+        return {"properties": {}, **self.model_schema}
 
     @cached_property
     def strict_schema(self) -> Schema | None:
@@ -69,9 +75,11 @@ class JsonSchemaSignature(Signature):
 
     @cached_property
     def _validator(self) -> "Validator":
-        from jsonschema.validators import validator_for
+        from referencing import Registry
 
-        return validator_for(self.json_schema)(self.json_schema)
+        # A registry of its own: nothing is ever fetched.
+        registry: Any = Registry()
+        return _validator_of(self.json_schema)(self.json_schema, registry=registry)
 
 
 def json_schema_signature(
@@ -80,21 +88,20 @@ def json_schema_signature(
     """Return the signature of a handler for a schema. A handler with `**kwargs`, or with a parameter for each
     property, gets the arguments by name; one with a single other parameter gets them as a dict. Raises
     DefinitionError."""
-    from jsonschema.exceptions import SchemaError
-    from jsonschema.validators import validator_for
-
     what = f"tool {tool!r}: "
-    if not isinstance(json_schema, Mapping) or not is_object(dict(json_schema)):
+    own_schema = _as_json(json_schema, what)
+    _check_schema(own_schema, own_schema, what)
+    whole_schema = self_contained(own_schema, f"{what}schema: ")
+    if whole_schema is not own_schema:
+        _check_schema(whole_schema, own_schema, what)
+    model_schema = rooted(whole_schema)
+    if not is_object(model_schema):
         raise checks.fail(f"{what}schema", "the JSON schema of an object", json_schema)
-    try:
-        validator_for(json_schema).check_schema(dict(json_schema))
-    except SchemaError as error:
-        raise DefinitionError(f"{what}schema is not a JSON schema: {error.message}") from error
     parameters = inspect.signature(handler).parameters
     hints = hints_of(handler, tool, {})
     context = next((n for n in parameters if n in hints and is_context(hints[n])), None)
     own = {n: p for n, p in parameters.items() if n != context}
-    property_names = set(json_schema.get("properties", {}))
+    property_names = set(model_schema.get("properties", {}))
     takes_all = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in own.values())
     whole = None if takes_all or set(own) >= property_names else next(iter(own), None)
     if whole is not None and len(own) != 1:
@@ -103,4 +110,35 @@ def json_schema_signature(
             f"**kwargs, one for each property ({', '.join(sorted(property_names))}), or one dict",
             list(own),
         )
-    return JsonSchemaSignature(tuple(own), context, BaseModel, dict(json_schema), whole)
+    return JsonSchemaSignature(tuple(own), context, BaseModel, own_schema, model_schema, whole)
+
+
+def _as_json(json_schema: Any, what: str) -> Schema:
+    """Return a copy, which no later change of the author's objects reaches."""
+    if not isinstance(json_schema, Mapping):
+        raise DefinitionError(f"{what}schema has to be the JSON schema of an object")
+    if too_deep(dict(json_schema)):
+        raise DefinitionError(f"{what}schema: {TOO_DEEP}")
+    try:
+        schema: Schema = json.loads(json.dumps(dict(json_schema), allow_nan=False))
+    except (TypeError, ValueError) as error:
+        raise DefinitionError(f"{what}schema is not JSON: {error}") from error
+    return schema
+
+
+def _validator_of(schema: Schema) -> "type[Validator]":
+    from jsonschema import Draft202012Validator
+    from jsonschema.validators import validator_for
+
+    validator: type[Validator] = validator_for(schema, default=Draft202012Validator)
+    return validator
+
+
+def _check_schema(schema: Schema, draft_of: Schema, what: str) -> None:
+    """Raise DefinitionError if the schema is not one in the draft that the given schema names."""
+    from jsonschema.exceptions import SchemaError
+
+    try:
+        _validator_of(draft_of).check_schema(schema)
+    except SchemaError as error:
+        raise DefinitionError(f"{what}schema is no JSON schema: {error.message}") from error

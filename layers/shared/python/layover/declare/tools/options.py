@@ -44,6 +44,7 @@ class Options:
     timeout: timedelta | None = None
     retries: int | None = None
     max_calls: int | None = None
+    strict: bool = True
     delegate: Delegate | None = None
     handoff: str | None = None
 
@@ -66,6 +67,7 @@ def options_of(name: str, signature: Signature, raw_options: dict[str, Any]) -> 
     checks.whole_or_none(f"{what}max_calls", options.max_calls)
     checks.flag(f"{what}idempotent", options.idempotent)
     checks.flag(f"{what}trusted", options.trusted)
+    checks.flag(f"{what}strict", options.strict)
     _check_waits(what, signature, options)
     _check_callables(what, options)
     return options

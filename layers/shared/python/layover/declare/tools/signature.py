@@ -10,7 +10,6 @@ from types import NoneType, SimpleNamespace, UnionType
 from typing import Annotated, Any, Union
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
-from pydantic.errors import PydanticUserError
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import InitErrorDetails, PydanticCustomError, from_json
@@ -18,6 +17,7 @@ from pydantic_core import InitErrorDetails, PydanticCustomError, from_json
 from layover.declare.context import ToolContext
 from layover.declare.schemas import checks
 from layover.declare.schemas.json_schema import Schema, nullable, strict, takes_null, tidy
+from layover.declare.schemas.references import self_contained
 from layover.declare.schemas.render import json_text, jsonable
 from layover.declare.tools.json_in_text import decode_texts
 from layover.errors import DefinitionError
@@ -124,7 +124,7 @@ class Signature:
     @cached_property
     def schema(self) -> Schema:
         """The plain JSON schema of the arguments."""
-        schema = self.model.model_json_schema(schema_generator=_ArgumentSchema)
+        schema = _argument_schema(self.model)
         schema.pop("description", None)
         return {"properties": {}, **tidy(schema)}
 
@@ -142,11 +142,10 @@ class Signature:
     def _null_means_out(self) -> frozenset[str]:
         """Return the arguments with a default that do not take null themselves."""
         required = self.schema.get("required", ())
-        defs = self.schema.get("$defs", {})
         return frozenset(
             name
             for name, s in self.schema["properties"].items()
-            if name not in required and not takes_null(s, defs)
+            if name not in required and not takes_null(s, self.schema)
         )
 
 
@@ -234,12 +233,17 @@ def _model(tool: str, fields: Mapping[str, Any]) -> type[BaseModel]:
     numbered = dict(zip(names, fields.values(), strict=True))
     try:
         model: type[BaseModel] = create_model(tool, __config__=config, **numbered)
-        model.model_json_schema(schema_generator=_ArgumentSchema)
-    except (PydanticUserError, TypeError, NameError) as error:
+        _argument_schema(model)
+    except checks.NO_SCHEMA as error:
         raise DefinitionError(
             f"tool {tool!r}: no schema for its arguments: {checks.no_schema(error)}"
         ) from error
     return model
+
+
+def _argument_schema(model: type[BaseModel]) -> Schema:
+    schema = model.model_json_schema(schema_generator=_ArgumentSchema)
+    return self_contained(schema, f"tool {model.__name__!r}: arguments: ")
 
 
 def caller_scope(depth: int) -> dict[str, Any]:

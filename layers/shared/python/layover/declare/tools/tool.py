@@ -7,12 +7,11 @@ from functools import cached_property, partial, update_wrapper
 from typing import Any, Generic, overload
 
 from pydantic import TypeAdapter
-from pydantic.errors import PydanticUserError
 from typing_extensions import ParamSpec, TypeVar
 
 from layover.declare.blocking import call_author
 from layover.declare.context import ToolContext
-from layover.declare.schemas import checks
+from layover.declare.schemas import checks, references
 from layover.declare.schemas import json_schema as schema
 from layover.declare.schemas.render import as_text, json_text, jsonable
 from layover.declare.tools.approval import Approval, Predicate
@@ -88,13 +87,15 @@ class Tool(Generic[P, R]):
 
     @property
     def strict(self) -> bool:
-        """True if OpenAI's strict mode accepts the schema (docs/behaviour.md#tool-schemas)."""
-        return self.signature.strict_schema is not None
+        """True if the model is held to the schema, as OpenAI's strict mode accepts it and the tool does not
+        refuse it (docs/behaviour.md#tool-schemas)."""
+        return self.options.strict and self.signature.strict_schema is not None
 
     @property
     def parameters(self) -> dict[str, Any]:
         """The JSON schema of the arguments, as the model sees it."""
-        return self.signature.strict_schema or self.signature.schema
+        strict = self.signature.strict_schema if self.options.strict else None
+        return strict or self.signature.schema
 
     @cached_property
     def spec(self) -> ToolSpec:
@@ -186,7 +187,7 @@ class Tool(Generic[P, R]):
     @cached_property
     def resume_schema(self) -> dict[str, Any]:
         """The JSON schema of the data that resumes a suspended call."""
-        return schema.tidy(self._need(self._resume).json_schema())
+        return _waiting_schema(self._need(self._resume), self.name, "resume")
 
     def suspension_payload(self, payload: Any) -> Any:
         """Return the payload that a person is shown, as JSON. Raises ValidationError if it is not of the
@@ -242,12 +243,18 @@ def _adapter(name: str, what: str, type_: Any) -> TypeAdapter[Any] | None:
         return None
     try:
         adapter: TypeAdapter[Any] = TypeAdapter(type_)
-        adapter.json_schema()
-    except (PydanticUserError, TypeError, NameError) as error:
+        _waiting_schema(adapter, name, what)
+    except checks.NO_SCHEMA as error:
         raise DefinitionError(
             f"tool {name!r}: {what}= has no schema: {checks.no_schema(error)}"
         ) from error
     return adapter
+
+
+def _waiting_schema(adapter: TypeAdapter[Any], name: str, what: str) -> dict[str, Any]:
+    """The schema of what a waiting call shows, or is resumed with."""
+    whole = references.self_contained(adapter.json_schema(), f"tool {name!r}: {what}=: ")
+    return schema.tidy(whole)
 
 
 AnyTool = Tool[..., Any]
@@ -273,6 +280,7 @@ def tool(
     timeout: float | timedelta | None = None,
     retries: int | None = None,
     max_calls: int | None = None,
+    strict: bool = True,
 ) -> Callable[[Callable[P, R]], Tool[P, R]]: ...
 
 
@@ -311,6 +319,9 @@ def tool(fn: Callable[..., Any] | None = None, /, **options: Any) -> Any:
             tool error. None: no limit.
         retries (int | None): How often it may `raise Retry(...)` in a run, at least 0; None: no limit.
         max_calls (int | None): How often it may be called in a run, at least 1; None: no limit.
+        strict (bool): True (default): a provider with a strict mode holds the model to the schema, if its
+            rules allow it. False: the model gets the plain schema, where an argument with a default may be
+            left out. Arguments that do not fit are a tool error either way.
 
     Raises:
         DefinitionError: If the tool could not work as declared.

@@ -232,8 +232,7 @@ def _tool(spec: ToolSpec) -> Body:
     return {
         "type": "function",
         "name": spec.name,
-        "description": spec.description,
-        "parameters": spec.parameters,
+        **wire.described(spec),
         "strict": spec.strict,  # said, as the API's default is another one
     }
 
