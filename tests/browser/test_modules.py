@@ -1,5 +1,6 @@
 """Single modules of the console, with what no run of the system brings about at will."""
 
+import re
 from typing import Any
 
 import pytest
@@ -240,6 +241,55 @@ def test_entities_are_characters_but_in_code(modules: Page) -> None:
     assert app.locator("p").inner_text() == "a\u00a0— b € € &lt; &nosuch; &amp;"
     assert app.locator("pre").inner_text() == "&lt;"
     assert drawn(modules, "&lt;img src=x&gt; &#60;b&#62;").locator("img, b").count() == 0
+
+
+UNREADABLE = {
+    "quotes": ">" * 2000,
+    "quotes with blanks": "> " * 3000 + "end",
+    "lists": "- " * 2000 + "end",
+    "numbers": "1. " * 2000 + "end",
+    "lists of 300 levels": "\n".join(f"{'  ' * n}- level {n}" for n in range(300)),
+    "emphasis": "_a_" * 33_000,
+    "emphasis in lines": "*a*\n" * 25_000,
+    "strong emphasis": "**a**" * 20_000,
+    "emphasis in a heading": "# " + "_a_" * 33_000,
+    "emphasis in a list": "- " + "_a_" * 33_000,
+    "emphasis in emphasis": "*_" * 20_000 + "a" + "_*" * 20_000,
+    "one long mark": "*" * 50_000 + "a" + "*" * 50_000,
+    "strikes": "~~a~~" * 20_000,
+    "brackets": "[" * 50_000,
+    "links in links": "[" * 3000 + "a" + "](b)" * 3000,
+}
+
+
+@pytest.mark.parametrize("text", UNREADABLE.values(), ids=list(UNREADABLE))
+def test_text_that_markdown_cannot_read_is_shown_as_text(modules: Page, text: str) -> None:
+    modules.set_default_timeout(15_000)
+    app = drawn(modules, text)
+    words = re.sub(r"\s", "", app.evaluate("(app) => app.textContent"))
+    assert words
+    assert words in re.sub(r"\s", "", text)
+    assert drawn(modules, "Still **here**.").locator("strong").inner_text() == "here"
+
+
+def test_paragraph_that_cannot_be_read_takes_no_other_with_it(modules: Page) -> None:
+    app = drawn(modules, f"**before**\n\n{'_a_' * 5000}\n\n- after")
+    assert app.locator("strong").inner_text() == "before"
+    assert app.locator("li").inner_text() == "after"
+    assert app.locator("p").nth(1).inner_text() == "_a_" * 5000
+
+
+@pytest.mark.parametrize(
+    ("text", "selector", "count"),
+    [
+        ("> " * 20 + "a", "blockquote", 20),
+        ("\n".join(f"{'  ' * n}- level" for n in range(20)), "li", 20),
+        ("**a** " * 240, "strong", 240),
+        ("- **a**: _b_\n" * 1000, "strong", 1000),
+    ],
+)
+def test_what_people_write_is_markdown(modules: Page, text: str, selector: str, count: int) -> None:
+    assert drawn(modules, text).locator(selector).count() == count
 
 
 def test_definition_of_a_link_is_not_shown(modules: Page) -> None:

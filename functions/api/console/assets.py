@@ -11,6 +11,7 @@ FOLDER = Path(__file__).parent
 _SCRIPT = "text/javascript; charset=utf-8"
 MODULES = (
     "strings",
+    "numbers",
     "dom",
     "api",
     "session",

@@ -1,3 +1,4 @@
+import { parseJson, toJson } from "./numbers.js";
 import { S } from "./strings.js";
 
 /** A failed request: its problem document (RFC 9457), or the fact that no answer came. */
@@ -37,17 +38,19 @@ async function send(method, path, { body, headers = {}, signal, base } = {}) {
   let answer;
   try {
     answer = await fetch(whereIs(path, base), {
-      method, headers: named, signal, body: body === undefined ? undefined : JSON.stringify(body),
+      method, headers: named, signal, body: body === undefined ? undefined : toJson(body),
     });
   } catch (error) {
     if (error.name === "AbortError") throw error;
     throw new Problem(0, { detail: S.problem.unreachable });
   }
   if (answer.ok) return answer;
-  const problem = await answer.json().catch(() => null);
+  const problem = await jsonOf(answer).catch(() => null);
   if (answer.status === 401) signedOut();
   throw new Problem(answer.status, problem);
 }
+
+const jsonOf = async (answer) => parseJson(await answer.text());
 
 const pause = (ms, signal) => new Promise((resolve) => {
   const timer = setTimeout(done, ms);
@@ -68,7 +71,7 @@ async function json(method, path, body, options = {}) {
   for (let tries = 0; ; tries += 1) {
     try {
       const answer = await send(method, path, { body, ...options });
-      return answer.status === 204 ? null : await answer.json();
+      return answer.status === 204 ? null : await jsonOf(answer);
     } catch (problem) {
       const wakes = problem.status === 503 && (problem.body?.type || "").endsWith(":database-waking");
       if (!wakes || tries >= 24) throw problem;
@@ -149,7 +152,7 @@ export async function* follow(runId, after, signal, connected = () => {}) {
         }
         continue;
       }
-      const page = await answer.json();
+      const page = await jsonOf(answer);
       const items = page.items.filter((event) => event.seq > last);
       last = Math.max(last, page.last_seq);
       tries = 0;
@@ -187,7 +190,7 @@ async function* serverEvents(body) {
         const data = text.slice(0, end).split("\n").filter((line) => line.startsWith("data:"))
           .map((line) => line.slice(5).replace(/^ /, "")).join("\n");
         text = text.slice(end + 2);
-        if (data) yield JSON.parse(data);
+        if (data) yield parseJson(data);
       }
     }
   } finally {

@@ -3,6 +3,7 @@ import { Time, Trouble, html, shown, useAction, useLayoutEffect, useRef, useStat
 import { FileChip } from "./files.js";
 import { Fields, schemaOf, useForm } from "./forms.js";
 import { Markdown } from "./markdown.js";
+import { toJson } from "./numbers.js";
 import { S } from "./strings.js";
 
 /** The contents of a run: text, reasoning, calls and what is nested in them. */
@@ -30,7 +31,7 @@ const noteOf = ({ note, from, to }) => ({
 
 /** One line of arguments. */
 function brief(args) {
-  const text = Object.entries(args || {}).map(([name, value]) => `${name}: ${typeof value === "string" ? value : JSON.stringify(value)}`).join(", ");
+  const text = Object.entries(args || {}).map(([name, value]) => `${name}: ${typeof value === "string" ? value : toJson(value)}`).join(", ");
   return text.length > 90 ? `${text.slice(0, 90)} …` : text;
 }
 

@@ -6,6 +6,7 @@ import { Empty, Icon, IconButton, Loading, Main, Trouble, html, money, tokens, u
 import { viewOfMessages } from "./events.js";
 import { FileChip, hasFiles } from "./files.js";
 import { ThreadMemory } from "./memory.js";
+import { toJson } from "./numbers.js";
 import { S } from "./strings.js";
 import { Timeline } from "./timeline.js";
 
@@ -119,7 +120,7 @@ function Outcome({ run }) {
     ${run.output !== null && run.output !== undefined && html`<${Output} value=${run.output} />`}`;
 }
 
-const Output = ({ value }) => html`<details class="reasoning" open><summary>${S.chat.output}</summary><pre tabindex="0"><code>${JSON.stringify(value, null, 2)}</code></pre></details>`;
+const Output = ({ value }) => html`<details class="reasoning" open><summary>${S.chat.output}</summary><pre tabindex="0"><code>${toJson(value, 2)}</code></pre></details>`;
 
 /** The field for writing messages. `onSend(input)` returns whether the input was accepted. */
 export function Composer({ agent, text = "", busy, sending, onSend, onStop, autofocus = true }) {

@@ -1,6 +1,7 @@
 import { h, render } from "./vendor/preact.mjs";
 import { useCallback, useEffect, useErrorBoundary, useLayoutEffect, useMemo, useRef, useState } from "./vendor/hooks.mjs";
 import htm from "./vendor/htm.mjs";
+import { toJson } from "./numbers.js";
 import { S } from "./strings.js";
 
 export const html = htm.bind(h);
@@ -98,7 +99,7 @@ export function Empty({ title, children }) {
 
 /** A value as a person reads it: text bare, anything else as JSON. */
 export function shown(value) {
-  return typeof value === "string" ? value : JSON.stringify(value, null, 2);
+  return typeof value === "string" ? value : toJson(value, 2);
 }
 
 /** A short time for lists, with a long one as its title. */

@@ -1,4 +1,5 @@
 import { html, useLayoutEffect, useState } from "./dom.js";
+import { parseJson, toJson, wholeOf } from "./numbers.js";
 import { S } from "./strings.js";
 
 /** A field's schema with its `$ref` resolved; for `X | null`, that of X. */
@@ -17,14 +18,16 @@ const kindOf = (schema) => {
 
 /** A schema for the arguments of a call, from their values. Its texts may be empty. */
 export function schemaOf(args) {
-  const kinds = { string: "string", number: "number", boolean: "boolean" };
+  const kinds = { string: "string", number: "number", bigint: "number", boolean: "boolean" };
   const properties = Object.fromEntries(Object.entries(args).map(([name, value]) => [name, { type: kinds[typeof value], minLength: 0 }]));
   return { type: "object", properties, required: Object.keys(args) };
 }
 
 const written = (value, kind) => {
   if (value === undefined) return kind === "boolean" ? false : "";
-  return kind === "json" ? JSON.stringify(value, null, 2) : value;
+  if (kind === "json") return toJson(value, 2);
+  if (value === null && kind !== "boolean") return "";
+  return typeof value === "bigint" ? String(value) : value;
 };
 
 /** The fields of an object schema as they are typed: `{fields, values(), ...}`. Texts may not be JSON yet. */
@@ -36,7 +39,7 @@ export function useForm(schema, initial = {}) {
     return { name, schema: of, kind: kindOf(of), required: single || (schema.required || []).includes(name) };
   });
   const [texts, setTexts] = useState(() => Object.fromEntries(fields.map(({ name, kind, schema: of }) =>
-    [name, written(single ? undefined : initial[name] ?? of.default, kind)])));
+    [name, written(single ? undefined : Object.hasOwn(initial, name) ? initial[name] : of.default, kind)])));
   const [wrong, setWrong] = useState({});
   const change = (name, value) => setTexts((old) => ({ ...old, [name]: value }));
   /** The typed values, or undefined if a field is wrong, which is then shown. */
@@ -64,13 +67,15 @@ export function useForm(schema, initial = {}) {
 
 function valueOf(text, kind, schema) {
   if (kind === "integer" || kind === "number") {
-    if (String(text).trim() === "" || Number.isNaN(Number(text))) throw new Error(S.problem.number);
-    return Number(text);
+    const typed = String(text).trim();
+    if (typed === "" || !Number.isFinite(Number(typed))) throw new Error(S.problem.number);
+    return /^[+-]?\d+$/.test(typed) ? wholeOf(typed.replace("+", "")) : Number(typed);
   }
   if (kind === "enum") return schema.enum.find((each) => String(each) === text) ?? text;
   if (kind !== "json") return text;
   try {
-    return JSON.parse(text);
+    JSON.parse(text, (_, each) => { if (each === Infinity || each === -Infinity) throw new RangeError(); return each; });
+    return parseJson(text);
   } catch {
     throw new Error(S.problem.json);
   }

@@ -1,14 +1,53 @@
-import { lexer } from "./vendor/marked.esm.js";
+import { Lexer } from "./vendor/marked.esm.js";
 import { html, useMemo } from "./dom.js";
 import { S } from "./strings.js";
 
 const SAFE = /^(https?:|mailto:)/i;
 
+/** Levels of quotes, lists and marks in each other that a page can draw; a text has a handful. */
+const MAX_NESTED = 60;
+/** Marks of emphasis in one paragraph. Reading them takes the square of their number: 100 KB of them stop a page. */
+const MAX_MARKS = 1000;
+
+class CarefulLexer extends Lexer {
+  inlineTokens(text, tokens = []) {
+    if (manyMarks(text)) {
+      tokens.push({ type: "text", raw: text, text });
+      return tokens;
+    }
+    return super.inlineTokens(text, tokens);
+  }
+}
+
+function manyMarks(text) {
+  const marks = /[*_~]/g;
+  let count = 0;
+  while (marks.test(text)) if ((count += 1) > MAX_MARKS) return true;
+  return false;
+}
+
+/** The tokens of a text, or null for one that is to be shown as it is. */
+function tokensOf(text) {
+  try {
+    const tokens = new CarefulLexer({ gfm: true }).lex(text);
+    return isNested(tokens, MAX_NESTED) ? null : tokens;
+  } catch (error) {
+    console.info(error);  // A stack that overflows: `>` 2,000 times.
+    return null;
+  }
+}
+
+/** Whether tokens have others in them, through more than so many levels. */
+function isNested(tokens, levels) {
+  if (levels < 0) return true;
+  return tokens.some((token) => [token.tokens, token.items].some((inner) => inner && isNested(inner, levels - 1)));
+}
+
 /** Markdown as elements. Nothing becomes markup of the page: HTML in a text is shown as text, and images of other
  *  hosts are links. */
 export function Markdown({ text }) {
-  const tokens = useMemo(() => lexer(text || "", { gfm: true }), [text]);
-  return html`<div class="prose">${blocks(tokens)}</div>`;
+  const tokens = useMemo(() => tokensOf(text || ""), [text]);
+  return tokens ? html`<div class="prose">${blocks(tokens)}</div>` : html`<div class="prose typed">${text}</div>`;
 }
 
 const blocks = (tokens) => tokens.map((token, n) => block(token, n));

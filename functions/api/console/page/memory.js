@@ -1,5 +1,6 @@
 import { all, get, id, patch, put, remove } from "./api.js";
 import { Empty, IconButton, Loading, Main, Time, Trouble, html, shown, useAction, useEffect, useLayoutEffect, useLoaded, useRef, useState } from "./dom.js";
+import { parseJson } from "./numbers.js";
 import { S } from "./strings.js";
 
 /** Agents' memory of the caller: profile and entries. */
@@ -30,7 +31,7 @@ function Profile({ agent }) {
     event.preventDefault();
     action.run(async () => {
       let value = draft;
-      if (/^\s*\{/.test(draft)) value = JSON.parse(draft);
+      if (/^\s*\{/.test(draft)) value = parseJson(draft);
       found.set(await put(`/memory/profile?agent=${id(agent)}`, { profile: value }) || { profile: value });
       setDraft(null);
       found.reload();
