@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -184,6 +184,23 @@ async def test_texts_without_a_usable_vector_are_told_and_end_nothing(world: Old
     await world.teach(world.ann)
     done = await reembed(world.runtime(Silent(128)), world.owners)
     assert (done.entries, done.messages, done.without_vector) == (0, 0, 6)
+
+
+async def test_an_embedder_whose_vectors_are_too_long_is_refused_before_a_stored_text_is_sent(
+    world: OldVectors,
+) -> None:
+    class Long(HashingEmbedder):
+        texts: ClassVar[list[str]] = []
+
+        async def embed(self, texts: Any) -> Any:
+            self.texts.extend(texts)
+            return await super().embed(texts)
+
+    await world.teach(world.ann)
+    long = Long(4_096)
+    with pytest.raises(ConfigurationError, match=r"hashing/4096: .* 4,096 dimensions, and 3,900"):
+        await reembed(world.runtime(long), world.owners)
+    assert long.texts == ["text"]
 
 
 class Choosy(HashingEmbedder):

@@ -116,11 +116,11 @@ def test_references_in_a_circle_are_refused_when_the_tool_is_made(schema: dict[s
 @pytest.mark.parametrize(
     ("schema", "problem"),
     [
-        (closed(a={"$ref": 5}), "no JSON schema"),
+        (closed(a={"$ref": 5}), "not a JSON schema"),
         ({**closed(a={"$ref": 5}), "$schema": "http://json-schema.org/draft-04/schema#"}, "a text"),
         (
             {**closed(a={"$ref": "#/components/A"}), "components": {"A": {"type": "objekt"}}},
-            "no JSON schema",
+            "not a JSON schema",
         ),
         (closed(a={"default": {1, 2}}), "not JSON"),
         (closed(a={"default": float("nan")}), "not JSON"),

@@ -47,6 +47,29 @@ async def test_an_answer_says_what_it_cost() -> None:
     assert (await embed(Saying(answer), ["a"])).answer is answer
 
 
+@pytest.mark.parametrize("dimensions", [3_901, 4_096, 100_000])
+async def test_vectors_that_are_too_long_are_refused_and_somebody_is_told(
+    dimensions: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    answer = Embedded([[1.0] * dimensions] * 2, "my-own", Usage(input_tokens=1))
+    result = await embed(Saying(answer), ["a", "b"])
+    assert result.vectors == (None, None)
+    assert result.answer.usage == Usage(input_tokens=1)
+    (record,) = caplog.records
+    assert (record.levelname, record.__dict__["model"]) == ("ERROR", "my-own")
+    assert f"they have {dimensions:,} dimensions, and 3,900 are stored at most" in record.message
+
+
+@pytest.mark.parametrize("dimensions", [1, 3_072, 3_900])
+async def test_vectors_that_fit_are_used_without_a_word(
+    dimensions: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    result = await embed(Saying([[1.0] * dimensions]), ["a"])
+    assert result.vectors[0] is not None
+    assert len(result.vectors[0]) == dimensions
+    assert caplog.records == []
+
+
 class Choosy:
     """Refuses a batch for one text in it, as providers do, and counts its requests."""
 

@@ -130,8 +130,8 @@ class _Work:
 
 
 async def _probe(embedder: Embedder | None, previous: _New | None = None) -> _New | None:
-    """Return the embedder, after a first request to it. Raises ModelError if it refuses even that, so that no
-    stored text is sent to it."""
+    """Return the embedder, after a first request to it. Raises ModelError if it refuses even that, and
+    ConfigurationError if its vectors are too long: no stored text is sent to it then."""
     if embedder is None:
         return None
     if previous is not None and previous.embedder is embedder:
@@ -139,6 +139,8 @@ async def _probe(embedder: Embedder | None, previous: _New | None = None) -> _Ne
     result = await embed(embedder, [_PROBE])
     if result.refusals:
         raise result.refusals[0]
+    if (problem := result.too_long) is not None:
+        raise ConfigurationError(f"{embedder.model}: {problem}")
     (vector,) = result.vectors
     return _New(embedder, len(vector) if vector else None)
 

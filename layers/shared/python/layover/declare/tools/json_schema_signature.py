@@ -141,4 +141,4 @@ def _check_schema(schema: Schema, draft_of: Schema, what: str) -> None:
     try:
         _validator_of(draft_of).check_schema(schema)
     except SchemaError as error:
-        raise DefinitionError(f"{what}schema is no JSON schema: {error.message}") from error
+        raise DefinitionError(f"{what}schema is not a JSON schema: {error.message}") from error

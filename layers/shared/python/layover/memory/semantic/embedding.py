@@ -24,6 +24,19 @@ class Vectors:
     vectors: tuple[tuple[float, ...] | None, ...]
     answer: Embedded
     refusals: tuple[ModelError, ...] = ()
+    dimensions: int = 0
+    """The length of the longest vector, used or not."""
+
+    @property
+    def too_long(self) -> str | None:
+        """The reason why no vector of this embedder is used, and what to do; None: they are not too long."""
+        if self.dimensions <= recall.MAX_DIMENSIONS:
+            return None
+        return (
+            f"the embedder's vectors are refused: they have {self.dimensions:,} dimensions, and "
+            f"{recall.MAX_DIMENSIONS:,} are stored at most. Set another embedder, or one that is told to "
+            "make shorter vectors, then run `layover reembed`"
+        )
 
 
 async def embed(embedder: Embedder, texts: Sequence[str]) -> Vectors:
@@ -34,6 +47,9 @@ async def embed(embedder: Embedder, texts: Sequence[str]) -> Vectors:
     if result.refusals:
         extra = {"model": embedder.model, "number": len(result.refusals)}
         logger.warning("texts refused by the embedder", extra=extra)
+    if (problem := result.too_long) is not None:
+        # They are paid for: an operator has to know, each time.
+        logger.error(problem, extra={"model": embedder.model})
     return replace(result, vectors=_of_one_length(result.vectors))
 
 
@@ -58,10 +74,11 @@ async def _request(embedder: Embedder, texts: Sequence[str]) -> Vectors:
     answer: Any = await embedder.embed(texts)
     if not isinstance(answer, Embedded):
         answer = Embedded(list(answer), embedder.model)
-    vectors = tuple(recall.usable([float(x) for x in vector]) for vector in answer.vectors)
+    numbers = [[float(x) for x in vector] for vector in answer.vectors]
+    vectors = tuple(map(recall.usable, numbers))
     if len(vectors) != len(texts):
         raise ValueError(f"{len(texts)} texts have {len(vectors)} vectors")
-    return Vectors(vectors, answer)
+    return Vectors(vectors, answer, dimensions=max(map(len, numbers), default=0))
 
 
 def _is_of_a_text(error: ModelError) -> bool:
@@ -78,6 +95,7 @@ def _join(a: Vectors, b: Vectors) -> Vectors:
             Usage.total(usages) if usages else None,
         ),
         a.refusals + b.refusals,
+        max(a.dimensions, b.dimensions),
     )
 
 
