@@ -12,6 +12,7 @@ from infra import certificates
 from infra.regions import unfit
 from infra.settings import Settings
 from infra.stack import LayoverStack
+from infra.variables import VariablesTooLarge
 
 
 def main() -> None:
@@ -23,7 +24,10 @@ def define(app: App) -> App:
     """Put the stack of the stage that the context names into the app. Every finding of the rules is an error.
     Wrong settings end the process."""
     settings = _read_settings(app)
-    stack = LayoverStack(app, settings)
+    try:
+        stack = LayoverStack(app, settings)
+    except VariablesTooLarge as error:
+        sys.exit(f"layover: {error}")
     Tags.of(stack).add("layover:stage", stack.settings.stage)
     Validations.of(app).add_plugins(AwsSolutionsChecks(app), ServerlessChecks(app))
     return app

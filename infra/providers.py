@@ -51,4 +51,4 @@ def keys_of(providers: Mapping[str, ProviderAddress]) -> tuple[str, ...]:
 def as_variable(providers: Mapping[str, ProviderAddress]) -> str | None:
     """Return `LAYOVER_PROVIDERS`; None if there are none."""
     document = {name: each.model_dump(exclude_defaults=True) for name, each in providers.items()}
-    return json.dumps(document, sort_keys=True) if document else None
+    return json.dumps(document, sort_keys=True, separators=(",", ":")) if document else None

@@ -2,7 +2,20 @@
 
 `tests/infra/test_calls.py` compares the table with what the functions of a running system read."""
 
+import json
 from collections.abc import Mapping
+from typing import Any
+
+MAX_BYTES = 4096
+"""Of all variables of a function, as JSON: Lambda refuses more, in the middle of a deployment."""
+REFERENCE_BYTES = 64
+"""Of a value that only the deployment knows: names have up to 63, the host of the database some more."""
+_PSEUDO_BYTES = {
+    "AWS::Region": 14,
+    "AWS::AccountId": 12,
+    "AWS::Partition": 10,
+    "AWS::URLSuffix": 13,
+}
 
 ALL = ("LAYOVER_SERVICE", "LAYOVER_LOG_LEVEL")
 STATE = ("LAYOVER_TABLE", "LAYOVER_BUCKET", "LAYOVER_AUDIT_DAYS")
@@ -135,3 +148,37 @@ READS: Mapping[str, tuple[str, ...]] = {
     ),
 }
 """Variables by the name of the folder in `functions/`. A deployment sets those for which it has a value."""
+
+
+class VariablesTooLarge(ValueError):
+    """The variables of a function have more bytes than Lambda takes. The deployer must shorten them."""
+
+
+def check_size(function: str, variables: Mapping[str, Any]) -> None:
+    """Raise VariablesTooLarge if Lambda would refuse the variables of this function. `variables`: as they
+    are in the template, with references."""
+    sizes = {name: len(_json({name: ""})) - 1 + _size(value) for name, value in variables.items()}
+    size = sum(sizes.values()) + 1
+    if size <= MAX_BYTES:
+        return
+    largest = sorted(sizes, key=lambda name: sizes[name], reverse=True)[:3]
+    listed = ", ".join(f"{name} ({sizes[name]:,})" for name in largest)
+    raise VariablesTooLarge(
+        f"the variables of the function {function} have {size:,} bytes, and Lambda takes {MAX_BYTES:,}. The "
+        f"largest: {listed}. Name fewer `providers`, or put a router in front of them; give tools fewer or "
+        "shorter TOOL_ENV, such as the name of an SSM parameter instead of its value"
+    )
+
+
+def _size(value: Any) -> int:
+    """Return the bytes of a value of the template, without the quotes around it."""
+    if isinstance(value, str):
+        return len(_json(value)) - 2
+    if "Fn::Join" in value:
+        separator, parts = value["Fn::Join"]
+        return sum(map(_size, parts)) + _size(separator) * (len(parts) - 1)
+    return _PSEUDO_BYTES.get(value.get("Ref"), REFERENCE_BYTES)
+
+
+def _json(value: Any) -> bytes:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()

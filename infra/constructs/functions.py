@@ -22,7 +22,7 @@ from infra.constructs.permissions import OWNERS, Resources, service, statements
 from infra.constructs.time import duration
 from infra.providers import as_variable, keys_of, windows_as_variable
 from infra.settings import TUNED, FunctionSettings, Provider, Settings
-from infra.variables import EMBEDS, KEY, ORIGINS, PROVIDERS, READS, WINDOWS
+from infra.variables import EMBEDS, KEY, ORIGINS, PROVIDERS, READS, WINDOWS, check_size
 
 MIGRATE = "migrate"
 STREAMS = "streams"
@@ -152,7 +152,9 @@ class Functions(Construct):
             variables[WRAPPER] = f"/var/task/{HANDLERS}/{name}/bootstrap"
         if each.tools:
             variables |= {**self._settings.tool_env, **self._settings.tool_secrets}
-        return {key: str(value) for key, value in variables.items() if value is not None}
+        texts = {key: str(value) for key, value in variables.items() if value is not None}
+        check_size(name, Stack.of(self).resolve(texts))
+        return texts
 
     def _values(self, name: str) -> dict[str, object]:
         """Return every variable that has a value."""

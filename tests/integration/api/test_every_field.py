@@ -180,6 +180,7 @@ NOT_SHOWN_OF_CALLS = {
     **dict.fromkeys(("result", "model_output", "is_error", "retry"), "there is none yet"),
     **dict.fromkeys(("votes", "voted"), "`approval.given`"),
     "hooked": "`args` are those that hooks gave",
+    "offered": "a call of a tool that was not offered never waits",
 }
 
 
