@@ -44,7 +44,7 @@ class Thinker:
                 if message["tool_call_id"] not in called:
                     return f"{self.refusal} (no call {message['tool_call_id']})"
                 continue
-            state = (self.of_text, {})
+            state: tuple[Json, Json] = (self.of_text, {})
             called = [call["id"] for call in message.get("tool_calls", ())]
             if called:
                 step = called[0].rpartition("_")[2]

@@ -188,7 +188,7 @@ def _message(text: str, entry: Body) -> Body:
     if "id" not in entry:
         phase = {"phase": entry["phase"]} if "phase" in entry else {}
         return {"type": SAID, "role": "assistant", "content": text, **phase}
-    labels = {name: entry[name] for name in ("id", "phase") if name in entry}
+    labels: Body = {name: entry[name] for name in ("id", "phase") if name in entry}
     part = {"type": "output_text", "text": text, "annotations": []}
     return {"type": SAID, **labels, "role": "assistant", "status": "completed", "content": [part]}
 
