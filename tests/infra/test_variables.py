@@ -35,7 +35,7 @@ def test_more_than_lambda_takes_is_refused(variables: dict[str, Any]) -> None:
 
 
 def test_the_refusal_names_the_largest_and_shows_no_value() -> None:
-    variables = {"LONG": "secret" * 700, "LESS": "x" * 90, "SMALL": "s", "SMALLER": ""}
+    variables = {"LONG": "secret" * 700, "LESS": "x" * 90, "SMALL": "s", "S": ""}
     with pytest.raises(VariablesTooLarge) as refused:
         check_size("turn", variables)
     assert "The largest: LONG (4,210), LESS (100), SMALL (12)." in str(refused.value)

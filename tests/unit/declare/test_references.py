@@ -143,11 +143,11 @@ def test_a_schema_that_is_nested_too_deep_is_refused() -> None:
         given(closed(a=schema))
 
 
-Good = dict[str, Any]
-"""The schema, arguments that fit, and arguments that do not."""
-FITS, NOT = {"bill": {"street": "Elm 1"}, "ship": {"street": "Oak 2"}}, {"bill": {}, "ship": {}}
+FITS: Any = {"bill": {"street": "Elm 1"}, "ship": {"street": "Oak 2"}}
+NOT: Any = {"bill": {}, "ship": {}}
 TREE = {"name": "docs", "parent": {"name": "home"}}
 NO_TREE = {"name": "docs", "parent": {"called": "home"}}
+# The schema, arguments that fit, and arguments that do not.
 INSIDE: dict[str, tuple[dict[str, Any], Any, Any]] = {
     "a property": (closed(bill=ADDRESS, ship={"$ref": "#/properties/bill"}), FITS, NOT),
     "beside a description": (
@@ -374,7 +374,7 @@ class Foreign(BaseModel):
     model_config = ConfigDict(json_schema_extra={"properties": {"a": {"$ref": "#/nowhere"}}})
 
 
-Outer = TypeAliasType("Outer", "Inner")
+Outer: Any = TypeAliasType("Outer", "Inner")
 Inner = TypeAliasType("Inner", list[int])
 
 

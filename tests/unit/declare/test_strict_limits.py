@@ -15,16 +15,21 @@ def words(count: int, length: int = 5, start: str = "") -> Any:
     return Literal[tuple(f"{start}{n:0{length - len(start)}}" for n in range(count))]
 
 
+def model_of(name: str, **fields: Any) -> Any:
+    return create_model(name, **fields)
+
+
 def levels(count: int) -> Any:
     """A model of this many objects, each in the next."""
-    model = create_model("Level1", value=(str, ...))
+    deepest = model_of("Level1", value=(str, ...))
     for n in range(2, count + 1):
-        model = create_model(f"Level{n}", child=(model, ...))
-    return model
+        deepest = model_of(f"Level{n}", child=(deepest, ...))
+    return deepest
 
 
 def fields(count: int, length: int = 5) -> Any:
-    return create_model("Wide", **{f"f{n:0{length - 1}}": (int, ...) for n in range(count)})
+    each: Any = {f"f{n:0{length - 1}}": (int, ...) for n in range(count)}
+    return create_model("Wide", **each)
 
 
 def lists(count: int) -> Any:
@@ -36,7 +41,8 @@ def lists(count: int) -> Any:
 
 def model(**hints: Any) -> Any:
     """A model of these fields; equal ones have one definition."""
-    return create_model("Both", **{name: (hint, ...) for name, hint in hints.items()})
+    each: Any = {name: (hint, ...) for name, hint in hints.items()}
+    return create_model("Both", **each)
 
 
 Colors = Enum("Colors", {f"C{n}": f"color {n}" for n in range(600)})  # type: ignore[misc]
@@ -101,7 +107,7 @@ def test_a_schema_of_many_choices_is_measured_in_no_time() -> None:
     # Each level refers to all of the level below: as many ways as atoms in a mug.
     below: list[Any] = [create_model(f"L0x{n}", v=(int, ...)) for n in range(12)]
     for level in range(1, 9):
-        each = {f"c{n}": (m, ...) for n, m in enumerate(below)}
+        each: Any = {f"c{n}": (m, ...) for n, m in enumerate(below)}
         below = [create_model(f"L{level}x{n}", **each) for n in range(12)]
     assert taking(below[0]).spec.strict
 

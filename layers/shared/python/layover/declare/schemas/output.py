@@ -8,6 +8,7 @@ from pydantic_core import from_json
 
 from layover.declare.schemas import checks, references
 from layover.declare.schemas import json_schema as schema
+from layover.declare.schemas.references import Schema
 from layover.errors import DefinitionError
 from layover.values.json_answer import json_beginning, json_candidates
 from layover.values.prompt import OutputSpec
@@ -90,10 +91,10 @@ def _is_not_json(error: ValidationError) -> bool:
     return any(problem["type"] == "json_invalid" for problem in error.errors(include_url=False))
 
 
-def _schema_of(adapter: TypeAdapter[Any], what: str) -> schema.Schema:
+def _schema_of(adapter: TypeAdapter[Any], what: str) -> Schema:
     whole = references.self_contained(adapter.json_schema(), f"{what}output: ")
     return schema.rooted(schema.tidy(whole))
 
 
-def _is_list_or_union(root: schema.Schema) -> bool:
+def _is_list_or_union(root: Schema) -> bool:
     return root.get("type") == "array" or "anyOf" in root or "oneOf" in root

@@ -155,7 +155,7 @@ class _Anywhere:
 
 
 def _anywhere(schema: Schema) -> _Lookup:
-    from referencing import Registry, Resource
+    from referencing import Registry
     from referencing.jsonschema import DRAFT202012, specification_with
 
     dialect = schema.get("$schema")
@@ -163,7 +163,7 @@ def _anywhere(schema: Schema) -> _Lookup:
         dialect if isinstance(dialect, str) else "", default=DRAFT202012
     )
     registry: Any = Registry()
-    resource: Any = Resource(contents=schema, specification=specification)
+    resource: Any = specification.create_resource(schema)
     return _Anywhere(registry.resolver_with_root(resource), specification)
 
 

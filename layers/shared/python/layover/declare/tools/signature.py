@@ -16,8 +16,8 @@ from pydantic_core import InitErrorDetails, PydanticCustomError, from_json
 
 from layover.declare.context import ToolContext
 from layover.declare.schemas import checks
-from layover.declare.schemas.json_schema import Schema, nullable, strict, takes_null, tidy
-from layover.declare.schemas.references import self_contained
+from layover.declare.schemas.json_schema import nullable, strict, takes_null, tidy
+from layover.declare.schemas.references import Schema, self_contained
 from layover.declare.schemas.render import json_text, jsonable
 from layover.declare.tools.json_in_text import decode_texts
 from layover.errors import DefinitionError
