@@ -13,7 +13,7 @@ NOTHING = say("")
 BLANKS = say(" \n\n")
 THOUGHTS = say("", reasoning="The user greets me.")
 PROMISE = say("Let me look.", finish_reason="tool-calls")
-EACH = pytest.mark.parametrize("empty", [NOTHING, BLANKS, THOUGHTS, PROMISE])
+EACH = pytest.mark.parametrize("empty", [NOTHING, THOUGHTS, PROMISE])
 
 
 @tool
@@ -63,6 +63,11 @@ async def test_the_next_model_takes_over_from_one_that_answers_nothing() -> None
     run = await bench.go()
     assert run.text == "Hello"
     assert [p.model for p in bench.model.prompts] == ["a", "a", "a", "b"]
+
+
+async def test_blanks_are_what_a_model_has_left_to_say() -> None:
+    run = await Bench(agent(), [BLANKS]).go()
+    assert (run.status, run.messages[-1].text) == (Status.SUCCESS, " \n\n")
 
 
 @pytest.mark.parametrize("reason", ["length", "content-filter"])

@@ -70,6 +70,17 @@ def test_a_message_left_empty_is_dropped() -> None:
     assert sent(user(DataPart(name="x", data=1)), assistant(ReasoningPart(text="hm"))) == []
 
 
+@pytest.mark.parametrize("blanks", [" ", "\n\n", "\u00a0", "\t \r\n"])
+def test_an_assistants_blanks_are_no_text(blanks: str) -> None:
+    thread = (user("hi"), assistant(blanks, asks("a")), answer("a"), assistant(blanks), user("so?"))
+    messages = sent(*thread)
+    assert roles(messages) == ["user", "assistant", "tool", "user"]
+    assert messages[1]["content"] is None
+    items = responses_body(Prompt(model="m", messages=thread), frozenset(), "")["input"]
+    kinds = [item.get("role") or item["type"] for item in items]
+    assert kinds == ["user", "function_call", "function_call_output", "user"]
+
+
 def test_a_result_without_its_call_right_before_it_is_left_out() -> None:
     assert roles(sent(answer("a"), user("hi"))) == ["user"]
     assert roles(sent(assistant("x", asks("a")), user("hi"), answer("a"))) == ["assistant", "user"]

@@ -262,15 +262,17 @@ def _assistant(
     """Return an assistant message with the calls that were answered, and right after it their answers."""
     calls = [c for c in message.tool_calls if c.tool_call_id in answered]
     ids_by_call = ids.of(calls, state)
+    # Claude refuses a text of blanks, in every later request of the thread.
+    text = message.text if message.text.strip() else None
     if calls:
         tool_calls = [
             _call(c, ids_by_call[c.tool_call_id]) | opaque.call_fields(state, c.tool_call_id)
             for c in calls
         ]
-        body: Body = {"role": "assistant", "content": message.text or None}
+        body: Body = {"role": "assistant", "content": text}
         yield {**body, "tool_calls": tool_calls, **opaque.message_fields(state)}
-    elif message.text:
-        yield {"role": "assistant", "content": message.text, **opaque.message_fields(state)}
+    elif text:
+        yield {"role": "assistant", "content": text, **opaque.message_fields(state)}
     for tool_call_id, call_id in ids_by_call.items():
         content = answered[tool_call_id].text
         yield {"role": "tool", "tool_call_id": call_id, "content": content}

@@ -32,11 +32,12 @@ async def ask_until_answered(
 
 def what_is_missing(reply: Reply) -> str | None:
     """Return what the provider did instead of answering; None if the reply answers. One that was cut short
-    or filtered is what its finish reason says."""
+    or filtered is what its finish reason says; a text of blanks is what a model has left to say after its
+    tools."""
     if reply.calls:
         return None
     if reply.finish_reason == "tool-calls":
         return "ended its answer for tool calls and sent none"
-    if reply.text.strip() or reply.data or reply.finish_reason != "stop":
+    if reply.text or reply.data or reply.finish_reason != "stop":
         return None
     return "answered with thoughts and nothing else" if reply.reasoning else "answered with nothing"

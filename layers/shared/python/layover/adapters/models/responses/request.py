@@ -148,7 +148,7 @@ def _assistant(
 
 def _anew(text: str, calls: Sequence[Body]) -> Iterator[Body]:
     """Yield the items of an answer that another model gave, or of which a part is lost."""
-    if text:
+    if text.strip():
         yield {"role": "assistant", "content": text}
     yield from calls
 
