@@ -5,6 +5,7 @@ import binascii
 import json
 
 from layover.errors import InvalidRequest
+from layover.values.text import sanitise
 
 MAX_CURSOR = 4096
 """Characters."""
@@ -37,9 +38,16 @@ def decode_cursor(kind: str, cursor: str | None, count: int = 1) -> list[str | N
         raise bad_cursor() from error
     if not isinstance(fields, list) or len(fields) != count + 1 or fields[0] != kind:
         raise bad_cursor()
-    if not all(field is None or isinstance(field, str) for field in fields):
+    if not all(
+        field is None or (isinstance(field, str) and _is_storable(field)) for field in fields
+    ):
         raise bad_cursor()
     return fields[1:]
+
+
+def _is_storable(text: str) -> bool:
+    """Return whether a store could have the text: it has no NUL and no lone surrogate."""
+    return sanitise(text) == text
 
 
 def decode_cursor_field(kind: str, cursor: str | None) -> str | None:

@@ -22,6 +22,7 @@ class ReadContract(Contract):
             return [i["sk"] for i in await table.query(pk, *bounds, **options)]
 
         assert await query_keys("X", "Z") == []
+        assert await query_keys("C", "B") == []
         assert await query_keys("B", "C") == ["B", "C"]
         assert await query_keys("A", "D", limit=2) == ["A", "B"]
         assert await query_keys("A", "D", limit=2, forward=False) == ["D", "C"]
