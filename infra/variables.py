@@ -85,13 +85,15 @@ READS: Mapping[str, tuple[str, ...]] = {
         "LAYOVER_NODE_MEMORY_DAYS",
     ),
     "resume": (*ALL, *STATE, *DATABASE, *MACHINE, *SOCKETS, "LAYOVER_NODE_MEMORY_DAYS"),
-    "settle": (*ALL, *STATE, *DATABASE, *MACHINE, *SOCKETS),
+    # Whoever ends a run gives back its room in the day.
+    "settle": (*ALL, *STATE, *DATABASE, *MACHINE, *SOCKETS, *DAY),
     "sweep": (
         *ALL,
         *STATE,
         *DATABASE,
         *MACHINE,
         *SOCKETS,
+        *DAY,
         "LAYOVER_RUN_RETENTION_DAYS",
         "LAYOVER_NODE_MEMORY_DAYS",
         *RETENTION,

@@ -234,7 +234,9 @@ def test_a_plan_outlives_the_processes_that_knew_it(keeper: Chat) -> None:
 
 def test_attempts_are_logged_by_task_and_shown(keeper: Chat) -> None:
     keeper.say(
-        "deploy", calls(("tries", {"action": "push"}), ("tries", {"action": "pull"})), say("")
+        "deploy",
+        calls(("tries", {"action": "push"}), ("tries", {"action": "pull"})),
+        say("no disk"),
     )
     log = keeper.memory["iteration_log"]
     assert [(a["task"], a["attempt"], a["action"]) for a in log] == [
