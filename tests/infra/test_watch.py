@@ -137,12 +137,14 @@ def test_budget_is_there_for_who_wants_one(vpc: Synthesized, plain: Synthesized)
     assert plain.of_type("AWS::Budgets::Budget") == {}
 
 
-def test_limits_of_users_are_known_where_runs_begin_and_tokens_are_spent(vpc: Synthesized) -> None:
+def test_limits_of_users_are_known_where_runs_begin_and_end_and_tokens_are_spent(
+    vpc: Synthesized,
+) -> None:
     limited = {
         name: f["Environment"]["Variables"].get("LAYOVER_DAILY_TOKENS")
         for name, f in vpc.functions().items()
     }
     assert {name for name, value in limited.items() if value == "100000"} == {
-        *("api", "streams"),
+        *("api", "streams", "settle", "sweep"),
         *(name for name, each in FUNCTIONS.items() if each.model),
     }
