@@ -191,19 +191,16 @@ async def _close_open_calls(runtime: Runtime, log: RunLog, state: RunState) -> l
     )
     for call in cancelled_calls:
         state.update(call)
-    undecided = {c.key for c in unfinished if c.undecided}
-    written = 0
     for some in batched(cancelled_calls, MAX_CANCELLED):
         # Each part is a fact: after a death between two of them, whoever ends the run closes the rest.
-        decisions = [ToolCallDecided.of(c, cut) for c in some if c.key in undecided]
-        written += len(some)
+        decisions = [ToolCallDecided.of(c, cut) for c in some if c.decision is cut]
         # Raises Fenced if one was decided or settled since it was read: that stands, and the run is read
         # again.
         await log.cancel_calls(
             some,
             *decisions,
             *_closed_events(state, some, now),
-            more_follow=written < len(cancelled_calls),
+            more_follow=some[-1] is not cancelled_calls[-1],
         )
     return [c.token for c in unfinished if c.token is not None]
 

@@ -179,12 +179,9 @@ class _Day:
         self._now = now
         self._done = [_pair(v) for n, v in item.items() if n.startswith(_DONE)]
         others = {n: v for n, v in item.items() if n.startswith(_HOLD) and n != _HOLD + run_id}
-        self._lost = {n for n, v in others.items() if int(v.split(":")[2]) <= now.timestamp()}
-        self._since = [
-            datetime.fromtimestamp(int(v.split(":")[2]), UTC) - HELD
-            for n, v in others.items()
-            if n not in self._lost
-        ]
+        ends = {n: int(v.split(":")[2]) for n, v in others.items()}
+        self._lost = {n for n, end in ends.items() if end <= now.timestamp()}
+        self._oldest_end = min((e for n, e in ends.items() if n not in self._lost), default=None)
         reservations = [_pair(v) for n, v in others.items() if n not in self._lost]
         self.spent = _use(int(item.get("tokens", 0)), int(item.get("cost", 0)))
         room = _use(sum(p[0] for p in reservations), sum(p[1] for p in reservations))
@@ -197,8 +194,10 @@ class _Day:
     @property
     def waits_for_first(self) -> bool:
         """True while another step that began a moment ago is to show how large the day's steps are."""
-        began = min(self._since, default=None)
-        return self.largest is None and began is not None and self._now - began < FIRST_STEP
+        if self.largest is not None or self._oldest_end is None:
+            return False
+        began = datetime.fromtimestamp(self._oldest_end, UTC) - HELD
+        return self._now - began < FIRST_STEP
 
     @property
     def largest(self) -> tuple[int, int] | None:

@@ -70,9 +70,8 @@ class DynamoTable:
         self, pk: str, low: str, high: str, *, limit: int | None = None, forward: bool = True
     ) -> list[Item]:
         """Return items with low <= sk <= high, read consistently, from all pages up to `limit`."""
-        if (
-            low > high
-        ):  # DynamoDB refuses such a range. It may come from a caller: a first day behind the last.
+        # DynamoDB refuses such a range. It may come from a caller: a first day behind the last.
+        if low > high:
             return []
         return await self._pages(
             limit,
