@@ -7,8 +7,7 @@ from typing import Any
 from openai import APIError, APIStatusError, AsyncOpenAI
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 
-from layover.adapters.models.faults import INVALID_RESPONSE
-from layover.errors import ModelError
+from layover.errors import INVALID_RESPONSE, ModelError
 from layover.values.prompt import Reply
 
 

@@ -103,6 +103,10 @@ def no_attribute(
     return AttributeError(f"{message}: did you mean {near!r}?", name=name, obj=None)
 
 
+INVALID_RESPONSE = "InvalidResponse"
+"""`type` of the `ModelError` of a provider whose answer breaks the protocol."""
+
+
 class LayoverError(Exception):
     """The root of Layover's errors. Its families say who must act: the author (`DefinitionError`), the caller
     (`RequestError`), whoever sets the limits (`LimitReached`), nobody (`RetryableError`), or whoever reads a

@@ -39,7 +39,7 @@ class Loop:
         self._time = TimeLeft(deadline)
         self._stopping = Stopping(log, runtime.aborts)
         invocation = Invocation(runtime, log, self._time, self._stopping)
-        self._can_be_cut = invocation.can_be_cut
+        self._running = invocation.running
         self._frame = Frame(invocation, log, self.state, agent, turn_input)
 
     async def advance(self) -> Progress:
@@ -52,7 +52,7 @@ class Loop:
                 self._log,
                 self._run(),
                 self._stopping,
-                can_be_cut=self._can_be_cut,
+                running=self._running,
                 seconds_left=self._time.until_cut,
             )
         except OutOfTime:

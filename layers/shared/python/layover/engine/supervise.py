@@ -2,9 +2,10 @@
 cancel."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any, TypeVar
 
+from layover.declare.tools.tool import AnyTool
 from layover.engine.progress import OutOfTime, Stopped
 from layover.engine.stopping import Stopping
 from layover.errors import RetryableError
@@ -33,14 +34,18 @@ async def supervise(
     work: Coroutine[Any, Any, T],
     stopping: Stopping,
     *,
-    can_be_cut: Callable[[], bool],
+    running: Mapping[str, AnyTool],
     seconds_left: Callable[[], float] | None = None,
 ) -> T:
-    """Return the work's result. `can_be_cut`: whether all that runs now may be run again. `seconds_left`:
+    """Return the work's result. `running`: the tools that run now, by their calls' keys. `seconds_left`:
     until the invocation is cut off. Raises Stopped when the run is to be cancelled, Fenced when another
     attempt took it, OutOfTime when the invocation is about to be cut off, RetryableError when the journal has
     been away for `FAULTS_S`. In all cases the work is cancelled first, and tools are told through
     `stopping`."""
+
+    def can_be_cut() -> bool:
+        return all(tool.idempotent for tool in running.values())
+
     task = asyncio.ensure_future(work)
     companions = [
         asyncio.create_task(_flush(log)),

@@ -135,12 +135,7 @@ async def _settle(
     core = FrameCore(runtime, nested_log, state, agent, stopping)
     running: dict[str, AnyTool] = {}
     calls = Calls(core, sub_agents=NestedRuns(runtime, state), running=running)
-    await supervise(
-        log,
-        calls.settle(step, call),
-        stopping,
-        can_be_cut=lambda: all(tool.idempotent for tool in running.values()),
-    )
+    await supervise(log, calls.settle(step, call), stopping, running=running)
     settled = state.calls[call.key]
     if settled.undecided:
         return await _wait_again(runtime, payload, settled)

@@ -9,12 +9,10 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-from layover.errors import ContextLengthExceeded, ModelError
+from layover.errors import INVALID_RESPONSE, ContextLengthExceeded, ModelError
 
 NOT_CONFIGURED = "ConfigurationError"
 """`error.type` of a provider that the deployment does not give what a request needs."""
-INVALID_RESPONSE = "InvalidResponse"
-"""`error.type` of a provider whose answer breaks the protocol."""
 
 _TYPES = {
     400: "BadRequestError",

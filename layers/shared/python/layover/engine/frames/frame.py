@@ -70,10 +70,6 @@ class Invocation:
     running: dict[str, AnyTool] = field(default_factory=dict)
     """The tools of the calls that run now, at every depth, by the calls' keys."""
 
-    def can_be_cut(self) -> bool:
-        """Return whether all tools that run now may be run again."""
-        return all(tool.idempotent for tool in self.running.values())
-
 
 Above = Callable[[int], Awaitable[bool]]
 """Return whether the budgets of the frames above allow this many more calls. Raises RunFailed, RunEnds."""

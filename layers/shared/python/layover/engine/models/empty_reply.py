@@ -3,13 +3,11 @@
 
 from collections.abc import Awaitable, Callable
 
-from layover.errors import ModelError
+from layover.errors import INVALID_RESPONSE, ModelError
 from layover.values.prompt import Reply
 
 ATTEMPTS = 3
 """As for an answer that is not JSON: the model may say nothing each time."""
-INVALID_RESPONSE = "InvalidResponse"
-"""`error.type` of a provider whose answer breaks the protocol."""
 
 
 async def ask_until_answered(

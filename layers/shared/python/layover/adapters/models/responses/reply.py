@@ -6,7 +6,6 @@ from typing import Any, Literal
 from layover.adapters.models import call_ids
 from layover.adapters.models.call_pieces import read_index, whole_arguments
 from layover.adapters.models.faults import (
-    INVALID_RESPONSE,
     ProviderFault,
     from_event,
     invalid,
@@ -15,7 +14,7 @@ from layover.adapters.models.opaque import load_stored
 from layover.adapters.models.replies import CUT_SHORT, object_at, text_at
 from layover.adapters.models.responses.request import CALL, LENGTH, OUTPUT, SAID, THOUGHT
 from layover.adapters.models.text import Text
-from layover.errors import ModelError
+from layover.errors import INVALID_RESPONSE, ModelError
 from layover.ports import Ids
 from layover.values.message import DataPart
 from layover.values.prompt import Delta, Reply, RequestedCall
