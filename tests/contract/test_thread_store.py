@@ -420,6 +420,7 @@ async def test_the_history_has_what_the_provider_wants_back(talk: Conversation) 
             "reasoning_details": [{"z": 1, "a": None}],
         },
         calls={"c1": {"extra_content": {"google": {"thought_signature": "a/+=="}}}},
+        left_out={"m": ("file:f1", "text:msg_1")},
     )
     asked = talk.message("a", "q", Role.ASSISTANT, provider_state=state)
     await talk.save(talk.message("q", None), asked)

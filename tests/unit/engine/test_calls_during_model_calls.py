@@ -122,7 +122,7 @@ async def test_an_attempt_that_was_overtaken_journals_nothing_behind_its_call() 
 async def test_a_run_does_not_end_before_its_last_call_is_journaled() -> None:
     """Its model fails meanwhile, or is not asked any more."""
     for script, fields in (
-        ([SCRIPT[0], ModelError("no", status=400)], {}),
+        ([SCRIPT[0], ModelError("no", status=401)], {}),
         (SCRIPT, {"max_iterations": 1}),
     ):
         watched = Watched(agent(**fields), script)

@@ -14,7 +14,7 @@ from layover.adapters.models.faults import (
     make_disconnect_fault,
     retry_after,
 )
-from layover.errors import ContextLengthExceeded
+from layover.errors import ContentFiltered, ContextLengthExceeded
 
 
 @pytest.mark.parametrize(
@@ -113,6 +113,85 @@ def test_a_prompt_that_is_too_long_has_its_own_error(message: str) -> None:
     error = from_status(400, {"error": {"message": message}}, {}).error
     assert isinstance(error, ContextLengthExceeded)
     assert error.status == 400
+
+
+@pytest.mark.parametrize(
+    ("provider", "message"),
+    [
+        ("xAI", "This model's maximum prompt length is 131072 but the request contains 537812 tokens."),
+        ("Kimi", "Invalid request: Your request exceeded model token limit: 262144 (requested: 300000)"),
+        ("vLLM", "The decoder prompt (length 9123) is longer than the maximum model length of 8192."),
+        ("vLLM", "You passed 40961 input tokens. However, the model's context length is only 40960."),
+        ("SGLang", "The input (40000 tokens) is longer than the model's context length (32768 tokens)."),
+        ("SGLang", "Requested token count exceeds the model's maximum context length of 32768 tokens."),
+        ("Together", "Input validation: `inputs` tokens + `max_new_tokens` must be <= 4097. Given: 9000"),
+        ("TGI", "Input validation error: `inputs` must have less than 4096 tokens. Given: 5000"),
+        ("llama.cpp", "the request exceeds the available context size, try increasing it"),
+        ("LM Studio", "The number of tokens to keep is greater than the context length."),
+        ("Mistral", "Prompt contains 40000 tokens, too large for model with 32768 tokens"),
+        ("Cohere", "total number of tokens in the prompt cannot exceed 128000 - received 150000."),
+        ("Groq", "Please reduce the length of the messages or completion."),
+        ("Fireworks", "The prompt is too long: 150000, model maximum context length: 131071"),
+        ("Qwen", "<400> InternalError.Algo.InvalidParameter: Range of input length should be [1, 129024]"),
+        ("Zhipu", "Prompt exceeds max length"),
+        ("MiniMax", "invalid params, context window exceeds limit (2013)"),
+        ("Anthropic", "input length and `max_tokens` exceed context limit: 188240 + 21333 > 200000"),
+        ("Copilot", "prompt token count of 140000 exceeds the limit of 128000"),
+        ("GitHub Models", "Request body too large for gpt-4o model. Max size: 8000 tokens."),
+        ("watsonx", "the number of input tokens 5000 cannot exceed the total tokens limit 4096"),
+        ("Bedrock", "Input is too long for requested model."),
+        ("OpenRouter", "This endpoint's maximum context length is 131072 tokens."),
+        ("DeepSeek", "This model's maximum context length is 65536 tokens."),
+    ],
+)  # fmt: skip
+def test_each_provider_says_in_its_own_words_that_a_prompt_is_too_long(
+    provider: str, message: str
+) -> None:
+    assert isinstance(
+        from_status(400, {"error": {"message": message}}, {}).error, ContextLengthExceeded
+    )
+
+
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [
+        (400, {"error": {"code": "content_filter", "message": "The response was filtered."}}),
+        (400, {"error": {"message": "no", "innererror": {"code": "ResponsibleAIPolicyViolation"}}}),
+        (400, {"error": {"message": "Content Exists Risk", "type": "invalid_request_error"}}),
+        (400, {"error": {"code": "data_inspection_failed", "message": "Input data may be wrong."}}),
+        (400, {"error": {"message": "The request was rejected because it was considered high risk"}}),
+        (400, {"error": {"message": "Invalid prompt: your prompt was flagged as violating our policy."}}),
+        (400, {"error": {"message": "Output blocked by content filtering policy"}}),
+        (400, {"error": {"code": "1301", "message": "系统检测到输入或生成内容可能包含不安全或敏感内容"}}),
+        (403, {"code": "permission", "error": "Content violates usage guidelines."}),
+        (403, {"error": {"message": "Your chosen model requires moderation and your input was flagged"}}),
+        (422, {"error": {"message": "input new_sensitive (1026): sensitive words"}}),
+    ],
+)  # fmt: skip
+def test_a_filter_that_refuses_a_request_has_its_own_error(status: int, body: Any) -> None:
+    fault = from_status(status, body, {})
+    assert isinstance(fault.error, ContentFiltered)
+    assert (fault.is_transient, fault.error.status) == (False, status)
+
+
+def test_a_filter_that_refuses_within_a_stream_has_its_own_error() -> None:
+    body = {"error": {"code": "content_filter", "message": "The response was filtered."}}
+    assert isinstance(from_event(body).error, ContentFiltered)
+
+
+@pytest.mark.parametrize(
+    ("status", "message"),
+    [
+        (400, "Tool names are case-sensitive."),
+        (400, "Could not process image"),
+        (403, "Your key has no access to this model"),
+        (429, "Content policy checks are overloaded"),
+        (500, "content_filter is down"),
+    ],
+)
+def test_other_refusals_are_not_a_filters(status: int, message: str) -> None:
+    fault = from_status(status, {"error": {"message": message}}, {})
+    assert not isinstance(fault.error, ContentFiltered | ContextLengthExceeded)
 
 
 def test_the_code_alone_says_that_a_prompt_is_too_long() -> None:

@@ -716,5 +716,9 @@ class ContextLengthExceeded(ModelError):
     """The provider said that the prompt is longer than the model's window."""
 
 
+class ContentFiltered(ModelError):
+    """A filter of the provider's refused the request because of what the messages say."""
+
+
 class AttemptsUsedUp(RunFailed):
     """The run was attempted five times since its last journaled step and made none."""

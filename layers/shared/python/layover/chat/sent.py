@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from layover.chat.parts import content_hash
 from layover.errors import NotFound
+from layover.ports import RequestKey
 from layover.records.threads import head_of, live_messages
 from layover.runtime import Runtime
 from layover.values.message import Message, Role
@@ -11,6 +12,8 @@ from layover.values.runs.run import RunMeta
 from layover.values.thread import ThreadHead
 
 _OWN_IDS = "msg_"
+MAX_EARLIER = 50
+"""Versions of a message that are known: a late repetition of one starts nothing."""
 
 
 @dataclass(frozen=True)
@@ -23,6 +26,7 @@ class Sent:
         message_id: That run's input.
         body_hash: The hash of what it says.
         is_kept: False if the id is the message's own, and no run was accepted under it.
+        earlier: The hashes of what it said before.
     """
 
     id: str
@@ -30,11 +34,19 @@ class Sent:
     message_id: str
     body_hash: str
     is_kept: bool
+    earlier: tuple[str, ...] = ()
 
-    @property
-    def replaces(self) -> str | None:
-        """The run whose place another run under the same id takes."""
-        return self.run_id if self.is_kept else None
+    def replaced_by(self, body_hash: str, thread_id: str) -> RequestKey:
+        """Return the key of the run that takes this one's place under the same id."""
+        past = [h for h in (*self.earlier, self.body_hash) if h != body_hash]
+        return RequestKey(
+            self.id,
+            body_hash,
+            None,
+            thread_id,
+            replaces=self.run_id if self.is_kept else None,
+            earlier=tuple(past[-MAX_EARLIER:]),
+        )
 
 
 async def find_sent(runtime: Runtime, head: ThreadHead, id: str) -> Sent | None:
@@ -44,7 +56,14 @@ async def find_sent(runtime: Runtime, head: ThreadHead, id: str) -> Sent | None:
         return None
     record = await runtime.journal.commands.sent_message(head.owner, head.id, id)
     if record is not None:
-        return Sent(id, record.run_id, record.message_id, record.body_hash, is_kept=True)
+        return Sent(
+            id,
+            record.run_id,
+            record.message_id,
+            record.body_hash,
+            is_kept=True,
+            earlier=record.earlier,
+        )
     # Other ids are none of ours: the database need not be asked.
     message = await find_message(runtime, head, id) if id.startswith(_OWN_IDS) else None
     if message is None or message.role is not Role.USER or message.run_id is None:

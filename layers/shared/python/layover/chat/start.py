@@ -28,13 +28,16 @@ _FAILED = frozenset({Status.FAILED, Status.CANCELLED})
 async def say(
     runtime: Runtime, head: ThreadHead, message: ClientMessage, key: str | None = None
 ) -> str:
-    """Return the id of the run that answers the message: the same one for the same id. `key`: the request's
-    `Idempotency-Key`. Raises Conflict (the id was another message's), NotFound (the records of the run have
-    expired), and what `start_run` raises."""
+    """Return the id of the run that answers the message: the same one for the same id with the same parts.
+    With other parts it is another message, which takes the id over: some pages count their messages anew.
+    `key`: the request's `Idempotency-Key`. Raises Conflict (it is an earlier version of the message, late),
+    NotFound (the records of the run have expired), and what `start_run` raises."""
     sent = await find_sent(runtime, head, message.id)
-    if sent is not None:
+    if sent is None:
+        return await _ask(runtime, head, message, _remember(head, message), key)
+    if message.body_hash in (sent.body_hash, *sent.earlier):
         return await _same(runtime, head, sent, message)
-    return await _ask(runtime, head, message, _remember(head, message), key)
+    return await _ask(runtime, head, message, sent.replaced_by(message.body_hash, head.id), key)
 
 
 async def say_or_retry(
@@ -46,7 +49,8 @@ async def say_or_retry(
     meta = await find_run(runtime, head, sent.run_id) if sent else None
     if sent is None or meta is None or meta.status not in _FAILED:
         return await say(runtime, head, message, key)
-    await _same(runtime, head, sent, message)
+    if sent.body_hash != message.body_hash:
+        return await say(runtime, head, message, key)
     return await _again(runtime, head, meta.input, sent, key)
 
 
@@ -74,9 +78,7 @@ async def edit(
         repeated = replaced.body_hash == message.body_hash
         if repeated and await is_newest(runtime, head, replaced.run_id):
             return await _same(runtime, head, replaced, message)
-        remembered = RequestKey(
-            replaced_id, message.body_hash, None, head.id, replaces=replaced.replaces
-        )
+        remembered = replaced.replaced_by(message.body_hash, head.id)
     before = await input_of(runtime, head, replaced)
     return await _ask(
         runtime, head, message, remembered, key, parent_id=before.parent_id, edits=replaced_id
@@ -199,14 +201,13 @@ async def _again(
     if sent is None:
         remembered = RequestKey(id, content_hash(before.content), None, head.id)
     elif sent.message_id == before.id:
-        remembered = RequestKey(sent.id, sent.body_hash, None, head.id, replaces=sent.replaces)
+        remembered = sent.replaced_by(sent.body_hash, head.id)
     else:
         newest = await input_of(runtime, head, sent)
         if newest.content == before.content:
             # Answered again since: this request was sent before its client learned of it.
             return sent.run_id
-        body_hash = content_hash(before.content)
-        remembered = RequestKey(sent.id, body_hash, None, head.id, replaces=sent.replaces)
+        remembered = sent.replaced_by(content_hash(before.content), head.id)
     content: list[Any] = list(before.content)
     request = StartRun(content, parent_id=before.parent_id, stream=True, sent=remembered)
     request_key = _key(runtime, head, key, "regenerate", id)
@@ -231,8 +232,8 @@ async def _same(runtime: Runtime, head: ThreadHead, sent: Sent, message: ClientM
     """Return the run of a message that is sent again. Raises Conflict if it says something else."""
     if sent.body_hash != message.body_hash:
         raise Conflict(
-            "a message with this id says something else: give a new message an id of its own; `messageId` "
-            "says that it takes the place of an earlier one",
+            "this is an earlier version of a message, or the id of another one: give a new message an id of "
+            "its own; `messageId` says that it takes the place of an earlier one",
             thread_id=head.id,
         )
     if await find_run(runtime, head, sent.run_id) is None:

@@ -55,6 +55,7 @@ class RequestKey:
         thread_id: Of a message's id: the thread in which it is one.
         replaces: Of a message's id: the run that it stands for so far, and for which the new one is to take
             its place; None: it stands for none.
+        earlier: Of a message's id: the hashes of what it said before, the newest last.
     """
 
     key: str
@@ -62,16 +63,18 @@ class RequestKey:
     expires_at: datetime | None
     thread_id: str | None = None
     replaces: str | None = None
+    earlier: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class SentMessage:
-    """A client's own id of a message: the newest run that answers it, that run's input, and the hash of what
-    the message says."""
+    """A client's own id of a message: the newest run that answers it, that run's input, the hash of what the
+    message says, and the hashes of what it said before."""
 
     run_id: str
     message_id: str
     body_hash: str
+    earlier: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -288,6 +288,11 @@ class ProviderState(Value):
     """State of the message, by the wire's field names."""
     calls: dict[str, dict[str, Any]] = Field(default_factory=dict)
     """State of its calls, by `tool_call_id`."""
+    left_out: dict[str, tuple[str, ...]] = Field(
+        default_factory=dict, exclude_if=lambda value: not value
+    )
+    """By the names of the models that were asked for it: keys of what they could not read of the messages
+    before it (`layover.context.left_out`). Unlike the rest, it goes to no provider."""
 
 
 NOTICE = "background-result"

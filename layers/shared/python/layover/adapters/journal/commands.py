@@ -148,6 +148,7 @@ class TableRunCommands:
             )
         else:
             item["message_id"] = run.input.id
+            item["earlier"] = list(key.earlier) or None
             free = Missing("pk") if key.replaces is None else Equals("run_id", key.replaces)
         return Put(*_place(keys, key), item, when=free)
 
@@ -191,7 +192,8 @@ class TableRunCommands:
         item = await self._table.get(Keys(owner).thread(thread_id), message_key(key))
         if item is None:
             return None
-        return SentMessage(item["run_id"], item["message_id"], item["body_hash"])
+        earlier = tuple(item.get("earlier") or ())
+        return SentMessage(item["run_id"], item["message_id"], item["body_hash"], earlier)
 
     async def store_token(
         self, owner: str, run_id: str, execution: str, key: str, attempt: int, token: str

@@ -9,7 +9,12 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-from layover.errors import INVALID_RESPONSE, ContextLengthExceeded, ModelError
+from layover.errors import (
+    INVALID_RESPONSE,
+    ContentFiltered,
+    ContextLengthExceeded,
+    ModelError,
+)
 
 NOT_CONFIGURED = "ConfigurationError"
 """`error.type` of a provider that the deployment does not give what a request needs."""
@@ -54,12 +59,28 @@ BRIEFLY = 3
 """Attempts for a fault that is as likely a wrong address as a passing one: some seconds."""
 
 _TOO_LONG = re.compile(
-    r"context_length_exceeded|maximum context length|context (length|window|size)[^.]{0,40}exceed"
-    r"|exceed[^.]{0,60}context (length|window|size|limit)|prompt is too long|input (is|was)? ?too long"
-    r"|reduce the length of (the|your) (messages|prompt|input)|too many (input )?tokens"
-    r"|input token count[^.]{0,40}exceeds|tokens exceeds? (the )?(model|limit|maximum)",
+    r"context_length_exceeded|exceed_context_size|tokens_limit_reached|model_max_prompt_tokens"
+    r"|(maximum|available|model'?s?|allowed) (context|prompt|input|model) (length|size|window)"
+    r"|context (length|window|size)[^.]{0,40}(exceed|overflow)|greater than the context length"
+    r"|exceed[^.]{0,60}context (length|window|size|limit)|(prompt|input) (is|was)? ?too (long|large)"
+    r"|(prompt|input) exceeds (the )?(max|limit)|exceeded (the )?(model|max)\w* tokens?( limit)?"
+    r"|reduce (the length of )?(the|your) (messages|prompt|input)|too many (input )?tokens"
+    r"|token count[^.]{0,40}exceeds|tokens exceeds? (the )?(model|limit|max)"
+    r"|tokens[^.]{0,20} cannot exceed|inputs\W{0,2} [^.]{0,30}must (be <=|have less than)"
+    r"|range of input length|longer than the (maximum )?model|too large for model|body too large for",
     re.I,
 )
+"""The words in which providers say that a prompt is too long. Whatever else they say of a long prompt is
+taken for it, too (`layover.engine.models.refused_content`)."""
+_FILTERED = re.compile(
+    r"content[ _-]?(filter|policy|management|moderation)|responsible_?ai_?policy|data_?inspection_?failed"
+    r"|content exists risk|considered high risk|safety[_ ](check|system)|moderation|flagged"
+    r"|violat\w* [^.]{0,60}(polic(y|ies)|guidelines|terms)|blocked by [^.]{0,40}(filter|safety)"
+    r"|(inappropriate|unsafe|harmful|prohibited)[ _](content|input)|(?<!case[- ])\bsensitive\b|\u654f\u611f",
+    re.I,
+)
+"""The words in which providers say that a filter refused a request."""
+_OF_FILTERS = (None, 400, 403, 422, 451)
 
 
 class ProviderFault(Exception):
@@ -191,9 +212,11 @@ def from_event(body: object) -> ProviderFault:
 
 def _fault(status: int | None, body: object, wait: float | None) -> ProviderFault:
     message = _message(body, status)
-    code = str(_details(body).get("code") or "")
-    if _is_too_long(status, code, message):
+    codes = " ".join(_codes(_details(body)))
+    if _is_too_long(status, codes, message):
         return ProviderFault(ContextLengthExceeded(message, status=status), is_transient=False)
+    if status in _OF_FILTERS and (_FILTERED.search(codes) or _FILTERED.search(message)):
+        return ProviderFault(ContentFiltered(message, status=status), is_transient=False)
     if status is None:
         return ProviderFault(ModelError(message, type="APIError"), is_transient=True)
     is_unpaid = any(_UNPAID.search(str(_details(body).get(k) or "")) for k in ("code", "type"))
@@ -204,10 +227,17 @@ def _fault(status: int | None, body: object, wait: float | None) -> ProviderFaul
     return fault
 
 
-def _is_too_long(status: int | None, code: str, message: str) -> bool:
+def _is_too_long(status: int | None, codes: str, message: str) -> bool:
     if status not in (None, 400, 413, 422):
         return False
-    return _TOO_LONG.search(code) is not None or _TOO_LONG.search(message) is not None
+    return _TOO_LONG.search(codes) is not None or _TOO_LONG.search(message) is not None
+
+
+def _codes(details: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the codes of an error, its own and that of a cause within it."""
+    inner = details.get("innererror")
+    for each in (details, inner if isinstance(inner, Mapping) else {}):
+        yield from (str(each[name]) for name in ("code", "type") if each.get(name))
 
 
 def _details(body: object) -> Mapping[str, Any]:

@@ -18,6 +18,7 @@ from layover.engine.hooks.frame_hooks import FrameHooks
 from layover.engine.models.day_room import DayRoom
 from layover.engine.models.empty_reply import ask_until_answered
 from layover.engine.models.fallback import Fallback
+from layover.engine.models.refused_content import RefusedContent
 from layover.engine.models.reply_events import CallNames, ReplyEvents
 from layover.engine.prompter import Prompter
 from layover.engine.tools.first_window import FirstWindow
@@ -85,9 +86,11 @@ class ModelStep:
 
         fallback = Fallback(self._models, self._state.steps, index)
 
-        async def complete(prompt: Prompt) -> Reply:
-            if streams and fallback.events:  # Whatever the previous model said is void.
-                reply_events.on_delta(Delta(kind="restart"))
+        def restart() -> None:
+            reply_events.on_delta(Delta(kind="restart"))
+
+        async def complete(request: Prompt) -> Reply:
+            prompt = await self._attachments.loaded(request)
             # Ids that an earlier attempt gave belong to calls that do not exist.
             names.forget()
             await self._day.reserve(prompt)
@@ -98,16 +101,21 @@ class ModelStep:
                 await self._stopping.check()
                 return await self._runtime.model.complete(prompt, reply_events.on_delta)
 
-            def restart() -> None:
-                reply_events.on_delta(Delta(kind="restart"))
-
             return await ask_until_answered(prompt.model, once, restart)
+
+        content = RefusedContent(
+            complete, restart, self._state.meta.input.id, self._runtime.window_of
+        )
+
+        async def read(prompt: Prompt) -> Reply:
+            if streams and fallback.events:  # Whatever the previous model said is void.
+                restart()
+            return await content.complete(prompt)
 
         async def ask(prompt: Prompt) -> Reply:
             request = await around.request(prompt)
             self._offered = {tool.name for tool in request.tools}
-            loaded = await self._attachments.loaded(request)
-            return await fallback.reply(loaded, complete, clock.now)
+            return await fallback.reply(request, read, clock.now)
 
         # Until the journal has the reply, a death loses it: the next attempt asks the model again and pays
         # again. Nothing has acted on the reply, because tools begin only after `put_step`.
@@ -120,7 +128,7 @@ class ModelStep:
             # Hooks come before the record: the journal has the reply as they changed or rejected it, and a
             # replay sees the same.
             reply, problem = await self._ask_hooks(around, reply)
-            step = self._record(index, key, reply, size, names)
+            step = self._record(index, key, reply, size, names, content.left_out)
             more = {"correction": problem, "verdict": "hook"} if problem is not None else {}
             step = step.model_copy(update={"fell_back_to": fallback.fell_back_to, **more})
             # The validator is the author's code and may act: it is asked once, and its verdict is journaled
@@ -172,7 +180,13 @@ class ModelStep:
             self._state.step_ended = step.index
 
     def _record(
-        self, index: int, key: str, reply: Reply, size: int, names: CallNames
+        self,
+        index: int,
+        key: str,
+        reply: Reply,
+        size: int,
+        names: CallNames,
+        left_out: dict[str, tuple[str, ...]],
     ) -> StepRecord:
         state, ids = self._state, self._runtime.ids
         created_at = state.next_time(self._runtime.clock.now())
@@ -192,7 +206,7 @@ class ModelStep:
             role=Role.ASSISTANT,
             content=_content(reply, calls),
             created_at=created_at,
-            provider_state=_state(reply, calls),
+            provider_state=_state(reply, calls, left_out),
         )
         slots = tuple(
             ToolMessageSlot(
@@ -261,14 +275,21 @@ def _decoded(args: str) -> Any:
         return sanitise(args)
 
 
-def _state(reply: Reply, calls: list[ToolCallPart]) -> ProviderState | None:
-    """Return the state that the provider wants back, by the calls' own ids."""
+def _state(
+    reply: Reply, calls: list[ToolCallPart], left_out: dict[str, tuple[str, ...]]
+) -> ProviderState | None:
+    """Return the state that the provider wants back, by the calls' own ids, and what models could not
+    read."""
     pairs = zip(calls, reply.calls, strict=True)
     of_calls = {part.tool_call_id: call.state for part, call in pairs if call.state}
-    if not reply.state and not of_calls:
+    if not reply.state and not of_calls and not left_out:
         return None
     return ProviderState(
-        provider=reply.provider, model=reply.asked_model, fields=reply.state, calls=of_calls
+        provider=reply.provider,
+        model=reply.asked_model,
+        fields=reply.state,
+        calls=of_calls,
+        left_out=left_out,
     )
 
 

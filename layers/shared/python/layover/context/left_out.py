@@ -1,0 +1,116 @@
+"""Content of a prompt that a model cannot read: the keys that name it, and the prompt without it
+(docs/behaviour.md#refused-content)."""
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+
+from layover.values.base import Json
+from layover.values.message import (
+    FilePart,
+    Message,
+    Part,
+    ReasoningPart,
+    Role,
+    TextPart,
+    ToolCallPart,
+    ToolResultPart,
+)
+from layover.values.prompt import Prompt
+
+UNREADABLE = "could not be read by the model"
+_FILE, _TEXT, _CALLS = "file:", "text:", "calls:"
+_LONGEST = 2_000
+"""Characters of arguments, and of a result, in the text that stands for a call."""
+
+
+def known_keys(messages: Iterable[Message], model: str) -> frozenset[str]:
+    """Return the keys of what this model was found not to read, as its later messages tell."""
+    states = [m.provider_state for m in messages if m.provider_state is not None]
+    return frozenset(key for state in states for key in state.left_out.get(model, ()))
+
+
+def file_key(part: FilePart) -> str:
+    """Return the key of a file, the same wherever the thread names the file."""
+    if part.file_id is not None:
+        return f"{_FILE}{part.file_id}"
+    return f"{_FILE}{hashlib.sha256((part.url or '').encode()).hexdigest()[:32]}"
+
+
+def text_key(message: Message) -> str:
+    """Return the key of what a user's message says, or of a tool's result."""
+    return f"{_TEXT}{message.id}"
+
+
+def calls_key(message: Message) -> str:
+    """Return the key of calls and thoughts, in the form of their protocol, up to this message."""
+    return f"{_CALLS}{message.id}"
+
+
+def without(prompt: Prompt, keys: frozenset[str]) -> Prompt:
+    """Return the prompt with a note in the place of what the keys name. Calls and thoughts become text, up to
+    the last message whose `calls_key` is among the keys."""
+    if not keys:
+        return prompt
+    through = max((i for i, m in enumerate(prompt.messages) if calls_key(m) in keys), default=-1)
+    messages = [_without_unreadable(m, keys) for m in prompt.messages]
+    messages = [*_in_words(messages[: through + 1]), *messages[through + 1 :]]
+    return prompt.model_copy(update={"messages": tuple(messages)})
+
+
+def _without_unreadable(message: Message, keys: frozenset[str]) -> Message:
+    if text_key(message) in keys:
+        if message.role is Role.TOOL:
+            note = f"[result: {UNREADABLE}]"
+            return message.model_copy(update={"model_output": note, "token_count": None})
+        return message.with_content((TextPart(text=f"[message: {UNREADABLE}]"),))
+    content = tuple(_note_file(part, keys) for part in message.content)
+    return message if content == message.content else message.with_content(content)
+
+
+def _note_file(part: Part, keys: frozenset[str]) -> Part:
+    if isinstance(part, FilePart) and file_key(part) in keys:
+        return TextPart(text=f"[file: {part.name or 'unnamed'}, {UNREADABLE}]")
+    return part
+
+
+def _in_words(messages: Sequence[Message]) -> list[Message]:
+    """Return the messages with calls, their results and thoughts as text of the assistant."""
+    in_words: list[Message] = []
+    results: dict[str, str] = {}
+    # From the end: an id may recur in a later run, and a result belongs to the message before it.
+    for message in reversed(messages):
+        if message.role is Role.TOOL:
+            results |= {p.tool_call_id: _output(message, p) for p in _results(message)}
+        elif message.role is Role.ASSISTANT:
+            in_words.append(_assistant_in_words(message, results))
+            results = {}
+        else:
+            in_words.append(message)
+    return in_words[::-1]
+
+
+def _results(message: Message) -> list[ToolResultPart]:
+    return [p for p in message.content if isinstance(p, ToolResultPart)]
+
+
+def _output(message: Message, part: ToolResultPart) -> str:
+    return _text_of(part.result) if message.model_output is None else _text_of(message.model_output)
+
+
+def _assistant_in_words(message: Message, results: Mapping[str, str]) -> Message:
+    content: list[Part] = []
+    for part in message.content:
+        if isinstance(part, ToolCallPart):
+            text = f"[called {part.tool_name}: {_text_of(part.args)}]"
+            if part.tool_call_id in results:
+                text += f"\n[result: {results[part.tool_call_id]}]"
+            content.append(TextPart(text=text))
+        elif not isinstance(part, ReasoningPart):
+            content.append(part)
+    return message.with_content(tuple(content), provider_state=None)
+
+
+def _text_of(value: Json) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]} ..."
