@@ -12,6 +12,7 @@ from support.kills.outages import Outages
 from support.kills.proxy import PostgresProxy
 from support.kills.scenarios import (
     BESIDE,
+    CHATTED,
     DELETED,
     DOOMED,
     FOLLOWED,
@@ -22,6 +23,7 @@ from support.kills.scenarios import (
     LOST,
     NESTED,
     QUORUM,
+    REFUSED,
     STREAMED,
     STREAMED_OUT,
     UNSAVED,
@@ -36,7 +38,18 @@ from support.system.system import Brain
 BUSY, IDLE, WAITING = 5, 6, 20
 """Runs at once: of those that compute, of those that kill the one sweeper that all wait for, and of those
 that kill nothing while they wait until a deleted thread is emptied once more."""
-DRIVEN = (WINDING, STREAMED, FOLLOWED, STREAMED_OUT, QUORUM, NESTED, BESIDE, HANDED_OVER)
+DRIVEN = (
+    WINDING,
+    STREAMED,
+    FOLLOWED,
+    STREAMED_OUT,
+    QUORUM,
+    NESTED,
+    BESIDE,
+    HANDED_OVER,
+    REFUSED,
+    CHATTED,
+)
 """Those whose runs are brought to their end by their own execution."""
 SAMPLE = {
     "winding": 8,
@@ -47,6 +60,8 @@ SAMPLE = {
     "nested": 5,
     "beside": 4,
     "handed over": 5,
+    "refused": 3,
+    "chatted": 3,
     "lost": 2,
     "doomed": 2,
     "half deleted": 2,

@@ -7,7 +7,7 @@ guarded   models that are away, and a hook that refuses, changes and suspends
 keeping   tools and memories that store much"""
 
 from support.agents.deciding import treasurer
-from support.agents.durable import learner, torture
+from support.agents.durable import foreman, learner, torture
 from support.agents.guarded import keyless, rescued, warden
 from support.agents.keeping import archivist, hoarder
 from support.agents.shop import (
@@ -36,6 +36,7 @@ __all__ = [
     "clerk",
     "diarist",
     "finder",
+    "foreman",
     "forgetful",
     "framed",
     "hoarder",

@@ -109,6 +109,16 @@ cashier = Agent(
     tool_concurrency=2,
 )
 
+crew = Agent(name="crew", model="openai/fake-1", tools=TOOLS, tool_concurrency=40)
+
+foreman = Agent(
+    name="foreman",
+    model="openai/fake-1",
+    tools=[*TOOLS, crew.as_tool("Does much at once.")],
+    tool_concurrency=40,
+)
+"""More calls of its crews wait at once than one transaction can cancel."""
+
 torture = Agent(
     name="torture",
     model="openai/fake-1",

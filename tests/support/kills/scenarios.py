@@ -1,11 +1,14 @@
 """The ways through the engine that are walked again and again, with a death at every point of them."""
 
+import re
 from dataclasses import replace
+from typing import Any
 
 from support.kills.story import Death, Point, Scenario
 from support.kills.torture import DEADLINE_S, NEXT, Client
-from support.providers.openai import Reply, calls, delta, say, stream
+from support.providers.openai import Reply, calls, delta, fail, say, stream
 from support.system.follower import Returning, is_over
+from support.system.system import Json, unique
 
 
 def _ask(*wanted: tuple[str, str]) -> Reply:
@@ -161,6 +164,54 @@ QUORUM = Scenario(
 """One call waits, which two others have to approve: a vote is given once, whatever dies, and the turn
 that follows settles the call."""
 
+
+def _filter(body: Json) -> Reply:
+    """Refuse each request that has the charge's result."""
+    if any(m["role"] == "tool" and "charged" in m["content"] for m in body["messages"]):
+        return fail(400, "The response was filtered", code="content_filter")
+    return _ask(("refund", "e3"))
+
+
+REFUSED = Scenario(
+    "refused",
+    (
+        _ask(("charge", "e1"), ("look_up", "e2")),
+        _filter,
+        say("done without what it said"),
+    ),
+    "please charge it and look it up",
+    watched=("turn OpenAIChat", "turn DynamoTable.transact", "turn DynamoTable.write"),
+)
+"""Results that a provider's filter refuses: the step goes on without them, and then a call waits."""
+
+
+def _chat(client: Client, scenario: Scenario) -> tuple[str, str]:
+    """Send a chat's first message until its stream has begun: it is the same message each time."""
+    parts: list[Any] = [{"type": "text", "text": client.system.input_of(scenario)}]
+    message = {"id": "u1", "role": "user", "parts": parts}
+    body = {"id": unique("chat"), "messages": [message], "trigger": "submit-message"}
+    runs: list[str] = []
+    while not runs:
+        answer = client.ask("POST", f"/chat/{scenario.agent}", body)
+        assert answer.status == 200, answer
+        runs = re.findall(r'"messageId": ?"(run_\w+)"', str(answer.body))
+    return str(client.run(runs[0])["thread_id"]), runs[0]
+
+
+CHATTED = Scenario(
+    "chatted",
+    (_ask(("charge", "w1"), ("refund", "w2")), say("paid back")),
+    "please charge it and pay it back, says a page",
+    open=_chat,
+    stream=True,
+    watched=(
+        "streams DynamoTable.transact",
+        "streams DynamoTable.write HEAD",
+        "streams StepFunctions",
+    ),
+)
+"""A page that sends its message again until it is answered: one run, whatever died before its answer."""
+
 # Runs that only the sweeper, or Settle, brings to their end
 
 _WAITS = (_ask(("charge", "w1"), ("refund", "w2")), say("paid back"))
@@ -203,6 +254,11 @@ def _forsake(client: Client, thread: str, run_id: str) -> str:
 
 def _cancel(client: Client, thread: str, run_id: str) -> None:
     client.suspended(run_id, 1)
+    client.want(202, "POST", f"/runs/{run_id}/cancel")
+
+
+def _cancel_all(client: Client, thread: str, run_id: str) -> None:
+    client.suspended(run_id, _CREWS)
     client.want(202, "POST", f"/runs/{run_id}/cancel")
 
 
@@ -327,6 +383,27 @@ HALF_INTERRUPTED = Scenario(
 )
 """The new run is accepted, the old one flagged, and `api` dies: the sweeper ends the old one."""
 
+_CREWS = 21
+
+CANCELLED_IN_CHUNKS = Scenario(
+    "cancelled in chunks",
+    (
+        calls(
+            *(("crew", {"input": f"[[crew_{n}]] do your part"}, f"k{n}") for n in range(_CREWS)),
+        ),
+    ),
+    "please let all of them do that",
+    agent="foreman",
+    act=_cancel_all,
+    briefs={f"crew_{n}": (_ask(("refund", f"x{n}")),) for n in range(_CREWS)},
+    watched=(
+        "api POST /runs/cancel DynamoTable.transact",
+        "api POST /runs/cancel DynamoTable.write",
+    ),
+    ends="cancelled",
+)
+"""More calls than one transaction can cancel, half of them sub-agents."""
+
 DELETED = Scenario(
     "deleted", _WAITS, _WAITS_TEXT, act=_delete, watched=("api DELETE ",), ends="erased"
 )
@@ -370,6 +447,7 @@ WATCHED = (
     DOOMED,
     FORSAKEN,
     CANCELLED,
+    CANCELLED_IN_CHUNKS,
     INTERRUPTED,
     HALF_INTERRUPTED,
     DELETED,

@@ -36,6 +36,8 @@ LOOKS = 2
 
 Act = Callable[["Client", str, str], str | None]
 """An act on a run of a thread from outside. Returns the id of the run that follows it, if one does."""
+Open = Callable[["Client", "Scenario"], tuple[str, str]]
+"""The beginning of a thread with its first run. Returns their ids."""
 
 
 @dataclass(frozen=True, order=True)
@@ -63,9 +65,10 @@ class Death:
 class Scenario:
     """One way through the engine: the question, the model's answers, and what happens to the run.
 
-    `briefs`: what sub-agents are answered, by the plan that their briefings name. `deaths` happen in every
-    run of it; `watched` is killed in addition: beginnings of `FUNCTION POINT`, empty for all but
-    `BY_THE_CLOCK`. `ends`: success, failed, cancelled, erased, forgotten."""
+    `open`: the request that begins it, if it is not an ordinary one. `briefs`: what sub-agents are answered,
+    by the plan that their briefings name. `deaths` happen in every run of it; `watched` is killed, too:
+    beginnings of `FUNCTION POINT`, empty for all but `BY_THE_CLOCK`. `ends`: success, failed, cancelled,
+    erased, forgotten."""
 
     name: str
     steps: tuple[Planned, ...]
@@ -73,6 +76,7 @@ class Scenario:
     stream: bool = False
     agent: str = "torture"
     act: Act | None = None
+    open: Open | None = None
     briefs: Mapping[str, tuple[Planned, ...]] = field(default_factory=dict)
     deaths: tuple[Death, ...] = ()
     watched: tuple[str, ...] = ()

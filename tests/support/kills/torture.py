@@ -324,8 +324,11 @@ class Client:
             self.system.order_death(self.name, death.point, death.times)
         story = Story(scenario, self.name)
         began = time.monotonic()
-        thread = self.thread(scenario.agent)
-        run_id = self.start(thread, scenario)
+        if scenario.open:
+            thread, run_id = scenario.open(self, scenario)
+        else:
+            thread = self.thread(scenario.agent)
+            run_id = self.start(thread, scenario)
         next_id = scenario.act(self, thread, run_id) if scenario.act else None
         if scenario.ends in ("erased", "forgotten"):
             return self._look_for(story, thread, run_id, began)

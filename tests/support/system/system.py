@@ -99,8 +99,9 @@ def at_once(*actions: Callable[[], T]) -> list[T]:
     return answers
 
 
-Planned = Reply | Sequence[Reply]
-"""The answer of a step, or one for each attempt at it (the last is repeated)."""
+Planned = Reply | Sequence[Reply] | Callable[[Any], Reply]
+"""The answer of a step, or one for each attempt at it (the last is repeated), or one that depends on the
+request's body."""
 
 
 class Brain:
@@ -149,6 +150,8 @@ class Brain:
         if step >= len(plan):
             return fail(400, f"no step {step} in the plan {mark!r}")
         planned = plan[step]
+        if callable(planned):
+            return planned(body)
         if not isinstance(planned, Sequence):
             return planned
         with self._lock:
