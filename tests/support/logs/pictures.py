@@ -89,7 +89,7 @@ def truth(log: Log) -> Picture:
     return picture
 
 
-UNKNOWN = ("approval-reminder", "loop")
+UNKNOWN = ("approval-reminder", "forked")
 """Types of the recorded events that this version does not know."""
 
 

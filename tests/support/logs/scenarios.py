@@ -277,6 +277,13 @@ async def fallback() -> list[Json]:
 
 
 @_scenario
+async def loop() -> list[Json]:
+    """A model that makes the same call again and again."""
+    script = [call("look", tool_call_id=f"l{n}", n=1) for n in range(9)]
+    return await _ended(bench(helper(Ledger().look), script))
+
+
+@_scenario
 async def broken_step() -> list[Json]:
     """An answer that breaks off after a few words, and begins again."""
     script = [broken("Roses are"), calls(call("look", n=1), text="Let me see."), say("Red.")]
@@ -386,8 +393,8 @@ async def unknown() -> list[Json]:
     place = {"agent_path": ["top", "desk"], "parent_tool_call_id": "d1"}
     later = {"run_id": events[0]["run_id"], "at": events[0]["at"]}
     reminder = {**later, "type": "approval-reminder", **place, "tool_call_id": "p1", "n": 1}
-    loop = {**later, "type": "loop", "tools": ["look"], "steps": 3}
+    fork = {**later, "type": "forked", "thread_id": "t2"}
     asked = next(n for n, e in enumerate(events) if e["type"] == "tool-call-suspended")
     events[asked + 1 : asked + 1] = [reminder]
-    events[-2:-2] = [loop]
+    events[-2:-2] = [fork]
     return [{**event, "seq": n} for n, event in enumerate(events, start=1)]

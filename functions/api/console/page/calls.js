@@ -25,8 +25,9 @@ function Block({ block, ...more }) {
   }
 }
 
-const noteOf = ({ note, from, to }) => ({
+const noteOf = ({ note, from, to, steps, tools }) => ({
   restarted: S.chat.restarted, changed: S.chat.changed, handoff: S.chat.handoff(from, to), fallback: S.chat.fallback(from, to),
+  loop: note === "loop" && S.chat.loop(steps, tools),
 })[note];
 
 /** One line of arguments. */

@@ -160,6 +160,7 @@ const HANDLERS = {
     else blocks.push({ kind: "data", name: "data", data: event.data });
   },
   handoff: (view, event, { blocks }) => blocks.push({ kind: "note", note: "handoff", from: event.from, to: event.to }),
+  loop: (view, event, { blocks }) => blocks.push({ kind: "note", note: "loop", steps: event.steps, tools: event.tools }),
   "model-fallback": (view, event, { blocks }) => blocks.push({ kind: "note", note: "fallback", from: event.from, to: event.to }),
   "definition-changed": (view, event, { blocks }) => blocks.push({ kind: "note", note: "changed" }),
   error: (view, event) => { view.error = event.error; },

@@ -8,6 +8,8 @@ from layover.declare.option_names import unknown_options, with_named_options
 from layover.declare.schemas import checks
 
 _LIMITS = frozenset({"tokens", "cost_usd", "tool_calls"})
+STALE_STEPS = 4
+"""Steps in a row without anything new, of a run whose agent says nothing else."""
 
 
 @with_named_options
@@ -28,6 +30,9 @@ class Limits:
             no limit.
         tool_calls: Calls of tools, at least 0; None: no limit.
         on_reached: `suspend`: the run waits for a person. `fail`: it fails.
+        stale_steps: Steps in a row, at least 1, of which each call has been in the run before with the same
+            result. Then the model is told; three such steps later the run ends with `loop`. The same error
+            in three steps in a row ends it at once. None: no run ends so.
 
     Raises:
         DefinitionError: If a value is not a limit.
@@ -67,12 +72,14 @@ class Limits:
     cost_usd: float | None = None
     tool_calls: int | None = None
     on_reached: Literal["suspend", "fail"] = "suspend"
+    stale_steps: int | None = STALE_STEPS
 
     def __post_init__(self) -> None:
         checks.whole_or_none("Limits.tokens", self.tokens)
         checks.whole_or_none("Limits.tool_calls", self.tool_calls, least=0)
         if self.cost_usd is not None:
             checks.number("Limits.cost_usd", self.cost_usd, above=0)
+        checks.whole_or_none("Limits.stale_steps", self.stale_steps)
         checks.one_of("Limits.on_reached", self.on_reached, frozenset({"suspend", "fail"}))
 
     def as_args(self) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from layover.errors import RunFailed
 from layover.values.base import Json
+from layover.values.runs.event import Event
 from layover.values.runs.run import CallRecord, ErrorInfo, FinishReason, Status
 
 
@@ -15,6 +16,8 @@ class Over:
     finish_reason: FinishReason
     output: Json = None
     error: ErrorInfo | None = None
+    events: tuple[Event, ...] = ()
+    """Events that are journaled with the end."""
 
 
 CANCELLED = Over(Status.CANCELLED, FinishReason.CANCELLED)

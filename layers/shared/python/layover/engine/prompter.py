@@ -33,7 +33,8 @@ Ask = Callable[[Prompt], Awaitable[Reply]]
 
 
 class Prompter:
-    """Builds each step's prompt within the model's window (`window`: tokens; None if unknown)."""
+    """Builds each step's prompt within the model's window (`window`: tokens; None if unknown). `notes`: adds
+    to the run's own messages what the model is to be told about them."""
 
     def __init__(
         self,
@@ -46,6 +47,7 @@ class Prompter:
         tools: Callable[[RunState], Sequence[ToolSpec]],
         window: int | None,
         model_settings: ModelSettings | None = None,
+        notes: Callable[[Sequence[Message]], Sequence[Message]] = lambda messages: messages,
     ) -> None:
         self._agent = agent
         self._settings = settings
@@ -54,6 +56,7 @@ class Prompter:
         self.history = history
         self._tools = tools
         self._model_settings = model_settings
+        self._notes = notes
         self._previews = Previews(agent.memory.max_result_tokens)
         self._budget = room(window)
         self._next = room(window or ASSUMED_WINDOW)
@@ -74,6 +77,7 @@ class Prompter:
     def prompt(self, state: RunState) -> Prompt:
         """Return the next step's prompt. Raises RunFailed if the run's input and last step do not fit."""
         history, own = self._messages(state)
+        own = self._notes(own)
         try:
             return build_prompt(
                 agent=self._agent,

@@ -5,7 +5,14 @@ An encoder names each of them, either with the words that tell it or with the re
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
-from layover.values.runs.event import Finish, Handoff, HookDecided, ModelFallback, ToolCallDecided
+from layover.values.runs.event import (
+    Finish,
+    Handoff,
+    HookDecided,
+    LoopEvent,
+    ModelFallback,
+    ToolCallDecided,
+)
 
 Kind = Literal["text", "reasoning"]
 
@@ -232,6 +239,13 @@ class ModelChanged(NamedTuple):
     event: ModelFallback
 
 
+class LoopEnded(NamedTuple):
+    """An agent made the same calls with the same results again and again, and ends."""
+
+    frame: FrameView
+    event: LoopEvent
+
+
 class AgentChanged(NamedTuple):
     """The conversation belongs to another agent from here on."""
 
@@ -295,6 +309,7 @@ Change = (
     | CallDecided
     | CallSettled
     | ModelChanged
+    | LoopEnded
     | AgentChanged
     | AgentRedefined
     | ErrorTold

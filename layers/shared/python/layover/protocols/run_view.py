@@ -35,6 +35,7 @@ from layover.protocols.changes import (
     FrameView,
     HookAnswered,
     Kind,
+    LoopEnded,
     ModelChanged,
     OutputGrew,
     ResponseTold,
@@ -59,6 +60,7 @@ from layover.values.runs.event import (
     Handoff,
     HookDecided,
     LoggedEvent,
+    LoopEvent,
     MessageEvent,
     ModelFallback,
     OutputDelta,
@@ -327,6 +329,9 @@ class RunView:
     def _change_model(self, frame: FrameView, event: ModelFallback) -> Sequence[Change]:
         return (ModelChanged(frame, event),)
 
+    def _end_loop(self, frame: FrameView, event: LoopEvent) -> Sequence[Change]:
+        return (LoopEnded(frame, event),)
+
     def _change_agent(self, frame: FrameView, event: Handoff) -> Sequence[Change]:
         return (AgentChanged(frame, event),)
 
@@ -364,6 +369,7 @@ _REACTIONS: dict[str, Callable[[RunView, FrameView, Any], Sequence[Change]]] = {
     "tool-execution-end": RunView._settle,
     "turn-end": RunView._complete_step,
     "model-fallback": RunView._change_model,
+    "loop": RunView._end_loop,
     "handoff": RunView._change_agent,
     "definition-changed": RunView._redefine,
     "error": RunView._tell_error,

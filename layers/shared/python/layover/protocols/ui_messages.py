@@ -36,6 +36,7 @@ PASSED_OVER: dict[type[Change], str] = {
     changes.HookAnswered: "the call's input and output are what the hook made of them",
     changes.OutputGrew: "the text of the output is streamed, and the client parses it",
     changes.ModelChanged: "the end names the model",
+    changes.LoopEnded: "the end says why it ends",
     changes.AgentChanged: "the conversation goes on at the same address",
     changes.AgentRedefined: "a matter of operators",
     changes.ResponseTold: "the message has these parts",

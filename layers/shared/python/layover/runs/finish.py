@@ -163,7 +163,7 @@ async def _end(
     # would be free, and its next run would not find this one.
     saved = await save(_turn_record(state, head, response, _run_over(state, outcome)))
     outcome = outcome.model_copy(update={"saved": saved})
-    events = last_events(runtime, outcome, response)
+    events = [*over.events, *last_events(runtime, outcome, response)]
     # With the head that this writer read. If the head has changed since, the end is planned again with the
     # new one.
     end = await log.end(outcome, *events, head=head, retention=retention)

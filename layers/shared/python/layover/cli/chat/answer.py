@@ -100,6 +100,14 @@ class Answer:
         event: Any = change.event
         self._terminal.note(f"{event.json.get('from')} does not answer: {event.to} is asked")
 
+    def _end_loop(self, change: changes.LoopEnded) -> None:
+        event: Any = change.event
+        tools = ", ".join(map(str, event.tools))
+        self._terminal.note(
+            f"{_path(change.frame)}{event.steps} steps brought nothing new ({tools}): stopped",
+            "yellow",
+        )
+
     def _vote(self, change: changes.VoteCast) -> None:
         self._terminal.note(f"{change.by} approved; more approvals are needed")
 
@@ -141,6 +149,7 @@ LINES: dict[type[Change], Callable[[Answer, Any], None]] = {
     changes.DataEmitted: Answer._emitted,
     changes.AgentChanged: Answer._change_agent,
     changes.ModelChanged: Answer._change_model,
+    changes.LoopEnded: Answer._end_loop,
     changes.VoteCast: Answer._vote,
     changes.CallDecided: Answer._decide,
     changes.ErrorTold: Answer._fail,

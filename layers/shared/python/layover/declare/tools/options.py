@@ -44,6 +44,7 @@ class Options:
     timeout: timedelta | None = None
     retries: int | None = None
     max_calls: int | None = None
+    polling: bool = False
     strict: bool = True
     delegate: Delegate | None = None
     handoff: str | None = None
@@ -68,6 +69,7 @@ def options_of(name: str, signature: Signature, raw_options: dict[str, Any]) -> 
     checks.flag(f"{what}idempotent", options.idempotent)
     checks.flag(f"{what}trusted", options.trusted)
     checks.flag(f"{what}strict", options.strict)
+    checks.flag(f"{what}polling", options.polling)
     _check_waits(what, signature, options)
     _check_callables(what, options)
     return options

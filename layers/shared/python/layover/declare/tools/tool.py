@@ -281,6 +281,7 @@ def tool(
     retries: int | None = None,
     max_calls: int | None = None,
     strict: bool = True,
+    polling: bool = False,
 ) -> Callable[[Callable[P, R]], Tool[P, R]]: ...
 
 
@@ -322,6 +323,9 @@ def tool(fn: Callable[..., Any] | None = None, /, **options: Any) -> Any:
         strict (bool): True (default): a provider with a strict mode holds the model to the schema, if its
             rules allow it. False: the model gets the plain schema, where an argument with a default may be
             left out. Arguments that do not fit are a tool error either way.
+        polling (bool): True: the same call with the same result is news, because the tool looks at what
+            changes by itself. False (default): steps that only repeat such calls end the run
+            (`Limits.stale_steps`).
 
     Raises:
         DefinitionError: If the tool could not work as declared.

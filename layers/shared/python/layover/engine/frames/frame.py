@@ -40,14 +40,14 @@ from layover.engine.time_left import TimeLeft
 from layover.engine.tools.background import foreground_width
 from layover.engine.tools.calls import Calls
 from layover.engine.tools.first_window import FirstWindow
-from layover.engine.tools.repeated_failure import check_repeated_failure
+from layover.engine.tools.nothing_new import Loop, NothingNew
 from layover.engine.tools.results import opens_results, result_tool
 from layover.engine.tools.search import search_tool, specs_of, uses_search
 from layover.errors import RunFailed
 from layover.ports import RunLog
 from layover.runtime import Runtime
 from layover.values.base import Json
-from layover.values.runs.event import Handoff
+from layover.values.runs.event import Handoff, LoopEvent
 from layover.values.runs.run import (
     MAX_WINDOW,
     CallRecord,
@@ -119,6 +119,7 @@ class Frame:
             launch=self._background.begin if above is None else None,
         )
         model = model_of(agent, runtime.settings, state.meta)
+        self._nothing_new = NothingNew(agent, state, built_in)
         prompter = Prompter(
             agent=agent,
             settings=runtime.settings,
@@ -128,6 +129,7 @@ class Frame:
             tools=partial(specs_of, agent, built_in),
             window=runtime.window_of(model, state.meta.choice.apply(self._settings)),
             model_settings=self._settings,
+            notes=self._nothing_new.add_texts,
         )
         compacted = turn_input.compaction
         # The model may read the result of a step's last call before the journal has it, if nobody else does:
@@ -206,7 +208,7 @@ class Frame:
                     return progress
                 if not background.is_done():
                     return Suspended(self._state.waiting())
-                if progress.finish_reason is FinishReason.MAX_ITERATIONS:
+                if progress.finish_reason in (FinishReason.MAX_ITERATIONS, FinishReason.LOOP):
                     return progress
                 # The agent has answered. It answers once more if a result arrived that it has not seen.
                 if not background.has_news():
@@ -258,10 +260,12 @@ class Frame:
             if self._state.step_ended < step.index:
                 await self._log.end_step(step, self._calls.turn_end(step))
                 self._state.step_ended = step.index
-            check_repeated_failure(self._state, step)
             to = self._find_handoff(step)
             if to is not None:
                 return await self._hand_over(to)
+            loop = self._nothing_new.find_loop()
+            if loop is not None:
+                return self._end_loop(loop)
         elif step.correction is None and self._background.has_news():
             pass  # The answer came before its model had read all notices.
         elif step.correction is None or is_last_attempt(self._state.steps):
@@ -270,6 +274,16 @@ class Frame:
         if len(self._state.steps) >= limit:
             return Over(Status.SUCCESS, FinishReason.MAX_ITERATIONS)
         return None
+
+    def _end_loop(self, loop: Loop) -> Over:
+        """Return the end of an agent that comes no further. Its answer is what it said so far."""
+        now = self._invocation.runtime.clock.now()
+        event = LoopEvent(at=now, tools=loop.tools, steps=loop.steps)
+        if self._above is None:
+            # Written with the end of the run: no death leaves it in the log twice.
+            return Over(Status.SUCCESS, FinishReason.LOOP, events=(event,))
+        self._log.emit(event)
+        return Over(Status.SUCCESS, FinishReason.LOOP)
 
     def _check_hooks(self, calls: Sequence[CallRecord]) -> None:
         """Raise RunFailed if a hook raised about one of the calls, which had run."""

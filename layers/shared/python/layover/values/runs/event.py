@@ -62,6 +62,15 @@ class TurnStart(BaseEvent):
     step: int
 
 
+class LoopEvent(BaseEvent):
+    """The run, or a sub-agent, comes no further and ends: so many steps in a row brought nothing new."""
+
+    type: Literal["loop"] = "loop"
+    tools: tuple[str, ...]
+    """The tools that these steps called."""
+    steps: int
+
+
 class ModelFallback(BaseEvent):
     """A model did not answer, so the step went to the next one."""
 
@@ -297,6 +306,7 @@ Event = Annotated[
     | DefinitionChanged
     | TurnStart
     | ModelFallback
+    | LoopEvent
     | TextDelta
     | OutputDelta
     | ReasoningDelta
@@ -323,6 +333,7 @@ of a sub-agent, `agent_path` and `parent_tool_call_id`. A newer release may add 
 - `definition-changed`: the run goes on under another definition of its agent.
 - `turn-start`: a step begins, or begins again: drop what its deltas said.
 - `model-fallback`: a model did not answer, and the step asks the next one.
+- `loop`: the agent made the same calls with the same results in so many steps, and ends.
 - `text-delta`, `reasoning-delta`, `tool-call-delta`: more of the answer, the thoughts, a call's arguments.
 - `output-delta`: the structured output as far as it has arrived; it replaces the one before.
 - `message`: a finished message of the run.
