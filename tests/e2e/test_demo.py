@@ -173,7 +173,8 @@ async def test_refused_connection_of_the_demo_is_not_tried_again() -> None:
         request = (await reader.readuntil(b"\r\n\r\n")).decode()
         tried.append(request.split()[0])
         if request.startswith("GET"):
-            body = json.dumps({"endpoint_url": url, "region": "us-east-1"}).encode()
+            services = {"endpoint_url": url, "access_key_id": "AKID", "secret_access_key": "secret"}
+            body = json.dumps(services).encode()
             writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n" % len(body))
             writer.write(b"Connection: close\r\n\r\n" + body)
         writer.close()

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from botocore.config import Config
 
-from layover.local.aws.clients import make_client
+from layover.local.aws.clients import make_client, session
 from layover.local.runner import Runner
 from layover.local.settings import Settings
 from support.system import folders as folders
@@ -29,7 +30,14 @@ class Served:
 
     def client(self, service: str) -> Any:
         """A boto3 client of the local services."""
-        return make_client(service, self.runner.aws.endpoint_url)
+        aws = self.runner.aws
+        return make_client(service, aws.endpoint_url, aws.access_key)
+
+    def signing(self) -> Any:
+        """A client of S3 that signs URLs as the functions do."""
+        aws = self.runner.aws
+        config = Config(signature_version="s3v4", s3={"addressing_style": "virtual"})
+        return session(aws.access_key).client("s3", endpoint_url=aws.endpoint_url, config=config)
 
     def lines(self, run_id: str) -> list[str]:
         """Return the toys' notes for `run_id`, in order."""

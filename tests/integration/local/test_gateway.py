@@ -498,7 +498,8 @@ async def test_services_and_environments_are_listed(
 ) -> None:
     services: dict[str, Any] = (await http.get("/_local/services", headers=LOCAL)).json()
     assert services.keys() == {
-        *("endpoint_url", "region", "table", "bucket", "state_machine_arn"),
+        *("endpoint_url", "access_key_id", "secret_access_key", "region"),
+        *("table", "bucket", "state_machine_arn"),
         *("postgres", "postgres_admin", "events"),
     }
     await http.get("/healthz")

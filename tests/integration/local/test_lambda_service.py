@@ -15,6 +15,7 @@ from typing import Any, cast
 import psutil
 import pytest
 
+from layover.local.aws.access_key import make_access_key
 from layover.local.aws.clients import make_client
 from layover.local.aws.emulator import Services
 from layover.local.aws.storage import Storage
@@ -227,7 +228,7 @@ def test_event_that_comes_after_the_end_is_refused_and_nothing_is_logged(
     services = WsgiServer(Services(functions, None, storage))
     services.start()
     try:
-        lambdas = make_client("lambda", services.url)
+        lambdas = make_client("lambda", services.url, make_access_key())
         with pytest.raises(lambdas.exceptions.ServiceException, match="the runner is stopping"):
             lambdas.invoke(FunctionName="turn", InvocationType=kind)
     finally:
@@ -302,7 +303,8 @@ async def test_context_tells_the_time_that_is_left_and_the_arn(served: Served) -
 
 async def test_functions_get_no_credentials_of_the_developer(served: Served) -> None:
     variables = json.loads((await turn(served, variables=True)).payload)
-    assert variables["AWS_ACCESS_KEY_ID"] == "local"
+    key = served.runner.aws.access_key
+    assert (variables["AWS_ACCESS_KEY_ID"], variables["AWS_SECRET_ACCESS_KEY"]) == key
     assert variables["AWS_ENDPOINT_URL"] == served.runner.aws.endpoint_url
     assert "LAYOVER_DATABASE_ADMIN_URL" not in variables
     assert "AWS_PROFILE" not in variables

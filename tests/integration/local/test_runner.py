@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import httpx2
 import psutil
@@ -20,6 +21,7 @@ from typer.testing import CliRunner
 
 from layover.cli.main import app
 from layover.keys import META, Keys
+from layover.local.aws.access_key import AccessKey
 from layover.local.aws.clients import make_client
 from layover.local.postgres_data import lives, pid_file
 from layover.local.runner import Runner, RunnerFailed
@@ -109,6 +111,11 @@ async def services_of(process: asyncio.subprocess.Process) -> dict[str, str]:
         services: dict[str, str] = (await http.get("/_local/services", headers=LOCAL)).json()
         assert (await http.get("/healthz")).status_code == 200
         return services
+
+
+def client_of(service: str, services: dict[str, str]) -> Any:
+    key = AccessKey(services["access_key_id"], services["secret_access_key"])
+    return make_client(service, services["endpoint_url"], key)
 
 
 def scalar(dsn: str, query: str) -> object:
@@ -243,7 +250,7 @@ async def test_stop_answers_open_requests_and_says_which_runs_were_open(
     """An execution outlives its run while memory learns: that run is not open."""
     async with serving(folder) as process:
         services = await services_of(process)
-        states = make_client("stepfunctions", services["endpoint_url"])
+        states = client_of("stepfunctions", services)
         wanted = json.dumps({"v": 1, "owner": "walk", "run_id": "open", "n": 1})
         machine = services["state_machine_arn"]
         await asyncio.to_thread(
@@ -253,7 +260,7 @@ async def test_stop_answers_open_requests_and_says_which_runs_were_open(
         await eventually(token.exists)
         if status is not None:
             key = {"pk": {"S": Keys("walk").run("open")}, "sk": {"S": META}}
-            table = make_client("dynamodb", services["endpoint_url"])
+            table = client_of("dynamodb", services)
             item = {**key, "status": {"S": status}}
             await asyncio.to_thread(table.put_item, TableName=services["table"], Item=item)
         url = services["events"].removesuffix("/_local/events")

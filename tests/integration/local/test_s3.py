@@ -3,14 +3,11 @@
 import asyncio
 import io
 from datetime import timedelta
-from typing import Any
 
 import httpx2
 import pytest
-from botocore.config import Config
 
 from layover.adapters.blobs.s3 import S3Blobs
-from layover.local.aws.clients import session
 from layover.local.aws.emulator import BUCKET_NAME
 
 from .conftest import Served
@@ -44,16 +41,11 @@ async def test_bytes_go_up_and_down_by_presigned_urls(served: Served) -> None:
 async def test_an_upload_has_the_length_and_the_type_that_were_signed(
     served: Served, content: bytes, kind: str, status: int
 ) -> None:
-    blobs = S3Blobs(lambda: signing(served.runner.aws.endpoint_url), BUCKET_NAME)
+    blobs = S3Blobs(served.signing, BUCKET_NAME)
     url = await blobs.upload_url("u/h/an öbject+~.png", "image/png", 5, timedelta(minutes=5))
     async with httpx2.AsyncClient() as http:
         sent = await http.put(url, content=content, headers={"Content-Type": kind})
     assert sent.status_code == status, sent.text
-
-
-def signing(endpoint_url: str) -> Any:
-    config = Config(signature_version="s3v4", s3={"addressing_style": "virtual"})
-    return session().client("s3", endpoint_url=endpoint_url, config=config)
 
 
 async def test_objects_are_put_headed_listed_and_deleted(served: Served) -> None:

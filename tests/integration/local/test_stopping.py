@@ -13,6 +13,7 @@ from typing import Any, cast
 import pytest
 from botocore.exceptions import ClientError
 
+from layover.local.aws.access_key import make_access_key
 from layover.local.aws.clients import make_client
 from layover.local.aws.emulator import AwsServer, Services
 from layover.local.aws.storage import Storage
@@ -48,7 +49,7 @@ def pool() -> Iterator[ThreadPoolExecutor]:
 
 def machine(aws: AwsServer, definition: dict[str, Any] = WAITS) -> tuple[Any, str]:
     """A client, and the ARN of a state machine (one that only waits)."""
-    states = make_client("stepfunctions", aws.endpoint_url)
+    states = make_client("stepfunctions", aws.endpoint_url, aws.access_key)
     wanted = {
         "name": "waits",
         "definition": json.dumps(definition),
@@ -115,7 +116,7 @@ def test_event_that_is_checked_before_the_end_and_handed_over_after_it_is_refuse
     storage = Storage()
     services = WsgiServer(Services(functions, None, storage))
     services.start()
-    lambdas = make_client("lambda", services.url)
+    lambdas = make_client("lambda", services.url, make_access_key())
 
     async def lived() -> "Future[Any]":
         await functions.start()
@@ -154,7 +155,7 @@ def test_loop_that_ends_with_an_event_under_way_refuses_it(
     storage = Storage()
     services = WsgiServer(Services(functions, None, storage))
     services.start()
-    lambdas = make_client("lambda", services.url)
+    lambdas = make_client("lambda", services.url, make_access_key())
 
     async def lived() -> "Future[Any]":
         await functions.start()

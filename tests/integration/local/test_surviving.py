@@ -54,7 +54,7 @@ def serving(folder: Path, definition: dict[str, Any] = WAITS) -> Iterator[AwsSer
 
 
 def start(server: AwsServer, name: str) -> str:
-    states = make_client("stepfunctions", server.endpoint_url)
+    states = make_client("stepfunctions", server.endpoint_url, server.access_key)
     answer = states.start_execution(stateMachineArn=STATE_MACHINE_ARN, name=name, input="{}")
     return str(answer["executionArn"])
 
@@ -68,14 +68,14 @@ def eventually(check: Callable[[], Any]) -> Any:
 
 
 def token_of(server: AwsServer, name: str) -> str:
-    table = make_client("dynamodb", server.endpoint_url)
+    table = make_client("dynamodb", server.endpoint_url, server.access_key)
     key = {"pk": {"S": "TOKENS"}, "sk": {"S": name}}
     read = lambda: table.get_item(TableName=TABLE_NAME, Key=key).get("Item")  # noqa: E731
     return str(eventually(read)["task_token"]["S"])
 
 
 def end_of(server: AwsServer, arn: str) -> dict[str, Any]:
-    states = make_client("stepfunctions", server.endpoint_url)
+    states = make_client("stepfunctions", server.endpoint_url, server.access_key)
 
     def closed() -> Any:
         found = states.describe_execution(executionArn=arn)
@@ -90,7 +90,7 @@ def test_task_token_of_before_the_restart_is_taken_after_it(tmp_path: Path) -> N
         arn, token = start(server, "waits-1"), token_of(server, "waits-1")
     with serving(tmp_path) as server:
         assert token_of(server, "waits-1") == token
-        states = make_client("stepfunctions", server.endpoint_url)
+        states = make_client("stepfunctions", server.endpoint_url, server.access_key)
         states.send_task_success(taskToken=token, output='"yes"')
         found = end_of(server, arn)
         assert (found["status"], found["output"]) == ("SUCCEEDED", '"yes"')
@@ -103,7 +103,7 @@ def test_branches_go_on_where_they_were_and_are_not_entered_twice(tmp_path: Path
         arn = start(server, "rests-1")
     with serving(tmp_path, RESTS) as server:
         assert json.loads(end_of(server, arn)["output"]) == [{}, "rested"]
-        states = make_client("stepfunctions", server.endpoint_url)
+        states = make_client("stepfunctions", server.endpoint_url, server.access_key)
         events = states.get_execution_history(executionArn=arn)["events"]
         names = [
             e["stateEnteredEventDetails"]["name"] for e in events if "stateEnteredEventDetails" in e
@@ -114,7 +114,9 @@ def test_branches_go_on_where_they_were_and_are_not_entered_twice(tmp_path: Path
 def test_name_of_an_execution_that_is_over_is_used_up_after_a_restart_too(tmp_path: Path) -> None:
     with serving(tmp_path) as server:
         arn = start(server, "once-1")
-        make_client("stepfunctions", server.endpoint_url).stop_execution(executionArn=arn)
+        make_client("stepfunctions", server.endpoint_url, server.access_key).stop_execution(
+            executionArn=arn
+        )
     with serving(tmp_path) as server, pytest.raises(ClientError, match="ExecutionAlreadyExists"):
         start(server, "once-1")
 
@@ -124,16 +126,18 @@ def test_items_objects_and_events_are_there_after_a_restart(tmp_path: Path) -> N
     item |= {"gsi1sk": {"S": "k"}}
     entry = {"Source": "s", "DetailType": "t", "Detail": '{"x": 1}'}
     with serving(tmp_path) as server:
-        make_client("dynamodb", server.endpoint_url).put_item(TableName=TABLE_NAME, Item=item)
-        make_client("events", server.endpoint_url).put_events(Entries=[entry])
-        s3 = make_client("s3", server.endpoint_url)
+        make_client("dynamodb", server.endpoint_url, server.access_key).put_item(
+            TableName=TABLE_NAME, Item=item
+        )
+        make_client("events", server.endpoint_url, server.access_key).put_events(Entries=[entry])
+        s3 = make_client("s3", server.endpoint_url, server.access_key)
         more: Any = {"ContentType": "image/png", "Metadata": {"by_whom": "ann"}}
         s3.put_object(Bucket=BUCKET_NAME, Key="u/a b.png", Body=b"\x00\xff", **more)
         s3.put_object(Bucket=BUCKET_NAME, Key="gone", Body=b"x")
         s3.delete_objects(Bucket=BUCKET_NAME, Delete={"Objects": [{"Key": "gone"}]})
         before = s3.head_object(Bucket=BUCKET_NAME, Key="u/a b.png")
     with serving(tmp_path) as server:
-        table = make_client("dynamodb", server.endpoint_url)
+        table = make_client("dynamodb", server.endpoint_url, server.access_key)
         found = table.query(
             TableName=TABLE_NAME,
             IndexName="gsi1",
@@ -145,7 +149,7 @@ def test_items_objects_and_events_are_there_after_a_restart(tmp_path: Path) -> N
         kept = table.get_item(TableName=TABLE_NAME, Key=key)["Item"]
         assert kept == item | {"n": {"N": "1.5"}}
         assert [each["detail"] for each in server.events.list()] == [{"x": 1}]
-        s3 = make_client("s3", server.endpoint_url)
+        s3 = make_client("s3", server.endpoint_url, server.access_key)
         listed = s3.list_objects_v2(Bucket=BUCKET_NAME)["Contents"]
         assert [each["Key"] for each in listed] == ["u/a b.png"]
         after = s3.get_object(Bucket=BUCKET_NAME, Key="u/a b.png")

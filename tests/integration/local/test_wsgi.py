@@ -9,9 +9,9 @@ import pytest
 from layover.local.aws.wsgi import Environ, StartResponse, WsgiServer
 
 BODY = b'{"TableName": "layover"}'
-PLAIN = b"PUT /x HTTP/1.1\r\nHost: x\r\nContent-Length: 24\r\n\r\n" + BODY
+PLAIN = b"PUT /x HTTP/1.1\r\nHost: HOST\r\nContent-Length: 24\r\n\r\n" + BODY
 CHUNKED = (
-    b"PUT /x HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+    b"PUT /x HTTP/1.1\r\nHost: HOST\r\nTransfer-Encoding: chunked\r\n\r\n"
     b"9\r\n" + BODY[:9] + b"\r\nf\r\n" + BODY[9:] + b"\r\n0\r\n\r\n"
 )
 
@@ -42,9 +42,10 @@ def server(application: Application) -> Iterator[WsgiServer]:
 
 
 def answers(server: WsgiServer, data: bytes) -> bytes:
-    """Return the response to a client that sends this and then no more."""
-    with socket.create_connection(("127.0.0.1", urlsplit(server.url).port), timeout=60) as client:
-        client.sendall(data)
+    """Return the response to a client that sends this and then no more, to the host that serves."""
+    address = urlsplit(server.url)
+    with socket.create_connection(("127.0.0.1", address.port), timeout=60) as client:
+        client.sendall(data.replace(b"HOST", address.netloc.encode()))
         client.shutdown(socket.SHUT_WR)
         return b"".join(iter(lambda: client.recv(65536), b""))
 

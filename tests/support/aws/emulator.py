@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from layover.adapters.aws.services import AwsServices
+from layover.local.aws.access_key import AccessKey, make_access_key
 
 if TYPE_CHECKING:
     from layover.local.aws.emulator import AwsServer
@@ -39,11 +40,17 @@ WAITS: dict[str, Any] = {
 
 
 @cache
+def access_key() -> AccessKey:
+    """One for all modules."""
+    return make_access_key()
+
+
+@cache
 def _session() -> Any:
     """One for all modules: it keeps the services' descriptions, which take long to read."""
     from layover.local.aws.clients import session
 
-    return session()
+    return session(access_key())
 
 
 class LocalAws:
@@ -76,7 +83,7 @@ class LocalAws:
 
 def services_at(endpoint: str) -> AwsServices:
     """The functions' clients of whatever listens there."""
-    keys = {"AWS_ACCESS_KEY_ID": "local", "AWS_SECRET_ACCESS_KEY": "local"}
+    keys = access_key().variables()
     return AwsServices({"AWS_ENDPOINT_URL": endpoint, "AWS_REGION": "us-east-1", **keys})
 
 
@@ -88,7 +95,7 @@ async def aws(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[LocalAw
 
     definition: Path = tmp_path_factory.mktemp("aws") / "machine.json"
     await asyncio.to_thread(definition.write_text, json.dumps(WAITS))
-    server = AwsServer(LambdaService(concurrency=1))
+    server = AwsServer(LambdaService(concurrency=1), access_key=access_key())
     server.start()
     try:
         server.make_resources(definition)

@@ -425,9 +425,11 @@ class System:
 
     def aws(self, service: str) -> Any:
         """A boto3 client of the local services."""
+        from layover.local.aws.access_key import AccessKey
         from layover.local.aws.clients import make_client
 
-        return make_client(service, self.services["endpoint_url"])
+        key = AccessKey(self.services["access_key_id"], self.services["secret_access_key"])
+        return make_client(service, self.services["endpoint_url"], key)
 
     @cached_property
     def services(self) -> dict[str, str]:

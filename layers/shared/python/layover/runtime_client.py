@@ -47,15 +47,16 @@ class Context:
 
 
 class RuntimeApi:
-    """One connection to the Runtime API at `host:port`."""
+    """One connection to the Runtime API at `host:port`, or at `host:port/path` on one machine."""
 
     def __init__(self, address: str) -> None:
-        self._address = address
-        self._connection = http.client.HTTPConnection(address)
+        self._address, slash, path = address.partition("/")
+        self._path = f"{slash}{path}{_PATH}"
+        self._connection = http.client.HTTPConnection(self._address)
 
     def next(self) -> tuple[dict[str, Any], Context]:
         """Wait for the next event, however long that takes, and return it."""
-        self._connection.request("GET", f"{_PATH}/invocation/next")
+        self._connection.request("GET", f"{self._path}/invocation/next")
         response = self._connection.getresponse()
         event = json.loads(response.read())
         if trace := response.headers.get("Lambda-Runtime-Trace-Id"):
@@ -70,7 +71,7 @@ class RuntimeApi:
         """Report an error before any response: at `init`, or at `invocation/ID`."""
         self._connection.request(
             "POST",
-            f"{_PATH}/{place}/error",
+            f"{self._path}/{place}/error",
             _error_object(error),
             {"Lambda-Runtime-Function-Error-Type": type(error).__name__},
         )
@@ -89,7 +90,7 @@ class RuntimeApi:
         self._connection = http.client.HTTPConnection(self._address)
 
     async def _stream(self, request_id: str, answer: Mapping[str, Any]) -> None:
-        self._begin(f"{_PATH}/invocation/{request_id}/response")
+        self._begin(f"{self._path}/invocation/{request_id}/response")
         prelude = {name: answer[name] for name in _STATUS_AND_HEADERS if name in answer}
         self._send(json.dumps(prelude).encode() + _PRELUDE_ENDS)
         trailers = b""

@@ -11,7 +11,7 @@ from http import HTTPStatus
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
-from layover.local.http.doors import LOCAL_HEADER, LOOPBACK
+from layover.local.doors import LOCAL_HEADER, LOOPBACK
 from layover.values.deployment.access import DISCOVERY, RESOURCE_HEADER
 
 TIMEOUT_S = 40.0

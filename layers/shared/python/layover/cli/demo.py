@@ -20,6 +20,7 @@ from rich.console import Console
 from rich.text import Text
 
 from layover.cli.client import Api, ApiError
+from layover.local.aws.access_key import AccessKey
 from layover.local.aws.clients import make_client
 from layover.local.http.server import PortInUse
 from layover.local.postgres_data import PostgresFailed
@@ -271,7 +272,9 @@ class Conversation:
         _check(_in_order(_APPROVED_RUN, names), f"the execution's states were {names}")
 
     def _step_functions(self) -> Any:
-        return make_client("stepfunctions", self._services["endpoint_url"])
+        services = self._services
+        key = AccessKey(services["access_key_id"], services["secret_access_key"])
+        return make_client("stepfunctions", services["endpoint_url"], key)
 
     def _eventually(self, look: Callable[[], T], what: str) -> T:
         """Return the result of `look` as soon as it has one. Raises StepFailed."""

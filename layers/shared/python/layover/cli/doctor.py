@@ -11,7 +11,7 @@ from urllib.parse import quote, urlsplit
 from layover.cli.client import USAGE, Api, ApiError
 from layover.cli.tokens import TokenFile, caller
 from layover.errors import unknown_agent
-from layover.local.http.doors import LOOPBACK
+from layover.local.doors import LOOPBACK
 
 WAKING_S = 120.0
 """The time in which a sleeping database has to answer."""

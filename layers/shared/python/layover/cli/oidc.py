@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import urlencode, urlsplit
 
 from layover.cli.client import NO_ANSWER, REFUSED, ApiError
-from layover.local.http.doors import LOOPBACK
+from layover.local.doors import LOOPBACK
 
 _TIMEOUT_S = 20.0
 

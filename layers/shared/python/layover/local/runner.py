@@ -4,6 +4,7 @@ import asyncio
 import json
 import logging
 import os
+import secrets
 import sys
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
@@ -23,6 +24,7 @@ from layover.local.functions.log_lines import LogWatch
 from layover.local.http.cors import Cors
 from layover.local.http.event import Response
 from layover.local.http.gateway import Front
+from layover.local.http.programs import ForPrograms
 from layover.local.http.server import HttpServer
 from layover.local.http.socket_front import WebSocketFront
 from layover.local.postgres import Postgres
@@ -123,6 +125,8 @@ class Runner:
         """Return the body of `GET /_local/services`."""
         return {
             "endpoint_url": self.aws.endpoint_url,
+            "access_key_id": self.aws.access_key.id,
+            "secret_access_key": self.aws.access_key.secret,
             "region": REGION,
             "table": TABLE_NAME,
             "bucket": BUCKET_NAME,
@@ -226,6 +230,7 @@ class Runner:
     def _service_variables(self) -> dict[str, str]:
         return {
             "AWS_ENDPOINT_URL": self.aws.endpoint_url,
+            **self.aws.access_key.variables(),
             "LAYOVER_TABLE": TABLE_NAME,
             "LAYOVER_BUCKET": BUCKET_NAME,
             "LAYOVER_STATE_MACHINE_ARN": STATE_MACHINE_ARN,
@@ -283,11 +288,12 @@ class Runner:
     async def _start_model(self) -> dict[str, str]:
         if self._inherited.get("OPENAI_API_KEY") or self._inherited.get("OPENAI_BASE_URL"):
             return {}
-        server = HttpServer(_StandIn())
+        key = secrets.token_hex(16)
+        server = HttpServer(ForPrograms(_StandIn(), key))
         self._stack.push_async_callback(server.stop)
         await server.start()
         self.notices.append(STAND_IN_NOTICE)
-        return {"OPENAI_BASE_URL": f"{server.url}/v1", "OPENAI_API_KEY": "stand-in"}
+        return {"OPENAI_BASE_URL": f"{server.url}/v1", "OPENAI_API_KEY": key}
 
     async def _migrate(self) -> None:
         if "migrate" not in self.functions.names():

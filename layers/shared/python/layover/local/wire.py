@@ -11,6 +11,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from http import HTTPStatus
 
+from layover.local.doors import refusal_of
+
 BACKLOG = 256
 # The client puts a traceback of up to 1 MB into a header of an error.
 _HEADER_LIMIT = 4 * 1024 * 1024
@@ -78,16 +80,20 @@ class Response:
 
 
 Respond = Callable[[Request], Awaitable[Response]]
+Admits = Callable[[Request], bool]
 
 
 class WireServer:
     """Serves `respond` on its own loopback port. Closed with `close`.
 
-    Half a request is never carried out: its client was killed.
+    Half a request is never carried out: its client was killed. Web pages are refused, except for requests
+    that `admits_page` takes, and so is every host but this port's own.
     """
 
-    def __init__(self, respond: Respond) -> None:
+    def __init__(self, respond: Respond, admits_page: Admits = lambda _: False) -> None:
         self._respond = respond
+        self._admits_page = admits_page
+        self._port = 0
         self._server: asyncio.Server | None = None
         self._connections: set[asyncio.Task[None]] = set()
 
@@ -97,8 +103,8 @@ class WireServer:
         self._server = await asyncio.start_server(
             self._connected, sock=listener, limit=_HEADER_LIMIT, backlog=BACKLOG
         )
-        host, port = self._server.sockets[0].getsockname()[:2]
-        return f"{host}:{port}"
+        host, self._port = self._server.sockets[0].getsockname()[:2]
+        return f"{host}:{self._port}"
 
     def close(self) -> None:
         """Stop listening and drop the client."""
@@ -115,6 +121,11 @@ class WireServer:
             with suppress(ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
                 while True:
                     request = await _read(reader, writer)
+                    if (refused := self._refuse(request)) is not None:
+                        # The body of a refused request may be unread: the connection ends with the answer.
+                        writer.write(refused.encode())
+                        await writer.drain()
+                        return
                     writer.write((await self._respond(request)).encode())
                     await writer.drain()
                     if request.headers.get("connection", "").lower() == "close":
@@ -122,6 +133,15 @@ class WireServer:
         finally:
             self._connections.discard(task)
             writer.close()
+
+    def _refuse(self, request: Request) -> Response | None:
+        refusal = refusal_of(request.headers, self._port)
+        is_page = refusal is not None and refusal.status is HTTPStatus.FORBIDDEN
+        if refusal is None or (is_page and self._admits_page(request)):
+            return None
+        headers = (("Content-Type", "text/plain; charset=utf-8"), ("Connection", "close"))
+        bare = request.method == "HEAD"
+        return Response(refusal.status, f"{refusal.detail}\n".encode(), headers, bare)
 
 
 async def _read(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Request:

@@ -16,7 +16,7 @@ from layover.cli.chat.terminal import Terminal
 from layover.cli.client import NO_ANSWER, REFUSED, USAGE, Api, ApiError
 from layover.cli.tokens import LOCAL, TokenFile
 from layover.errors import unknown_agent
-from layover.local.http.doors import LOOPBACK
+from layover.local.doors import LOOPBACK
 from layover.values.text import drop_controls
 
 Json = dict[str, Any]

@@ -16,6 +16,7 @@ from urllib.parse import unquote
 from layover.adapters.journal.items.schema import TABLE, TIME_TO_LIVE, WATCH_INDEX
 from layover.clock import SystemClock
 from layover.keys import META, Keys, watch_partitions
+from layover.local.aws.access_key import AccessKey, make_access_key
 from layover.local.aws.dynamodb import service as dynamodb
 from layover.local.aws.dynamodb.service import DynamoDB
 from layover.local.aws.events import Events
@@ -28,7 +29,6 @@ from layover.local.aws.storage import Storage
 from layover.local.aws.wsgi import Environ, StartResponse, WsgiServer
 from layover.local.functions.invocation import ACCOUNT, REGION, LambdaError
 from layover.local.functions.lambda_service import LambdaService
-from layover.local.http.doors import is_loopback
 from layover.local.http.socket_front import WebSocketFront
 from layover.local.wire import Request, Response
 from layover.values.runs.run import Status
@@ -81,17 +81,21 @@ class Services:
         sockets: WebSocketFront | None,
         storage: Storage,
         watch: Watch | None = None,
+        access_key: AccessKey | None = None,
     ) -> None:
+        self.access_key = access_key or make_access_key()
         self.events = Events(storage, watch.on_event if watch else None)
         self.dynamodb = DynamoDB(storage, watch.on_item if watch else None)
         self.states = StepFunctions(storage, Tasks(functions, self.dynamodb))
-        self._objects = Objects(storage, BUCKET_NAME)
+        self._objects = Objects(storage, BUCKET_NAME, self.access_key)
         self._sockets = sockets
         self._functions = functions
         self._clock = SystemClock()
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
-        """Answer one request of an AWS client."""
+        """Answer one request of an AWS client, or of the owner of a presigned URL, which is S3's."""
+        if self.access_key.is_in_query(environ["QUERY_STRING"]):
+            return self._objects(environ, start_response)
         if match := _INVOKE.match(environ["PATH_INFO"]):
             return self._invoke(unquote(match["name"]), environ).send(start_response)
         if self._sockets and (match := _CONNECTION.match(environ["PATH_INFO"])):
@@ -100,12 +104,12 @@ class Services:
 
     def respond_at_once(self, request: Request) -> Response | None:
         """Return the response to a request that takes no time; None for the application's requests."""
-        # For all requests, the application's included: a web page whose name leads to this machine (DNS
-        # rebinding) could otherwise read task tokens.
-        if not is_loopback([request.headers.get("host", "")]):
-            text = "this system answers only its own machine"
-            return _error(421, "MisdirectedRequest", text).on_the_wire()
+        if self.is_presigned(request):
+            return None
         target = request.headers.get("x-amz-target", "")
+        # For all requests, the application's included: others could read task tokens, and run tools.
+        if not self.access_key.is_in(request.headers.get("authorization", "")):
+            return _unknown_key(request.method, is_json=bool(target))
         if target.startswith(dynamodb.TARGET):
             operation = target.removeprefix(dynamodb.TARGET)
             status, body = self.dynamodb.respond(operation, request.body)
@@ -122,6 +126,12 @@ class Services:
         if target == "AWSEvents.PutEvents":
             return self._put_events(request.body).on_the_wire()
         return None
+
+    def is_presigned(self, request: Request) -> bool:
+        """Return whether a request has one of this runner's presigned URLs, by its look. Pages upload and
+        download files with these, and nothing but S3 takes them."""
+        query = request.path.partition("?")[2]
+        return self.access_key.is_in_query(query) and "x-amz-target" not in request.headers
 
     def _call_states(self, operation: str, body: bytes) -> _WsgiResponse:
         try:
@@ -177,6 +187,20 @@ def _connection(sockets: WebSocketFront, connection_id: str, environ: Environ) -
     return _error(status.value, codes.get(status.value, "ForbiddenException"), status.phrase)
 
 
+def _unknown_key(method: str, *, is_json: bool) -> Response:
+    """Return the refusal of a request that is not signed with the runner's key, in the form that its service
+    has for errors."""
+    text = "The access key is not this runner's: it is new at each start"
+    if is_json:
+        return _error(403, "UnrecognizedClientException", text).on_the_wire()
+    body = f"<Error><Code>InvalidAccessKeyId</Code><Message>{text}</Message></Error>"
+    headers = (
+        ("Content-Type", "application/xml"),
+        ("x-amzn-ErrorType", "UnrecognizedClientException"),
+    )
+    return Response(HTTPStatus.FORBIDDEN, body.encode(), headers, bare=method == "HEAD")
+
+
 def _body(environ: Environ) -> bytes:
     return bytes(environ["wsgi.input"].read())
 
@@ -201,13 +225,16 @@ class AwsServer:
         sockets: WebSocketFront | None = None,
         data: Path | None = None,
         watch: Watch | None = None,
+        access_key: AccessKey | None = None,
     ) -> None:
         """Open the store. `data`: the file that keeps everything; without one, the state ends with this
-        object."""
+        object. `access_key`: a new one if not given."""
         self._functions = functions
         self._storage = Storage(data)
-        self._services = Services(functions, sockets, self._storage, watch)
-        self._server = WsgiServer(self._services, self._services.respond_at_once)
+        self._services = Services(functions, sockets, self._storage, watch, access_key)
+        self._server = WsgiServer(
+            self._services, self._services.respond_at_once, self._services.is_presigned
+        )
         self._clock = SystemClock()
         self._expired_at: datetime | None = None
 
@@ -215,6 +242,11 @@ class AwsServer:
     def endpoint_url(self) -> str:
         """Value of AWS_ENDPOINT_URL."""
         return self._server.url
+
+    @property
+    def access_key(self) -> AccessKey:
+        """The key that every request has to be signed with."""
+        return self._services.access_key
 
     @property
     def events(self) -> Events:

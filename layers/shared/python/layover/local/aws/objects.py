@@ -1,15 +1,15 @@
 """S3 by moto, which keeps objects in memory. A request's changes are in the store before the request is
 answered, and are back in moto before the first request of the next runner."""
 
-import hmac
 import json
 import threading
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
-from urllib.parse import parse_qs, quote
 
 from layover.clock import SystemClock
+from layover.local.aws.access_key import AccessKey
+from layover.local.aws.presigned import is_as_signed
 from layover.local.aws.storage import Storage
 from layover.local.aws.wsgi import App, Environ, StartResponse
 from layover.local.functions.invocation import ACCOUNT, REGION
@@ -22,19 +22,28 @@ CREATE TABLE IF NOT EXISTS s3_objects (
 );
 """
 _CHANGING = frozenset({"PUT", "POST", "DELETE"})
-_KEY = "local"
-"""Access key and secret of the functions. Signatures of other keys are not checked here."""
 _NOT_AS_SIGNED = (
-    b"<Error><Code>SignatureDoesNotMatch</Code><Message>The headers are not those that were signed: "
-    b"send the content type and the length that were announced</Message></Error>"
+    b"<Error><Code>SignatureDoesNotMatch</Code><Message>The request is not the one that was signed, or its "
+    b"time is over: send the content type and the length that were announced</Message></Error>"
 )
+_CORS = "access-control-"
+_READABLE = (f"{_CORS}allow-origin", "*")
+_PREFLIGHT = [
+    _READABLE,
+    (f"{_CORS}allow-methods", "GET, PUT"),
+    (f"{_CORS}allow-headers", "content-type"),
+    (f"{_CORS}max-age", "3000"),
+]
+"""The rules of the bucket that `infra/` makes. Any page may be answered: it was given the URL."""
+_MOTO_API = "/moto-api"
 
 
 class Objects:
     """The WSGI application for all requests that moto answers. It imports moto at the first request: a start
     without files need not wait for that."""
 
-    def __init__(self, storage: Storage, bucket: str) -> None:
+    def __init__(self, storage: Storage, bucket: str, access_key: AccessKey) -> None:
+        self._access_key = access_key
         self._storage = storage
         self._bucket = bucket
         self._app: App | None = None
@@ -43,8 +52,18 @@ class Objects:
         storage.create(_SCHEMA)
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
-        """Answer one request."""
-        if not _is_as_signed(environ):
+        """Answer one request, which is signed with the runner's key or has a presigned URL."""
+        is_presigned = self._access_key.is_in_query(environ.get("QUERY_STRING", ""))
+        if environ["PATH_INFO"].startswith(_MOTO_API):
+            # It would empty the store, and change what the services answer.
+            start_response("404 Not Found", [])
+            return []
+        if is_presigned and environ["REQUEST_METHOD"] == "OPTIONS":
+            # A browser asks before it puts a file. It shows the URL, and not yet what was signed with it.
+            start_response("200 OK", _PREFLIGHT)
+            return []
+        start_response = _with_cors(start_response, _READABLE if is_presigned else None)
+        if is_presigned and not is_as_signed(environ, self._access_key):
             start_response("403 Forbidden", [("Content-Type", "application/xml")])
             return [_NOT_AS_SIGNED]
         app = self._load()
@@ -132,36 +151,12 @@ def _install_clock() -> None:
     models.utcnow = lambda: SystemClock().now().astimezone(UTC).replace(tzinfo=None)
 
 
-def _is_as_signed(environ: Environ) -> bool:
-    """Return whether a request has the headers that were signed. S3 refuses a presigned upload with another
-    length or type, on which the limits of files rely; moto takes any."""
-    query = environ.get("QUERY_STRING", "")
-    parameters = {name: values[0] for name, values in parse_qs(query).items()}
-    signature = parameters.get("X-Amz-Signature")
-    is_ours = parameters.get("X-Amz-Credential", "").startswith(f"{_KEY}/")
-    if environ["REQUEST_METHOD"] != "PUT" or signature is None or not is_ours:
-        return True
-    from botocore.auth import S3SigV4QueryAuth
-    from botocore.awsrequest import AWSRequest
-    from botocore.credentials import Credentials
+def _with_cors(start_response: StartResponse, readable: tuple[str, str] | None) -> StartResponse:
+    """Return a `start_response` that drops the headers in which moto lets every page read everything.
+    `readable`: the header that a page gets instead."""
 
-    def header(name: str) -> str:
-        variable = name.upper().replace("-", "_")
-        # CGI has two headers under their bare names (PEP 3333).
-        plain = variable in ("CONTENT_TYPE", "CONTENT_LENGTH")
-        return str(environ.get(variable if plain else f"HTTP_{variable}") or "")
+    def start(status: str, headers: list[tuple[str, str]], *more: object) -> object:
+        passed = [pair for pair in headers if not pair[0].lower().startswith(_CORS)]
+        return start_response(status, [*passed, readable] if readable else passed, *more)
 
-    path = quote(environ["PATH_INFO"].encode("latin-1", "replace"), safe="/-_.~")
-    unsigned_query = "&".join(p for p in query.split("&") if not p.startswith("X-Amz-Signature="))
-    header_names = parameters.get("X-Amz-SignedHeaders", "").split(";")
-    request = AWSRequest(
-        method="PUT",
-        url=f"http://{environ.get('HTTP_HOST', '')}{path}?{unsigned_query}",
-        headers={name: header(name) for name in header_names},
-    )
-    request.context["timestamp"] = parameters.get("X-Amz-Date", "")
-    auth = S3SigV4QueryAuth(Credentials(_KEY, _KEY), "s3", REGION)
-    expected_signature = auth.signature(
-        auth.string_to_sign(request, auth.canonical_request(request)), request
-    )
-    return hmac.compare_digest(expected_signature, signature)
+    return start

@@ -15,7 +15,7 @@ from http import HTTPStatus
 from typing import Any, TypeVar
 from urllib.parse import unquote_to_bytes
 
-from layover.local.wire import Request, Response, WireServer, listen_on_loopback
+from layover.local.wire import Admits, Request, Response, WireServer, listen_on_loopback
 
 T = TypeVar("T")
 logger = logging.getLogger(__name__)
@@ -36,12 +36,17 @@ _PRESERVED_NAMES = "moto.preserved_header_names"
 class WsgiServer:
     """Serves `app` on a free loopback port until `stop`, in its own thread and event loop. It calls
     `shortcut` first, in that loop: that responds to requests that take no time, and returns None for the
-    application's."""
+    application's. Requests of web pages are refused, except for those that `admits_page` takes."""
 
-    def __init__(self, app: App, shortcut: Shortcut | None = None) -> None:
+    def __init__(
+        self,
+        app: App,
+        shortcut: Shortcut | None = None,
+        admits_page: Admits = lambda _: False,
+    ) -> None:
         self._app = app
         self._shortcut = shortcut or (lambda _: None)
-        self._server = WireServer(self._respond)
+        self._server = WireServer(self._respond, admits_page)
         self._listener = listen_on_loopback()
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop

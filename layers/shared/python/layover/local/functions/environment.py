@@ -15,6 +15,7 @@ import os
 import signal
 import sys
 from pathlib import Path
+from typing import Any
 
 from layover.clock import install_offset
 from layover.local.functions.clock_file import ClockFile
@@ -33,6 +34,20 @@ def die_with(parent: int, number: signal.Signals = signal.SIGKILL) -> None:
         raise SystemExit(1)
 
 
+def _report_below_the_path() -> None:
+    """Have AWS's client report a handler that cannot be loaded below the path of the Runtime API's address.
+    It does so for all its other requests, and takes the address for host and port here."""
+    from awslambdaric.lambda_runtime_client import BaseLambdaRuntimeClient as Client
+
+    send = Client.call_rapid
+
+    def call_rapid(client: Any, method: str, endpoint: str, *rest: Any, **more: Any) -> None:
+        address, _, path = client.lambda_runtime_address.partition("/")
+        send(Client(address), method, f"/{path}{endpoint}", *rest, **more)
+
+    Client.call_rapid = call_rapid
+
+
 def main(arguments: list[str]) -> None:
     """Serve invocations of `arguments[0]` until the runner ends this process."""
     handler, clock, parent = arguments
@@ -49,6 +64,7 @@ def main(arguments: list[str]) -> None:
         return
     from awslambdaric.__main__ import main as serve
 
+    _report_below_the_path()
     serve(["awslambdaric", handler])
 
 

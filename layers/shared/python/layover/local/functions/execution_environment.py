@@ -5,8 +5,10 @@ function's limit; and if its process dies, its event fails and the next event ge
 test that sends SIGKILL to the process sees what a crash leaves."""
 
 import asyncio
+import hmac
 import logging
 import os
+import secrets
 import signal
 import sys
 import time
@@ -33,7 +35,7 @@ from layover.local.wire import Request, Response, StreamFailed, WireServer
 
 logger = logging.getLogger(__name__)
 
-_PREFIX = "/2018-06-01/runtime/"
+_PREFIX = "2018-06-01/runtime/"
 LOADING_LIMIT = timedelta(seconds=60)
 """More than the slowest machine takes to import a handler. It has to end, because callers wait for it."""
 _LATE_RESPONSE_S = 0.1
@@ -98,6 +100,8 @@ class ExecutionEnvironment:
         self.pid: int | None = None
         self.is_outdated = False
         self._queue = queue
+        # First in every path that the process asks for: no other program may take its events.
+        self._secret = secrets.token_hex(16)
         self._server = WireServer(self._respond)
         self._process: asyncio.subprocess.Process | None = None
         self._invocation: Invocation | None = None
@@ -143,7 +147,7 @@ class ExecutionEnvironment:
         # environment.
         address = await self._server.start()
         arguments = [self.spec.handler, str(self.spec.clock), str(os.getpid())]
-        variables = self.spec.variables | {"AWS_LAMBDA_RUNTIME_API": address}
+        variables = self.spec.variables | {"AWS_LAMBDA_RUNTIME_API": f"{address}/{self._secret}"}
         with self.spec.log.open("ab") as log:
             # Without -P, -m would put the current folder first on the path, and a user's module
             # `layover` would hide ours.
@@ -170,8 +174,10 @@ class ExecutionEnvironment:
         return process
 
     async def _respond(self, request: Request) -> Response:
-        path = request.path.removeprefix(_PREFIX)
-        match request.method, path.split("/"):
+        secret, _, path = request.path.removeprefix("/").partition("/")
+        if not hmac.compare_digest(secret.encode(), self._secret.encode()):
+            return Response(HTTPStatus.FORBIDDEN)
+        match request.method, path.removeprefix(_PREFIX).split("/"):
             case "GET", ["invocation", "next"]:
                 return await self._next()
             case "POST", ["invocation", request_id, "response"] if request.pieces is not None:

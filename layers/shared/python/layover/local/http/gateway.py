@@ -7,6 +7,7 @@ from contextlib import suppress
 from http import HTTPStatus
 from typing import Any, Protocol
 
+from layover.local.doors import LOCAL_HEADER, is_json, is_local, is_loopback
 from layover.local.functions.invocation import (
     FunctionNotFound,
     Invocation,
@@ -14,7 +15,6 @@ from layover.local.functions.invocation import (
     LambdaError,
     RequestTooLarge,
 )
-from layover.local.http.doors import LOCAL_HEADER, is_json, is_local, is_loopback
 from layover.local.http.event import Response, http_event, http_response
 from layover.local.http.streams import (
     Receive,
