@@ -6,11 +6,13 @@ import os
 import shutil
 import signal
 import stat
+import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 
 import psutil
@@ -218,6 +220,65 @@ async def test_process_that_has_the_number_of_a_dead_server_is_left_alone(
         async with running(data) as server:
             assert await asyncio.to_thread(ask, server) == 1
             assert await asyncio.to_thread(ask, bystander) == 1
+
+
+@contextmanager
+def program(uid: int, *, is_dead: bool) -> Iterator[int]:
+    """The pid of a user's program: one that runs, or one that has ended and that nobody has reaped, as where
+    PID 1 is no init."""
+    command = ["true"] if is_dead else ["sleep", "600"]
+    process = subprocess.Popen(command, user=uid if os.geteuid() == 0 else None)
+    try:
+        if is_dead:
+            os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        yield process.pid
+        assert is_dead or process.poll() is None
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.mark.parametrize("locks", ["both", "data", "socket"])
+@pytest.mark.parametrize("is_dead", [True, False], ids=["zombie", "another program"])
+async def test_lock_files_of_a_dead_server_keep_no_start_back(
+    folder: Path, locks: str, is_dead: bool
+) -> None:
+    data = folder / "postgres"
+    files = {
+        "data": data / "postmaster.pid",
+        "socket": socket_folder(data) / ".s.PGSQL.5432.lock",
+    }
+    async with running(data):
+        texts = {name: file.read_text().splitlines() for name, file in files.items()}
+        owner = files["data"].stat()
+    with program(owner.st_uid, is_dead=is_dead) as number:
+        for name, file in files.items():
+            if locks in ("both", name):
+                file.write_text("\n".join([str(number), *texts[name][1:]]) + "\n")
+                os.chown(file, owner.st_uid, owner.st_gid)
+        async with running(data) as server:
+            assert await asyncio.to_thread(ask, server) == 1
+
+
+async def test_killed_server_that_nobody_reaps_is_replaced_at_once_with_what_it_left(
+    folder: Path,
+) -> None:
+    """Its connections outlive it for a moment, and may write to its files."""
+    data = folder / "postgres"
+    async with running(data) as first:
+        killed = process_of(data)
+        family = killed.children()
+        for each in family:
+            each.suspend()
+        # This process has not reaped it: it asks for the exit code of its own servers only.
+        killed.kill()
+        await eventually(lambda: not lives(killed))
+        started = time.monotonic()
+        async with running(data) as second:
+            assert await asyncio.to_thread(ask, second) == 1
+            assert not [each for each in family if lives(each)]
+        assert time.monotonic() - started < 30
+        assert first.dsn("postgres") == second.dsn("postgres")
 
 
 @pytest.fixture

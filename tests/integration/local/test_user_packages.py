@@ -14,6 +14,7 @@ from layover.local.functions.execution_environment import FunctionSpec
 from layover.local.functions.invocation import Invocation
 from layover.local.functions.lambda_service import FunctionPool
 from layover.local.settings import Settings, child_variables, module_paths
+from layover.local.sources import Sources
 
 AGENTS = """
 import api.app, frame, resume.handler, turn
@@ -59,8 +60,8 @@ async def test_agents_may_be_in_a_module_that_has_the_name_of_a_function(
     settings = Settings(agents=name)
     report = await load(child_variables(settings, os.environ, {}))
     assert (report.problem, report.agents) == (None, ("agent shop: no tools",))
-    assert settings.functions not in module_paths(settings, name)
-    assert settings.functions in module_paths(settings, "user_agents")
+    assert settings.functions not in module_paths(settings, name, {})
+    assert settings.functions in module_paths(settings, "user_agents", {})
 
 
 async def test_function_and_packages_of_its_name_are_served_beside_each_other(
@@ -84,3 +85,30 @@ async def test_function_and_packages_of_its_name_are_served_beside_each_other(
     ours, *theirs = map(Path, json.loads(result.payload))
     assert ours == functions / "turn" / "ours.py"
     assert [str(path.relative_to(folder)) for path in theirs] == list(THEIRS)
+
+
+@pytest.mark.parametrize("entry", ["{folder}", ":{folder}:", "../shared", "{folder}/none:{folder}"])
+async def test_modules_on_the_shells_python_path_are_importable_and_hide_none(
+    folder: Path, tmp_path: Path, entry: str
+) -> None:
+    shared = tmp_path / "shared"
+    (shared / "layover").mkdir(parents=True)
+    (shared / "layover" / "__init__.py").write_text("raise RuntimeError('not ours')\n")
+    (shared / "frame").mkdir()
+    (shared / "frame" / "__init__.py").write_text("raise RuntimeError('not of this folder')\n")
+    (shared / "prices.py").write_text(
+        "from layover import Agent\nimport frame\nshop = Agent('shop')\n"
+    )
+    inherited = {**os.environ, "PYTHONPATH": entry.format(folder=shared)}
+    settings = Settings(agents="prices")
+    report = await load(child_variables(settings, inherited, {}))
+    assert (report.problem, report.agents) == (None, ("agent shop: no tools",))
+    Sources("prices", module_paths(settings, "prices", inherited), tmp_path / "copy").keep()
+    assert (tmp_path / "copy" / "prices.py").exists()
+
+
+def test_without_a_python_path_functions_have_the_runners_own(folder: Path) -> None:
+    settings = Settings()
+    for inherited in ({}, {"PYTHONPATH": ""}):
+        path = child_variables(settings, inherited, {})["PYTHONPATH"].split(":")
+        assert path == [str(settings.functions), str(settings.python_path), str(folder)]

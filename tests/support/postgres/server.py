@@ -89,7 +89,7 @@ def running_postgres() -> Iterator[TestPostgres]:
     finally:
         server.cleanup()
         # The wheel ends only what it saw start.
-        end_leftover(data)
+        end_leftover(data, data)
         shutil.rmtree(folder, ignore_errors=True)
 
 

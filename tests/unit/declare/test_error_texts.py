@@ -142,6 +142,22 @@ OBJECT = {"type": "object", "properties": {"n": {"type": "integer"}, "m": {"type
             "Policy: rules must be a dict of a function for each tool's name, not [",
         ),
         (
+            lambda: make.Policy(look),
+            "Policy: rules must be a dict of a function for each tool's name, not look (a function)",
+        ),
+        (
+            lambda: make.Policy({3: shape}),
+            "Policy: the name of a rule's tool must be a text, not 3",
+        ),
+        (
+            lambda: make.Policy({"pay": shape}),
+            "Policy: the rule of 'pay' must be a function of (args, ctx), not shape (a function)",
+        ),
+        (
+            lambda: make.Policy({"look": made_tool()}),
+            "Policy: the rule of 'look' must be a function of (args, ctx), not look (a function)",
+        ),
+        (
             lambda: make.tool(stars),
             "tool 'stars': parameter '*cities' has no schema: write a parameter for each argument",
         ),

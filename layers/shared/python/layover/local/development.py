@@ -60,7 +60,7 @@ class Development:
         variables = child_variables(settings, self._inherited, {})
         module = variables.get("LAYOVER_AGENTS") or "user_agents"
         copy = settings.data.resolve() / "run" / "agents"
-        paths = module_paths(settings, module)
+        paths = module_paths(settings, module, self._inherited)
         sources = await asyncio.to_thread(Sources, module, paths, copy)
         await asyncio.to_thread(sources.keep)
         reloader = Reloader(

@@ -12,7 +12,7 @@ import subprocess
 import tempfile
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ STOP_LIMIT_S = 5.0
 # The socket's full path; Linux takes 107 bytes, macOS 103.
 _MAX_SOCKET_PATH = 100
 _SOCKET_NAME = ".s.PGSQL.5432"
+_LOCK_NAME = "postmaster.pid"
 _SEARCH = stat.S_IXGRP | stat.S_IXOTH
 
 
@@ -49,7 +50,7 @@ def prepare(data: Path, sockets: Path) -> str | None:
 
     Raises PostgresFailed, OSError or CalledProcessError.
     """
-    end_leftover(data)
+    end_leftover(data, sockets)
     if not (data / "PG_VERSION").exists():
         _initdb(data)
     if not (data / "global" / "pg_control").exists():
@@ -136,43 +137,60 @@ def _own(sockets: Path, user: str | None) -> None:
 def pid_file(data: Path) -> list[str]:
     """Lines of postmaster.pid: pid, folder, start, port, sockets, host, memory, status."""
     try:
-        return [line.strip() for line in (data / "postmaster.pid").read_text().splitlines()]
+        return [line.strip() for line in (data / _LOCK_NAME).read_text().splitlines()]
     except OSError:
         return []
 
 
-def end_leftover(data: Path) -> None:
-    """End the server that a killed runner left behind (where the kernel does not, or not yet).
+def end_leftover(data: Path, sockets: Path) -> None:
+    """End the server that a killed runner left behind (where the kernel does not, or not yet), and remove
+    what it locked.
 
-    The pid may belong to another program by now. That program is spared, and the file is removed, because
-    PostgreSQL does not start while it names a living process.
+    PostgreSQL does not start while one of its two lock files names a process that exists. That may be a
+    zombie, for as long as nobody reaps it, or another program that has the number by now, which is spared.
     """
+    server = _server(data)
+    if server is not None:
+        _end(server)
+    locks = [data / _LOCK_NAME, sockets / f"{_SOCKET_NAME}.lock"]
+    if any(lock.exists() for lock in locks):
+        # It did not end well. Without its file, PostgreSQL does not notice connections of the dead server,
+        # which may write.
+        end_rest(data)
+    for lock in locks:
+        if _names_another(lock, data):
+            lock.unlink(missing_ok=True)
+
+
+def _server(data: Path) -> Any:
+    """Return the `psutil.Process` that serves the folder by its lock file; None if there is none."""
     import psutil
 
-    lines = pid_file(data)
     with suppress(psutil.Error, ValueError, IndexError):
-        process = psutil.Process(int(lines[0]))
-        if process.status() == psutil.STATUS_ZOMBIE:
-            return
-        if _serves(process, data):
-            _end(process, data)
-        else:
-            (data / "postmaster.pid").unlink(missing_ok=True)
+        process = psutil.Process(int(pid_file(data)[0]))
+        return process if lives(process) and _serves(process, data) else None
+    return None
 
 
-def _end(process: Any, data: Path) -> None:
-    """End it, by SIGKILL if it hangs. It has to be reaped, too, because PostgreSQL does not start before
-    that."""
+def _names_another(lock: Path, data: Path) -> bool:
+    """Return whether a lock file names a process that exists and does not serve the folder."""
     import psutil
 
-    process.send_signal(STOP_FAST)
-    with suppress(psutil.TimeoutExpired):
-        process.wait(STOP_LIMIT_S)
-        return
-    with suppress(psutil.Error):
-        process.kill()
-        process.wait(STOP_LIMIT_S)
-    end_rest(data)
+    with suppress(psutil.Error, OSError, ValueError, IndexError):
+        process = psutil.Process(int(lock.read_text().splitlines()[0]))
+        return not (lives(process) and _serves(process, data))
+    return False
+
+
+def _end(server: Any) -> None:
+    """End it, by SIGKILL if it hangs. A dead one may stay a zombie: nobody may be there to reap it."""
+    import psutil
+
+    for number in (STOP_FAST, signal.SIGKILL):
+        with suppress(psutil.Error):
+            server.send_signal(number)
+        if _wait_for_ends([server]):
+            return
 
 
 def end_rest(data: Path) -> None:
@@ -186,9 +204,17 @@ def end_rest(data: Path) -> None:
             if _serves(process, data):
                 process.kill()
                 rest.append(process)
+    _wait_for_ends(rest)
+
+
+def _wait_for_ends(processes: Sequence[Any]) -> bool:
+    """Wait for `STOP_LIMIT_S` at most. Return whether none of them lives."""
     deadline = time.monotonic() + STOP_LIMIT_S
-    while any(lives(process) for process in rest) and time.monotonic() < deadline:
+    while any(lives(process) for process in processes):
+        if time.monotonic() > deadline:
+            return False
         time.sleep(0.01)
+    return True
 
 
 def lives(process: Any) -> bool:

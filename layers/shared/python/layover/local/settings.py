@@ -1,6 +1,7 @@
 """A runner's settings, and the environment variables of its functions."""
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -66,7 +67,8 @@ class Settings:
 def child_variables(
     settings: Settings, base_variables: Mapping[str, str], services: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return the variables of every function's process: the user's, except those of AWS, and ours.
+    """Return the variables of every function's process: the user's, except those of AWS, and ours. The user's
+    PYTHONPATH follows ours.
 
     `services` are the variables that say where the table, the bucket and the rest are.
     """
@@ -77,7 +79,7 @@ def child_variables(
         if name in passed_on or not name.startswith(_NOT_PASSED_ON)
     }
     ours = {
-        "PYTHONPATH": ":".join(map(str, _paths(settings))),
+        "PYTHONPATH": os.pathsep.join(map(str, _paths(settings, base_variables))),
         "PYTHONUNBUFFERED": "1",
         "TZ": ":UTC",
         "NO_PROXY": _no_proxy(base_variables),
@@ -105,16 +107,19 @@ def _key_variables(inherited: Mapping[str, str]) -> frozenset[str]:
         return frozenset()
 
 
-def module_paths(settings: Settings, module: str) -> list[Path]:
+def module_paths(settings: Settings, module: str, base_variables: Mapping[str, str]) -> list[Path]:
     """Return the folders in which a function looks for a user's module, the first one first."""
-    functions, *others = _paths(settings)
+    functions, *others = _paths(settings, base_variables)
     is_function = module.partition(".")[0] in settings.function_names()
     return others if is_function else [functions, *others]
 
 
-def _paths(settings: Settings) -> list[Path]:
-    paths = (settings.functions, settings.python_path, Path.cwd())
-    return [path.resolve() for path in paths]
+def _paths(settings: Settings, base_variables: Mapping[str, str]) -> list[Path]:
+    """Return PYTHONPATH: our folders, and after them those of the shell, whose modules hide none of ours."""
+    shell_path = base_variables.get("PYTHONPATH", "").split(os.pathsep)
+    own = (settings.functions, settings.python_path, Path.cwd())
+    paths = [path.resolve() for path in (*own, *map(Path, filter(None, shell_path)))]
+    return list(dict.fromkeys(paths))
 
 
 def _no_proxy(base_variables: Mapping[str, str]) -> str:

@@ -16,6 +16,8 @@ from layover.declare.hooks.base import (
 )
 from layover.declare.option_names import with_named_options
 from layover.declare.schemas import checks
+from layover.declare.tools.options import takes
+from layover.declare.tools.tool import Tool
 from layover.values.decision import DecisionKind, DecisionNote
 
 Opinion = str | BeforeTool | None
@@ -85,7 +87,7 @@ class Policy(Hook):
             `Refuse`, `Suspend`, or None (no opinion). A tool without a rule runs as it is declared.
 
     Raises:
-        DefinitionError: If a rule is not a function.
+        DefinitionError: If `rules` is not a dict by names, or a rule is not a function of two arguments.
 
     Example:
         ```python
@@ -122,7 +124,10 @@ class Policy(Hook):
         if not isinstance(rules, Mapping):
             raise checks.fail("Policy: rules", "a dict of a function for each tool's name", rules)
         for name, rule in rules.items():
-            if not callable(rule):
+            if not isinstance(name, str):
+                raise checks.fail("Policy: the name of a rule's tool", "a text", name)
+            # A tool can be called, too, and would run before anybody has decided.
+            if isinstance(rule, Tool) or not callable(rule) or not takes(rule, 2):
                 raise checks.fail(
                     f"Policy: the rule of {name!r}", "a function of (args, ctx)", rule
                 )
