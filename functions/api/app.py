@@ -7,9 +7,11 @@ from functools import cache
 from typing import Any
 
 from aws_lambda_powertools.event_handler import APIGatewayHttpResolver, Response
+from aws_lambda_powertools.event_handler.api_gateway import ResponseBuilder, Route
 from aws_lambda_powertools.event_handler.exceptions import NotFoundError
 from aws_lambda_powertools.event_handler.openapi.exceptions import RequestValidationError
 from aws_lambda_powertools.utilities.data_classes import APIGatewayProxyEventV2
+from aws_lambda_powertools.utilities.data_classes.common import BaseProxyEvent
 
 from functions.api import (
     routes_ag_ui,
@@ -39,8 +41,15 @@ from functions.api.problems import (
 from functions.api.request import parse_json, prepare_event, takes_gzip
 from functions.api.streaming import shared_with, ticketed
 from layover import logs
-from layover.errors import AgentsNotLoaded, LayoverError, NotFound, RetryableError
-from layover.values.deployment.access import Actor
+from layover.errors import (
+    AgentsNotLoaded,
+    InvalidRequest,
+    LayoverError,
+    NotFound,
+    RetryableError,
+    unknown_name,
+)
+from layover.values.deployment.access import Actor, is_open
 
 logger = logging.getLogger("layover")
 _LOG_IDS = {
@@ -58,6 +67,33 @@ class Resolver(APIGatewayHttpResolver):
         pattern = re.sub(r"<tool_call_id>", r"(?P<tool_call_id>.+)", rule)
         pattern = re.sub(r"(?<!\?P)<(\w+)>", r"(?P<\1>[^/]+)", pattern)
         return re.compile(f"{pattern}\\Z", re.DOTALL)
+
+    def _call_route(self, route: Route, route_arguments: dict[str, str]) -> ResponseBuilder:
+        is_ours = route in self._static_routes or route in self._dynamic_routes
+        refused = _unknown_parameters(route, self.current_event) if is_ours else None
+        if refused is not None and (answered := self._call_exception_handler(refused, route)):
+            return answered
+        # Any other route is the framework's, for paths that have none.
+        return super()._call_route(route, route_arguments)
+
+
+def _unknown_parameters(route: Route, event: BaseProxyEvent) -> InvalidRequest | None:
+    """Return the refusal of query parameters that the call does not have: one that is mistyped would be
+    passed over, and the answer another one than was asked for. Open paths take any: pages and monitors add
+    their own."""
+    if not route.include_in_schema or is_open(event.path):
+        return None
+    choices = [parameter.alias for parameter in route.dependant.query_params]
+    unknown = [name for name in event.query_string_parameters or {} if name not in choices]
+    errors = [
+        {
+            "loc": ["query", name],
+            "msg": unknown_name("query parameter", name, choices),
+            "type": "unknown_parameter",
+        }
+        for name in unknown
+    ]
+    return InvalidRequest("the call has no such query parameter", errors) if errors else None
 
 
 def answer(

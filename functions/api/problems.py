@@ -46,6 +46,8 @@ BEYOND_SCHEMAS = {
     "resource": "a header that names no user",
     "entry_text": "no letter or digit, or too long with what stands for a secret",
     "not_overridable": "the agent does not let a run choose it",
+    "duplicate_key": "a key that stands twice in an object",
+    "unknown_parameter": "a query parameter that the call does not have",
 }
 """Reasons to refuse requests that the OpenAPI document lets pass, by the `type` of the field's error."""
 

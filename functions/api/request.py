@@ -3,19 +3,19 @@
 import base64
 import binascii
 import re
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 from functions.api.auth import claims_of
 from functions.api.problems import MalformedBody, Unauthenticated
 from layover.errors import InvalidRequest, NotFound, TooLarge
+from layover.keys import can_be_id
 from layover.values.base import strict_json
 
 MAX_BODY = 5 * 1024 * 1024
 """Bytes (docs/reference/http-api.md#limits); a Lambda event holds 6 MB, base64 included."""
-_MAX_PATH = 1500
-"""Bytes: an id in a path becomes part of a key, which holds 2,048."""
 _NO_TEXT = "\x00"
 """Stands for bytes that are not UTF-8. It is not JSON either."""
 _WAIT = re.compile(r'(?:^|[,;\s])wait\s*=\s*"?(\d{1,9})"?\s*(?:$|[,;])', re.IGNORECASE)
@@ -26,7 +26,7 @@ _REMEMBERED_PREFERENCE = re.compile(r"(?:^|[,;\s])remembered\s*(?:$|[,;])", re.I
 def prepare_event(event: Mapping[str, Any]) -> dict[str, Any]:
     """Return the event with its body as text. Raises NotFound (absurd paths). `parse_json` reports
     errors in a body, for routes that take one."""
-    if len(str(event.get("rawPath", "")).encode("utf-8", "replace")) > _MAX_PATH:
+    if not can_be_id(str(event.get("rawPath") or "/")):
         raise NotFound("there is no such path")
     # Every body is JSON, whatever the client calls it: `curl -d` says that it is a form.
     headers = {k: v for k, v in (event.get("headers") or {}).items() if k.lower() != "content-type"}
@@ -48,17 +48,59 @@ def token_expires_at(event: Mapping[str, Any]) -> datetime | None:
 
 def parse_json(text: str) -> dict[str, Any]:
     """Return a JSON object. Raises TooLarge, MalformedBody if the text is not JSON, InvalidRequest if it is
-    another value."""
+    another value, or has a key twice: readers of JSON do not agree on which of the two counts."""
     if len(text) > MAX_BODY or len(text.encode("utf-8", "surrogatepass")) > MAX_BODY:
         raise TooLarge(f"the body is larger than {MAX_BODY} bytes")
+    doubled: list[_Doubled] = []
+
+    def make_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        value = dict(pairs)
+        if len(value) == len(pairs):
+            return value
+        doubled.append(_Doubled(value, _first_doubled(pairs)))
+        return doubled[-1]
+
     try:
-        value = strict_json(text)
+        value = strict_json(text, make_object)
     except (ValueError, RecursionError) as error:
         raise MalformedBody("the body is not valid JSON") from error
     if not isinstance(value, dict):
         wrong = {"loc": ["body"], "msg": "has to be an object", "type": "dict_type"}
         raise InvalidRequest("the body has to be a JSON object", [wrong])
+    if doubled:
+        wrong = {
+            "loc": ["body", *_path_to(value, doubled[0]), doubled[0].key],
+            "msg": "the key stands twice in its object",
+            "type": "duplicate_key",
+        }
+        raise InvalidRequest("an object of the body has a key twice", [wrong])
     return value
+
+
+class _Doubled(dict[str, Any]):
+    """An object that was sent with a key twice."""
+
+    def __init__(self, value: Mapping[str, Any], key: str) -> None:
+        super().__init__(value)
+        self.key = key
+
+
+def _first_doubled(pairs: Sequence[tuple[str, Any]]) -> str:
+    counts = Counter(name for name, _ in pairs)
+    return next(name for name, count in counts.items() if count > 1)
+
+
+def _path_to(value: Any, target: Any) -> list[str | int]:
+    """Return the path from a value to a part of it. Empty for the value itself, and for a part that the later
+    one of two equal keys has replaced."""
+    rest: list[tuple[Any, list[str | int]]] = [(value, [])]
+    while rest:
+        part, path = rest.pop()
+        if part is target:
+            return path
+        parts = part.items() if isinstance(part, dict) else enumerate(part)
+        rest += [(each, [*path, at]) for at, each in parts if isinstance(each, dict | list)]
+    return []
 
 
 def preferred_wait(prefer: str | None) -> int | None:

@@ -125,6 +125,10 @@ def get_events(
     last_event_id: Annotated[
         str | None, Header(alias="Last-Event-ID", description="The last seq that a stream sent.")
     ] = None,
+    ticket: Annotated[
+        str | None,
+        Query(description="In place of a token, for a stream that a browser asks for."),
+    ] = None,
 ) -> Response[str]:
     call = call_of(router)
     if wants_stream(call, accept):

@@ -136,7 +136,7 @@ def fuzzer() -> Iterator[Fuzzer]:
     front = under_a_local_name(served.front)
     checks.load_all_checks()
     schema = schemathesis.openapi.from_asgi("/openapi.json", front)
-    # Tokens are for tests of their own; unknown parameters are no errors.
+    # Tokens are for tests of their own. No document can say that a call has no parameters but its own.
     schema.config.generation.with_security_parameters = False
     schema.config.generation.allow_extra_parameters = False
     # What is too large is refused by a status of its own.

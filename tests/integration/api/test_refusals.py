@@ -1,6 +1,7 @@
 """Requests that the API refuses, always with a problem document."""
 
 import base64
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -8,9 +9,11 @@ from typing import Any
 
 import pytest
 
-from integration.api.kit import Api
+from integration.api.kit import USE, Api
+from integration.api.test_openapi import CALLS
 from layover import Agent
 from layover.runtime import Runtime
+from layover.values.deployment.access import is_open
 from layover.values.runs.run import SuspensionKind
 
 
@@ -431,3 +434,106 @@ def test_where_the_agents_cannot_be_loaded_callers_learn_it_and_authors_find_it_
         assert problem["detail"] == told
         assert "sk-1" not in answer.body
         assert "sk-1" in vars(caplog.records[-1])["says"]
+
+
+@pytest.mark.parametrize(
+    ("text", "loc"),
+    [
+        ('{"agent": "support", "agent": "plain"}', ["agent"]),
+        ('{"agent": "support", "agent": "support"}', ["agent"]),
+        (
+            '{"agent": "support", "metadata": {"a": [1, {"b": 1, "\\u0062": 2}]}}',
+            ["metadata", "a", 1, "b"],
+        ),
+        ('{"agent": "support", "metadata": {"a": 1}, "metadata": {"b": 1}}', ["metadata"]),
+        ('{"agent": "support", "x": {"c": 1, "c": 1}, "x": 1}', ["c"]),
+    ],
+)
+def test_a_key_that_stands_twice_is_named(api: Api, text: str, loc: list[str | int]) -> None:
+    answer = api.post("/threads", text=text)
+    (error,) = answer.problem(422, "invalid-request")["errors"]
+    assert (error["loc"], error["type"]) == (["body", *loc], "duplicate_key")
+    assert api.get("/threads").json["items"] == []
+
+
+def test_a_key_that_stands_twice_decides_and_asks_nothing(api: Api) -> None:
+    run, _ = api.do(api.world.suspended())
+    before = api.get(f"/runs/{run.id}").json
+    calls = f"/runs/{run.id}/tool-calls/c1"
+    twice = '{"args": {"order_id": "o1", "amount": 1, "amount": 900}}'
+    for url, text in (
+        (f"{calls}/approve", twice),
+        (f"{calls}/deny", '{"reason": "a", "reason": "b"}'),
+        (f"{calls}/resume", '{"data": {"approved": false, "approved": true}}'),
+        (f"/threads/{run.thread_id}/runs", '{"input": "a", "on_busy": "enqueue", "input": "b"}'),
+        ("/files", '{"name": "a", "mime_type": "text/plain", "size": 1, "size": 2}'),
+        ("/socket-tickets", '{"run_id": "a", "run_id": "b"}'),
+    ):
+        (error,) = api.post(url, text=text).problem(422, "invalid-request")["errors"]
+        assert error["type"] == "duplicate_key"
+    profile = '{"profile": {"tea": "green", "tea": "black"}}'
+    api.send("PUT", "/memory/profile?agent=support", text=profile).problem(422, "invalid-request")
+    assert api.get(f"/runs/{run.id}").json == before
+
+
+@pytest.mark.parametrize(
+    ("method", "url", "nearest"),
+    [
+        ("GET", "/threads?limt=5", "'limit'"),
+        ("GET", "/threads?Limit=5", "'limit'"),
+        ("GET", "/approvals?role=approver", "'as'"),
+        ("GET", "/usage?since=2026-01-01", "'from'"),
+        ("GET", "/memory/entries?agent=support&q=cat", "'query'"),
+        ("GET", "/runs/x?waits=1", "'wait'"),
+        ("GET", "/runs/x/events?tickets=1", "'ticket'"),
+        ("DELETE", "/threads/x?forget_profil=true", "'forget_profile'"),
+        ("POST", "/threads?agent=support", ""),
+        ("POST", "/runs/x/cancel?wait=1", ""),
+        ("GET", "/me/export?format=xml", ""),
+        ("GET", "/threads?limit=5&", None),
+        ("GET", "/threads?=5", "'limit'"),
+    ],
+)
+def test_a_query_parameter_that_a_call_does_not_have_is_answered_with_those_it_has(
+    api: Api, method: str, url: str, nearest: str | None
+) -> None:
+    answer = api.send(method, url, {"agent": "support"} if method == "POST" else None)
+    if nearest is None:
+        assert answer.status == 200
+        return
+    (error,) = answer.problem(422, "invalid-request")["errors"]
+    assert error["loc"][0] == "query"
+    assert error["type"] == "unknown_parameter"
+    assert nearest in error["msg"]
+    assert api.get("/threads").json["items"] == []
+
+
+def test_every_unknown_query_parameter_is_named(api: Api) -> None:
+    problem = api.get("/threads?limt=5&cursr=x&limit=3").problem(422, "invalid-request")
+    assert [e["loc"] for e in problem["errors"]] == [["query", "limt"], ["query", "cursr"]]
+
+
+def test_open_paths_take_whatever_a_page_or_a_monitor_adds(api: Api) -> None:
+    for path in ("/healthz?t=1", "/?code=a&state=b", "/openapi.json?v=2"):
+        assert api.get(path, sub=None).status == 200
+
+
+def test_without_a_token_a_query_parameter_is_not_looked_at(api: Api) -> None:
+    api.get("/threads?limt=5", sub=None).problem(401, "unauthenticated")
+    api.send("PUT", "/threads?limt=5").problem(405, "method-not-allowed")
+    api.get("/thread?limt=5").problem(404, "not-found")
+
+
+@pytest.mark.parametrize(("method", "path"), sorted(CALLS))
+def test_no_call_passes_a_query_parameter_over_that_it_does_not_have(
+    api: Api, method: str, path: str
+) -> None:
+    url = re.sub(r"\{\w+\}", "x", path)
+    body = {} if method in ("post", "put", "patch") else None
+    scope = f"{USE} layover/operate layover/audit"
+    answer = api.send(method.upper(), f"{url}?nothing_like_it=1", body, scope=scope)
+    if is_open(path):
+        assert answer.status == 200
+        return
+    (error,) = answer.problem(422, "invalid-request")["errors"]
+    assert error["loc"] == ["query", "nothing_like_it"]

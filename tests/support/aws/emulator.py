@@ -63,7 +63,8 @@ class LocalAws:
         self._clients: dict[str, Any] = {}
         self.table, self.bucket = aws.TABLE_NAME, aws.BUCKET_NAME
         self.state_machine_arn = aws.STATE_MACHINE_ARN
-        self.services = services_at(server.endpoint_url)
+        self.endpoint = server.endpoint_url
+        self.services = services_at(self.endpoint)
 
     def client(self, service: str) -> Any:
         """One client a service; made here, before threads use it."""

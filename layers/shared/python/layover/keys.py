@@ -10,6 +10,11 @@ from datetime import datetime
 from functools import cached_property
 from urllib.parse import quote, unquote
 
+MAX_PARTITION_KEY, MAX_SORT_KEY = 2_048, 1_024
+"""Bytes of DynamoDB's keys."""
+MAX_ID = 1_500
+"""Bytes of an id that a caller names: it becomes a part of a partition key."""
+
 META = "META"
 INPUT = "INPUT"
 HEAD = "HEAD"
@@ -43,6 +48,16 @@ def watch_partitions() -> list[str]:
 def deletion_partitions() -> list[str]:
     """Return all partitions of the watch index with deleted threads, for the sweeper."""
     return [f"DELETE#{n}" for n in range(WATCHES)]
+
+
+def can_be_id(text: str) -> bool:
+    """Return whether something may have this id: a text that a caller made up may be one that no store takes.
+    Such a thing does not exist, and the stores need not be asked."""
+    try:
+        size = len(text.encode())
+    except UnicodeEncodeError:  # a lone surrogate
+        return False
+    return 0 < size <= MAX_ID and "\0" not in text
 
 
 def _number(text: str) -> int:

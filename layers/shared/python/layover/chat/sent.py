@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from layover.chat.parts import content_hash
 from layover.errors import NotFound
+from layover.keys import can_be_id
 from layover.ports import RequestKey
 from layover.records.threads import head_of, live_messages
 from layover.runtime import Runtime
@@ -73,13 +74,15 @@ async def find_sent(runtime: Runtime, head: ThreadHead, id: str) -> Sent | None:
 
 async def find_message(runtime: Runtime, head: ThreadHead, id: str) -> Message | None:
     """Return a message of the thread, from the journal or the database."""
+    if not can_be_id(id):
+        return None
     live = {message.id: message for message in await live_messages(runtime, head)}
     return live.get(id) or await runtime.threads.message(head.owner, head.id, id)
 
 
 async def find_run(runtime: Runtime, head: ThreadHead, run_id: str) -> RunMeta | None:
     """Return the run, if it is the thread's."""
-    meta = await runtime.journal.runs.get(head.owner, run_id)
+    meta = await runtime.journal.runs.get(head.owner, run_id) if can_be_id(run_id) else None
     return meta if meta is not None and meta.thread_id == head.id else None
 
 

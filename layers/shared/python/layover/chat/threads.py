@@ -5,6 +5,7 @@ import hashlib
 
 from layover.declare.tools.delegate import with_handoffs
 from layover.errors import Conflict, NotFound, UnknownAgent
+from layover.keys import can_be_id
 from layover.records.lifetimes import watch_thread
 from layover.records.threads import head_of
 from layover.runtime import Runtime
@@ -21,6 +22,8 @@ async def chat_thread(runtime: Runtime, owner: str, agent: str, chat_id: str) ->
     if agent not in runtime.agents():
         raise UnknownAgent(agent, runtime.agents())
     thread_id = thread_id_of(owner, chat_id)
+    if not can_be_id(thread_id):
+        raise NotFound("there is no such chat", thread_id=thread_id)
     head = await runtime.journal.heads.get(owner, thread_id)
     if head is None and thread_id != chat_id:
         head = await _make(runtime, owner, agent, thread_id, chat_id)

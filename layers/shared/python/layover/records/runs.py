@@ -4,6 +4,7 @@ import asyncio
 
 from layover import logs
 from layover.errors import NotFound
+from layover.keys import can_be_id
 from layover.runtime import Runtime
 from layover.values.runs.run import RunMeta, RunSnapshot
 
@@ -13,7 +14,7 @@ MAX_SEQ = 900_000_000
 
 async def meta_of(runtime: Runtime, owner: str, run_id: str) -> RunMeta:
     """Return META of a run whose thread exists. Raises NotFound."""
-    meta = await runtime.journal.runs.get(owner, run_id)
+    meta = await runtime.journal.runs.get(owner, run_id) if can_be_id(run_id) else None
     if meta is None:
         raise NotFound("there is no such run", run_id=run_id)
     await _check_thread(runtime, meta)
@@ -22,7 +23,7 @@ async def meta_of(runtime: Runtime, owner: str, run_id: str) -> RunMeta:
 
 async def snapshot_of(runtime: Runtime, owner: str, run_id: str) -> RunSnapshot:
     """Return the whole journal of a run whose thread exists. Raises NotFound."""
-    snapshot = await runtime.journal.runs.snapshot(owner, run_id)
+    snapshot = await runtime.journal.runs.snapshot(owner, run_id) if can_be_id(run_id) else None
     if snapshot is None:
         raise NotFound("there is no such run", run_id=run_id)
     await _check_thread(runtime, snapshot.meta)

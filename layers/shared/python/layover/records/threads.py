@@ -2,6 +2,7 @@
 
 from layover.context.transcript import response_messages
 from layover.errors import NotFound
+from layover.keys import can_be_id
 from layover.runtime import Runtime
 from layover.values.message import Message
 from layover.values.runs.run import Status
@@ -11,6 +12,8 @@ from layover.values.thread import ThreadHead
 async def head_of(runtime: Runtime, owner: str, thread_id: str) -> ThreadHead:
     """Return the head of an existing thread. Raises NotFound if it is foreign or deleted. A head that the
     journal has lost (a restored table, a restarted runner) is restored from Postgres."""
+    if not can_be_id(thread_id):
+        raise NotFound("there is no such thread", thread_id=thread_id)
     head = await runtime.journal.heads.get(owner, thread_id)
     if head is None:
         stored_head = await runtime.threads.head(owner, thread_id)

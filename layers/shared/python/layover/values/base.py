@@ -3,6 +3,7 @@
 import json
 import math
 import re
+from collections.abc import Callable
 from datetime import datetime
 from decimal import Decimal
 from typing import Annotated, Any, NoReturn
@@ -41,10 +42,15 @@ def compact_json(value: Json) -> str:
     return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
 
 
-def strict_json(text: str) -> Json:
-    """Return a JSON text's value. Raises ValueError for a text that is not JSON (NaN, Infinity), and for a
-    number that no float holds (1e999): stored as null, it would mean something else to a reader."""
-    return json.loads(text, parse_constant=_refuse, parse_float=_finite)
+def strict_json(
+    text: str, pairs_hook: Callable[[list[tuple[str, Json]]], Json] | None = None
+) -> Json:
+    """Return a JSON text's value. `pairs_hook` makes an object of its pairs. Raises ValueError for a text
+    that is not JSON (NaN, Infinity), and for a number that no float holds (1e999): stored as null, it would
+    mean something else to a reader."""
+    return json.loads(
+        text, parse_constant=_refuse, parse_float=_finite, object_pairs_hook=pairs_hook
+    )
 
 
 def all_finite(value: Json) -> bool:

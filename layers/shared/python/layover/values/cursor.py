@@ -5,6 +5,7 @@ import binascii
 import json
 
 from layover.errors import InvalidRequest
+from layover.keys import MAX_SORT_KEY
 from layover.values.text import sanitise
 
 MAX_CURSOR = 4096
@@ -46,8 +47,9 @@ def decode_cursor(kind: str, cursor: str | None, count: int = 1) -> list[str | N
 
 
 def _is_storable(text: str) -> bool:
-    """Return whether a store could have the text: it has no NUL and no lone surrogate."""
-    return sanitise(text) == text
+    """Return whether a store could have the text: it has no NUL and no lone surrogate, and is not longer than
+    a key by which DynamoDB sorts."""
+    return sanitise(text) == text and len(text.encode()) <= MAX_SORT_KEY
 
 
 def decode_cursor_field(kind: str, cursor: str | None) -> str | None:

@@ -4,6 +4,7 @@ import copy
 from collections.abc import Callable, Sequence
 
 from layover.adapters.journal.items.schema import LISTED
+from layover.keys import MAX_PARTITION_KEY, MAX_SORT_KEY
 from layover.ports.table import (
     Action,
     Delete,
@@ -27,12 +28,14 @@ class InMemoryTable:
 
     async def get(self, pk: str, sk: str, *, consistent: bool = True) -> Item | None:
         """One item."""
+        _check_key(pk, sk)
         return copy.deepcopy(self._items.get((pk, sk)))
 
     async def query(
         self, pk: str, low: str, high: str, *, limit: int | None = None, forward: bool = True
     ) -> list[Item]:
         """Items with low <= sk <= high."""
+        _check_key(pk)
         keys = sorted(
             (k for k in self._items if k[0] == pk and low <= k[1] <= high), reverse=not forward
         )
@@ -69,6 +72,7 @@ class InMemoryTable:
 
     async def write(self, action: Write) -> Item | None:
         """One conditional write."""
+        _check_key(action.pk, action.sk)
         old = self._copy_of(action)
         new = apply(action, old)
         self._store(action, new)
@@ -81,6 +85,8 @@ class InMemoryTable:
         """Check all, then apply all."""
         if token in self._done:
             return
+        for action in actions:
+            _check_key(action.pk, action.sk)
         news = apply_all(actions, [self._copy_of(a) for a in actions])
         for action, new in zip(actions, news, strict=True):
             self._store(action, new)
@@ -103,6 +109,15 @@ class InMemoryTable:
             self._items.pop((action.pk, action.sk), None)
         else:
             self._items[action.pk, action.sk] = item
+
+
+def _check_key(pk: str, sk: str = " ") -> None:
+    """Raise ValueError for a key that DynamoDB refuses: a service that asks for one fails on AWS, and has to
+    fail in tests, too."""
+    for name, text, most in (("partition", pk, MAX_PARTITION_KEY), ("sort", sk, MAX_SORT_KEY)):
+        # A lone surrogate is none of Unicode's characters: encoding it raises a ValueError as well.
+        if not 0 < len(text.encode()) <= most:
+            raise ValueError(f"a {name} key has 1 to {most} bytes")
 
 
 def _projected(item: Item) -> Item:

@@ -44,8 +44,8 @@ def _of_version_4(
     one whose time is over."""
     from botocore.auth import S3SigV4QueryAuth
 
-    begun = timegm(time.strptime(parameters["X-Amz-Date"], _STAMP))
-    _check_time(begun + int(parameters["X-Amz-Expires"]))
+    start = timegm(time.strptime(parameters["X-Amz-Date"], _STAMP))
+    _check_time(start + int(parameters["X-Amz-Expires"]))
     query = environ["QUERY_STRING"]
     unsigned_query = "&".join(p for p in query.split("&") if not p.startswith("X-Amz-Signature="))
     names = parameters["X-Amz-SignedHeaders"].split(";")
