@@ -173,6 +173,7 @@ TUNED: Mapping[str, str] = {
         "groups_claim",
         "audit_days",
         "max_user_waits",
+        "max_user_streams",
         "docs",
         "runs_per_minute",
     )
@@ -252,8 +253,11 @@ class Settings(BaseModel):
     """Serve `/docs`, without a token."""
     max_user_waits: int | None = Field(default=None, ge=0)
     """Requests of one user that may wait at the same time; any further one is answered at once."""
+    max_user_streams: int | None = Field(default=None, ge=0)
+    """Streams of one user that may be open at the same time."""
     max_waits: int | None = Field(default=None, ge=0)
-    """The same for all users. Without it, 60 % of `api_concurrency`, or 5 if nothing is reserved."""
+    """Waiting requests of all users, and as many streams. Without it, 60 % of `api_concurrency`, or 5 if
+    nothing is reserved."""
     nat_ami: str | None = None
     """Image of the NAT instance (`ami-...`); without it, Amazon Linux 2023 of the day when it is made."""
 

@@ -113,7 +113,7 @@ READS: Mapping[str, tuple[str, ...]] = {
         "LAYOVER_ACT_AS_SCOPE",
         "LAYOVER_GROUPS_CLAIM",
         "LAYOVER_DATABASE_WAKING_S",
-        "LAYOVER_MAX_USER_WAITS",
+        "LAYOVER_MAX_USER_STREAMS",
         "LAYOVER_MAX_WAITS",
         ORIGINS,
     ),

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from aws_lambda_powertools.event_handler import Response
@@ -13,8 +14,8 @@ from functions.api.request import token_expires_at
 from layover.chat.answers import Translation, answer
 from layover.protocols import sse
 from layover.records.runs import MAX_SEQ, meta_of
-from layover.runs.follow import follow, with_heartbeat
-from layover.runs.long_polls import check_place_to_stream
+from layover.runs.follow import follow, waits_for_person, with_heartbeat
+from layover.runs.places import check_place_to_stream
 from layover.runtime import Runtime
 from layover.sockets.subscriptions import check_stream_ticket
 from layover.values.deployment.access import TICKETED
@@ -48,14 +49,11 @@ def stream_events(
     if not claims_of(event) and call.do(_is_over, run_id, after):
         # A browser reconnects to a stream that ended, unless the answer tells it not to.
         return Response(status_code=204, body="")
-    looks = follow(
-        call.host.runtime(),
-        call.actor.owner,
-        run_id,
-        after,
-        call.ends_at or token_expires_at(event),
-    )
-    return answer_stream(call, sse.event_frames(looks, first))
+    runtime, owner = call.host.runtime(), call.actor.owner
+    until = call.ends_at or token_expires_at(event)
+    looks = follow(runtime, owner, run_id, after, until, returns=True)
+    waits = partial(waits_for_person, runtime, owner, run_id)
+    return answer_stream(call, sse.event_frames(looks, first, waits))
 
 
 def stream_answer(

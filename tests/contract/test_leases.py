@@ -116,6 +116,37 @@ async def test_to_give_back_what_was_never_held_leaves_nothing_behind(
     assert await leases.list_leases(owner, LeaseKind.WAIT, now) == ()
 
 
+@pytest.mark.both_stores
+async def test_an_expired_lease_is_there_until_another_needs_its_room(
+    leases: TableLeases, now: datetime, owner: str
+) -> None:
+    """Whoever is still at work goes on with it; of several, the oldest makes room."""
+    ages = [wait(owner, str(n), now + n * A_MINUTE) for n in range(1, MOST + 1)]
+    for lease in reversed(ages):
+        assert await leases.take(lease, MOST, now)
+    then = now + 2 * A_MINUTE
+    assert [await leases.has(lease) for lease in ages] == [True] * MOST
+    assert await leases.take(wait(owner, "next", then + A_MINUTE), MOST, then)
+    assert [await leases.has(lease) for lease in ages] == [False, True, True]
+    assert await leases.take(wait(owner, "after", then + A_MINUTE), MOST, then)
+    assert [await leases.has(lease) for lease in ages] == [False, False, True]
+    assert not await leases.take(wait(owner, "more", then + A_MINUTE), MOST, then)
+    await leases.release(ages[-1])
+    assert not await leases.has(ages[-1])
+    assert not await leases.has(wait(f"{owner}-2", "never", then))
+
+
+@pytest.mark.both_stores
+async def test_of_many_that_need_room_at_once_each_gets_that_of_another(
+    leases: TableLeases, now: datetime, owner: str
+) -> None:
+    for n in range(MOST):
+        assert await leases.take(wait(owner, f"old-{n}", now + A_MINUTE), MOST, now)
+    then = now + A_MINUTE
+    taking = [leases.take(wait(owner, str(n), then + A_MINUTE), MOST, then) for n in range(12)]
+    assert sum(await asyncio.gather(*taking)) == MOST
+
+
 async def test_the_same_lease_is_taken_once(leases: TableLeases, now: datetime, owner: str) -> None:
     """A request that boto3 repeats."""
     lease = wait(owner, "same", now + A_MINUTE)

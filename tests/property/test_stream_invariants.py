@@ -52,7 +52,7 @@ async def _follow(bench: Bench, run_id: str, cuts: Iterator[int], lag: int) -> l
         page = await bench.plain.journal.events.page(ANN, run_id, after, 1)
         if page.done and not page.items:  # A browser is answered 204, and stays away.
             return client.seen
-        looks = follow(bench.plain, ANN, run_id, after, None, pace)
+        looks = follow(bench.plain, ANN, run_id, after, None, pace, returns=True)
         left = next(cuts, None)
         async with aclosing(with_heartbeat(sse.event_frames(looks), sse.HEARTBEAT, pace)) as pieces:
             async for piece in pieces:

@@ -58,9 +58,9 @@ def test_nothing_goes_on_where_nothing_waits(api: Api) -> None:
 
 
 def test_a_run_that_could_not_be_streamed_is_not_started(api: Api, world: SocketBench) -> None:
-    now, most = world.clock.now(), world.runtime.settings.max_user_waits
+    now, most = world.clock.now(), world.runtime.settings.max_user_streams
     for n in range(most):
-        lease = Lease(ANN, LeaseKind.WAIT, str(n), now + timedelta(minutes=1))
+        lease = Lease(ANN, LeaseKind.STREAM, str(n), now + timedelta(minutes=1))
         assert api.do(world.runtime.leases.take(lease, most, now))
     refused = ask(api)
     assert (refused["statusCode"], refused["headers"]["Retry-After"]) == (429, "5")

@@ -205,7 +205,7 @@ def test_regenerating_answers_the_stored_input_on_another_branch(
 
 @pytest.mark.parametrize(
     ("owner", "kind", "limit"),
-    [(ANN, LeaseKind.WAIT, "max_user_waits"), (None, LeaseKind.STREAM, "max_waits")],
+    [(ANN, LeaseKind.STREAM, "max_user_streams"), (None, LeaseKind.STREAM, "max_waits")],
     ids=["of the user", "of all"],
 )
 def test_a_chat_that_could_not_be_streamed_starts_and_decides_nothing(

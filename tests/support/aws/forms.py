@@ -37,6 +37,7 @@ FORMS: dict[str, dict[str, str]] = {
         "machine_client": "true",
         "docs": "true",
         "max_user_waits": "5",
+        "max_user_streams": "6",
         "daily_tokens": "100000",
         "daily_cost_usd": "2.5",
         "groups_claim": "groups",

@@ -73,7 +73,12 @@ SWITCHES: Mapping[str, Mapping[str, Mapping[str, str]]] = {
     "concurrency": {
         "set aside": {},
         "of the account": {"api_concurrency": "0"},
-        "limits": {"max_waits": "7", "max_user_waits": "3", "runs_per_minute": "9"},
+        "limits": {
+            "max_waits": "7",
+            "max_user_waits": "3",
+            "max_user_streams": "4",
+            "runs_per_minute": "9",
+        },
     },
     "stage": {"dev": {}, "prod": {"stage": "prod"}},
 }

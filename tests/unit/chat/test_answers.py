@@ -78,10 +78,10 @@ async def waiting_run(world: SocketBench) -> str:
 
 
 async def hold_all_places(world: SocketBench) -> None:
-    """As many requests of ANN wait as may."""
-    now, most = world.clock.now(), world.runtime.settings.max_user_waits
+    """As many streams of ANN's are open as may."""
+    now, most = world.clock.now(), world.runtime.settings.max_user_streams
     for n in range(most):
-        lease = Lease(ANN, LeaseKind.WAIT, str(n), now + timedelta(minutes=1))
+        lease = Lease(ANN, LeaseKind.STREAM, str(n), now + timedelta(minutes=1))
         assert await world.runtime.leases.take(lease, most, now)
 
 

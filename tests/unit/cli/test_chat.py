@@ -184,6 +184,15 @@ def test_lost_connection_goes_on_after_the_last_event() -> None:
     assert lines.text.count("trying again") == 1  # of two attempts
 
 
+def test_streams_that_end_without_an_event_are_asked_for_less_and_less_often() -> None:
+    """A run that waits for a person ends its stream at once. What follows is followed closely again."""
+    delta = {"type": "text-delta", "step": 1, "text": "one "}
+    server = Server([[delta], *[[]] * 8, [delta], [], said("one one")])
+    pauses: list[float] = []
+    Chat(server, Lines(["hi"]), Talk("shop"), pauses.append).hold()
+    assert pauses == [0.1, 1.0, 1.5, 2.0, 3.0, 4.0, 4.0, 4.0, 0.1]
+
+
 def test_connection_that_stays_lost_ends_the_conversation() -> None:
     server = Server([ApiError("no answer", 3)] * 99)
     with pytest.raises(ApiError):

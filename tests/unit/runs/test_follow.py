@@ -1,17 +1,23 @@
 """Following a run: what comes is the log, however often a client comes back."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
+from dataclasses import replace
 from datetime import timedelta
+from inspect import isawaitable
 from itertools import accumulate
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from layover.runs.follow import HEARTBEAT_S, STREAM_LIVES, follow, with_heartbeat
+from layover.approvals.decide import DecisionRequest, Verdict, decide
+from layover.ports import RunLog
+from layover.runs.follow import HEARTBEAT_S, SILENCE_S, STREAM_LIVES, follow, with_heartbeat
 from layover.threads import threads
+from layover.values.deployment.access import Actor
 from layover.values.lease import Lease, LeaseKind
 from support.examples import examples
 from support.worlds.services import ANN, BOB, ManualPace
@@ -35,6 +41,24 @@ async def seqs(
             if most is not None and len(found) >= most:
                 return found[:most]
     return found
+
+
+async def streams_of(world: SocketBench) -> tuple[Lease, ...]:
+    """The places that ANN's streams hold."""
+    return await world.runtime.leases.list_leases(ANN, LeaseKind.STREAM, world.clock.now())
+
+
+async def returned(
+    world: SocketBench, run_id: str, after: int = 0, look: Callable[[float], object] | None = None
+) -> tuple[int, float]:
+    """A stream whose reader comes back: the last seq, and the seconds until it ended. `look`: what happens
+    at a look without news, so many seconds after the beginning."""
+    paced, last = ManualPace(), after
+    async for events in follow(world.runtime, ANN, run_id, after, None, paced.pace, returns=True):
+        last = events[-1].seq if events else last
+        if look is not None and not events and isawaitable(act := look(sum(paced.slept))):
+            await act
+    return last, sum(paced.slept)
 
 
 async def test_a_stream_ends_behind_the_last_event(world: SocketBench) -> None:
@@ -91,6 +115,75 @@ async def test_a_stream_of_a_run_that_waits_ends_by_itself_in_time(world: Socket
         pass
     assert sum(paced.slept) == pytest.approx(STREAM_LIVES.total_seconds())
     assert max(paced.slept) <= 0.5
+
+
+@pytest.mark.parametrize("speaks", [True, False])
+async def test_a_stream_whose_reader_returns_ends_soon_after_the_last_word_of_a_run_that_waits(
+    world: SocketBench, speaks: bool
+) -> None:
+    """Another of its calls may be at work, and speak."""
+    log = await world.running()
+    step = await world.step(log, "one moment", ("c1", "refund", {}))
+    await world.suspend(log, step, "c1")
+    await world.tell(log, "it waits")
+    words = 8 if speaks else 0
+
+    async def tell(seconds: float) -> None:
+        nonlocal words
+        if words and seconds > (9 - words) * 0.9:
+            words -= 1
+            await world.tell(log, words)
+
+    last, seconds = await returned(world, log.snapshot.meta.id, look=tell)
+    assert (last, words) == (await last_seq(world, log), 0)
+    assert (7.2 if speaks else 1) < seconds < (9 if speaks else 1.2)
+
+
+async def test_a_reader_that_comes_back_to_a_run_that_waits_takes_no_place(
+    world: SocketBench,
+) -> None:
+    run, _ = await world.suspended()
+
+    class Untouched:
+        def __getattr__(self, name: str) -> Any:
+            raise AssertionError("no place is asked for")
+
+    there = (await world.journal.events.page(ANN, run.id, 0, 100)).last_seq
+    world.runtime = replace(world.runtime, leases=Untouched())
+    assert await returned(world, run.id, there) == (there, 0)
+
+
+async def test_a_reader_that_comes_back_to_a_decided_run_follows_it(world: SocketBench) -> None:
+    run, call = await world.suspended()
+    await world.token(call)
+    await decide(world.runtime, Actor(sub=ANN), run.id, "c1", DecisionRequest(Verdict.APPROVE))
+    there = (await world.journal.events.page(ANN, run.id, 0, 100)).last_seq
+    assert (await returned(world, run.id, there))[1] == pytest.approx(SILENCE_S, abs=0.6)
+
+
+async def test_a_stream_whose_reader_returns_ends_after_a_short_silence(
+    world: SocketBench,
+) -> None:
+    log = await world.running()
+    is_told = False
+
+    async def tell(seconds: float) -> None:
+        nonlocal is_told
+        if seconds > SILENCE_S - 5 and not is_told:
+            is_told = True
+            await world.tell(log, "still at it")
+
+    run_id = log.snapshot.meta.id
+    last, seconds = await returned(world, run_id, look=tell)
+    assert last == await last_seq(world, log)
+    assert seconds == pytest.approx(2 * SILENCE_S - 5, abs=1.2)
+    assert (await returned(world, run_id, last))[1] == pytest.approx(SILENCE_S, abs=0.6)
+    assert await streams_of(world) == ()
+
+
+async def last_seq(world: SocketBench, log: RunLog) -> int:
+    """The last event in the log."""
+    return (await world.journal.events.page(ANN, log.snapshot.meta.id, 0, 100)).last_seq
 
 
 async def test_a_stream_looks_closely_for_what_comes_next(world: SocketBench) -> None:
@@ -150,10 +243,10 @@ async def test_a_stream_of_a_deleted_thread_ends(world: SocketBench) -> None:
 
 @pytest.mark.parametrize(
     ("owner", "kind", "limit"),
-    [(ANN, LeaseKind.WAIT, "max_user_waits"), (None, LeaseKind.STREAM, "max_waits")],
+    [(ANN, LeaseKind.STREAM, "max_user_streams"), (None, LeaseKind.STREAM, "max_waits")],
     ids=["of the user", "of all"],
 )
-async def test_where_too_many_requests_wait_a_stream_gets_what_there_is(
+async def test_where_too_many_streams_are_open_another_gets_what_there_is(
     world: SocketBench, owner: str | None, kind: LeaseKind, limit: str
 ) -> None:
     run, _ = await world.suspended()
@@ -177,10 +270,8 @@ async def test_a_place_is_given_back_when_the_client_leaves(world: SocketBench) 
     async with aclosing(looks) as following:
         await anext(following)
         await anext(following)
-        assert (
-            len(await world.runtime.leases.list_leases(ANN, LeaseKind.WAIT, world.clock.now())) == 1
-        )
-    assert await world.runtime.leases.list_leases(ANN, LeaseKind.WAIT, world.clock.now()) == ()
+        assert len(await streams_of(world)) == 1
+    assert await streams_of(world) == ()
 
 
 async def test_a_foreign_run_has_no_events(world: SocketBench) -> None:

@@ -11,7 +11,8 @@ import pytest
 
 from layover.errors import RetryableError
 from layover.runs import read as runs
-from layover.runs.long_polls import LEASE_LIVES, Pace
+from layover.runs.long_polls import Pace
+from layover.runs.places import WAIT_LEASE
 from layover.threads import threads
 from layover.values.lease import LeaseKind
 from layover.values.page import Page
@@ -119,7 +120,7 @@ async def test_a_place_of_a_process_that_died_comes_back_by_itself(world: Servic
     run = await world.run((await world.thread()).id)
     paced = ManualPace()
     async with asyncio.timeout(30), polled(Gateway(world), run.id):
-        for passed, waits in ((timedelta(0), False), (LEASE_LIVES, True)):
+        for passed, waits in ((timedelta(0), False), (WAIT_LEASE, True)):
             world.clock.advance(passed)
             await runs.get(world.runtime, ANN, run.id, 5, paced.pace)
             assert bool(paced.slept) is waits

@@ -15,7 +15,7 @@ BROKEN_OFF = (
     "the stream ended before the answer; a run that is not over goes on: reload to follow it"
 )
 """The error of an answer whose stream ends early: at its time limit, with the caller's token or thread, or
-because the caller has too many waiting requests."""
+because the caller has too many streams."""
 _QUIET_LOOKS = 3
 """The number of looks without news after which a run with a waiting call counts as doing nothing else."""
 
@@ -69,7 +69,8 @@ async def answer(
     yield translation.begin()
     quiet, went_on, waits = 0, after == 0, False
     # From the first event on, whatever the client has seen: the translation has to know which calls wait and
-    # run.
+    # run. Silence does not end it, since no client of these protocols comes back by itself: a person would
+    # read an error because a tool takes a minute.
     looks = follow(runtime, owner, run_id, after=0, until=until, pace=pace)
     async with aclosing(looks):
         async for events in looks:

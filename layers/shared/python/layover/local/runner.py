@@ -322,6 +322,7 @@ class Runner:
 
     def _add_local_routes(self, front: Front) -> None:
         front.add_local("POST", "/_local/clock", self._advance_clock)
+        front.add_local("POST", "/_local/readers", self._notice_readers)
         front.add_local(
             "GET", "/_local/environments", lambda _: Response.json(self.functions.environments())
         )
@@ -337,6 +338,21 @@ class Runner:
             detail = f'send {{"advance_s": SECONDS}}: {error}'
             return Response.problem(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid", detail)
         return Response.json({"offset_s": offset.total_seconds()})
+
+    def _notice_readers(self, body: bytes) -> Response:
+        from http import HTTPStatus
+
+        try:
+            notices = json.loads(body)["noticed"]
+        except (ValueError, TypeError, KeyError):
+            notices = None
+        if not isinstance(notices, bool):
+            detail = (
+                'send {"noticed": false} for streams whose functions do not learn of closed readers'
+            )
+            return Response.problem(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid", detail)
+        self.functions.notices_readers = notices
+        return Response.json({"noticed": notices})
 
 
 class _Late:

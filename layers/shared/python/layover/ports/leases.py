@@ -10,8 +10,13 @@ class Leases(Protocol):
     """Leases by owner and kind. An expired lease no longer counts."""
 
     async def take(self, lease: Lease, most: int, now: datetime) -> bool:
-        """Take the lease; repeatable. Return False if its owner holds `most` of this kind. Raises
-        RetryableError."""
+        """Take the lease; repeatable. If its owner holds `most` of this kind, the oldest expired one makes
+        room; return False if none has expired. Raises RetryableError."""
+        ...
+
+    async def has(self, lease: Lease) -> bool:
+        """Return whether the lease is still there. An expired one is, until another has needed its room.
+        Raises RetryableError."""
         ...
 
     async def release(self, lease: Lease) -> None:
@@ -30,6 +35,10 @@ class NoLeases:
 
     async def take(self, lease: Lease, most: int, now: datetime) -> bool:
         """Always grant."""
+        return True
+
+    async def has(self, lease: Lease) -> bool:
+        """Return True: nothing takes a lease away."""
         return True
 
     async def release(self, lease: Lease) -> None:

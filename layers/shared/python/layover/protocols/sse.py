@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from contextlib import aclosing
 from typing import Any
 
@@ -14,6 +14,8 @@ HEARTBEAT = b": still here\n\n"
 OPENING = b"retry: 1000\n"
 """Milliseconds after which a browser comes back; the first bytes also open the way through proxies. They
 belong to the first event's block, so that the first block that a client reads has an event."""
+LATER = b"retry: 5000\n\n"
+"""The same, while a run waits for a person. A page that is open all day then costs little."""
 _JSON = json.JSONEncoder(ensure_ascii=False)
 """Made once: `json.dumps` would make one for each delta of an answer."""
 _LAST_SEQ = re.compile(r"\d{1,18}", re.ASCII)
@@ -46,13 +48,18 @@ def last_seq(last_event_id: str | None) -> int | None:
 
 
 async def event_frames(
-    looks: AsyncGenerator[Iterable[LoggedEvent], None], first: bytes = b""
+    looks: AsyncGenerator[Iterable[LoggedEvent], None],
+    first: bytes = b"",
+    waits: Callable[[], Awaitable[bool]] | None = None,
 ) -> AsyncGenerator[bytes, None]:
-    """Yield the frames of a run that is followed; an empty piece for a look that found nothing."""
+    """Yield the frames of a run that is followed; an empty piece for a look that found nothing. `waits`: at
+    the end, whether a client has time to come back."""
     async with aclosing(looks):
         yield OPENING + first
         async for events in looks:
             yield b"".join(map(event_frame, events))
+        if waits is not None and await waits():
+            yield LATER
 
 
 def _frame(fields: str, data: str) -> bytes:

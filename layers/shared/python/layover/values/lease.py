@@ -1,4 +1,5 @@
-"""Leases: a user may hold a limited number of them at once, and loses one when its holder dies."""
+"""Leases: a user may hold a limited number of them at once, and loses one when its holder dies. An expired
+lease makes room as soon as another one needs it, the oldest first."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -22,7 +23,7 @@ class LeaseKind(StrEnum):
     WAIT = "WAIT"
     """A request that waits: it occupies an environment of `api` that no other request can use."""
     STREAM = "STREAM"
-    """The same for `streams`, over all users. Streams and other requests of one user count together."""
+    """A stream: it occupies an environment of `streams`."""
     SOCKET = "SOCKET"
     UPLOAD = "UPLOAD"
 

@@ -1,6 +1,6 @@
 """Leases (`ports.Leases`) in the journal's table: an item for each owner and kind, with a set of the leases
-held. Taking a lease is one write, returning it another. A taker that finds the set full removes the expired
-leases."""
+held. Taking a lease is one write, returning it another. A taker that finds the set full removes the oldest
+expired lease: its holder may still be at work, and the others' holders go on."""
 
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
@@ -38,12 +38,18 @@ class TableLeases:
                 return True
             except ConditionFailed as failure:
                 elements = failure.old["held"] if failure.old else ()
-            expired = [e for e in elements if _lease(lease.owner, lease.kind, e).until <= now]
-            if not expired:
-                # The set is full. A request that was repeated because its answer was lost may have filled it.
-                return _element(lease) in elements
-            for element in expired:
-                await self._drop(lease.owner, lease.kind, element)
+            if _element(lease) in elements:
+                # The set is full. A request that was repeated because its answer was lost has filled it.
+                return True
+            oldest = min(elements, key=_expiry, default=None)
+            if oldest is None or _expiry(oldest) > now:
+                return False
+            await self._drop(lease.owner, lease.kind, oldest)
+
+    async def has(self, lease: Lease) -> bool:
+        """See `ports.Leases`."""
+        item = await self._table.get(_partition(lease.owner), lease.kind.value) or {}
+        return _element(lease) in item.get("held", ())
 
     async def release(self, lease: Lease) -> None:
         """See `ports.Leases`."""
@@ -76,5 +82,8 @@ def _element(lease: Lease) -> str:
 
 
 def _lease(owner: str | None, kind: LeaseKind, element: str) -> Lease:
-    seconds, _, id = element.partition("#")
-    return Lease(owner, kind, id, datetime.fromtimestamp(int(seconds), UTC))
+    return Lease(owner, kind, element.partition("#")[2], _expiry(element))
+
+
+def _expiry(element: str) -> datetime:
+    return datetime.fromtimestamp(int(element.partition("#")[0]), UTC)

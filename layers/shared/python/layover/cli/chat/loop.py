@@ -27,6 +27,9 @@ INTERRUPTED = 130
 _RETRIES = 30
 _RETRY_S = 2.0
 """The tries after a lost connection, which last for a minute."""
+_GLANCES_S = (0.1, 1.0, 1.5, 2.0, 3.0, 4.0)
+"""Pauses before streams that follow streams without an event: one of a run that waits for a person ends at
+once."""
 
 
 class Chat:
@@ -148,7 +151,8 @@ class Chat:
 
     def _follow(self, turn: "Turn") -> bool:
         """Show the run's new events until nothing can follow."""
-        turn.pages = Pages(self._api, turn.id, turn.pages.after if turn.pages else 0, self._wait)
+        after = turn.pages.after if turn.pages else 0
+        turn.pages = Pages(self._api, turn.id, after, self._wait, self._pause)
         for page in turn.pages:
             for event in page:
                 turn.answer.show(event)
@@ -204,11 +208,19 @@ class Pages(Iterator[list[Json]]):
     """Pages of a run's events, after the number `after`, until none can follow."""
 
     def __init__(
-        self, api: Client, run_id: str, after: int, wait: Callable[[ApiError, int], None]
+        self,
+        api: Client,
+        run_id: str,
+        after: int,
+        wait: Callable[[ApiError, int], None],
+        pause: Callable[[float], None],
     ) -> None:
         self._api = api
         self._path = f"/runs/{quote(run_id, safe='')}/events"
         self._wait = wait
+        self._pause = pause
+        self._empty_streams = 0
+        """Streams in a row that had no event."""
         self._done = False
         self._open: Iterator[Json] = iter(())
         self._is_stream_over = False
@@ -237,10 +249,16 @@ class Pages(Iterator[list[Json]]):
         page = next(self._open, None)
         if page is None and self._is_stream_over:
             self._is_stream_over = False
-            return dict(self._api.get(self._path, after=self.after))
+            page = dict(self._api.get(self._path, after=self.after))
+            if page["items"]:
+                self._empty_streams = 0
+            return page
         if page is None:
+            if self._empty_streams:
+                self._pause(_GLANCES_S[min(self._empty_streams, len(_GLANCES_S)) - 1])
             self._open = self._api.follow(self._path, after=self.after, wait=LONG_POLL_S)
             page = next(self._open, None)
+            self._empty_streams = self._empty_streams + 1 if page is None else 0
         self._is_stream_over = True
         return page or {"items": [], "last_seq": self.after, "done": False}
 

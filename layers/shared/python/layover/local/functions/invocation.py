@@ -61,18 +61,22 @@ class ReaderLeft(ConnectionError):
 
 
 class ResponseStream:
-    """The pieces of a response that a function streams (`RESPONSE_STREAM`)."""
+    """The pieces of a response that a function streams (`RESPONSE_STREAM`). `notices`: the function learns
+    that its reader has left. On Lambda it does not (docs/aws-facts.md#lambda)."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, notices: bool = True) -> None:
         self._pieces: asyncio.Queue[bytes | None] = asyncio.Queue()
         self._has_left = asyncio.Event()
+        self._notices = notices
+        self._is_unread = False
 
     async def take(self, pieces: AsyncIterator[bytes]) -> None:
         """Hand the pieces on to the reader as they come. Raises ReaderLeft, and whatever `pieces` raises."""
 
         async def hand_on() -> None:
             async for piece in pieces:
-                self._pieces.put_nowait(piece)
+                if not self._is_unread:
+                    self._pieces.put_nowait(piece)
 
         # A silent function sends no piece for minutes: until then, it has to notice that its reader leaves.
         disconnect = asyncio.create_task(self._has_left.wait())
@@ -91,8 +95,10 @@ class ResponseStream:
         self._pieces.put_nowait(None)
 
     def leave(self) -> None:
-        """Tell the function that its reader has left."""
-        self._has_left.set()
+        """Tell the function that its reader has left, if it notices that. Nobody reads the rest."""
+        self._is_unread = True
+        if self._notices:
+            self._has_left.set()
 
     async def piece(self) -> bytes | None:
         """Return the next piece, once it is there; None at the end."""

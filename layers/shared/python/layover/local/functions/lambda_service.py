@@ -181,6 +181,8 @@ class LambdaService:
         self._tasks: set[asyncio.Task[None]] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._is_stopped = False
+        self.notices_readers = True
+        """Functions learn that the reader of their stream has left. On Lambda they do not."""
 
     def add(self, spec: FunctionSpec, concurrency: int | None = None) -> None:
         """Add a function, with at most so many environments."""
@@ -221,7 +223,8 @@ class LambdaService:
         """Invoke a function (InvokeWithResponseStream). The pieces come in `stream` as the function writes
         them, and `result` tells how it ended. Raises LambdaError if Lambda refuses the event."""
         self.check(name, payload)
-        pool, invocation = self._pools[name], Invocation(payload, ResponseStream())
+        stream = ResponseStream(notices=self.notices_readers)
+        pool, invocation = self._pools[name], Invocation(payload, stream)
 
         async def drive() -> None:
             invocation.resolve(await pool.invoke(invocation))

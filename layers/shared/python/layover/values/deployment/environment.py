@@ -78,6 +78,7 @@ class Environment(BaseModel):
     runs_per_minute: int | None = Field(default=None, ge=1, alias="LAYOVER_RUNS_PER_MINUTE")
     docs: bool = Field(default=True, alias="LAYOVER_DOCS")
     max_user_waits: int = Field(default=10, ge=0, alias="LAYOVER_MAX_USER_WAITS")
+    max_user_streams: int = Field(default=10, ge=0, alias="LAYOVER_MAX_USER_STREAMS")
     max_waits: int = Field(default=60, ge=0, alias="LAYOVER_MAX_WAITS")
     service: str = Field(default="layover", alias="LAYOVER_SERVICE")
     """The name of this deployment in its account: a dimension of every metric, and part of every log line."""
@@ -127,6 +128,7 @@ class Environment(BaseModel):
             docs=self.docs,
             origins=tuple(self.origins.split(",")) if self.origins else (),
             max_user_waits=self.max_user_waits,
+            max_user_streams=self.max_user_streams,
             max_waits=self.max_waits,
             daily_tokens=self.daily_tokens,
             daily_cost_usd=self.daily_cost_usd,

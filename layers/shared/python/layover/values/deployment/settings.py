@@ -48,7 +48,9 @@ class Settings(Value):
     """Origins of pages that may read the answers of `streams`: a gateway allows it for all other answers."""
     max_user_waits: int = 10
     """Requests of one user that wait at once; more are answered at once."""
+    max_user_streams: int = 10
+    """Streams of one user that are open at once; waiting requests count apart."""
     max_waits: int = 60
-    """The same limit for all users together: fewer than `api` has environments."""
+    """The limit of either for all users together: fewer than `api` has environments."""
     daily_cost_usd: Decimal | None = None
     """The same limit in US dollars, for the models whose price is known."""
