@@ -11,6 +11,7 @@ import pytest
 from functions.api.app import answer
 from integration.api.kit import Api, http_event
 from layover.ports import RunLog
+from layover.values.lease import Lease, LeaseKind
 from support.worlds.services import ANN, BOB
 from support.worlds.sockets import SocketBench
 
@@ -39,14 +40,8 @@ def frames(api: Api, answered: dict[str, Any]) -> list[tuple[str | None, str, An
     """`(id, event, data)` of a stream that ends."""
     assert answered["statusCode"] == 200, answered
     assert answered["headers"]["Content-Type"] == "text/event-stream"
-    body: AsyncIterator[bytes] = answered["body"]
-
-    async def whole() -> bytes:
-        async with asyncio.timeout(30):
-            return b"".join([piece async for piece in body])
-
     found = []
-    blocks = api.do(whole()).decode().split("\n\n")
+    blocks = whole(api, answered).split("\n\n")
     assert "\ndata: " in blocks[0], blocks[0]
     for block in blocks:
         fields = dict(line.split(": ", 1) for line in block.split("\n") if line)
@@ -142,6 +137,34 @@ def test_a_browser_that_has_everything_is_told_not_to_come_back(
     last = frames(api, open_stream(api, url, sub=None))[-1][0]
     known = {**STREAM, "Last-Event-ID": str(last)}
     assert open_stream(api, url, known, sub=None)["statusCode"] == 204
+
+
+def test_a_reader_that_comes_back_to_a_run_that_waits_is_told_to_take_time(
+    api: Api, world: SocketBench
+) -> None:
+    """Not so where the run goes on: then there is no place just now."""
+    run, _ = api.do(world.suspended())
+    last = api.get(f"/runs/{run.id}/events").json["last_seq"]
+    assert whole(api, open_stream(api, f"/runs/{run.id}/events?after={last}")) == (
+        "retry: 1000\nretry: 5000\n\n"
+    )
+    running, now = api.do(world.running()).snapshot.meta.id, world.clock.now()
+    most = world.runtime.settings.max_user_streams
+    for n in range(most):
+        lease = Lease(ANN, LeaseKind.STREAM, str(n), now + timedelta(minutes=1))
+        assert api.do(world.runtime.leases.take(lease, most, now))
+    assert whole(api, open_stream(api, f"/runs/{running}/events?after=99")) == "retry: 1000\n"
+
+
+def whole(api: Api, answered: dict[str, Any]) -> str:
+    """All of a stream that ends at once."""
+    body: AsyncIterator[bytes] = answered["body"]
+
+    async def read() -> str:
+        async with asyncio.timeout(30):
+            return b"".join([piece async for piece in body]).decode()
+
+    return api.do(read())
 
 
 def test_a_stream_ticket_lives_for_an_hour_and_opens_no_socket(

@@ -65,6 +65,42 @@ async def test_a_client_that_leaves_sets_the_process_free(
     assert (await http.get("/runs/r/events?after")).text.split()[0] == str(pid)
 
 
+async def test_a_client_that_leaves_goes_unnoticed_where_that_is_asked_for(
+    http: httpx2.AsyncClient, served: Served
+) -> None:
+    """As on Lambda: the function streams to its end, and is busy until then."""
+    local = {"X-Layover-Local": "1"}
+    switched = await http.post("/_local/readers", json={"noticed": False}, headers=local)
+    assert switched.json() == {"noticed": False}
+    try:
+        async with http.stream("GET", "/runs/r/events?waitunread") as answer:
+            pid = int(await anext(answer.aiter_lines()))
+        others = [(await http.get(f"/runs/r/events?{n}")).text.split()[0] for n in range(3)]
+        assert str(pid) not in others
+        assert {e["pid"]: e["busy"] for e in served.runner.functions.environments()}[pid]
+        assert not note(served, "waitunread").exists()
+        note(served, "waitunread").touch()
+        await eventually(lambda: pid not in busy(served))
+    finally:
+        await http.post("/_local/readers", json={"noticed": True}, headers=local)
+
+
+async def test_a_switch_that_is_neither_on_nor_off_changes_nothing(
+    http: httpx2.AsyncClient, served: Served
+) -> None:
+    local = {"X-Layover-Local": "1"}
+    for wrong in ({"noticed": 0}, {}, []):
+        refused = await http.post("/_local/readers", json=wrong, headers=local)
+        assert refused.status_code == 422
+        assert "noticed" in refused.json()["detail"]
+    assert served.runner.functions.notices_readers
+
+
+def busy(served: Served) -> set[object]:
+    """Processes that are at work."""
+    return {e["pid"] for e in served.runner.functions.environments() if e["busy"]}
+
+
 async def test_a_stream_needs_a_token_or_a_ticket(served: Served) -> None:
     accept = {"Accept": "text/event-stream"}
     async with httpx2.AsyncClient(base_url=served.runner.url, headers=accept) as client:
