@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from typing import Self
 
 import httpx2
@@ -13,8 +14,8 @@ from support.providers.openai import call, say
 from support.system.follower import Follower
 from support.system.system import Brain, Caller, System, eventually, unique
 
-STREAMS = Settings().max_user_waits // 2
-POLLS = Settings().max_user_waits - STREAMS
+STREAMS = Settings().max_user_streams
+POLLS = Settings().max_user_waits
 FILE = {"name": "a.txt", "mime_type": "text/plain", "size": 1}
 _LIMIT_S = 120.0
 """The wait for the start of an environment that one request occupies."""
@@ -23,24 +24,26 @@ _PAUSE_S = 0.25
 
 class Greedy:
     """While the block lasts, the user holds all streams and long polls, sockets and announced files that one
-    may, all about one run that waits for a person."""
+    may, all about one run whose model thinks as long as that."""
 
     def __init__(self, system: System, brain: Brain) -> None:
         self.caller = system.caller()
         self._system = system
         self._brain = brain
         self._over = threading.Event()
+        self._answers = threading.Event()
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
         ann = self.caller
-        text = self._brain.plan(call("refund", order_id=unique(), amount=1), say("done"))
-        self._run = ann.ask(ann.thread(), text)
-        self._polls = [threading.Thread(target=self._poll) for _ in range(POLLS)]
+        # The provider keeps nobody waiting for longer than 90 s: then comes the next step.
+        thoughts = [call("look_up", key=unique()) for _ in range(8)]
+        steps = [replace(thought, hold=self._answers) for thought in thoughts]
+        self._run = ann.start(ann.thread(), self._brain.plan(*steps, say("done")))
+        self._readers = [threading.Thread(target=self._poll) for _ in range(POLLS)]
+        self._readers += [threading.Thread(target=self._stream) for _ in range(STREAMS)]
         try:
-            for _ in range(STREAMS):
-                self._stack.enter_context(streamed(self._system, ann, self.run_id))
-            for thread in self._polls:
+            for thread in self._readers:
                 thread.start()
             for _ in range(MAX_SOCKETS):
                 socket = self._stack.enter_context(Follower.of(ann))
@@ -74,12 +77,21 @@ class Greedy:
             caller.get(path)
             self._over.wait(_PAUSE_S)
 
+    def _stream(self) -> None:
+        """Come back whenever the stream has ended, as it does after a silence."""
+        while not self._over.is_set():
+            with streamed(self._system, self.caller, self.run_id) as lines:
+                for _ in lines:
+                    pass
+            self._over.wait(_PAUSE_S)
+
     def _leave(self) -> None:
         self._over.set()
         self._stack.close()
         # The end of the run answers all who wait for it.
         self.caller.call("POST", f"/runs/{self.run_id}/cancel")
-        for thread in self._polls:
+        self._answers.set()
+        for thread in self._readers:
             if thread.ident is not None:
                 thread.join(_LIMIT_S)
 

@@ -444,6 +444,10 @@ class System:
         """Move the clock that the system reads."""
         self._local("POST", "/_local/clock", {"advance_s": seconds})
 
+    def notice_readers(self, noticed: bool) -> None:
+        """Let functions learn that the reader of a stream has left, or not, as on AWS."""
+        self._local("POST", "/_local/readers", {"noticed": noticed})
+
     def environments(self, *functions: str) -> list[Json]:
         """Processes of these functions."""
         found = self._local("GET", "/_local/environments")
