@@ -370,6 +370,8 @@ def test_tables_and_indexes_of_the_database_are_on_its_page() -> None:
 
 def test_constants_of_behaviour_are_the_ones_in_the_code() -> None:
     """Every whole number of these modules' limits that a rule names."""
+    from layover.runs.follow import SILENCE_S
+    from layover.runs.places import STREAM_LEASE
     from layover.values.lease import MAX_SOCKETS, MAX_UPLOADS
     from layover.values.runs import run
 
@@ -378,4 +380,6 @@ def test_constants_of_behaviour_are_the_ones_in_the_code() -> None:
     assert f"waits in order of arrival, {run.MAX_QUEUE} runs" in " ".join(page.split())
     assert f"at most {run.MAX_WINDOW})" in page
     assert f"at most {MAX_SOCKETS} connections" in page
+    assert f"ends after {SILENCE_S:.0f} s without an event" in page
+    assert f"a lease of {STREAM_LEASE.total_seconds():.0f} s" in " ".join(page.split())
     assert f"At most {MAX_UPLOADS} files" in text_of(DOCS / "reference/http-api.md")
