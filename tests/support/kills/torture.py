@@ -311,6 +311,8 @@ class Client:
                         for piece in got.iter_raw():
                             source.read(piece)
                 source.break_off()
+                # A stream of a run that waits for a person ends at once.
+                time.sleep(PAUSE_S)
         return source.seen
 
     def story(self, scenario: Scenario) -> Story:
