@@ -28,6 +28,7 @@ def test_a_user_who_holds_all_that_one_may_gets_no_more_and_another_everything(
         # One stream more says what there is, and ends though the run goes on. If one of the others has just
         # ended, this one takes its place.
         said = eventually(lambda: without_waiting(system, ann, greedy.run_id))
+        assert said is not None
         assert "event: turn-start" in said
         assert "event: finish" not in said
         with pytest.raises(InvalidStatus) as refused:

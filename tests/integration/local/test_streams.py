@@ -89,8 +89,9 @@ async def test_a_switch_that_is_neither_on_nor_off_changes_nothing(
     http: httpx2.AsyncClient, served: Served
 ) -> None:
     local = {"X-Layover-Local": "1"}
-    for wrong in ({"noticed": 0}, {}, []):
-        refused = await http.post("/_local/readers", json=wrong, headers=local)
+    for wrong in ('{"noticed": 0}', "{}", "[]", ""):
+        headers = {**local, "Content-Type": "application/json"}
+        refused = await http.post("/_local/readers", content=wrong, headers=headers)
         assert refused.status_code == 422
         assert "noticed" in refused.json()["detail"]
     assert served.runner.functions.notices_readers
