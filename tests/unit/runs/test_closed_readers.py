@@ -190,10 +190,23 @@ def test_closed_readers_of_a_run_that_waits_for_a_person_shut_nothing() -> None:
         await stage.wait_for_person()
         for _ in range(READERS):
             stage.function.leave(stage.function.events(stage.run_id))
-        await asyncio.sleep(1.5)
-        assert not await stage.is_shut()
-        assert stage.function.open == set()
-        assert stage.function.turns < 0.1
+            await asyncio.sleep(0.01)
+            assert not await stage.is_shut()
+        await stage.function.over()
+        assert stage.function.seconds < 0.05 * READERS
+
+    plays(act)
+
+
+def test_closed_readers_of_a_run_that_begins_to_wait_are_gone_within_seconds() -> None:
+    async def act(stage: Scene) -> None:
+        for _ in range(READERS):
+            stage.function.leave(stage.function.events(stage.run_id))
+        await asyncio.sleep(10)
+        assert await stage.is_shut()
+        await stage.wait_for_person()
+        assert await stage.shut_for() < 2
+        await stage.function.over()
 
     plays(act)
 

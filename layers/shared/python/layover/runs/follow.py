@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import AsyncGenerator
-from contextlib import aclosing
+from contextlib import aclosing, nullcontext
 from datetime import datetime, timedelta
 
 from layover.errors import NotFound
@@ -47,15 +47,14 @@ async def follow(
     ends_at = min(now + STREAM_LIVES, until or datetime.max.replace(tzinfo=now.tzinfo))
     end = pace.now() + (ends_at - now).total_seconds()
     last, news_at = min(after, MAX_SEQ), pace.now()
+    waits = returns and await waits_for_person(runtime, owner, run_id)
     page = await runtime.journal.events.page(owner, run_id, last, _PAGE)
     if page.items or page.done:
         yield page.items
     last = max(last, page.last_seq)
     if page.done:
         return
-    if returns and not page.items and await waits_for_person(runtime, owner, run_id):
-        return
-    async with place_to_stream(runtime, owner) as place:
+    async with nullcontext() if waits else place_to_stream(runtime, owner) as place:
         pauses, reads, check_at = close_looks(), bool(page.items), news_at + _REST_S
         while place or page.items:
             if reads or await runtime.journal.events.peek(owner, run_id, last):
