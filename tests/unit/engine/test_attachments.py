@@ -2,6 +2,7 @@
 
 import base64
 import json
+import tracemalloc
 from collections.abc import Sequence
 
 import pytest
@@ -20,6 +21,7 @@ from layover.engine.attachments import (
 )
 from layover.errors import RetryableError
 from layover.files.store import Files, thread_file_facts
+from layover.values.file import MAX_FILE
 from layover.values.message import FilePart, InputPart, Message, Part, Role, TextPart
 from layover.values.prompt import Prompt
 from layover.values.runs.model_settings import ModelSettings
@@ -36,6 +38,28 @@ class Counting(InMemoryBlobs):
     async def get(self, key: str) -> bytes | None:
         self.reads += 1
         return await super().get(key)
+
+
+class Measuring(InMemoryBlobs):
+    """Counts the bytes that are read. Every read makes a copy, as one from a network does."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sizes: list[int] = []
+
+    async def get(self, key: str) -> bytes | None:
+        data = await super().get(key)
+        if data is None:
+            return None
+        self.sizes.append(len(data))
+        return bytes(memoryview(data))
+
+
+class Losing(Measuring):
+    """A store that loses the bytes of a file once their size is known."""
+
+    async def get(self, key: str) -> bytes | None:
+        return None
 
 
 class Away(InMemoryBlobs):
@@ -165,6 +189,98 @@ async def test_the_oldest_files_are_left_out_where_all_are_too_many() -> None:
     assert isinstance(first, TextPart)
     assert "too large together" in first.text
     assert isinstance(second, FilePart)
+
+
+async def files_of_history(blobs: InMemoryBlobs, count: int, size: int) -> Prompt:
+    """A prompt of so many messages, each with a PDF file of this size."""
+    data = bytes(size)
+    parts = [await file(blobs, f"f{n}", "application/pdf", data) for n in range(count)]
+    return Prompt(model="m", messages=tuple(message(part) for part in parts))
+
+
+async def test_of_files_too_large_together_only_those_with_room_are_read() -> None:
+    blobs = Measuring()
+    prompt = await files_of_history(blobs, 20, MAX_FILE)
+    loaded = await Attachments(Files(blobs, ANN)).loaded(prompt)
+    assert blobs.sizes == [MAX_FILE]
+    assert [isinstance(m.content[0], FilePart) for m in loaded.messages] == [False] * 19 + [True]
+
+
+async def test_a_file_that_has_room_behind_a_larger_one_without_is_read() -> None:
+    blobs = Measuring()
+    small = await file(blobs, "small", "application/pdf", bytes(10))
+    large = [await file(blobs, f, "application/pdf", bytes(MAX_FILE)) for f in ("a", "b")]
+    prompt = Prompt(model="m", messages=tuple(message(part) for part in (small, *large)))
+    loaded = await Attachments(Files(blobs, ANN)).loaded(prompt)
+    assert blobs.sizes == [MAX_FILE, 10]
+    assert [isinstance(m.content[0], FilePart) for m in loaded.messages] == [True, False, True]
+
+
+@pytest.mark.parametrize(("more", "is_sent"), [(0, True), (1, False)])
+async def test_the_room_is_measured_as_the_request_has_it(more: int, is_sent: bool) -> None:
+    blobs = Measuring()
+    prefix = len("data:application/pdf;base64,")
+    size = (MAX_PROMPT_BYTES - prefix) // 4 * 3 + more
+    part = await file(blobs, "f", "application/pdf", bytes(size))
+    (loaded,) = await shown(blobs, part)
+    assert blobs.sizes == [size] * is_sent
+    assert isinstance(loaded, FilePart) is is_sent
+    assert len(getattr(loaded, "url", "")) <= MAX_PROMPT_BYTES
+
+
+async def test_a_file_that_two_messages_name_takes_room_twice_and_is_read_once() -> None:
+    blobs = Measuring()
+    part = await file(blobs, "f", "application/pdf", bytes(MAX_FILE))
+    prompt = Prompt(model="m", messages=(message(part), message(part)))
+    loaded = await Attachments(Files(blobs, ANN)).loaded(prompt)
+    assert blobs.sizes == [MAX_FILE]
+    assert [isinstance(m.content[0], FilePart) for m in loaded.messages] == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("inputs", "most"), [([], MAX_TEXT_BYTES), (["text"], MAX_LONG_TEXT_BYTES)]
+)
+async def test_a_text_that_is_too_large_to_be_shown_is_not_read(
+    inputs: list[str], most: int
+) -> None:
+    blobs = Measuring()
+    part = await file(blobs, "f", "text/plain", b"x" * (most + 1))
+    assert await shown(blobs, part, inputs=inputs) == (TextPart(text="[file: f.x, text/plain]"),)
+    assert blobs.sizes == []
+
+
+async def test_a_file_that_goes_between_the_two_requests_is_a_note() -> None:
+    blobs = Losing()
+    part = await file(blobs, "f", "application/pdf", b"x")
+    noted = TextPart(text="[file: f.x, application/pdf, no longer available]")
+    assert await shown(blobs, part) == (noted,)
+
+
+async def test_files_that_a_later_prompt_leaves_out_stay_in_no_memory() -> None:
+    blobs = Measuring()
+    prompt = await files_of_history(blobs, 3, MAX_FILE)
+    attachments = Attachments(Files(blobs, ANN))
+    tracemalloc.start()
+    try:
+        for each in prompt.messages:
+            await attachments.loaded(prompt.model_copy(update={"messages": (each,)}))
+        most = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert most < MAX_PROMPT_BYTES
+
+
+async def test_files_of_a_history_take_little_more_memory_than_a_request_may_have() -> None:
+    blobs = Measuring()
+    prompt = await files_of_history(blobs, 20, MAX_FILE)
+    attachments = Attachments(Files(blobs, ANN))
+    tracemalloc.start()
+    try:
+        await attachments.loaded(prompt)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 2 * MAX_PROMPT_BYTES
 
 
 async def test_the_input_and_the_history_show_files_first() -> None:

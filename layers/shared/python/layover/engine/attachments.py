@@ -1,8 +1,11 @@
 """The bytes of files, put into a prompt just before the model call (docs/behaviour.md#files)."""
 
+import asyncio
 import base64
 from collections.abc import Sequence
+from typing import TypeGuard
 
+from layover.batches import batched
 from layover.files.store import Files
 from layover.values.file import IMAGES, bare_type
 from layover.values.message import FilePart, Message, Part, Role, TextPart
@@ -29,72 +32,140 @@ MAX_TEXT_BYTES = 16 * 1024
 """The limit for a text file that is shown as text behind its name."""
 MAX_LONG_TEXT_BYTES = 512 * 1024
 """The same limit if the model's `inputs` have `text`."""
+_MAX_CONCURRENT = 8
+"""Files whose sizes are asked for at once."""
+_PIECE = 3 * 256 * 1024
+"""Bytes that are encoded at once: a multiple of 3, so that only the last piece is padded."""
 
 
 class Attachments:
-    """Files of a run's prompts. Each is loaded once in an invocation."""
+    """Files of a run's prompts. Only files that the prompt shows are read, each once as long as later prompts
+    show it as well."""
 
     def __init__(self, files: Files) -> None:
         self._files = files
+        self._sizes: dict[str, int | None] = {}
         self._loaded: dict[tuple[str, tuple[Input, ...]], Part] = {}
 
     async def loaded(self, prompt: Prompt) -> Prompt:
         """Return the prompt with the files' bytes in place of references. The same files give the same
-        bytes."""
-        if not any(_references(m) for m in prompt.messages if m.role is Role.USER):
+        bytes. Raises RetryableError."""
+        inputs = prompt.settings.inputs
+        parts = [part for m in reversed(prompt.messages) for part in m.content if _refers(m, part)]
+        if not parts:
             return prompt
-        messages = list(prompt.messages)
+        await self._ask_sizes([part for part in parts if _shows_bytes(part, inputs)])
+        notes = self._notes(parts, inputs)
+        # Before anything is read, so that the files of two prompts are never in memory together.
+        ids = {part.file_id for part, note in zip(parts, notes, strict=True) if note is None}
+        self._loaded = {key: part for key, part in self._loaded.items() if key[0] in ids}
+        contents = [
+            note or await self._part(part, inputs) for part, note in zip(parts, notes, strict=True)
+        ]
+        return prompt.model_copy(update={"messages": _replaced(prompt.messages, contents)})
+
+    async def _ask_sizes(self, parts: Sequence[FilePart]) -> None:
+        """Ask for the sizes of these files that are not known yet. Nothing is read."""
+        unknown = dict.fromkeys(_id(part) for part in parts if _id(part) not in self._sizes)
+        for some in batched(list(unknown), _MAX_CONCURRENT):
+            sizes = await asyncio.gather(*map(self._files.data_size, some))
+            self._sizes.update(zip(some, sizes, strict=True))
+
+    def _notes(self, parts: Sequence[FilePart], inputs: tuple[Input, ...]) -> list[TextPart | None]:
+        """Return for each file the note in its place, None for one that is shown. The first files have
+        the room."""
+        notes: list[TextPart | None] = []
         room = MAX_PROMPT_BYTES
-        for at in range(len(messages) - 1, -1, -1):
-            if _references(messages[at]):
-                inputs = prompt.settings.inputs
-                content, room = await self._content(messages[at].content, room, inputs)
-                messages[at] = messages[at].with_content(content)
-        return prompt.model_copy(update={"messages": tuple(messages)})
-
-    async def _content(
-        self, parts: Sequence[Part], room: int, inputs: tuple[Input, ...]
-    ) -> tuple[tuple[Part, ...], int]:
-        content: list[Part] = []
         for part in parts:
-            if isinstance(part, FilePart) and part.file_id is not None:
-                file_content = await self._part(part, part.file_id, inputs)
-                size = len(file_content.url or "") if isinstance(file_content, FilePart) else 0
-                if size > room:
-                    file_content, size = (
-                        _note(part, "left out, as the files are too large together"),
-                        0,
-                    )
-                room -= size
-                content.append(file_content)
-            else:
-                content.append(part)
-        return tuple(content), room
+            note = self._note_instead(part, inputs)
+            if note is None and not _is_text(part):
+                url_size = _url_size(part, self._sizes[_id(part)] or 0)
+                if url_size > room:
+                    note = _note(part, "left out, as the files are too large together")
+                else:
+                    room -= url_size
+            notes.append(note)
+        return notes
 
-    async def _part(self, part: FilePart, file_id: str, inputs: tuple[Input, ...]) -> Part:
-        key = file_id, inputs
+    def _note_instead(self, part: FilePart, inputs: tuple[Input, ...]) -> TextPart | None:
+        """Return the note in place of a file that is not shown, whatever the room."""
+        if not _shows_bytes(part, inputs):
+            return _note(part)
+        size = self._sizes[_id(part)]
+        if size is None:
+            return _note(part, "no longer available")
+        return _note(part) if _is_text(part) and size > _max_text(inputs) else None
+
+    async def _part(self, part: FilePart, inputs: tuple[Input, ...]) -> Part:
+        key = _id(part), inputs
         if key not in self._loaded:
-            self._loaded[key] = await self._load(part, file_id, inputs)
+            self._loaded[key] = await self._load(part)
         return self._loaded[key]
 
-    async def _load(self, part: FilePart, file_id: str, inputs: tuple[Input, ...]) -> Part:
-        kind = bare_type(part.mime_type or "")
-        is_text = kind.startswith("text/") or kind in READABLE
-        if not is_text and not _takes(inputs, kind):
-            return _note(part)
-        data = await self._files.data(file_id)
+    async def _load(self, part: FilePart) -> Part:
+        data = await self._files.data(_id(part))
         if data is None:
+            self._sizes[_id(part)] = None
             return _note(part, "no longer available")
-        if is_text:
-            return _text(part, data, MAX_LONG_TEXT_BYTES if "text" in inputs else MAX_TEXT_BYTES)
-        url = f"data:{kind};base64,{base64.b64encode(data).decode()}"
-        return FilePart(url=url, name=part.name, mime_type=kind)
+        if _is_text(part):
+            return _text(part, data)
+        pieces = [_url_prefix(part), *_encoded(data)]
+        del data  # A large file, its pieces and its URL would be in memory at once.
+        return FilePart(url="".join(pieces), name=part.name, mime_type=_kind(part))
 
 
-def _references(message: Message) -> bool:
-    return message.role is Role.USER and any(
-        isinstance(p, FilePart) and p.file_id is not None for p in message.content
-    )
+def _refers(message: Message, part: Part) -> TypeGuard[FilePart]:
+    return message.role is Role.USER and isinstance(part, FilePart) and part.file_id is not None
+
+
+def _replaced(messages: Sequence[Message], contents: Sequence[Part]) -> tuple[Message, ...]:
+    """Return the messages with these parts in place of their files: the newest message has the first."""
+    rest = iter(contents)
+    replaced = [
+        m.with_content(tuple(next(rest) if _refers(m, part) else part for part in m.content))
+        if any(_refers(m, part) for part in m.content)
+        else m
+        for m in reversed(messages)
+    ]
+    return tuple(reversed(replaced))
+
+
+def _id(part: FilePart) -> str:
+    return part.file_id or ""
+
+
+def _kind(part: FilePart) -> str:
+    return bare_type(part.mime_type or "")
+
+
+def _is_text(part: FilePart) -> bool:
+    kind = _kind(part)
+    return kind.startswith("text/") or kind in READABLE
+
+
+def _shows_bytes(part: FilePart, inputs: tuple[Input, ...]) -> bool:
+    """Return whether a model with these inputs gets more of the file than its name and its type."""
+    return _is_text(part) or _takes(inputs, _kind(part))
+
+
+def _max_text(inputs: tuple[Input, ...]) -> int:
+    return MAX_LONG_TEXT_BYTES if "text" in inputs else MAX_TEXT_BYTES
+
+
+def _url_prefix(part: FilePart) -> str:
+    return f"data:{_kind(part)};base64,"
+
+
+def _url_size(part: FilePart, size: int) -> int:
+    """Return the characters of the data URL of a file of so many bytes."""
+    return len(_url_prefix(part)) + (size + 2) // 3 * 4
+
+
+def _encoded(data: bytes) -> list[str]:
+    """Return the text of a data URL behind its prefix, in pieces."""
+    view = memoryview(data)
+    pieces = (view[start : start + _PIECE] for start in range(0, len(data), _PIECE))
+    return [base64.b64encode(piece).decode() for piece in pieces]
 
 
 def _note(part: FilePart, more: str = "") -> TextPart:
@@ -110,11 +181,8 @@ def _takes(inputs: tuple[Input, ...], kind: str) -> bool:
     return medium in ("audio", "video") and medium in inputs
 
 
-def _text(part: FilePart, data: bytes, most: int) -> TextPart:
-    """Return a short text unchanged. A long text, or a file that only claims to be text, becomes its name and
-    type."""
-    if len(data) > most:
-        return _note(part)
+def _text(part: FilePart, data: bytes) -> TextPart:
+    """Return the text unchanged; a file that only claims to be text becomes its name and type."""
     try:
         return TextPart(text=f"{_note(part).text}\n{data.decode()}")
     except UnicodeDecodeError:

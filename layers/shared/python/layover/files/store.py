@@ -104,6 +104,13 @@ class Files:
         """Return the bytes of a file that a thread has."""
         return await self._blobs.get(self._data_key(file_id)) if _ID.fullmatch(file_id) else None
 
+    async def data_size(self, file_id: str) -> int | None:
+        """Return the number of bytes that `data` would read; None if it would return None."""
+        if not _ID.fullmatch(file_id):
+            return None
+        blob = await self._blobs.head(self._data_key(file_id))
+        return None if blob is None else blob.size
+
     async def download_url(self, facts: FileFacts, lifetime: timedelta) -> str | None:
         """Return the URL of its bytes; None if they have not arrived yet."""
         key = self._data_key(facts.id)
