@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from layover.ports import Due, RequestKey
+from layover.ports import Due, DueKind, RequestKey
 from layover.ports.table import Delete
 from support.worlds.journal import BIG, JournalBench, noise
 
@@ -32,6 +32,21 @@ async def test_nothing_is_due_before_its_time_and_nothing_after_it_was_looked_at
     for _ in range(2):
         await world.journal.dues.remove(due)
     assert await world.journal.dues.of(world.owner) == []
+
+
+async def test_dues_of_one_kind_are_told_from_kinds_that_begin_alike(world: JournalBench) -> None:
+    things: list[tuple[DueKind, str]] = [
+        ("owner", "2026"),
+        ("export", "e"),
+        ("node", "n"),
+        ("node", "n2"),
+    ]
+    for kind, name in things:
+        await world.journal.dues.schedule(world.owner, kind, name, world.clock.now())
+    found = [(due.kind, due.name) for due in await world.journal.dues.of(world.owner, "node")]
+    assert found == [("node", "n"), ("node", "n2")]
+    assert await world.journal.dues.of(world.owner, "file") == []
+    assert len(await world.journal.dues.of(world.owner)) == 4
 
 
 async def test_an_earlier_look_that_was_asked_for_stands(world: JournalBench) -> None:

@@ -1,8 +1,9 @@
 """A user is forgotten: no earlier data is left, whichever process dies; later data stays."""
 
+import json
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any
+from typing import IO, Any
 
 import pytest
 
@@ -12,13 +13,14 @@ from layover.adapters.inmemory.model import call, say
 from layover.adapters.inmemory.stores.memory import InMemoryMemory
 from layover.approvals import decide as approvals
 from layover.approvals.lists import list_decisions
-from layover.clock import ManualClock
-from layover.errors import DatabaseWaking, NotFound
+from layover.clock import ManualClock, rfc3339
+from layover.errors import DatabaseWaking, InvalidRequest, NotFound, RetryableError
 from layover.files import uploads as files
 from layover.keys import Keys
 from layover.memory.profile import profiles as notes
 from layover.memory.profile.notes import profile_key
 from layover.recovery.sweep import sweep
+from layover.retention.export import export
 from layover.retention.forget import forget
 from layover.threads import threads
 from layover.values.deployment.access import Actor
@@ -75,6 +77,168 @@ class Asleep(InMemoryMemory):
 
     async def forget(self, *_: Any) -> None:
         raise DatabaseWaking("the database is waking up")
+
+
+class Keeping(InMemoryBlobs):
+    """An S3 that deletes nothing for now."""
+
+    async def delete(self, key: str) -> None:
+        raise RetryableError("S3 is away")
+
+
+async def kept() -> Bench:
+    """A world whose S3 deletes nothing, so that all is left to the sweeper."""
+    made = bench()
+    made = Bench(made.agent, [say("fine")] * 5, clock=made.clock, blobs=Keeping(made.clock))
+    await made.go()
+    return made
+
+
+async def unnamed(made: Bench) -> str:
+    """An uploaded file that no message names."""
+    file_id = (await files.create(made.plain, ANN, "a.txt", "text/plain", 3)).id
+    key = Keys(ANN).blob("uploads", file_id, "data")
+    await made.plain.blobs.put(key, b"abc", "text/plain")
+    return file_id
+
+
+async def listed(made: Bench) -> list[str]:
+    """Ids of the files in ANN's export."""
+    document = await export(made.plain, ANN, lambda text: True)
+    return [file["id"] for file in json.loads(document.text or "")["files"]]
+
+
+async def test_files_that_no_message_names_are_gone_before_anything_is_erased() -> None:
+    made = await kept()
+    file_id = await unnamed(made)
+    assert await files.link(made.plain, ANN, file_id)
+    assert await listed(made) == [file_id]
+    made.clock.advance(timedelta(seconds=5))
+    await forget(made.plain, ANN)
+    with pytest.raises(NotFound):
+        await files.link(made.plain, ANN, file_id)
+    assert await listed(made) == []
+
+
+async def test_a_run_cannot_name_a_file_from_before_the_user_was_forgotten() -> None:
+    made = await kept()
+    part = FilePart(file_id=await unnamed(made))
+    made.clock.advance(timedelta(seconds=5))
+    await forget(made.plain, ANN)
+    await made.go("hello again", thread="t2")
+    with pytest.raises(InvalidRequest):
+        await files.take_files(made.plain, ANN, "t2", (part,))
+
+
+async def test_files_are_gone_if_the_request_dies_after_its_order() -> None:
+    made = await lived()
+    file_id = await unnamed(made)
+    until = made.clock.now()
+    await made.plain.journal.dues.schedule(ANN, "owner", rfc3339(until), until)
+    with pytest.raises(NotFound):
+        await files.link(made.plain, ANN, file_id)
+
+
+async def test_files_of_threads_that_the_journal_has_lost_are_gone_as_well() -> None:
+    made = await kept()
+    file_id = await unnamed(made)
+    await files.take_files(made.plain, ANN, "t1", (FilePart(file_id=file_id),))
+    made._table._items.clear()
+    assert await files.link(made.plain, ANN, file_id)
+    made.clock.advance(timedelta(seconds=5))
+    await forget(made.plain, ANN)
+    with pytest.raises(NotFound):
+        await files.link(made.plain, ANN, file_id)
+    assert await listed(made) == []
+
+
+async def test_files_of_a_deleted_thread_are_in_no_export() -> None:
+    made = await kept()
+    file_id = await unnamed(made)
+    await files.take_files(made.plain, ANN, "t1", (FilePart(file_id=file_id),))
+    assert await listed(made) == [file_id]
+    await threads.delete(made.plain, ANN, "t1")
+    assert await listed(made) == []
+
+
+async def test_later_files_and_those_of_others_are_there() -> None:
+    made = await kept()
+    await forget(made.plain, "bob")
+    first = await unnamed(made)
+    made.clock.advance(timedelta(seconds=5))
+    assert await files.link(made.plain, ANN, first)
+    await forget(made.plain, ANN)
+    made.clock.advance(timedelta(seconds=5))
+    second = await unnamed(made)
+    assert await files.link(made.plain, ANN, second)
+    assert await listed(made) == [second]
+
+
+class Racing(InMemoryBlobs):
+    """Before the facts of a file are written, its user is forgotten."""
+
+    forgets: Any = None
+
+    async def put(self, key: str, data: bytes, content_type: str) -> None:
+        forgets, self.forgets = self.forgets, None
+        if forgets is not None:
+            await forgets()
+        await super().put(key, data, content_type)
+
+
+async def test_a_file_that_is_announced_at_that_moment_does_not_come_back() -> None:
+    made = bench()
+    blobs = Racing(made.clock)
+    made = Bench(made.agent, [], clock=made.clock, blobs=blobs)
+
+    async def forgets() -> None:
+        await forget(made.plain, ANN)
+        made.clock.advance(timedelta(seconds=1))
+
+    blobs.forgets = forgets
+    file_id = (await files.create(made.plain, ANN, "a.txt", "text/plain", 3)).id
+    await blobs.put(Keys(ANN).blob("uploads", file_id, "data"), b"abc", "text/plain")
+    for _ in range(4):
+        with pytest.raises(NotFound):
+            await files.link(made.plain, ANN, file_id)
+        await later(made, timedelta(minutes=17))
+    assert await left(made) == []
+
+
+async def test_an_export_that_is_stored_goes_with_the_request() -> None:
+    made = await lived()
+    stored = await export(made.plain, ANN, lambda text: False)
+    key = (stored.url or "").removeprefix("memory:")
+    assert await made.plain.blobs.get(key)
+    made.clock.advance(timedelta(seconds=5))
+    await forget(made.plain, ANN)
+    assert await made.plain.blobs.get(key) is None
+
+
+class Late(InMemoryBlobs):
+    """Before a document is stored, its user is forgotten."""
+
+    forgets: Any = None
+
+    async def put_file(self, key: str, file: IO[bytes], content_type: str) -> None:
+        await self.forgets()
+        await super().put_file(key, file, content_type)
+
+
+async def test_an_export_that_is_read_meanwhile_is_not_stored() -> None:
+    made = bench()
+    blobs = Late(made.clock)
+    made = Bench(made.agent, [say("fine")], clock=made.clock, blobs=blobs)
+    await made.go()
+
+    async def forgets() -> None:
+        made.clock.advance(timedelta(seconds=1))
+        await forget(made.plain, ANN)
+
+    blobs.forgets = forgets
+    with pytest.raises(RetryableError, match="erased while it was exported"):
+        await export(made.plain, ANN, lambda text: False)
+    assert await blobs.keys(Keys(ANN).blob("exports")) == []
 
 
 async def test_nothing_is_to_be_read_once_it_is_asked_for() -> None:

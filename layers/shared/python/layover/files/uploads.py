@@ -8,6 +8,7 @@ from typing import Any
 
 from layover.errors import InvalidRequest, LimitReached, NotFound, TooLarge
 from layover.files.store import Files, result_id
+from layover.records.forgetting import is_forgotten
 from layover.runtime import Runtime
 from layover.values.file import MAX_NAME, FileFacts, FileUpload, is_mime_type, max_bytes
 from layover.values.lease import MAX_UPLOADS, Lease, LeaseKind
@@ -103,7 +104,7 @@ async def _take_file(
     files = Files(runtime.blobs, owner)
     facts = await files.facts(part.file_id)
     if facts is not None and thread_id not in facts.thread_ids:
-        there = await _is_there(runtime, owner, facts)
+        there = await is_there(runtime, owner, facts)
         facts = await files.take(part.file_id, thread_id) if there else None
     if facts is None:
         message = "no such file, or its bytes did not arrive"
@@ -123,20 +124,24 @@ async def _link(runtime: Runtime, owner: str, file_id: str, message: str) -> str
     files = Files(runtime.blobs, owner)
     facts = await files.facts(file_id)
     url = None
-    if facts is not None and await _is_there(runtime, owner, facts):
+    if facts is not None and await is_there(runtime, owner, facts):
         url = await files.download_url(facts, LINK_LIVES)
     if url is None:
         raise NotFound(message)
     return url
 
 
-async def _is_there(runtime: Runtime, owner: str, facts: FileFacts) -> bool:
-    """Return whether no thread refers to the file yet, or some thread that is not deleted does. (Erasure
-    follows the deletion.)"""
+async def is_there(runtime: Runtime, owner: str, facts: FileFacts) -> bool:
+    """Return whether the owner may see the file: a thread that is not deleted has it, or no known thread
+    leads to it and the owner has not been forgotten since. (Erasure follows both.)"""
+    is_unnamed = not facts.thread_ids
     for thread_id in facts.thread_ids:
-        if not await _is_deleted(runtime, owner, thread_id):
+        head = await runtime.journal.heads.get(owner, thread_id)
+        if head is not None and not head.deleted:
             return True
-    return not facts.thread_ids
+        # A journal that was lost has no heads until the owner's threads are listed.
+        is_unnamed = is_unnamed or head is None
+    return is_unnamed and not await is_forgotten(runtime, owner, facts.created_at)
 
 
 async def _is_deleted(runtime: Runtime, owner: str, thread_id: str) -> bool:

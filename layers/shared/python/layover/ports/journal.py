@@ -477,8 +477,8 @@ class Dues(Protocol):
         """Return the data that the sweeper has to look at by then, of all owners, the oldest first."""
         ...
 
-    async def of(self, owner: str) -> list[Due]:
-        """Return everything of an owner that the sweeper is to look at."""
+    async def of(self, owner: str, kind: DueKind | None = None) -> list[Due]:
+        """Return everything of an owner (of one kind) that the sweeper is to look at, as of now."""
         ...
 
     async def reschedule(self, due: Due, at: datetime) -> None:

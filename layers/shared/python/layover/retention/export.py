@@ -5,17 +5,20 @@ import json
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
+from itertools import compress
 from tempfile import SpooledTemporaryFile
 from typing import IO, Any
 
 from layover.batches import batched
 from layover.clock import rfc3339
+from layover.errors import RetryableError
 from layover.files.store import Files
-from layover.files.uploads import LINK_LIVES
+from layover.files.uploads import LINK_LIVES, is_there
 from layover.keys import Keys
 from layover.memory.node.store import list_nodes
 from layover.ports.memory.personal import StoredKind
+from layover.records.forgetting import is_forgotten
 from layover.records.threads import live_messages
 from layover.records.views import run_view
 from layover.runtime import Runtime
@@ -44,7 +47,8 @@ class Export:
 
 async def export(runtime: Runtime, owner: str, fits: Callable[[str], bool]) -> Export:
     """Return everything that is stored about the owner, behind a URL if it does not fit into a response.
-    Raises RetryableError (DatabaseWaking)."""
+    Raises RetryableError (DatabaseWaking; the owner was forgotten in the meantime)."""
+    begun_at = runtime.clock.now()
     with SpooledTemporaryFile(max_size=_IN_MEMORY) as file:
         async for piece in _document(runtime, owner):
             file.write(piece.encode("utf-8", "replace"))
@@ -53,15 +57,20 @@ async def export(runtime: Runtime, owner: str, fits: Callable[[str], bool]) -> E
             text = file.read().decode()
             if fits(text):
                 return Export(text)
-        return Export(None, await _put(runtime, owner, file))
+        return Export(None, await _put(runtime, owner, file, begun_at))
 
 
-async def _put(runtime: Runtime, owner: str, file: "IO[bytes]") -> str:
+async def _put(runtime: Runtime, owner: str, file: "IO[bytes]", begun_at: datetime) -> str:
     """Store the document, and return its URL, which is valid for some minutes."""
     key = Keys(owner).blob("exports", runtime.ids.new("export"))
     # Scheduled first: the object is removed even if this process dies.
     await runtime.journal.dues.schedule(owner, "export", key, runtime.clock.now() + RETENTION)
     await runtime.blobs.put_file(key, file, "application/json")
+    # Forgetting first writes its order and then deletes exports, so either this code or that one sees the
+    # other.
+    if await is_forgotten(runtime, owner, begun_at):
+        await runtime.blobs.delete(key)
+        raise RetryableError("the data was erased while it was exported; export what is new")
     return await runtime.blobs.download_url(key, "export.json", "application/json", LINK_LIVES)
 
 
@@ -203,8 +212,10 @@ async def _files(runtime: Runtime, owner: str) -> AsyncIterator[Mapping[str, Any
     files = Files(runtime.blobs, owner)
     all_facts = [facts async for facts in files.list_all()]
     for some in batched(all_facts, _MAX_CONCURRENT):
-        urls = await asyncio.gather(*(files.download_url(facts, LINK_LIVES) for facts in some))
-        for facts, url in zip(some, urls, strict=True):
+        checks = await asyncio.gather(*(is_there(runtime, owner, facts) for facts in some))
+        visible = list(compress(some, checks))
+        urls = await asyncio.gather(*(files.download_url(facts, LINK_LIVES) for facts in visible))
+        for facts, url in zip(visible, urls, strict=True):
             yield {**facts.model_dump(mode="json", exclude={"going"}), "url": url}
 
 

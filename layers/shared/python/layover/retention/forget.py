@@ -3,7 +3,10 @@
 The order to forget is one item (`ports.Dues`, kind `owner`, named by its time), written before anything else:
 if a process dies, the sweeper goes on until nothing is left, and removes the order last. Threads are deleted
 like any other thread, each with its own watch. A day's two usage counters stay until they expire within two
-days: otherwise erasing would be a way around the daily limits."""
+days: otherwise erasing would be a way around the daily limits.
+
+While the order stands, files that no thread names and exports of that time are hidden by it
+(`records.forgetting`): they have no head that could be marked."""
 
 import asyncio
 import logging
@@ -54,10 +57,13 @@ async def forget(runtime: Runtime, owner: str, within: timedelta = ERASE_TIMEOUT
         raise RetryableError("there is so much to erase that it takes another request") from error
     with suppress(RetryableError, TimeoutError):
         async with asyncio.timeout(within.total_seconds()):
+            # Copies of everything, and S3 answers their URLs without asking anybody.
+            await _drop_exports(runtime, owner, until)
             await _close_sockets(runtime, owner)
             # Threads with an active run come first, because that run still writes.
             for head in sorted(heads, key=lambda h: h.active_run is None):
                 await erase(runtime, owner, head.id)
+            await _drop_unused(runtime, owner, until)
     return Forgetting(until=until)
 
 
@@ -69,6 +75,7 @@ async def carry_on(runtime: Runtime, due: Due) -> datetime | None:
     await _mark(runtime, owner, until)
     await runtime.memory.forget(owner, until, _late(runtime, until))
     await _close_sockets(runtime, owner)
+    await _drop_exports(runtime, owner, until)
     await _drop_unused(runtime, owner, until)
     last_writer = until + patience * LAST_WRITER
     if now < last_writer:
@@ -127,13 +134,20 @@ async def _close_sockets(runtime: Runtime, owner: str) -> None:
 
 
 async def _drop_unused(runtime: Runtime, owner: str, until: datetime) -> None:
-    """Delete files that no message named, and exports: no thread leads to them."""
-    for due in await runtime.journal.dues.of(owner):
+    """Delete files that no message named: no thread leads to them."""
+    files = Files(runtime.blobs, owner)
+    for due in await runtime.journal.dues.of(owner, "file"):
         if due.made_at > until:
-            continue
-        if due.kind == "file":
-            await Files(runtime.blobs, owner).drop_unused(due.name)
-        elif due.kind == "export":
+            # A file has its time before it is scheduled: this one may have been announced before.
+            facts = await files.facts(due.name)
+            if facts is None or facts.created_at > until:
+                continue
+        await files.drop_unused(due.name)
+
+
+async def _drop_exports(runtime: Runtime, owner: str, until: datetime) -> None:
+    for due in await runtime.journal.dues.of(owner, "export"):
+        if due.made_at <= until:
             await runtime.blobs.delete(due.name)
 
 

@@ -118,10 +118,12 @@ class TableDues:
         items = [await self._table.get(pk, sk) for pk, sk in keys]
         return [_due(item) for item in items if item is not None]
 
-    async def of(self, owner: str) -> list[Due]:
+    async def of(self, owner: str, kind: DueKind | None = None) -> list[Due]:
         """See `ports.Dues`."""
         due_items: list[Item] = []
-        low, high = DUE_PREFIX, f"{DUE_PREFIX}~"
+        low = DUE_PREFIX if kind is None else due_key(kind, "")
+        # Names may have any characters behind the prefix, and nothing is above this one.
+        high = f"{low}\U0010ffff"
         while items := await self._table.query(Keys(owner).partition, low, high, limit=_PAGE):
             due_items += items
             low = items[-1]["sk"] + " "
