@@ -10,6 +10,8 @@ JOURNAL = ("GetItem", "Query", "PutItem", "UpdateItem", "ConditionCheckItem")
 ERASE = ("DeleteItem",)
 BLOBS = ("GetObject", "PutObject")
 BLOBS_ERASE = ("DeleteObject",)
+PARTS_ERASE = ("AbortMultipartUpload",)
+"""Uploads in parts need no other action than whole objects, except to end one without an object."""
 RUN = ("StartExecution",)
 WAKE = ("SendTaskSuccess",)
 STOP = ("StopExecution",)
@@ -54,7 +56,8 @@ CALLS: Mapping[str, Calls] = {
     "api": Calls(
         journal=JOURNAL + ERASE,
         index=True,
-        blobs=BLOBS + BLOBS_ERASE,
+        # It erases exports that are being made.
+        blobs=BLOBS + BLOBS_ERASE + PARTS_ERASE,
         machine=RUN + WAKE,
         executions=STOP,
         pushes=True,
@@ -79,7 +82,8 @@ CALLS: Mapping[str, Calls] = {
     "sweep": Calls(
         journal=JOURNAL + ERASE,
         index=True,
-        blobs=BLOBS + BLOBS_ERASE,
+        # It makes large exports.
+        blobs=BLOBS + BLOBS_ERASE + PARTS_ERASE,
         machine=RUN + WAKE,
         # It cancels the runs of a deleted thread.
         executions=LOOK + STOP,

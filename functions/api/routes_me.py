@@ -9,11 +9,15 @@ from functions.api.call import answer_json, call_of, new_router
 from functions.api.documented import also, responses
 from functions.api.response_limits import MAX_ANSWER, answer_size, is_large
 from layover.retention.export import export
+from layover.retention.export_job import ExportFacts, export_link, list_exports
 from layover.retention.forget import Forgetting, forget
 from layover.values.base import Time
+from layover.values.page import Page
 
 router = new_router()
 _TAGS = ["me"]
+_RETRY_AFTER_S = 60
+"""The sweeper comes every minute."""
 _Items = list[dict[str, Any]]
 
 
@@ -39,9 +43,16 @@ class PersonalData(BaseModel):
     "/me/export",
     tags=_TAGS,
     summary="Everything that is stored about the caller, as one document",
+    description="What takes longer than 20 s to read is made in the background (202). Further requests get "
+    "the same export while it is being made.",
     operation_id="export_me",
     responses=also(
-        responses(200, PersonalData, "The document"),
+        also(
+            responses(200, PersonalData, "The document"),
+            202,
+            ExportFacts,
+            "It takes longer than a request; `Location`: where to fetch it",
+        ),
         303,
         None,
         "It is too large for an answer; `Location`: its URL, for 5 minutes",
@@ -49,22 +60,48 @@ class PersonalData(BaseModel):
 )
 def export_me() -> Response[str]:
     result = call_of(router).do(export, _fits)
-    if result.url is None:
-        text = result.text or ""
-        return Response(
-            status_code=200,
-            content_type="application/json",
-            body=text,
-            headers={"Cache-Control": "no-store"},
-            compress=is_large(text),
-        )
-    headers: dict[str, Any] = {
-        "Location": result.url,
-        "Cache-Control": "no-store",
-        # The signature in the URL is a credential.
-        "Referrer-Policy": "no-referrer",
-    }
-    return Response(status_code=303, content_type="text/plain", body="", headers=headers)
+    if result.job is not None:
+        return _answer_later(result.job)
+    if result.url is not None:
+        return _redirect(result.url)
+    text = result.text or ""
+    return Response(
+        status_code=200,
+        content_type="application/json",
+        body=text,
+        headers={"Cache-Control": "no-store"},
+        compress=is_large(text),
+    )
+
+
+@router.get(
+    "/me/exports",
+    tags=_TAGS,
+    summary="The caller's exports that are made in the background, the newest first",
+    operation_id="list_exports",
+    responses=responses(200, Page[ExportFacts], "All of them"),
+)
+def get_exports() -> Response[str]:
+    return answer_json(Page(items=tuple(call_of(router).do(list_exports))))
+
+
+@router.get(
+    "/me/exports/<export_id>",
+    tags=_TAGS,
+    summary="An export that is made in the background",
+    description="409: it could not be made, so ask for another.",
+    operation_id="get_export",
+    responses=also(
+        responses(202, ExportFacts, "It is being made", 404, 409),
+        303,
+        None,
+        "It is ready; `Location`: the URL of the document (as of `GET /me/export`), for 5 minutes. Its files "
+        "have no `url`: `GET /files/{file_id}` has one.",
+    ),
+)
+def get_export(export_id: str) -> Response[str]:
+    facts, url = call_of(router).do(export_link, export_id)
+    return _answer_later(facts) if url is None else _redirect(url)
 
 
 @router.delete(
@@ -79,6 +116,25 @@ def export_me() -> Response[str]:
 )
 def forget_me() -> Response[str]:
     return answer_json(call_of(router).do(forget), 202)
+
+
+def _answer_later(export: ExportFacts) -> Response[str]:
+    headers = {
+        "Location": f"/me/exports/{export.id}",
+        "Retry-After": str(_RETRY_AFTER_S),
+        "Cache-Control": "no-store",
+    }
+    return answer_json(export, 202, headers)
+
+
+def _redirect(url: str) -> Response[str]:
+    headers: dict[str, Any] = {
+        "Location": url,
+        "Cache-Control": "no-store",
+        # The signature in the URL is a credential.
+        "Referrer-Policy": "no-referrer",
+    }
+    return Response(status_code=303, content_type="text/plain", body="", headers=headers)
 
 
 def _fits(text: str) -> bool:

@@ -11,6 +11,7 @@ from layover.adapters.inmemory.blobs import InMemoryBlobs
 from layover.errors import RetryableError
 from layover.keys import Keys
 from layover.ports import Blobs
+from layover.ports.blobs import MIN_PART
 from support.aws.emulator import LocalAws
 
 BYTES = "application/octet-stream"
@@ -114,6 +115,71 @@ async def test_a_copy_is_made_of_the_bytes_that_were_seen(blobs: Blobs, keys: Ke
     copied = await blobs.get_tagged(target)
     assert copied is not None
     assert (copied[0], copied[1].content_type) == (b"22", "image/png")
+
+
+async def parts(blobs: Blobs, key: str, *datas: bytes) -> tuple[str, list[str]]:
+    """An upload with these parts, and their tags."""
+    upload = await blobs.begin_parts(key, "application/json")
+    tags = [await blobs.put_part(key, upload, n, data) for n, data in enumerate(datas, start=1)]
+    return upload, [tag for tag in tags if tag is not None]
+
+
+async def test_an_object_of_parts_is_there_once_they_are_joined(blobs: Blobs, keys: Keys) -> None:
+    key, first = keys.blob("exports", "ü"), b"1" * MIN_PART
+    upload, tags = await parts(blobs, key, first, b"22")
+    assert await blobs.get(key) is None
+    assert await blobs.keys(keys.blob("")) == []
+    assert await blobs.join_parts(key, upload, tags)
+    stored = await blobs.get_tagged(key)
+    assert stored is not None
+    assert (stored[0], stored[1].content_type) == (first + b"22", "application/json")
+
+
+async def test_a_part_that_is_written_again_replaces_the_first(blobs: Blobs, keys: Keys) -> None:
+    key = keys.blob("k")
+    upload, [old] = await parts(blobs, key, b"old")
+    new = await blobs.put_part(key, upload, 1, b"new")
+    assert new is not None
+    assert not await blobs.join_parts(key, upload, [old])
+    assert await blobs.get(key) is None
+    assert await blobs.join_parts(key, upload, [new])
+    assert await blobs.get(key) == b"new"
+
+
+async def test_parts_behind_those_that_are_joined_do_not_count(blobs: Blobs, keys: Keys) -> None:
+    upload, tags = await parts(blobs, keys.blob("k"), b"1", b"2")
+    assert await blobs.join_parts(keys.blob("k"), upload, tags[:1])
+    assert await blobs.get(keys.blob("k")) == b"1"
+
+
+async def test_a_small_part_in_front_of_another_is_refused(blobs: Blobs, keys: Keys) -> None:
+    upload, tags = await parts(blobs, keys.blob("k"), b"1" * (MIN_PART - 1), b"2")
+    assert not await blobs.join_parts(keys.blob("k"), upload, tags)
+    assert await blobs.get(keys.blob("k")) is None
+
+
+async def test_an_upload_that_is_joined_or_dropped_is_gone(blobs: Blobs, keys: Keys) -> None:
+    key = keys.blob("k")
+    dropped, [tag] = await parts(blobs, key, b"1")
+    for _ in range(2):
+        await blobs.drop_parts(key, dropped)
+    assert await blobs.put_part(key, dropped, 1, b"2") is None
+    assert not await blobs.join_parts(key, dropped, [tag])
+    joined, tags = await parts(blobs, key, b"3")
+    assert await blobs.join_parts(key, joined, tags)
+    assert await blobs.put_part(key, joined, 2, b"4") is None
+    assert not await blobs.join_parts(key, joined, tags)
+    await blobs.drop_parts(key, joined)
+    assert await blobs.get(key) == b"3"
+
+
+async def test_two_uploads_to_one_key_know_nothing_of_each_other(blobs: Blobs, keys: Keys) -> None:
+    key = keys.blob("k")
+    first, tags = await parts(blobs, key, b"first")
+    second, _ = await parts(blobs, key, b"second")
+    await blobs.drop_parts(key, second)
+    assert await blobs.join_parts(key, first, tags)
+    assert await blobs.get(key) == b"first"
 
 
 async def test_one_is_deleted_and_not_those_that_begin_alike(blobs: Blobs, keys: Keys) -> None:

@@ -20,6 +20,8 @@ PLAIN = {
     *((method, path) for method, path in CALLS if method == "delete" and "{" in path),
     ("delete", "/me"),
     ("get", "/me/export"),
+    ("get", "/me/exports"),
+    ("get", "/me/exports/{export_id}"),
     ("get", "/healthz"),
     ("get", "/.well-known/layover"),
     ("get", "/threads/{thread_id}"),

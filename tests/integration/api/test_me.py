@@ -1,5 +1,7 @@
 """All that is stored of the caller: read out as one document, and gone."""
 
+import json
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -7,6 +9,8 @@ import pytest
 from integration.api.kit import Api
 from layover.files.uploads import UNUSED_LIVES
 from layover.keys import Keys
+from layover.recovery.sweep import sweep
+from layover.retention import export as exports
 from layover.values.memory.context import StepUsage
 from layover.values.runs.usage import Usage
 from support.worlds.services import ANN, BOB
@@ -24,7 +28,15 @@ def texts(messages: list[dict[str, Any]]) -> list[str]:
     return [m["content"][0]["text"] for m in messages]
 
 
-@pytest.mark.parametrize(("method", "path"), [("GET", "/me/export"), ("DELETE", "/me")])
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "/me/export"),
+        ("GET", "/me/exports"),
+        ("GET", "/me/exports/export_1"),
+        ("DELETE", "/me"),
+    ],
+)
 def test_nobody_without_a_token_is_exported_or_erased(api: Api, method: str, path: str) -> None:
     assert api.send(method, path, sub=None).status == 401
 
@@ -109,6 +121,56 @@ def test_a_document_that_fits_no_answer_is_elsewhere_for_some_minutes(api: Api) 
     assert data.count(b"x" * 900_000) == 7
     kinds = [d.kind for d in api.do(api.world.journal.dues.of(ANN))]
     assert kinds == ["export"]
+
+
+def test_a_document_that_takes_too_long_is_made_by_the_sweeper(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    thread_id = talk(api, "hello")
+    expected = api.get("/me/export").json
+    monkeypatch.setattr(exports, "REQUEST_WITHIN", timedelta(0))
+    answer = api.get("/me/export")
+    assert answer.status == 202
+    path = answer.headers["location"]
+    assert (path, answer.headers["retry-after"]) == (f"/me/exports/{answer.json['id']}", "60")
+    assert answer.headers["cache-control"] == "no-store"
+    assert answer.json["status"] == "making"
+    waiting = api.get(path)
+    assert (waiting.status, waiting.json, waiting.headers["location"]) == (202, answer.json, path)
+    api.world.clock.advance(timedelta(minutes=1))
+    api.do(sweep(api.world.runtime))
+    ready = api.get(path)
+    assert (ready.status, ready.body, ready.headers["cache-control"]) == (303, "", "no-store")
+    key = ready.headers["location"].removeprefix("memory:")
+    document = json.loads(api.do(api.world.runtime.blobs.get(key)) or b"")
+    assert [thread["id"] for thread in document["threads"]] == [thread_id]
+    assert {**document, "exported_at": ""} == {**expected, "exported_at": ""}
+    [listed] = api.get("/me/exports").json["items"]
+    assert (listed["id"], listed["status"]) == (answer.json["id"], "ready")
+    assert listed.keys() == {"id", "status", "created_at", "finished_at", "expires_at", "size"}
+    assert api.get(path, sub=BOB).status == 404
+    assert api.get("/me/exports", sub=BOB).json["items"] == []
+
+
+def test_an_export_is_gone_as_soon_as_its_user_is(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    talk(api)
+    monkeypatch.setattr(exports, "REQUEST_WITHIN", timedelta(0))
+    path = api.get("/me/export").headers["location"]
+    api.world.clock.advance(timedelta(seconds=1))
+    assert api.send("DELETE", "/me").status == 202
+    assert api.get(path).status == 404
+    assert api.get("/me/exports").json["items"] == []
+
+
+def test_an_export_that_failed_is_told(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    talk(api)
+    monkeypatch.setattr(exports, "REQUEST_WITHIN", timedelta(0))
+    path = api.get("/me/export").headers["location"]
+    api.world.clock.advance(timedelta(days=1))
+    api.do(sweep(api.world.runtime))
+    assert "ask for another" in api.get(path).problem(409, "conflict")["detail"]
 
 
 def test_nothing_is_to_be_read_of_who_is_erased(api: Api) -> None:

@@ -55,6 +55,8 @@ CALLS = {
     ("post", "/ag-ui/{agent}"),
     ("get", "/usage"),
     ("get", "/me/export"),
+    ("get", "/me/exports"),
+    ("get", "/me/exports/{export_id}"),
     ("delete", "/me"),
 }
 

@@ -33,6 +33,7 @@ def calls_of(thread: str, run: str, call_id: str) -> list[tuple[str, str, Any]]:
         ("POST", f"/runs/{run}/cancel", None),
         ("POST", f"/runs/{run}/redrive", None),
         ("GET", f"{decision}/result", None),
+        ("GET", f"/me/exports/{thread}", None),
         ("POST", f"{decision}/approve", {}),
         ("POST", f"{decision}/deny", {}),
         ("POST", f"{decision}/resume", {"data": {}}),

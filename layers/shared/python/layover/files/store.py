@@ -143,11 +143,14 @@ class Files:
         for key in (self._upload_key(file_id), self._data_key(file_id), self._facts_key(file_id)):
             await self._blobs.delete(key)
 
+    async def list_ids(self) -> list[str]:
+        """Return the ids of all files of the owner, in order."""
+        keys = await self._blobs.keys(self._keys.blob("files") + "/")
+        return sorted(key.split("/")[-2] for key in keys if key.endswith("/facts.json"))
+
     async def list_all(self) -> AsyncIterator[FileFacts]:
         """Yield all files of the owner, used or not. Some are read at once."""
-        keys = await self._blobs.keys(self._keys.blob("files") + "/")
-        ids = [key.split("/")[-2] for key in keys if key.endswith("/facts.json")]
-        for some in batched(ids, _MAX_CONCURRENT):
+        for some in batched(await self.list_ids(), _MAX_CONCURRENT):
             for facts in await asyncio.gather(*map(self.facts, some)):
                 if facts is not None:
                     yield facts

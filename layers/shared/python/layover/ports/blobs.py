@@ -1,8 +1,12 @@
 """Large objects by key. `layover.ports` has them with the others."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import IO, Protocol
+
+MIN_PART = 5 * 1024 * 1024
+"""Bytes that each part of an object has at least, but for the last one (S3's rule)."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +40,25 @@ class Blobs(Protocol):
 
     async def put_file(self, key: str, file: IO[bytes], content_type: str) -> None:
         """Write the content of a file from its beginning, a piece at a time."""
+        ...
+
+    async def begin_parts(self, key: str, content_type: str) -> str:
+        """Begin an object that is written in parts, perhaps by several processes, and return the name of the
+        upload. Nothing is at the key until `join_parts`."""
+        ...
+
+    async def put_part(self, key: str, upload: str, number: int, data: bytes) -> str | None:
+        """Write a part (from 1 on), or replace it. Return its tag; None if there is no such upload."""
+        ...
+
+    async def join_parts(self, key: str, upload: str, tags: Sequence[str]) -> bool:
+        """Make the object of the first parts, which end the upload; the tags are theirs, in order. Return
+        False, and make nothing, if there is no such upload, a part has another tag, or a part but the last
+        has less than `MIN_PART` bytes."""
+        ...
+
+    async def drop_parts(self, key: str, upload: str) -> None:
+        """Delete an upload with its parts; a missing one is not an error."""
         ...
 
     async def head(self, key: str) -> BlobFacts | None:

@@ -26,10 +26,11 @@ from layover.values.runs.run import (
 from layover.values.runs.views import OpenApproval
 from layover.values.thread import ThreadEdit, ThreadHead
 
-DueKind = Literal["run", "thread", "file", "node", "entries", "export", "owner"]
+DueKind = Literal["run", "thread", "file", "node", "entries", "export", "export_job", "owner"]
 """`run`: the run's objects in S3, as `THREAD/RUN`; `thread`: a thread without activity; `file`: a file that
 no message has named; `node`: a node's memory, by its key; `entries`: all of the owner's entries; `export`: an
-export, by its key; `owner`: a user who is to be forgotten."""
+export, by its key; `export_job`: an export that is made in the background, by its id; `owner`: a user who is
+to be forgotten."""
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from layover.files.store import Files
 from layover.memory.node.store import expire_node
 from layover.ports import Due, DueKind
 from layover.records.lifetimes import end_of_day
+from layover.retention.export_job import carry_on_export
 from layover.retention.forget import carry_on
 from layover.runtime import Runtime
 
@@ -26,9 +27,8 @@ logger = logging.getLogger("layover")
 async def expire(runtime: Runtime, read_at: datetime, end: float) -> dict[str, int]:
     """Look at the data that is due, until `end` in the loop's time. Return the work done, counted."""
     counts: Counter[str] = Counter()
-    # Users to forget come last, because one may take all the remaining time.
     overdue = await runtime.journal.dues.overdue(read_at, BATCH_SIZE)
-    for due in sorted(overdue, key=lambda d: d.kind == "owner"):
+    for due in sorted(overdue, key=lambda d: _LONG.get(d.kind, 0)):
         try:
             async with asyncio.timeout_at(end):
                 again = await _LOOKS.get(due.kind, _unknown)(runtime, due)
@@ -114,4 +114,7 @@ _LOOKS: Mapping[DueKind, Look] = {
     "entries": _entries,
     "export": _export,
     "owner": carry_on,
+    "export_job": carry_on_export,
 }
+_LONG: Mapping[DueKind, int] = {"owner": 1, "export_job": 2}
+"""Kinds of which one may take all the remaining time, in the order in which they come last."""

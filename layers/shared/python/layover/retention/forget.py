@@ -20,6 +20,7 @@ from layover.files.store import Files
 from layover.keys import Keys
 from layover.ports import Due
 from layover.retention.erase import LAST_WRITER, erase
+from layover.retention.export_job import drop_export
 from layover.runtime import Runtime
 from layover.sockets.subscriptions import close
 from layover.values.base import Time, Value
@@ -149,6 +150,9 @@ async def _drop_exports(runtime: Runtime, owner: str, until: datetime) -> None:
     for due in await runtime.journal.dues.of(owner, "export"):
         if due.made_at <= until:
             await runtime.blobs.delete(due.name)
+    for due in await runtime.journal.dues.of(owner, "export_job"):
+        if due.made_at <= until:
+            await drop_export(runtime, owner, due.name)
 
 
 def _late(runtime: Runtime, until: datetime) -> datetime:

@@ -1,7 +1,7 @@
 """Large objects on S3."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import IO, TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 ABSENT = frozenset({"NoSuchKey", "404"})
 CHANGED = frozenset({"PreconditionFailed", "412", "ConditionalRequestConflict", "409"})
 """Errors of a write that came after another writer's."""
+NO_UPLOAD = frozenset({"NoSuchUpload", "404"})
+WRONG_PARTS = frozenset({"InvalidPart", "InvalidPartOrder", "EntityTooSmall"})
 
 
 class S3Blobs:
@@ -62,6 +64,52 @@ class S3Blobs:
             )
 
         await asyncio.to_thread(_send, write)
+
+    async def begin_parts(self, key: str, content_type: str) -> str:
+        """Begin a multipart upload. The bucket drops one that nobody ends."""
+
+        def begin() -> str:
+            answer = self._client().create_multipart_upload(
+                Bucket=self._bucket, Key=key, ContentType=content_type
+            )
+            return answer["UploadId"]
+
+        upload: str = await asyncio.to_thread(_send, begin)
+        return upload
+
+    async def put_part(self, key: str, upload: str, number: int, data: bytes) -> str | None:
+        """Write a part, or replace it."""
+
+        def write() -> str:
+            answer = self._client().upload_part(
+                Bucket=self._bucket, Key=key, UploadId=upload, PartNumber=number, Body=data
+            )
+            return answer["ETag"]
+
+        tag: str | None = await asyncio.to_thread(_send, write, NO_UPLOAD)
+        return tag
+
+    async def join_parts(self, key: str, upload: str, tags: Sequence[str]) -> bool:
+        """Complete a multipart upload. (For a while, S3 answers a repetition as it did the first time.)"""
+        parts: list[Any] = [{"PartNumber": n, "ETag": tag} for n, tag in enumerate(tags, start=1)]
+
+        def join() -> bool:
+            self._client().complete_multipart_upload(
+                Bucket=self._bucket, Key=key, UploadId=upload, MultipartUpload={"Parts": parts}
+            )
+            return True
+
+        return await asyncio.to_thread(_send, join, NO_UPLOAD | WRONG_PARTS) is True
+
+    async def drop_parts(self, key: str, upload: str) -> None:
+        """Abort a multipart upload."""
+
+        def drop() -> Any:
+            return self._client().abort_multipart_upload(
+                Bucket=self._bucket, Key=key, UploadId=upload
+            )
+
+        await asyncio.to_thread(_send, drop, NO_UPLOAD)
 
     async def delete_prefix(self, prefix: str, before: datetime | None = None) -> None:
         """Delete everything whose key begins with this (and was written before then), a page at a time."""

@@ -1,12 +1,14 @@
 """Blobs in memory."""
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import IO
 
 from layover.clock import SystemClock
 from layover.ports import BlobFacts, Clock
+from layover.ports.blobs import MIN_PART
 
 
 @dataclass(frozen=True)
@@ -20,6 +22,7 @@ class InMemoryBlobs:
 
     def __init__(self, clock: Clock | None = None) -> None:
         self._blobs: dict[str, _Blob] = {}
+        self._uploads: dict[str, tuple[str, dict[int, bytes]]] = {}
         self._clock = clock or SystemClock()
 
     async def get(self, key: str) -> bytes | None:
@@ -48,6 +51,36 @@ class InMemoryBlobs:
             if before is not None and self._blobs[key].facts.modified_at >= before:
                 continue
             del self._blobs[key]
+
+    async def begin_parts(self, key: str, content_type: str) -> str:
+        """Begin an object that is written in parts."""
+        upload = f"{key}?upload={len(self._uploads)}"
+        self._uploads[upload] = content_type, {}
+        return upload
+
+    async def put_part(self, key: str, upload: str, number: int, data: bytes) -> str | None:
+        """Write a part, or replace it."""
+        if upload not in self._uploads:
+            return None
+        self._uploads[upload][1][number] = data
+        return hashlib.sha256(data).hexdigest()
+
+    async def join_parts(self, key: str, upload: str, tags: Sequence[str]) -> bool:
+        """Make the object of the first parts."""
+        content_type, parts = self._uploads.get(upload, ("", {}))
+        data = [parts.get(number, b"") for number in range(1, len(tags) + 1)]
+        is_whole = upload in self._uploads and set(range(1, len(tags) + 1)) <= parts.keys()
+        if not is_whole or [hashlib.sha256(part).hexdigest() for part in data] != list(tags):
+            return False
+        if any(len(part) < MIN_PART for part in data[:-1]):
+            return False
+        await self.put(key, b"".join(data), content_type)
+        del self._uploads[upload]
+        return True
+
+    async def drop_parts(self, key: str, upload: str) -> None:
+        """Delete an upload with its parts."""
+        self._uploads.pop(upload, None)
 
     async def head(self, key: str) -> BlobFacts | None:
         """Return its facts."""

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
+from urllib.parse import parse_qs
 
 from layover.clock import SystemClock
 from layover.local.aws.access_key import AccessKey
@@ -26,6 +27,10 @@ _NOT_AS_SIGNED = (
     b"<Error><Code>SignatureDoesNotMatch</Code><Message>The request is not the one that was signed, or its "
     b"time is over: send the content type and the length that were announced</Message></Error>"
 )
+_NO_SUCH_UPLOAD = (
+    b"<Error><Code>NoSuchUpload</Code><Message>There is no such upload: it was joined or dropped, or the "
+    b"system was started again in the meantime</Message></Error>"
+)
 _CORS = "access-control-"
 _READABLE = (f"{_CORS}allow-origin", "*")
 _PREFLIGHT = [
@@ -40,7 +45,7 @@ _MOTO_API = "/moto-api"
 
 class Objects:
     """The WSGI application for all requests that moto answers. It imports moto at the first request: a start
-    without files need not wait for that."""
+    without files need not wait for that. Unfinished uploads in parts do not survive a restart."""
 
     def __init__(self, storage: Storage, bucket: str, access_key: AccessKey) -> None:
         self._access_key = access_key
@@ -72,6 +77,9 @@ class Objects:
         path = environ["PATH_INFO"].encode("latin-1").decode("utf-8", "replace")
         bucket, _, key = path.lstrip("/").partition("/")
         with self._changes:
+            if _has_no_upload(environ, bucket):
+                start_response("404 Not Found", [("Content-Type", "application/xml")])
+                return [_NO_SUCH_UPLOAD]
             chunks = list(app(environ, start_response))
             # Before the response: what S3 has acknowledged survives the end of the runner.
             self._keep(bucket, key)
@@ -149,6 +157,15 @@ def _install_clock() -> None:
 
     models: Any = moto.s3.models
     models.utcnow = lambda: SystemClock().now().astimezone(UTC).replace(tzinfo=None)
+
+
+def _has_no_upload(environ: Environ, bucket: str) -> bool:
+    """Return whether the request names an upload that is not there: moto fails with a KeyError."""
+    parameters = parse_qs(environ.get("QUERY_STRING", ""))
+    if environ["REQUEST_METHOD"] not in ("PUT", "POST") or "uploadId" not in parameters:
+        return False
+    moto_bucket = _backend().buckets.get(bucket)
+    return moto_bucket is not None and parameters["uploadId"][0] not in moto_bucket.multiparts
 
 
 def _with_cors(start_response: StartResponse, readable: tuple[str, str] | None) -> StartResponse:
