@@ -140,7 +140,7 @@ async def carry_on_export(runtime: Runtime, due: Due) -> datetime | None:
         await drop_export(runtime, owner, export_id)
         return None
     try:
-        work = await _Work.take(runtime, owner, export_id)
+        work = await _Work.take(runtime, owner, entry)
         return await work.go_on()
     except Fenced:
         return now + patience
@@ -197,18 +197,15 @@ class _Work:
         self._end = asyncio.get_running_loop().time() + SLICE_S
 
     @classmethod
-    async def take(cls, runtime: Runtime, owner: str, export_id: str) -> "_Work":
+    async def take(cls, runtime: Runtime, owner: str, entry: tuple[_Record, str]) -> "_Work":
         """Take the export from whoever was at it. Raises Fenced if another process is faster."""
-        entry = await _read(runtime, owner, export_id)
-        if entry is None:
-            raise Fenced("the export is gone")
         record, tag = entry
         changes = {"writer": runtime.ids.new("writer"), "tries": record.tries + 1}
-        taken_record = record.model_copy(update=changes)
-        key = _key(owner, export_id, "record.json")
-        if not await runtime.blobs.put_if(key, _encode(taken_record), _JSON, tag):
+        own_record = record.model_copy(update=changes)
+        key = _key(owner, record.id, "record.json")
+        if not await runtime.blobs.put_if(key, _encode(own_record), _JSON, tag):
             raise Fenced("another process goes on with the export")
-        return cls(runtime, owner, taken_record)
+        return cls(runtime, owner, own_record)
 
     async def go_on(self) -> datetime:
         """Write pages, and the end after the last. Return the time of the next look. Raises Fenced,
