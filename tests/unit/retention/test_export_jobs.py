@@ -1,6 +1,7 @@
 """Exports that one request cannot make: the sweeper makes them in pieces, whatever dies in between."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any, cast
@@ -163,12 +164,18 @@ async def test_a_document_that_is_made_in_many_pieces_is_the_same() -> None:
 
 @pytest.mark.usefixtures("small")
 @pytest.mark.parametrize("after", [False, True])
-async def test_a_death_at_any_call_loses_and_doubles_nothing(after: bool) -> None:
+@pytest.mark.parametrize("slice_s", [0.0, 25.0])
+async def test_a_death_at_any_call_loses_and_doubles_nothing(
+    monkeypatch: pytest.MonkeyPatch, after: bool, slice_s: float
+) -> None:
     made = await lived()
     expected = timeless(await whole(made))
     cut_at = 0
     while True:
         cut_at += 1
+        # A look that dies may have had more time, and larger parts, than those after it.
+        monkeypatch.setattr(export_job, "SLICE_S", slice_s)
+        monkeypatch.setattr(export_job, "PART_BYTES", 9_000 if slice_s else 1_000)
         power = Power(cut_at, after=after)
         powered = replace(
             made.plain,
@@ -184,12 +191,41 @@ async def test_a_death_at_any_call_loses_and_doubles_nothing(after: bool) -> Non
                 await later(made, timedelta(seconds=1), powered)
             except Crash:
                 power.restore()
+                monkeypatch.setattr(export_job, "SLICE_S", 0.0)
         assert timeless(await fetched(made, job.id)) == expected, f"cut at {cut_at}"
         await drop_export(made.plain, ANN, job.id)
         assert await objects(made) == []
         if power.cuts == 0:
             break
-    assert cut_at > 100
+    assert cut_at > 50
+
+
+class Joining(InMemoryBlobs):
+    """A process that dies as soon as the parts are joined. Counts the uploads."""
+
+    dies = True
+    uploads = 0
+
+    async def begin_parts(self, key: str, content_type: str) -> str:
+        self.uploads += 1
+        return await super().begin_parts(key, content_type)
+
+    async def join_parts(self, key: str, upload: str, tags: Sequence[str]) -> bool:
+        is_joined = await super().join_parts(key, upload, tags)
+        if self.dies:
+            self.dies = False
+            raise Crash
+        return is_joined
+
+
+async def test_a_death_behind_the_last_part_makes_nothing_again() -> None:
+    blobs = Joining()
+    made = await lived(blobs)
+    job = await begun(made)
+    with pytest.raises(Crash):
+        await later(made)
+    assert await ready(made, job.id) == 1
+    assert blobs.uploads == 1
 
 
 class Breaking(InMemoryBlobs):
@@ -333,16 +369,18 @@ async def test_a_part_that_another_process_replaced_is_written_again() -> None:
     assert timeless(await fetched(made, job.id)) == timeless(expected)
 
 
-class Twice(InMemoryBlobs):
-    """Another sweep goes on with the export while a part is written."""
+class Twice(Joining):
+    """Another sweep goes on with the export when a part is written."""
 
+    dies = False
     act: Any = None
 
     async def put_part(self, key: str, upload: str, number: int, data: bytes) -> str | None:
+        tag = await super().put_part(key, upload, number, data)
         act, self.act = self.act, None
         if act is not None:
             await act()
-        return await super().put_part(key, upload, number, data)
+        return tag
 
 
 @pytest.mark.usefixtures("small")
@@ -351,10 +389,23 @@ async def test_of_two_sweeps_that_go_on_at_once_the_later_one_counts() -> None:
     made = await lived(blobs)
     expected = await whole(made)
     job = await begun(made)
-    blobs.act = lambda: sweep(made.plain)
+
+    async def acts() -> None:
+        await profiles.put_profile(made.plain, ANN, "helper", {"name": "A."})
+        await threads.edit(made.plain, ANN, "t2", title="another text in the same part")
+        await sweep(made.plain)
+
+    blobs.act = acts
     await ready(made, job.id)
     assert blobs.act is None
-    assert timeless(await fetched(made, job.id)) == timeless(expected)
+    assert blobs.uploads == 1, "neither spoils the other's parts"
+    document = await fetched(made, job.id)
+    assert document["decisions"] == expected["decisions"]
+    assert [t["title"] for t in document["threads"]] == [
+        "another text in the same part",
+        None,
+        None,
+    ]
 
 
 async def test_parts_are_as_large_as_s3_wants_them() -> None:

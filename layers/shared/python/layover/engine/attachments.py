@@ -51,7 +51,7 @@ class Attachments:
         """Return the prompt with the files' bytes in place of references. The same files give the same
         bytes. Raises RetryableError."""
         inputs = prompt.settings.inputs
-        parts = [part for m in reversed(prompt.messages) for part in m.content if _refers(m, part)]
+        parts = [part for m in reversed(prompt.messages) for part in m.content if _refers(part, m)]
         if not parts:
             return prompt
         await self._ask_sizes([part for part in parts if _shows_bytes(part, inputs)])
@@ -114,7 +114,7 @@ class Attachments:
         return FilePart(url="".join(pieces), name=part.name, mime_type=_kind(part))
 
 
-def _refers(message: Message, part: Part) -> TypeGuard[FilePart]:
+def _refers(part: Part, message: Message) -> TypeGuard[FilePart]:
     return message.role is Role.USER and isinstance(part, FilePart) and part.file_id is not None
 
 
@@ -122,8 +122,8 @@ def _replaced(messages: Sequence[Message], contents: Sequence[Part]) -> tuple[Me
     """Return the messages with these parts in place of their files: the newest message has the first."""
     rest = iter(contents)
     replaced = [
-        m.with_content(tuple(next(rest) if _refers(m, part) else part for part in m.content))
-        if any(_refers(m, part) for part in m.content)
+        m.with_content(tuple(next(rest) if _refers(part, m) else part for part in m.content))
+        if any(_refers(part, m) for part in m.content)
         else m
         for m in reversed(messages)
     ]

@@ -2,7 +2,15 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import ExitStack
 from datetime import datetime
 from io import StringIO
@@ -117,7 +125,7 @@ class Document:
             "files": self._list_files,
         }
 
-    async def pieces(self, place: Place) -> AsyncIterator[tuple[str, Place | None]]:
+    async def pieces(self, place: Place) -> AsyncGenerator[tuple[str, Place | None], None]:
         """Yield the text from a place on. The last piece of a page comes with the place behind it, from which
         another process may go on; all others come with None."""
         while place.array != END:
