@@ -1,0 +1,56 @@
+"""An export that takes longer than its request: made by the sweeper of a running system."""
+
+import asyncio
+
+import httpx2
+
+from layover.adapters.blobs.s3 import S3Blobs
+from layover.adapters.journal.items.dynamodb import DynamoTable
+from layover.adapters.journal.journal import table_journal
+from layover.clock import ManualClock, from_rfc3339
+from layover.retention.export_job import begin
+from support.aws.emulator import services_at
+from support.providers.openai import say
+from support.system.system import Brain, Caller, System, eventually
+from support.worlds.builder import build_runtime
+
+
+async def begun(system: System, user: Caller, at: str) -> str:
+    """Do what a request does that has taken too long; the path at which its export is fetched."""
+    names, clock = system.services, ManualClock(from_rfc3339(at))
+    services = services_at(names["endpoint_url"])
+    blobs = S3Blobs(lambda: system.aws("s3"), names["bucket"])
+    table = DynamoTable(services.client("dynamodb"), names["table"])
+    journal = table_journal(table, blobs, clock)
+    try:
+        runtime = build_runtime(journal=journal, blobs=blobs, clock=clock)
+        return f"/me/exports/{(await begin(runtime, user.name)).id}"
+    finally:
+        await services.aclose()
+
+
+def test_the_sweeper_makes_an_export_and_its_owner_fetches_it(
+    system: System, brain: Brain, ann: Caller, bob: Caller
+) -> None:
+    thread_id = ann.thread()
+    assert ann.ask(thread_id, brain.plan(say("hello")))["status"] == "success"
+    expected = ann.get("/me/export")
+    at = ann.get(f"/threads/{thread_id}")["updated_at"]
+    path = asyncio.run(begun(system, ann, at))
+    assert path.endswith(ann.get("/me/exports")["items"][0]["id"])
+
+    def is_ready() -> bool:
+        return ann.call("GET", path).status == 303
+
+    eventually(is_ready)
+    location = ann.call("GET", path).headers["location"]
+    with httpx2.Client(timeout=40, trust_env=False, verify=False) as browser:
+        document = browser.get(location).json()
+    document["exported_at"] = expected["exported_at"]
+    assert document == expected
+    bob.want(404, "GET", path)
+    ann.want(202, "DELETE", "/me")
+    ann.want(404, "GET", path)
+    with httpx2.Client(timeout=40, trust_env=False, verify=False) as browser:
+        # moto answers a signed request for a missing object with 403, S3 with 404.
+        assert browser.get(location).status_code in (403, 404)
