@@ -1,5 +1,6 @@
 """Exports that one request cannot make: the sweeper makes them in pieces, whatever dies in between."""
 
+import asyncio
 import json
 from collections.abc import Sequence
 from dataclasses import replace
@@ -35,6 +36,7 @@ from layover.retention.forget import forget
 from layover.runtime import Runtime
 from layover.threads import threads
 from layover.values.deployment.access import Actor
+from support.worlds.loops import skipping
 from support.worlds.runs import ANN, Bench, Crash, Power, Powered, powered_journal
 
 MINUTE = timedelta(minutes=1)
@@ -52,7 +54,7 @@ def wire(amount: int) -> str:
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every page is a look of its own, has one thread or two rows, and is soon a part."""
     monkeypatch.setattr(export_job, "SLICE_S", 0.0)
-    monkeypatch.setattr(document, "_MAX_CONCURRENT", 1)
+    monkeypatch.setattr(export_job, "MAX_CONCURRENT", 1)
     monkeypatch.setattr(document, "_PAGE", 2)
     monkeypatch.setattr(export_job, "PART_BYTES", 1_000)
     monkeypatch.setattr(inmemory_blobs, "MIN_PART", 1)
@@ -461,6 +463,33 @@ async def test_a_database_that_is_away_for_an_hour_fails_no_export() -> None:
     for _ in range(60):
         await later(made, runtime=away)
     await ready(made, job.id)
+    assert timeless(await fetched(made, job.id)) == timeless(expected)
+
+
+class Crowded(InMemoryMemory):
+    """A database in which two threads at once take longer than a sweep has."""
+
+    readers = 0
+
+    async def read_state(self, owner: str, thread_id: str) -> Any:
+        self.readers += 1
+        try:
+            await asyncio.sleep(0)
+            if self.readers > 1:
+                await asyncio.sleep(3_600)
+            return await super().read_state(owner, thread_id)
+        finally:
+            self.readers -= 1
+
+
+@skipping
+async def test_threads_that_take_too_long_together_are_read_one_after_another() -> None:
+    made = await lived()
+    crowded = replace(made.plain, memory=Crowded(made.threads))
+    expected = await whole(made)
+    job = await begun(made)
+    for _ in range(2):
+        await later(made, runtime=crowded)
     assert timeless(await fetched(made, job.id)) == timeless(expected)
 
 

@@ -37,7 +37,8 @@ END = "end"
 _PAGE = 200
 _IN_MEMORY = 1024 * 1024
 """Bytes of each thread that is read at once; the rest is on disk."""
-_MAX_CONCURRENT = 8
+MAX_CONCURRENT = 8
+"""Threads, or files, that are read at once."""
 _PIECE = 64 * 1024
 """The number of characters that are copied at once."""
 _RUN = {"messages", "input", "text"}
@@ -95,6 +96,7 @@ class Document:
         thread_ids: The threads in it (`list_thread_ids`); those that are deleted meanwhile are left out.
         decisions: Where decisions are kept until the threads are written.
         has_links: Whether files have URLs, which live for minutes.
+        at_once: Threads that are read at once, and are a page together.
     """
 
     def __init__(
@@ -106,6 +108,7 @@ class Document:
         decisions: Decisions,
         *,
         has_links: bool,
+        at_once: int = MAX_CONCURRENT,
     ) -> None:
         self._runtime = runtime
         self._owner = owner
@@ -113,6 +116,7 @@ class Document:
         self._thread_ids = thread_ids
         self._decisions = decisions
         self._has_links = has_links
+        self._at_once = at_once
         self._files = Files(runtime.blobs, owner)
         self._file_ids: list[str] | None = None
         self._arrays: Mapping[str, Callable[[str | None, ExitStack], Awaitable[_Texts]]] = {
@@ -160,7 +164,7 @@ class Document:
     async def _threads(self, cursor: str | None, spools: ExitStack) -> _Texts:
         """Read several threads at once: each takes several requests in sequence."""
         start = int(cursor or 0)
-        ids = self._thread_ids[start : start + _MAX_CONCURRENT]
+        ids = self._thread_ids[start : start + self._at_once]
         heads = await asyncio.gather(
             *(self._runtime.journal.heads.get(self._owner, i) for i in ids)
         )
@@ -221,7 +225,7 @@ class Document:
             self._file_ids = await self._files.list_ids()
         rest = [each for each in self._file_ids if cursor is None or each > cursor]
         rows: list[Mapping[str, Any]] = []
-        for some in batched(rest[:_PAGE], _MAX_CONCURRENT):
+        for some in batched(rest[:_PAGE], MAX_CONCURRENT):
             rows += [row for row in await asyncio.gather(*map(self._file, some)) if row is not None]
         next_cursor = rest[_PAGE - 1] if len(rest) > _PAGE else None
         return _texts(Page(items=tuple(rows), next_cursor=next_cursor))

@@ -21,7 +21,7 @@ from layover.keys import Keys
 from layover.ports import Due
 from layover.ports.blobs import MIN_PART
 from layover.records.forgetting import is_forgotten
-from layover.retention.document import END, Document, Place, Rows, list_thread_ids
+from layover.retention.document import END, MAX_CONCURRENT, Document, Place, Rows, list_thread_ids
 from layover.retention.erase import LAST_WRITER
 from layover.runtime import Runtime
 from layover.values.base import Time, Value
@@ -248,6 +248,8 @@ class _Work:
             json.loads(plan or b"[]"),
             self._decisions,
             has_links=False,
+            # Threads that take a whole look together may each be readable in one.
+            at_once=MAX_CONCURRENT if self._record.tries <= 1 else 1,
         )
         async with aclosing(document.pieces(self._record.place)) as pieces:
             async for text, place in pieces:
