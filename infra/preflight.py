@@ -16,9 +16,14 @@ MIN_UNRESERVED = 100
 
 
 def context(arguments: Sequence[str]) -> dict[str, str]:
-    """Return `-c name=value` and `--context name=value` of the CDK's command line."""
-    pairs = (value.split("=", 1) for value in _values(arguments, "-c", "--context"))
-    return {pair[0]: pair[1] for pair in pairs if len(pair) == 2}
+    """Return `-c name=value` and `--context name=value` of the CDK's command line. Raises ValueError for one
+    without a value."""
+    values = list(_values(arguments, "-c", "--context"))
+    wrong = next((value for value in values if "=" not in value), None)
+    if wrong is not None:
+        # The CDK's command line only warns of it, and deploys without the setting.
+        raise ValueError(f"-c {wrong}: write NAME=VALUE")
+    return dict(value.split("=", 1) for value in values)
 
 
 def account(arguments: Sequence[str]) -> dict[str, Any]:

@@ -64,7 +64,7 @@ class Nat(StrEnum):
 class FunctionSettings(BaseModel):
     """Memory, time and reach of one Lambda function."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     memory_mib: int = Field(ge=128, le=10_240)
     """CPU comes with it: 1,769 MiB are one core."""
@@ -102,7 +102,8 @@ FUNCTIONS: Mapping[str, FunctionSettings] = {
 class Statement(BaseModel):
     """One permission of the functions that run tools."""
 
-    model_config = ConfigDict(frozen=True)
+    # A condition that was left out without a word would allow more than was meant.
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     actions: tuple[str, ...]
     resources: tuple[str, ...]
@@ -133,6 +134,26 @@ TITAN = "amazon.titan-embed-text-"
 """Beginning of the ids of the embedders that have an adapter."""
 IN_CODE = frozenset({"functions", "tool_env", "tool_secrets", "tool_policies"})
 """Settings that the command line cannot express."""
+OF_THE_CDK = frozenset({"cli-telemetry", "acknowledged-issue-numbers"})
+"""Names that the CDK keeps in `cdk.json` and `cdk.context.json`, and that have neither `@` nor a colon."""
+LOOKED_UP_BY_THE_CDK = frozenset(
+    {
+        "ami",
+        "availability-zones",
+        "cc-api-provider",
+        "endpoint-service-availability-zones",
+        "hosted-zone",
+        "key-provider",
+        "load-balancer",
+        "load-balancer-listener",
+        "plugin",
+        "security-group",
+        "ssm",
+        "vpc-provider",
+    }
+)
+"""Beginnings of names in `cdk.context.json`: `vpc-provider:account=1:...`. They are written out, because the
+import of the CDK starts a process."""
 RESERVED = ("aws", "amazon", "cognito")
 """Words that Cognito refuses in a domain, of which the stage's name is a part."""
 WAITS_OF_A_NEW_ACCOUNT = 5
@@ -385,6 +406,17 @@ class Settings(BaseModel):
             raise ValueError("budget_usd needs alarms_email: its warnings go there")
         return self
 
+    @field_validator("functions")
+    @classmethod
+    def _has_all_functions(
+        cls, functions: Mapping[str, FunctionSettings]
+    ) -> Mapping[str, FunctionSettings]:
+        if wrong := next((name for name in functions if name not in FUNCTIONS), None):
+            raise ValueError(f"functions: {unknown_name('function', wrong, FUNCTIONS)}")
+        if missing := [name for name in FUNCTIONS if name not in functions]:
+            raise ValueError(f"functions: {', '.join(missing)} are missing")
+        return functions
+
     @field_validator("stage")
     @classmethod
     def _is_taken_by_cognito(cls, stage: str) -> str:
@@ -501,16 +533,21 @@ class Settings(BaseModel):
         do not exist."""
         simple = set(cls.model_fields) - IN_CODE
         _check_names("the context (-c, cdk.json)", filter(_is_ours, context), simple)
-        values = {k: v for k, v in context.items() if k in simple and v is not None and v != ""}
+        values = {k: v for k, v in context.items() if k in simple and v is not None}
+        _check_values(values)
         folder, stage = Path(values.get("stages", STAGES)), values.get("stage", DEV)
+        if "stages" in values and not folder.is_dir():
+            raise ValueError(f"there is no folder {folder} for the files of the stages")
         stage_values = _stage_file(folder, stage)
         _check_names(str(folder / f"{stage}.json"), stage_values, set(cls.model_fields))
         try:
             return cls.model_validate({**stage_values, **values})
         except ValidationError as error:
             errors = error.errors(include_url=False)
-            fields = ProviderAddress.model_fields  # The only setting whose value has fields.
-            lines = (refusal(".".join(map(str, each["loc"])), each, fields) for each in errors)
+            lines = (
+                refusal(".".join(map(str, each["loc"])), each, _fields_of(each["loc"]))
+                for each in errors
+            )
             raise ValueError("\n".join(lines)) from None
 
 
@@ -520,11 +557,34 @@ def _bedrock_ids(names: Iterable[str | None], *, every: bool) -> tuple[str, ...]
     return tuple(dict.fromkeys(name.removeprefix(BEDROCK_PREFIX) for name in full_names))
 
 
+def _fields_of(place: tuple[int | str, ...]) -> Iterable[str]:
+    """Return the names of the fields of a setting whose values have some."""
+    models: dict[int | str, type[BaseModel]] = {
+        "providers": ProviderAddress,
+        "functions": FunctionSettings,
+        "tool_policies": Statement,
+    }
+    model = models.get(place[0]) if place else None
+    return model.model_fields if model else ()
+
+
 def _is_ours(name: str) -> bool:
-    """Return whether a name of the context is meant as a setting: the CDK's own have a colon or a hyphen."""
-    return name.isidentifier() or (
-        ":" not in name and nearest(name, Settings.model_fields) is not None
-    )
+    """Return whether a name of the context is meant as a setting. Names of the CDK's and of other packages'
+    begin with `@`, or have something before a colon that is unlike any setting."""
+    if name.startswith("@") or name in OF_THE_CDK:
+        return False
+    before, colon, _ = name.partition(":")
+    if not colon:
+        return True
+    return before not in LOOKED_UP_BY_THE_CDK and nearest(before, Settings.model_fields) is not None
+
+
+def _check_values(values: Mapping[str, Any]) -> None:
+    """Raise ValueError for the first setting without a value: `-c stage=$STAGE` with a variable that is not
+    set would deploy the default stage. Only a list may be empty."""
+    for name, value in values.items():
+        if value == "" and Settings.model_fields[name].annotation != tuple[str, ...]:
+            raise ValueError(f"{name} is empty: leave it out, or give it a value")
 
 
 def _check_names(where: str, names: Iterable[str], choices: set[str]) -> None:
@@ -546,12 +606,26 @@ def _stage_file(folder: Path, stage: str) -> dict[str, Any]:
     if not file.is_file():
         return {}
     try:
-        values = json.loads(file.read_text())
-    except ValueError as error:
+        values = json.loads(file.read_text(), object_pairs_hook=_once_each)
+    except json.JSONDecodeError as error:
         raise ValueError(f"{file} is not JSON: {error}") from error
+    except ValueError as error:
+        raise ValueError(f"{file} {error}") from None
     if not isinstance(values, dict):
         kind = type(values).__name__
         raise ValueError(f"{file} has to be a JSON object with the stage's settings, not a {kind}")
     if (other := values.get("stage", stage)) != stage:
         raise ValueError(f"{file} has the settings of stage {stage!r}, and says stage {other!r}")
+    if "stages" in values:
+        raise ValueError(f"{file}: a file cannot say where it is: give `stages` with -c")
     return {"stage": stage, **values}
+
+
+def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the JSON object. Raises ValueError for a name that stands twice in it: JSON's readers keep the
+    last one without a word."""
+    names = [name for name, _ in pairs]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise ValueError(f"has {twice!r} twice")
+    return dict(pairs)

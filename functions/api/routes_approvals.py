@@ -11,14 +11,22 @@ from functions.api.documented import also, responses
 from layover.approvals import lists
 from layover.approvals.decide import DecisionRequest, decide
 from layover.values.page import Page
-from layover.values.runs.views import ApproverItem, OpenApproval, Run, RunGlimpse
+from layover.values.runs.views import (
+    ApproverItem,
+    OpenApproval,
+    Run,
+    RunGlimpse,
+    VotedGlimpse,
+    VotedRun,
+)
 
 router = new_router()
 _TAGS = ["approvals"]
+_Answer = VotedRun | Run | VotedGlimpse | RunGlimpse
 _DECIDED = also(
-    responses(202, Run | RunGlimpse, "The decision, or the vote, is recorded", 400, 404, 409, 413),
+    responses(202, _Answer, "The decision, or the vote, is recorded", 400, 404, 409, 413),
     200,
-    Run | RunGlimpse,
+    _Answer,
     "You had already made the same decision",
 )
 
@@ -26,8 +34,9 @@ _DECIDED = also(
 @router.get(
     "/approvals",
     tags=_TAGS,
-    summary="Calls that wait, over all runs, oldest first",
-    description="Those of your own runs; with `as=approver`, those of all users that your groups may decide.",
+    summary="Calls that wait for you, over all runs, oldest first",
+    description="Those of your own runs that you may decide; with `as=approver`, those of all users that "
+    "your groups may decide.",
     operation_id="list_approvals",
     responses=responses(
         200, Page[OpenApproval] | Page[ApproverItem], "A page of waiting calls", 404
@@ -48,7 +57,7 @@ def list_approvals(
     if role == "approver":
         return answer_page(call, lambda n: call.act(lists.list_for_approver, n, cursor), limit)
     return answer_page(
-        call, lambda n: call.do(lists.list_approvals, thread_id or None, n, cursor), limit
+        call, lambda n: call.act(lists.list_approvals, thread_id or None, n, cursor), limit
     )
 
 

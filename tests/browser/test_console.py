@@ -144,8 +144,12 @@ def test_approver_sees_what_is_theirs_and_nothing_else_of_the_thread(
     bea.picture("approver", inbox)
     other = eve.tab("#/inbox")
     eve.sees("Nothing waits for you", other)
+    inbox.locator(".side .badge").get_by_text("1", exact=True).wait_for()
     bea.button("Approve", bea.card(order, inbox)).click()
     ann.sees("1 of 2 approvals given")
+    # The vote may still be changed, and nothing waits for one.
+    bea.sees("1 of 2 approvals given", inbox)
+    inbox.locator(".side .badge").wait_for(state="detached")
 
 
 def test_answer_is_regenerated_on_a_branch_of_its_own(enter: Enter, brain: Brain) -> None:

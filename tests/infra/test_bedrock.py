@@ -45,7 +45,7 @@ PROFILE = (
 @pytest.mark.parametrize(
     ("more", "why"),
     [
-        ({"model": ""}, "needs a model"),
+        ({"model": None}, "needs a model"),
         ({"model": "openai/gpt-5-mini"}, "Bedrock wants models by id"),
         ({"models": "anthropic.*"}, "Bedrock wants models by id"),
         (
@@ -66,14 +66,14 @@ PROFILE = (
     ],
 )
 def test_what_bedrock_cannot_do_is_refused_before_anything_is_made(
-    more: dict[str, str], why: str
+    more: dict[str, str | None], why: str
 ) -> None:
     with pytest.raises(ValueError, match=why):
         Settings.from_context(CONTEXT | more)
 
 
 def test_pattern_of_models_is_refused_beside_another_provider_too() -> None:
-    given = {"stages": "none", "models": "openai/other, bedrock/anthropic.*"}
+    given = {"stages": "tests/infra", "models": "openai/other, bedrock/anthropic.*"}
     with pytest.raises(ValueError, match="Bedrock wants models by id"):
         Settings.from_context(given)
 
@@ -89,7 +89,8 @@ def test_pattern_of_models_is_refused_beside_another_provider_too() -> None:
 def test_models_of_bedrock_are_allowed_beside_another_provider(
     models: str, asked: list[str]
 ) -> None:
-    given = {"stages": "none", "models": models, "embedder_model": f"bedrock/{TITAN}"}
+    folder = {"stages": "tests/infra"}
+    given = folder | {"models": models, "embedder_model": f"bedrock/{TITAN}"}
     settings = Settings.from_context(given)
     from aws_cdk import App, Stack  # seconds: for no worker that only collects
 

@@ -28,8 +28,15 @@ def test_mistyped_setting_ends_it_before_the_account_is_looked_into(
     )
 
 
+@pytest.mark.parametrize("given", ["stage:prod", "stage", "prod", ""])
+def test_setting_without_a_value_ends_it(given: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """The CDK's command line only warns of it, and would deploy the stage `dev`."""
+    assert main(["-c", given]) == 1
+    assert capsys.readouterr().err == f"-c {given}: write NAME=VALUE\n"
+
+
 def test_context_is_read_as_the_command_line_has_it() -> None:
-    given = ["--profile", "me", "-c", "stage=prod", "--context", "origins=https://a=b", "-c"]
+    given = ["--profile", "me", "-c", "stage=prod", "--context", "origins=https://a=b"]
     assert context(given) == {"stage": "prod", "origins": "https://a=b"}
     assert context(["--context=retain=false"]) == {"retain": "false"}
 

@@ -8,20 +8,23 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from aws_cdk.cloud_assembly_schema import ContextProvider
 from pydantic import ValidationError
 
 from infra.calls import CALLS
 from infra.regions import unfit
-from infra.settings import FUNCTIONS, Settings
+from infra.settings import FUNCTIONS, LOOKED_UP_BY_THE_CDK, Settings
 from layover.retention.erase import LAST_WRITER
 from layover.values.deployment.settings import Settings as RuntimeSettings
 
 ROOT = Path(__file__).parents[2]
+NO_STAGES = str(Path(__file__).parent)
+"""A folder that has no stage's file."""
 
 
 def said(context: Mapping[str, object]) -> Settings:
     """Settings of a context as the command line gives it."""
-    return Settings.from_context({"stages": "none", **context})
+    return Settings.from_context({"stages": NO_STAGES, **context})
 
 
 def kept(folder: Path, stage: str, text: str) -> dict[str, str]:
@@ -85,6 +88,27 @@ def test_what_makes_no_sense_is_refused(context: dict[str, str]) -> None:
             {"api-concurrency": "0"},
             "the context (-c, cdk.json): no setting 'api-concurrency': did you mean 'api_concurrency'?",
         ),
+        # Nothing is near these, and nothing of the CDK's is called so.
+        (
+            {"daily-budget": "3"},
+            "the context (-c, cdk.json): no setting 'daily-budget'; "
+            "docs/reference/configuration.md lists the settings",
+        ),
+        (
+            {"stage:": "prod"},
+            "the context (-c, cdk.json): no setting 'stage:': did you mean 'stage'?",
+        ),
+        (
+            {"retian:x": "false"},
+            "the context (-c, cdk.json): no setting 'retian:x': did you mean 'retain'?",
+        ),
+        # An unset variable of the shell: `-c stage=$STAGE`.
+        ({"stage": ""}, "stage is empty: leave it out, or give it a value"),
+        ({"retain": ""}, "retain is empty: leave it out, or give it a value"),
+        (
+            {"stages": "infra/stagse"},
+            "there is no folder infra/stagse for the files of the stages",
+        ),
         (
             {"zzz": "1"},
             "the context (-c, cdk.json): no setting 'zzz'; "
@@ -135,9 +159,64 @@ def test_mistyped_setting_in_a_stages_file_is_named_with_the_file(tmp_path: Path
 
 
 def test_names_of_the_cdk_in_the_context_are_none_of_ours() -> None:
-    theirs = {"@aws-cdk/core:target-partitions": ["aws"], "aws:cdk:version-reporting": True}
-    notices = {"cli-telemetry": False, "acknowledged-issue-numbers": [1]}
-    assert said({**theirs, **notices, "vpc-provider:account=1": {}}) == said({})
+    theirs = {
+        "@aws-cdk/core:target-partitions": ["aws"],
+        "@company/stage:size": "large",
+        "aws:cdk:version-reporting": True,
+        "aws-cdk:enableDiffNoFail": "true",
+        "cli-telemetry": False,
+        "acknowledged-issue-numbers": [1],
+        "company:cost-center": "4711",
+    }
+    assert len(LOOKED_UP_BY_THE_CDK) == len(ContextProvider)
+    looked_up = {f"{kind}:account=1:region=eu-west-1": {} for kind in LOOKED_UP_BY_THE_CDK}
+    assert said({**theirs, **looked_up}) == said({})
+
+
+def test_an_empty_list_of_the_command_line_is_an_empty_list(tmp_path: Path) -> None:
+    context = kept(tmp_path, "dev", '{"origins": ["https://a.example"]}')
+    assert said(context | {"origins": ""}).origins == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            '{"tool_policies": [{"actions": ["s3:*"], "resources": ["*"], "condition": {}}]}',
+            "tool_policies.0: no option 'condition'",
+        ),
+        (
+            '{"functions": {"turn": {"memory_mb": 2048}}}',
+            "functions.turn: no option 'memory_mb': did you mean 'memory_mib'?",
+        ),
+        (
+            '{"functions": {"trun": {"memory_mib": 2048, "timeout": 60}}}',
+            "functions: no function 'trun': did you mean 'turn'?",
+        ),
+        (
+            '{"functions": {"turn": {"memory_mib": 2048, "timeout": 60}}}',
+            "functions: api, resume, extract, compact, settle, sweep, sockets, streams, migrate are missing",
+        ),
+        (
+            '{"context_windows": {"some": 0}}',
+            "context_windows.some must be greater than or equal to 1, not 0",
+        ),
+        ('{"stages": "other"}', "a file cannot say where it is: give `stages` with -c"),
+        ('{"retain": false, "retain": true}', "has 'retain' twice"),
+        ('{"functions": {"turn": {"timeout": 1, "timeout": 2}}}', "has 'timeout' twice"),
+    ],
+    ids=str,
+)
+def test_mistyped_name_inside_a_setting_is_named(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(message)):
+        said(kept(tmp_path, "dev", text))
+
+
+def test_a_missing_folder_of_stages_is_fine_only_if_nobody_named_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert Settings.from_context({}).stage == "dev"
 
 
 def test_key_of_a_provider_in_a_refused_setting_is_not_repeated(tmp_path: Path) -> None:

@@ -91,13 +91,18 @@ def test_two_members_decide_together(api: Api) -> None:
     )
     assert "thread_id" not in item
     first = api.post(f"{url}/approve", {"reason": "fine"}, **member(BOB))
-    assert (first.status, first.json) == (202, {"id": run.id, "status": "suspended"})
+    [vote] = first.json["given"]
+    assert (vote["by"], vote["reason"]) == (BOB, "fine")
+    waits = {"id": run.id, "status": "suspended", "given": [vote], "quorum": 2, "settled": False}
+    assert (first.status, first.json) == (202, waits)
     pending = api.get(f"/runs/{run.id}").json["pending"][0]
     assert [(g["by"], g["reason"]) for g in pending["approval"]["given"]] == [(BOB, "fine")]
     again = api.post(f"{url}/approve", {"reason": "fine"}, **member(BOB))
     assert (again.status, again.json) == (200, first.json)
     last = api.post(f"{url}/approve", **member("carol"))
-    assert (last.status, last.json) == (202, {"id": run.id, "status": "running"})
+    assert [given["by"] for given in last.json["given"]] == [BOB, "carol"]
+    settled = {"id": run.id, "status": "running", "quorum": 2, "settled": True}
+    assert (last.status, last.json) == (202, {**settled, "given": last.json["given"]})
     assert api.get("/approvals?as=approver", **member(BOB)).json["items"] == []
     api.get(f"/runs/{run.id}", **member(BOB)).problem(404, "not-found")
     events = api.get(f"/runs/{run.id}/events").json["items"]
@@ -106,6 +111,13 @@ def test_two_members_decide_together(api: Api) -> None:
         ("tool-call-decided", "carol"),
     ]
     api.post(f"{url}/deny", **member("dave")).problem(409, "decision-already-made")
+
+
+def test_the_owners_list_leaves_out_what_only_others_decide(api: Api) -> None:
+    run, _ = asked(api)
+    assert api.get("/approvals").json["items"] == []
+    assert api.get(f"/approvals?thread_id={run.thread_id}").json["items"] == []
+    assert api.get(f"/runs/{run.id}").json["pending"][0]["approval"]["by"] == ["finance"]
 
 
 @pytest.mark.parametrize("query", ["as=nobody", "as=", "as=approver&cursor=x"])

@@ -68,7 +68,7 @@ FORMS: dict[str, dict[str, str]] = {
     # A model, an inference profile and an embedder of Bedrock's.
     "bedrock": {
         "stage": "test",
-        "stages": "none",
+        "stages": "tests/infra",
         "provider": "bedrock",
         "model": f"bedrock/{GPT}",
         "models": f"openai.gpt-5.4, bedrock/eu.{CLAUDE}, {GPT}",

@@ -181,7 +181,7 @@ async def test_a_decision_stands_though_the_call_cannot_be_woken(world: ServiceB
 async def test_a_deleted_threads_calls_are_gone(world: ServiceBench) -> None:
     run, _ = await world.suspended()
     await threads.delete(world.runtime, ANN, run.thread_id)
-    assert (await lists.list_approvals(world.runtime, ANN, None, 20, None)).items == ()
+    assert (await lists.list_approvals(world.runtime, ME, None, 20, None)).items == ()
     with pytest.raises(NotFound):
         await decide(world, run)
 
@@ -189,14 +189,14 @@ async def test_a_deleted_threads_calls_are_gone(world: ServiceBench) -> None:
 async def test_a_foreign_threads_approvals_are_not_there(world: ServiceBench) -> None:
     run, _ = await world.suspended()
     with pytest.raises(NotFound):
-        await lists.list_approvals(world.runtime, BOB, run.thread_id, 20, None)
-    assert (await lists.list_approvals(world.runtime, BOB, None, 20, None)).items == ()
+        await lists.list_approvals(world.runtime, Actor(sub=BOB), run.thread_id, 20, None)
+    assert (await lists.list_approvals(world.runtime, Actor(sub=BOB), None, 20, None)).items == ()
 
 
 async def test_deciding_never_needs_the_database(world: ServiceBench) -> None:
     run, _ = await world.suspended()
     world.threads.asleep = True
-    await lists.list_approvals(world.runtime, ANN, run.thread_id, 20, None)
+    await lists.list_approvals(world.runtime, ME, run.thread_id, 20, None)
     await decide(world, run)
     assert world.threads.asked == 0
 
@@ -254,10 +254,10 @@ async def test_data_that_fits_resumes_the_call(world: ServiceBench) -> None:
 async def test_waiting_calls_are_listed_oldest_first_page_by_page(world: ServiceBench) -> None:
     one, _ = await world.suspended()
     two, _ = await world.suspended()
-    first = await lists.list_approvals(world.runtime, ANN, None, 1, None)
-    second = await lists.list_approvals(world.runtime, ANN, None, 1, first.next_cursor)
+    first = await lists.list_approvals(world.runtime, ME, None, 1, None)
+    second = await lists.list_approvals(world.runtime, ME, None, 1, first.next_cursor)
     assert [a.run_id for a in (*first.items, *second.items)] == [one.id, two.id]
-    of_two = await lists.list_approvals(world.runtime, ANN, two.thread_id, 20, None)
+    of_two = await lists.list_approvals(world.runtime, ME, two.thread_id, 20, None)
     assert [(a.run_id, a.agent, a.thread_id) for a in of_two.items] == [
         (two.id, "support", two.thread_id)
     ]

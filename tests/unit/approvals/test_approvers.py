@@ -19,7 +19,7 @@ from layover.threads import threads
 from layover.values.decision import ApprovalRule
 from layover.values.deployment.access import Actor
 from layover.values.runs.run import CallState, SuspensionKind
-from layover.values.runs.views import Run, RunGlimpse
+from layover.values.runs.views import Run, RunGlimpse, VotedGlimpse, VotedRun
 from support.worlds.services import ANN, ServiceBench
 
 APPROVE, DENY = DecisionRequest(Verdict.APPROVE), DecisionRequest(Verdict.DENY)
@@ -195,13 +195,76 @@ async def test_an_item_has_what_it_takes_to_decide_and_nothing_of_the_thread(
     run = await asked(world, quorum=2)
     await decide(world, run, CAROL)
     [item] = (await lists.list_for_approver(world.runtime, BOB, 20, None)).items
-    [own] = (await lists.list_approvals(world.runtime, ANN, None, 20, None)).items
+    [own] = (await runs.get(world.runtime, ANN, run.id)).pending
     shown = item.model_dump(mode="json")
-    assert shown == own.model_dump(mode="json", exclude={"thread_id"}) | {"owner": ANN}
+    of_the_run = {"owner": ANN, "run_id": run.id, "agent": run.agent}
+    assert shown == own.model_dump(mode="json") | of_the_run
     approval = shown["approval"]
     assert (approval["by"], approval["quorum"]) == (["finance", "board"], 2)
     [given] = approval["given"]
     assert (given.keys(), given["by"]) == ({"by", "at"}, "carol")
+
+
+@pytest.mark.parametrize(
+    ("owner", "requester", "listed"),
+    [
+        (OWNER, False, False),
+        (OWNER, True, False),
+        (member(ANN), False, False),
+        (member(ANN), True, True),
+        (Actor(sub="shop", on_behalf_of=ANN), True, False),
+        (Actor(sub="shop", on_behalf_of=ANN, groups=BOB.groups), True, True),
+        (Actor(sub=ANN, in_process=True), False, True),
+    ],
+    ids=[
+        "owner",
+        "owner outside of its groups",
+        "owner in a group that decides for others only",
+        "owner in a group of it",
+        "backend outside of its groups",
+        "backend in a group of it",
+        "process that runs the agent",
+    ],
+)
+async def test_an_owner_is_shown_exactly_the_calls_that_the_owner_may_decide(
+    world: ServiceBench, owner: Actor, requester: bool, listed: bool
+) -> None:
+    run = await asked(world, requester=requester)
+    own, _ = await world.suspended()
+    items = (await lists.list_approvals(world.runtime, owner, None, 20, None)).items
+    assert [a.run_id for a in items] == ([run.id, own.id] if listed else [own.id])
+    for_thread = await lists.list_approvals(world.runtime, owner, run.thread_id, 20, None)
+    assert len(for_thread.items) == int(listed)
+    # What the list leaves out is still with the run.
+    assert len((await runs.get(world.runtime, ANN, run.id)).pending) == 1
+    if listed:
+        assert (await decide(world, run, owner)).run.status == "running"
+    else:
+        with pytest.raises(NotAnApprover):
+            await decide(world, run, owner)
+
+
+async def test_calls_of_others_do_not_end_the_owners_list(world: ServiceBench) -> None:
+    for _ in range(3):
+        await asked(world)
+    own, _ = await world.suspended()
+    listed: list[str] = []
+    cursor, more = None, True
+    while more:
+        page = await lists.list_approvals(world.runtime, OWNER, None, 1, cursor)
+        listed += [a.run_id for a in page.items]
+        cursor, more = page.next_cursor, page.next_cursor is not None
+    assert listed == [own.id]
+
+
+async def test_a_call_stays_in_the_list_of_a_voter_who_may_change_the_vote(
+    world: ServiceBench,
+) -> None:
+    run = await asked(world, quorum=2)
+    await decide(world, run, BOB)
+    assert await inbox(world, BOB) == [run.id]
+    assert isinstance((await decide(world, run, BOB, DENY)).run, VotedGlimpse)
+    assert await inbox(world, BOB) == []
 
 
 async def test_what_is_settled_leaves_the_inbox_at_once(world: ServiceBench) -> None:
@@ -237,11 +300,67 @@ async def test_a_long_wait_stays_in_the_inbox(world: ServiceBench) -> None:
 async def test_one_approval_of_two_settles_nothing(world: ServiceBench) -> None:
     run = await asked(world, quorum=2)
     answer = await decide(world, run, BOB)
-    assert answer == DecisionOutcome(RunGlimpse(id=run.id, status="suspended"))
+    assert type(answer.run) is VotedGlimpse
+    assert (answer.run.id, answer.run.status) == (run.id, "suspended")
     assert await told(world, run) == [("tool-call-approval", "bob")]
     assert (world.callbacks.woken, await inbox(world, CAROL)) == ([], [run.id])
     rows = (await list_decisions(world.runtime, None, None, 9, None)).items
     assert [(r.decided_by, r.decision, r.settled) for r in rows] == [("bob", "approved", False)]
+
+
+def count(answer: DecisionOutcome) -> tuple[list[str], int, bool]:
+    assert isinstance(answer.run, VotedRun | VotedGlimpse)
+    return [v.person for v in answer.run.given], answer.run.quorum, answer.run.settled
+
+
+async def test_a_votes_answer_counts_the_votes_and_says_whether_they_settle(
+    world: ServiceBench,
+) -> None:
+    run = await asked(world, quorum=2)
+    assert count(await decide(world, run, BOB)) == (["bob"], 2, False)
+    assert count(await decide(world, run, BOB)) == (["bob"], 2, False)
+    last = await decide(world, run, CAROL)
+    assert count(last) == (["bob", "carol"], 2, True)
+    # Told again, whoever asks: the first answer may have been lost.
+    for who in (BOB, CAROL):
+        again = await decide(world, run, who)
+        assert (again.again, count(again)) == (True, count(last))
+
+
+async def test_votes_for_other_arguments_are_counted_and_settle_nothing(
+    world: ServiceBench,
+) -> None:
+    run = await asked(world, quorum=2)
+    less = DecisionRequest(Verdict.APPROVE, args={"order_id": "o1", "amount": 8})
+    await decide(world, run, BOB, less)
+    assert count(await decide(world, run, CAROL)) == (["bob", "carol"], 2, False)
+
+
+async def test_a_denials_answer_says_that_it_settles(world: ServiceBench) -> None:
+    run = await asked(world, quorum=3)
+    await decide(world, run, CAROL)
+    assert count(await decide(world, run, BOB, DENY)) == (["carol"], 3, True)
+
+
+async def test_an_owner_who_votes_gets_the_run_with_the_votes(world: ServiceBench) -> None:
+    run = await asked(world, quorum=2, requester=True)
+    answer = await decide(world, run, member(ANN))
+    assert count(answer) == ([ANN], 2, False)
+    assert isinstance(answer.run, VotedRun)
+    seen = await runs.get(world.runtime, ANN, run.id)
+    assert answer.run.model_dump(exclude={"given", "quorum", "settled"}) == seen.model_dump()
+
+
+@pytest.mark.parametrize("rule", [{"quorum": 1}, None], ids=["one approver", "the owner"])
+async def test_a_decision_that_takes_one_person_has_no_votes_in_its_answer(
+    world: ServiceBench, rule: dict[str, int] | None
+) -> None:
+    if rule is None:
+        run, call = await world.suspended()
+        await world.token(call)
+        assert type((await decide(world, run, OWNER)).run) is Run
+    else:
+        assert type((await decide(world, await asked(world, **rule), BOB)).run) is RunGlimpse
 
 
 @pytest.mark.parametrize(

@@ -201,6 +201,6 @@ def test_providers_that_cannot_be_read_are_left_to_the_functions(wrong: str) -> 
 
 def test_key_in_plain_sight_is_not_deployed() -> None:
     plain = {"deepseek": {"base_url": "https://a.example", "api_key_env": "KEY"}}
-    context = {"stages": "none", "providers": json.dumps(plain)}
+    context = {"stages": "tests/infra", "providers": json.dumps(plain)}
     with pytest.raises(ValueError, match="name an api_key_parameter"):
         Settings.from_context(context)

@@ -2,9 +2,9 @@ import { all, authorize, get, id, patch, remove } from "./api.js";
 import { Chat, Start } from "./chat.js";
 import { Guard, Icon, IconButton, Loading, Main, Trouble, html, paint, useAction, useCallback, useEffect, useRef, useState } from "./dom.js";
 import { guardDrops } from "./files.js";
-import { Inbox, useInbox } from "./inbox.js";
+import { Inbox, hasVoted, useInbox } from "./inbox.js";
 import { Memory } from "./memory.js";
-import { completeSignIn, discover, signIn, signInLocally, signOut, tokenOf, whoIs } from "./session.js";
+import { completeSignIn, discover, idOf, signIn, signInLocally, signOut, tokenOf, whoIs } from "./session.js";
 import { S } from "./strings.js";
 import { Usage } from "./usage.js";
 
@@ -38,7 +38,7 @@ function App() {
       await (access.issuer ? completeSignIn(access) : null);
       const who = whoIs(access);
       authorize(tokenOf(access), () => { signOut(); setState({ access, ended: true }); }, access.stream_url);
-      setState({ access, who });
+      setState({ access, who, me: idOf(access) });
     } catch (error) {
       setState((old) => ({ ...old, loading: false, error }));
     }
@@ -46,7 +46,7 @@ function App() {
   useEffect(() => { begin(); }, []);
   if (state.who) {
     const leave = () => { signOut(); go("#/new"); setState({ access: state.access }); };
-    return html`<${Shell} key=${state.who} who=${state.who} leave=${leave} />`;
+    return html`<${Shell} key=${state.who} who=${state.who} me=${state.me} leave=${leave} />`;
   }
   if (state.loading && !state.error) return html`<${Main} class="sign"><${Loading} /></${Main}>`;
   return html`<${SignIn} state=${state} begin=${begin} />`;
@@ -135,10 +135,11 @@ function useMenu() {
   return { open: menu.open, close, toggle: () => (menu.open ? close(".top button") : setMenu({ open: true })) };
 }
 
-function Shell({ who, leave }) {
+function Shell({ who, me, leave }) {
   const at = useRoute();
   const threads = useThreads();
   const inbox = useInbox(who);
+  const undecided = inbox.items.filter((item) => !hasVoted(item, me)).length;
   const [agents, setAgents] = useState(null);
   const [error, setError] = useState(null);
   const menu = useMenu();
@@ -155,8 +156,8 @@ function Shell({ who, leave }) {
     return () => clearInterval(timer);
   }, [at.page]);
   useEffect(() => {
-    document.title = `${inbox.items.length ? `(${inbox.items.length}) ` : ""}${S.product}`;
-  }, [inbox.items.length]);
+    document.title = `${undecided ? `(${undecided}) ` : ""}${S.product}`;
+  }, [undecided]);
   useEffect(() => { menu.close("#main"); }, [at]);
   // Titles are made after the first answer, a moment later.
   useEffect(() => {
@@ -175,19 +176,19 @@ function Shell({ who, leave }) {
   return html`<a class="skip" href="#main" onClick=${(e) => { e.preventDefault(); document.getElementById("main")?.focus(); }}>${S.skip}</a>
     <div class=${`shell${menu.open ? " open" : ""}`}>
       <div class="top"><${IconButton} icon="menu" label=${S.nav.open} aria-expanded=${menu.open ? "true" : "false"} onClick=${menu.toggle} /><span class="brand"><${Mark} /> ${S.product}</span>
-        ${inbox.items.length > 0 && html`<a class="badge" href="#/inbox" aria-label=${`${S.nav.inbox}: ${inbox.items.length}`}>${inbox.items.length}</a>`}</div>
-      <${Sidebar} who=${who} leave=${leave} at=${at} threads=${threads} inbox=${inbox} close=${menu.close} />
+        ${undecided > 0 && html`<a class="badge" href="#/inbox" aria-label=${`${S.nav.inbox}: ${undecided}`}>${undecided}</a>`}</div>
+      <${Sidebar} who=${who} leave=${leave} at=${at} threads=${threads} undecided=${undecided} close=${menu.close} />
       ${menu.open && html`<div class="veil" onClick=${() => menu.close(".top button")}></div>`}
       <div class="pane" inert=${menu.open}><${Guard} key=${`${at.page}/${at.rest}`}>${page()}</${Guard}></div>
     </div>`;
 }
 
-function Sidebar({ who, leave, at, threads, inbox, close }) {
+function Sidebar({ who, leave, at, threads, undecided, close }) {
   const docs = document.querySelector("link[rel=help]");
   const link = (page, icon, text, count) => html`<a href=${`#/${page}`} aria-current=${at.page === page ? "page" : undefined}><${Icon} name=${icon} /> ${text}${count > 0 && html`<span class="badge">${count}</span>`}</a>`;
   return html`<nav class="side" aria-label=${S.nav.label} onClick=${(e) => { if (e.target.closest("a")?.hash === location.hash) close("#main"); }}>
     <p class="brand"><${Mark} /> ${S.product}<${IconButton} icon="close" label=${S.nav.close} class="icon-button only-narrow" onClick=${() => close(".top button")} /></p>
-    <div class="links">${link("new", "plus", S.nav.create)}${link("inbox", "inbox", S.nav.inbox, inbox.items.length)}${link("memory", "memory", S.nav.memory)}${link("usage", "chart", S.nav.usage)}</div>
+    <div class="links">${link("new", "plus", S.nav.create)}${link("inbox", "inbox", S.nav.inbox, undecided)}${link("memory", "memory", S.nav.memory)}${link("usage", "chart", S.nav.usage)}</div>
     <h2 class="label">${S.nav.threads}</h2>
     <${Trouble} error=${threads.error} retry=${threads.reload} />
     <ul class="threads">${threads.items.map((thread) => html`<${ThreadLink} key=${thread.id} thread=${thread} current=${at.page === "t" && at.rest === thread.id} reload=${threads.reload} />`)}</ul>

@@ -92,8 +92,8 @@ export function Decision({ pending, onDecided, owner, mine }) {
   const send = (verdict, body) => action.run(async () => {
     section.current.focus();  // The pressed button is disabled now, and a disabled button loses the focus.
     const path = `/runs/${id(pending.run_id)}/tool-calls/${id(pending.tool_call_id)}/${verdict}`;
-    await post(path, { ...body, attempt: pending.attempt });
-    if (verdict === "approve" && (pending.approval?.quorum || 1) > (pending.approval?.given || []).length + 1) setVoted(true);
+    const answer = await post(path, { ...body, attempt: pending.attempt });
+    if (answer?.settled === false) setVoted(true);
     decided();
     onDecided?.();
   });

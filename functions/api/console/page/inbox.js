@@ -5,6 +5,9 @@ import { S } from "./strings.js";
 
 const LOOK_MS = 8000;
 
+/** Returns whether this user has approved a call that takes more approvals. The vote may still be changed. */
+export const hasVoted = (item, me) => (item.approval?.given || []).some((vote) => (vote.on_behalf_of || vote.by) === me);
+
 /** Calls that wait for the caller, as the owner of runs and as an approver; read again while the page is visible. */
 export function useInbox(signedIn) {
   const [state, setState] = useState({ items: [], loading: true });

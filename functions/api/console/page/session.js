@@ -98,13 +98,19 @@ export function signOut() {
 /** The displayed name of the signed-in user; null if nobody is signed in. */
 export function whoIs(access) {
   if (!access.issuer) return localName();
-  const tokens = kept(TOKENS);
+  const claims = claimsOf(kept(TOKENS));
+  return claims && (claims.username || claims.email || claims.sub || S.you);
+}
+
+/** The signed-in user's id, as votes and decisions have it; null if it is unknown. */
+export const idOf = (access) => (access.issuer ? claimsOf(kept(TOKENS))?.sub : localName()?.split(";")[0]) || null;
+
+function claimsOf(tokens) {
   if (!tokens) return null;
   try {
-    const claims = JSON.parse(atob(tokens.access.split(".")[1].replace(/-/g, "+").replace(/_/g, "/")));
-    return claims.username || claims.email || claims.sub || S.you;
+    return JSON.parse(atob(tokens.access.split(".")[1].replace(/-/g, "+").replace(/_/g, "/")));
   } catch {
-    return S.you;
+    return {};
   }
 }
 

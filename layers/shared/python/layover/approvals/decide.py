@@ -42,7 +42,7 @@ from layover.values.runs.run import (
     Suspension,
     SuspensionKind,
 )
-from layover.values.runs.views import Run, RunGlimpse
+from layover.values.runs.views import Run, RunGlimpse, VoteCount, VotedGlimpse, VotedRun
 from layover.values.text import json_size, sanitise
 
 MAX_DECISION = 1024 * 1024
@@ -83,8 +83,8 @@ class DecisionRequest:
 
 @dataclass(frozen=True)
 class DecisionOutcome:
-    """The answer to a decision: the run, or an approver's view of another's run. `again`: the actor had
-    already made the same decision."""
+    """The answer to a decision: the run, or an approver's view of another's run, both with the votes if the
+    call takes several. `again`: the actor had already made the same decision."""
 
     run: Run | RunGlimpse
     again: bool = False
@@ -132,7 +132,7 @@ async def _decide_once(
     # to the call and the run since.
     if _repeats(call, request, decision):
         await _wake_waiting(runtime, call)
-        return DecisionOutcome(_view(actor, snapshot), again=True)
+        return DecisionOutcome(_view(actor, snapshot, call, request), again=True)
     suspension = await _check_open(runtime, snapshot, call, request)
     _check_fits(runtime, snapshot, call, suspension, request)
     try:
@@ -145,8 +145,8 @@ async def _decide_once(
         await _wake_waiting(runtime, call)
         if not _repeats(call, request, decision):
             raise
-        return DecisionOutcome(_view(actor, snapshot), again=True)
-    return DecisionOutcome(_view(actor, _with(snapshot, call)))
+        return DecisionOutcome(_view(actor, snapshot, call, request), again=True)
+    return DecisionOutcome(_view(actor, _with(snapshot, call), call, request))
 
 
 async def _call_of(
@@ -288,10 +288,18 @@ async def _wake(runtime: Runtime, call: CallRecord, token: str | None) -> None:
         )
 
 
-def _view(actor: Actor, snapshot: RunSnapshot) -> Run | RunGlimpse:
-    if snapshot.meta.owner == actor.owner:
-        return run_view(snapshot)
-    return RunGlimpse(id=snapshot.meta.id, status=snapshot.meta.shown_status)
+def _view(
+    actor: Actor, snapshot: RunSnapshot, call: CallRecord, request: DecisionRequest
+) -> Run | RunGlimpse:
+    glimpse = RunGlimpse(id=snapshot.meta.id, status=snapshot.meta.shown_status)
+    run = run_view(snapshot) if snapshot.meta.owner == actor.owner else glimpse
+    rule = rule_of(call)
+    # The votes of an earlier attempt are not kept: its repeated decision is answered without them.
+    if rule is None or rule.quorum <= 1 or request.attempt not in (None, call.attempt):
+        return run
+    votes = VoteCount(given=call.votes, quorum=rule.quorum, settled=not call.undecided)
+    view = VotedRun if isinstance(run, Run) else VotedGlimpse
+    return view(**vars(run), **vars(votes))
 
 
 def _with(snapshot: RunSnapshot, call: CallRecord) -> RunSnapshot:

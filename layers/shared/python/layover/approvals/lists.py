@@ -20,16 +20,19 @@ _AUDIT = "audit"
 
 
 async def list_approvals(
-    runtime: Runtime, owner: str, thread_id: str | None, limit: int, cursor: str | None
+    runtime: Runtime, actor: Actor, thread_id: str | None, limit: int, cursor: str | None
 ) -> Page[OpenApproval]:
-    """Return the undecided calls of all of the owner's runs, oldest first. Raises NotFound for a thread that
-    does not exist."""
+    """Return the undecided calls of all of the actor's own runs that the actor may decide, oldest first.
+    Raises NotFound for a thread that does not exist."""
+    owner = actor.owner
     if thread_id is not None and not await _live_threads(runtime, [(owner, thread_id)]):
         raise NotFound("there is no such thread", thread_id=thread_id)
     start = decode_cursor_field(_APPROVALS, cursor)
     page = await runtime.journal.decisions.page_pending(owner, thread_id, limit, start)
-    live_threads = await _live_threads(runtime, ((owner, a.thread_id) for a in page.items))
-    items = tuple(a for a in page.items if (owner, a.thread_id) in live_threads)
+    # Calls that only others decide are with the run. Here they would be work that the owner cannot do.
+    own = [a for a in page.items if may_decide(actor, owner, a.approval)]
+    live_threads = await _live_threads(runtime, ((owner, a.thread_id) for a in own))
+    items = tuple(a for a in own if (owner, a.thread_id) in live_threads)
     return Page(items=items, next_cursor=encode_cursor(_APPROVALS, page.next_cursor))
 
 

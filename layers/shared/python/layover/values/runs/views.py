@@ -5,7 +5,7 @@ from typing import Any, Self
 from pydantic import Field
 
 from layover.values.base import Json, Time, Value
-from layover.values.decision import PendingApproval
+from layover.values.decision import PendingApproval, Vote
 from layover.values.message import Message
 from layover.values.runs.run import CallRecord, SuspensionKind
 from layover.values.runs.status import ErrorInfo, FinishReason, Status
@@ -136,6 +136,21 @@ class RunGlimpse(Value):
     status: Status
 
 
+class VoteCount(Value):
+    """The votes about a call that takes several approvals, as the answer to a vote has them."""
+
+    given: tuple[Vote, ...] = Field(
+        description="The approvals so far, the newest of each person; each counts with those of the same "
+        "arguments."
+    )
+    quorum: int = Field(description="The approvals of the same arguments that settle the call.")
+    settled: bool = Field(description="Whether the call is decided, by the quorum or by a denial.")
+
+
+class VotedGlimpse(RunGlimpse, VoteCount):
+    """A run as an approver of one of its calls sees it after a vote."""
+
+
 class Run(Value):
     '''A run as its owner sees it, at the time of reading: the answer of `GET /runs/{run_id}`.
 
@@ -207,3 +222,7 @@ class Run(Value):
         "results, arguments and payloads are cut to `{_truncated, head, tail, original_chars, url}`, and "
         "where that is not enough its oldest messages are left out. The thread's messages have all of it.",
     )
+
+
+class VotedRun(Run, VoteCount):
+    """A run as its owner sees it after a vote of theirs."""
