@@ -172,7 +172,7 @@ async def _begin(
         return run_id, head.id, after
     if message is None:
         raise _invalid("the last message has to be a user's, or `resume` answers what waits")
-    return await say_or_retry(runtime, head, message, key), head.id, 0
+    return await say_or_retry(runtime, actor, head, message, key), head.id, 0
 
 
 async def _state(runtime: Runtime, owner: str, thread_id: str) -> bytes:

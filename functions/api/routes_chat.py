@@ -190,7 +190,7 @@ async def _begin(
     """Return the run, its thread, and the seq after which the answer begins."""
     if body.trigger == "regenerate-message":
         head = await chat_thread(runtime, actor.owner, agent, body.id)
-        return await regenerate(runtime, head, body.message_id, message, key), head.id, 0
+        return await regenerate(runtime, actor, head, body.message_id, message, key), head.id, 0
     last = body.last
     if body.trigger != "submit-message" or last is None:
         raise _invalid("a chat is asked by a message", "trigger")
@@ -205,8 +205,8 @@ async def _begin(
         return run_id, head.id, after
     head = await chat_thread(runtime, actor.owner, agent, body.id)
     if body.message_id is not None:
-        return await edit(runtime, head, message, body.message_id, key), head.id, 0
-    return await say(runtime, head, message, key), head.id, 0
+        return await edit(runtime, actor, head, message, body.message_id, key), head.id, 0
+    return await say(runtime, actor, head, message, key), head.id, 0
 
 
 async def _running(

@@ -29,6 +29,7 @@ from layover.runs import read as runs
 from layover.runs.accept import StartRun, make_request_key, start_run
 from layover.runs.long_polls import MAX_WAIT
 from layover.runtime import Runtime
+from layover.values.deployment.access import Actor
 from layover.values.page import Page
 from layover.values.runs.event import EventPage
 from layover.values.runs.views import Run
@@ -64,7 +65,7 @@ def post_run(
     call = call_of(router)
     if wants_stream(call, accept):
         return _stream_run(call, thread_id, body.request(), idempotency_key)
-    run = call.do(_start, thread_id, body.request(), idempotency_key)
+    run = call.act(_start, thread_id, body.request(), idempotency_key)
     wait = preferred_wait(prefer)
     if wait is None:
         return answer_run(call, run, 202)
@@ -167,14 +168,14 @@ def redrive_run(run_id: str) -> Response[str]:
 
 
 async def _start(
-    runtime: Runtime, owner: str, thread_id: str, request: StartRun, key: str | None
+    runtime: Runtime, actor: Actor, thread_id: str, request: StartRun, key: str | None
 ) -> Run:
     request_key = make_request_key(key, thread_id, request, runtime.clock.now()) if key else None
-    return await start_run(runtime, owner, thread_id, request, request_key)
+    return await start_run(runtime, actor, thread_id, request, request_key)
 
 
 def _stream_run(call: Call, thread_id: str, request: StartRun, key: str | None) -> Response[str]:
-    run = call.do(_start, thread_id, replace(request, stream=True), key)
+    run = call.act(_start, thread_id, replace(request, stream=True), key)
     first = named_frame("run", run.model_dump_json())
     return stream_events(call, run.id, 0, router.current_event.raw_event, first)
 

@@ -18,6 +18,7 @@ from layover.runs.accept import StartRun, start_run
 from layover.runs.turn import turn
 from layover.testing import ScriptedModel, call, say
 from layover.testing import calls as ask_for
+from layover.values.deployment.access import Actor
 from layover.values.message import FilePart, InputPart, TextPart
 from layover.values.runs.payload import TurnPayload
 from support.worlds.services import ANN, BOB
@@ -311,7 +312,7 @@ def test_messages_of_the_plain_api_are_shown_too(api: Api, world: SocketBench) -
         TextPart(text="hi"),
         FilePart(url="https://files.example/a.png", name="a.png"),
     ]
-    run = api.do(start_run(world.runtime, ANN, thread.id, StartRun(parts)))
+    run = api.do(start_run(world.runtime, Actor(sub=ANN), thread.id, StartRun(parts)))
     api.do(world.finish(run.id, "hello"))
     question, found = items(api, thread.id, agent="support")
     assert question["id"].startswith("msg_")

@@ -105,6 +105,9 @@ NOT_SHOWN_OF_RUNS = {
     "owner": "it is the caller",
     **dict.fromkeys(("parent_given", "thread_given", "stream"), "the caller asked for it"),
     **dict.fromkeys(("max_iterations", "choice"), "the caller asked for it"),
+    **dict.fromkeys(
+        ("groups", "scopes"), "they are the caller's own token, and nobody else is told of it"
+    ),
     **dict.fromkeys(("waiting", "decided", "cancel"), "the status and `pending` tell of it"),
     **dict.fromkeys(("epoch", "attempts", "n", "execution", "history"), "who drives the run"),
     **dict.fromkeys(("lost_at", "redriven_at"), "who drives the run"),

@@ -11,6 +11,7 @@ from layover.adapters.inmemory.model import ScriptedModel, call, fail, say
 from layover.errors import RetryableError
 from layover.memory.extract import OPENING, extract
 from layover.runs.accept import StartRun, start_run
+from layover.values.deployment.access import Actor
 from layover.values.runs.run import OnBusy, Status
 from support.worlds.journal import instead
 from support.worlds.loops import LoopClock, played
@@ -139,7 +140,7 @@ def test_a_run_that_interrupts_lets_the_running_tool_finish_and_keeps_its_result
         turn = asyncio.create_task(world.turn(first))
         await asyncio.wait_for(running.wait(), 60)
         request = StartRun("two", on_busy=OnBusy.INTERRUPT)
-        second = await start_run(world.plain, ANN, "t1", request)
+        second = await start_run(world.plain, Actor(sub=ANN), "t1", request)
         await asyncio.wait_for(turn, 60)
         one = await world.run(first)
         assert (one.status, told(one.messages)) == (

@@ -196,7 +196,7 @@ class Bench:
             id=thread, owner=ANN, agent=self.agent.name, created_at=now, updated_at=now
         )
         await self.plain.journal.heads.put(head)
-        return (await start_run(self.plain, ANN, thread, StartRun(text, **options))).id
+        return (await start_run(self.plain, Actor(sub=ANN), thread, StartRun(text, **options))).id
 
     def payload(self, run_id: str, cls: type = RunPayload, **more: Any) -> Any:
         return cls(owner=ANN, run_id=run_id, execution=f"{run_id}-1", **more)
@@ -281,10 +281,13 @@ class Bench:
         assert snapshot is not None
         return next(c for c in snapshot.calls if c.tool_call_id == call_id)
 
-    async def decide(self, run_id: str, call_id: str, verdict: str, **given: Any) -> Run:
+    async def decide(
+        self, run_id: str, call_id: str, verdict: str, actor: Actor | None = None, **given: Any
+    ) -> Run:
         """Only make the decision: no process settles the call yet."""
         request = approvals.DecisionRequest(approvals.Verdict(verdict), **given)
-        answer = await approvals.decide(self.runtime, Actor(sub=ANN), run_id, call_id, request)
+        actor = actor or Actor(sub=ANN)
+        answer = await approvals.decide(self.runtime, actor, run_id, call_id, request)
         assert isinstance(answer.run, Run)
         return answer.run
 

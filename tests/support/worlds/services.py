@@ -20,6 +20,7 @@ from layover.runs.long_polls import Pace
 from layover.runtime import Runtime
 from layover.threads import threads as thread_service
 from layover.values.decision import ApprovalRule
+from layover.values.deployment.access import Actor
 from layover.values.memory.context import TurnQuery, TurnRecord
 from layover.values.message import Message, Part, Role, TextPart, ToolCallPart
 from layover.values.page import Page
@@ -185,7 +186,7 @@ class ServiceBench:
     ) -> Run:
         """A run of the thread."""
         self.clock.advance(timedelta(seconds=1))
-        return await start_run(self.runtime, owner, thread_id, StartRun(text, **options))
+        return await start_run(self.runtime, Actor(sub=owner), thread_id, StartRun(text, **options))
 
     async def take(self, run_id: str) -> RunLog:
         """The run's journal, as its turn has it."""

@@ -14,6 +14,7 @@ from layover.keys import Keys
 from layover.ports import BlobFacts
 from layover.runs.accept import StartRun, start_run
 from layover.threads import threads
+from layover.values.deployment.access import Actor
 from layover.values.file import FileFacts
 from layover.values.message import FilePart
 from support.worlds.services import ANN, ServiceBench
@@ -118,7 +119,7 @@ async def test_a_thread_that_is_deleted_while_it_takes_a_file_leaves_none() -> N
     part = await uploaded(world, "f")
     blobs.act = lambda: threads.delete(world.runtime, ANN, thread.id)
     with pytest.raises(NotFound):
-        await start_run(world.runtime, ANN, thread.id, StartRun([part]))
+        await start_run(world.runtime, Actor(sub=ANN), thread.id, StartRun([part]))
     assert await blobs.keys("u/") == []
 
 

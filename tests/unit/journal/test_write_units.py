@@ -8,6 +8,7 @@ import pytest
 from layover import Agent, tool
 from layover.adapters.inmemory.model import call, say
 from layover.runs.accept import StartRun, start_run
+from layover.values.deployment.access import Actor
 from layover.values.thread import ThreadHead
 from support.worlds.runs import ANN, Bench
 from support.worlds.write_units import CountingTable
@@ -25,8 +26,9 @@ def get_weather(city: str) -> str:
     return "Sunny, 21 C, light breeze from the west, humidity 40 percent."
 
 
-async def counted(text: str) -> Counted:
-    """A table, with what accepting and driving a turn with a tool wrote there: (accept, turn)."""
+async def counted(text: str, *groups: str) -> Counted:
+    """A table, with what accepting and driving a turn with a tool wrote there: (accept, turn). `groups`: the
+    caller's."""
     table = CountingTable()
     agent = Agent("weather", model="m", instructions="Be helpful.", tools=[get_weather])
     script = [call("get_weather", city="Berlin"), say("It is sunny in Berlin. " * 10)]
@@ -36,7 +38,8 @@ async def counted(text: str) -> Counted:
     await bench.plain.journal.heads.put(head.model_copy(update={"title": "a title"}))
     before = table.total
     bench.clock.advance(timedelta(seconds=1))
-    run = await start_run(bench.plain, ANN, THREAD, StartRun(text))
+    actor = Actor(sub=ANN, groups=frozenset(groups), scopes=frozenset({"openid", "layover/use"}))
+    run = await start_run(bench.plain, actor, THREAD, StartRun(text))
     accepted = table.total
     bench.clock.advance(timedelta(seconds=1))
     assert (await bench.turn(run.id))["status"] == "over"
@@ -55,6 +58,13 @@ async def test_turn_costs_no_more_for_an_input_of_20_kb() -> None:
     _, accept, turn = await counted(os.urandom(10_000).hex())
     assert accept <= 32
     assert turn <= 26
+
+
+async def test_a_caller_in_a_hundred_groups_costs_no_step_more() -> None:
+    _, accept, turn = await counted("hello", *(f"{n}-{'x' * 120}" for n in range(100)))
+    _, few, same = await counted("hello", "finance", "berlin")
+    assert turn == same
+    assert accept <= few + 30
 
 
 async def test_writes_of_a_step_do_not_touch_the_owners_index() -> None:

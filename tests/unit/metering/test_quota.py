@@ -17,6 +17,7 @@ from layover.errors import DayUsedUp, LimitReached, StoppedByOperator
 from layover.ports import Allowance, DayLimits, DayUse, NoAllowance
 from layover.runs.accept import StartRun, make_request_key, start_run
 from layover.runs.cancel import cancel
+from layover.values.deployment.access import Actor
 from layover.values.deployment.settings import Settings
 from layover.values.prompt import Prompt, Reply
 from layover.values.runs.run import OnBusy, Status
@@ -87,9 +88,9 @@ async def test_request_that_was_accepted_before_is_answered_while_stopped() -> N
     await bench.drive(first)
     request = StartRun("again")
     key = make_request_key("k", "t1", request, bench.clock.now())
-    run = await start_run(bench.plain, ANN, "t1", request, key)
+    run = await start_run(bench.plain, Actor(sub=ANN), "t1", request, key)
     allowed.off = True
-    assert (await start_run(bench.plain, ANN, "t1", request, key)).id == run.id
+    assert (await start_run(bench.plain, Actor(sub=ANN), "t1", request, key)).id == run.id
 
 
 async def test_run_that_has_not_begun_waits_while_stopped() -> None:

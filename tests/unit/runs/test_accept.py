@@ -26,6 +26,7 @@ from layover.runs import read as runs
 from layover.runs.accept import ACCEPT_TIMEOUT_S, StartRun, make_request_key, start_run
 from layover.runs.long_polls import Pace
 from layover.threads import threads
+from layover.values.deployment.access import Actor
 from layover.values.message import DataPart, FilePart, InputPart, TextPart
 from layover.values.runs.run import OnBusy, RunMeta, Status
 from layover.values.runs.views import Run
@@ -89,7 +90,7 @@ def behind(world: ServiceBench, table: InMemoryTable, **methods: Any) -> None:
 async def test_a_foreign_thread_is_not_there(world: ServiceBench) -> None:
     thread = await world.thread()
     with pytest.raises(NotFound):
-        await start_run(world.runtime, BOB, thread.id, StartRun("hi"))
+        await start_run(world.runtime, Actor(sub=BOB), thread.id, StartRun("hi"))
 
 
 async def test_a_deleted_thread_takes_no_run(world: ServiceBench) -> None:
@@ -103,7 +104,7 @@ async def test_a_deleted_thread_takes_no_run(world: ServiceBench) -> None:
 async def test_an_empty_input_is_refused(world: ServiceBench, empty: Any) -> None:
     thread = await world.thread()
     with pytest.raises(InvalidRequest):
-        await start_run(world.runtime, ANN, thread.id, StartRun(empty))
+        await start_run(world.runtime, Actor(sub=ANN), thread.id, StartRun(empty))
 
 
 async def test_more_than_a_megabyte_of_input_is_refused(world: ServiceBench) -> None:
@@ -129,7 +130,7 @@ async def test_a_file_part_needs_one_source_that_is_known(
 ) -> None:
     thread = await world.thread()
     with pytest.raises(InvalidRequest):
-        await start_run(world.runtime, ANN, thread.id, StartRun([part]))
+        await start_run(world.runtime, Actor(sub=ANN), thread.id, StartRun([part]))
 
 
 async def test_an_unknown_parent_is_refused(world: ServiceBench) -> None:
@@ -189,7 +190,10 @@ async def test_however_many_come_at_once_nobody_is_sent_away(
     rounds = Rounds()
     asked = StartRun("me too", on_busy=on_busy)
     found = await rounds.gather(
-        *(start_run(world.runtime, ANN, thread.id, asked, pace=rounds.pace) for _ in range(40))
+        *(
+            start_run(world.runtime, Actor(sub=ANN), thread.id, asked, pace=rounds.pace)
+            for _ in range(40)
+        )
     )
     head = await world.journal.heads.get(ANN, thread.id)
     assert head is not None
@@ -202,7 +206,7 @@ async def test_a_thread_that_never_stands_still_is_given_up(world: ServiceBench)
     thread = await world.thread()
     paced = ManualPace()
     with pytest.raises(Conflict):
-        await start_run(world.runtime, ANN, thread.id, StartRun("hi"), pace=paced.pace)
+        await start_run(world.runtime, Actor(sub=ANN), thread.id, StartRun("hi"), pace=paced.pace)
     assert max(paced.slept) <= 0.5
     assert ACCEPT_TIMEOUT_S <= sum(paced.slept) < ACCEPT_TIMEOUT_S + 0.5
 
@@ -234,12 +238,16 @@ async def test_a_key_with_another_request_is_refused(world: ServiceBench) -> Non
     now = world.clock.now()
     asked = StartRun("hi")
     await start_run(
-        world.runtime, ANN, thread.id, asked, make_request_key("k", thread.id, asked, now)
+        world.runtime,
+        Actor(sub=ANN),
+        thread.id,
+        asked,
+        make_request_key("k", thread.id, asked, now),
     )
     for thread_id, changed in ((thread.id, StartRun("ho")), (other.id, asked)):
         key = make_request_key("k", thread_id, changed, now)
         with pytest.raises(Conflict):
-            await start_run(world.runtime, ANN, thread_id, changed, key)
+            await start_run(world.runtime, Actor(sub=ANN), thread_id, changed, key)
 
 
 async def test_a_key_gives_the_same_run_though_the_thread_is_busy(world: ServiceBench) -> None:
@@ -247,7 +255,7 @@ async def test_a_key_gives_the_same_run_though_the_thread_is_busy(world: Service
     asked = StartRun("hi")
     key = make_request_key("k", thread.id, asked, world.clock.now())
     answers = await asyncio.gather(
-        *(start_run(world.runtime, ANN, thread.id, asked, key) for _ in range(5))
+        *(start_run(world.runtime, Actor(sub=ANN), thread.id, asked, key) for _ in range(5))
     )
     assert len({run.id for run in answers}) == 1
     assert len(world.callbacks.started) == 1
@@ -257,10 +265,10 @@ async def test_a_key_is_forgotten_after_a_day(world: ServiceBench) -> None:
     thread = await world.thread()
     asked = StartRun("hi", on_busy=OnBusy.ENQUEUE)
     key = make_request_key("k", thread.id, asked, world.clock.now())
-    first = await start_run(world.runtime, ANN, thread.id, asked, key)
+    first = await start_run(world.runtime, Actor(sub=ANN), thread.id, asked, key)
     world.clock.advance(timedelta(hours=25))
     key = make_request_key("k", thread.id, asked, world.clock.now())
-    assert (await start_run(world.runtime, ANN, thread.id, asked, key)).id != first.id
+    assert (await start_run(world.runtime, Actor(sub=ANN), thread.id, asked, key)).id != first.id
 
 
 async def test_a_run_is_accepted_though_its_execution_cannot_be_started(
@@ -333,7 +341,7 @@ async def test_parts_are_cleaned_and_kept_in_order(world: ServiceBench) -> None:
         FilePart(url="https://example.com/a.png", mime_type="image/png"),
         TextPart(text="see\x00this"),
     ]
-    run = await start_run(world.runtime, ANN, thread.id, StartRun(parts))
+    run = await start_run(world.runtime, Actor(sub=ANN), thread.id, StartRun(parts))
     assert run.input.content == (
         DataPart(name="form", data={"a�": ["�"]}),
         FilePart(url="https://example.com/a.png", mime_type="image/png"),

@@ -19,6 +19,7 @@ from layover.runs.accept import StartRun, start_run
 from layover.sockets import subscriptions as sockets
 from layover.sockets.delivery import STALE
 from layover.threads import threads as thread_service
+from layover.values.deployment.access import Actor
 from layover.values.lease import MAX_SOCKETS
 from layover.values.socket import MAX_FOLLOWERS, Claim
 from support.worlds.services import ANN, BOB
@@ -118,7 +119,7 @@ async def test_where_nothing_serves_sockets_there_are_no_tickets(world: SocketBe
 async def test_somebody_elses_run_is_not_found(world: SocketBench) -> None:
     await world.connect()
     theirs = await thread_service.create(world.runtime, BOB, "support", None, {})
-    run = await start_run(world.runtime, BOB, theirs.id, StartRun("hello"))
+    run = await start_run(world.runtime, Actor(sub=BOB), theirs.id, StartRun("hello"))
     await happens(world, "$default", {"action": "subscribe", "run_id": run.id})
     [told] = world.sent()
     assert told["error"]["status"] == 404

@@ -26,7 +26,7 @@ _FAILED = frozenset({Status.FAILED, Status.CANCELLED})
 
 
 async def say(
-    runtime: Runtime, head: ThreadHead, message: ClientMessage, key: str | None = None
+    runtime: Runtime, actor: Actor, head: ThreadHead, message: ClientMessage, key: str | None = None
 ) -> str:
     """Return the id of the run that answers the message: the same one for the same id with the same parts.
     With other parts it is another message, which takes the id over: some pages count their messages anew.
@@ -34,28 +34,31 @@ async def say(
     NotFound (the records of the run have expired), and what `start_run` raises."""
     sent = await find_sent(runtime, head, message.id)
     if sent is None:
-        return await _ask(runtime, head, message, _remember(head, message), key)
+        return await _ask(runtime, actor, head, message, _remember(head, message), key)
     if message.body_hash in (sent.body_hash, *sent.earlier):
         return await _same(runtime, head, sent, message)
-    return await _ask(runtime, head, message, sent.replaced_by(message.body_hash, head.id), key)
+    return await _ask(
+        runtime, actor, head, message, sent.replaced_by(message.body_hash, head.id), key
+    )
 
 
 async def say_or_retry(
-    runtime: Runtime, head: ThreadHead, message: ClientMessage, key: str | None = None
+    runtime: Runtime, actor: Actor, head: ThreadHead, message: ClientMessage, key: str | None = None
 ) -> str:
     """Return as `say`, for a protocol without a word for another answer: if the message's run has failed or
     was cancelled, the message is answered again, on a branch of its own."""
     sent = await find_sent(runtime, head, message.id)
     meta = await find_run(runtime, head, sent.run_id) if sent else None
     if sent is None or meta is None or meta.status not in _FAILED:
-        return await say(runtime, head, message, key)
+        return await say(runtime, actor, head, message, key)
     if sent.body_hash != message.body_hash:
-        return await say(runtime, head, message, key)
-    return await _again(runtime, head, meta.input, sent, key)
+        return await say(runtime, actor, head, message, key)
+    return await _again(runtime, actor, head, meta.input, sent, key)
 
 
 async def edit(
     runtime: Runtime,
+    actor: Actor,
     head: ThreadHead,
     message: ClientMessage,
     replaced_id: str,
@@ -68,7 +71,7 @@ async def edit(
     if replaced is None:
         if message.id not in ("", replaced_id):
             raise NotFound("there is no such message of a user in this chat", thread_id=head.id)
-        return await say(runtime, head, message, key)
+        return await say(runtime, actor, head, message, key)
     if message.id not in ("", replaced_id):
         sent = await find_sent(runtime, head, message.id)
         if sent is not None:
@@ -81,12 +84,20 @@ async def edit(
         remembered = replaced.replaced_by(message.body_hash, head.id)
     before = await input_of(runtime, head, replaced)
     return await _ask(
-        runtime, head, message, remembered, key, parent_id=before.parent_id, edits=replaced_id
+        runtime,
+        actor,
+        head,
+        message,
+        remembered,
+        key,
+        parent_id=before.parent_id,
+        edits=replaced_id,
     )
 
 
 async def regenerate(
     runtime: Runtime,
+    actor: Actor,
     head: ThreadHead,
     message_id: str | None,
     message: ClientMessage | None,
@@ -97,6 +108,7 @@ async def regenerate(
 
     Args:
         runtime: The ports.
+        actor: The caller.
         head: The chat's thread.
         message_id: The answer's id (its run), or the question's; None: the answer to `message`.
         message: The user's message that the page ends with; None: the one of the newest run.
@@ -109,19 +121,19 @@ async def regenerate(
     run = await find_run(runtime, head, message_id) if message_id else None
     if run is not None:
         sent = await find_sent(runtime, head, shown_id(run.input.id))
-        return await _again(runtime, head, run.input, sent, key)
+        return await _again(runtime, actor, head, run.input, sent, key)
     for id in dict.fromkeys((message_id or "", message.id if message else "")):
         sent = await find_sent(runtime, head, id)
         if sent is None:
             continue
         if message is not None and message.id == id and message.body_hash != sent.body_hash:
-            return await edit(runtime, head, message, id, key)
-        return await _again(runtime, head, await input_of(runtime, head, sent), sent, key)
+            return await edit(runtime, actor, head, message, id, key)
+        return await _again(runtime, actor, head, await input_of(runtime, head, sent), sent, key)
     if message is not None and message.id:
-        return await say(runtime, head, message, key)
+        return await say(runtime, actor, head, message, key)
     if message_id is not None:
         raise NotFound("there is no such message in this chat", thread_id=head.id)
-    return await _newest_again(runtime, head, message, key)
+    return await _newest_again(runtime, actor, head, message, key)
 
 
 async def decide_all(
@@ -169,6 +181,7 @@ async def _was_decided(
 
 async def _ask(
     runtime: Runtime,
+    actor: Actor,
     head: ThreadHead,
     message: ClientMessage,
     sent: RequestKey | None,
@@ -186,11 +199,16 @@ async def _ask(
     parts = await input_parts(runtime, head, message)
     parent_id = branch.get("parent_id") if "parent_id" in branch else ABSENT
     request = StartRun(parts, parent_id=parent_id, stream=True, sent=sent)
-    return (await start_run(runtime, head.owner, head.id, request, request_key)).id
+    return (await start_run(runtime, actor, head.id, request, request_key)).id
 
 
 async def _again(
-    runtime: Runtime, head: ThreadHead, before: Message, sent: Sent | None, key: str | None
+    runtime: Runtime,
+    actor: Actor,
+    head: ThreadHead,
+    before: Message,
+    sent: Sent | None,
+    key: str | None,
 ) -> str:
     """Answer the input of a run again. `sent`: the client's message that it is, or was, a version of."""
     run_id = str(before.run_id)
@@ -211,21 +229,21 @@ async def _again(
     content: list[Any] = list(before.content)
     request = StartRun(content, parent_id=before.parent_id, stream=True, sent=remembered)
     request_key = _key(runtime, head, key, "regenerate", id)
-    return (await start_run(runtime, head.owner, head.id, request, request_key)).id
+    return (await start_run(runtime, actor, head.id, request, request_key)).id
 
 
 async def _newest_again(
-    runtime: Runtime, head: ThreadHead, message: ClientMessage | None, key: str | None
+    runtime: Runtime, actor: Actor, head: ThreadHead, message: ClientMessage | None, key: str | None
 ) -> str:
     """Answer the newest run's input again, or a message without an id that is another one."""
     page = await runtime.journal.runs.page_ids(head.owner, head.id, 1, None)
     meta = await find_run(runtime, head, page.items[0]) if page.items else None
     if message is not None and (meta is None or message.text != meta.input.text):
-        return await say(runtime, head, message, key)
+        return await say(runtime, actor, head, message, key)
     if meta is None:
         raise NotFound("this chat has no messages", thread_id=head.id)
     sent = await find_sent(runtime, head, shown_id(meta.input.id))
-    return await _again(runtime, head, meta.input, sent, key)
+    return await _again(runtime, actor, head, meta.input, sent, key)
 
 
 async def _same(runtime: Runtime, head: ThreadHead, sent: Sent, message: ClientMessage) -> str:

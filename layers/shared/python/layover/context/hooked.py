@@ -110,6 +110,8 @@ async def ask_model(runtime: Runtime, agent: Agent, meta: RunMeta, prompt: Promp
         agent_name=agent.name,
         metadata={},
         now=runtime.clock.now(),
+        groups=meta.groups,
+        scopes=meta.scopes,
     )
     request = await _changed(hooks, "before_model", ctx, request_of(prompt))
     reply = await runtime.model.complete(with_request(prompt, request))

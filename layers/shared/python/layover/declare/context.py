@@ -1,6 +1,6 @@
 """The context that a tool gets besides its arguments."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from types import MappingProxyType
@@ -66,9 +66,12 @@ class RunContext(Generic[Deps]):
         thread_id: The conversation's id; None if the run was started without one.
         resource_id: The thread's owner: the `sub` of the verified token.
         agent_name: The name of the agent whose function is called.
-        metadata: The thread's metadata.
+        metadata: The thread's metadata, as callers wrote it.
         now: A time in UTC, equal for every attempt of the run's first step.
         deps: The value that the agent's `deps` made; None if it has none.
+        groups: The groups of the caller who started the run, from the verified token. They stay those of
+            the start, whoever decides or resumes a call later.
+        scopes: The scopes of that token; `metadata` is what callers write, and proves nothing.
 
     Example:
         ```python
@@ -79,7 +82,8 @@ class RunContext(Generic[Deps]):
 
 
         def instructions(ctx: RunContext) -> str:
-            return f"You serve {ctx.resource_id} on the plan {ctx.metadata.get('plan', 'free')}."
+            plan = "premium" if "premium" in ctx.groups else "free"
+            return f"You serve {ctx.resource_id} on the plan {plan}."
 
 
         planner = Agent("planner", instructions=instructions)
@@ -87,8 +91,8 @@ class RunContext(Generic[Deps]):
 
         async def main() -> None:
             with planner.override(model=ScriptedModel([say("Hello, Ada.")])) as model:
-                await planner.generate("Hello!", thread_id="t1", resource_id="ada")
-            assert "You serve ada on the plan free." in str(model.turns[0].system)
+                await planner.generate("Hello!", resource_id="ada", groups=["premium"])
+            assert "You serve ada on the plan premium." in str(model.turns[0].system)
 
 
         asyncio.run(main())
@@ -102,6 +106,8 @@ class RunContext(Generic[Deps]):
     metadata: Mapping[str, Any]
     now: datetime
     deps: Deps = _NONE
+    groups: frozenset[str] = frozenset()
+    scopes: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -254,9 +260,13 @@ class ToolContext(Generic[Deps, Resumed]):
             before.
         hooks: The services behind the methods; None: there are none, and a method that needs one raises
             ConfigurationError.
-        metadata: The thread's metadata, as it was when the run began.
+        metadata: The thread's metadata, as callers wrote it and as it was when the run began. Do not
+            authorise by it: use `groups` and `scopes`.
         now: The time at which this attempt of the call began, in UTC; None: the time of day.
         deps: The value that the agent's `deps` made; None if it has none.
+        groups: The groups of the caller who started the run, from the verified token. They stay those of
+            the start, whoever decides or resumes the call.
+        scopes: The scopes of that token.
 
     Example:
         ```python
@@ -266,11 +276,14 @@ class ToolContext(Generic[Deps, Resumed]):
         @tool
         def pay(euros: int, ctx: ToolContext) -> str:
             """Pay money."""
+            if "finance" not in ctx.groups:
+                return "only finance pays"
             return f"{ctx.resource_id} paid {euros} euros with key {ctx.idempotency_key}"
 
 
-        ctx = ToolContext.for_test(resource_id="ada", idempotency_key="k1")
+        ctx = ToolContext.for_test(resource_id="ada", idempotency_key="k1", groups={"finance"})
         assert pay(5, ctx) == "ada paid 5 euros with key k1"
+        assert pay(5, ToolContext.for_test(resource_id="ada")) == "only finance pays"
         ```
     '''
 
@@ -288,6 +301,8 @@ class ToolContext(Generic[Deps, Resumed]):
         metadata: Mapping[str, Any] = MappingProxyType({}),
         now: datetime | None = None,
         deps: Deps = _NONE,
+        groups: Collection[str] = frozenset(),
+        scopes: Collection[str] = frozenset(),
     ) -> None:
         self.run_id = run_id
         self.thread_id = thread_id
@@ -299,6 +314,8 @@ class ToolContext(Generic[Deps, Resumed]):
         self.metadata = metadata
         self.now = now or datetime.now(UTC)
         self.deps = deps
+        self.groups = frozenset(groups)
+        self.scopes = frozenset(scopes)
         self._hooks = hooks
 
     @classmethod

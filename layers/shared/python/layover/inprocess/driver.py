@@ -3,7 +3,7 @@ orchestrator. It calls the service behind each function that Step Functions woul
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable, Collection, Coroutine
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -87,6 +87,8 @@ class InProcess:
         thread_id: str | None,
         resource_id: str | None,
         max_iterations: int | None,
+        groups: Collection[str],
+        scopes: Collection[str],
     ) -> Result:
         """Run until the end or a suspension, and return the result."""
         streams = self._followers.any_of(*_DELTAS)
@@ -95,6 +97,8 @@ class InProcess:
             thread_id=thread_id,
             resource_id=resource_id,
             max_iterations=max_iterations,
+            groups=groups,
+            scopes=scopes,
             streams=streams,
         )
         return await self._go_on(run_id)
@@ -106,6 +110,8 @@ class InProcess:
         thread_id: str | None,
         resource_id: str | None,
         max_iterations: int | None,
+        groups: Collection[str],
+        scopes: Collection[str],
     ) -> RunStream[Any]:
         """Run, and return the events, deltas included, until the end or a suspension."""
         # Named before it is accepted, because the handle has the id although the run begins only with its
@@ -119,6 +125,8 @@ class InProcess:
                 thread_id=thread_id,
                 resource_id=resource_id,
                 max_iterations=max_iterations,
+                groups=groups,
+                scopes=scopes,
                 streams=True,
                 run_id=run_id,
             )
@@ -191,12 +199,20 @@ class InProcess:
         thread_id: str | None,
         resource_id: str | None,
         max_iterations: int | None,
+        groups: Collection[str],
+        scopes: Collection[str],
         streams: bool,
         run_id: str | None = None,
     ) -> str:
         owner = resource_id or SOMEBODY
         if max_iterations is not None and max_iterations < 1:
             raise InvalidRequest("max_iterations has to be at least 1")
+        actor = Actor(
+            sub=owner,
+            groups=_names("groups", groups),
+            scopes=_names("scopes", scopes),
+            in_process=True,
+        )
         thread_given = bool(thread_id)
         if not thread_given and isinstance(self._agent.memory.history, NodeMemory):
             raise ConfigurationError("node memory belongs to a thread: give generate a thread_id")
@@ -220,7 +236,7 @@ class InProcess:
             thread_given=thread_given,
             run_id=run_id,
         )
-        run = await start_run(self._runtime, owner, thread_id, request)
+        run = await start_run(self._runtime, actor, thread_id, request)
         self._owners[run.id] = owner
         self._begin(run.id)
         return run.id
@@ -404,6 +420,14 @@ def _resume_request(data: Any) -> DecisionRequest:
 def _approve_request(args: dict[str, Any] | None, reason: str | None) -> DecisionRequest:
     """Return the request of `approve`. Raises DecisionInvalid likewise."""
     return DecisionRequest(Verdict.APPROVE, args=_as_json(args), reason=reason)
+
+
+def _names(what: str, names: Collection[str]) -> frozenset[str]:
+    """Return the groups or scopes of a caller. Raises InvalidRequest for anything but texts in a
+    collection: of one text, each letter would be a group."""
+    if isinstance(names, str) or not all(isinstance(name, str) for name in names):
+        raise InvalidRequest(f"{what} has to be a collection of texts, like {{'finance'}}")
+    return frozenset(names)
 
 
 def _deny_request(reason: str | None) -> DecisionRequest:

@@ -32,6 +32,7 @@ from layover.runs.long_polls import Pace
 from layover.runtime import Runtime
 from layover.values.base import compact_json
 from layover.values.client_ids import with_client_id
+from layover.values.deployment.access import Actor
 from layover.values.message import MAX_URL, FilePart, InputPart, Message, Role, TextPart
 from layover.values.runs.model_settings import RunChoice
 from layover.values.runs.run import (
@@ -104,18 +105,18 @@ def make_request_key(key: str, thread_id: str, request: StartRun, now: datetime)
 
 async def start_run(
     runtime: Runtime,
-    owner: str,
+    actor: Actor,
     thread_id: str,
     request: StartRun,
     request_key: RequestKey | None = None,
     pace: Pace | None = None,
 ) -> Run:
-    """Accept the run, once for each request key.
+    """Accept the actor's run, once for each request key. Its functions see the actor's groups and scopes.
 
     Raises InvalidRequest (also for a choice that the agent does not leave to its runs), TooLarge,
     NotFound (the thread), ThreadBusy, LimitReached (the queue is full, or the user's day is used up),
     Conflict (a key came with another request), StoppedByOperator."""
-    content = _content(request.input)
+    content, owner = _content(request.input), actor.owner
     # Before the limits, because a repetition begins no run and must be neither refused nor counted as one.
     again = await _replay(runtime, owner, request_key)
     if again is not None:
@@ -123,7 +124,7 @@ async def start_run(
     await may_begin(runtime, owner)
     accepted, meta = await _accept(
         runtime,
-        owner,
+        actor,
         thread_id,
         content=content,
         request=request,
@@ -145,7 +146,7 @@ async def start_run(
 
 async def _accept(
     runtime: Runtime,
-    owner: str,
+    actor: Actor,
     thread_id: str,
     *,
     content: tuple[InputPart, ...],
@@ -155,7 +156,8 @@ async def _accept(
 ) -> tuple[Accepted, RunMeta]:
     """Journal the run. Nothing is locked between the read of the head and the write, which fails if the head
     has changed: then both are done again, for `ACCEPT_TIMEOUT_S`."""
-    run_id, sent = request.run_id or runtime.ids.new("run"), request.sent
+    owner, sent = actor.owner, request.sent
+    run_id = request.run_id or runtime.ids.new("run")
     message_id = with_client_id(runtime.ids.new("msg"), sent.key if sent else None)
     known_parent = False
     give_up = pace.now() + ACCEPT_TIMEOUT_S
@@ -168,7 +170,13 @@ async def _accept(
             content = await take_files(runtime, owner, thread_id, content)
             known_parent = True
         meta = _meta(
-            runtime, head, run_id=run_id, message_id=message_id, content=content, request=request
+            runtime,
+            actor,
+            head,
+            run_id=run_id,
+            message_id=message_id,
+            content=content,
+            request=request,
         )
         try:
             return await runtime.journal.commands.accept(
@@ -221,6 +229,7 @@ def _check_choice(runtime: Runtime, agent_name: str, choice: RunChoice) -> None:
 
 def _meta(
     runtime: Runtime,
+    actor: Actor,
     head: ThreadHead,
     *,
     run_id: str,
@@ -253,6 +262,8 @@ def _meta(
         stream=request.stream,
         max_iterations=request.max_iterations,
         choice=request.choice,
+        groups=actor.groups,
+        scopes=actor.scopes,
         created_at=now,
         updated_at=now,
         records_expire_at=now + RECORDS_SLACK + runtime.settings.run_retention,

@@ -12,7 +12,9 @@ from typing import Any
 
 from layover.adapters.journal.backing import Backing
 from layover.adapters.journal.items.records import (
+    INLINE_CALLER,
     INLINE_INPUT,
+    caller_text,
     epoch_seconds,
     outcome_text,
     run_item,
@@ -97,7 +99,11 @@ class TableRunCommands:
         if "blob" in body:
             # TTL knows nothing of S3, so the process that ends the run has to check each of its records.
             run = run.model_copy(update={"records_expire_at": None})
+        caller = caller_text(run)
         short = isinstance(body.get("b"), str) and len(body["b"].encode()) <= INLINE_INPUT
+        if caller is not None:
+            body["caller"] = caller
+            short = short and len(caller.encode()) <= INLINE_CALLER
         meta = {
             **run_item(keys, run),
             **(body if short else {}),

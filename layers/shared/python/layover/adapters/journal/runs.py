@@ -87,8 +87,9 @@ class TableRuns:
         # META keeps short inputs; before INPUT existed it kept all of them.
         if "b" not in item and "blob" not in item:
             input_item = input_item or await self._input(item)
-        body = await self._bodies.unpack(input_item or item)
-        return run_from(owner, item, body, await self._beside(item, "outcome"))
+        source = input_item or item
+        body, caller = await self._bodies.unpack(source), source.get("caller")
+        return run_from(owner, item, body, await self._beside(item, "outcome"), caller)
 
     async def snapshot_of(self, meta: RunMeta, items: list[Item]) -> RunSnapshot:
         """Return a run with the steps and calls of these items."""

@@ -2,7 +2,7 @@
 
 import logging
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import cached_property
 from typing import Any, Generic
 
@@ -45,6 +45,8 @@ class Driven(Generic[Output]):
         thread_id: str | None = None,
         resource_id: str | None = None,
         max_iterations: int | None = None,
+        groups: Collection[str] = (),
+        scopes: Collection[str] = (),
     ) -> "Result[Output]":
         """Run in this process, until the end or a suspension. A failed run is a Result, too.
 
@@ -59,6 +61,8 @@ class Driven(Generic[Output]):
                 (ConfigurationError).
             resource_id: The user who owns the thread and the run; None: `local`.
             max_iterations: Model calls of this run, at least 1; None: the agent's.
+            groups: The groups of the user, as `ctx.groups` has them: on AWS, those of the verified token.
+            scopes: The scopes of the user's token (`ctx.scopes`).
 
         Raises:
             RequestError: If the run cannot begin: the thread belongs to another agent (InvalidRequest), or
@@ -87,7 +91,12 @@ class Driven(Generic[Output]):
             ```
         """
         return await self._driver.generate(
-            input, thread_id=thread_id, resource_id=resource_id, max_iterations=max_iterations
+            input,
+            thread_id=thread_id,
+            resource_id=resource_id,
+            max_iterations=max_iterations,
+            groups=groups,
+            scopes=scopes,
         )
 
     def stream(
@@ -97,6 +106,8 @@ class Driven(Generic[Output]):
         thread_id: str | None = None,
         resource_id: str | None = None,
         max_iterations: int | None = None,
+        groups: Collection[str] = (),
+        scopes: Collection[str] = (),
     ) -> "RunStream[Output]":
         """Run in this process, and return the events, deltas included, until the end or a suspension.
 
@@ -111,6 +122,8 @@ class Driven(Generic[Output]):
                 (ConfigurationError).
             resource_id: The user who owns the thread and the run; None: `local`.
             max_iterations: Model calls of this run, at least 1; None: the agent's.
+            groups: The groups of the user, as `ctx.groups` has them: on AWS, those of the verified token.
+            scopes: The scopes of the user's token (`ctx.scopes`).
 
         Raises:
             RequestError: With the first event, if the run cannot begin (see `generate`).
@@ -138,7 +151,12 @@ class Driven(Generic[Output]):
             ```
         """
         return self._driver.stream(
-            input, thread_id=thread_id, resource_id=resource_id, max_iterations=max_iterations
+            input,
+            thread_id=thread_id,
+            resource_id=resource_id,
+            max_iterations=max_iterations,
+            groups=groups,
+            scopes=scopes,
         )
 
     async def resume(self, run_id: str, tool_call_id: str, data: Any) -> "Result[Output]":

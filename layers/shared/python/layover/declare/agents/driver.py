@@ -1,6 +1,6 @@
 """The protocol between an agent and the engine that runs it in this process."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, Protocol
 
 from layover.declare.agents.stream import RunStream
@@ -18,6 +18,8 @@ class Driver(Protocol):
         thread_id: str | None,
         resource_id: str | None,
         max_iterations: int | None,
+        groups: Collection[str],
+        scopes: Collection[str],
     ) -> Result:
         """Run until the end or a suspension. A failed run is a Result, not an exception."""
         ...
@@ -29,6 +31,8 @@ class Driver(Protocol):
         thread_id: str | None,
         resource_id: str | None,
         max_iterations: int | None,
+        groups: Collection[str],
+        scopes: Collection[str],
     ) -> RunStream[Any]:
         """Run, and return the events, deltas included."""
         ...

@@ -37,6 +37,8 @@ class HookContext(RunContext[Deps], Generic[Deps]):
         metadata: The thread's metadata, as the run pinned it at its first step.
         now: The time at which the hooks are asked, in UTC.
         deps: The value that the agent's `deps` made; None if it has none.
+        groups: The groups of the caller who started the run, from the verified token.
+        scopes: The scopes of that token.
         kept: Values that `before_model` leaves for `after_model` of the same request. They are not stored.
         nodes: Opens the history of a node by its id; None where there is none. Call `node_memory` instead.
 

@@ -27,6 +27,8 @@ def run_context(
         metadata=metadata,
         now=now,
         deps=agent.made_deps,
+        groups=meta.groups,
+        scopes=meta.scopes,
     )
 
 

@@ -41,6 +41,8 @@ class FrameHooks:
             metadata=base.metadata if base else self._metadata or {},
             now=self.clock.now(),
             deps=self.agent.made_deps,
+            groups=meta.groups,
+            scopes=meta.scopes,
             nodes=self._run_files.node,
         )
 

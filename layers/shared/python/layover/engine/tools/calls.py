@@ -386,6 +386,8 @@ class Calls:
             metadata=base.metadata if base else {},
             now=self._clock.now(),
             deps=agent.made_deps,
+            groups=meta.groups,
+            scopes=meta.scopes,
         )
 
 

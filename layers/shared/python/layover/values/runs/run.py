@@ -259,6 +259,10 @@ class RunMeta(Value):
     max_iterations: int | None = None
     choice: RunChoice = RunChoice()
     """The model and the settings that this run chose for itself."""
+    groups: frozenset[str] = frozenset()
+    """The groups of the caller who started it, from the verified token. Nothing later changes them."""
+    scopes: frozenset[str] = frozenset()
+    """The scopes of that token."""
     created_at: Time
     updated_at: Time
     epoch: int = 0

@@ -116,6 +116,15 @@ def run_item(keys: Keys, run: RunMeta) -> dict[str, Any]:
 
 INLINE_INPUT = 300
 """The most bytes of an input that stays in META. A longer one has a separate item, which no step rewrites."""
+INLINE_CALLER = 120
+"""The same for `caller_text`, which is with the input. A caller may be in many groups with long names."""
+
+
+def caller_text(run: RunMeta) -> str | None:
+    """Return the groups and scopes of the caller who started the run, as JSON; None if there are none."""
+    facts = {"groups": sorted(run.groups), "scopes": sorted(run.scopes)}
+    names = {name: values for name, values in facts.items() if values}
+    return json.dumps(names, separators=(",", ":")) if names else None
 
 
 def input_from(item: Item, body: str) -> Message:
@@ -130,7 +139,9 @@ def input_from(item: Item, body: str) -> Message:
     return message.model_copy(update=changes)
 
 
-def run_from(owner: str, item: Item, body: str, outcome_text: str | None) -> RunMeta:
+def run_from(
+    owner: str, item: Item, body: str, outcome_text: str | None, caller_text: str | None
+) -> RunMeta:
     """Return the value of a META item; `body` is the run's input. An attribute has the name of its field,
     except those here. Raises NewerFormat."""
     check_version("a run's records", item.get("v", 1), RUN_VERSION)
@@ -138,6 +149,7 @@ def run_from(owner: str, item: Item, body: str, outcome_text: str | None) -> Run
         {
             **_present(item),
             **(json.loads(outcome_text) if outcome_text else {}),
+            **(json.loads(caller_text) if caller_text else {}),
             "owner": owner,
             "input": input_from(item, body),
             "choice": RunChoice.model_validate_json(item.get("choice") or "{}"),
