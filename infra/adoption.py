@@ -1,7 +1,7 @@
 """Checks before a deployment that a stage can adopt the resources that an earlier stack left."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from infra.settings import Settings
@@ -43,6 +43,12 @@ def _table(name: str, dynamodb: Any) -> Iterator[str]:
     expected_indexes = {each["IndexName"] for each in TABLE["GlobalSecondaryIndexes"]}
     if missing := sorted(expected_indexes - there):
         yield f"adopt_table: {name} has no index {', '.join(missing)}"
+    for index in _changed_indexes(table.get("GlobalSecondaryIndexes", ())):
+        yield (
+            f"adopt_table: the index {index} of {name} is another one than this release reads, and DynamoDB "
+            "changes no index in place: export the table into a new one, or adopt it with the release that "
+            "made it"
+        )
     ttl = dynamodb.describe_time_to_live(TableName=name)["TimeToLiveDescription"]
     if ttl.get("AttributeName") != TTL_ATTRIBUTE:
         yield (
@@ -97,6 +103,7 @@ def _left_behind(settings: Settings, template: dict[str, Any]) -> Iterator[str]:
             f"the database of {settings.prefix} was made with {now}: anything else would replace it. "
             "Keep it so, or restore into another stage"
         )
+    yield from _indexes_out_of_reach(settings, kinds.get("AWS::DynamoDB::Table", {}))
     outputs = template.get("Outputs", {})
     for output, setting in (("TableName", "adopt_table"), ("BucketName", "adopt_bucket")):
         # In the template, the output of the stack's own resource is a reference; of an adopted one, the name.
@@ -106,3 +113,41 @@ def _left_behind(settings: Settings, template: dict[str, Any]) -> Iterator[str]:
     own_users = "AWS::Cognito::UserPool" in kinds or settings.issuer is not None
     if "AWS::Cognito::UserPoolClient" in kinds and not own_users and not settings.adopt_user_pool:
         yield f"{settings.prefix} has adopted its user pool: without adopt_user_pool nobody could sign in"
+
+
+def _indexes_out_of_reach(settings: Settings, table: dict[str, Any]) -> Iterator[str]:
+    """Yield why CloudFormation could not bring the indexes of the deployed table to those of this release."""
+    deployed = table.get("GlobalSecondaryIndexes", [])
+    if not deployed:
+        return
+    if changed := _changed_indexes(deployed):
+        yield (
+            f"the index {', '.join(changed)} of the table of {settings.prefix} would change, and DynamoDB "
+            "changes no index in place: this release has to give the new one another name"
+        )
+    names = {each["IndexName"] for each in deployed}
+    moves = names ^ {each["IndexName"] for each in TABLE["GlobalSecondaryIndexes"]}
+    if len(moves) > 1:
+        yield (
+            f"the table of {settings.prefix} would gain or lose the indexes {', '.join(sorted(moves))}: "
+            "CloudFormation makes or removes one in an update. Deploy the releases in between, one after "
+            "another"
+        )
+
+
+def _changed_indexes(deployed: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the names of the indexes that have another key or other attributes than in this release."""
+    expected = {each["IndexName"]: _shape(each) for each in TABLE["GlobalSecondaryIndexes"]}
+    return [
+        each["IndexName"]
+        for each in deployed
+        if expected.get(each["IndexName"], _shape(each)) != _shape(each)
+    ]
+
+
+def _shape(index: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Return the parts of an index that never change; the order of the attributes says nothing."""
+    projection = index["Projection"]
+    keys = [(key["AttributeName"], key["KeyType"]) for key in index["KeySchema"]]
+    attributes = sorted(projection.get("NonKeyAttributes", ()))
+    return (keys, projection["ProjectionType"], attributes)

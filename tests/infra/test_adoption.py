@@ -1,5 +1,6 @@
 """Leftovers of an earlier stack: inspected before a deployment adopts or abandons them."""
 
+import copy
 import json
 from collections.abc import Iterator
 from functools import partial
@@ -60,6 +61,46 @@ def test_restored_table_has_lost_its_expiry_and_the_mend_is_said(client: Client)
     assert "aws dynamodb update-time-to-live --table-name before" in said(
         client, adopt_table="before"
     )
+
+
+def test_table_whose_index_has_other_attributes_is_refused(client: Client) -> None:
+    table(client, GlobalSecondaryIndexes=indexes(gsi1=["id"]))
+    assert "the index gsi1 of before is another one" in said(client, adopt_table="before")
+
+
+def indexes(**attributes: list[str]) -> list[dict[str, Any]]:
+    """The table's indexes, some with other attributes than today."""
+    changed = [copy.deepcopy(index) for index in TABLE["GlobalSecondaryIndexes"]]
+    for index in changed:
+        if index["IndexName"] in attributes:
+            index["Projection"]["NonKeyAttributes"] = attributes[index["IndexName"]]
+    return changed
+
+
+def deployed_with(*made: dict[str, Any]) -> Client:
+    properties = {"GlobalSecondaryIndexes": list(made)}
+    table = {"Type": "AWS::DynamoDB::Table", "Properties": properties}
+    client = Deployed({"Resources": {"Table": table}})
+    return lambda _: client
+
+
+def test_deployment_that_would_change_an_index_in_place_is_refused() -> None:
+    text = said(deployed_with(*indexes(gsi1=["id", "title"])))
+    assert "the index gsi1 of the table of layover-dev would change" in text
+    assert "another name" in text
+
+
+def test_deployment_that_would_move_two_indexes_at_once_is_refused() -> None:
+    first, _ = indexes()
+    text = said(deployed_with({**first, "IndexName": "gsi0"}))
+    assert "would gain or lose the indexes gsi0, gsi1, gsi2" in text
+
+
+def test_deployment_that_leaves_the_indexes_or_makes_one_goes_on() -> None:
+    first, second = indexes()
+    first["Projection"]["NonKeyAttributes"].reverse()
+    assert said(deployed_with(first, second)) == ""
+    assert said(deployed_with(first)) == ""
 
 
 def test_table_that_fits_is_adopted(client: Client) -> None:

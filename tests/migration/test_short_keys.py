@@ -11,6 +11,7 @@ from layover.adapters.store.postgres.database import Database
 from layover.adapters.store.postgres.memory.memory import PostgresMemory
 from layover.adapters.store.postgres.migrate import PostgresMigrations, shipped_migrations
 from layover.adapters.store.postgres.threads import PostgresThreads
+from layover.errors import NewerFormat
 from layover.values.memory.context import RecallQuery, TurnQuery
 from layover.values.message import Message, Role
 from layover.values.thread import ThreadHead
@@ -61,15 +62,7 @@ OWNERS = ("ann", "bob")
 @pytest.fixture(scope="module")
 async def database(cluster: TestPostgres) -> AsyncIterator[Database]:
     """Two owners' rows of before, migrated."""
-    empty = cluster.new_database("short_keys")
-    with psycopg.connect(empty.admin) as connection:
-        connection.execute(_LEDGER)
-        for migration in shipped_migrations()[:_BEFORE]:
-            connection.execute(migration.sql.encode())
-            connection.execute(
-                "insert into layover_meta.migrations (name, checksum) values (%s, %s)",
-                (migration.name, migration.checksum),
-            )
+    empty = _of_before(cluster, "short_keys")
     with psycopg.connect(empty.runtime) as connection:
         for owner in OWNERS:
             connection.execute("select set_config('app.resource_id', %s, true)", (owner,))
@@ -84,6 +77,20 @@ async def database(cluster: TestPostgres) -> AsyncIterator[Database]:
 @pytest.fixture(params=OWNERS)
 async def talk(database: Database, request: pytest.FixtureRequest) -> Conversation:
     return Conversation(PostgresThreads(database), request.param)
+
+
+def _of_before(cluster: TestPostgres, name: str) -> TestPostgres:
+    """A database with the schema of before."""
+    empty = cluster.new_database(name)
+    with psycopg.connect(empty.admin) as connection:
+        connection.execute(_LEDGER)
+        for migration in shipped_migrations()[:_BEFORE]:
+            connection.execute(migration.sql.encode())
+            connection.execute(
+                "insert into layover_meta.migrations (name, checksum) values (%s, %s)",
+                (migration.name, migration.checksum),
+            )
+    return empty
 
 
 def _parents(messages: tuple[Message, ...]) -> list[tuple[str, str | None]]:
@@ -148,3 +155,21 @@ async def test_a_thread_of_before_goes_on_and_is_erased(
         for table in ("messages", "branches", "message_embeddings", "compactions", "run_snapshots"):
             rows = connection.execute(f"select distinct resource_id from {table}").fetchall()
             assert rows == [(OWNERS[1],)], table
+
+
+async def test_functions_on_the_schema_of_another_release_wait_and_change_nothing(
+    cluster: TestPostgres,
+) -> None:
+    """As functions of before wait on the schema of today."""
+    of_before = _of_before(cluster, "other_schema")
+    database = Database(of_before.runtime)
+    talk = Conversation(PostgresThreads(database), "ann")
+    with pytest.raises(NewerFormat, match="does not fit"):
+        await talk.open(talk.message("q", None))
+    with pytest.raises(NewerFormat, match="does not fit"):
+        await talk.save(talk.message("q", None))
+    await PostgresMigrations(of_before.admin).apply()
+    # The same connection, once the release fits.
+    await talk.say(None, "q", "a")
+    assert await talk.path("a") is not None
+    await database.close()

@@ -7,7 +7,7 @@ import pytest
 
 from layover.adapters.aws.retries import NoAnswer, ServiceError
 from layover.adapters.journal.items.dynamodb import DynamoTable
-from layover.errors import RetryableError
+from layover.errors import JournalRefused, RetryableError
 from layover.ports.table import Missing, Put, TransactionFailed, Update
 
 PUT = Put("P", "A", {"n": 1}, when=Missing("pk"))
@@ -100,6 +100,41 @@ async def test_fault_of_dynamodb_is_worth_another_try(fault: Exception) -> None:
     with pytest.raises(RetryableError, match="journal"):
         await table_on(client).get("P", "A")
     assert len(client.requests) == 1
+
+
+async def test_a_request_that_can_never_work_is_refused_at_once_with_dynamodbs_reason() -> None:
+    size = "Item size has exceeded the maximum allowed size"
+    fault = ServiceError("ValidationException", 400, {"message": size}, None)
+    client, pauses = Client(fault), list[float]()
+    with pytest.raises(JournalRefused, match=f"PutItem with ValidationException: {size}") as error:
+        await table_on(client, pauses).write(PUT)
+    assert not isinstance(error.value, RetryableError)
+    assert (len(client.requests), pauses) == (1, [])
+
+
+@pytest.mark.parametrize("code", ["ValidationError", "ItemCollectionSizeLimitExceeded"])
+async def test_an_action_that_can_never_work_is_not_taken_for_a_conflict(code: str) -> None:
+    reasons = [{"Code": "TransactionConflict"}, {"Code": code, "Message": "too large"}]
+    cancelled = ServiceError(
+        "TransactionCanceledException", 400, {"CancellationReasons": reasons}, None
+    )
+    client, pauses = Client(cancelled), list[float]()
+    with pytest.raises(JournalRefused, match=f"action 2 of 2 in TransactWriteItems with {code}"):
+        await table_on(client, pauses).transact([PUT, PUT], "t")
+    assert pauses == []
+
+
+async def test_a_transaction_that_may_not_be_made_is_not_busy() -> None:
+    client = Client(error("TransactionCanceledException", "None", "AccessDenied"))
+    with pytest.raises(RetryableError, match="AccessDenied to TransactWriteItems"):
+        await table_on(client).transact([PUT, PUT], "t")
+
+
+async def test_a_throttled_transaction_is_tried_again() -> None:
+    throttled = error("TransactionCanceledException", "ThrottlingError", "None")
+    client = Client(throttled, {})
+    await table_on(client).transact([PUT, PUT], "t")
+    assert len(client.requests) == 2
 
 
 async def test_reads_are_consistent_but_for_peeks_and_the_indexes_which_cannot_be() -> None:

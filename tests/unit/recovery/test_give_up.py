@@ -71,6 +71,18 @@ async def test_attempt_that_begins_starts_the_count_of_faults_again() -> None:
         await take(bench, run_id)
 
 
+async def test_a_run_waits_for_the_release_that_fits_however_long_that_takes() -> None:
+    bench, run_id = await begun()
+    for _ in range(3 * MAX_FAULTS):
+        await take(bench, run_id)
+        newer = {"Error": "NewerFormat", "Cause": "{}"}
+        assert await settle(bench, run_id, newer) == ("again", 60)
+    # Its own faults count as before.
+    for status in ("again", "again", "again", "again", "over"):
+        await take(bench, run_id)
+        assert (await settle(bench, run_id, FAULTY))[0] == status
+
+
 @pytest.mark.parametrize("error", [FAULTY, {**FAULTY, "Cause": SECRET}])
 async def test_error_of_a_run_that_is_given_up_has_the_kind_and_no_text(error: Any) -> None:
     bench, run_id = await begun()

@@ -620,8 +620,13 @@ class DatabaseWaking(RetryableError):
 
 
 class NewerFormat(RetryableError):
-    """A newer release wrote the record: this one cannot read it, and changes nothing. The run goes on once
-    the newer release runs again."""
+    """A newer release wrote the record, or has changed the database's schema: this one cannot work with it,
+    and changes nothing. The run goes on once the newer release runs. Waiting for it costs no attempt."""
+
+
+class JournalRefused(LayoverError):
+    """The journal will never take this request: an item is too large, or the request makes no sense to it.
+    Another attempt fails alike. The message has the journal's reason; whoever maintains Layover must act."""
 
 
 def check_version(what: str, version: object, newest: int) -> None:

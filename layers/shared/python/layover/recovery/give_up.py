@@ -9,7 +9,7 @@ from typing import Any
 from layover import logs
 from layover.engine.loop import failed
 from layover.engine.state import RunState
-from layover.errors import AttemptsUsedUp, Fenced
+from layover.errors import AttemptsUsedUp, Fenced, NewerFormat
 from layover.runs.executions import SETTLE_EVENTS, room_for
 from layover.runs.finish import end_even_unsaved, thread_of
 from layover.runtime import Runtime
@@ -24,20 +24,22 @@ mended meanwhile."""
 
 async def give_up(runtime: Runtime, payload: SettlePayload) -> Mapping[str, Any]:
     """Return the status, and the seconds to wait before the next attempt. `again`: fewer than five attempts
-    since the last journaled step; `over`: the run has failed now; `left`: it is over, or another execution
-    drives it (also one that starts now, if this one's history is full)."""
+    since the last journaled step, or it waits for another release; `over`: the run has failed now; `left`:
+    it is over, or another execution drives it (also one that starts now, if this one's history is full)."""
     run = await runtime.journal.runs.get(payload.owner, payload.run_id)
     if run is None or run.status is not Status.RUNNING or run.execution != payload.execution:
         return _answer("left")
     logs.name(thread_id=run.thread_id)
     faults = await runtime.journal.commands.count_fault(run.owner, run.id, run.epoch)
-    if run.attempts < MAX_ATTEMPTS and faults < MAX_FAULTS:
-        room = await room_for(runtime, payload, SETTLE_EVENTS)
-        if not room:
+    # A deployment has migrated the database and not yet replaced the functions, or was rolled back: the run
+    # has done nothing wrong, and goes on with the release that fits. So it has all its attempts again.
+    waits = payload.error.get("Error") == NewerFormat.__name__
+    if waits or (run.attempts < MAX_ATTEMPTS and faults < MAX_FAULTS):
+        if not await room_for(runtime, payload, SETTLE_EVENTS, fresh=waits):
             return _answer("left")
-        return _answer(
-            "again", _pause_s(max(run.attempts, faults), runtime.settings.sweep_patience)
-        )
+        patience = runtime.settings.sweep_patience
+        grown_s = _pause_s(max(run.attempts, faults), patience)
+        return _answer("again", math.ceil(patience.total_seconds()) if waits else grown_s)
     log = await runtime.journal.writers.seize(payload.owner, payload.run_id)
     if log is None:
         return _answer("left")

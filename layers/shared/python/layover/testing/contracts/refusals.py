@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from layover.errors import RetryableError
+from layover.errors import JournalRefused
 from layover.ports.table import Action, Check, Exists, Missing, Put, Table, Update
 from layover.testing.contracts.base import Contract, put
 
@@ -53,19 +53,19 @@ class TableRefusalContract(Contract):
         self, table: Table, pk: str, update: Update
     ) -> None:
         action = replace(update, pk=pk)
-        with pytest.raises((ValueError, RetryableError)):
+        with pytest.raises((ValueError, JournalRefused)):
             await table.write(action)
-        with pytest.raises((ValueError, RetryableError)):
+        with pytest.raises((ValueError, JournalRefused)):
             await table.transact([Put(pk, "B", {"n": 1}), action], f"{pk}-1")
         assert await table.query(pk, " ", "~") == []
 
     async def test_two_actions_on_one_item_are_refused(self, table: Table, pk: str) -> None:
-        with pytest.raises((ValueError, RetryableError)):
+        with pytest.raises((ValueError, JournalRefused)):
             await table.transact([Put(pk, "A", {"n": 1}), Check(pk, "A", Missing("pk"))], f"{pk}-1")
         assert await table.get(pk, "A") is None
 
     async def test_more_than_a_hundred_actions_are_refused(self, table: Table, pk: str) -> None:
-        with pytest.raises((ValueError, RetryableError)):
+        with pytest.raises((ValueError, JournalRefused)):
             await table.transact([Put(pk, f"{n:03d}", {"n": n}) for n in range(101)], f"{pk}-1")
         assert await table.query(pk, " ", "~") == []
 
@@ -74,9 +74,9 @@ class TableRefusalContract(Contract):
         before = await table.get(pk, "A")
         grown = Update(pk, "A", set={"more": "y" * 10_000}, when=Exists("pk"))
         for action in (grown, Put(pk, "B", {"text": "ü" * 205_000})):
-            with pytest.raises((ValueError, RetryableError)):
+            with pytest.raises((ValueError, JournalRefused)):
                 await table.write(action)
-            with pytest.raises((ValueError, RetryableError)):
+            with pytest.raises((ValueError, JournalRefused)):
                 await table.transact([Put(pk, "C", {"n": 1}), action], f"{pk}-{action.sk}")
         assert await table.query(pk, " ", "~") == [before]
 
@@ -88,7 +88,7 @@ class TableRefusalContract(Contract):
         before = await table.get(pk, "A")
         changes: list[Action] = [Update(pk, "A", set={"n": 1}), Put(pk, "B", {"n": 1})]
         puts = [Put(pk, f"P{n:02d}", {"bytes": b"x" * 350_000}) for n in range(11)]
-        with pytest.raises((ValueError, RetryableError)):
+        with pytest.raises((ValueError, JournalRefused)):
             await table.transact([*changes, *puts], f"{pk}-1")
         assert await table.query(pk, " ", "~") == [before]
         await table.transact([*changes, *puts[1:]], f"{pk}-1")

@@ -7,7 +7,7 @@ from random import SystemRandom
 from typing import Any, Protocol
 
 from layover.adapters.aws.retries import NoAnswer, ServiceError
-from layover.errors import RetryableError
+from layover.errors import JournalRefused, RetryableError
 from layover.ports.table import (
     Above,
     Action,
@@ -34,6 +34,24 @@ from layover.ports.table import (
 _TARGET = "DynamoDB_20120810."
 _INDEX = "gsi1"
 _WATCH = "gsi2"
+_REFUSED = frozenset(
+    {
+        "ValidationException",
+        "SerializationException",
+        "ItemCollectionSizeLimitExceededException",
+        "IdempotentParameterMismatchException",
+        # The same two as reasons of a cancelled transaction.
+        "ValidationError",
+        "ItemCollectionSizeLimitExceeded",
+    }
+)
+"""Codes of a request that fails however often it is sent."""
+_BUSY = frozenset(
+    {"TransactionConflict", "ProvisionedThroughputExceeded", "ThrottlingError", "None"}
+)
+"""Reasons of a cancelled transaction that say nothing about it: others were at work on its items."""
+_MAX_REASON = 300
+"""Characters of DynamoDB's own message that an error repeats. It names attributes and sizes, no values."""
 _CONFLICTS = 12
 """Attempts after a conflict with another transaction, with jitter. A conflict is not a failed condition."""
 
@@ -188,7 +206,7 @@ class DynamoTable:
         try:
             return await self._client.call(_TARGET + operation, arguments)
         except ServiceError as error:
-            raise _translated(error) from error
+            raise _translated(operation, error) from error
         except NoAnswer as error:
             raise RetryableError(f"the journal did not answer: {error}") from error
 
@@ -197,7 +215,7 @@ class _Conflict(Exception):
     """TransactionConflict."""
 
 
-def _translated(error: ServiceError) -> Exception:
+def _translated(operation: str, error: ServiceError) -> Exception:
     document: Mapping[str, Any] = error.document
     if error.code == "ConditionalCheckFailedException":
         old = document.get("Item")
@@ -211,11 +229,36 @@ def _translated(error: ServiceError) -> Exception:
             for i, r in enumerate(reasons)
             if r.get("Code") == "ConditionalCheckFailed"
         }
-        return TransactionFailed(failed) if failed else _Conflict()
+        if failed:
+            return TransactionFailed(failed)
+        return _cancelled(operation, reasons)
     # A single write has collided with a transaction, or a repeated request with its own first attempt.
     if error.code in ("TransactionConflictException", "TransactionInProgressException"):
         return _Conflict()
-    return RetryableError(f"the journal answered {error.code}")
+    if error.code in _REFUSED:
+        reason = document.get("message") or document.get("Message")
+        return _refused(operation, error.code, reason)
+    return RetryableError(f"the journal answered {error.code} to {operation}")
+
+
+def _cancelled(operation: str, reasons: Sequence[Mapping[str, Any]]) -> Exception:
+    """Return the error of a transaction that was cancelled although no condition failed."""
+    codes = [str(reason.get("Code") or "None") for reason in reasons]
+    for place, (code, reason) in enumerate(zip(codes, reasons, strict=True), start=1):
+        if code in _REFUSED:
+            what = f"action {place} of {len(reasons)} in {operation}"
+            return _refused(what, code, reason.get("Message"))
+    if _BUSY.issuperset(codes):
+        return _Conflict()
+    others = ", ".join(sorted(set(codes) - _BUSY))
+    return RetryableError(f"the journal answered {others} to {operation}")
+
+
+def _refused(what: str, code: str, message: object) -> JournalRefused:
+    reason = f": {str(message)[:_MAX_REASON]}" if message else ""
+    return JournalRefused(
+        f"the journal refused {what} with {code}{reason}. Another attempt fails alike: report it"
+    )
 
 
 class _Expression:

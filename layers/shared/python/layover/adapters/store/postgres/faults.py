@@ -2,7 +2,14 @@
 
 from typing import TYPE_CHECKING
 
-from layover.errors import Conflict, DatabaseWaking, LayoverError, NotFound, RetryableError
+from layover.errors import (
+    Conflict,
+    DatabaseWaking,
+    LayoverError,
+    NewerFormat,
+    NotFound,
+    RetryableError,
+)
 
 if TYPE_CHECKING:
     from psycopg import Error
@@ -44,6 +51,10 @@ _ASLEEP = (
 # 25006: after a failover, the connection leads to a reader.
 _CONNECTION_STATES = ("08", "57P", "25006")
 _PASSING = ("40", "53", "55P03", "57014")
+_OTHER_SCHEMA = frozenset({"42P01", "42703", "42883", "42804", "42P10", "428C9"})
+"""A table, a column, a function, a type, a constraint, or a column to write is not as the statement has it.
+Each release's statements fit its own schema, so the schema is another release's: a deployment migrates the
+database before it replaces the functions."""
 
 
 class ConnectionLost(Exception):
@@ -60,12 +71,24 @@ def connection_error(error: Exception) -> RetryableError:
 
 def of_statement(error: "Error", query: str) -> Exception:
     """Return the error of a statement that the server refused: `ConnectionLost` if the server closes the
-    connection, RetryableError for a passing fault, the domain's error for a known constraint. Any other error
-    is a defect and stays unchanged."""
+    connection, or has prepared the statement for another schema; NewerFormat for a schema that it does not
+    fit; RetryableError for a passing fault; the domain's error for a known constraint. Any other error is a
+    defect and stays unchanged."""
     state = error.sqlstate or ""
-    if state.startswith(_CONNECTION_STATES):
+    if state.startswith(_CONNECTION_STATES) or _is_stale_plan(error):
         return ConnectionLost(query)
+    if state in _OTHER_SCHEMA:
+        return NewerFormat(
+            f"the schema of the database does not fit {query} of this release: deploy the release that has "
+            "migrated it",
+            sqlstate=state,
+        )
     if state.startswith(_PASSING):
         return RetryableError(f"the database could not run {query} now", sqlstate=state)
     constraint = CONSTRAINTS.get(error.diag.constraint_name or "")
     return constraint[0](constraint[1]) if constraint else error
+
+
+def _is_stale_plan(error: "Error") -> bool:
+    """Return whether a migration has changed the types of a statement since this connection prepared it."""
+    return error.sqlstate == "0A000" and "cached plan" in str(error)

@@ -8,7 +8,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from layover.adapters.store.postgres.faults import connection_error, of_statement
-from layover.errors import DefinitionError, RetryableError
+from layover.errors import DefinitionError, NewerFormat, RetryableError
 
 if TYPE_CHECKING:
     from psycopg import AsyncConnection
@@ -135,6 +135,8 @@ def _as_retryable(error: Exception) -> Exception:
     if not isinstance(error, Error):
         return error
     domain_error = of_statement(error, "migration")
-    if domain_error is error and not isinstance(error, OperationalError):
+    # A migration that names what does not exist is a mistake in it, and stays one.
+    is_defect = domain_error is error or isinstance(domain_error, NewerFormat)
+    if is_defect and not isinstance(error, OperationalError):
         return error
     return RetryableError("the migration was interrupted", sqlstate=error.sqlstate)
