@@ -9,7 +9,7 @@ from aws_cdk import App, Tags, Validations
 from cdk_nag import AwsSolutionsChecks, ServerlessChecks
 
 from infra import certificates
-from infra.regions import unfit
+from infra.regions import streaming_caution, unfit
 from infra.settings import Settings
 from infra.stack import LayoverStack
 from infra.variables import VariablesTooLarge
@@ -23,7 +23,7 @@ def main() -> None:
 def define(app: App) -> App:
     """Put the stack of the stage that the context names into the app. Every finding of the rules is an error.
     Wrong settings end the process."""
-    settings = _read_settings(app)
+    settings = read_settings(app)
     try:
         stack = LayoverStack(app, settings)
     except VariablesTooLarge as error:
@@ -33,7 +33,7 @@ def define(app: App) -> App:
     return app
 
 
-def _read_settings(app: App) -> Settings:
+def read_settings(app: App) -> Settings:
     """Return the settings. Settings that are wrong or do not fit the region end the process with a
     message."""
     try:
@@ -45,6 +45,8 @@ def _read_settings(app: App) -> Settings:
     wrong = unfit(region, settings) or _untrusted(settings, region)
     if wrong is not None:
         sys.exit(f"layover: {wrong}")
+    if (caution := streaming_caution(region)) is not None:
+        sys.stderr.write(f"layover: {caution}\n")
     return settings
 
 

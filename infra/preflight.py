@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 from infra.adoption import is_new, problems
-from infra.regions import unfit
+from infra.regions import streaming_caution, unfit
 from infra.settings import Settings
 
 NEW = "--new"
@@ -85,6 +85,8 @@ def main(arguments: Sequence[str]) -> int:
         session = boto3.Session(**account(arguments))
         if NEW in arguments:
             return int(not (settings.protects and is_new(settings, session.client)))
+        if (caution := streaming_caution(session.region_name)) is not None:
+            print(caution, file=sys.stderr)
         wrong = list(_wrong(settings, session))
     except (BotoCoreError, ClientError) as error:
         print(f"the account was not looked into: {error}", file=sys.stderr)

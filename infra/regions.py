@@ -6,6 +6,36 @@ PARTITION = "aws"
 """In the others (China, GovCloud, the isolated ones, the European Sovereign Cloud) names, endpoints and
 services differ. Nothing here was written or checked for them."""
 
+MAY_NOT_STREAM = frozenset(
+    {
+        "ap-east-2",
+        "ap-south-2",
+        "ap-southeast-4",
+        "ap-southeast-5",
+        "ap-southeast-6",
+        "ap-southeast-7",
+        "ca-west-1",
+        "eu-central-2",
+        "eu-south-2",
+        "il-central-1",
+        "me-central-1",
+        "mx-central-1",
+    }
+)
+"""Regions in which Lambda had no function URLs, with which its response streaming came
+(docs/aws-facts.md#lambda). AWS adds regions without a table that a program could read."""
+
+
+def streaming_caution(region: str | None) -> str | None:
+    """Return what a person should check before a deployment to a region where Lambda may not stream
+    responses; None: it streams there, or the region is unknown."""
+    if region not in MAY_NOT_STREAM:
+        return None
+    return (
+        f"Lambda may not stream responses in {region}: server-sent events, chats and AG-UI would fail there, "
+        "or the whole deployment. Look up Lambda's response streaming in AWS Capabilities by Region first"
+    )
+
 
 def unfit(region: str | None, settings: Settings) -> str | None:
     """Return why a stage cannot be in this region, for a person; None: it can, or the region is unknown.

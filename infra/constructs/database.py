@@ -99,7 +99,9 @@ class VpcDatabase(Construct):
                 # The major version that the tests run on.
                 version=rds.AuroraPostgresEngineVersion.VER_18_4
             ),
-            "writer": rds.ClusterInstance.serverless_v2("Writer"),
+            # Only a release moves the minor version. RDS would move it by itself, and the next deployment
+            # that touches the version would then ask for an older one, which RDS refuses.
+            "writer": rds.ClusterInstance.serverless_v2("Writer", auto_minor_version_upgrade=False),
             "serverless_v2_min_capacity": settings.database_min_acu,
             "serverless_v2_max_capacity": settings.database_max_acu,
             "serverless_v2_auto_pause_duration": duration(settings.database_pause),

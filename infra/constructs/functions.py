@@ -38,6 +38,9 @@ VPC_ACTIONS = (
     "ec2:UnassignPrivateIpAddresses",
 )
 """Permissions that Lambda needs in a function's role to place it in a subnet."""
+DENIED_TO_CODE = (*VPC_ACTIONS, "ec2:DetachNetworkInterface")
+"""The same, denied to the function's own code: AWS's rule for execution roles. Lambda's own requests have no
+`lambda:SourceFunctionArn`, so they pass (docs/aws-facts.md#lambda)."""
 
 
 def function_name(settings: Settings, name: str) -> str:
@@ -238,6 +241,14 @@ class Functions(Construct):
         if not each.postgres:
             return
         yield iam.PolicyStatement(actions=list(VPC_ACTIONS), resources=["*"])
+        yield iam.PolicyStatement(
+            effect=iam.Effect.DENY,
+            actions=list(DENIED_TO_CODE),
+            resources=["*"],
+            conditions={
+                "ArnEquals": {"lambda:SourceFunctionArn": function_arn(self, self._settings, name)}
+            },
+        )
         address = self._deployment.database
         if name != MIGRATE:
             yield address.sign_in(self, RUNTIME_ROLE)

@@ -50,6 +50,7 @@ class StreamApi(Construct):
                 throttling_burst_limit=settings.api_burst,
             ),
         )
+        self._tell_browsers_of_refusals()
         self.url = self.api.url.removesuffix("/")
         self._acknowledge()
 
@@ -112,6 +113,18 @@ class StreamApi(Construct):
         )
         bare = "A preflight carries no token, and API Gateway answers it by itself."
         acknowledge(preflight, ("AwsSolutions-APIG4", bare), ("AwsSolutions-COG4", bare))
+
+    def _tell_browsers_of_refusals(self) -> None:
+        """Add CORS headers to the responses of API Gateway itself (401, 403, 429, 5xx), which no function
+        makes: a page could not read them otherwise. They hold a message and nothing of a user, so any origin
+        may."""
+        headers = {
+            "Access-Control-Allow-Origin": "'*'",
+            "Access-Control-Expose-Headers": f"'{','.join(TOLD_HEADERS)}'",
+        }
+        for type in (gateway.ResponseType.DEFAULT_4_XX, gateway.ResponseType.DEFAULT_5_XX):
+            name = f"Refusal{type.response_type.removeprefix('DEFAULT_').title()}"
+            self.api.add_gateway_response(name, type=type, response_headers=headers)
 
     def _acknowledge(self) -> None:
         unlogged = (

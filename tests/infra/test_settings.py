@@ -12,7 +12,7 @@ from aws_cdk.cloud_assembly_schema import ContextProvider
 from pydantic import ValidationError
 
 from infra.calls import CALLS
-from infra.regions import unfit
+from infra.regions import streaming_caution, unfit
 from infra.settings import FUNCTIONS, LOOKED_UP_BY_THE_CDK, Settings
 from layover.retention.erase import LAST_WRITER
 from layover.values.deployment.settings import Settings as RuntimeSettings
@@ -321,6 +321,31 @@ def test_region_that_cannot_work_is_named(region: str, says: str) -> None:
 def test_region_that_can_work_is_fine_and_none_is_nobodys_business() -> None:
     assert unfit("eu-west-1", Settings()) is None
     assert unfit(None, Settings()) is None
+
+
+@pytest.mark.parametrize("region", ["eu-central-2", "il-central-1", "ap-southeast-5"])
+def test_region_that_may_not_stream_is_told_before_anything_is_made(region: str) -> None:
+    said = streaming_caution(region)
+    assert said is not None
+    assert region in said
+    assert "stream" in said
+
+
+def test_region_that_streams_needs_no_caution() -> None:
+    assert streaming_caution("eu-west-1") is None
+    assert streaming_caution(None) is None
+
+
+def test_caution_is_told_and_the_synthesis_goes_on(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from infra.app import read_settings
+
+    monkeypatch.setenv("CDK_DEFAULT_REGION", "eu-central-2")
+    context = {"stages": NO_STAGES, "layer": "none"}
+    app: Any = SimpleNamespace(node=SimpleNamespace(get_all_context=lambda: context))
+    assert read_settings(app).stage == "dev"
+    assert "eu-central-2" in capsys.readouterr().err
 
 
 def test_app_refuses_such_a_region_before_it_makes_anything(

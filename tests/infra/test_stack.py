@@ -109,7 +109,7 @@ def test_role_allows_the_calls_of_its_function_and_no_more(stack: Synthesized, n
         action
         for statement in stack.statements(name)
         for action in listed(statement["Action"])
-        if action.split(":")[0] in services
+        if statement["Effect"] == "Allow" and action.split(":")[0] in services
     }
     assert allowed == CALLS[name].actions
 
@@ -118,6 +118,37 @@ def test_role_allows_the_calls_of_its_function_and_no_more(stack: Synthesized, n
 def test_role_names_its_resources(stack: Synthesized, name: str) -> None:
     free = {a for s in stack.statements(name) if wildcards(s) for a in listed(s["Action"])}
     assert all(action.startswith(("xray:", "ec2:")) for action in free)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_code_of_a_function_touches_no_network_interface(stack: Synthesized, name: str) -> None:
+    """Lambda needs the rights to place the function. The function's own code, tools included, has none."""
+    places = [s for s in stack.statements(name) if "ec2:CreateNetworkInterface" in s["Action"]]
+    if not FUNCTIONS[name].postgres:
+        assert places == []
+        return
+    allow, deny = sorted(places, key=lambda statement: str(statement["Effect"]))
+    assert (allow["Effect"], deny["Effect"]) == ("Allow", "Deny")
+    given = {action for action in allow["Action"] if action.startswith("ec2:")}
+    assert given <= {*deny["Action"]}
+    assert "ec2:DetachNetworkInterface" in deny["Action"]
+    assert deny["Resource"] == "*"
+    (arns,) = (condition["lambda:SourceFunctionArn"] for condition in deny["Condition"].values())
+    assert [*deny["Condition"]] == ["ArnEquals"]
+    assert json.dumps(arns).endswith(f':function:layover-{stack_stage(stack)}-{name}"]]}}')
+
+
+def stack_stage(stack: Synthesized) -> str:
+    """The stage, as functions' names have it."""
+    return str(stack.functions()["api"]["FunctionName"]).split("-")[1]
+
+
+def test_database_has_the_minor_version_that_the_template_names(vpc: Synthesized) -> None:
+    """RDS would upgrade it in its window, and refuse a later deployment that asks for the older version."""
+    cluster = vpc.one("AWS::RDS::DBCluster")
+    assert cluster["EngineVersion"].count(".") == 1
+    for instance in vpc.of_type("AWS::RDS::DBInstance").values():
+        assert instance["Properties"]["AutoMinorVersionUpgrade"] is False
 
 
 @pytest.mark.parametrize("name", NAMES)

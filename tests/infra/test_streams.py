@@ -105,3 +105,20 @@ def test_pages_of_named_origins_and_of_the_api_itself_may_read(vpc: Synthesized)
     assert "https://a.example,https://b.example" in origins
     assert "ApiEndpoint" in origins
     assert "*" not in origins
+
+
+def test_browsers_can_read_why_api_gateway_itself_refuses(stack: Synthesized) -> None:
+    """Without these headers a page learns of an expired token only as an error of the network."""
+    refusals = {
+        r["Properties"]["ResponseType"]: r["Properties"]
+        for r in stack.of_type("AWS::ApiGateway::GatewayResponse").values()
+    }
+    assert refusals.keys() == {"DEFAULT_4XX", "DEFAULT_5XX"}
+    for refusal in refusals.values():
+        headers = refusal["ResponseParameters"]
+        assert headers["gatewayresponse.header.Access-Control-Allow-Origin"] == "'*'"
+        told = headers["gatewayresponse.header.Access-Control-Expose-Headers"]
+        assert {"www-authenticate", "retry-after"} <= {*told.strip("'").split(",")}
+        assert "gatewayresponse.header.Access-Control-Allow-Credentials" not in headers
+        # Each kind of refusal keeps its own status.
+        assert "StatusCode" not in refusal
