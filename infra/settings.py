@@ -128,6 +128,7 @@ USE, ACT_AS = "layover/use", "layover/act-as"
 OPERATE, AUDIT = "layover/operate", "layover/audit"
 """The scopes that the stack's own user pool gives."""
 SUBNET = re.compile("subnet-[0-9a-f]+")
+PROXY = re.compile(r"https?://[A-Za-z0-9.-]+(:\d+)?/?")
 BEDROCK_ID = re.compile(r"[a-z0-9][A-Za-z0-9.:_-]*")
 """The id of a model on Bedrock: no wildcard, no ARN, no maker before a slash."""
 TITAN = "amazon.titan-embed-text-"
@@ -270,6 +271,11 @@ class Settings(BaseModel):
     """Ids of its subnets from which functions reach the model provider and AWS."""
     database_subnets: Names = ()
     """Ids of its subnets for the database, in at least two zones."""
+    https_proxy: str | None = None
+    """URL of the proxy that is the only way out of `function_subnets`: the functions there get it as
+    HTTPS_PROXY, for models and for AWS. It is in plain sight, so it has no password."""
+    no_proxy: Names = ()
+    """Hosts that those functions ask directly (NO_PROXY): the endpoints that the VPC has."""
     docs: bool = False
     """Serve `/docs`, without a token."""
     max_user_waits: int | None = Field(default=None, ge=0)
@@ -461,6 +467,23 @@ class Settings(BaseModel):
             )
         if self.nat_ami and self.nat is not Nat.INSTANCE:
             raise ValueError("nat_ami needs nat=instance: nothing else has an image")
+        return self
+
+    @model_validator(mode="after")
+    def _has_a_proxy_that_fits(self) -> Self:
+        if self.https_proxy is None:
+            if self.no_proxy:
+                raise ValueError("no_proxy needs an https_proxy")
+            return self
+        if self.vpc_id is None:
+            raise ValueError(
+                "https_proxy needs a vpc_id: the stack's own VPC has a way out without a proxy"
+            )
+        if not PROXY.fullmatch(self.https_proxy):
+            # The value is not repeated: it may have a password in it, which would be in plain sight.
+            raise ValueError(
+                "https_proxy must be like http://proxy.example:3128, without a user and a password"
+            )
         return self
 
     @model_validator(mode="after")

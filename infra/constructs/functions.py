@@ -153,6 +153,10 @@ class Functions(Construct):
         variables = {key: values.get(key) for key in READS[name]}
         if name == STREAMS:
             variables[WRAPPER] = f"/var/task/{HANDLERS}/{name}/bootstrap"
+        if each.postgres and self._settings.https_proxy:
+            # Only the functions in the subnets have no other way out.
+            variables["HTTPS_PROXY"] = self._settings.https_proxy
+            variables["NO_PROXY"] = ",".join(self._settings.no_proxy) or None
         if each.tools:
             variables |= {**self._settings.tool_env, **self._settings.tool_secrets}
         texts = {key: str(value) for key, value in variables.items() if value is not None}

@@ -52,6 +52,17 @@ def test_guest_is_in_the_subnets_that_it_was_given(guest: Synthesized) -> None:
     assert {g["Properties"]["VpcId"] for g in groups} == {"vpc-0123456789abcdef0"}
 
 
+def test_functions_in_the_subnets_are_told_the_only_way_out(guest: Synthesized) -> None:
+    for function in guest.functions().values():
+        variables = function["Environment"]["Variables"]
+        told = variables.get("HTTPS_PROXY"), variables.get("NO_PROXY")
+        if "VpcConfig" in function:
+            excluded = "dynamodb.eu-west-1.amazonaws.com,.s3.eu-west-1.amazonaws.com"
+            assert told == ("http://proxy.example:3128", excluded)
+        else:
+            assert told == (None, None)
+
+
 def test_what_is_adopted_is_not_made_again(guest: Synthesized) -> None:
     for kind in ("AWS::DynamoDB::Table", "AWS::S3::Bucket", "AWS::Cognito::UserPool"):
         assert guest.of_type(kind) == {}

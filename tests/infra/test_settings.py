@@ -22,6 +22,15 @@ NO_STAGES = str(Path(__file__).parent)
 """A folder that has no stage's file."""
 
 
+IN_A_VPC = {
+    "https_proxy": "",
+    "nat": "none",
+    "vpc_id": "vpc-0a",
+    "function_subnets": "subnet-0a",
+    "database_subnets": "subnet-0b,subnet-0c",
+}
+
+
 def said(context: Mapping[str, object]) -> Settings:
     """Settings of a context as the command line gives it."""
     return Settings.from_context({"stages": NO_STAGES, **context})
@@ -62,6 +71,11 @@ def kept(folder: Path, stage: str, text: str) -> dict[str, str]:
         {"function_subnets": "a", "nat": "none", "vpc_id": "vpc-0a", "database_subnets": "b,c"},
         {"function_subnets": "subnet-0a"},
         {"nat_ami": "ami-0a", "nat": "gateway"},
+        {"https_proxy": "http://proxy.example:3128"},
+        {"no_proxy": "example.com"},
+        {**IN_A_VPC, "https_proxy": "proxy.example:3128"},
+        {**IN_A_VPC, "https_proxy": "socks5://proxy.example"},
+        {**IN_A_VPC, "https_proxy": "http://ann:secret@proxy.example:3128"},
         {"mfa": "off", "issuer": "https://id.example", "audience": "a"},
         {"mfa": "perhaps"},
         {"machine_client": "true", "issuer": "https://id.example", "audience": "a"},
@@ -281,6 +295,13 @@ def test_command_line_gives_lists_with_commas() -> None:
     settings = said({"origins": "https://a.example, https://b.example", "retain": "false"})
     assert settings.origins == ("https://a.example", "https://b.example")
     assert settings.retain is False
+
+
+def test_password_of_a_refused_proxy_is_not_repeated() -> None:
+    proxy = "http://ann:secret@proxy.example:3128"
+    with pytest.raises(ValueError, match="without a user and a password") as refused:
+        said({**IN_A_VPC, "https_proxy": proxy})
+    assert "secret" not in str(refused.value)
 
 
 def test_tools_secret_is_where_ssm_takes_one() -> None:

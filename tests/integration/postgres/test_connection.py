@@ -13,7 +13,7 @@ from layover import wiring
 from layover.adapters.store.postgres.database import Database
 from layover.adapters.store.postgres.queries import Query
 from layover.adapters.store.postgres.threads import PostgresThreads
-from layover.errors import DatabaseWaking, RetryableError
+from layover.errors import DatabaseWaking, NewerFormat, RetryableError
 from layover.values.memory.context import StepUsage
 from layover.values.message import Role
 from layover.values.runs.usage import Usage
@@ -50,6 +50,18 @@ async def test_a_turn_is_two_round_trips_on_a_warm_connection(
     await talk.save(question, *answers, usage=(usage,), snapshot={"id": "run"})
     assert proxy.round_trips == before + 2
     assert proxy.connections == 1
+
+
+async def test_a_silent_connection_is_kept_alive(line: tuple[Proxy, Database], owner: str) -> None:
+    """NAT gateways and security groups forget one after 350 s."""
+    _, database = line
+    await Conversation(PostgresThreads(database), owner).say(None, "q", "a")
+    session = database._session
+    assert session is not None
+    # The server of the tests is asked over a socket of the file system, which has no such option.
+    parameters = session._connection.info.get_parameters()
+    assert int(parameters["keepalives_idle"]) < 350
+    assert parameters.get("keepalives", "1") == "1"
 
 
 async def test_the_first_turn_needs_nothing_between_connecting_and_its_pipeline(
@@ -139,7 +151,7 @@ async def test_a_refused_statement_leaves_the_connection_usable(
     for _ in range(2):
         with pytest.raises(psycopg.errors.DivisionByZero):
             await database.run(owner, Query("broken", b"select 1 / 0", ())())
-        with pytest.raises(psycopg.errors.UndefinedTable):
+        with pytest.raises(NewerFormat):
             await database.run(owner, Query("absent", b"select * from nowhere", ())())
     assert await talk.path("a") == ["q", "a"]
     assert proxy.connections == 1

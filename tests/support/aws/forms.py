@@ -59,6 +59,8 @@ FORMS: dict[str, dict[str, str]] = {
         "vpc_id": "vpc-0123456789abcdef0",
         "function_subnets": "subnet-0a,subnet-0b",
         "database_subnets": "subnet-0c,subnet-0d",
+        "https_proxy": "http://proxy.example:3128",
+        "no_proxy": "dynamodb.eu-west-1.amazonaws.com, .s3.eu-west-1.amazonaws.com",
         "mfa": "required",
         "adopt_table": "layover-before",
         "adopt_bucket": "layover-before-bucket",

@@ -4,7 +4,7 @@ import asyncio
 import json
 import ssl
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 from zlib import crc32
@@ -129,3 +129,60 @@ async def bench(
         client = AwsClient(served.url, signer, chain, retries=rules, sleep=sleep, **settings)
         yield Bench(client, served, pauses)
         await client.aclose()
+
+
+@dataclass
+class Tunnels:
+    """A proxy that opens tunnels. `heads`: each request to open one; `refusal`: what it answers instead."""
+
+    url: str = ""
+    refusal: bytes = b""
+    heads: list[str] = field(default_factory=list)
+    open: list[asyncio.StreamWriter] = field(default_factory=list)
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """One connection."""
+        self.open.append(writer)
+        head = (await reader.readuntil(b"\r\n\r\n")).decode()
+        self.heads.append(head)
+        try:
+            if self.refusal:
+                writer.write(self.refusal)
+                await writer.drain()
+                return
+            host, _, port = head.split(" ")[1].rpartition(":")
+            from_server, to_server = await asyncio.open_connection(host, int(port))
+            self.open.append(to_server)
+            writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+            await asyncio.gather(_pass_on(reader, to_server), _pass_on(from_server, writer))
+        finally:
+            writer.close()
+
+
+async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    with suppress(ConnectionError):
+        while data := await reader.read(65_536):
+            writer.write(data)
+            await writer.drain()
+    writer.close()
+
+
+@asynccontextmanager
+async def tunnels(
+    refusal: bytes = b"", tls: ssl.SSLContext | None = None
+) -> AsyncIterator[Tunnels]:
+    """A proxy that lives as long as the block."""
+    proxy = Tunnels(refusal=refusal)
+    server = await asyncio.start_server(proxy.serve, "127.0.0.1", 0, ssl=tls)
+    port = server.sockets[0].getsockname()[1]
+    proxy.url = f"http{'s' if tls else ''}://127.0.0.1:{port}"
+    try:
+        yield proxy
+    finally:
+        server.close()
+        for writer in proxy.open:
+            writer.close()
+        for writer in proxy.open:
+            with suppress(OSError):
+                await writer.wait_closed()
+        await server.wait_closed()

@@ -196,6 +196,27 @@ async def test_connection_over_tls_is_kept_as_well(
         await client.aclose()
 
 
+@pytest.mark.parametrize("loop_factory", [asyncio.new_event_loop, uvloop.new_event_loop])
+def test_a_connection_that_is_silent_for_long_is_not_forgotten_on_the_way(
+    loop_factory: Callable[[], asyncio.AbstractEventLoop],
+) -> None:
+    """A NAT gateway forgets one after 350 s, and an answer that is not streamed may take 600 s."""
+
+    async def main() -> None:
+        async with loopback(OK) as served:
+            connections = pool.Pool(join_url(served.url, "").target, pool.PoolLimits(1, 1.0, 1.0))
+            connection = await connections.acquire()
+            line = connection._transport.get_extra_info("socket")
+            assert line.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+            assert line.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) < 350
+            connections.release(connection)
+            connections.close()
+            await asyncio.sleep(0)
+
+    with asyncio.Runner(loop_factory=loop_factory) as runner:
+        runner.run(main())
+
+
 def test_another_kind_of_event_loop_will_do() -> None:
     async def main() -> None:
         client = DirectClient()

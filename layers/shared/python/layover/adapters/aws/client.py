@@ -4,6 +4,7 @@ import asyncio
 import json
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 from zlib import crc32
 
@@ -12,6 +13,7 @@ from layover.adapters.aws.retries import NoAnswer, RetryRules, ServiceError
 from layover.adapters.aws.signature import Signer
 from layover.adapters.http.connection import WholeResponse
 from layover.adapters.http.pool import PoolLimits, Pools
+from layover.adapters.http.proxy import ProxyRefused, proxy_for
 from layover.adapters.http.request import encode_request, join_url
 
 ANSWER_TIMEOUT_S = 20.0
@@ -24,7 +26,8 @@ _encode = json.JSONEncoder(separators=(",", ":")).encode
 
 
 class AwsClient:
-    """`endpoint`: URL of the service, with a path or without; `signer`: for its name and region."""
+    """`endpoint`: URL of the service, with a path or without; `signer`: for its name and region;
+    `variables`: of the process, which may name a proxy."""
 
     def __init__(
         self,
@@ -37,10 +40,11 @@ class AwsClient:
         max_connections: int = MAX_CONNECTIONS,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         now: Callable[[], float] = time.time,
+        variables: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         url = join_url(endpoint, "")
         limits = PoolLimits(max_connections, MAX_IDLE_S, CONNECT_TIMEOUT_S)
-        self._pools = Pools(url.target, limits)
+        self._pools = Pools(url.target, limits, proxy_for(url, variables))
         self._host = url.host
         self._path = url.path
         self._signer = signer
@@ -107,6 +111,8 @@ class AwsClient:
     async def _exchange(self, request: bytes) -> WholeResponse:
         try:
             answer = await self._pools.of_this_loop().exchange(request, self._timeout_s)
+        except ProxyRefused as error:
+            raise NoAnswer(str(error)) from error
         except OSError as error:
             raise NoAnswer(type(error).__name__) from error
         checksum = answer.headers.get("x-amz-crc32")

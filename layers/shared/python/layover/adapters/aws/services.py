@@ -49,13 +49,18 @@ class AwsServices:
             base = DYNAMODB_BASE_S if service == "dynamodb" else BASE_S
             signer = Signer(service, self.region())
             self._clients[service] = AwsClient(
-                self.endpoint(service), signer, self._credentials, retries=RetryRules(base)
+                self.endpoint(service),
+                signer,
+                self._credentials,
+                retries=RetryRules(base),
+                variables=self._variables,
             )
         return self._clients[service]
 
     def client_at(self, endpoint: str, service: str, **settings: Any) -> AwsClient:
         """A client with its own endpoint; `service`: the name that signs, `settings`: AwsClient's."""
-        return AwsClient(endpoint, Signer(service, self.region()), self._credentials, **settings)
+        signer = Signer(service, self.region())
+        return AwsClient(endpoint, signer, self._credentials, variables=self._variables, **settings)
 
     def presign(self, service: str, host: str, query: dict[str, str], lifetime_s: int) -> str:
         """A signed URL of a GET, without its `https://` and without a request to sign it."""

@@ -5,12 +5,18 @@ Written by hand, because a library's request costs more than everything else tha
 
 import asyncio
 import select
+import socket as system_socket
+from socket import IPPROTO_TCP, SO_KEEPALIVE, SOL_SOCKET
 from typing import NamedTuple, cast
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
 MAX_HEAD = 65_536
 """Bytes of a status line with its headers."""
+KEEP_ALIVE = {"TCP_KEEPIDLE": 60, "TCP_KEEPINTVL": 30, "TCP_KEEPCNT": 4}
+"""Seconds of silence before the system asks whether the other side is there, seconds between two such probes,
+and the number of them. NAT gateways forget a connection after 350 s, and a model may think for longer before
+it answers a request that is not streamed."""
 MAX_UNREAD = 262_144
 """The most bytes of a body that wait for their reader. The other side waits with the rest."""
 
@@ -107,6 +113,18 @@ class Connection(asyncio.Protocol):
         poll = select.poll()
         poll.register(socket.fileno(), select.POLLIN)
         return not poll.poll(0)
+
+    def keep_alive(self) -> None:
+        """Have the system send probes while the connection is silent, so that nothing on the way forgets it.
+        One that is dead ends after three minutes of silence."""
+        socket = self._transport.get_extra_info("socket")
+        if socket is None:
+            return
+        socket.setsockopt(SOL_SOCKET, SO_KEEPALIVE, 1)
+        for name, value in KEEP_ALIVE.items():
+            option = getattr(system_socket, name, None)  # Some systems lack some of them.
+            if option is not None:
+                socket.setsockopt(IPPROTO_TCP, option, value)
 
     def abort(self) -> None:
         """Close at once; a request that is under way fails."""

@@ -5,6 +5,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from layover.adapters.http.connection import Connection, Target, WholeResponse
+from layover.adapters.http.proxy import Proxy, open_tunnel
 from layover.adapters.http.tls import system_trust
 
 
@@ -22,9 +23,10 @@ class Pools:
     """The pools to one target. The first request of the next event loop disposes of a closed loop's pool;
     `aclose` closes it properly."""
 
-    def __init__(self, target: Target, limits: PoolLimits) -> None:
+    def __init__(self, target: Target, limits: PoolLimits, proxy: Proxy | None = None) -> None:
         self._target = target
         self._limits = limits
+        self._proxy = proxy
         self._of: dict[asyncio.AbstractEventLoop, Pool] = {}
 
     def of_this_loop(self) -> "Pool":
@@ -34,7 +36,7 @@ class Pools:
         if pool is None:
             for old_loop in [each for each in self._of if each.is_closed()]:
                 self._of.pop(old_loop, None)
-            pool = self._of[loop] = Pool(self._target, self._limits)
+            pool = self._of[loop] = Pool(self._target, self._limits, self._proxy)
         return pool
 
     async def aclose(self) -> None:
@@ -46,11 +48,12 @@ class Pools:
 
 
 class Pool:
-    """Connections to one target, the most recently used one first."""
+    """Connections to one target, the most recently used one first. `proxy`: opens them."""
 
-    def __init__(self, target: Target, limits: PoolLimits) -> None:
+    def __init__(self, target: Target, limits: PoolLimits, proxy: Proxy | None = None) -> None:
         self._target = target
         self._limits = limits
+        self._proxy = proxy
         self._room = asyncio.Semaphore(limits.size)
         self._idle: list[Connection] = []
         self._attempt: asyncio.Task[Connection] | None = None
@@ -119,6 +122,16 @@ class Pool:
         return None
 
     async def _connect(self) -> Connection:
+        async with asyncio.timeout(self._limits.connect_timeout_s):
+            if self._proxy is not None:
+                connection = await open_tunnel(self._proxy, self._target, system_trust())
+            else:
+                connection = await self._connect_directly()
+        connection.keep_alive()
+        connection.idle_since = asyncio.get_running_loop().time()
+        return connection
+
+    async def _connect_directly(self) -> Connection:
         host, port, tls = self._target
         trust = system_trust() if tls else None
         loop = asyncio.get_running_loop()
@@ -126,9 +139,7 @@ class Pool:
         if self._limits.next_address_s and isinstance(loop, asyncio.BaseEventLoop):
             # uvloop, in which an application may run agents, has no such argument.
             more["happy_eyeballs_delay"] = self._limits.next_address_s
-        async with asyncio.timeout(self._limits.connect_timeout_s):
-            _, connection = await loop.create_connection(Connection, host, port, ssl=trust, **more)
-        connection.idle_since = loop.time()
+        _, connection = await loop.create_connection(Connection, host, port, ssl=trust, **more)
         return connection
 
 

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 Row = tuple[bytes | None, ...]
 """The values of a row in Postgres's text format."""
 _UNHEARD_MS = 10_000
+_SILENT_S, _PROBE_S = 60, 30
+"""Silence before the system's first probe, and between two of them. NAT gateways and security groups forget a
+connection after 350 s."""
 _TRY_AGAIN_S = 0.5
 """The pause between two attempts to connect to a database that is not available yet."""
 
@@ -140,6 +143,9 @@ class Database:
             "connect_timeout": int(self._connect_timeout.total_seconds()),
             # A connection that died while the environment was frozen gives no sign, so only writes notice it.
             "tcp_user_timeout": _UNHEARD_MS,
+            # So that nothing on the way forgets a connection that is silent between two turns.
+            "keepalives_idle": _SILENT_S,
+            "keepalives_interval": _PROBE_S,
         }
         if self._password is not None:
             options["password"] = self._password()
