@@ -410,6 +410,38 @@ async def test_of_two_sweeps_that_go_on_at_once_the_later_one_counts() -> None:
     ]
 
 
+class Overtaken(InMemoryBlobs):
+    """Another sweep goes on with the export, a page at a time, before decisions are stored."""
+
+    act: Any = None
+
+    async def put(self, key: str, data: bytes, content_type: str) -> None:
+        if "/decisions/" in key:
+            act, self.act = self.act, None
+            if act is not None:
+                await act()
+        await super().put(key, data, content_type)
+
+
+async def test_decisions_of_a_look_that_was_overtaken_count_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    blobs = Overtaken()
+    made = await lived(blobs)
+    expected = await whole(made)
+    monkeypatch.setattr(export_job, "MAX_CONCURRENT", 1)
+    job = await begun(made)
+
+    async def acts() -> None:
+        monkeypatch.setattr(export_job, "SLICE_S", 0.0)
+        await sweep(made.plain)
+
+    blobs.act = acts
+    await ready(made, job.id)
+    assert blobs.act is None
+    assert (await fetched(made, job.id))["decisions"] == expected["decisions"]
+
+
 async def test_parts_are_as_large_as_s3_wants_them() -> None:
     text = "x" * 900_000
     made = await lived()

@@ -60,12 +60,23 @@ class ExportFacts(Value):
 
 
 class _Record(ExportFacts):
-    """The facts, and how far it is. `writer`: the look that goes on with it. `tries`: looks in a row that
-    came to nothing, with the one that is under way. `tail`: the text in front of `place` that no part has."""
+    """The facts, and how far it is.
+
+    Args:
+        writer: The look that goes on with it.
+        tries: Looks in a row that came to nothing, with the one that is under way.
+        place: The page that is next.
+        decisions: The objects with the decisions about calls of the threads in front of it.
+        upload: The upload of the document; "": it has not begun, or is over.
+        tags: Those of its parts, in order.
+        part_bytes: The bytes in these parts.
+        tail: The text in front of `place` that no part has.
+    """
 
     writer: str = ""
     tries: int = 0
     place: Place = Place()
+    decisions: tuple[str, ...] = ()
     upload: str = ""
     tags: tuple[str, ...] = ()
     part_bytes: int = 0
@@ -156,11 +167,13 @@ async def drop_export(runtime: Runtime, owner: str, export_id: str) -> None:
 
 
 class _StoredDecisions:
-    """Decisions of an export under way: an object for each range of threads."""
+    """Decisions of an export under way. `names`: the objects that hold them."""
 
-    def __init__(self, runtime: Runtime, owner: str, export_id: str) -> None:
+    def __init__(self, runtime: Runtime, owner: str, record: _Record) -> None:
+        self.names = list(record.decisions)
         self._blobs = runtime.blobs
-        self._prefix = _key(owner, export_id, "decisions")
+        self._prefix = _key(owner, record.id, "decisions")
+        self._writer = record.writer
         self._rows: list[Mapping[str, Any]] = []
 
     def add(self, rows: Rows) -> None:
@@ -169,18 +182,20 @@ class _StoredDecisions:
 
     async def page(self, cursor: str | None) -> Page[Mapping[str, Any]]:
         """See `document.Decisions`. A page is an object."""
-        keys = [key for key in await self._blobs.keys(f"{self._prefix}/") if key > (cursor or "")]
-        if not keys:
+        at = int(cursor or 0)
+        if at >= len(self.names):
             return Page(items=())
-        rows = json.loads(await self._blobs.get(keys[0]) or b"[]")
-        return Page(items=tuple(rows), next_cursor=keys[0] if len(keys) > 1 else None)
+        rows = json.loads(await self._blobs.get(f"{self._prefix}/{self.names[at]}") or b"[]")
+        return Page(items=tuple(rows), next_cursor=str(at + 1) if self.names[at + 1 :] else None)
 
-    async def store(self, first: int) -> None:
-        """Write the decisions about calls of the threads from `first` on, even if there are none: a look that
-        died may have written others under this name."""
-        rows, self._rows = self._rows, []
-        data = json.dumps(rows, default=str).encode()
-        await self._blobs.put(f"{self._prefix}/{first:09d}.json", data, _JSON)
+    async def store(self) -> None:
+        """Write the decisions that were added, under a name that no other look uses."""
+        if self._rows:
+            name = f"{self._writer}-{len(self.names)}.json"
+            data = json.dumps(self._rows, default=str).encode()
+            await self._blobs.put(f"{self._prefix}/{name}", data, _JSON)
+            self.names.append(name)
+            self._rows = []
 
 
 class _Work:
@@ -190,7 +205,7 @@ class _Work:
         self._runtime = runtime
         self._owner = owner
         self._record = record
-        self._decisions = _StoredDecisions(runtime, owner, record.id)
+        self._decisions = _StoredDecisions(runtime, owner, record)
         self._tail = bytearray(record.tail.encode())
         self._tags = list(record.tags)
         self._part_bytes = record.part_bytes
@@ -286,10 +301,10 @@ class _Work:
 
     async def _keep(self, place: Place) -> None:
         """Store the place that the document has reached."""
-        if self._record.place.array == "threads":
-            await self._decisions.store(int(self._record.place.cursor or 0))
+        await self._decisions.store()
         await self._save(
             place=place,
+            decisions=tuple(self._decisions.names),
             tags=tuple(self._tags),
             part_bytes=self._part_bytes,
             tail=self._tail.decode(),
@@ -324,7 +339,7 @@ class _Work:
         """Begin again, with the tries that are used up."""
         await self._runtime.blobs.drop_parts(self._key("document.json"), self._record.upload)
         await self._runtime.blobs.delete_prefix(self._key("decisions") + "/")
-        await self._save(place=Place(), upload="", tags=(), part_bytes=0, tail="")
+        await self._save(place=Place(), upload="", tags=(), part_bytes=0, tail="", decisions=())
 
     async def _save(self, **changes: Any) -> None:
         """Change the record. Raises Fenced if another process has taken it, or it is gone."""
