@@ -136,9 +136,10 @@ async def carry_on_export(runtime: Runtime, due: Due) -> datetime | None:
     now, patience = runtime.clock.now(), runtime.settings.sweep_patience
     entry = await _read(runtime, owner, export_id)
     if entry is None:
-        # It is about to be written, or it is erased and a process may still have written to it since.
+        # It is about to be written, and the next sweep finds it; or it is erased, and a process may still
+        # have written to it since.
         if now < due.made_at + patience:
-            return due.made_at + patience
+            return now
         await drop_export(runtime, owner, export_id)
         return None
     record, _ = entry
