@@ -68,7 +68,7 @@ class Resolver(APIGatewayHttpResolver):
         pattern = re.sub(r"(?<!\?P)<(\w+)>", r"(?P<\1>[^/]+)", pattern)
         return re.compile(f"{pattern}\\Z", re.DOTALL)
 
-    def _call_route(self, route: Route, route_arguments: dict[str, str]) -> ResponseBuilder:
+    def _call_route(self, route: Route, route_arguments: dict[str, str]) -> ResponseBuilder[Any]:
         is_ours = route in self._static_routes or route in self._dynamic_routes
         refused = _unknown_parameters(route, self.current_event) if is_ours else None
         if refused is not None and (answered := self._call_exception_handler(refused, route)):

@@ -68,12 +68,10 @@ def parse_json(text: str) -> dict[str, Any]:
         wrong = {"loc": ["body"], "msg": "has to be an object", "type": "dict_type"}
         raise InvalidRequest("the body has to be a JSON object", [wrong])
     if doubled:
-        wrong = {
-            "loc": ["body", *_path_to(value, doubled[0]), doubled[0].key],
-            "msg": "the key stands twice in its object",
-            "type": "duplicate_key",
-        }
-        raise InvalidRequest("an object of the body has a key twice", [wrong])
+        path = ["body", *_path_to(value, doubled[0]), doubled[0].key]
+        message = "the key stands twice in its object"
+        twice = {"loc": path, "msg": message, "type": "duplicate_key"}
+        raise InvalidRequest("an object of the body has a key twice", [twice])
     return value
 
 

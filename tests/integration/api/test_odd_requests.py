@@ -190,8 +190,9 @@ CURSORS: list[tuple[str, str, int]] = [
 def test_cursor_that_was_made_up_is_refused_or_shows_nothing(api: Api, user: str, odd: str) -> None:
     thread, _ = started(api, user)
     for url, kind, count in CURSORS:
-        for fields in ([odd] * count, *([None] * n + [odd] for n in range(count))):
-            fields = [*fields, *[None] * (count - len(fields))]
+        places: list[list[str | None]] = [[odd] * count]
+        places += [[odd if n == at else None for n in range(count)] for at in range(count)]
+        for fields in places:
             cursor = base64.urlsafe_b64encode(json.dumps([kind, *fields]).encode()).decode()
             at = f"{url}{'&' if '?' in url else '?'}cursor={cursor.rstrip('=')}"
             response = api.get(at.format(thread=thread), sub=user, scope=EVERYTHING)
@@ -201,49 +202,41 @@ def test_cursor_that_was_made_up_is_refused_or_shows_nothing(api: Api, user: str
 @pytest.mark.parametrize("odd", ODD.values(), ids=ODD)
 def test_chat_with_an_odd_id_is_answered_or_refused(api: Api, user: str, odd: str) -> None:
     hello = {"id": "u1", "role": "user", "parts": [{"type": "text", "text": "hello"}]}
-    approval = {"type": "tool-x", "state": "approval-responded"}
-    decided = {"id": odd, "role": "assistant"}
-    for n, body in enumerate(
-        (
-            {"messageId": odd, "messages": [hello]},
-            {"messageId": odd, "messages": [hello], "trigger": "regenerate-message"},
-            {"messages": [{**hello, "id": odd}]},
-            {"messages": [{**hello, "id": odd}], "trigger": "regenerate-message"},
-            {"messages": [{**decided, "parts": [{**approval, "approval": {"id": odd}}]}]},
-            {
-                "messages": [
-                    {**decided, "parts": [{**approval, "approval": {"id": odd, "approved": True}}]}
-                ]
-            },
-            {
-                "messages": [
-                    {
-                        **decided,
-                        "parts": [{**approval, "approval": {"id": f"1:{odd}", "approved": True}}],
-                    }
-                ]
-            },
-            {"id": odd, "messages": [hello]},
-            {"id": f"thread_{odd}", "messages": [hello]},
-        )
-    ):
+    again = {"trigger": "regenerate-message"}
+    bodies: list[dict[str, Any]] = [
+        {"messageId": odd, "messages": [hello]},
+        {"messageId": odd, "messages": [hello], **again},
+        {"messages": [{**hello, "id": odd}]},
+        {"messages": [{**hello, "id": odd}], **again},
+        {"messages": [decided(odd, {"id": odd})]},
+        {"messages": [decided(odd, {"id": odd, "approved": True})]},
+        {"messages": [decided(odd, {"id": f"1:{odd}", "approved": True})]},
+        {"id": odd, "messages": [hello]},
+        {"id": f"thread_{odd}", "messages": [hello]},
+    ]
+    for n, body in enumerate(bodies):
         sent = json.dumps({"id": f"chat-{n}", **body})
         assert streamed(api, "/chat/support", sent, user) in (200, 404, 409, 422)
+
+
+def decided(id: str, approval: dict[str, Any]) -> dict[str, Any]:
+    """An assistant's message with a person's answer to an approval."""
+    part = {"type": "tool-x", "state": "approval-responded", "approval": approval}
+    return {"id": id, "role": "assistant", "parts": [part]}
 
 
 @pytest.mark.parametrize("odd", ODD.values(), ids=ODD)
 def test_ag_ui_with_an_odd_id_is_answered_or_refused(api: Api, user: str, odd: str) -> None:
     hello = {"id": "u1", "role": "user", "content": "hello"}
-    for n, body in enumerate(
-        (
-            {"messages": [{**hello, "id": odd}]},
-            {"threadId": odd, "messages": [hello]},
-            {"threadId": f"thread_{odd}", "messages": [hello]},
-            {"runId": odd, "messages": [hello]},
-            {"messages": [hello], "resume": [{"interruptId": odd, "status": "resolved"}]},
-            {"messages": [hello], "resume": [{"interruptId": f"1:{odd}", "status": "cancelled"}]},
-        )
-    ):
+    bodies: list[dict[str, Any]] = [
+        {"messages": [{**hello, "id": odd}]},
+        {"threadId": odd, "messages": [hello]},
+        {"threadId": f"thread_{odd}", "messages": [hello]},
+        {"runId": odd, "messages": [hello]},
+        {"messages": [hello], "resume": [{"interruptId": odd, "status": "resolved"}]},
+        {"messages": [hello], "resume": [{"interruptId": f"1:{odd}", "status": "cancelled"}]},
+    ]
+    for n, body in enumerate(bodies):
         sent = json.dumps({"threadId": f"t-{n}", "runId": "r", **body})
         assert streamed(api, "/ag-ui/support", sent, user) in (200, 404, 409, 422)
 

@@ -529,7 +529,7 @@ def test_no_call_passes_a_query_parameter_over_that_it_does_not_have(
     api: Api, method: str, path: str
 ) -> None:
     url = re.sub(r"\{\w+\}", "x", path)
-    body = {} if method in ("post", "put", "patch") else None
+    body: dict[str, Any] | None = {} if method in ("post", "put", "patch") else None
     scope = f"{USE} layover/operate layover/audit"
     answer = api.send(method.upper(), f"{url}?nothing_like_it=1", body, scope=scope)
     if is_open(path):

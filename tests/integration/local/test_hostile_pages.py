@@ -184,14 +184,15 @@ async def test_key_of_another_runner_is_refused(served: Served) -> None:
     from layover.local.aws.access_key import make_access_key
     from layover.local.aws.clients import make_client
 
-    for service, ask in (
-        ("dynamodb", lambda client: client.list_tables()),
-        ("s3", lambda client: client.list_buckets()),
-        ("lambda", lambda client: client.invoke(FunctionName="turn")),
-    ):
+    calls: dict[str, dict[str, str]] = {
+        "list_tables": {},
+        "list_buckets": {},
+        "invoke": {"FunctionName": "turn"},
+    }
+    for service, (call, arguments) in zip(("dynamodb", "s3", "lambda"), calls.items(), strict=True):
         client = make_client(service, served.runner.aws.endpoint_url, make_access_key())
         with pytest.raises(ClientError, match="key is not this runner's") as refused:
-            ask(client)
+            getattr(client, call)(**arguments)
         assert refused.value.response["ResponseMetadata"]["HTTPStatusCode"] == 403
 
 

@@ -30,7 +30,7 @@ from layover.runs.turn import turn
 from layover.runtime import Runtime
 from layover.values.deployment.access import Actor
 from layover.values.deployment.settings import Settings
-from layover.values.message import Message, Role, ToolResultPart
+from layover.values.message import InputPart, Message, Role, ToolResultPart
 from layover.values.prompt import Prompt, Reply
 from layover.values.runs.event import Event
 from layover.values.runs.payload import (
@@ -189,7 +189,9 @@ class Bench:
             model=cast(ChatModel, Powered(self.model, self.power)),
         )
 
-    async def start(self, text: str = "hello", thread: str = "t1", **options: Any) -> str:
+    async def start(
+        self, text: str | Sequence[InputPart] = "hello", thread: str = "t1", **options: Any
+    ) -> str:
         """Accept a run; its id."""
         now = self.clock.now()
         head = ThreadHead(
@@ -255,7 +257,7 @@ class Bench:
         await extract(self.plain, self.payload(run_id))
         await compact(self.plain, self.payload(run_id, CompactPayload))
 
-    async def go(self, text: str = "hello", **options: Any) -> Run:
+    async def go(self, text: str | Sequence[InputPart] = "hello", **options: Any) -> Run:
         """A run from beginning to end, or to its suspension."""
         run_id = await self.start(text, **options)
         await self.drive(run_id)

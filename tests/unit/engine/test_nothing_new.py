@@ -53,7 +53,8 @@ async def status() -> str:
 
 
 def agent(*tools: Any, **options: Any) -> Agent:
-    return Agent("helper", model="m", tools=tools or [look, list_all, ship], **options)
+    made: list[Any] = [*tools] or [look, list_all, ship]
+    return Agent("helper", model="m", tools=made, **options)
 
 
 def told(prompt: Prompt) -> list[int]:
