@@ -284,6 +284,21 @@ async def test_console_and_links_to_it_are_answered(
         assert answer.status_code == 200
 
 
+@pytest.mark.parametrize(
+    ("origin", "is_refused"),
+    [(HOSTILE, True), ("null", True), ("http://localhost:3000", False), (None, False)],
+)
+async def test_page_of_another_host_opens_no_socket(
+    served: Served, http: httpx2.AsyncClient, origin: str | None, is_refused: bool
+) -> None:
+    """A browser asks for no permission before it opens one. There is no function for it here: 502."""
+    handshake = {"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13"}
+    handshake["Sec-WebSocket-Key"] = "dGhlIHNhbXBsZSBub25jZQ=="
+    headers = handshake | ({"Origin": origin} if origin else {})
+    answer = await http.get(f"{served.runner.url}/socket?ticket=x", headers=headers)
+    assert answer.status_code == (403 if is_refused else 502)
+
+
 # Files, which a page puts and gets at S3.
 
 
