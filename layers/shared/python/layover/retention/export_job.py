@@ -30,6 +30,8 @@ from layover.values.page import Page
 RETENTION = timedelta(days=1)
 """Lifetime of an export that is finished, or has failed."""
 GIVE_UP_AFTER = timedelta(days=1)
+BEGUN_WITHIN = timedelta(seconds=60)
+"""The time from the due item to the record, whatever the sweeper's patience: a request has 30 s."""
 MAX_TRIES = 5
 """Looks that may come to nothing in a row."""
 SLICE_S = 25.0
@@ -138,7 +140,7 @@ async def carry_on_export(runtime: Runtime, due: Due) -> datetime | None:
     if entry is None:
         # It is about to be written, and the next sweep finds it; or it is erased, and a process may still
         # have written to it since.
-        if now < due.made_at + patience:
+        if now < due.made_at + BEGUN_WITHIN:
             return now
         await drop_export(runtime, owner, export_id)
         return None
