@@ -183,7 +183,9 @@ def test_names_of_the_cdk_in_the_context_are_none_of_ours() -> None:
         "company:cost-center": "4711",
     }
     assert len(LOOKED_UP_BY_THE_CDK) == len(ContextProvider)
-    looked_up = {f"{kind}:account=1:region=eu-west-1": {} for kind in LOOKED_UP_BY_THE_CDK}
+    looked_up: dict[str, Any] = {
+        f"{kind}:account=1:region=eu-west-1": {} for kind in LOOKED_UP_BY_THE_CDK
+    }
     assert said({**theirs, **looked_up}) == said({})
 
 

@@ -12,7 +12,8 @@ from support.worlds.services import ANN
 from support.worlds.sockets import SocketBench
 
 CLAIMS = {"cognito:groups": "[finance berlin]"}
-FINANCE, SCOPES = {"finance", "berlin"}, {"openid", "layover/use"}
+FINANCE, SCOPES = frozenset({"finance", "berlin"}), frozenset({"openid", "layover/use"})
+NONE: frozenset[str] = frozenset()
 HELLO: dict[str, Any] = {"id": "m1", "role": "user", "parts": [{"type": "text", "text": "hello"}]}
 CHAT: dict[str, Any] = {"id": "c1", "messages": [HELLO], "trigger": "submit-message"}
 AG_UI: dict[str, Any] = {
@@ -73,7 +74,7 @@ def test_another_answer_has_the_rights_of_the_token_that_asked_for_it(
     ask(api, "/chat/support", CHAT | again, claims=None)
     run = newest(api, world)
     assert run.id != first.id
-    assert (run.groups, run.scopes) == (frozenset(), SCOPES)
+    assert (run.groups, run.scopes) == (NONE, SCOPES)
 
 
 def test_what_a_caller_writes_gives_no_rights(api: Api, world: SocketBench) -> None:
@@ -82,7 +83,7 @@ def test_what_a_caller_writes_gives_no_rights(api: Api, world: SocketBench) -> N
     api.post(f"/threads/{thread}/runs", {"input": "x", **lies}).problem(422, "invalid-request")
     ask(api, f"/threads/{thread}/runs", {"input": "x"}, claims=None)
     run = newest(api, world)
-    assert (run.groups, run.scopes) == (frozenset(), SCOPES)
+    assert (run.groups, run.scopes) == (NONE, SCOPES)
 
 
 def test_a_backend_has_its_own_rights_and_not_those_of_the_user(
@@ -94,7 +95,7 @@ def test_a_backend_has_its_own_rights_and_not_those_of_the_user(
     url = f"/threads/{thread}/runs"
     api.post(url, {"input": "x"}, sub="shop", scope=scope, headers=for_ann)
     run = newest(api, world)
-    assert (run.groups, run.scopes) == (frozenset(), SCOPES | {"layover/act-as"})
+    assert (run.groups, run.scopes) == (NONE, SCOPES | {"layover/act-as"})
 
 
 def test_nobody_reads_the_rights_of_a_run(api: Api, world: SocketBench) -> None:

@@ -34,7 +34,7 @@ def proxy_for(url: Url, variables: Mapping[str, str]) -> Proxy | None:
     if not address or not url.target.tls:
         return None
     # Imported only where there is a proxy: it would be part of every cold start.
-    from urllib.request import proxy_bypass_environment
+    from urllib.request import proxy_bypass_environment  # type: ignore[attr-defined]  # typeshed lacks it
 
     excluded = variables.get("no_proxy") or variables.get("NO_PROXY") or ""
     if proxy_bypass_environment(url.host, {"no": excluded}):
