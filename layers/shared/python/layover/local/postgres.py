@@ -18,6 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 from urllib.parse import quote
 
+from layover.local.output import open_log
 from layover.local.postgres_data import (
     STOP_FAST,
     STOP_LIMIT_S,
@@ -86,6 +87,12 @@ class Postgres:
                     await asyncio.wait([preparing])
             raise
         await self._launch_and_wait()
+
+    def problem(self) -> str | None:
+        """Return what is wrong with the server; None if it runs and answers."""
+        if self._process is not None and self._process.poll() is None and self._is_ready():
+            return None
+        return f"it does not run, see {self._log}"
 
     async def watch(self, settled_s: float = _SETTLED_S) -> None:
         """Start the server again whenever it ends unasked, until it does so within `settled_s` seconds of
@@ -156,7 +163,7 @@ class Postgres:
         settings = _SETTINGS | {"unix_socket_directories": str(self._sockets)}
         options = [f"--{name}={value}" for name, value in settings.items()]
         command = [str(program), "-D", str(self._data), *options]
-        with self._log.open("ab") as log:
+        with open_log(self._log) as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-PSc", _GUARD, str(os.getpid()), *_ids(self._user), *command],
                 stdin=subprocess.DEVNULL,

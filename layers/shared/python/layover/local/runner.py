@@ -6,8 +6,9 @@ import logging
 import os
 import secrets
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack
+from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
@@ -21,6 +22,7 @@ from layover.local.functions.execution_environment import FunctionSpec
 from layover.local.functions.invocation import REGION, Invocation, InvokeResult
 from layover.local.functions.lambda_service import LambdaService
 from layover.local.functions.log_lines import LogWatch
+from layover.local.health import Health
 from layover.local.http.cors import Cors
 from layover.local.http.event import Response
 from layover.local.http.gateway import Front
@@ -41,6 +43,10 @@ STAND_IN_NOTICE = (
     "model: a built-in stand-in answers; for a real one set OPENAI_API_KEY (and OPENAI_BASE_URL "
     "for any other OpenAI-compatible server) and start again"
 )
+SWEEPER = "the sweeper"
+_MAX_SWEEP = timedelta(seconds=180)
+"""More than a process takes to start and a sweep to time out, after each other."""
+_MAX_PAUSE_S = 60.0
 # Interpreter threads and this loop share the GIL; an answer must not wait 5 ms for it.
 _SWITCH_INTERVAL_S = 0.001
 
@@ -79,6 +85,7 @@ class Runner:
         self._clock: ClockFile | None = None
         self._sockets: WebSocketFront
         self._lock_file: IO[str]
+        self._health = Health()
         self._postgres = Postgres(self._data / "postgres", self._data / "logs" / "postgres.log")
 
     async def __aenter__(self) -> Self:
@@ -143,7 +150,8 @@ class Runner:
         # The port first: nothing else is worth starting if it is taken.
         self._sockets = WebSocketFront(_Late(self))
         late = _Late(self)
-        front = Front(late, websocket=self._sockets.serve, streaming=late)
+        health = self._health.answer
+        front = Front(late, websocket=self._sockets.serve, streaming=late, health=health)
         self._front_server = HttpServer(Cors(front, self.settings.origins), self.settings.port)
         self._say_who_locks()
         self._stack.callback(self._front_server.close)
@@ -163,7 +171,8 @@ class Runner:
             self.functions.prewarm("migrate")
         await starting
         await loading
-        self._stack.callback(asyncio.create_task(self._postgres.watch()).cancel)
+        self._health.check("PostgreSQL", self._postgres.problem)
+        self._keep("PostgreSQL's watch", self._postgres.watch)
         if is_new:
             await self._migrate()
             schema.note(self._data / "postgres", schema_digest)
@@ -172,6 +181,8 @@ class Runner:
             self._watch.resume(self.aws.waiting_runs(), self.aws.events.list())
         await asyncio.to_thread(self.aws.resume_executions)
         self._start_sweeper()
+        self._health.check("the functions", self._start_problem)
+        self._keep("the starter of functions", self._start_functions_again)
         self._add_local_routes(front)
         await self._front_server.start()
         self.functions.prewarm("api", "turn")
@@ -283,7 +294,7 @@ class Runner:
     def _watch_logs(self) -> None:
         logs = [self._log(name) for name in self.functions.names()]
         watch = LogWatch(logs, show.say_log if self._watch is not None else None)
-        self._stack.callback(asyncio.create_task(watch.follow()).cancel)
+        self._keep("the watch of logs", watch.follow)
 
     async def _start_model(self) -> dict[str, str]:
         if self._inherited.get("OPENAI_API_KEY") or self._inherited.get("OPENAI_BASE_URL"):
@@ -307,18 +318,59 @@ class Runner:
     def _start_sweeper(self) -> None:
         if "sweep" not in self.functions.names():
             return
-        sweeper = asyncio.create_task(self._sweep_forever())
-        self._stack.callback(sweeper.cancel)
+        self._health.expect(SWEEPER, self.settings.sweep_every + _MAX_SWEEP)
+        self._keep(SWEEPER, self._sweep_forever)
 
     async def _sweep_forever(self) -> None:
         while True:
             await asyncio.sleep(self.settings.sweep_every.total_seconds())
             try:
                 # The sweeper first: a run must not lose records because the clock was moved on.
-                await self.functions.invoke("sweep", b"{}")
+                result = await self.functions.invoke("sweep", b"{}")
                 await asyncio.to_thread(self.aws.expire_items)
-            except Exception:
+            except Exception as error:
                 logger.exception("a sweep failed; the next one comes")
+                self._health.fails(SWEEPER, f"its last sweep failed ({type(error).__name__})")
+                continue
+            if result.function_error is None:
+                self._health.works(SWEEPER)
+            else:
+                why = f"its last sweep failed ({result.error_type}), see {self._log('sweep')}"
+                self._health.fails(SWEEPER, why)
+
+    def _keep(self, part: str, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Have `work` done until the runner stops: if it ends, it is begun again."""
+
+        async def keep() -> None:
+            while True:
+                task = asyncio.create_task(work(), name=part)
+                try:
+                    await asyncio.wait([task])
+                finally:
+                    task.cancel()
+                error = None if task.cancelled() else task.exception()
+                logger.error("%s ended (%r) and is started again", part, error)
+                await asyncio.sleep(self._pause_s)
+
+        self._stack.callback(asyncio.create_task(keep()).cancel)
+
+    async def _start_functions_again(self) -> None:
+        """Start the functions whose last start failed, at growing intervals: an event would do so, but none
+        may come."""
+        pause = self._pause_s
+        while True:
+            await asyncio.sleep(pause)
+            failed = self.functions.failed_starts()
+            self.functions.prewarm(*failed)
+            pause = min(pause * 2, _MAX_PAUSE_S) if failed else self._pause_s
+
+    @property
+    def _pause_s(self) -> float:
+        return self.settings.sweep_every.total_seconds()
+
+    def _start_problem(self) -> str | None:
+        failed = self.functions.failed_starts()
+        return "; ".join(f"{name}: {why}" for name, why in failed.items()) or None
 
     def _add_local_routes(self, front: Front) -> None:
         front.add_local("POST", "/_local/clock", self._advance_clock)

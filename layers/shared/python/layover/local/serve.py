@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from layover.local import agents_module
+from layover.local.output import keep_output_harmless, write_in_background
 from layover.local.settings import Settings, child_variables
 
 # A stop that hangs ends after this, within the promised 10 s.
@@ -61,6 +62,7 @@ class _Stop:
 
 async def serve(settings: Settings, *, opens: bool = False) -> int:
     """Run until SIGINT or SIGTERM. Return the exit code. `opens`: the console, in a browser."""
+    keep_output_harmless(write_in_background())
     stop = _Stop()
     # Before the first process is started, because a signal has to end it, too.
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -89,16 +91,19 @@ async def serve(settings: Settings, *, opens: bool = False) -> int:
     except (RunnerFailed, PortInUse, PostgresFailed) as error:
         print(f"layover: {error}", file=sys.stderr, flush=True)
         return 1
-    for line in (*runner.notices, f"ready {runner.url}"):
-        print(line, flush=True)
     development = Development(runner, base_variables)
-    development.start()
-    if opens:
-        webbrowser.open(runner.url)
-    await stop.wait()
-    print("stopping", flush=True)
-    development.stop()
-    await runner.__aexit__(None, None, None)
+    try:
+        for line in (*runner.notices, f"ready {runner.url}"):
+            print(line, flush=True)
+        development.start()
+        if opens:
+            webbrowser.open(runner.url)
+        await stop.wait()
+        print("stopping", flush=True)
+    finally:
+        # Whatever went wrong: nothing that was started goes on without the rest.
+        development.stop()
+        await runner.__aexit__(None, None, None)
     names = f": {shown_names(runner.left_open)}" if runner.left_open else ""
     print(f"stopped; runs that were still open: {len(runner.left_open)}{names}", flush=True)
     return 0

@@ -15,6 +15,8 @@ def handler(event: dict[str, Any], context: Any) -> Any:
         os._exit(3)
     if query.get("do") == "hang":
         time.sleep(30)
+    if query.get("do") == "print":
+        print("what a tool prints", flush=True)
     if "answer" in query:
         return json.loads(query["answer"])
     return {"statusCode": 200, "body": json.dumps(event), "cookies": ["a=1", "b=2"]}

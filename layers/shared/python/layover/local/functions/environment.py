@@ -20,6 +20,7 @@ from typing import Any
 from layover.clock import install_offset
 from layover.local.functions.clock_file import ClockFile
 from layover.local.functions.package import install_package
+from layover.local.output import keep_output_harmless
 
 _PR_SET_PDEATHSIG = 1
 
@@ -52,6 +53,8 @@ def main(arguments: list[str]) -> None:
     """Serve invocations of `arguments[0]` until the runner ends this process."""
     handler, clock, parent = arguments
     die_with(int(parent))
+    # What a handler or a tool prints goes to a log; a disk that is full must fail neither.
+    keep_output_harmless()
     install_offset(ClockFile(Path(clock)).offset)
     install_package(Path(os.environ["LAMBDA_TASK_ROOT"]))
     if preload := os.environ.get("LAYOVER_LOCAL_PRELOAD"):

@@ -31,6 +31,7 @@ from layover.local.functions.invocation import (
     failure,
 )
 from layover.local.functions.package import handler_of
+from layover.local.output import open_log
 from layover.local.wire import Request, Response, StreamFailed, WireServer
 
 logger = logging.getLogger(__name__)
@@ -148,7 +149,7 @@ class ExecutionEnvironment:
         address = await self._server.start()
         arguments = [self.spec.handler, str(self.spec.clock), str(os.getpid())]
         variables = self.spec.variables | {"AWS_LAMBDA_RUNTIME_API": f"{address}/{self._secret}"}
-        with self.spec.log.open("ab") as log:
+        with open_log(self.spec.log) as log:
             # Without -P, -m would put the current folder first on the path, and a user's module
             # `layover` would hide ours.
             process = await asyncio.create_subprocess_exec(

@@ -69,6 +69,8 @@ class FunctionPool:
         self._waiting: deque[Invocation] = deque()
         self._lives: set[asyncio.Task[None]] = set()
         self._is_closed = False
+        self.failed_start: str | None = None
+        """Why its last start failed; None once a process is ready."""
 
     async def invoke(self, invocation: Invocation) -> InvokeResult:
         """Return the function's result, however long the queue is."""
@@ -114,6 +116,7 @@ class FunctionPool:
 
     def next_invocation(self) -> Invocation | None:
         """Return the event that waits longest, or None. Called by an environment that is ready."""
+        self.failed_start = None
         invocation = self._waiting.popleft() if self._waiting else None
         # The environment that asks is no longer starting, so another one may start for the events that wait.
         self._scale()
@@ -128,6 +131,7 @@ class FunctionPool:
             error.error_type,
             self.spec.log,
         )
+        self.failed_start = f"it does not start ({error.error_type}), see {self.spec.log}"
         environment.kill()
         if self._waiting:
             self._waiting.popleft().resolve(error)
@@ -203,6 +207,11 @@ class LambdaService:
     def names(self) -> list[str]:
         """Return the names of the functions."""
         return list(self._pools)
+
+    def failed_starts(self) -> dict[str, str]:
+        """Return why the last start failed, of each function for which it did."""
+        failed = {name: pool.failed_start for name, pool in self._pools.items()}
+        return {name: why for name, why in failed.items() if why is not None}
 
     def environments(self) -> list[dict[str, object]]:
         """Return `[{"function", "pid", "busy"}]` of the processes that run."""

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import linecache
+import logging
 import sys
 from collections.abc import Callable
 from datetime import timedelta
@@ -10,6 +11,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from layover.values.text import drop_controls
+
+logger = logging.getLogger(__name__)
 
 POLL_INTERVAL = timedelta(milliseconds=250)
 _MAX_BYTES = 1_000_000
@@ -30,7 +33,10 @@ class LogWatch:
         """Look again and again, until cancelled."""
         while True:
             await asyncio.sleep(POLL_INTERVAL.total_seconds())
-            self.look()
+            try:
+                self.look()
+            except Exception:
+                logger.exception("the functions' logs could not be looked at; the next look comes")
 
     def look(self) -> None:
         """Print the lines logged since the last look."""

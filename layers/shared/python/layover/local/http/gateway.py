@@ -32,6 +32,7 @@ LocalRoute = Callable[[bytes], Response]
 WebSocket = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 BODY_LIMIT = 6 * 1024 * 1024
+HEALTH_PATH = "/healthz"
 _LOCAL_PREFIX = "/_local/"
 _TOKEN = re.compile(rb"^bearer[ \t]+dev(\+act-as)?:(.+)$", re.IGNORECASE | re.DOTALL)
 
@@ -61,7 +62,7 @@ class Front:
 
     Hosts other than this machine's names are refused on every path. `local` maps (method, path) to a function
     that answers with the request's body; `websocket` serves the connections of that kind; `streaming` the
-    requests that ask for a stream."""
+    requests that ask for a stream; `health` answers HEALTH_PATH for a system that is not whole."""
 
     def __init__(
         self,
@@ -69,8 +70,10 @@ class Front:
         local: Mapping[tuple[str, str], LocalRoute] | None = None,
         websocket: WebSocket | None = None,
         streaming: Streaming | None = None,
+        health: Callable[[], Response | None] = lambda: None,
     ) -> None:
         self._functions = functions
+        self._health = health
         self._streaming = streaming
         self._websocket = websocket
         self._local = dict(local or {})
@@ -106,6 +109,8 @@ class Front:
         path = scope["path"]
         if path.startswith(_LOCAL_PREFIX):
             return self._answer_locally(scope, path, body)
+        if path == HEALTH_PATH and (unwell := self._health()) is not None:
+            return unwell
         streaming = self._streaming
         if not is_streamed(scope["method"], path, _values(scope, b"accept")):
             streaming = None
