@@ -3,18 +3,21 @@
 import asyncio
 import json
 import shlex
+import socket
 import threading
 import zlib
 from base64 import b64encode
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler, SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
 from layover.local.agents_module import LoadReport
-from layover.local.development import Reloader, problem_of
+from layover.local.development import Reloader, problem_of, problems_of
 from layover.local.functions.log_lines import format_entry
 from layover.local.serve import variables_of
 from layover.local.sources import Sources
@@ -250,6 +253,138 @@ async def test_a_provider_that_lists_no_models_is_no_problem() -> None:
     with FakeOpenAI() as provider:
         given = {"OPENAI_BASE_URL": provider.base_url, "OPENAI_API_KEY": "k"}
         assert await problem_of(given, ["openai/any"]) is None
+
+
+class ModelServer(BaseHTTPRequestHandler):
+    """Answers `GET /models` with what the class says, and remembers what it was asked with."""
+
+    status = 200
+    models: tuple[dict[str, str], ...] = ({"id": "qwen2.5:7b"}, {"id": "llama3:latest"})
+    keys: ClassVar[list[str | None]] = []
+
+    def do_GET(self) -> None:
+        self.keys.append(self.headers["Authorization"])
+        self.send_response(self.status)
+        self.end_headers()
+        self.wfile.write(json.dumps({"data": self.models}).encode())
+
+    def log_message(self, format: str, *args: object) -> None:
+        return
+
+
+@contextmanager
+def model_server(**changes: Any) -> Iterator[tuple[str, list[str | None]]]:
+    """The address of a server, and the keys that it was asked with."""
+    handler: Any = type("Handler", (ModelServer,), {"keys": [], **changes})
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}/v1", handler.keys
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def providers(**urls: str) -> dict[str, str]:
+    addresses = {
+        name: {"base_url": url, "api_key_env": f"{name.upper()}_KEY"} for name, url in urls.items()
+    }
+    return {"LAYOVER_PROVIDERS": json.dumps(addresses)}
+
+
+async def test_each_provider_is_asked_for_its_own_models_with_its_own_key() -> None:
+    with model_server() as (ollama, keys), model_server() as (other, other_keys):
+        given = {**providers(ollama=ollama, other=other), "OLLAMA_KEY": "sk-o", "OTHER_KEY": "sk-x"}
+        problems = await problems_of(given, ["ollama/qwen2.5:7b", "other/qwen2.5:7b"])
+        assert problems == []
+        assert (keys, other_keys) == (["Bearer sk-o"], ["Bearer sk-x"])
+
+
+async def test_provider_that_lacks_a_model_is_said_in_one_line_without_a_key() -> None:
+    with model_server() as (url, _):
+        given = {**providers(ollama=url), "OLLAMA_KEY": "sk-secret"}
+        (problem,) = await problems_of(given, ["ollama/qwen2.5:70b", "gpt-5-mini"])
+    assert f"{url} (LAYOVER_PROVIDERS: ollama) does not list qwen2.5:70b" in problem
+    assert "did you mean 'qwen2.5:7b'?" in problem
+    assert "\n" not in problem
+    assert "sk-secret" not in problem
+
+
+async def test_provider_that_cannot_be_reached_is_said_and_the_others_are_asked() -> None:
+    with model_server() as (url, _):
+        given = {**providers(dead="http://127.0.0.1:9/v1"), "OPENAI_BASE_URL": url}
+        problems = await problems_of(given, ["dead/any", "nothing-like-it"])
+    assert len(problems) == 2
+    assert f"{url} does not list nothing-like-it" in problems[0]
+    where = "http://127.0.0.1:9/v1 (LAYOVER_PROVIDERS: dead)"
+    assert problems[1] == f"no model answers at {where} (ConnectError): check LAYOVER_PROVIDERS"
+
+
+async def test_name_and_password_in_an_address_are_not_said() -> None:
+    given = {"OPENAI_BASE_URL": "http://ann:hunter2@127.0.0.1:9/v1?key=sk-1"}
+    (problem,) = await problems_of(given, [])
+    assert "no model answers at http://127.0.0.1:9/v1 (" in problem
+    assert not any(secret in problem for secret in ("hunter2", "ann", "sk-1"))
+
+
+@pytest.mark.parametrize(
+    ("changes", "model"),
+    [
+        ({}, "llama3"),
+        ({"models": ({"id": "any.gguf", "owned_by": "llamacpp"},)}, "qwen"),
+        ({"status": 404}, "qwen"),
+    ],
+    ids=["Ollama's latest", "llama.cpp takes any name", "no list"],
+)
+async def test_name_that_the_server_would_take_is_no_problem(
+    changes: dict[str, Any], model: str
+) -> None:
+    with model_server(**changes) as (url, _):
+        assert await problems_of({"OPENAI_BASE_URL": url}, [model]) == []
+
+
+async def test_server_that_is_not_ready_is_said() -> None:
+    with model_server(status=503) as (url, _):
+        (problem,) = await problems_of({"OPENAI_BASE_URL": url}, ["qwen"])
+    assert problem == f"{url} answers 503: look at its log, it may still load its model"
+
+
+async def test_server_that_takes_and_never_answers_is_said_in_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("layover.local.development._CHECK_LIMIT_S", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}/v1"
+        (problem,) = await problems_of({"OPENAI_BASE_URL": url}, ["qwen"])
+    assert f"no model answers at {url} (TimeoutError)" in problem
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"OPENAI_BASE_URL": "http://127.0.0.1:9/v1", "OPENAI_API_KEY": "k\u00e9y\n"},
+        {"OPENAI_BASE_URL": "nowhere"},
+        {"OPENAI_BASE_URL": "http://[::1/v1"},
+        {"LAYOVER_PROVIDERS": "{"},
+        {"LAYOVER_PROVIDERS": "[]"},
+    ],
+)
+async def test_variables_that_make_no_sense_are_no_error(given: dict[str, str]) -> None:
+    problems = await problems_of(given, ["qwen"])
+    assert not any(given.get("OPENAI_API_KEY", "k\u00e9") in each for each in problems)
+
+
+async def test_proxy_sees_nothing_of_a_server_on_this_machine(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with model_server() as (proxy, keys), model_server() as (url, _):
+        monkeypatch.setenv("HTTP_PROXY", proxy)
+        monkeypatch.setenv("http_proxy", proxy)
+        monkeypatch.delenv("NO_PROXY", raising=False)
+        monkeypatch.delenv("no_proxy", raising=False)
+        assert await problems_of({"OPENAI_BASE_URL": url}, ["llama3"]) == []
+        assert keys == []
 
 
 def test_dotenv_adds_what_the_environment_has_not(

@@ -3,18 +3,28 @@ saved."""
 
 import asyncio
 import logging
+import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
+
+from pydantic import TypeAdapter
 
 from layover.errors import nearest
 from layover.local import agents_module
 from layover.local.functions.lambda_service import LambdaService
+from layover.local.http.doors import LOOPBACK
 from layover.local.runner import Runner
 from layover.local.settings import child_variables, module_paths
 from layover.local.sources import Sources
 from layover.local.terminal.show import say
-from layover.values.deployment.providers import mistyped_provider
+from layover.values.deployment.providers import (
+    ProviderAddress,
+    ProviderAddresses,
+    mistyped_provider,
+    split_model,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -23,6 +33,8 @@ POLL_INTERVAL = timedelta(milliseconds=250)
 _CHECK_LIMIT_S = 5.0
 _STANDARD_URL = "https://api.openai.com/v1"
 _KEY_ERRORS = (401, 403)
+_TAKES_EVERY_NAME = "llamacpp"
+"""Owner of the models of llama.cpp's server, which answers with the one that it has."""
 _PREWARMED = ("api", "turn")
 
 
@@ -48,11 +60,8 @@ class Development:
 
     async def _check_model(self) -> None:
         variables = self._inherited
-        if not (variables.get("OPENAI_API_KEY") or variables.get("OPENAI_BASE_URL")):
-            return
         models = [*self._runner.models, variables.get("LAYOVER_MODEL") or STANDARD_MODEL]
-        problem = await problem_of(variables, models)
-        if problem is not None:
+        for problem in await problems_of(variables, models):
             say(f"warning: {problem}", "yellow")
 
     async def _follow_agents(self) -> None:
@@ -73,43 +82,114 @@ class Development:
         await reloader.follow()
 
 
-async def problem_of(variables: Mapping[str, str], models: Sequence[str]) -> str | None:
-    """Return the problem with OPENAI_BASE_URL, OPENAI_API_KEY or one of `models`: otherwise the first run
-    would report it. None if there is no problem, or if the provider does not list its models."""
+@dataclass(frozen=True)
+class _Server:
+    """A server of models: where it is, what it is asked for, and the variable that says so."""
+
+    url: str
+    key: str | None
+    models: frozenset[str]
+    variable: str = "OPENAI_BASE_URL"
+    provider: str = ""
+
+    @property
+    def name(self) -> str:
+        """The address as a person is told it: without a name, a password or a query."""
+        bare = re.sub(r"^(\w+://)[^/?#]*@", r"\1", self.url)
+        address = re.split(r"[?#]", bare)[0]
+        return f"{address} ({self.variable}: {self.provider})" if self.provider else address
+
+
+async def problems_of(variables: Mapping[str, str], models: Sequence[str]) -> list[str]:
+    """Return a line for each problem with OPENAI_BASE_URL, LAYOVER_PROVIDERS, their keys or one of `models`:
+    otherwise the first run would report it. Each server is asked for the list of its models, and for
+    nothing else."""
+    addresses = _addresses(variables)
+    names: dict[str | None, set[str]] = {}
+    for model in models:
+        provider, name = split_model(model, addresses)
+        names.setdefault(provider, set()).add(name if provider else name.removeprefix("openai/"))
+    servers = []
+    if variables.get("OPENAI_API_KEY") or variables.get("OPENAI_BASE_URL"):
+        url = variables.get("OPENAI_BASE_URL") or _STANDARD_URL
+        own = frozenset(names.get(None, ()))
+        servers.append(_Server(url.rstrip("/"), variables.get("OPENAI_API_KEY"), own))
+    servers += [
+        _Server(
+            address.base_url.rstrip("/"),
+            variables.get(address.api_key_env),
+            frozenset(names.get(provider, ())),
+            "LAYOVER_PROVIDERS",
+            provider,
+        )
+        for provider, address in addresses.items()
+        # A key that only the deployment has is not on this machine.
+        if not address.api_key_parameter
+    ]
+    lines = await asyncio.gather(*(_problem_at(server, addresses) for server in servers))
+    return [problem for problem in lines if problem is not None]
+
+
+def _addresses(variables: Mapping[str, str]) -> Mapping[str, ProviderAddress]:
+    """Return LAYOVER_PROVIDERS; empty if it is invalid, since functions refuse it and say why."""
+    try:
+        text = variables.get("LAYOVER_PROVIDERS") or "{}"
+        return TypeAdapter[Mapping[str, ProviderAddress]](ProviderAddresses).validate_json(text)
+    except ValueError:
+        return {}
+
+
+async def _problem_at(server: _Server, providers: Iterable[str]) -> str | None:
     import httpx2
 
-    url = (variables.get("OPENAI_BASE_URL") or _STANDARD_URL).rstrip("/")
-    key = variables.get("OPENAI_API_KEY")
-    headers = {"Authorization": f"Bearer {key}"} if key else {}  # "Bearer " is not a header's value
+    headers = {"Authorization": f"Bearer {server.key}"} if server.key else {}
     try:
-        async with httpx2.AsyncClient(timeout=_CHECK_LIMIT_S) as http:
-            response = await http.get(f"{url}/models", headers=headers)
-    except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-        return f"no model answers at {url} ({type(error).__name__}): check OPENAI_BASE_URL"
+        # A proxy does not reach this machine's servers, and need not know of them.
+        environment = httpx2.URL(server.url).host not in LOOPBACK
+        async with (
+            asyncio.timeout(_CHECK_LIMIT_S),
+            httpx2.AsyncClient(timeout=_CHECK_LIMIT_S, trust_env=environment) as http,
+        ):
+            response = await http.get(f"{server.url}/models", headers=headers)
+    except Exception as error:  # Of whatever kind: it is about variables that a person has set.
+        return (
+            f"no model answers at {server.name} ({type(error).__name__}): check {server.variable}"
+        )
     if response.status_code in _KEY_ERRORS:
-        return f"{url} refuses the key ({response.status_code}): check OPENAI_API_KEY"
+        key = "its api_key_env" if server.provider else "OPENAI_API_KEY"
+        return f"{server.name} refuses the key ({response.status_code}): check {key}"
+    if response.status_code >= 500:
+        status = response.status_code
+        return f"{server.name} answers {status}: look at its log, it may still load its model"
     models_served = _model_names(response)
-    missing = sorted(
-        {name for model in models if (name := model.removeprefix("openai/")) not in models_served}
-    )
+    missing = sorted(each for each in server.models if not {each, f"{each}:latest"} & models_served)
     if models_served and missing:
-        names = ", ".join(f"{name}{_meant(name, models_served)}" for name in missing)
-        return f"{url} does not list {names}: check LAYOVER_MODEL and the agents' models"
+        names = ", ".join(f"{name}{_meant(name, models_served, providers)}" for name in missing)
+        return f"{server.name} does not list {names}: check LAYOVER_MODEL and the agents' models"
     return None
 
 
-def _meant(model: str, served: Iterable[str]) -> str:
+async def problem_of(variables: Mapping[str, str], models: Sequence[str]) -> str | None:
+    """Return the first line of `problems_of`; None if there is none."""
+    return next(iter(await problems_of(variables, models)), None)
+
+
+def _meant(model: str, served: Iterable[str], providers: Iterable[str]) -> str:
     """Return the name that was probably meant, in brackets; empty if none is near."""
-    if (mistyped := mistyped_provider(model, ())) is not None:
+    if (mistyped := mistyped_provider(model, providers)) is not None:
         return f" ({mistyped})"
     near = nearest(model, served)
     return "" if near is None else f" (did you mean {near!r}?)"
 
 
 def _model_names(response: Any) -> frozenset[str]:
+    """Return the names that a server lists; none if it has no list, or takes every name."""
     try:
         document = response.json() if response.status_code == 200 else {}
-        return frozenset(str(each["id"]) for each in document.get("data", ()))
+        models = document.get("data", ())
+        if any(each.get("owned_by") == _TAKES_EVERY_NAME for each in models):
+            return frozenset()
+        return frozenset(str(each["id"]) for each in models)
     except (ValueError, TypeError, KeyError, AttributeError):
         return frozenset()
 
