@@ -204,6 +204,15 @@ async def test_setting_that_is_only_wrong_is_an_error_that_names_it(
     assert len(server.requests) == 1
 
 
+async def test_reply_of_a_model_that_refuses_to_be_forced_says_so(
+    server: FakeOpenAI, chat: OpenAIChat
+) -> None:
+    forced = asked(ModelSettings(tool_choice="look"))
+    server.script([say("a"), fail(400, "tool_choice is not supported"), say("b"), say("c")])
+    replies = [await chat.complete(forced) for _ in range(3)]
+    assert [reply.chooses_freely for reply in replies] == [False, True, True]
+
+
 @pytest.mark.parametrize("stream", [False, True], ids=["plain", "stream"])
 async def test_reply_that_takes_longer_than_the_timeout_is_asked_for_again(
     server: FakeOpenAI, chat: OpenAIChat, stream: bool

@@ -270,7 +270,9 @@ async def test_setting_that_is_refused_is_dropped_once_and_remembered(
     )
     prompt = PLAIN.model_copy(update={"settings": settings, "system": "You help."})
     server.script([converse.refuse(400, "ValidationException", message), say("a"), say("b")])
-    assert [(await chat.complete(prompt)).text for _ in range(2)] == ["a", "b"]
+    replies = [await chat.complete(prompt) for _ in range(2)]
+    assert [reply.text for reply in replies] == ["a", "b"]
+    assert [reply.chooses_freely for reply in replies] == [gone == "toolChoice"] * 2
     assert [gone in json.dumps(r.body) for r in server.requests] == [True, False, False]
     assert len([r for r in caplog.records if "not sent to it again" in r.message]) == 1
 

@@ -86,6 +86,8 @@ class Reply(Value):
     """Data that the provider wants back with this message, unchanged."""
     data: tuple[DataPart, ...] = ()
     """Results of the provider's own work: calls of its tools, sources."""
+    chooses_freely: bool = False
+    """True if `tool_choice` was not sent, because the model does not take it."""
 
 
 @dataclass(frozen=True)

@@ -103,6 +103,8 @@ class HttpChat(ChatModel):
             else:
                 if self._has_format(request) and ignores_schema(prompt, reply):
                     self._repeat_in_words(name)
+                if chooses_freely(prompt, request):
+                    return reply.model_copy(update={"chooses_freely": True})
                 return reply
 
     @abstractmethod
@@ -328,6 +330,19 @@ def ignores_schema(prompt: Prompt, reply: Reply) -> bool:
     required = set(prompt.output.json_schema.get("required", ()))
     values = map(json_or_text, json_candidates(reply.text))
     return not any(isinstance(value, dict) and required <= value.keys() for value in values)
+
+
+def chooses_freely(prompt: Prompt, request: wire.Body) -> bool:
+    """Return whether a request lacks the setting that is to force a call, because the model does not take
+    it."""
+    choice = prompt.settings.tool_choice
+    if choice in (None, "auto", "none"):
+        return False
+    config = request.get("toolConfig")
+    if not isinstance(config, dict):
+        return "tool_choice" not in request
+    # Converse's answer to a schema is a call, too.
+    return "toolChoice" not in config or (choice == "required" and prompt.output is not None)
 
 
 async def server_chunks(response: Response) -> AsyncGenerator[Iterator[object], None]:

@@ -101,7 +101,7 @@ class ModelStep:
                 await self._stopping.check()
                 return await self._runtime.model.complete(prompt, reply_events.on_delta)
 
-            return await ask_until_answered(prompt.model, once, restart)
+            return await ask_until_answered(prompt, once, restart)
 
         content = RefusedContent(
             complete, restart, self._state.meta.input.id, self._runtime.window_of

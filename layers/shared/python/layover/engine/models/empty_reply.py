@@ -1,30 +1,39 @@
-"""Replies that answer nothing: the provider is asked again, and then it is told
-(docs/behaviour.md#empty-answers)."""
+"""Replies that answer nothing, or lack the call that a setting forces: the provider is asked again, and then
+it is told (docs/behaviour.md#empty-answers)."""
 
 from collections.abc import Awaitable, Callable
 
 from layover.errors import INVALID_RESPONSE, ModelError
-from layover.values.prompt import Reply
+from layover.values.prompt import Prompt, Reply
 
 ATTEMPTS = 3
 """As for an answer that is not JSON: the model may say nothing each time."""
 
 
+FORCED_ATTEMPTS = 2
+"""As many as a call that a setting forces gets: a provider that does not know the setting never keeps it."""
+
+
 async def ask_until_answered(
-    model: str, ask: Callable[[], Awaitable[Reply]], restart: Callable[[], None]
+    prompt: Prompt, ask: Callable[[], Awaitable[Reply]], restart: Callable[[], None]
 ) -> Reply:
-    """Return the first reply that answers. `restart` is called before the model is asked again. Raises
-    ModelError if none answers: a run that ended with such a reply would be a success without an answer."""
-    problem = ""
-    for attempt in range(ATTEMPTS):
-        if attempt:
+    """Return the first reply that answers `prompt`. `restart` is called before the model is asked again.
+    Raises ModelError if none answers: a run that ended with such a reply would be a success without an
+    answer, or without the call that its author has forced."""
+    without_call = 0
+    for attempt in range(1, ATTEMPTS + 1):
+        if attempt > 1:
             restart()
         reply = await ask()
-        fault = what_is_missing(reply)
-        if fault is None:
+        problem = what_is_missing(reply)
+        if problem is None:
+            problem = forced_call_missing(prompt, reply)
+            without_call += 1
+        if problem is None:
             return reply
-        problem = fault
-    message = f"The provider of {model} {problem} (attempt {ATTEMPTS})"
+        if without_call == FORCED_ATTEMPTS:
+            break
+    message = f"The provider of {prompt.model} {problem} (attempt {attempt})"
     raise ModelError(message, type=INVALID_RESPONSE)
 
 
@@ -39,3 +48,17 @@ def what_is_missing(reply: Reply) -> str | None:
     if reply.text or reply.data or reply.finish_reason != "stop":
         return None
     return "answered with thoughts and nothing else" if reply.reasoning else "answered with nothing"
+
+
+def forced_call_missing(prompt: Prompt, reply: Reply) -> str | None:
+    """Return what the provider did instead of the call that `tool_choice` forces; None if it made the call,
+    or if nothing forces one. A setting that the model refuses was not sent, and a filter leaves no call."""
+    choice = prompt.settings.tool_choice
+    if reply.chooses_freely or reply.finish_reason == "content-filter":
+        return None
+    if choice == "required" and prompt.tools and not (reply.calls or reply.data):
+        return "was told to call a tool (tool_choice: required) and called none"
+    is_offered = any(tool.name == choice for tool in prompt.tools)
+    if is_offered and not any(call.name == choice for call in reply.calls):
+        return f"was told to call {choice!r} (tool_choice) and did not"
+    return None
