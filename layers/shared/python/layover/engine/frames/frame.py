@@ -137,7 +137,7 @@ class Frame:
         # a sub-agent's caller would see it (docs/saved-writes.md#beside-the-model).
         self._calls.records.model_follows = above is None and not (compacted or agent.hooks)
         self._compaction = Compaction(core, prompter, compacted) if compacted else None
-        self._steps = ModelStep(core, prompter, hooks, self._first_window)
+        self._steps = ModelStep(core, prompter, hooks, self._first_window, built_in)
 
     async def _enter(self, delegate: Delegate, state: RunState, width: int) -> Progress:
         """Go on with a sub-agent in one of this frame's calls."""

@@ -9,6 +9,7 @@ from layover.clock import MICROSECOND
 from layover.context.assembly import models_of
 from layover.context.tokens import output_tokens
 from layover.declare.schemas.render import MAX_PROBLEM, describe, format_error, jsonable
+from layover.declare.tools.tool import AnyTool
 from layover.engine.attachments import Attachments
 from layover.engine.frame_core import FrameCore
 from layover.engine.frames.definition import definition_of
@@ -20,6 +21,7 @@ from layover.engine.models.empty_reply import ask_until_answered
 from layover.engine.models.fallback import Fallback
 from layover.engine.models.refused_content import RefusedContent
 from layover.engine.models.reply_events import CallNames, ReplyEvents
+from layover.engine.models.text_calls import with_text_call
 from layover.engine.prompter import Prompter
 from layover.engine.tools.first_window import FirstWindow
 from layover.errors import RunFailed
@@ -51,7 +53,8 @@ MAX_NESTED_ID = 64
 
 
 class ModelStep:
-    """Makes the steps of one frame. `first_window`: the calls that may be opened with a step."""
+    """Makes the steps of one frame. `first_window`: the calls that may be opened with a step. `built_in`: the
+    tools that the agent has in addition to its own."""
 
     def __init__(
         self,
@@ -59,6 +62,7 @@ class ModelStep:
         prompter: Prompter,
         hooks: FrameHooks,
         first_window: Callable[[StepRecord], FirstWindow],
+        built_in: Sequence[AnyTool] = (),
     ) -> None:
         self._runtime = core.runtime
         self._log = core.log
@@ -69,6 +73,7 @@ class ModelStep:
         self._attachments = Attachments(core.run_files.files)
         self._hooks = hooks
         self._first_window = first_window
+        self._built_in = built_in
         self._offered: set[str] = set()
         """Tools of the request, as hooks left it. A model may name others: it remembers them, or guesses."""
         self._day = DayRoom(core.runtime, core.state.meta, core.state.run_id)
@@ -99,7 +104,15 @@ class ModelStep:
                 # Once more after the wait for room, and after a reply without an answer: a cancel may have
                 # come in it, and this call costs money.
                 await self._stopping.check()
-                return await self._runtime.model.complete(prompt, reply_events.on_delta)
+                reply = await self._runtime.model.complete(prompt, reply_events.on_delta)
+                read = self._with_text_call(prompt, reply)
+                if streams and read is not reply:  # The text that was streamed is void.
+                    restart()
+                    for at, each in enumerate(read.calls):
+                        reply_events.on_delta(
+                            Delta("tool-call", each.args, call=at, tool_name=each.name)
+                        )
+                return read
 
             return await ask_until_answered(prompt, once, restart)
 
@@ -142,6 +155,13 @@ class ModelStep:
                 reply_events.finish(step)
             await self._journal(step, fallback.events)
         return step
+
+    def _with_text_call(self, prompt: Prompt, reply: Reply) -> Reply:
+        if not prompt.settings.text_calls:
+            return reply
+        is_output = self._agent.output is not None and self._correction(reply) is None
+        tools = [*self._agent.tools, *self._built_in]
+        return with_text_call(prompt, reply, tools, is_output=is_output)
 
     async def _ask_hooks(self, around: AroundModel, reply: Reply) -> tuple[Reply, str | None]:
         """Return the reply that is stored, and the hooks' text for the model if they reject it."""

@@ -30,7 +30,7 @@ NOT_EXTRA = frozenset({"model", "messages", "tools", "response_format", "stream"
 
 
 class ModelSettings(Value):
-    """Settings of an agent's model requests: `Agent(model_settings=ModelSettings(max_tokens=500))`.
+    '''Settings of an agent's model requests: `Agent(model_settings=ModelSettings(max_tokens=500))`.
 
     A field that is None is not sent: the provider's default holds. A field that the provider refuses by name
     is left out from then on, for that model.
@@ -55,6 +55,8 @@ class ModelSettings(Value):
         context_window: Tokens of the model's context window, where the catalogue does not know it, or
             another number is to hold; never sent. It is the agent's own model's, so sub-agents and runs
             that choose another model do not inherit it.
+        text_calls: Whether an answer that is nothing but the JSON of a call, bare, fenced or in a tag such as
+            `<tool_call>`, is that call; for models whose server does not read them; never sent.
         extra: Further fields of the request, as the provider calls them; they win over the others.
 
     Raises:
@@ -64,8 +66,15 @@ class ModelSettings(Value):
         ```python
         import asyncio
 
-        from layover import Agent, ModelSettings
+        from layover import Agent, ModelSettings, tool
         from layover.testing import ScriptedModel, say
+
+
+        @tool
+        def weather(city: str) -> str:
+            """The weather of a city."""
+            return f"rain in {city}"
+
 
         terse = Agent("terse", model_settings=ModelSettings(max_tokens=500, reasoning="low"))
 
@@ -75,11 +84,18 @@ class ModelSettings(Value):
                 await terse.generate("Is it raining?")
             assert model.turns[0].settings.max_tokens == 500
             assert model.turns[0].settings.temperature is None  # not sent
+            # A small model writes its call as text, and it is made all the same.
+            settings = ModelSettings(text_calls=True)
+            small = Agent("small", tools=[weather], model_settings=settings)
+            text = '{"name": "weather", "arguments": {"city": "Bonn"}}'
+            with small.override(model=ScriptedModel([say(text), say("It rains.")])) as model:
+                await small.generate("Is it raining in Bonn?")
+            assert "rain in Bonn" in str(model.turns[1].messages)
 
 
         asyncio.run(main())
         ```
-    """
+    '''
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -96,6 +112,7 @@ class ModelSettings(Value):
     cache: Literal["auto", "off"] = "auto"
     inputs: tuple[Input, ...] = ()
     context_window: Whole | None = None
+    text_calls: bool = False
     extra: dict[str, Any] = Field(default_factory=dict)
 
     @model_validator(mode="wrap")
