@@ -135,13 +135,15 @@ def test_a_number_or_an_identifier_that_nobody_said_is_refused(content: str) -> 
 def test_the_check_stays_on_with_instructions_of_ones_own() -> None:
     item = {**GOOD, "evidence": "made up by a custom prompt"}
     assert refused(item, instructions="Keep everything.") == [Refusal.NO_EVIDENCE]
-    prompt = entries.request("m", SAID, None, [], "Also keep the weather.")
+    prompt = entries.request(
+        "m", SAID, None, [], EpisodicMemory(instructions="Also keep the weather.")
+    )
     assert (prompt.system or "").endswith("Also keep the weather.\n")
     assert "copied exactly" in (prompt.system or "")
 
 
 def test_secrets_are_left_out_of_what_is_asked_and_of_what_is_kept() -> None:
-    prompt = entries.request("m", SAID, {"password": "hunter2"}, [USER], None)
+    prompt = entries.request("m", SAID, {"password": "hunter2"}, [USER], EpisodicMemory())
     assert "sk-live" not in prompt.messages[0].text
     assert "hunter2" not in prompt.messages[0].text
     evidence = "My key is sk-live-0123456789abcdef"
@@ -152,9 +154,9 @@ def test_secrets_are_left_out_of_what_is_asked_and_of_what_is_kept() -> None:
 
 def test_a_long_text_is_read_without_secrets_its_head_and_its_tail() -> None:
     long = "a " * 3_990 + "password: swordfish " + "b " * 2_000 + "the end"
-    turn = json.loads(entries.request("m", [message(long)], None, [], None).messages[0].text)[
-        "turn"
-    ]
+    turn = json.loads(
+        entries.request("m", [message(long)], None, [], EpisodicMemory()).messages[0].text
+    )["turn"]
     assert len(turn[0]["text"]) <= 8_000
     assert "sword" not in turn[0]["text"]
     assert turn[0]["text"].startswith("a a ")
@@ -162,13 +164,15 @@ def test_a_long_text_is_read_without_secrets_its_head_and_its_tail() -> None:
     edge = (
         "a " * 3_980 + '"password": "a secret of several words that goes on and on" ' + "b " * 9_000
     )
-    shown = entries.request("m", [message(edge)], None, [], None).messages[0].text
+    shown = entries.request("m", [message(edge)], None, [], EpisodicMemory()).messages[0].text
     assert "several" not in shown
 
 
 def test_a_prompt_is_data_of_users_and_assistants_alone() -> None:
     tool = message("tool output", Role.TOOL)
-    prompt = entries.request("m", entries.dialogue_of([*SAID, tool]), None, ["known one"], None)
+    prompt = entries.request(
+        "m", entries.dialogue_of([*SAID, tool]), None, ["known one"], EpisodicMemory()
+    )
     asked = json.loads(prompt.messages[0].text)
     assert [t["role"] for t in asked["turn"]] == ["user", "assistant"]
     assert asked["known"] == ["known one"]
@@ -178,7 +182,9 @@ def test_a_prompt_is_data_of_users_and_assistants_alone() -> None:
 def test_a_long_run_is_read_from_its_end_with_all_that_the_user_said() -> None:
     said = [message("the question", id="u")]
     said += [message(f"{n}: {'x' * 7_900}", Role.ASSISTANT) for n in range(20)]
-    turn = json.loads(entries.request("m", said, None, [], None).messages[0].text)["turn"]
+    turn = json.loads(entries.request("m", said, None, [], EpisodicMemory()).messages[0].text)[
+        "turn"
+    ]
     assert turn[0]["text"] == "the question"
     assert turn[-1]["text"].startswith("19:")
     assert len(turn) == 8

@@ -14,7 +14,6 @@ from layover.memory.text.reading import (
     MAX_VALUE,
     cut,
     plain,
-    prompt,
     render_value,
     transcript,
 )
@@ -188,13 +187,6 @@ def test_speakers_are_called_what_the_agent_calls_them() -> None:
 def test_times_are_utc() -> None:
     at = TEN.astimezone(timezone(timedelta(hours=14)))
     assert transcript([said("x", at=at)]) == ["[2026-11-21 10:00] user: x"]
-
-
-def test_a_request_is_one_user_message_below_its_prompt() -> None:
-    made = prompt("observer", "m", "text", TEN)
-    assert (made.task, made.model, made.stream) == ("observer", "m", False)
-    assert [(m.role, m.text) for m in made.messages] == [(Role.USER, "text")]
-    assert "CRITICAL" in (made.system or "")
 
 
 def test_the_end_of_a_sub_agent_in_the_background_is_read() -> None:

@@ -3,12 +3,12 @@
 import logging
 
 from layover import logs
-from layover.context.hooked import ask_model
 from layover.errors import LayoverError
 from layover.memory import titles
 from layover.memory.episodic.learn import learn_entries
 from layover.memory.profile import profiles as notes
 from layover.memory.record import record
+from layover.memory.requests import ask
 from layover.memory.semantic import recall
 from layover.memory.usage import usage_row
 from layover.records.lifetimes import set_ttl, watch_entries, watch_thread
@@ -100,7 +100,7 @@ async def _title(
         return None, ()
     model = runtime.settings.title_model or runtime.settings.model
     try:
-        reply = await ask_model(runtime, agent, meta, titles.title_prompt(model, message))
+        reply = await ask(runtime, agent, meta, titles.title_prompt(model, message))
     except LayoverError as error:
         logger.warning("no title", extra={"run_id": meta.id, "cause": type(error).__name__})
         return None, ()

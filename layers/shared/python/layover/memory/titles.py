@@ -2,8 +2,8 @@
 
 import re
 from collections.abc import Iterable
-from importlib.resources import files
 
+from layover.memory.requests import memory_prompt
 from layover.memory.text.answers import THINKING
 from layover.values.message import Message, Role, TextPart
 from layover.values.prompt import Prompt
@@ -46,8 +46,7 @@ def title_prompt(model: str, message: Message) -> Prompt:
     """Return the request for a title."""
     text = message.text.strip()[:_MAX_READ]
     user_message = message.with_content((TextPart(text=text),))
-    system = files("layover.memory").joinpath("prompts/title.md").read_text()
-    return Prompt(model=model, system=system, messages=(user_message,), task="title")
+    return memory_prompt("title", model, user_message)
 
 
 def parse_title(text: str) -> str | None:

@@ -7,10 +7,10 @@ from typing import Generic, TypeVar
 
 from layover.context.compaction import Limits, limits
 from layover.context.fit import ASSUMED_WINDOW, room
-from layover.context.hooked import ask_model
 from layover.context.tokens import estimate
 from layover.declare.agent import Agent
 from layover.errors import LayoverError
+from layover.memory.requests import ask, is_cut
 from layover.memory.usage import usage_row
 from layover.runtime import Runtime
 from layover.values.memory.compaction import Compacted, Generation, NewGeneration
@@ -100,12 +100,14 @@ class CompactionJob:
         cause = useless
         while len(replies) < MAX_ATTEMPTS:
             try:
-                replies.append(await ask_model(self.runtime, self.agent, self.meta, prompt))
+                replies.append(await ask(self.runtime, self.agent, self.meta, prompt))
             except LayoverError as error:
                 cause = type(error).__name__
                 break
             if value := read(replies[-1].text):
                 return ParsedReply(value, tuple(replies))
+            if is_cut(replies[-1]):
+                break
         self.count_failure(cause)
         if replies:
             await self._record_waste([usage_row(self.runtime, self.meta, prompt.task, *replies)])

@@ -4,7 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from layover.memory.compaction.observation_lines import lines, read
 from layover.memory.profile.notes import block
-from layover.memory.text.reading import prompt, transcript
+from layover.memory.requests import text_prompt
+from layover.memory.text.reading import transcript
 from layover.values.memory.compaction import Observation
 from layover.values.message import Message
 from layover.values.prompt import Prompt
@@ -25,7 +26,7 @@ def request(
     the branch so far, as context; `names`: of the speakers, by role."""
     blocks = [block("known_observations", lines(_newest(earlier)))] if earlier else []
     blocks.append(block("transcript", transcript(messages, names)))
-    return prompt("observer", model, "\n\n".join(blocks), messages[-1].created_at)
+    return text_prompt("observer", model, "\n\n".join(blocks), messages[-1].created_at)
 
 
 def parse(

@@ -12,8 +12,8 @@ from typing import Any
 from layover.memory.compaction.observation_lines import lines, read_marker, tidy
 from layover.memory.compaction.observer import render
 from layover.memory.profile.notes import block
+from layover.memory.requests import text_prompt
 from layover.memory.text.answers import json_object, objects, text_of
-from layover.memory.text.reading import prompt
 from layover.values.memory.compaction import Compacted, Marker, Observation
 from layover.values.prompt import Prompt
 from layover.values.text import sanitise
@@ -36,7 +36,7 @@ def is_due(compacted: Compacted, max_tokens: int | None) -> bool:
 def request(model: str, observations: Sequence[Observation]) -> Prompt:
     """Return the request to condense these observations (at least one, oldest first)."""
     text = block("observation_log", lines(observations, ids=True))
-    return prompt("reflector", model, text, observations[-1].at)
+    return text_prompt("reflector", model, text, observations[-1].at)
 
 
 def parse(
@@ -47,7 +47,7 @@ def parse(
     ones if the answer says that there is nothing to condense. None for an answer that is useless, changes
     nothing, leaves nothing, or makes the text longer."""
     log = _Log(observations)
-    reply = json_object(sanitise(answer))
+    reply = json_object(sanitise(answer), "drop", "merge")
     to_drop = _ids_to_drop(reply)
     merges = _assign_merges(log, objects(reply, "merge"), to_drop)
     removed_ids = log.ids_to_remove(to_drop, merges)

@@ -7,10 +7,11 @@ from typing import Any
 from layover.lazy import lazy_pattern
 from layover.memory.compaction.observation_lines import without_thinking
 from layover.memory.profile.notes import block
+from layover.memory.requests import text_prompt
 from layover.memory.text.answers import json_object
 from layover.memory.text.escape import escape
 from layover.memory.text.evidence import normalise
-from layover.memory.text.reading import prompt, transcript
+from layover.memory.text.reading import transcript
 from layover.memory.text.redaction import redact
 from layover.values.message import Message
 from layover.values.prompt import Prompt
@@ -66,7 +67,7 @@ def request(
     messages before them. `names`: of the speakers, by role."""
     blocks = [block("previous_summary", _lines(previous))] if previous else []
     blocks.append(block("transcript", transcript(messages, names)))
-    return prompt("summary", model, "\n\n".join(blocks), messages[-1].created_at)
+    return text_prompt("summary", model, "\n\n".join(blocks), messages[-1].created_at)
 
 
 def parse(answer: str) -> str | None:

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from layover import ids
-from layover.context.hooked import ask_model
 from layover.context.transcript import response_messages
 from layover.declare.agent import Agent
 from layover.declare.memory import EpisodicMemory
@@ -18,6 +17,7 @@ from layover.memory.episodic import search as entry_search
 from layover.memory.episodic.entries import episodic_embedder
 from layover.memory.episodic.rules import Candidate, Refusal, Selection
 from layover.memory.profile.notes import profile_key
+from layover.memory.requests import ask
 from layover.memory.semantic.embedding import embed
 from layover.memory.usage import embedding_usage, usage_row
 from layover.runtime import Runtime
@@ -151,9 +151,9 @@ class EpisodicExtraction:
         runtime, settings = self._runtime, self._settings
         model = runtime.settings.extractor_model or runtime.settings.model
         profile = await self._profile()
-        prompt = entries.request(model, self._dialogue, profile, similar, settings.instructions)
+        prompt = entries.request(model, self._dialogue, profile, similar, settings)
         try:
-            reply = await ask_model(runtime, self._agent, self._meta, prompt)
+            reply = await ask(runtime, self._agent, self._meta, prompt)
         except LayoverError as error:
             extra = {"run_id": self._meta.id, "cause": type(error).__name__}
             logger.warning("no entries", extra=extra)

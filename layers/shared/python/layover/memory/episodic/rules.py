@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum, StrEnum, auto
 from functools import cache
-from importlib.resources import files
 from typing import Any, get_args
 
 from layover.declare.memory import EpisodicMemory
 from layover.memory.episodic.contradiction import contradicts
 from layover.memory.ranking import cosine
+from layover.memory.requests import memory_prompt, prompt_file
 from layover.memory.text.answers import json_object, objects, text_of
 from layover.memory.text.escape import escape
 from layover.memory.text.evidence import has_evidence, missing_anchors, normalise
@@ -26,7 +26,7 @@ from layover.values.message import Message, Role, TextPart
 from layover.values.prompt import Prompt
 from layover.values.text import sanitise
 
-PROMPT_VERSION = "extractor-2"
+PROMPT_VERSION = "extractor-3"
 """Changes with `prompts/extractor.md`; each entry names the version that proposed it."""
 MAX_KNOWN = 20
 """Similar entries that the extractor is shown."""
@@ -40,6 +40,7 @@ _MAX_EVIDENCE = 2_000
 """The most characters that are stored, since a whole message may be evidence."""
 _LEEWAY = 2_000
 """Characters of a content beyond its limit that are checked: without its secrets it may be shorter."""
+_TOKENS_OF_ENTRY = 400
 _FINDING = "verified_assistant_finding"
 
 
@@ -118,7 +119,7 @@ def _line(entry: MemoryEntry, as_of: datetime) -> str:
 
 @cache
 def _description() -> str:
-    return _prompt_file("block_memory").strip()
+    return prompt_file("block_memory").strip()
 
 
 # The request to the model, and the entries of its answer
@@ -135,7 +136,7 @@ def request(
     dialogue: Sequence[Message],
     profile: Any,
     similar: Sequence[str],
-    instructions: str | None,
+    settings: EpisodicMemory,
 ) -> Prompt:
     """Return the request for entries; `dialogue`: at least one message, `similar`: stored ones like it."""
     turn = [
@@ -145,10 +146,13 @@ def request(
     payload = redact_value({"profile": profile, "known": list(similar), "turn": turn})
     text = TextPart(text=json.dumps(payload, ensure_ascii=False))
     user_message = dialogue[0].with_content((text,), role=Role.USER)
-    system = _prompt_file("extractor")
-    if instructions:
-        system = f"{system.rstrip()}\n\n{instructions.strip()}\n"
-    return Prompt(model=model, system=system, messages=(user_message,), task="extractor")
+    return memory_prompt(
+        "extractor",
+        model,
+        user_message,
+        instructions=settings.instructions,
+        least=settings.per_turn * _TOKENS_OF_ENTRY,
+    )
 
 
 def check_entries(
@@ -159,7 +163,7 @@ def check_entries(
     the run are."""
     check = EntryCheck([])
     hashes: set[str] = set()
-    for item in objects(json_object(sanitise(answer)), "entries")[:_MAX_PROPOSALS]:
+    for item in objects(json_object(sanitise(answer), "entries"), "entries")[:_MAX_PROPOSALS]:
         candidate = _candidate(item, dialogue, settings, trusted)
         if isinstance(candidate, Refusal):
             check.refusals[candidate] += 1
@@ -226,10 +230,6 @@ def _witness(evidence: str, source: str, dialogue: Sequence[Message]) -> Message
     roles = (Role.USER, Role.ASSISTANT) if source == _FINDING else (Role.USER,)
     witnesses = (m for role in roles for m in dialogue if m.role is role)
     return next((m for m in witnesses if has_evidence(evidence, [m.text])), None)
-
-
-def _prompt_file(name: str) -> str:
-    return files("layover.memory").joinpath(f"prompts/{name}.md").read_text("utf-8")
 
 
 # Similar entries

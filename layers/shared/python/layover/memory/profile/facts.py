@@ -7,9 +7,9 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from importlib.resources import files
 from typing import Any
 
+from layover.memory.requests import memory_prompt
 from layover.memory.text.answers import json_object, objects, text_of
 from layover.memory.text.evidence import has_evidence, missing_anchors, normalise
 from layover.memory.text.reading import plain
@@ -29,6 +29,7 @@ MAX_LINES = 20
 _MAX_READ = 8_000
 """Characters of each text that the model reads."""
 _LISTS = ("decisions", "follow_ups")
+_FACTS = ("facts", "entries")
 _TEXTS = ("objective", "state")
 
 
@@ -67,8 +68,7 @@ def request(task: str, model: str, turn: Turn, current: Any, message: Message) -
     lines += [{"role": "assistant", "text": plain(t, _MAX_READ)} for t in turn.assistant]
     text = json.dumps({"known": current, "turn": lines}, ensure_ascii=False)
     user_message = message.with_content((TextPart(text=text),), role=Role.USER)
-    system = files("layover.memory").joinpath(f"prompts/{task}.md").read_text("utf-8")
-    return Prompt(model=model, system=system, messages=(user_message,), task=task)
+    return memory_prompt(task, model, user_message)
 
 
 def profile_change(answer: str, turn: Turn, profile: Any) -> dict[str, str | None]:
@@ -134,7 +134,7 @@ def with_facts(session: Any, facts: Sequence[Fact]) -> dict[str, Any]:
 
 
 def _parse_facts(answer: str) -> list[dict[str, Any]]:
-    return objects(json_object(sanitise(answer)), "facts", "entries")[:MAX_FACTS]
+    return objects(json_object(sanitise(answer), *_FACTS), *_FACTS)[:MAX_FACTS]
 
 
 def _has_user_evidence(item: dict[str, Any], turn: Turn) -> bool:

@@ -4,12 +4,12 @@ import logging
 from dataclasses import dataclass
 from typing import Any
 
-from layover.context.hooked import ask_model
 from layover.context.transcript import response_messages
 from layover.declare.agent import Agent
 from layover.errors import LayoverError, TooLarge, UnknownAgent
 from layover.memory.profile import facts
 from layover.memory.profile.notes import profile_key
+from layover.memory.requests import ask
 from layover.memory.usage import usage_row
 from layover.runtime import Runtime
 from layover.values.base import Json, Time, Value
@@ -100,7 +100,7 @@ async def _ask(
     model = runtime.settings.extractor_model or runtime.settings.model
     prompt = facts.request(task, model, turn, current, snapshot.meta.input)
     try:
-        reply = await ask_model(runtime, agent, snapshot.meta, prompt)
+        reply = await ask(runtime, agent, snapshot.meta, prompt)
     except LayoverError as error:
         extra = {"run_id": snapshot.meta.id, "cause": type(error).__name__}
         logger.warning(f"no {task} update", extra=extra)

@@ -4,9 +4,7 @@ limits, without secrets and blobs, one escaped line each. Pure."""
 import json
 import re
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
-from functools import cache
-from importlib.resources import files
+from datetime import UTC
 from typing import Any
 
 from layover.memory.text.escape import escape
@@ -20,7 +18,6 @@ from layover.values.message import (
     ToolCallPart,
     ToolResultPart,
 )
-from layover.values.prompt import Prompt
 from layover.values.text import sanitise
 
 MAX_TEXT = 8_000
@@ -45,14 +42,6 @@ _BLOB = re.compile(
     re.IGNORECASE,
 )
 _HEX = re.compile(r"[0-9a-fA-F\s]+")
-
-
-def prompt(task: str, model: str, text: str, at: datetime) -> Prompt:
-    """Return the request of a background task: its prompt file as `system`, and one user message."""
-    message = Message(
-        id=task, thread_id="", role=Role.USER, content=(TextPart(text=text),), created_at=at
-    )
-    return Prompt(model=model, system=_instructions(task), messages=(message,), task=task)
 
 
 def transcript(messages: Iterable[Message], names: Mapping[str, str] | None = None) -> list[str]:
@@ -171,8 +160,3 @@ def _replace_blob(match: re.Match[str]) -> str:
     if is_mixed or (_HEX.fullmatch(text) and re.search("[0-9]", text)):
         return f"[data left out: {len(text)} characters]"
     return text
-
-
-@cache
-def _instructions(task: str) -> str:
-    return files("layover.memory").joinpath(f"prompts/{task}.md").read_text("utf-8")

@@ -1,0 +1,182 @@
+"""Requests of memory to models: the prompt, the limit and the schema of every task's answer, and the one
+way in which they are sent (docs/behaviour.md#memory-requests)."""
+
+import logging
+import re
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from layover.context.hooked import ask_model
+from layover.context.tokens import estimate
+from layover.declare.agent import Agent
+from layover.errors import ContextLengthExceeded, ModelError
+from layover.lazy import lazy_pattern
+from layover.runtime import Runtime
+from layover.values.message import Message, Role, TextPart
+from layover.values.prompt import OutputSpec, Prompt, Reply
+from layover.values.runs.model_settings import ModelSettings
+from layover.values.runs.run import RunMeta
+
+ROOM_TO_THINK = 4_000
+"""Tokens on top of an answer's, for a model that may think: a limit counts thoughts, too."""
+SMALLER_LIMITS = (4_000, 1_000)
+"""Limits to try if a model refuses the task's: some write less at most, some have a small window."""
+_PLAIN = lazy_pattern(
+    r"^(?!.*(?:think|reason)).*(?:gpt-3\.5|gpt-4|claude|llama-?\d|command-r|gemini-(?:1\.|2\.0|2\.5-flash-lite)"
+    r"|nova-(?:micro|lite|pro|premier)|mi(?:s|nis|x)tral|codestral|-instruct|-it\b)",
+    re.IGNORECASE,
+)
+"""Models that think only if they are asked to."""
+_SPARING = lazy_pattern(
+    r"(?:^|[/.:])(?:gpt-5(?:-mini|-nano)?(?:-20\d\d-\d\d-\d\d)?$|o[134](?:-mini)?(?:-20\d\d-\d\d-\d\d)?$|gpt-oss"
+    r"|grok-3-mini|gemini-2\.5-(?:pro|flash(?!-lite))|gemini-3)",
+    re.IGNORECASE,
+)
+"""Models that think unless they are told to think less. They take no temperature, or are better without."""
+_LIMIT_REFUSED = re.compile(
+    r"max(?:imum)?[_ ]?(?:number of )?(?:new|output|completion)?[_ ]?tokens|maxtokens"
+    r"|(?:output|completion) tokens",
+    re.IGNORECASE,
+)
+
+Schema = dict[str, Any]
+_TEXT: Schema = {"type": "string"}
+_TEXT_OR_NULL: Schema = {"type": ["string", "null"]}
+
+logger = logging.getLogger("layover")
+
+
+def _one_of(*names: str) -> Schema:
+    return {"type": "string", "enum": list(names)}
+
+
+def _list_of(items: Schema) -> Schema:
+    return {"type": "array", "items": items}
+
+
+def _object(**fields: Schema) -> Schema:
+    return {
+        "type": "object",
+        "properties": fields,
+        "required": list(fields),
+        "additionalProperties": False,
+    }
+
+
+@dataclass(frozen=True)
+class Task:
+    """A task of memory. `tokens`: of its answer; `most`: of one that grows with what is read. `schema`: of its answer; None: it is text in lines."""
+
+    tokens: int
+    most: int | None = None
+    schema: Schema | None = None
+
+
+_SOURCE = _one_of(
+    "user_assertion", "user_accepted_assistant_proposal", "verified_assistant_finding"
+)
+# A model that has to quote first does not quote in other words what it has just written.
+_ENTRY = _object(evidence=_TEXT, source=_SOURCE, content=_TEXT)
+_MARKER = _one_of("CRITICAL", "IMPORTANT", "INFO", "COMPLETION")
+_FIELD = _one_of("objective", "state", "decisions", "follow_ups")
+_FACT = _object(evidence=_TEXT, key=_TEXT, content=_TEXT_OR_NULL)
+_SESSION_FACT = _object(evidence=_TEXT, field=_FIELD, content=_TEXT_OR_NULL, replaces=_TEXT_OR_NULL)
+_MERGE = _object(ids=_list_of(_TEXT), marker=_MARKER, text=_TEXT, parent_id=_TEXT_OR_NULL)
+
+TASKS = {
+    "title": Task(200),
+    "extractor": Task(2_000, schema=_object(entries=_list_of(_ENTRY))),
+    "profile": Task(1_500, schema=_object(facts=_list_of(_FACT))),
+    "session": Task(1_500, schema=_object(facts=_list_of(_SESSION_FACT))),
+    "observer": Task(2_000, most=8_000),
+    "reflector": Task(
+        2_000, most=8_000, schema=_object(drop=_list_of(_TEXT), merge=_list_of(_MERGE))
+    ),
+    "summary": Task(3_000),
+}
+"""Every task of memory, by the name that its requests carry (`X-Layover-Task`)."""
+
+
+def memory_prompt(
+    task: str, model: str, message: Message, *, instructions: str | None = None, least: int = 0
+) -> Prompt:
+    """Return the request of a task: its prompt file as `system`, and one user message. `instructions`: the
+    author's, which follow the file; `least`: tokens that its answer may have in any case."""
+    of_task = TASKS[task]
+    tokens, schema = max(of_task.tokens, least), of_task.schema
+    if of_task.most is not None:
+        tokens = max(tokens, min(of_task.most, estimate(message.text)))
+    system = prompt_file(task)
+    if instructions:
+        system = f"{system.rstrip()}\n\n{instructions.strip()}\n"
+    output = None if schema is None else OutputSpec(name=task, json_schema=schema, strict=True)
+    return Prompt(
+        model=model,
+        system=system,
+        messages=(message,),
+        task=task,
+        output=output,
+        settings=_settings(model, tokens),
+    )
+
+
+def text_prompt(task: str, model: str, text: str, at: datetime) -> Prompt:
+    """Return the request of a task that reads a text, as of this time."""
+    content = (TextPart(text=text),)
+    message = Message(id=task, thread_id="", role=Role.USER, content=content, created_at=at)
+    return memory_prompt(task, model, message)
+
+
+def _settings(model: str, tokens: int) -> ModelSettings:
+    """Return settings for an answer of so many tokens: literal, and with few thoughts."""
+    if _SPARING.search(model):
+        return ModelSettings(max_tokens=tokens + ROOM_TO_THINK, reasoning="low")
+    room = 0 if _PLAIN.search(model) else ROOM_TO_THINK
+    return ModelSettings(max_tokens=tokens + room, temperature=0)
+
+
+async def ask(runtime: Runtime, agent: Agent, meta: RunMeta, prompt: Prompt) -> Reply:
+    """Return the model's reply to a request that `memory_prompt` made, for a run of this agent. Of lines that
+    the limit cut, the whole ones. Raises LayoverError: the model's, or RunFailed if a hook fails."""
+    limits = [n for n in SMALLER_LIMITS if n < (prompt.settings.max_tokens or 0)]
+    while True:
+        try:
+            reply = await ask_model(runtime, agent, meta, prompt)
+        except ModelError as error:
+            if not limits or not _is_limit_refused(error):
+                raise
+            settings = prompt.settings.model_copy(update={"max_tokens": limits.pop(0)})
+            prompt = prompt.model_copy(update={"settings": settings})
+        else:
+            return _whole(reply, prompt, meta)
+
+
+def _is_limit_refused(error: ModelError) -> bool:
+    """Return whether an answer of fewer tokens may be taken. A window has to hold the answer, too."""
+    if isinstance(error, ContextLengthExceeded):
+        return True
+    return error.status in (400, 422) and _LIMIT_REFUSED.search(error.message) is not None
+
+
+def is_cut(reply: Reply) -> bool:
+    """Return whether the limit cut the answer: another attempt would end at it as well."""
+    return reply.finish_reason == "length"
+
+
+def _whole(reply: Reply, prompt: Prompt, meta: RunMeta) -> Reply:
+    if not is_cut(reply):
+        return reply
+    extra = {"run_id": meta.id, "task": prompt.task, "limit": prompt.settings.max_tokens}
+    logger.warning("an answer for memory was cut at its limit", extra=extra)
+    if prompt.output is not None or "\n" not in reply.text:
+        return reply
+    return reply.model_copy(update={"text": reply.text.rpartition("\n")[0]})
+
+
+@cache
+def prompt_file(name: str) -> str:
+    """Return the text of a file of `prompts`."""
+    return files("layover.memory").joinpath(f"prompts/{name}.md").read_text("utf-8")
