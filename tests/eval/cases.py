@@ -48,7 +48,7 @@ Outcome = Literal[
     "no_evidence",
     "wrong_role",
     "too_short",
-    "bad_source",
+    "other",
     "unsaid",
     "empty",
     "duplicate",
@@ -62,7 +62,7 @@ REASONS: dict[Outcome, Refusal] = {
     "no_evidence": Refusal.NO_EVIDENCE,
     "wrong_role": Refusal.NO_EVIDENCE,
     "too_short": Refusal.NO_EVIDENCE,
-    "bad_source": Refusal.MALFORMED,
+    "other": Refusal.OTHER,
     "unsaid": Refusal.UNSAID,
     "empty": Refusal.EMPTY,
     "duplicate": Refusal.REPEATED,
@@ -118,9 +118,9 @@ class Proposal(_Case):
     """An entry that an extractor proposes, and what becomes of it. `stored_as`: where that is not the
     content itself."""
 
-    content: str
-    source: str
     evidence: str
+    kind: str = "symptom"
+    content: str
     outcome: Outcome = "stored"
     stored_as: str | None = Field(default=None, alias="as")
 
@@ -275,7 +275,7 @@ def matches(pattern: str, text: str) -> bool:
 
 def shown(proposals: Sequence[Proposal]) -> str:
     """The JSON of an extractor's answer."""
-    fields = {"content", "source", "evidence"}
+    fields = {"evidence", "kind", "content"}
     entries = [p.model_dump(include=fields) for p in proposals]
     return json.dumps({"entries": entries}, ensure_ascii=False)
 

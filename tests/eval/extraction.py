@@ -140,7 +140,7 @@ def _scripted(text: str) -> Answering:
 
 
 def _taught(text: str) -> str:
-    return shown([Proposal(content=text, source="user_assertion", evidence=text)])
+    return shown([Proposal(evidence=text, content=text)])
 
 
 def _agent(transcript: Transcript) -> Agent:

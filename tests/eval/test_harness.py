@@ -124,7 +124,7 @@ def test_where_nothing_is_worth_keeping_all_that_is_kept_is_wrong() -> None:
     ids=["another text", "nothing", "unverified", "not asked"],
 )
 def test_a_transcript_that_goes_another_way_is_reported(found: Held) -> None:
-    scripted = [[], [{"content": "right", "source": "user_assertion", "evidence": "x"}]]
+    scripted = [[], [{"evidence": "x", "content": "right"}]]
     data = case("debug-pool-exhausted").model_dump(by_alias=True) | {"scripted": scripted}
     assert deviation(Transcript.model_validate(data), found) != ""
 
@@ -168,7 +168,7 @@ def only_one(known: Observed, asked: str) -> bool:
 
 def parrot(body: Any) -> Reply:
     """All that the user says, as facts."""
-    entries = [{"content": t, "source": "user_assertion", "evidence": t} for t in said(body)]
+    entries = [{"evidence": t, "kind": "symptom", "content": t} for t in said(body)]
     return say(json.dumps({"entries": entries}))
 
 

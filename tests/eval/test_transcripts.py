@@ -9,13 +9,8 @@ import pytest
 from eval.cases import KEPT, TOPICS, Outcome, Proposal, Transcript, Turn, transcripts
 from eval.run import deviation, rehearsed
 from eval.scores import judged
-from layover.memory.text.evidence import has_evidence, missing_anchors, says_enough
+from layover.memory.text.evidence import Witness, missing_anchors, says_enough
 
-SOURCES = (
-    "user_assertion",
-    "user_accepted_assistant_proposal",
-    "verified_assistant_finding",
-)
 LANGUAGES = {"en", "de", "fr", "es", "pt", "zh", "ja", "ar", "hi", "ru"}
 
 
@@ -80,15 +75,15 @@ def test_every_proposal_deserves_what_becomes_of_it(case: Transcript) -> None:
 
 def _deserved(turn: Turn, proposal: Proposal) -> bool:
     everything = [turn.user, *turn.assistant]
-    by_user = has_evidence(proposal.evidence, [turn.user])
-    said = has_evidence(proposal.evidence, everything)
-    vouched = said if proposal.source == "verified_assistant_finding" else by_user
+    said = any(Witness(text).piece(proposal.evidence) for text in everything)
+    has_result = any(not use.is_error for step in turn.steps for use in step.tools)
+    vouched = said if has_result else Witness(turn.user).piece(proposal.evidence) is not None
     invented = bool(missing_anchors(proposal.content, everything))
     reasons: dict[Outcome, bool] = {
         "no_evidence": not said,
         "wrong_role": said and not vouched,
         "too_short": not said and not says_enough(proposal.evidence),
-        "bad_source": proposal.source not in SOURCES,
+        "other": proposal.kind == "other",
         "unsaid": vouched and invented,
     }
     return reasons.get(proposal.outcome, vouched and not invented)
@@ -108,4 +103,4 @@ def test_the_set_has_what_must_be_kept_and_what_must_not() -> None:
     assert sum(bool(c.must) for c in cases) >= 30
     assert sum(not c.must for c in cases) >= 15
     assert outcomes.keys() >= {*KEPT, "superseded", "no_evidence", "wrong_role", "too_short"}
-    assert outcomes.keys() >= {"bad_source", "unsaid", "empty", "duplicate", "similar", "too_many"}
+    assert outcomes.keys() >= {"other", "unsaid", "empty", "duplicate", "similar", "too_many"}

@@ -12,6 +12,8 @@ from layover.memory.episodic.rules import check_entries, entry_lines, hash_of, m
 from layover.memory.ranking import cosine
 from layover.memory.text.characters import plain_characters
 from layover.memory.text.evidence import anchors, normalise
+from layover.memory.text.forms import Form
+from layover.memory.text.reading import plain
 from layover.values.memory.entry import MemoryEntry, SimilarEntry
 from layover.values.message import Message, Role, TextPart
 from support.examples import examples
@@ -78,9 +80,11 @@ def test_what_is_kept_was_said_by_who_may_say_it(
     for kept in found.candidates:
         witness = by_id[kept.message_id]
         assert witness.role in (Role.USER, Role.ASSISTANT)
-        assert witness.role is Role.USER or kept.source == SOURCES[2]
-        assert kept.verified == (witness.role is Role.USER or trusted)
-        assert kept.evidence in normalise(witness.text)
+        of_user = ("user_assertion", "quoted_text")
+        assert kept.source in (of_user if witness.role is Role.USER else SOURCES[2:])
+        vouched = {"user_assertion": True, "quoted_text": False}
+        assert kept.verified == vouched.get(kept.source, trusted)
+        assert Form(kept.evidence).bare in Form(plain(witness.text.strip(), 8_000)).text
         assert 0 < len(kept.content) <= longest
         assert kept.hash == hash_of(kept.content)
         if len(kept.content) < longest:

@@ -322,7 +322,6 @@ def looking(trusted: bool) -> Any:
     [
         ([looking(trusted=True)], "- The disk of host db-3 is full. (today)"),
         ([looking(trusted=False)], "- The disk of host db-3 is full. (unverified) (today)"),
-        ([], "- The disk of host db-3 is full. (today)"),
     ],
 )
 async def test_what_an_assistant_alone_says_is_marked_unless_its_tools_are_trusted(
@@ -335,13 +334,32 @@ async def test_what_an_assistant_alone_says_is_marked_unless_its_tools_are_trust
     assert await world.sees("which disk is full?") == [line]
 
 
-async def test_what_was_recalled_does_not_become_verified_by_being_told_again() -> None:
+@pytest.mark.parametrize("calls", [[], [call("recall_memory", query="disk")], [call("look")]])
+async def test_an_assistant_that_looked_at_nothing_teaches_nothing(calls: list[Any]) -> None:
+    @tool
+    def look() -> str:
+        """Look."""
+        raise RuntimeError("the host is away")
+
     script = [
-        call("recall_memory", query="disk"),
+        *calls,
         say("It seems that the disk of host db-3 is full."),
         say("fine"),
     ]
-    world = LearningBench(taught(FINDING), script=script)
+    world = LearningBench(taught(FINDING), script=script, tools=[look])
+    await world.learn("why does it fail?")
+    assert await world.sees("which disk is full?") == []
+    assert world.refused() == {"no_evidence": 1}
+
+
+async def test_what_was_recalled_does_not_become_verified_next_to_a_look() -> None:
+    script = [
+        call("recall_memory", query="disk"),
+        call("look"),
+        say("It seems that the disk of host db-3 is full."),
+        say("fine"),
+    ]
+    world = LearningBench(taught(FINDING), script=script, tools=[looking(trusted=True)])
     await world.learn("why does it fail?")
     (line,) = await world.sees("which disk is full?")
     assert "(unverified)" in line

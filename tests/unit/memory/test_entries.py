@@ -19,6 +19,8 @@ from layover.memory.episodic.rules import (
     memory_block,
 )
 from layover.memory.episodic.search import entry_words, min_cosine
+from layover.memory.requests import KINDS
+from layover.memory.text.answers import json_object, objects
 from layover.values.memory.entry import MemoryEntry, SimilarEntry
 from layover.values.message import Message, Role, TextPart
 
@@ -45,9 +47,12 @@ FOUND = {
 }
 
 
-def check(*items: Any, trusted: bool = True, said: Any = SAID, **settings: Any) -> EntryCheck:
+def check(
+    *items: Any, trusted: bool = True, finds_out: bool = True, said: Any = SAID, **settings: Any
+) -> EntryCheck:
     answer = json.dumps({"entries": items})
-    return check_entries(answer, said, EpisodicMemory(**settings), trusted=trusted)
+    limits = EpisodicMemory(**settings)
+    return check_entries(answer, said, limits, trusted=trusted, finds_out=finds_out)
 
 
 def refused(*items: Any, **options: Any) -> list[Refusal]:
@@ -78,7 +83,6 @@ def test_an_answer_of_no_use_keeps_nothing(answer: str) -> None:
         ("shop-7", "a word"),
         ("…!?—…!?—…!?—…!?—", "no letters"),
         ("mport of shop-7", "too short, and half a word"),
-        ("the disk of host db-3 is full", "the assistant's"),
         ("E1102 since Monday. My key is wrong and more", "more than was said"),
     ],
 )
@@ -86,8 +90,8 @@ def test_what_nobody_said_is_no_evidence(evidence: str, why: str) -> None:
     assert refused({**GOOD, "evidence": evidence}) == [Refusal.NO_EVIDENCE], why
 
 
-def test_evidence_is_exact_but_for_white_space() -> None:
-    (kept,) = check({**GOOD, "evidence": "fails with  E1102 since\tMonday"}).candidates
+def test_evidence_is_stored_as_the_message_has_it() -> None:
+    (kept,) = check({**GOOD, "evidence": "fails with  e1102 since\tmonday!"}).candidates
     assert (kept.evidence, kept.message_id) == ("fails with E1102 since Monday", "u")
 
 
@@ -99,14 +103,49 @@ def test_evidence_may_be_a_whole_short_message() -> None:
     assert kept.message_id == "short"
 
 
-@pytest.mark.parametrize("source", ["user_assertion", "user_accepted_assistant_proposal"])
-def test_a_users_entry_needs_the_users_words(source: str) -> None:
-    assert refused({**FOUND, "source": source}) == [Refusal.NO_EVIDENCE]
+@pytest.mark.parametrize(
+    "source", ["", "rumour", None, 5, "assistant_proposal", "user", "verified_assistant_finding"]
+)
+def test_who_said_it_is_not_the_models_to_say(source: Any) -> None:
+    (of_user,) = check({**GOOD, "source": source}).candidates
+    (of_assistant,) = check({**FOUND, "source": source}).candidates
+    assert (of_user.source, of_user.message_id) == ("user_assertion", "u")
+    assert (of_assistant.source, of_assistant.message_id) == ("verified_assistant_finding", "a")
 
 
-@pytest.mark.parametrize("source", ["", "rumour", None, "USER_ASSERTION"])
-def test_a_source_that_nobody_knows_is_refused(source: Any) -> None:
-    assert refused({**GOOD, "source": source}) == [Refusal.MALFORMED]
+def test_an_assistant_that_looked_at_nothing_has_found_out_nothing() -> None:
+    assert refused(FOUND, finds_out=False) == [Refusal.NO_EVIDENCE]
+    found = check(FOUND, finds_out=False, trusted=False, assistant_evidence="trust")
+    assert [c.verified for c in found.candidates] == [True]
+    assert len(check(GOOD, finds_out=False).candidates) == 1
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "", None, " Symptom ", 5])
+def test_kinds_that_are_worth_keeping_are_kept(kind: Any) -> None:
+    assert len(check({**GOOD, "kind": kind}).candidates) == 1
+
+
+@pytest.mark.parametrize("kind", ["other", "Other", "preference", "advice", "requested"])
+def test_what_the_model_itself_calls_something_else_is_dropped(kind: str) -> None:
+    assert refused({**GOOD, "kind": kind}) == [Refusal.OTHER]
+
+
+def test_what_only_the_authors_instructions_ask_for_has_a_kind_of_its_own() -> None:
+    item = {**GOOD, "kind": "requested"}
+    assert len(check(item, instructions="Keep the weather.").candidates) == 1
+    settings = EpisodicMemory(instructions="Keep the weather.")
+    prompt = entries.request("m", SAID, None, [], settings)
+    assert prompt.output is not None
+    assert '"requested", "other"' in json.dumps(prompt.output.json_schema)
+    assert "`requested`" in str(prompt.system)
+
+
+def test_the_example_of_the_prompt_is_never_a_finding() -> None:
+    shown = str(entries.request("m", SAID, None, [], EpisodicMemory()).system)
+    example = objects(json_object(shown, "entries"), "entries")
+    assert len(example) == 1
+    said = [message(example[0]["evidence"]), message(example[0]["content"])]
+    assert refused(*example, said=said) == [Refusal.NO_EVIDENCE]
 
 
 def test_a_tools_words_are_no_evidence() -> None:

@@ -6,10 +6,12 @@ from importlib.resources import files
 import pytest
 
 from layover.memory.compaction import observer, reflector, summary
+from layover.memory.episodic import rules
 
 # A failure here means: the prompt file was edited. Give its PROMPT_VERSION the next number and put the
 # file's new digest here.
 DIGESTS = {
+    "extractor-4": "02cbc65356c956b6",
     "observer-1": "b55b68f24320d455",
     "reflector-1": "deb6062fbb0eabd0",
     "summary-1": "92c525ea19c48a39",
@@ -17,7 +19,7 @@ DIGESTS = {
 
 
 @pytest.mark.parametrize(
-    "version", [observer.PROMPT_VERSION, reflector.PROMPT_VERSION, summary.PROMPT_VERSION]
+    "version", [m.PROMPT_VERSION for m in (rules, observer, reflector, summary)]
 )
 def test_a_changed_prompt_has_a_new_version(version: str) -> None:
     name = version.rsplit("-", 1)[0]

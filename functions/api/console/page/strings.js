@@ -169,7 +169,7 @@ export const S = {
     noEntries: "Nothing was learned yet. An agent with episodic memory keeps what you tell it.",
     noMatch: "Nothing matches.",
     evidence: "From what was said",
-    source: { user_assertion: "you said so", assistant: "the agent concluded", tool: "from a tool" },
+    source: { user_assertion: "you said so", user_accepted_assistant_proposal: "you agreed to it", verified_assistant_finding: "the agent concluded", quoted_text: "from a text that you quoted" },
     verified: "verified",
     confirmEntry: "Forget this?",
     correct: "Correct",

@@ -14,12 +14,19 @@ from layover.context.tokens import estimate
 from layover.declare.agent import Agent
 from layover.errors import ContextLengthExceeded, ModelError
 from layover.lazy import lazy_pattern
+from layover.memory.text.forms import bare
 from layover.runtime import Runtime
 from layover.values.message import Message, Role, TextPart
 from layover.values.prompt import OutputSpec, Prompt, Reply
 from layover.values.runs.model_settings import ModelSettings
 from layover.values.runs.run import RunMeta
 
+KINDS = ("symptom", "cause", "environment", "attempt", "outcome", "open")
+"""Kinds of entries that are kept."""
+OTHER = "other"
+"""The kind of all that is not kept."""
+REQUESTED = "requested"
+"""The kind of what only the author's own instructions ask for."""
 ROOM_TO_THINK = 4_000
 """Tokens on top of an answer's, for a model that may think: a limit counts thoughts, too."""
 SMALLER_LIMITS = (4_000, 1_000)
@@ -41,6 +48,9 @@ _LIMIT_REFUSED = re.compile(
     r"|(?:output|completion) tokens",
     re.IGNORECASE,
 )
+
+_WISHES = f"Keep what the following asks for as well; the `kind` of what only it asks for is `{REQUESTED}`."
+_QUOTE = re.compile(r'"evidence": "([^"]+)"')
 
 Schema = dict[str, Any]
 _TEXT: Schema = {"type": "string"}
@@ -68,18 +78,20 @@ def _object(**fields: Schema) -> Schema:
 
 @dataclass(frozen=True)
 class Task:
-    """A task of memory. `tokens`: of its answer; `most`: of one that grows with what is read. `schema`: of its answer; None: it is text in lines."""
+    """A task of memory. `tokens`: of its answer; `most`: of one that grows with what is read. `schema`: of an
+    answer in JSON; None: it is text in lines."""
 
     tokens: int
     most: int | None = None
     schema: Schema | None = None
 
 
-_SOURCE = _one_of(
-    "user_assertion", "user_accepted_assistant_proposal", "verified_assistant_finding"
-)
-# A model that has to quote first does not quote in other words what it has just written.
-_ENTRY = _object(evidence=_TEXT, source=_SOURCE, content=_TEXT)
+def _entries(*kinds: str) -> Schema:
+    # A model that has to quote first does not quote in other words what it has just written.
+    entry = _object(evidence=_TEXT, kind=_one_of(*kinds), content=_TEXT)
+    return _object(entries=_list_of(entry))
+
+
 _MARKER = _one_of("CRITICAL", "IMPORTANT", "INFO", "COMPLETION")
 _FIELD = _one_of("objective", "state", "decisions", "follow_ups")
 _FACT = _object(evidence=_TEXT, key=_TEXT, content=_TEXT_OR_NULL)
@@ -88,7 +100,7 @@ _MERGE = _object(ids=_list_of(_TEXT), marker=_MARKER, text=_TEXT, parent_id=_TEX
 
 TASKS = {
     "title": Task(200),
-    "extractor": Task(2_000, schema=_object(entries=_list_of(_ENTRY))),
+    "extractor": Task(2_000, schema=_entries(*KINDS, OTHER)),
     "profile": Task(1_500, schema=_object(facts=_list_of(_FACT))),
     "session": Task(1_500, schema=_object(facts=_list_of(_SESSION_FACT))),
     "observer": Task(2_000, most=8_000),
@@ -104,14 +116,15 @@ def memory_prompt(
     task: str, model: str, message: Message, *, instructions: str | None = None, least: int = 0
 ) -> Prompt:
     """Return the request of a task: its prompt file as `system`, and one user message. `instructions`: the
-    author's, which follow the file; `least`: tokens that its answer may have in any case."""
+    author's for entries, which follow the file; `least`: tokens that its answer may have in any case."""
     of_task = TASKS[task]
     tokens, schema = max(of_task.tokens, least), of_task.schema
     if of_task.most is not None:
         tokens = max(tokens, min(of_task.most, estimate(message.text)))
     system = prompt_file(task)
     if instructions:
-        system = f"{system.rstrip()}\n\n{instructions.strip()}\n"
+        system = f"{system.rstrip()}\n\n{_WISHES}\n\n{instructions.strip()}\n"
+        schema = _entries(*KINDS, REQUESTED, OTHER)
     output = None if schema is None else OutputSpec(name=task, json_schema=schema, strict=True)
     return Prompt(
         model=model,
@@ -180,3 +193,14 @@ def _whole(reply: Reply, prompt: Prompt, meta: RunMeta) -> Reply:
 def prompt_file(name: str) -> str:
     """Return the text of a file of `prompts`."""
     return files("layover.memory").joinpath(f"prompts/{name}.md").read_text("utf-8")
+
+
+def is_example(task: str, evidence: str) -> bool:
+    """Return whether evidence is quoted from the example in a task's prompt, and not from what was said."""
+    quote = bare(evidence)
+    return bool(quote) and any(quote in each or each in quote for each in _examples(task))
+
+
+@cache
+def _examples(task: str) -> list[str]:
+    return [bare(quote) for quote in _QUOTE.findall(prompt_file(task))]

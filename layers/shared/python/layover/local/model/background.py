@@ -55,7 +55,7 @@ def entries(messages: Sequence[Mapping[str, Any]]) -> str:
     texts = [t.get("text", "") for t in request.get("turn", []) if t.get("role") == "user"]
     known_entries = set(request.get("known", []))
     symptoms = [s for text in texts for s in _faults(text) if s not in known_entries][:_MAX_ENTRIES]
-    proposed = [{"content": s, "source": "user_assertion", "evidence": s} for s in symptoms]
+    proposed = [{"evidence": s, "kind": "symptom", "content": s} for s in symptoms]
     return json.dumps({"entries": proposed}, ensure_ascii=False)
 
 

@@ -23,7 +23,7 @@ from layover.memory.usage import embedding_usage, usage_row
 from layover.runtime import Runtime
 from layover.values.memory.context import StepUsage
 from layover.values.memory.entry import FoundEntry, NewEntry, SimilarEntries
-from layover.values.message import Message, Role
+from layover.values.message import DataPart, FilePart, Message, Role, ToolResultPart
 from layover.values.metrics import Metric
 from layover.values.prompt import Embedded
 from layover.values.runs.run import RunSnapshot
@@ -31,6 +31,8 @@ from layover.values.runs.run import RunSnapshot
 HARMLESS = frozenset({"plan", "update_working_memory"})
 """Memory's own tools, from whose results nothing is learned. `recall_memory` is not among them: its results
 may be unverified, and would come back as verified."""
+_NO_NEWS = HARMLESS | {"recall_memory"}
+"""Tools from whose results an assistant finds out nothing that memory does not have."""
 Vector = tuple[float, ...]
 logger = logging.getLogger("layover")
 
@@ -102,7 +104,13 @@ class EpisodicExtraction:
         similar = await self._find_similar_entries()
         answer, self._extractor = await self._ask([e.content for e in similar])
         trusted = trusts_tools(self._agent, self._snapshot)
-        check = entries.check_entries(answer, self._dialogue, self._settings, trusted=trusted)
+        check = entries.check_entries(
+            answer,
+            self._dialogue,
+            self._settings,
+            trusted=trusted,
+            finds_out=finds_out(self._snapshot),
+        )
         self._refusals = Counter(check.refusals)
         entries_by_hash = {entries.hash_of(e.content): e for e in similar}
 
@@ -223,7 +231,30 @@ class EpisodicExtraction:
 
 
 def trusts_tools(agent: Agent, snapshot: RunSnapshot) -> bool:
-    """Return whether every tool that the run called is trusted (also if it called none)."""
+    """Return whether all that the run read is trusted: every tool that it called (also if it called none), no
+    file, and no tool of the provider's."""
     trusted_names = {t.name for t in agent.tools if t.trusted} | HARMLESS
-    called_names = {p.tool_name for m in response_messages(snapshot) for p in m.tool_calls}
-    return called_names <= trusted_names
+    return _called_names(snapshot) <= trusted_names and not _reads_more(snapshot)
+
+
+def finds_out(snapshot: RunSnapshot) -> bool:
+    """Return whether the run read anything from which the assistant may have found out something. Without it,
+    its words are guesses, advice, or what the user has said."""
+    results = (p for m in response_messages(snapshot) for p in m.content)
+    has_result = any(
+        isinstance(p, ToolResultPart) and not p.is_error and p.tool_name not in _NO_NEWS
+        for p in results
+    )
+    return has_result or _reads_more(snapshot)
+
+
+def _called_names(snapshot: RunSnapshot) -> set[str]:
+    return {p.tool_name for m in response_messages(snapshot) for p in m.tool_calls}
+
+
+def _reads_more(snapshot: RunSnapshot) -> bool:
+    """Return whether the run read a file of the user's, or results of tools that its provider runs."""
+    if any(isinstance(p, FilePart) for p in snapshot.meta.input.content):
+        return True
+    answers = (m for m in response_messages(snapshot) if m.role is Role.ASSISTANT)
+    return any(isinstance(p, DataPart) for m in answers for p in m.content)

@@ -10,15 +10,15 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum, StrEnum, auto
 from functools import cache
-from typing import Any, get_args
+from typing import Any
 
 from layover.declare.memory import EpisodicMemory
 from layover.memory.episodic.contradiction import contradicts
 from layover.memory.ranking import cosine
-from layover.memory.requests import memory_prompt, prompt_file
+from layover.memory.requests import KINDS, REQUESTED, is_example, memory_prompt, prompt_file
 from layover.memory.text.answers import json_object, objects, text_of
 from layover.memory.text.escape import escape
-from layover.memory.text.evidence import has_evidence, missing_anchors, normalise
+from layover.memory.text.evidence import Witness, missing_anchors, normalise
 from layover.memory.text.reading import plain
 from layover.memory.text.redaction import redact, redact_value
 from layover.values.memory.entry import MemoryEntry, SimilarEntry, Source
@@ -26,7 +26,7 @@ from layover.values.message import Message, Role, TextPart
 from layover.values.prompt import Prompt
 from layover.values.text import sanitise
 
-PROMPT_VERSION = "extractor-3"
+PROMPT_VERSION = "extractor-4"
 """Changes with `prompts/extractor.md`; each entry names the version that proposed it."""
 MAX_KNOWN = 20
 """Similar entries that the extractor is shown."""
@@ -41,18 +41,18 @@ _MAX_EVIDENCE = 2_000
 _LEEWAY = 2_000
 """Characters of a content beyond its limit that are checked: without its secrets it may be shorter."""
 _TOKENS_OF_ENTRY = 400
-_FINDING = "verified_assistant_finding"
 
 
 class Refusal(StrEnum):
     """The reason why a proposed entry is not stored."""
 
-    MALFORMED = "malformed"
+    OTHER = "other"
+    """The model itself says that it is of no kind that is kept."""
     NO_EVIDENCE = "no_evidence"
     UNSAID = "unsaid"
     """It names a number or an identifier that was not said."""
     UNTRUSTED = "untrusted"
-    """Only an assistant says so, based on tools that are not trusted."""
+    """Only an assistant says so, based on tools that are not trusted, or a text that the user quotes."""
     EMPTY = "empty"
     REPEATED = "repeated"
     OVER_LIMIT = "over_limit"
@@ -139,10 +139,7 @@ def request(
     settings: EpisodicMemory,
 ) -> Prompt:
     """Return the request for entries; `dialogue`: at least one message, `similar`: stored ones like it."""
-    turn = [
-        {"role": m.role.value, "text": plain(m.text.strip(), _MAX_READ)}
-        for m in _readable(dialogue)
-    ]
+    turn = [{"role": m.role.value, "text": _visible_text(m)} for m in _readable(dialogue)]
     payload = redact_value({"profile": profile, "known": list(similar), "turn": turn})
     text = TextPart(text=json.dumps(payload, ensure_ascii=False))
     user_message = dialogue[0].with_content((text,), role=Role.USER)
@@ -156,15 +153,22 @@ def request(
 
 
 def check_entries(
-    answer: str, dialogue: Sequence[Message], settings: EpisodicMemory, *, trusted: bool
+    answer: str,
+    dialogue: Sequence[Message],
+    settings: EpisodicMemory,
+    *,
+    trusted: bool,
+    finds_out: bool = True,
 ) -> EntryCheck:
     """Return the entries of an answer that have evidence, in the order of
-    docs/behaviour.md#episodic-duplicates, up to the rules that need vectors. `trusted`: whether all tools of
-    the run are."""
+    docs/behaviour.md#episodic-duplicates, up to the rules that need vectors. `finds_out`: whether the
+    assistant had anything to find out something from; `trusted`: whether it may be believed."""
+    turn = _Turn(dialogue, settings, trusted=trusted, finds_out=finds_out)
     check = EntryCheck([])
     hashes: set[str] = set()
-    for item in objects(json_object(sanitise(answer), "entries"), "entries")[:_MAX_PROPOSALS]:
-        candidate = _candidate(item, dialogue, settings, trusted)
+    items = objects(json_object(sanitise(answer), "entries"), "entries")
+    for item in items[:_MAX_PROPOSALS]:
+        candidate = turn.candidate(item)
         if isinstance(candidate, Refusal):
             check.refusals[candidate] += 1
         elif candidate.hash in hashes:
@@ -197,39 +201,91 @@ def _readable(dialogue: Sequence[Message]) -> list[Message]:
     return readable[::-1]
 
 
-def _candidate(
-    item: dict[str, Any], dialogue: Sequence[Message], settings: EpisodicMemory, trusted: bool
-) -> Candidate | Refusal:
-    source, evidence = text_of(item, "source"), text_of(item, "evidence")
-    content = normalise(text_of(item, "content"))[: settings.max_length + _LEEWAY]
-    if source not in get_args(Source):
-        return Refusal.MALFORMED
-    message = _witness(evidence, source, dialogue)
-    if message is None:
-        return Refusal.NO_EVIDENCE
-    if missing_anchors(content, [m.text for m in dialogue]):
-        return Refusal.UNSAID
-    doubtful = message.role is Role.ASSISTANT and not trusted
-    if doubtful and settings.assistant_evidence == "refuse":
-        return Refusal.UNTRUSTED
-    text = redact(content)[: settings.max_length].rstrip()
-    if not any(c.isalnum() for c in text):
-        return Refusal.EMPTY
-    return Candidate(
-        content=text,
-        source=source,  # type: ignore[arg-type]
-        evidence=redact(normalise(evidence))[:_MAX_EVIDENCE],
-        message_id=message.id,
-        verified=not doubtful or settings.assistant_evidence == "trust",
-        hash=hash_of(text),
-    )
+def _visible_text(message: Message) -> str:
+    """Return the text of a message as the extractor sees it."""
+    return plain(message.text.strip(), _MAX_READ)
 
 
-def _witness(evidence: str, source: str, dialogue: Sequence[Message]) -> Message | None:
-    """Return the message that has the evidence: one of the user's, or, for a finding, of the assistant's."""
-    roles = (Role.USER, Role.ASSISTANT) if source == _FINDING else (Role.USER,)
-    witnesses = (m for role in roles for m in dialogue if m.role is role)
-    return next((m for m in witnesses if has_evidence(evidence, [m.text])), None)
+@dataclass(frozen=True)
+class _Quote:
+    """A quote with its witness. The model is not asked who said it: small models make that up."""
+
+    source: Source
+    piece: str
+    message: Message
+
+
+class _Turn:
+    """The words of a turn, as the extractor saw them."""
+
+    def __init__(
+        self,
+        dialogue: Sequence[Message],
+        settings: EpisodicMemory,
+        *,
+        trusted: bool,
+        finds_out: bool,
+    ) -> None:
+        self._settings = settings
+        self._trusted = trusted
+        witnesses = [(m, Witness(_visible_text(m))) for m in _readable(dialogue)]
+        self._of_user = [(m, w) for m, w in witnesses if m.role is Role.USER]
+        self._of_assistant = [(m, w) for m, w in witnesses if m.role is Role.ASSISTANT]
+        has_findings = finds_out or settings.assistant_evidence == "trust"
+        self._findings = self._of_assistant if has_findings else []
+        self._texts = [m.text for m in dialogue] + [_visible_text(m) for m, _ in witnesses]
+        own_texts = [text for _, witness in self._of_user for text in witness.own_texts]
+        self._own_texts = own_texts + [_visible_text(m) for m, _ in self._of_assistant]
+
+    def candidate(self, item: dict[str, Any]) -> Candidate | Refusal:
+        """Return the entry that a proposal leads to, or the reason why it leads to none."""
+        kind, evidence = text_of(item, "kind").casefold(), text_of(item, "evidence")
+        content = normalise(text_of(item, "content"))[: self._settings.max_length + _LEEWAY]
+        content = redact(content)
+        if kind and kind not in KINDS and not (kind == REQUESTED and self._settings.instructions):
+            return Refusal.OTHER
+        quote = None if is_example("extractor", evidence) else self._quote(evidence)
+        if quote is None:
+            return Refusal.NO_EVIDENCE
+        if missing_anchors(content, self._texts):
+            return Refusal.UNSAID
+        source = quote.source
+        # Own words next to a log do not vouch for what stands only in the log.
+        if source == "user_assertion" and missing_anchors(content, self._own_texts):
+            source = "quoted_text"
+        verified = self._is_verified(source)
+        if not verified and self._settings.assistant_evidence == "refuse":
+            return Refusal.UNTRUSTED
+        text = content[: self._settings.max_length].rstrip()
+        if not any(c.isalnum() for c in text):
+            return Refusal.EMPTY
+        return Candidate(
+            content=text,
+            source=source,
+            evidence=redact(quote.piece)[:_MAX_EVIDENCE],
+            message_id=quote.message.id,
+            verified=verified,
+            hash=hash_of(text),
+        )
+
+    def _quote(self, evidence: str) -> _Quote | None:
+        """Return the quote with its witness. What the user quotes stays quoted, though the assistant repeats
+        it."""
+        for message, witness in self._of_user:
+            if piece := witness.own_piece(evidence):
+                return _Quote("user_assertion", piece, message)
+        for message, witness in self._of_user:
+            if piece := witness.piece(evidence):
+                return _Quote("quoted_text", piece, message)
+        for message, witness in self._findings:
+            if piece := witness.piece(evidence):
+                return _Quote("verified_assistant_finding", piece, message)
+        return None
+
+    def _is_verified(self, source: Source) -> bool:
+        if source == "verified_assistant_finding":
+            return self._trusted or self._settings.assistant_evidence == "trust"
+        return source == "user_assertion"
 
 
 # Similar entries

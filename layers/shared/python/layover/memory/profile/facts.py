@@ -7,11 +7,12 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 from typing import Any
 
-from layover.memory.requests import memory_prompt
+from layover.memory.requests import is_example, memory_prompt
 from layover.memory.text.answers import json_object, objects, text_of
-from layover.memory.text.evidence import has_evidence, missing_anchors, normalise
+from layover.memory.text.evidence import Witness, missing_anchors, normalise
 from layover.memory.text.reading import plain
 from layover.memory.text.redaction import is_secret_key, redact
 from layover.values.message import Message, Role, TextPart
@@ -40,10 +41,16 @@ class Turn:
     user: Sequence[str]
     assistant: Sequence[str]
 
-    @property
+    @cached_property
+    def witnesses(self) -> list[Witness]:
+        """The user's texts, as the model is shown them."""
+        return [Witness(plain(text, _MAX_READ)) for text in self.user]
+
+    @cached_property
     def texts(self) -> list[str]:
-        """All texts of the turn."""
-        return [*self.user, *self.assistant]
+        """All texts of the turn, without what the user only quotes."""
+        own_texts = [text for witness in self.witnesses for text in witness.own_texts]
+        return [*own_texts, *(plain(text, _MAX_READ) for text in self.assistant)]
 
 
 @dataclass(frozen=True)
@@ -75,7 +82,7 @@ def profile_change(answer: str, turn: Turn, profile: Any) -> dict[str, str | Non
     """Return the fields of the profile to set, and those to remove (None). Empty for a useless answer."""
     change: dict[str, str | None] = {}
     present = profile if isinstance(profile, Mapping) else {}
-    for item in _parse_facts(answer):
+    for item in _parse_facts(answer, "profile"):
         field = _field_name(text_of(item, "key", "field"))
         if not field or is_secret_key(field) or not _has_user_evidence(item, turn):
             continue
@@ -93,7 +100,7 @@ def profile_change(answer: str, turn: Turn, profile: Any) -> dict[str, str | Non
 def session_facts(answer: str, turn: Turn) -> list[Fact]:
     """Return the turn's changes of session memory. Empty for a useless answer."""
     facts: list[Fact] = []
-    for item in _parse_facts(answer):
+    for item in _parse_facts(answer, "session"):
         field = text_of(item, "field", "key")
         if field not in (*_TEXTS, *_LISTS) or not _has_user_evidence(item, turn):
             continue
@@ -133,21 +140,22 @@ def with_facts(session: Any, facts: Sequence[Fact]) -> dict[str, Any]:
     return result
 
 
-def _parse_facts(answer: str) -> list[dict[str, Any]]:
-    return objects(json_object(sanitise(answer), *_FACTS), *_FACTS)[:MAX_FACTS]
+def _parse_facts(answer: str, task: str) -> list[dict[str, Any]]:
+    items = objects(json_object(sanitise(answer), *_FACTS), *_FACTS)[:MAX_FACTS]
+    return [item for item in items if not is_example(task, text_of(item, "evidence"))]
 
 
 def _has_user_evidence(item: dict[str, Any], turn: Turn) -> bool:
-    """Return whether the user said it. Nothing else counts as a fact."""
-    return has_evidence(text_of(item, "evidence"), turn.user)
+    """Return whether the user said it: in words of their own, not in what they quote or paste."""
+    evidence = text_of(item, "evidence")
+    return any(witness.own_piece(evidence) is not None for witness in turn.witnesses)
 
 
 def _content(item: dict[str, Any], turn: Turn) -> str | None:
     """Return the fact as it is stored; None if it is empty, or names something that was not said."""
     content = normalise(text_of(item, "content", "value", "fact"))[:MAX_CONTENT].rstrip()
-    if not content or missing_anchors(content, turn.texts):
-        return None
-    return redact(content)
+    content = redact(content)
+    return None if not content or missing_anchors(content, turn.texts) else content
 
 
 def _field_name(text: str) -> str:

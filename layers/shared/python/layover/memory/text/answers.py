@@ -33,7 +33,7 @@ def json_object(text: str, *names: str) -> dict[str, Any] | None:
         return None
     text = text[:_MAX_CUT]
     bare = _BARE_LIST.match(text)
-    return _whole_part(f'{{"{names[0]}": {text[bare.end() :]}}}' if bare else text, names)
+    return _whole_part(f'{{"{names[0]}": {text[bare.end() :]}' if bare else text, names)
 
 
 def objects(answer: dict[str, Any] | None, *names: str) -> list[dict[str, Any]]:

@@ -5,6 +5,10 @@ from collections.abc import Sequence
 
 from layover.lazy import lazy_pattern
 from layover.memory.text.characters import plain_characters
+from layover.memory.text.forms import Form, bare
+from layover.memory.text.quoted import pieces
+from layover.memory.text.reading import GAP
+from layover.memory.text.redaction import redact
 
 MIN_WORDS = 4
 MIN_LETTERS = 16
@@ -70,14 +74,49 @@ def normalise(text: str) -> str:
     return _SPACE.sub(" ", text).strip()
 
 
-def has_evidence(evidence: str, messages: Sequence[str]) -> bool:
-    """Return whether `evidence` is an exact piece of one of the messages and long enough: at least 4 words or
-    16 letters, or the whole message."""
-    piece = normalise(evidence)
-    whole = [normalise(m) for m in messages]
-    if piece and piece in whole:
-        return True
-    return says_enough(piece) and any(piece in m for m in whole)
+class Witness:
+    """A text as a model was shown it, of which the model quotes pieces."""
+
+    def __init__(self, text: str) -> None:
+        parts = pieces(text)
+        self.own_texts = [p.text for p in parts if not p.quoted]
+        self._is_all_own = len(self.own_texts) == len(parts) == 1
+        self._whole = _forms(text)
+        self._own = [form for own in self.own_texts for form in _forms(own)]
+
+    def own_piece(self, evidence: str) -> str | None:
+        """Return the piece that the evidence quotes of what the text's author wrote; None if it quotes none,
+        or too short a one: it has at least 4 words or 16 letters, or is the whole text."""
+        return _quoted_piece(evidence, self._own, self._whole if self._is_all_own else ())
+
+    def piece(self, evidence: str) -> str | None:
+        """Return the piece that the evidence quotes of any part of the text."""
+        return _quoted_piece(evidence, self._whole, self._whole)
+
+
+def has_evidence(evidence: str, texts: Sequence[str]) -> bool:
+    """Return whether the evidence quotes a piece of one of the texts that its author wrote."""
+    return any(Witness(text).own_piece(evidence) is not None for text in texts)
+
+
+def _forms(text: str) -> list[Form]:
+    """Return the forms of a text's parts: what was left out of it is no part of a quote."""
+    return [Form(part) for part in GAP.split(text)]
+
+
+def _quoted_piece(evidence: str, parts: Sequence[Form], whole: Sequence[Form]) -> str | None:
+    for quote in dict.fromkeys((bare(evidence), bare(redact(evidence)))):
+        if not quote:
+            continue
+        for form in whole:
+            if len(whole) == 1 and quote == form.bare:
+                return normalise(form.piece(0, len(form.text)))
+        if not says_enough(quote):
+            continue
+        for form in parts:
+            if (start := form.text.find(quote)) >= 0:
+                return normalise(form.piece(start, start + len(quote)))
+    return None
 
 
 def says_enough(piece: str) -> bool:

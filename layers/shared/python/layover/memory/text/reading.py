@@ -31,6 +31,8 @@ MAX_VALUE = 2_000
 _MAX_DEPTH = 8
 _MAX_NUMBER = 256
 """Bits of a whole number; Python refuses to print very long ones."""
+GAP = re.compile(r" …\[\d+ characters left out\]… ")
+"""Stands for what was left out of a long text."""
 _MARGIN = 2_000
 """Characters around the shown text that are searched for secrets: one may end behind the cut."""
 _BASE64 = "[A-Za-z0-9+/_\\-]"
@@ -78,7 +80,7 @@ def cut(text: str, limit: int) -> str:
     errors and totals stand at the end."""
     if len(text) <= limit:
         return text
-    gap = f" …[{len(text) - limit} characters left out]… "
+    gap = f" …[{len(text) - limit} characters left out]… "  # see GAP
     tail = limit // 4
     return f"{text[: limit - tail - len(gap)]}{gap}{text[-tail:]}"
 

@@ -6,13 +6,19 @@ from typing import Literal
 
 from layover.values.base import Time, Value
 
-Source = Literal["user_assertion", "user_accepted_assistant_proposal", "verified_assistant_finding"]
-"""The party that vouches for an entry: the user said it, agreed to it, or the assistant found it out."""
+Source = Literal[
+    "user_assertion",
+    "user_accepted_assistant_proposal",
+    "verified_assistant_finding",
+    "quoted_text",
+]
+"""The party that vouches for an entry: the user said it, agreed to it, or the assistant found it out. Nobody
+vouches for a text that the user only quotes or pastes."""
 
 
 class MemoryEntry(Value):
     """One entry. `evidence`: the piece of the message `message_id` that says it. `verified` False: only an
-    assistant says so, with tools that are not trusted. `created_at`: the time of the turn that taught it,
+    assistant says so, with tools that are not trusted, or only a text that the user quotes. `created_at`: the time of the turn that taught it,
     however late it was learned."""
 
     id: str
