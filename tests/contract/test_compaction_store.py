@@ -318,3 +318,17 @@ async def test_a_summary_stands_for_the_ones_before_it(branches: Branches) -> No
     assert (await branches.compacted("f", "summary")).generation == second
     assert (await branches.compacted("x", "summary")).generation == first
     assert (second.after_depth, second.through_depth) == (1, 3)
+
+
+async def test_a_slice_without_observations_covers_its_messages(branches: Branches) -> None:
+    first = await branches.slice(None, "b")
+    made = new("observations", "b", "d")
+    empty = await branches.memory.add_slice(branches.owner, branches.id, made, "run")
+    assert first is not None
+    assert empty is not None
+    assert await branches.activate(first.number, empty.number)
+    compacted = await branches.compacted("f")
+    assert compacted.through == "d"
+    assert compacted.generation is not None
+    assert compacted.generation.observations == ()
+    assert len(compacted.observations) == len(first.observations)

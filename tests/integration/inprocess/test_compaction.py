@@ -167,7 +167,9 @@ async def test_a_prompts_calls_and_results_stay_together() -> None:
 
 async def test_many_observations_are_condensed_again() -> None:
     def wordy(prompt: Prompt) -> Reply:
-        return say("\n".join(f"* INFO (00:00) {n} {'a long note ' * 20}" for n in range(10)))
+        at = len(stage.model.prompts)
+        notes = (f"* INFO (00:00) {at}.{n} {'a long note ' * 20}" for n in range(10))
+        return say("\n".join(notes))
 
     def forgetful(prompt: Prompt) -> Reply:
         ids = re.findall(r"obs_[0-9a-zA-Z]+", prompt.messages[-1].text)
@@ -290,3 +292,21 @@ async def test_what_cannot_be_used_twice_is_counted_and_its_cost_is_kept() -> No
     failures = counted(stage, Metric.COMPACTION_FAILED)
     assert failures > 0
     assert spent(stage, "observer") == [14] * int(failures)
+
+
+async def test_what_the_observer_says_again_is_stored_once_and_asked_for_once() -> None:
+    notes = ["* INFO (00:00) The user reads a book.", "* INFO (00:00) the user reads a  book"]
+    answers: list[str] = []
+
+    def repeating(_: Prompt) -> Reply:
+        answers.append(notes[len(answers) % 2])
+        return say(answers[-1])
+
+    stage = bench(Reader(30), repeating)
+    run = await stage.go("read 30 pages")
+    assert run.status is Status.SUCCESS
+    assert len(answers) > 3
+    assert counted(stage, Metric.OBSERVATIONS_MADE) == 1
+    assert counted(stage, Metric.COMPACTION_FAILED) == 0
+    prompt = stage.model.turns[-1].messages[0].text
+    assert prompt.lower().count("the user reads a book") == 1

@@ -5,6 +5,7 @@ import json
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import count
 from typing import Any
 
 import pytest
@@ -24,6 +25,8 @@ from support.worlds.runs import ANN, Bench
 
 A_TOKEN = "word"
 INSTRUCTIONS = "Read."
+NUMBERS = count(1)
+"""No two notes are the same: what is noted already is not stored again."""
 
 
 @tool(idempotent=True)
@@ -33,7 +36,7 @@ def read(n: int, tokens: int) -> str:
 
 
 def noted(prompt: Prompt) -> Reply:
-    return say("* INFO (00:00) something was read")
+    return say(f"* INFO (00:00) something was read, {next(NUMBERS)}")
 
 
 def summed_up(prompt: Prompt) -> Reply:
@@ -277,7 +280,7 @@ async def test_a_reflector_that_has_nothing_to_condense_is_asked_again_only_abou
     nothing = json.dumps({"drop": [], "merge": []})
     world = Reader(
         ObservationalMemory(message_tokens=3_000, observation_tokens=300),
-        lambda prompt: say("* INFO (00:00) " + A_TOKEN * 240),
+        lambda prompt: say(f"* INFO (00:00) {next(NUMBERS)} {A_TOKEN * 240}"),
         lambda prompt: say(nothing),
     )
     await world.go("read", *[500] * 40)

@@ -1,5 +1,6 @@
 """The observer's prompt, the parsing of its answer, and observations in a prompt."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from time import process_time
 
@@ -7,7 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from layover.memory.compaction.observation_lines import MAX_OBSERVATIONS, MAX_TEXT
+from layover.memory.compaction.observation_lines import (
+    MAX_OBSERVATIONS,
+    MAX_TEXT,
+    without_repetition,
+)
 from layover.memory.compaction.observer import MAX_KNOWN_CHARACTERS, parse, render, request
 from layover.values.memory.compaction import Marker, Observation
 from layover.values.message import Role
@@ -329,3 +334,57 @@ def test_of_what_is_known_the_newest_is_shown() -> None:
     assert "fact 99 " in text
     assert "fact 50 " not in text
     assert len(text) < MAX_KNOWN_CHARACTERS + 1_000
+
+
+def texts_without_repetition(*made: Observation, active: Sequence[Observation] = ()) -> list[str]:
+    return [one.text for one in without_repetition(made, active)]
+
+
+def test_an_observation_that_is_noted_already_is_not_noted_again() -> None:
+    active = [observation("a", "Leo loves trains."), observation("b", "The trip is planned")]
+    made = [
+        observation("c", "leo  loves TRAINS"),
+        observation("d", "The trip is planned!", minute=9, marker=Marker.CRITICAL),
+        observation("e", "Ada is vegetarian."),
+        observation("f", "Ada is vegetarian"),
+    ]
+    assert texts_without_repetition(*made, active=active) == ["Ada is vegetarian."]
+
+
+def test_an_observation_with_another_word_or_sign_is_another_one() -> None:
+    active = [observation("a", "Leo loves trains."), observation("b", "It costs 2.50")]
+    made = [
+        observation("c", "Leo loved trains."),
+        observation("d", "Leo loves trains, and buses."),
+        observation("e", "It costs 250"),
+        observation("f", "..."),
+        observation("g", "???"),
+    ]
+    assert len(texts_without_repetition(*made, active=active)) == 5
+
+
+def test_a_detail_repeats_only_a_detail_of_the_same() -> None:
+    active = [observation("a", "Order 1 was refunded"), observation("b", "It was late", "a")]
+    made = [
+        observation("c", "Order 1 was refunded."),
+        observation("d", "It was late.", "c"),
+        observation("e", "Order 2 was refunded."),
+        observation("f", "It was late.", "e"),
+        observation("g", "It was late."),
+    ]
+    assert texts_without_repetition(*made, active=active) == [
+        "Order 2 was refunded.",
+        "It was late.",
+        "It was late.",
+    ]
+
+
+def test_what_is_noted_already_stands_again_above_a_new_detail() -> None:
+    active = [observation("a", "Order 1 was refunded"), observation("b", "It was late", "a")]
+    made = [
+        observation("c", "Order 1 was refunded"),
+        observation("d", "It was late", "c"),
+        observation("e", "The bank took 9 days", "c"),
+    ]
+    kept = without_repetition(made, active)
+    assert [(one.id, one.parent_id) for one in kept] == [("c", None), ("e", "c")]

@@ -18,6 +18,7 @@ MAX_TEXT = 1_000
 MAX_OBSERVATIONS = 200
 """Observations of one answer; the rest is dropped."""
 INDENT = "  "
+_FINAL = " .,;:!?\u2026\u3002\uff01\uff1f"
 
 _NAMES = {
     "critical": Marker.CRITICAL,
@@ -92,6 +93,46 @@ def lines(observations: Sequence[Observation], ids: bool = False) -> list[str]:
         text = f"{name}{one.marker.value} ({at:%H:%M}) {one.text.strip()}"
         result.append(f"{INDENT if detail else ''}* {escape(text)}")
     return result
+
+
+def without_repetition(
+    observations: Sequence[Observation], active: Sequence[Observation] = ()
+) -> tuple[Observation, ...]:
+    """Return the observations without those that say what an active one or one before them says, case, blanks
+    and final punctuation aside. A detail repeats only a detail of the same; an observation that repeats
+    another stays where it has a new detail."""
+    known_keys = {key for family in _families(active) for key in _keys(family)}
+    result: list[Observation] = []
+    for family in _families(observations):
+        news = []
+        for one, key in zip(family, _keys(family), strict=True):
+            if key not in known_keys:
+                known_keys.add(key)
+                news.append(one)
+        if news:
+            result += news if news[0] is family[0] else [family[0], *news]
+    return tuple(result)
+
+
+def _families(observations: Sequence[Observation]) -> list[list[Observation]]:
+    """Return each observation with its details. A detail of a missing one stands for itself."""
+    families: dict[str, list[Observation]] = {}
+    for one in observations:
+        if one.parent_id in families and one.parent_id is not None:
+            families[one.parent_id].append(one)
+        else:
+            families[one.id] = [one]
+    return list(families.values())
+
+
+def _keys(family: Sequence[Observation]) -> list[tuple[str, ...]]:
+    head, *details = (_plain_text(one.text) for one in family)
+    return [(head,), *((head, detail) for detail in details)]
+
+
+def _plain_text(text: str) -> str:
+    text = normalise(text).casefold()
+    return text.rstrip(_FINAL) or text
 
 
 def without_thinking(answer: str) -> str:

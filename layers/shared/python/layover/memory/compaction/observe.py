@@ -10,6 +10,7 @@ from layover.context.compaction import with_slices
 from layover.context.tokens import estimate, total_tokens
 from layover.memory.compaction import observer, reflector
 from layover.memory.compaction.job import CompactionJob
+from layover.memory.compaction.observation_lines import without_repetition
 from layover.values.memory.compaction import Compacted, Generation, NewGeneration, Observation
 from layover.values.message import Message
 from layover.values.metrics import Metric
@@ -119,7 +120,8 @@ async def _observe(
     )
     if answer is None:
         return None
-    lines = answer.value
+    # Models note again what they are told is noted. A slice of repetitions is empty, and covers its messages.
+    lines = without_repetition(answer.value, before)
     slice = NewGeneration(
         kind="observations",
         after_message_id=after,

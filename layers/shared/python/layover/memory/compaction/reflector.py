@@ -9,7 +9,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from layover.memory.compaction.observation_lines import lines, read_marker, tidy
+from layover.memory.compaction.observation_lines import (
+    lines,
+    read_marker,
+    tidy,
+    without_repetition,
+)
 from layover.memory.compaction.observer import render
 from layover.memory.profile.notes import block
 from layover.memory.requests import text_prompt
@@ -55,7 +60,7 @@ def parse(
     enough = reply is not None and reply.get("drop") == reply.get("merge") == []
     if not removed_ids and not enough:
         return None
-    result = _apply(log, merges, removed_ids, new_id)
+    result = without_repetition(_apply(log, merges, removed_ids, new_id))
     if not result or estimate(render(result)) > estimate(render(observations)):
         return None
     return result
