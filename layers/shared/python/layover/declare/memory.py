@@ -265,9 +265,9 @@ class EpisodicMemory:
         embedding_model: The name of an embedder instead of the deployment's; None: the deployment's
             (`LAYOVER_EMBEDDER_MODEL`). It cannot be given together with `embedder`.
         assistant_evidence: Treatment of what only the assistant says after it used tools that are not all
-            `trusted`: `trust` stores it, `label` stores it as `(unverified)`, `refuse` does not store it. What
-            it says without a tool that worked, or a file, is stored only by `trust`. What only a text says
-            that the user quotes or pastes is stored as `(unverified)`, and not by `refuse`.
+            `trusted`: `trust` stores it, `label` stores it as `(unverified)`, `refuse` does not store it.
+            What it says without a tool that worked, or a file, is stored only by `trust`. What only a text
+            says that the user quotes or pastes is stored as `(unverified)`, and not by `refuse`.
         instructions: A text that is added to the extractor's own prompt, such as what else to keep; None:
             nothing is.
 

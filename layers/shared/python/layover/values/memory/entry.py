@@ -18,8 +18,8 @@ vouches for a text that the user only quotes or pastes."""
 
 class MemoryEntry(Value):
     """One entry. `evidence`: the piece of the message `message_id` that says it. `verified` False: only an
-    assistant says so, with tools that are not trusted, or only a text that the user quotes. `created_at`: the time of the turn that taught it,
-    however late it was learned."""
+    assistant says so, with tools that are not trusted, or only a text that the user quotes. `created_at`: the
+    time of the turn that taught it, however late it was learned."""
 
     id: str
     agent: str
