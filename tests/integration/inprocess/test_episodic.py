@@ -12,6 +12,7 @@ from layover.adapters.inmemory.model import ScriptedModel, call, fail, say
 from layover.memory.episodic.entries import list_entries
 from layover.memory.extract import extract
 from layover.testing import HashingEmbedder
+from layover.values.message import DataPart, FilePart, TextPart
 from layover.values.metrics import Metric
 from layover.values.runs.run import Status
 from support.worlds.episodic import IMPORT, SAID, LearningBench, memory_of, taught
@@ -350,6 +351,26 @@ async def test_an_assistant_that_looked_at_nothing_teaches_nothing(calls: list[A
     await world.learn("why does it fail?")
     assert await world.sees("which disk is full?") == []
     assert world.refused() == {"no_evidence": 1}
+
+
+async def test_what_an_assistant_reads_with_its_providers_tools_is_not_verified() -> None:
+    said = say("It seems that the disk of host db-3 is full.")
+    search = DataPart(name="web_search", data={"query": "db-3"})
+    script = [said.model_copy(update={"data": (search,)}), say("fine")]
+    world = LearningBench(taught(FINDING), script=script)
+    await world.learn("why does it fail?")
+    (line,) = await world.sees("which disk is full?")
+    assert "(unverified)" in line
+
+
+async def test_what_an_assistant_reads_in_a_file_is_not_verified() -> None:
+    photo = FilePart(url="https://example.com/screen.png", mime_type="image/png")
+    script = [say("It seems that the disk of host db-3 is full."), say("fine")]
+    world = LearningBench(taught(FINDING), script=script)
+    run = await world.go([photo, TextPart(text="why does it fail?")])  # type: ignore[arg-type]
+    await extract(world.plain, world.payload(run.id))
+    (line,) = await world.sees("which disk is full?")
+    assert "(unverified)" in line
 
 
 async def test_what_was_recalled_does_not_become_verified_next_to_a_look() -> None:
