@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from layover.adapters.journal.items.schema import LISTED
-from layover.errors import RetryableError
+from layover.errors import JournalRefused
 from layover.ports.table import Delete, Put, Table, Update
 from layover.testing.contracts import TableContract, TableRefusalContract
 
@@ -42,12 +42,12 @@ async def test_key_that_dynamodb_does_not_take_is_refused_by_reads_and_writes(
     partition = f"{owner}{pk}" if pk or sk != "A" else ""
     await table.write(Put(owner, "B", {"n": 1}))
     put = Put(partition, sk, {"n": 1})
-    with pytest.raises((ValueError, RetryableError)):
+    with pytest.raises((ValueError, JournalRefused)):
         await table.get(partition, sk)
     for action in (put, Update(partition, sk, set={"n": 2}), Delete(partition, sk)):
-        with pytest.raises((ValueError, RetryableError)):
+        with pytest.raises((ValueError, JournalRefused)):
             await table.write(action)
-        with pytest.raises((ValueError, RetryableError)):
+        with pytest.raises((ValueError, JournalRefused)):
             await table.transact([Put(owner, "C", {"n": 1}), action], f"{owner}-{action!r:.9}")
     assert [item["sk"] for item in await table.query(owner, " ", "~")] == ["B"]
 

@@ -327,7 +327,13 @@ async def test_everything_is_asked_of_one_driver() -> None:
     agent.abort()
     await agent.wait_for_memory()
     assert agent.state().status == "idle"
-    nothing = {"thread_id": None, "resource_id": None, "max_iterations": None}
+    nothing: dict[str, Any] = {
+        "thread_id": None,
+        "resource_id": None,
+        "max_iterations": None,
+        "groups": (),
+        "scopes": (),
+    }
     (driver,) = agent.drivers
     assert driver.agent is agent
     assert driver.asked == [

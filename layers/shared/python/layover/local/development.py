@@ -13,8 +13,8 @@ from pydantic import TypeAdapter
 
 from layover.errors import nearest
 from layover.local import agents_module
+from layover.local.doors import LOOPBACK
 from layover.local.functions.lambda_service import LambdaService
-from layover.local.http.doors import LOOPBACK
 from layover.local.runner import Runner
 from layover.local.settings import child_variables, module_paths
 from layover.local.sources import Sources
