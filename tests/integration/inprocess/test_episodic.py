@@ -367,7 +367,7 @@ async def test_what_an_assistant_reads_in_a_file_is_not_verified() -> None:
     photo = FilePart(url="https://example.com/screen.png", mime_type="image/png")
     script = [say("It seems that the disk of host db-3 is full."), say("fine")]
     world = LearningBench(taught(FINDING), script=script)
-    run = await world.go([photo, TextPart(text="why does it fail?")])  # type: ignore[arg-type]
+    run = await world.go([photo, TextPart(text="why does it fail?")])
     await extract(world.plain, world.payload(run.id))
     (line,) = await world.sees("which disk is full?")
     assert "(unverified)" in line

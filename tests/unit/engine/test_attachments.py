@@ -289,7 +289,7 @@ async def test_the_input_and_the_history_show_files_first() -> None:
     await made.go()
     part = await file(blobs, "f", "application/zip", b"x")
     given: list[InputPart] = [TextPart(text="see"), part]
-    run_id = await made.start(given)  # type: ignore[arg-type]
+    run_id = await made.start(given)
     await made.drive(run_id)
     await made.go("next")
     note = "[file: f.x, application/zip]"
