@@ -41,7 +41,14 @@ BY_FOLDER = {
     "tests/e2e/": "system",
     **{
         f"{LOCAL}test_{part}.py": "system"
-        for part in ("lambda_service", "postgres", "runner", "state_machine", "stopping")
+        for part in (
+            "health",
+            "lambda_service",
+            "postgres",
+            "runner",
+            "state_machine",
+            "stopping",
+        )
     },
     "tests/npm/": "system",
     "tests/torture/": "kill",
