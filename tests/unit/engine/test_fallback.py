@@ -86,6 +86,13 @@ async def test_model_that_cannot_be_reached_is_passed_over() -> None:
     assert (await bench.go()).text == "here"
 
 
+async def test_model_whose_provider_cannot_read_it_is_passed_over() -> None:
+    unread = ModelError("Failed to call a function.", status=400, type="InvalidResponse")
+    bench = bench_of([unread, say("here")])
+    assert (await bench.go()).text == "here"
+    assert asked(bench) == ["first", "second"]
+
+
 async def test_followers_drop_what_a_failed_model_said() -> None:
     bench = bench_of([broken("Hel"), fail("down"), say("Hello")])
     run = await bench.go(stream=True)

@@ -345,3 +345,15 @@ def test_a_message_without_left_out_content_is_stored_as_before() -> None:
 def test_an_old_message_is_read_as_one_that_left_nothing_out() -> None:
     state = ProviderState.model_validate({"provider": "p", "model": "m", "fields": {}, "calls": {}})
     assert state.left_out == {}
+
+
+async def test_an_answer_that_its_provider_cannot_read_is_no_reason_to_leave_anything_out() -> None:
+    def unread(prompt: Prompt) -> ModelError:
+        return ModelError("Failed to call a function.", status=400, type="InvalidResponse")
+
+    model = Picky(unread)
+    bench = Bench(Agent("helper", model="m"), model)
+    run = await bench.go([SCAN, TextPart(text="Look at this.")])
+    assert run.error is not None
+    assert (run.error.type, run.error.message) == ("InvalidResponse", "Failed to call a function.")
+    assert len(model.prompts) == 1

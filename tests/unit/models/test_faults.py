@@ -1,5 +1,6 @@
 """Faults that pass by themselves, and the caller's view of the others."""
 
+import json
 import socket
 import ssl
 from datetime import UTC, datetime, timedelta
@@ -14,7 +15,7 @@ from layover.adapters.models.faults import (
     make_disconnect_fault,
     retry_after,
 )
-from layover.errors import ContentFiltered, ContextLengthExceeded
+from layover.errors import ContentFiltered, ContextLengthExceeded, ModelError
 
 
 @pytest.mark.parametrize(
@@ -53,9 +54,13 @@ def test_the_providers_message_is_found_in_every_shape(body: Any, message: str) 
     assert from_status(400, body, {}).error.message == message
 
 
-def routed(raw: Any, status: int = 400) -> Any:
+def wrapped(raw: Any) -> Any:
     error = {"message": "Provider returned error", "metadata": {"raw": raw, "provider_name": "X"}}
-    return from_status(status, {"error": error}, {}).error
+    return {"error": error}
+
+
+def routed(raw: Any, status: int = 400) -> Any:
+    return from_status(status, wrapped(raw), {}).error
 
 
 @pytest.mark.parametrize(
@@ -216,7 +221,7 @@ def test_a_rate_limit_on_tokens_is_no_prompt_that_is_too_long() -> None:
         ({"message": "hm"}, True, None),
         ({"type": "invalid_request_error"}, False, 400),
         ({"code": "invalid_api_key", "type": "invalid_request_error"}, False, 401),
-        ({"code": "tool_use_failed", "status_code": 400}, False, 400),
+        ({"code": "tool_use_failed", "status_code": 400}, True, 400),
         ({"type": "server_error", "status_code": 400}, False, 400),
     ],
 )
@@ -225,6 +230,44 @@ def test_an_error_inside_a_stream_counts_by_its_code(
 ) -> None:
     fault = from_event({"error": error})
     assert (fault.is_transient, fault.error.status) == (passes, status)
+
+
+UNREAD = [
+    {"code": "tool_use_failed", "message": "Failed to call a function.", "failed_generation": "<f"},
+    {
+        "code": "tool_use_failed",
+        "message": "Tool choice is required, but model did not call a tool",
+    },
+    {
+        "code": "json_validate_failed",
+        "message": "Failed to generate JSON.",
+        "failed_generation": "",
+    },
+    {"code": "output_parse_failed", "message": "Parsing failed."},
+    {"type": "invalid_request_error", "message": "No call.", "failed_generation": "look(x="},
+]
+"""Errors with which Groq gives back what its model said."""
+
+
+@pytest.mark.parametrize("error", UNREAD)
+def test_an_answer_that_the_provider_cannot_read_is_no_fault_of_the_request(error: Any) -> None:
+    for fault in (
+        from_status(400, {"error": error}, {}),
+        from_event({"error": error | {"status_code": 400}}),
+        from_status(400, wrapped(json.dumps({"error": error})), {}),
+    ):
+        assert (fault.is_transient, fault.most_attempts) == (True, 3)
+        assert (fault.error.type, fault.error.status) == ("InvalidResponse", 400)
+        # What the model said is the user's, and no business of a log.
+        assert fault.error.message.endswith(error["message"])
+        assert not fault.of_settings
+
+
+def test_the_words_of_an_unread_answer_are_not_taken_for_a_filters_or_a_windows() -> None:
+    message = "Tool call validation failed: 'prompt too long, flagged by the content filter'"
+    fault = from_status(400, {"error": {"code": "tool_use_failed", "message": message}}, {})
+    assert fault.error.type == "InvalidResponse"
+    assert type(fault.error) is ModelError
 
 
 @pytest.mark.parametrize(

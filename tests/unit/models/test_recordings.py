@@ -50,17 +50,27 @@ async def test_an_answer_that_breaks_the_protocol_ends_in_a_clear_error(
     assert len(server.requests) == 6
 
 
-async def test_an_error_event_after_text_fails_with_its_message(
+async def test_an_error_event_after_text_is_told_after_three_attempts(
     server: FakeOpenAI, chat: OpenAIChat
 ) -> None:
-    server.script(recorded("stream_tool_error_after_text"))
+    server.script(recorded("stream_tool_error_after_text") * 4)
     deltas: list[Delta] = []
     with pytest.raises(ModelError, match="Tool choice is required") as caught:
         await chat.complete(PROMPT.model_copy(update={"stream": True}), deltas.append)
-    assert (caught.value.status, caught.value.type) == (400, "BadRequestError")
+    assert (caught.value.status, caught.value.type) == (400, "InvalidResponse")
     assert deltas[-1] == Delta(kind="text", text="maybe")
     assert deltas[0].kind == "reasoning"
-    assert len(server.requests) == 1
+    assert [d.kind for d in deltas].count("restart") == 2
+    assert len(server.requests) == 3
+
+
+async def test_a_call_that_the_provider_cannot_read_is_asked_for_again(
+    server: FakeOpenAI, chat: OpenAIChat
+) -> None:
+    server.script(recorded("groq/tool_use_failed_then_goes_on"))
+    reply = await chat.complete(PROMPT)
+    assert [call.name for call in reply.calls] == ["get_something_by_name"]
+    assert len(server.requests) == 2
 
 
 async def test_reasoning_deltas_come_before_the_text(server: FakeOpenAI, chat: OpenAIChat) -> None:

@@ -52,6 +52,12 @@ def test_other_statuses_leave_nothing_out(status: int) -> None:
     assert refused("Unsupported parameter: 'seed'", status) == set()
 
 
+def test_an_answer_that_its_provider_cannot_read_refuses_no_setting() -> None:
+    words = "parameters for tool look did not match schema: additionalProperties 'temperature' not allowed"
+    unread = ModelError(words, status=400, type="InvalidResponse")
+    assert refused_settings(unread, SETTINGS) == frozenset()
+
+
 WORDINGS = [
     ("Unsupported parameter: 'temperature' is not supported with this model.", "temperature"),
     (

@@ -80,6 +80,10 @@ _FILTERED = re.compile(
     re.I,
 )
 """The words in which providers say that a filter refused a request."""
+_GENERATION = "failed_generation"
+"""The field of an error in which Groq gives back what its model said. It is not told: it is the user's."""
+_UNREAD = re.compile(r"tool_use_failed|(json_validate|output_parse)_failed", re.I)
+"""The codes of such errors."""
 _OF_FILTERS = (None, 400, 403, 422, 451)
 
 
@@ -200,6 +204,15 @@ def _is_of_settings(error: BaseException) -> bool:
     return False
 
 
+def unread(message: str, status: int | None) -> ProviderFault:
+    """The provider could not read what its model said, and says so instead of an answer: the next answer may
+    be another one."""
+    fault = invalid(message, status)
+    fault.most_attempts = BRIEFLY
+    fault.of_settings = False
+    return fault
+
+
 def from_status(status: int, body: object, headers: Mapping[str, str]) -> ProviderFault:
     """An answer with an error status. `body`: decoded JSON, or the text."""
     return _fault(status, body, retry_after(headers))
@@ -212,6 +225,8 @@ def from_event(body: object) -> ProviderFault:
 
 def _fault(status: int | None, body: object, wait: float | None) -> ProviderFault:
     message = _message(body, status)
+    if _is_unread(_details(body)):
+        return unread(message, status)
     codes = " ".join(_codes(_details(body)))
     if _is_too_long(status, codes, message):
         return ProviderFault(ContextLengthExceeded(message, status=status), is_transient=False)
@@ -225,6 +240,23 @@ def _fault(status: int | None, body: object, wait: float | None) -> ProviderFaul
     fault = ProviderFault(error, is_transient=is_transient, retry_after=wait)
     fault.of_settings = is_unpaid or status in _OF_SETTINGS
     return fault
+
+
+def _is_unread(details: Mapping[str, Any]) -> bool:
+    """Return whether an error, or its cause behind a router, is about what the model said."""
+    if _GENERATION in details or _UNREAD.search(" ".join(_codes(details))):
+        return True
+    metadata = details.get("metadata")
+    raw = metadata.get("raw") if isinstance(metadata, Mapping) else None
+    cause = _details(_json_or_none(raw)) if isinstance(raw, str) else {}
+    return _GENERATION in cause or _UNREAD.search(" ".join(_codes(cause))) is not None
+
+
+def _json_or_none(text: str) -> object:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
 
 
 def _is_too_long(status: int | None, codes: str, message: str) -> bool:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Set
 
 from layover.adapters.models import wire
-from layover.errors import ModelError
+from layover.errors import INVALID_RESPONSE, ModelError
 
 _FORMAT = re.compile(
     r"(response|output)[_ ]?(format|mime|config)|json[_ ]?(schema|mode|object)|structured[_ ]?output"
@@ -62,6 +62,8 @@ def refused_settings(error: ModelError, settings: Set[str]) -> frozenset[str]:
         error: The provider's refusal.
         settings: Fields of the request that a run can do without.
     """
+    if error.type == INVALID_RESPONSE:  # its words are about the answer
+        return frozenset()
     is_routed_away = error.status == 404 and "No endpoints found that" in error.message
     if error.status not in (400, 422) and not is_routed_away:
         return frozenset()

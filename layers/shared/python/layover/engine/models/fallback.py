@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 
-from layover.errors import ContextLengthExceeded, ModelError
+from layover.errors import INVALID_RESPONSE, ContextLengthExceeded, ModelError
 from layover.values.prompt import Prompt, Reply
 from layover.values.runs.event import ModelFallback
 from layover.values.runs.run import ErrorInfo, StepRecord
@@ -63,4 +63,6 @@ def _is_left_to_others(error: ModelError) -> bool:
     """Return whether another provider may succeed. It cannot if the request or the key is at fault."""
     if isinstance(error, ContextLengthExceeded) or error.type == "AuthenticationError":
         return False
+    if error.type == INVALID_RESPONSE:
+        return True
     return error.status is None or error.status in _STATUSES or error.status >= 500

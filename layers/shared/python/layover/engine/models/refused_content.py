@@ -10,7 +10,12 @@ from layover.context.assembly import estimated_tokens
 from layover.context.fit import ASSUMED_WINDOW
 from layover.context.left_out import calls_key, file_key, known_keys, text_key, without
 from layover.engine.models.fallback import Complete
-from layover.errors import ContentFiltered, ContextLengthExceeded, ModelError
+from layover.errors import (
+    INVALID_RESPONSE,
+    ContentFiltered,
+    ContextLengthExceeded,
+    ModelError,
+)
 from layover.values.message import FilePart, Message, Role, ToolCallPart
 from layover.values.prompt import Prompt, Reply
 from layover.values.runs.model_settings import ModelSettings
@@ -142,7 +147,8 @@ def _may_be_of_content(error: ModelError) -> bool:
     """Return whether the provider may take the request without some of its content."""
     if isinstance(error, ContentFiltered):
         return True
-    if isinstance(error, ContextLengthExceeded) or _OF_ACCOUNT.search(error.message):
+    is_of_length = isinstance(error, ContextLengthExceeded)
+    if is_of_length or error.type == INVALID_RESPONSE or _OF_ACCOUNT.search(error.message):
         return False
     is_routed_away = error.status == 404 and _NO_INPUT.search(error.message) is not None
     return error.status in _STATUSES or is_routed_away
