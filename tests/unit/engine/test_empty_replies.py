@@ -82,3 +82,9 @@ async def test_work_of_the_providers_own_tools_is_an_answer() -> None:
     found = Reply(data=(DataPart(name="provider-tool", data={"tool": "web_search"}),))
     run = await Bench(agent(), [found]).go()
     assert run.status is Status.SUCCESS
+
+
+async def test_sources_without_a_text_are_no_answer() -> None:
+    sources = Reply(data=(DataPart(name="citations", data=[{"url": "https://a.example"}]),))
+    run = await Bench(agent(), [sources] * 3).go()
+    assert (run.status, run.error and run.error.type) == (Status.FAILED, "InvalidResponse")

@@ -100,6 +100,12 @@ async def test_answer_that_could_have_no_call_is_taken(answer: Reply) -> None:
     assert (await bench.go()).status is Status.SUCCESS
 
 
+async def test_sources_of_a_text_are_no_call() -> None:
+    sources = DataPart(name="citations", data=[{"url": "https://a.example"}])
+    bench = Bench(agent(), [TALK.model_copy(update={"data": (sources,)})] * 2)
+    assert (await bench.go()).status is Status.FAILED
+
+
 @pytest.mark.parametrize("choice", ["auto", "none"])
 async def test_choice_that_forces_nothing_is_kept_by_a_text(choice: str) -> None:
     assert (await Bench(agent(choice), [TALK]).go()).status is Status.SUCCESS

@@ -9,7 +9,7 @@ from pydantic import BaseModel
 from layover import Agent, Hook, Memory, ModelResponse, tool
 from layover.adapters.inmemory.model import call, say
 from layover.engine.models.text_calls import with_text_call
-from layover.values.message import ToolCallPart
+from layover.values.message import DataPart, ToolCallPart
 from layover.values.prompt import Reply
 from layover.values.runs.event import ToolCallDelta
 from layover.values.runs.model_settings import ModelSettings
@@ -206,6 +206,14 @@ async def test_state_of_the_provider_goes_with_the_message_that_it_belongs_to() 
     run = await bench.go()
     assert "items" not in str(bench.model.prompts[1].messages)
     assert run.status is Status.SUCCESS
+
+
+async def test_sources_of_a_text_that_is_a_call_are_void() -> None:
+    sources = DataPart(name="citations", data=[{"url": "https://a.example"}])
+    bench = Bench(agent(), [say(CALL).model_copy(update={"data": (sources,)}), say("x")])
+    run = await bench.go()
+    assert names_of(run) == ["look"]
+    assert sources not in run.messages[0].content
 
 
 async def test_setting_is_not_sent_and_is_inherited() -> None:

@@ -1,6 +1,7 @@
 """Recorded traffic of real providers, replayed byte for byte."""
 
 import json
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -111,9 +112,14 @@ async def test_a_field_of_reasoning_is_read(server: FakeOpenAI, chat: OpenAIChat
     assert reply.reasoning.count("Crafting") == 1
 
 
-async def test_annotations_do_not_disturb_the_text(server: FakeOpenAI, chat: OpenAIChat) -> None:
+async def test_annotations_are_the_sources_of_the_text(
+    server: FakeOpenAI, chat: OpenAIChat
+) -> None:
     reply, _ = await replayed(server, chat, "stream_annotations")
     assert "antic-ai" in reply.text
+    (sources,) = reply.data
+    assert [each["url"] for each in sources.data][:1] == ["https://github.com/pydantic/pydantic-ai"]
+    assert reply.usage.cost_usd == Decimal("0.0076509169000000005")
     assert (reply.usage.input_tokens, reply.usage.output_tokens) == (2317, 53)
 
 

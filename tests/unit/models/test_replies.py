@@ -1,12 +1,15 @@
 """Providers' replies, translated into Layover's values."""
 
+from decimal import Decimal
 from typing import Any
 
 import pytest
 
 from layover.adapters.models.faults import ProviderFault
 from layover.adapters.models.replies import Assembly, decode, usage_of
+from layover.adapters.models.responses.reply import usage_of as usage_of_response
 from layover.ids import SequentialIds
+from layover.values.message import DataPart
 from layover.values.prompt import Delta, Reply
 from layover.values.runs.usage import MAX_TOKENS, Usage
 
@@ -380,3 +383,90 @@ def test_senseless_counts_are_zero(bad: Any) -> None:
 def test_an_absurd_count_is_the_largest_there_is(absurd: float) -> None:
     said = usage_of({"prompt_tokens": absurd, "completion_tokens": absurd})
     assert said == Usage(input_tokens=MAX_TOKENS, output_tokens=MAX_TOKENS)
+
+
+def citation(number: int, **more: Any) -> dict[str, Any]:
+    place = {"start_index": 0, "end_index": number, "url": f"https://a.example/{number}"}
+    return {"type": "url_citation", "url_citation": {**place, "title": "A", "content": "…", **more}}
+
+
+def source(number: int) -> dict[str, Any]:
+    return {
+        "url": f"https://a.example/{number}",
+        "title": "A",
+        "start_index": 0,
+        "end_index": number,
+    }
+
+
+def test_the_sources_of_a_text_are_data_of_the_answer() -> None:
+    message = {"content": "So it is.", "annotations": [citation(1), citation(2)]}
+    said = reply({"choices": [{"message": message, "finish_reason": "stop"}]})
+    assert said.data == (DataPart(name="citations", data=[source(1), source(2)]),)
+
+
+def test_sources_that_come_in_pieces_are_told_once_each() -> None:
+    said = reply(
+        chunk(content="So "),
+        chunk(annotations=[citation(1)]),
+        chunk(content="it is.", annotations=[citation(1), citation(2)]),
+        chunk("stop"),
+    )
+    assert said.text == "So it is."
+    assert said.data == (DataPart(name="citations", data=[source(1), source(2)]),)
+
+
+def test_sources_may_stand_in_their_annotation() -> None:
+    flat = {"type": "url_citation", **citation(1)["url_citation"]}
+    assert reply(chunk("stop", content="a", annotations=[flat])).data[0].data == [source(1)]
+
+
+@pytest.mark.parametrize(
+    "annotations",
+    [
+        None,
+        [],
+        "https://a.example",
+        [None, 3, "x", {}],
+        [{"type": "file", "file": {"name": "a"}}],
+        [{"type": "url_citation"}, {"type": "url_citation", "url_citation": {"title": "A"}}],
+        [citation(1, url=7)],
+    ],
+)
+def test_annotations_without_an_address_are_no_sources(annotations: Any) -> None:
+    said = reply(chunk("stop", content="a", annotations=annotations))
+    assert (said.text, said.data) == ("a", ())
+
+
+@pytest.mark.parametrize(
+    ("told", "cost"),
+    [
+        ({"cost": 0.00034225}, "0.00034225"),
+        ({"cost": 0}, "0"),
+        ({"cost": 2}, "2"),
+        ({"cost": 0.02, "cost_details": {"upstream_inference_cost": 0.01}}, "0.02"),
+        ({"cost": 0.02, "is_byok": False, "cost_details": {"upstream_inference_cost": 1}}, "0.02"),
+        # The provider behind the router bills its own customer.
+        ({"cost": 0.5, "is_byok": True, "cost_details": {"upstream_inference_cost": 2.25}}, "2.75"),
+        ({"cost": 0, "is_byok": True, "cost_details": {"upstream_inference_cost": None}}, None),
+        ({"cost": 0, "is_byok": True}, None),
+        ({}, None),
+        *(({"cost": odd}, None) for odd in (None, True, "0.1", {}, -1, float("nan"), float("inf"))),
+        ({"cost": 1e300}, None),
+    ],
+)
+def test_the_cost_that_a_provider_tells_is_the_cost(told: Any, cost: str | None) -> None:
+    for usage in (usage_of({"prompt_tokens": 1, **told}), usage_of_response(told)):
+        assert usage.cost_usd == (None if cost is None else Decimal(cost))
+
+
+def test_a_cost_in_one_of_several_frames_is_kept() -> None:
+    frames = [{"prompt_tokens": 1}, {"prompt_tokens": 9, "cost": 0.25}, {"prompt_tokens": 9}]
+    said = reply(chunk("stop", content="a"), *({"choices": [], "usage": f} for f in frames))
+    assert (said.usage.input_tokens, said.usage.cost_usd) == (9, Decimal("0.25"))
+
+
+def test_usage_that_only_groq_has_a_field_for_is_read() -> None:
+    usage = {"prompt_tokens": 304, "completion_tokens": 49, "total_tokens": 353}
+    said = reply(chunk("stop", content="a") | {"x_groq": {"id": "r", "usage": usage}})
+    assert (said.usage.input_tokens, said.usage.output_tokens) == (304, 49)

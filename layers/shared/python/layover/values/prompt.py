@@ -12,6 +12,9 @@ from layover.values.runs.usage import Usage
 
 Api = Literal["chat", "responses"]
 
+PROVIDER_TOOL, CITATIONS = "provider-tool", "citations"
+"""Names of data parts: a call of a tool that the provider ran itself, and the sources of a text."""
+
 
 class ToolSpec(Value):
     """A tool as the model sees it. `parameters` is a JSON schema."""
@@ -88,6 +91,11 @@ class Reply(Value):
     """Results of the provider's own work: calls of its tools, sources."""
     chooses_freely: bool = False
     """True if `tool_choice` was not sent, because the model does not take it."""
+
+    @property
+    def has_provider_work(self) -> bool:
+        """True if the provider ran a tool of its own."""
+        return any(part.name == PROVIDER_TOOL for part in self.data)
 
 
 @dataclass(frozen=True)

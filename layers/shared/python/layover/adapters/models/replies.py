@@ -4,11 +4,13 @@ Providers agree on Chat Completions only roughly; each deviation here was seen i
 
 import json
 from collections.abc import Collection
+from decimal import Decimal
 from typing import Any, Literal
 
 from pydantic_core import from_json
 
 from layover.adapters.models.call_pieces import CallPieces, read_index
+from layover.adapters.models.citations import citations, sources_in
 from layover.adapters.models.faults import from_event, invalid, page
 from layover.adapters.models.opaque import Opaque
 from layover.adapters.models.text import Text
@@ -34,6 +36,8 @@ FOR_CALLS = ("tool_calls", "tool-calls", "function_call", "tool_use")
 """Reasons that promise calls."""
 CUT_SHORT = ("length", "content-filter")
 """Reasons to stop at which the last call may be unfinished."""
+MAX_COST_USD = 1_000_000
+"""More than any provider can mean by the cost of a call."""
 
 
 class Assembly:
@@ -46,6 +50,7 @@ class Assembly:
         self._model = self._asked_model = asked_model
         self._provider = provider
         self._opaque = Opaque()
+        self._sources: list[Json] = []
         self._text = Text()
         self._reasoning = Text()
         self._thoughts = Thoughts()
@@ -76,7 +81,8 @@ class Assembly:
         self._model = chunk.get("model") or self._model
         choices = chunk.get("choices")
         choices = [c for c in choices if isinstance(c, dict)] if isinstance(choices, list) else []
-        for holder in (chunk, *choices):
+        # Groq has a place of its own for it, for requests without `stream_options`.
+        for holder in (chunk, object_at(chunk, "x_groq"), *choices):
             if isinstance(usage := holder.get("usage"), dict):
                 self._usage = largest(self._usage, usage_of(usage))
         deltas: list[Delta] = []
@@ -102,6 +108,7 @@ class Assembly:
             provider=self._provider,
             asked_model=self._asked_model,
             state=self._opaque.fields(),
+            data=tuple(citations(self._sources)),
         )
         for _, other in sorted(self._others.items()):
             reply = _completed(reply, other.reply())
@@ -140,6 +147,9 @@ class Assembly:
         if _has_text_alone(message):
             return self._split_deltas("", self._thoughts.add(message["content"]))
         self._opaque.add(message)
+        self._sources += [
+            s for s in sources_in(message.get("annotations")) if s not in self._sources
+        ]
         refusal = text_of(message.get("refusal"))
         self._refused = self._refused or bool(refusal)
         split = self._thoughts.add(refusal + text_of(message.get("content")))
@@ -180,7 +190,7 @@ def _completed(reply: Reply, other: Reply) -> Reply:
     """Return a reply with what only another choice has. Two texts, or two lists of calls, are not mixed."""
     changes: dict[str, Any] = {}
     if not reply.text:
-        changes |= {"text": other.text}
+        changes |= {"text": other.text, "data": other.data}
     if not reply.reasoning:
         changes |= {"reasoning": other.reasoning}
     if other.calls and not reply.calls:
@@ -248,8 +258,10 @@ def _thought(block: object) -> str:
 def largest(one: Usage, other: Usage) -> Usage:
     """Return the largest of each count: some providers tell the usage in several frames, and the later ones
     may leave out what the earlier ones told."""
-    counts = ("input_tokens", "output_tokens", *_DETAILS)
-    return Usage(**{name: max(getattr(one, name), getattr(other, name)) for name in counts})
+    names = ("input_tokens", "output_tokens", *_DETAILS)
+    counts = {name: max(getattr(one, name), getattr(other, name)) for name in names}
+    costs = [cost for cost in (one.cost_usd, other.cost_usd) if cost is not None]
+    return Usage(**counts, cost_usd=max(costs, default=None))
 
 
 _DETAILS = ("cached_input_tokens", "cache_write_input_tokens", "reasoning_tokens")
@@ -280,7 +292,25 @@ def usage_of(usage: Json) -> Usage:
         cached_input_tokens=cached,
         cache_write_input_tokens=written,
         reasoning_tokens=reasoning,
+        cost_usd=cost_of(usage),
     )
+
+
+def cost_of(usage: Json) -> Decimal | None:
+    """Return the US dollars that a router says a call cost; None if it does not say. With a customer's own
+    key the provider behind the router bills the rest itself."""
+    cost = _dollars(usage, "cost")
+    if usage.get("is_byok") is not True:
+        return cost
+    upstream = _dollars(object_at(usage, "cost_details"), "upstream_inference_cost")
+    return None if cost is None or upstream is None else cost + upstream
+
+
+def _dollars(holder: Json, name: str) -> Decimal | None:
+    value = holder.get(name)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return Decimal(str(value)) if 0 <= value <= MAX_COST_USD else None
 
 
 def _count(counts: object, key: str) -> int:

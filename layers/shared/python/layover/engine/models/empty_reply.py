@@ -45,7 +45,7 @@ def what_is_missing(reply: Reply) -> str | None:
         return None
     if reply.finish_reason == "tool-calls":
         return "ended its answer for tool calls and sent none"
-    if reply.text or reply.data or reply.finish_reason != "stop":
+    if reply.text or reply.has_provider_work or reply.finish_reason != "stop":
         return None
     return "answered with thoughts and nothing else" if reply.reasoning else "answered with nothing"
 
@@ -56,7 +56,7 @@ def forced_call_missing(prompt: Prompt, reply: Reply) -> str | None:
     choice = prompt.settings.tool_choice
     if reply.chooses_freely or reply.finish_reason == "content-filter":
         return None
-    if choice == "required" and prompt.tools and not (reply.calls or reply.data):
+    if choice == "required" and prompt.tools and not (reply.calls or reply.has_provider_work):
         return "was told to call a tool (tool_choice: required) and called none"
     is_offered = any(tool.name == choice for tool in prompt.tools)
     if is_offered and not any(call.name == choice for call in reply.calls):

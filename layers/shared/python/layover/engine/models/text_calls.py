@@ -30,8 +30,8 @@ def with_text_call(
     call = _call_in(reply.text, {each.name: each for each in tools if each.name in offered})
     if call is None:
         return reply
-    # What the provider wants back belongs to a message that is not stored.
-    changes = {"text": "", "calls": (call,), "finish_reason": "tool-calls", "state": {}}
+    # What the provider wants back, and the sources, belong to a text that is not stored.
+    changes = {"text": "", "calls": (call,), "finish_reason": "tool-calls", "state": {}, "data": ()}
     return reply.model_copy(update=changes)
 
 
@@ -39,7 +39,7 @@ def _may_be_call(prompt: Prompt, reply: Reply) -> bool:
     if not prompt.settings.text_calls or prompt.settings.tool_choice == "none":
         return False
     is_whole = reply.finish_reason in ("stop", "tool-calls")
-    return is_whole and bool(reply.text) and not (reply.calls or reply.data)
+    return is_whole and bool(reply.text) and not (reply.calls or reply.has_provider_work)
 
 
 def _call_in(text: str, tools: Mapping[str, AnyTool]) -> RequestedCall | None:

@@ -5,19 +5,16 @@ from typing import Any, Literal
 
 from layover.adapters.models import call_ids
 from layover.adapters.models.call_pieces import read_index, whole_arguments
-from layover.adapters.models.faults import (
-    ProviderFault,
-    from_event,
-    invalid,
-)
+from layover.adapters.models.citations import citations, sources_in
+from layover.adapters.models.faults import ProviderFault, from_event, invalid
 from layover.adapters.models.opaque import load_stored
-from layover.adapters.models.replies import CUT_SHORT, object_at, text_at
+from layover.adapters.models.replies import CUT_SHORT, cost_of, object_at, text_at
 from layover.adapters.models.responses.request import CALL, LENGTH, OUTPUT, SAID, THOUGHT
 from layover.adapters.models.text import Text
 from layover.errors import INVALID_RESPONSE, ModelError
 from layover.ports import Ids
 from layover.values.message import DataPart
-from layover.values.prompt import Delta, Reply, RequestedCall
+from layover.values.prompt import PROVIDER_TOOL, Delta, Reply, RequestedCall
 from layover.values.runs.usage import Usage, parse_tokens
 from layover.values.text import sanitise
 
@@ -26,9 +23,6 @@ FinishReason = Literal["stop", "length", "tool-calls", "content-filter"]
 
 LAST = frozenset({"response.completed", "response.incomplete", "response.failed"})
 """The events that a stream ends with."""
-PROVIDER_TOOL, CITATIONS = "provider-tool", "citations"
-"""Names of data parts: a call of a tool that the provider ran itself, and the sources of a text."""
-
 _UNFINISHED = frozenset({"queued", "in_progress", "cancelled"})
 _NOT_THERE = (
     "The model's provider answered with a response that is {status}: Layover does not wait for responses "
@@ -222,14 +216,7 @@ def _data(items: list[Json], text_parts: list[Json]) -> Iterator[DataPart]:
             yield DataPart(
                 name=PROVIDER_TOOL, data=load_stored({"tool": kind.removesuffix("_call"), **data})
             )
-    annotations = [a for part in text_parts for a in _list(part, "annotations")]
-    sources = [
-        {name: a.get(name) for name in ("url", "title", "start_index", "end_index")}
-        for a in annotations
-        if a.get("type") == "url_citation"
-    ]
-    if sources:
-        yield DataPart(name=CITATIONS, data=load_stored(sources))
+    yield from citations([s for part in text_parts for s in sources_in(part.get("annotations"))])
 
 
 def _thought(item: Json) -> str:
@@ -253,6 +240,7 @@ def usage_of(usage: Json) -> Usage:
         reasoning_tokens=parse_tokens(
             object_at(usage, "output_tokens_details").get("reasoning_tokens")
         ),
+        cost_usd=cost_of(usage),
     )
 
 
