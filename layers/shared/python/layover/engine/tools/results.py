@@ -9,6 +9,7 @@ from pydantic import Field
 
 from layover.context.previews import MIN_LENGTH
 from layover.declare.agent import Agent
+from layover.declare.tools.empty import note_if_empty
 from layover.declare.tools.tool import AnyTool, tool
 from layover.engine.outcomes import is_excerpt
 from layover.engine.run_files import RunFiles
@@ -23,6 +24,11 @@ MAX_LISTED = 100
 """Results in a list: the newest."""
 MAX_LISTED_ARGS = 200
 """Characters of a call's arguments in a list."""
+
+_NOTHING = (
+    "No result of this run is long: you read all of them in full. Answer from them. A result of an earlier "
+    "run opens by the id that stands where a part of it was left out."
+)
 
 
 @dataclass(frozen=True)
@@ -45,7 +51,7 @@ def opens_results(agent: Agent) -> bool:
 def result_tool(state: RunState, history: Sequence[Message], run_files: RunFiles) -> AnyTool:
     """Return the tool that shows results of the run, and of the history before it, page by page."""
 
-    @tool(name=RESULT_TOOL, idempotent=True)
+    @tool(name=RESULT_TOOL, idempotent=True, to_model_output=note_if_empty(_NOTHING))
     async def read_result(
         id: Annotated[
             str | None,

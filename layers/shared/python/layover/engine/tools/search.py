@@ -9,6 +9,7 @@ from typing import Annotated
 from pydantic import Field
 
 from layover.declare.agent import Agent
+from layover.declare.tools.empty import note_if_empty
 from layover.declare.tools.tool import AnyTool, tool
 from layover.engine.state import RunState
 from layover.values.prompt import ToolSpec
@@ -18,6 +19,10 @@ SEARCH_ABOVE = 30
 """The number of tools above which the model searches."""
 FOUND = 5
 """The number of tools in one answer."""
+_NOTHING = (
+    "No tool fits these words. Search once more with other words. If nothing fits them either, there is no "
+    "such tool: answer without one, or say what you cannot do."
+)
 _WORD = re.compile(r"[^\W_]+")
 _CASES = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
@@ -30,7 +35,12 @@ def uses_search(agent: Agent) -> bool:
 def search_tool(tools: Sequence[AnyTool]) -> AnyTool:
     """Return the tool that finds others."""
 
-    @tool(name=SEARCH_TOOL, idempotent=True, trusted=True)
+    @tool(
+        name=SEARCH_TOOL,
+        idempotent=True,
+        trusted=True,
+        to_model_output=note_if_empty(_NOTHING),
+    )
     def search_tools(
         query: Annotated[str, Field(description="What the tool should do, in a few words.")],
     ) -> list[dict[str, str]]:

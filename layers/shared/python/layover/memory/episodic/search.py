@@ -10,6 +10,7 @@ from pydantic import Field
 
 from layover.clock import rfc3339
 from layover.declare.memory import EpisodicMemory
+from layover.declare.tools.empty import note_if_empty
 from layover.declare.tools.tool import Tool, tool
 from layover.memory.semantic import query as recall
 from layover.memory.semantic.embedding import embed
@@ -29,6 +30,9 @@ Some older embedders squeeze everything into the upper third of the scale."""
 _SQUEEZED = {"ada-002": 0.77, "e5-": 0.78, "gte-": 0.75}
 _MAX_QUERY = 2_000
 """Characters of a model's query."""
+_NOTHING = (
+    "Nothing is remembered about this. Answer from the conversation, or say that you do not know."
+)
 
 logger = logging.getLogger("layover")
 
@@ -104,7 +108,7 @@ def recall_memory_tool(
 ) -> Tool[..., Any]:
     """Return `recall_memory(query)`: it reads only, and only this agent's entries about this user."""
 
-    @tool(idempotent=True)
+    @tool(idempotent=True, to_model_output=note_if_empty(_NOTHING))
     async def recall_memory(
         query: Annotated[
             str, Field(description="What you want to know.", min_length=1, max_length=_MAX_QUERY)
