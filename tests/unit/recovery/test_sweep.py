@@ -1,9 +1,12 @@
 """The watch over runs: work whose process died is finished."""
 
 import asyncio
+import sys
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
+
+import pytest
 
 from layover import Agent, Memory, SemanticRecall
 from layover.adapters.inmemory.blobs import InMemoryBlobs
@@ -14,7 +17,7 @@ from layover.errors import RetryableError
 from layover.inprocess.drives import NoDeadline
 from layover.keys import META, Keys
 from layover.memory.extract import extract
-from layover.ports import RunLog
+from layover.ports import DueCheck, RunLog
 from layover.records.lifetimes import set_ttl
 from layover.recovery.sweep import sweep
 from layover.runs.cancel import cancel
@@ -27,6 +30,7 @@ from layover.values.runs.event import Event, TextDelta
 from layover.values.runs.payload import RunPayload
 from layover.values.runs.run import Decision, DecisionKind, OnBusy, Status
 from layover.values.runs.views import Run
+from support.worlds.loops import LoopClock, skipping
 from support.worlds.runs import ANN, Bench, Ledger, types
 
 PATIENCE = timedelta(seconds=60)
@@ -62,15 +66,31 @@ class Hindered(InMemoryBlobs):
         return await super().keys(prefix)
 
 
-async def deleting() -> tuple[Bench, Hindered]:
-    """A deletion of a thread that waits, cut off by the end of its request."""
+async def deleting(**options: Any) -> tuple[Bench, Hindered]:
+    """A deletion of a thread that waits, cut off by the end of its request. `options`: of its `Bench`."""
     blobs, agent = Hindered(), Agent("helper", model="m", tools=[Ledger().pay])
-    pays = Bench(agent, [call("pay", amount=5, tool_call_id="c1"), say("paid")], blobs=blobs)
+    steps = [call("pay", amount=5, tool_call_id="c1"), say("paid")]
+    pays = Bench(agent, steps, blobs=blobs, **options)
     await waiting(pays)
     await pays.plain.blobs.put(Keys(ANN).blob("threads", "t1", "files", "f"), b"", "text/plain")
     blobs.stuck = True
     await threads.delete(pays.plain, ANN, "t1", within=timedelta(0))
     return pays, blobs
+
+
+def count_looks(bench: Bench, fails_after: int = sys.maxsize) -> list[datetime]:
+    """Return the times of the sweeper's requests for what is due, of which those after this many fail."""
+    watch = bench.plain.journal.watch
+    asks, looks = watch.due, list[datetime]()
+
+    async def due(until: datetime, limit: int) -> list[DueCheck]:
+        looks.append(until)
+        if len(looks) > fails_after:
+            raise RetryableError("the journal is away")
+        return await asks(until, limit)
+
+    watch.due = due  # type: ignore[method-assign]
+    return looks
 
 
 async def say_so(bench: Bench, log: RunLog) -> None:
@@ -257,6 +277,41 @@ async def test_thousands_of_deletions_delay_no_run() -> None:
     done = await sweep(bench.plain, erase_until=timedelta(0))
     assert done["lost"] == 1
     assert (await sweep(bench.plain))["erased"] > 0
+
+
+@skipping
+async def test_a_run_that_is_lost_while_a_sweep_erases_goes_on_before_that_sweep_is_over() -> None:
+    settings = Environment.model_validate({"LAYOVER_SWEEP_PATIENCE_S": "2"}).settings
+    pays, _ = await deleting(clock=LoopClock(), settings=settings)
+    sweeping = asyncio.create_task(sweep(pays.plain))
+    await asyncio.sleep(10)
+    lost = await pays.start(thread="other")
+    await pays.callbacks.stop(f"{lost}-1", "it died")
+    await asyncio.sleep(10)
+    assert not sweeping.done()
+    assert pays.callbacks.started[-1] == (ANN, lost, 2)
+    done = await sweeping
+    assert (done["lost"], done["succeeded"], done["erasing"]) == (1, 1, 1)
+
+
+@skipping
+async def test_a_sweep_looks_at_runs_once_while_it_erases_for_less_than_its_patience() -> None:
+    pays, _ = await deleting(clock=LoopClock())
+    looks = count_looks(pays)
+    assert (await sweep(pays.plain))["erasing"] == 1
+    # One page, and one that says that nothing more is due.
+    assert len(looks) == 2
+
+
+@skipping
+async def test_a_journal_that_is_away_ends_a_sweep_and_what_it_erases() -> None:
+    settings = Environment.model_validate({"LAYOVER_SWEEP_PATIENCE_S": "2"}).settings
+    pays, _ = await deleting(clock=LoopClock(), settings=settings)
+    count_looks(pays, fails_after=2)
+    with pytest.raises(RetryableError, match="away"):
+        await sweep(pays.plain)
+    await asyncio.sleep(1)
+    assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
 # Executions and tokens

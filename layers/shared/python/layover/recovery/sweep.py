@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from datetime import datetime, timedelta
+from typing import Any
 
 from layover import logs
 from layover.batches import batched
@@ -42,18 +43,32 @@ next sweep."""
 
 async def sweep(runtime: Runtime, erase_until: timedelta = ERASE_UNTIL) -> dict[str, int]:
     """Look at every run that is due, then erase what is deleted or expired. Return the work done, counted.
-    One item's failure affects no other item, whatever fails."""
+    One item's failure affects no other item, whatever fails. A sweep that erases for longer than the
+    sweeper's patience looks at runs again each time that the patience is over: where one sweep follows
+    another, no other process does."""
     watch = runtime.journal.watch
     swept_at = runtime.clock.now()
     end = asyncio.get_running_loop().time() + erase_until.total_seconds()
     counts = await _look_through(runtime, watch.due, swept_at, end)
     # Behind the runs, and side by side: users with thousands of deleted threads may take all the time that is
     # left, and keep nobody's data from its expiry.
-    for more in await asyncio.gather(
+    erasing = asyncio.gather(
         _look_through(runtime, watch.deletions, swept_at, end), expire(runtime, swept_at, end)
-    ):
-        counts.update(more)
+    )
+    try:
+        while await _lasts(erasing, runtime.settings.sweep_patience, end):
+            counts.update(await _look_through(runtime, watch.due, runtime.clock.now(), end))
+        for more in await erasing:
+            counts.update(more)
+    finally:
+        erasing.cancel()
     return dict(counts)
+
+
+async def _lasts(work: "asyncio.Future[Any]", span: timedelta, end: float) -> bool:
+    """Wait for the work. Return True if it still lasts after `span`, and `end` is not reached."""
+    await asyncio.wait([work], timeout=span.total_seconds())
+    return not work.done() and asyncio.get_running_loop().time() < end
 
 
 async def _look_through(
