@@ -21,7 +21,7 @@ from layover.memory.profile import profiles as notes
 from layover.memory.profile.notes import profile_key
 from layover.recovery.sweep import sweep
 from layover.retention.export import export
-from layover.retention.forget import forget
+from layover.retention.forget import carry_on, forget
 from layover.threads import threads
 from layover.values.deployment.access import Actor
 from layover.values.message import FilePart
@@ -259,6 +259,53 @@ async def test_nothing_at_all_is_left_in_the_end() -> None:
     for _ in range(4):
         await later(made, timedelta(minutes=17))
     assert await left(made) == []
+
+
+async def test_thousands_of_threads_that_are_not_erased_yet_are_not_tried_one_by_one() -> None:
+    """The sweeper comes again and again while it erases them, and each try is a write."""
+    made = bench()
+    for _ in range(450):
+        await threads.create(made.plain, ANN, "helper", None, {})
+    await forget(made.plain, ANN, timedelta(0))
+    [order] = await made.plain.journal.dues.of(ANN, "owner")
+    made.clock.advance(DAY)
+    tries = counted_tries(made)
+    again_at = await carry_on(made.plain, order)
+    assert again_at == made.clock.now() + made.plain.settings.sweep_patience
+    assert 0 < len(tries) <= 100
+    for _ in range(3):
+        await later(made, DAY)
+    assert await left(made) == []
+
+
+async def test_a_thread_that_nobody_can_erase_keeps_no_others_from_their_end() -> None:
+    made = bench()
+    thread_ids = [
+        (await threads.create(made.plain, ANN, "helper", None, {})).id for _ in range(450)
+    ]
+    await forget(made.plain, ANN, timedelta(0))
+    [order] = await made.plain.journal.dues.of(ANN, "owner")
+    made.clock.advance(DAY)
+    stuck = min(thread_ids)
+    for thread_id in thread_ids:
+        if thread_id != stuck:
+            await made.plain.journal.erasure.finish(ANN, thread_id)
+    assert await carry_on(made.plain, order) is not None
+    page = await made.plain.journal.erasure.page_deleted(ANN, 9, None)
+    assert [head.id for head in page.items] == [stuck]
+
+
+def counted_tries(made: Bench) -> list[str]:
+    """Return the threads whose tombstones are tried to be removed from now on."""
+    erasure, tries = made.plain.journal.erasure, list[str]()
+    remove = erasure.remove_tombstone
+
+    async def try_to_remove(owner: str, thread_id: str) -> bool:
+        tries.append(thread_id)
+        return await remove(owner, thread_id)
+
+    erasure.remove_tombstone = try_to_remove  # type: ignore[method-assign]
+    return tries
 
 
 async def test_records_of_decisions_stay_and_nothing_leads_to_the_runs() -> None:

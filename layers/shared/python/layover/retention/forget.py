@@ -27,7 +27,7 @@ from layover.values.base import Time, Value
 from layover.values.thread import ThreadHead
 
 BATCH_SIZE = 25
-"""Threads that are marked in parallel."""
+"""Threads that are marked, or tombstones that are removed, in parallel."""
 MARK_WITHIN_S = 20.0
 """Seconds that a request has for marking; API Gateway gives up after 30."""
 ERASE_TIMEOUT = timedelta(seconds=2)
@@ -112,17 +112,20 @@ async def _mark(runtime: Runtime, owner: str, until: datetime) -> list[ThreadHea
 
 
 async def _unmake(runtime: Runtime, owner: str, until: datetime) -> bool:
-    """Remove the tombstones of threads that are erased. Return False if some are not yet."""
+    """Remove the tombstones of threads that are erased. Return False if some are not yet: behind a page of
+    such threads, no other is tried, because the sweeper comes again and again while it erases thousands."""
     is_complete, cursor = True, None
     while True:
         page = await runtime.journal.erasure.page_deleted(owner, _PAGE, cursor)
-        for head in page.items:
-            if head.created_at <= until:
-                is_complete = (
-                    await runtime.journal.erasure.remove_tombstone(owner, head.id) and is_complete
-                )
+        heads = [head for head in page.items if head.created_at <= until]
+        removed: list[bool] = []
+        for some in batched(heads, BATCH_SIZE):
+            removed += await asyncio.gather(
+                *(runtime.journal.erasure.remove_tombstone(owner, head.id) for head in some)
+            )
+        is_complete = is_complete and all(removed)
         cursor = page.next_cursor
-        if cursor is None:
+        if cursor is None or (removed and not any(removed)):
             return is_complete
 
 
