@@ -278,6 +278,35 @@ async def test_thousands_of_threads_that_are_not_erased_yet_are_not_tried_one_by
     assert await left(made) == []
 
 
+async def test_of_orders_that_a_client_repeats_only_the_last_is_carried_out() -> None:
+    """Each answer 503 makes a client ask again, and each order would go through all threads."""
+    made = await lived()
+    for _ in range(5):
+        made.clock.advance(timedelta(seconds=20, microseconds=1))
+        await forget(made.plain, ANN, timedelta(0))
+    orders = await made.plain.journal.dues.of(ANN, "owner")
+    assert len(orders) == 5
+    made.clock.advance(timedelta(seconds=1))
+    counts = await sweep(made.plain)
+    assert counts["expired owner"] == 4
+    [last] = await made.plain.journal.dues.of(ANN, "owner")
+    assert last == replace(max(orders, key=lambda order: order.made_at), at=last.at)
+    for _ in range(3):
+        await later(made, DAY)
+    assert await left(made) == []
+
+
+async def test_a_later_order_hides_what_an_earlier_one_did() -> None:
+    made = await kept()
+    file_id = await unnamed(made)
+    await forget(made.plain, ANN, timedelta(0))
+    made.clock.advance(timedelta(seconds=20))
+    await forget(made.plain, ANN, timedelta(0))
+    await later(made, timedelta(0))
+    assert len(await made.plain.journal.dues.of(ANN, "owner")) == 1
+    assert file_id not in await listed(made)
+
+
 async def test_a_thread_that_nobody_can_erase_keeps_no_others_from_their_end() -> None:
     made = bench()
     thread_ids = [

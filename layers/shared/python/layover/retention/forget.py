@@ -69,8 +69,12 @@ async def forget(runtime: Runtime, owner: str, within: timedelta = ERASE_TIMEOUT
 
 
 async def carry_on(runtime: Runtime, due: Due) -> datetime | None:
-    """Continue to erase a user's data. Return the time to go on again, None once nothing is left."""
+    """Continue to erase a user's data. Return the time to go on again, None once nothing is left, or if a
+    later order does all of it: a client repeats a request that was answered with 503."""
     owner, until = due.owner, from_rfc3339(due.name)
+    orders = await runtime.journal.dues.of(owner, "owner")
+    if any(from_rfc3339(order.name) > until for order in orders):
+        return None
     now, patience = runtime.clock.now(), runtime.settings.sweep_patience
     # Once more, because the index of threads is eventually consistent and a tool may have been at work.
     await _mark(runtime, owner, until)
