@@ -70,7 +70,9 @@ def test_a_denied_call_is_told_to_the_model(ann: Caller, brain: Brain, system: S
     text, run = waiting(ann, brain, "denied")
     ann.decide(run["id"], run["pending"][0]["tool_call_id"], "deny", reason="too much")
     assert ann.over(run["id"])["text"] == "done"
-    assert json.loads(told(brain, text)) == {
+    read = json.loads(told(brain, text))
+    assert "Do not ask for it again" in read.pop("advice")
+    assert read == {
         "declined": True,
         "message": 'Tool "refund" was not approved',
         "reason": "too much",

@@ -183,6 +183,7 @@ NOT_SHOWN_OF_CALLS = {
     **dict.fromkeys(("result", "model_output", "is_error", "retry"), "there is none yet"),
     **dict.fromkeys(("votes", "voted"), "`approval.given`"),
     "hooked": "`args` are those that hooks gave",
+    "denial": "nobody is asked for a call that an earlier denial settles",
     "offered": "a call of a tool that was not offered never waits",
 }
 

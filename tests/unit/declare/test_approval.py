@@ -25,6 +25,11 @@ from layover.wiring import in_memory_runtime
         {"by": ["finance"], "quorum": True},
         {"by": ["finance"], "requester": "yes"},
         {"by": ["finance"], "reason_required": 1},
+        {"by": ["finance"], "after_denial": "stop"},
+        {"by": ["finance"], "after_denial": "Refuse"},
+        {"by": ["finance"], "after_denial": None},
+        {"by": ["finance"], "after_denial": True},
+        {"by": ["finance"], "after_denial": ["ask"]},
     ],
     ids=str,
 )

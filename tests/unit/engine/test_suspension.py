@@ -157,7 +157,9 @@ async def test_a_denied_call_does_not_run_and_the_model_goes_on(ledger: Ledger) 
         "message": 'Tool "pay" was not approved',
         "reason": "too much",
     }
-    assert json.loads(seen(bench.model.prompts[1])[0]) == said
+    read = json.loads(seen(bench.model.prompts[1])[0])
+    assert read.pop("advice").startswith("A person denied this call. Do not ask for it again")
+    assert read == said
     assert told(run.messages)[1] == ("tool", said)
     ends = [e for e in await bench.events(run.id) if e.type == "tool-execution-end"]
     assert [e.is_error for e in ends] == [False]

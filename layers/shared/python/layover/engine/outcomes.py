@@ -39,6 +39,8 @@ class Settled:
     """The run of the sub-agent that the call stands for, as it ended."""
     failure: ErrorInfo | None = None
     """The failure that ends the run once the call is settled."""
+    denial: str | None = None
+    """The id of the denied call whose denial this is."""
 
 
 @dataclass(frozen=True)
@@ -80,18 +82,6 @@ def author_error(tool: str, call: CallRecord, error: Exception) -> Settled:
 def interrupted_error(name: str) -> Settled:
     """Return the error of a call in doubt (docs/behaviour.md#calls-in-doubt)."""
     return failed(f"Interrupted: {name} may or may not have taken effect")
-
-
-def declined_result(name: str, reason: str | None, *, expired: bool) -> Settled:
-    """Return the ordinary result of a denied or expired call (docs/behaviour.md#denials)."""
-    result: dict[str, Any] = {
-        "declined": True,
-        "message": f'Tool "{name}" was not approved',
-        "reason": reason,
-    }
-    if expired:
-        result["expired"] = True
-    return Settled(result=result, model_output=json.dumps(result, ensure_ascii=False))
 
 
 async def limit_output(settled: Settled, call: CallRecord, run_files: RunFiles | None) -> Settled:

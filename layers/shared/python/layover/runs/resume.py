@@ -75,6 +75,7 @@ async def _publish(runtime: Runtime, payload: AwaitPayload, call: CallRecord) ->
             "resume_schema": suspension["resume_schema"],
             "expires_at": suspension["expires_at"],
             "approval": suspension["approval"],
+            "denied_before": suspension.get("denied_before", []),
             "task_token": payload.token,
         }
     )

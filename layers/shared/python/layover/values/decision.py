@@ -82,6 +82,17 @@ class PendingApproval(ApprovalRule):
     given: tuple[Vote, ...] = ()
 
 
+class Denial(Value):
+    """A call that a person denied, as a later request for another call of its tool shows it."""
+
+    args: Json
+    """The arguments that were asked for. Long ones are cut to `{_truncated, head, original_chars}`."""
+    reason: str | None = None
+    decided_by: str
+    on_behalf_of: str | None = Field(default=None, exclude_if=_is_absent)
+    at: Time
+
+
 class DecisionNote(Value):
     """The decision as a call's result shows it: the actor and the reason."""
 

@@ -12,7 +12,7 @@ SOURCE = "layover"
 DETAIL_TYPE = "ApprovalRequested"
 MAX_ENTRY = 250_000
 """Bytes; EventBridge takes 256 KB an entry, envelope included."""
-_LEFT_OUT = {"args": None, "payload": None, "resume_schema": None}
+_LEFT_OUT = {"args": None, "payload": None, "resume_schema": None, "denied_before": None}
 _NOT_WAITING = {"TaskTimedOut", "InvalidToken", "TaskDoesNotExist"}
 """Errors of a token on which no branch waits, or none does any more. The call's record decides, not the
 token."""
@@ -68,8 +68,8 @@ class StepFunctions:
         )
 
     async def publish_approval(self, detail: Mapping[str, Any]) -> None:
-        """Publish `ApprovalRequested`. Arguments, payload and schema are left out if they are too large for
-        an event. The ids stay, and `GET /approvals` has the rest."""
+        """Publish `ApprovalRequested`. Arguments, payload, schema and earlier denials are left out if they
+        are too large for an event. The ids stay, and `GET /approvals` has the rest."""
         text = json.dumps(detail, ensure_ascii=False)
         if len(text.encode()) > MAX_ENTRY:
             text = json.dumps({**detail, **_LEFT_OUT, "truncated": True})

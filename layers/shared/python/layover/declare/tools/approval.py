@@ -3,7 +3,7 @@
 import re
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, get_args
 
 from layover.declare.blocking import call_author
 from layover.declare.context import ToolContext
@@ -29,6 +29,8 @@ APPROVAL_SCHEMA: dict[str, Any] = {
 }
 """The JSON that resumes a call waiting for an approval (docs/behaviour.md#approvals)."""
 
+AfterDenial = Literal["ask", "refuse"]
+"""See `Approval`."""
 Predicate = Callable[[dict[str, Any], ToolContext], bool | Awaitable[bool]]
 
 
@@ -47,6 +49,9 @@ class Approval:
         quorum: The number of people who have to approve the same arguments, 1 to 20; one denial settles
             the call.
         reason_required: True: a decision without a reason is refused.
+        after_denial: What becomes of further calls of the tool in a run in which a person has denied one.
+            `ask` (default): one with other arguments is asked for, and shows the denials. `refuse`: no call
+            is asked for in the rest of the run. A call that equals a denied one is never asked for.
         when: A predicate of the validated arguments (a dict) and the context, plain or async: True if the
             call waits. None: each call waits.
 
@@ -91,6 +96,7 @@ class Approval:
     quorum: int = 1
     reason_required: bool = False
     when: Predicate | None = None
+    after_denial: AfterDenial = "ask"
 
     def __post_init__(self) -> None:
         listed = isinstance(self.by, Iterable) and not isinstance(self.by, str)
@@ -103,6 +109,7 @@ class Approval:
                 raise checks.fail("Approval: by", expected, group)
         checks.flag("Approval: requester", self.requester)
         checks.flag("Approval: reason_required", self.reason_required)
+        checks.one_of("Approval: after_denial", self.after_denial, get_args(AfterDenial))
         checks.whole("Approval: quorum", self.quorum)
         if self.quorum > MAX_QUORUM:
             raise checks.fail("Approval: quorum", f"at most {MAX_QUORUM} persons", self.quorum)

@@ -14,7 +14,7 @@ from layover.declare.context import ToolContext
 from layover.declare.schemas import checks, references
 from layover.declare.schemas import json_schema as schema
 from layover.declare.schemas.render import as_text, json_text, jsonable
-from layover.declare.tools.approval import Approval, Predicate
+from layover.declare.tools.approval import AfterDenial, Approval, Predicate
 from layover.declare.tools.iterators import walk, walk_async
 from layover.declare.tools.json_schema_signature import json_schema_signature
 from layover.declare.tools.options import Delegate, Options, ToMessage, options_of, takes
@@ -117,6 +117,12 @@ class Tool(Generic[P, R]):
         """The rule that says who may let a call run; None: the run's owner."""
         needs = self.options.needs_approval
         return needs.rule if isinstance(needs, Approval) else None
+
+    @property
+    def after_denial(self) -> AfterDenial:
+        """`refuse`: no call is asked for in a run in which a person has denied one (see `Approval`)."""
+        needs = self.options.needs_approval
+        return needs.after_denial if isinstance(needs, Approval) else "ask"
 
     @property
     def suspends(self) -> bool:

@@ -132,6 +132,7 @@ def _tool(tool: Any) -> dict[str, Any]:
         "parameters": tool.parameters,
         "needs_approval": needs if isinstance(needs, bool) else "by a rule",
         "approvers": rule.model_dump(mode="json") if rule else None,
+        **({"after_denial": tool.after_denial} if tool.after_denial != "ask" else {}),
         "resume": tool.resume_schema if tool.suspends else None,
         "expires_after": waits.total_seconds() if waits else None,
         "agent": _facts(tool.delegate.agent) if tool.delegate else None,

@@ -382,4 +382,6 @@ def _took_effect(call: CallRecord) -> bool:
     decision = call.decision.kind if call.decision else None
     if call.is_error or decision in (DecisionKind.DENIED, DecisionKind.EXPIRED):
         return False
+    if call.denial is not None:
+        return False
     return call.hooked is None or not call.hooked.settles

@@ -18,8 +18,9 @@ from layover.declare.hooks.base import (
 )
 from layover.declare.schemas.render import as_text, jsonable
 from layover.declare.tools.approval import APPROVAL_SCHEMA
+from layover.engine.declines import Advice, declined_result
 from layover.engine.hooks.frame_hooks import FrameHooks, ask_hook
-from layover.engine.outcomes import Ready, Settled, author_error, declined_result, failed
+from layover.engine.outcomes import Ready, Settled, author_error, failed
 from layover.values.base import Json
 from layover.values.decision import DecisionNote
 from layover.values.runs.event import Event, HookDecided
@@ -38,10 +39,12 @@ Prepare = Callable[[CallRecord, Any], Ready | Settled]
 
 @dataclass(frozen=True)
 class PlannedCall:
-    """A call after its hooks. `allowed`: it needs no approval any more."""
+    """A call after its hooks. `ready`: with the arguments that they gave it; None: it is settled. `allowed`:
+    it needs no approval any more."""
 
     call: CallRecord
     outcome: Ready | Settled | Suspension
+    ready: Ready | None = None
     allowed: bool = False
 
 
@@ -83,8 +86,8 @@ class AroundTools:
                 ready = prepared
             allowed = allowed or decision.decision == "allow"
             if decision.decision not in ("allow", "change"):
-                return PlannedCall(_with(call, decisions), self._outcome_of(answer, ready))
-        return PlannedCall(_with(call, decisions), ready, allowed)
+                return PlannedCall(_with(call, decisions), self._outcome_of(answer, ready), ready)
+        return PlannedCall(_with(call, decisions), ready, ready, allowed)
 
     async def after(self, call: CallRecord, ready: Ready, outcome: Settled) -> Settled:
         """Return a tool's outcome as hooks changed it. A hook that raises ends the run: it may have wanted to
@@ -129,7 +132,7 @@ class AroundTools:
             value = jsonable(answer.value)
             return Settled(result=value, model_output=as_text(value))
         if isinstance(answer, Refuse):
-            return declined_result(ready.tool.name, answer.reason, expired=False)
+            return declined_result(ready.tool.name, answer.reason, Advice.REFUSED)
         return _approval(ready, answer.reason, self._frame_hooks.clock.now())
 
 

@@ -15,6 +15,7 @@ from layover.declare.context import ToolContext
 from layover.declare.schemas.render import format_error
 from layover.declare.tools.tool import AnyTool
 from layover.engine.budget import settle_budget
+from layover.engine.declines import decline_of
 from layover.engine.frame_core import FrameCore
 from layover.engine.hooks.around_tools import AroundTools, PlannedCall
 from layover.engine.hooks.frame_hooks import FrameHooks
@@ -22,7 +23,6 @@ from layover.engine.outcomes import (
     Ready,
     Settled,
     author_error,
-    declined_result,
     failed,
     interrupted_error,
     limit_output,
@@ -32,6 +32,7 @@ from layover.engine.outcomes import (
 from layover.engine.progress import OutOfTime
 from layover.engine.tools.background import start_background
 from layover.engine.tools.call_limits import with_one_handoff, within_limit
+from layover.engine.tools.denials import Denials
 from layover.engine.tools.events import CallEvents
 from layover.engine.tools.execute import approval, prepare, run_tool
 from layover.engine.tools.first_window import FirstWindow, ready_at_once
@@ -116,6 +117,7 @@ class Calls:
         self._events = CallEvents(core)
         self.records = CallRecords(core, self._tools, self._events)
         self._hooks = AroundTools(FrameHooks(core), self._prepare)
+        self._denials = Denials(core)
         self.turn_end = self._events.turn_end
 
     async def advance(self, step: StepRecord, gate: Gate, has_time: HasTime) -> bool:
@@ -151,6 +153,8 @@ class Calls:
         calls = self._state.calls_of(step)[: self._size]
         stops = self._stopping.is_requested or self._stopping.aborts is not None
         if not calls or stops or self._hooks.ask_before:
+            return self._at_once
+        if any(self._denials.concern(c.tool_name) for c in calls):
             return self._at_once
         ready = ready_at_once(calls, self._tools, lambda c: self._prepare(c, c.args))
         if len(ready) == len(calls) and has_time([r.tool.timeout for r in ready.values()]):
@@ -219,10 +223,9 @@ class Calls:
 
     async def _job(self, step: StepRecord, call: CallRecord) -> _Job | None:
         """Return the job that is left of a begun call; None if the call is settled and no tool has to run."""
-        if call.decision and call.decision.kind in (DecisionKind.DENIED, DecisionKind.EXPIRED):
-            expired = call.decision.kind is DecisionKind.EXPIRED
-            outcome = declined_result(call.tool_name, call.decision.reason, expired=expired)
-            await self.records.close(step, call, outcome)
+        declined = decline_of(call.tool_name, call.decision)
+        if declined is not None:
+            await self.records.close(step, call, declined)
             return None
         ready = self.ready(call)
         if isinstance(ready, Settled):
@@ -292,14 +295,24 @@ class Calls:
         if isinstance(ready, Settled):
             return PlannedCall(call, ready)
         planned = await self._hooks.before(call, ready)
-        if not isinstance(planned.outcome, Ready) or planned.allowed:
+        outcome, ready = planned.outcome, planned.ready
+        if isinstance(outcome, Settled) or ready is None:
             return planned
-        ctx, now = self._context(call, None), self._clock.now()
-        try:
-            waits = await approval(planned.outcome, ctx, now)
-        except Exception as error:
-            return replace(planned, outcome=author_error(call.tool_name, call, error))
-        return planned if waits is None else replace(planned, outcome=waits)
+        if isinstance(outcome, Ready) and not planned.allowed:
+            ctx, now = self._context(call, None), self._clock.now()
+            try:
+                outcome = await approval(ready, ctx, now) or outcome
+            except Exception as error:
+                return replace(planned, outcome=author_error(call.tool_name, call, error))
+        return replace(planned, outcome=await self._judge(planned.call, ready, outcome))
+
+    async def _judge(
+        self, call: CallRecord, ready: Ready, outcome: Ready | Suspension
+    ) -> Ready | Settled | Suspension:
+        """Return the outcome of a call that is about to run or to wait, after what persons denied before."""
+        if not self._denials.concern(call.tool_name):
+            return outcome
+        return await self._denials.judge(call, ready.tool, ready.args.as_dict(), outcome)
 
     async def _run(self, step: StepRecord, jobs: list[_Job]) -> None:
         """Journal the calls, run them, and journal their outcomes."""
@@ -358,7 +371,10 @@ class Calls:
         try:
             outcome = await run_tool(job.ready, job.ctx, call, self._clock)
             if isinstance(outcome, Suspension):
-                return await self.records.suspend([(call, outcome)])
+                judged = await self._judge(call, job.ready, outcome)
+                if isinstance(judged, Suspension):
+                    return await self.records.suspend([(call, judged)])
+                return await self.records.close(step, call, judged)
             outcome = await self.finish_outcome(call, job.ready, outcome)
             return await self.records.close(step, call, with_change(job.changed, outcome))
         finally:

@@ -73,6 +73,7 @@ class CallRecords:
                 "retry": outcome.retry,
                 "settled_at": self._clock.now(),
                 "child": outcome.child or call.child,
+                "denial": outcome.denial,
                 "hooked": with_failure(call.hooked, outcome.failure),
                 "custom": custom_message(step, slot, custom["name"], custom["data"])
                 if custom

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from layover.values.base import Json, Time, Value
-from layover.values.decision import ApprovalRule, PendingApproval, Vote
+from layover.values.decision import ApprovalRule, Denial, PendingApproval, Vote
 from layover.values.decision import Decision as Decision
 from layover.values.decision import DecisionKind as DecisionKind
 from layover.values.decision import Via as Via
@@ -77,6 +77,8 @@ class Suspension(Value):
     expires_at: Time | None = None
     approval: ApprovalRule | None = None
     """The rule of who decides; None: the run's owner does."""
+    denied_before: tuple[Denial, ...] = Field(default=(), exclude_if=lambda value: not value)
+    """Calls of the same tool with other arguments that persons had denied in this run, the newest last."""
 
 
 class CallState(StrEnum):
@@ -133,6 +135,8 @@ class CallRecord(Value):
     """The answers of hooks about it."""
     offered: bool = Field(default=True, exclude_if=lambda value: value)
     """False if the model's request did not have the tool: such a call finds none."""
+    denial: str | None = Field(default=None, exclude_if=lambda value: value is None)
+    """The id of the call whose denial is the result of this one, for which nobody was asked."""
 
     @property
     def proposed(self) -> Json:

@@ -5,7 +5,7 @@ from typing import Any, Self
 from pydantic import Field
 
 from layover.values.base import Json, Time, Value
-from layover.values.decision import PendingApproval, Vote
+from layover.values.decision import Denial, PendingApproval, Vote
 from layover.values.message import Message
 from layover.values.runs.run import CallRecord, SuspensionKind
 from layover.values.runs.status import ErrorInfo, FinishReason, Status
@@ -30,6 +30,8 @@ class Pending(Value):
         expires_at: The time at which the wait counts as a denial, in UTC; None: never.
         approval: The rule of who may decide (`by`, `requester`, `quorum`, `reason_required`) and the
             approvals `given` so far; None: the run's owner decides.
+        denied_before: Calls of the same tool with other arguments that persons have denied in this run, the
+            newest last and ten at most: `args`, `reason`, `decided_by`, `at`.
 
     Example:
         ```python
@@ -77,6 +79,11 @@ class Pending(Value):
         exclude_if=lambda value: value is None,
         description="Who may decide, if that is not only the run's owner, and who has approved so far.",
     )
+    denied_before: tuple[Denial, ...] = Field(
+        default=(),
+        description="Calls of the same tool with other arguments that persons have denied in this run, the "
+        "newest last.",
+    )
 
     @classmethod
     def of(cls, call: CallRecord, agent: str, /, **more: Any) -> Self:
@@ -101,6 +108,7 @@ class Pending(Value):
             "requested_at": suspension.requested_at,
             "expires_at": suspension.expires_at,
             "approval": call.approval,
+            "denied_before": suspension.denied_before,
         }
         return cls.model_validate({**fields, **more})
 
