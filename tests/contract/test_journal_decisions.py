@@ -252,6 +252,25 @@ async def test_approval_leaves_the_list_when_it_is_decided_and_comes_back_when_i
     assert [(a.tool_call_id, a.attempt) for a in await listed(world)] == [("c2", 1), ("c1", 2)]
 
 
+async def test_a_decided_call_that_is_asked_for_again_waits_as_at_first(
+    world: JournalBench,
+) -> None:
+    log = await world.taken()
+    [call] = await world.waiting(log, "c1")
+    decided = await world.decide(call)
+    resume = await world.join(call.run_id)
+    world.tick()
+    again = decided.model_copy(update={"suspension": world.suspension(args={"amount": 2})})
+    await resume.suspend_calls([again])
+    run = await world.run(call.run_id)
+    assert (run.waiting, run.decided) == (frozenset({call.key}), frozenset())
+    found = await world.call(call)
+    assert (found.undecided, found.attempt, found.exact_args) == (True, 2, {"amount": 2})
+    # The decision was about other arguments, and so is a second writer's news of it.
+    with pytest.raises(Fenced):
+        await log.suspend_calls([again])
+
+
 async def test_settled_call_leaves_the_list_even_where_the_decision_lost_its_race(
     world: JournalBench,
 ) -> None:

@@ -40,7 +40,9 @@ class SideEffects:
     power: Power
     done: list[Any] = field(default_factory=list)
 
-    def agent(self) -> Agent:
+    def agent(self, account: str = "x") -> Agent:
+        """`account`: a default, which a deployment may change."""
+
         @tool
         async def send(n: int) -> str:
             """Send something; twice is twice."""
@@ -57,12 +59,12 @@ class SideEffects:
             return f"put {n}"
 
         @tool(needs_approval=True)
-        async def pay(n: int) -> str:
+        async def pay(n: int, account: str = account) -> str:
             """Pay; twice is twice."""
             self.power.point()
             self.done.append(("pay", n))
             self.power.point()
-            return f"paid {n}"
+            return f"paid {n} to {account}"
 
         @tool(suspend=Offer, resume=Choice)
         async def book(ctx: ToolContext) -> str:
@@ -86,7 +88,7 @@ class SideEffects:
         return Agent("top", instructions="top", tools=tools, tool_concurrency=2)
 
 
-async def plain(bench: Bench) -> str:
+async def plain(world: SideEffects, bench: Bench) -> str:
     """Two steps with tools, then an answer."""
     run_id = await bench.start(stream=True)
     assert await bench.drive(run_id) == "over"
@@ -100,7 +102,7 @@ PLAIN = [
 ]
 
 
-async def waiting(bench: Bench) -> str:
+async def waiting(world: SideEffects, bench: Bench) -> str:
     """A step whose first call waits, a re-suspension, and calls that come after it."""
     run_id = await bench.start()
     assert await bench.drive(run_id) == "suspended"
@@ -120,7 +122,23 @@ WAITING = [
 ]
 
 
-async def nested(bench: Bench) -> str:
+async def redeployed(world: SideEffects, bench: Bench) -> str:
+    """A deployment changes what was approved: the call is asked for again, and runs as approved then."""
+    run_id = await bench.start()
+    assert await bench.drive(run_id) == "suspended"
+    bench.agents["helper"] = world.agent("y")
+    assert await bench.answer(run_id, "call_1", "approve") == "suspended"
+    assert await bench.answer(run_id, "call_1", "approve") == "over"
+    return run_id
+
+
+REDEPLOYED = [
+    calls(call("pay", n=1, tool_call_id="call_1"), call("send", n=2, tool_call_id="call_2")),
+    say("all is done"),
+]
+
+
+async def nested(world: SideEffects, bench: Bench) -> str:
     """Sub-agents at two depths, of which two wait at once."""
     run_id = await bench.start(stream=True)
     assert await bench.drive(run_id) == "suspended"
@@ -143,6 +161,7 @@ STORIES: dict[str, tuple[Any, Any]] = {
     "plain": (plain, PLAIN),
     "waiting": (waiting, WAITING),
     "nested": (nested, NESTED),
+    "redeployed": (redeployed, REDEPLOYED),
 }
 
 STRIDES = {"nested": 2}
@@ -161,7 +180,7 @@ async def tell(story: str, power: Power) -> tuple[SideEffects, Bench, str]:
         bench = Bench(world.top(), answers_of(script), power=power)
     else:
         bench = Bench(world.agent(), answers(*script), power=power)
-    return world, bench, await act(bench)
+    return world, bench, await act(world, bench)
 
 
 async def test_a_crash_before_the_first_event_does_not_lose_agent_start() -> None:

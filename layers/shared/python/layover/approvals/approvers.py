@@ -51,6 +51,7 @@ def votes_with(call: CallRecord, decision: Decision) -> tuple[Vote, ...]:
         on_behalf_of=decision.on_behalf_of,
         at=decision.at,
         args=decision.args,
+        exact_args=decision.exact_args,
         reason=decision.reason,
     )
     return (*(v for v in call.votes if v.person != vote.person), vote)
@@ -82,4 +83,7 @@ def has_voted(call: CallRecord, decision: Decision) -> bool:
 
 
 def _args(call: CallRecord, vote: Vote) -> str:
-    return compact_json(call.proposed if vote.args is None else vote.args)
+    """Return the arguments that a vote approves, as the tool gets them where the request shows them so."""
+    exact = vote.exact_args if call.suspension and call.suspension.args is not None else None
+    edited = vote.args if exact is None else exact
+    return compact_json(call.exact_args if edited is None else edited)

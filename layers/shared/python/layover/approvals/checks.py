@@ -1,7 +1,7 @@
 """Validation of a decision against its waiting call, whichever way the decision arrived."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from layover.approvals.schema_errors import schema_errors
 from layover.errors import DecisionInvalid, DefinitionError
@@ -10,6 +10,8 @@ from layover.values.runs.run import BUDGET_TOOL, CallRecord
 
 if TYPE_CHECKING:
     from layover.declare.tools.tool import AnyTool
+
+T = TypeVar("T")
 
 MAX_REASON = 10_000
 """The most characters of a decision's reason."""
@@ -43,15 +45,20 @@ def check_data(runtime: Runtime, agent_name: str, call: CallRecord, data: Any) -
         _check_type(tool.parse_resume, data, "data", message)
 
 
-def check_args(runtime: Runtime, agent_name: str, call: CallRecord, args: dict[str, Any]) -> None:
-    """Raise DecisionInvalid if edited arguments do not fit the tool. Any arguments are valid for a tool that
-    no longer exists: the model reads that it was not found (docs/behaviour.md#long-waits)."""
+def check_args(
+    runtime: Runtime, agent_name: str, call: CallRecord, args: dict[str, Any]
+) -> dict[str, Any] | None:
+    """Return edited arguments as the tool gets them; None if no tool says. Raise DecisionInvalid if they do
+    not fit it. Any arguments are valid for a tool that no longer exists: the model reads that it was not
+    found (docs/behaviour.md#long-waits)."""
     if call.tool_name == BUDGET_TOOL:
-        return _check_limits(args)
+        _check_limits(args)
+        return None
     tool = _tool(runtime, agent_name, call)
-    if tool is not None:
-        _check_type(tool.validate, args, "args", "the arguments do not fit the tool")
-    return None
+    if tool is None:
+        return None
+    valid = _check_type(tool.validate, args, "args", "the arguments do not fit the tool")
+    return valid.as_dict()
 
 
 def _tool(runtime: Runtime, agent_name: str, call: CallRecord) -> "AnyTool | None":
@@ -61,12 +68,12 @@ def _tool(runtime: Runtime, agent_name: str, call: CallRecord) -> "AnyTool | Non
     return agent.tool(call.tool_name) if agent else None
 
 
-def _check_type(parse: Callable[[Any], Any], value: Any, field: str, message: str) -> None:
-    """Raise DecisionInvalid if an author's type refuses the value."""
+def _check_type(parse: Callable[[Any], T], value: Any, field: str, message: str) -> T:
+    """Return the value as an author's type takes it. Raise DecisionInvalid if the type refuses it."""
     from pydantic import ValidationError
 
     try:
-        parse(value)
+        return parse(value)
     except ValidationError as error:
         problems = error.errors(include_url=False, include_context=False, include_input=False)
         errors = [

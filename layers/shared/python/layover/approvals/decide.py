@@ -134,7 +134,8 @@ async def _decide_once(
         await _wake_waiting(runtime, call)
         return DecisionOutcome(_view(actor, snapshot, call, request), again=True)
     suspension = await _check_open(runtime, snapshot, call, request)
-    _check_fits(runtime, snapshot, call, suspension, request)
+    exact_args = _check_fits(runtime, snapshot, call, suspension, request)
+    decision = decision.model_copy(update={"exact_args": exact_args})
     try:
         # The write's condition is that the call still waits as read. No lock is held from the read to the
         # write: of two decisions that pass the checks, the second to be written fails here.
@@ -198,8 +199,8 @@ def _repeats(call: CallRecord, request: DecisionRequest, decision: Decision) -> 
 
 
 def _content(decision: Decision) -> str:
-    """Return the actor and the decision, without the time."""
-    return compact_json(decision.model_dump(mode="json", exclude={"at"}))
+    """Return the actor and the decision, without the time and what the code made of it."""
+    return compact_json(decision.model_dump(mode="json", exclude={"at", "exact_args"}))
 
 
 async def _check_open(
@@ -231,7 +232,8 @@ def _check_fits(
     call: CallRecord,
     suspension: Suspension,
     request: DecisionRequest,
-) -> None:
+) -> dict[str, Any] | None:
+    """Return edited arguments as the tool gets them. Raises DecisionInvalid."""
     if request.verdict not in _ACCEPTS[suspension.kind]:
         verdicts = " or ".join(sorted(_ACCEPTS[suspension.kind]))
         message = f"a call that waits for {suspension.kind.value} takes {verdicts}"
@@ -245,7 +247,8 @@ def _check_fits(
     if request.verdict is Verdict.RESUME:
         check_data(runtime, snapshot.meta.agent, call, request.data)
     elif request.args is not None:
-        check_args(runtime, snapshot.meta.agent, call, request.args)
+        return check_args(runtime, snapshot.meta.agent, call, request.args)
+    return None
 
 
 async def _record(

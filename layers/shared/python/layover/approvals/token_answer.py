@@ -144,9 +144,10 @@ def _decision_of_caller(
         if not approval.approved:
             return _callback(DecisionKind.DENIED, now, reason=reason)
         args = sanitise(approval.args)
-        if args is not None:
-            check_args(runtime, agent, call, args)
-        return _callback(DecisionKind.APPROVED, now, args=args, reason=reason)
+        exact_args = None if args is None else check_args(runtime, agent, call, args)
+        return _callback(
+            DecisionKind.APPROVED, now, args=args, exact_args=exact_args, reason=reason
+        )
     except ValidationError as error:
         problems = error.errors(include_url=False, include_context=False, include_input=False)
         errors = [{"loc": list(p["loc"]), "msg": p["msg"], "type": p["type"]} for p in problems]

@@ -70,7 +70,7 @@ async def _publish(runtime: Runtime, payload: AwaitPayload, call: CallRecord) ->
             "tool_call_id": call.tool_call_id,
             "tool_name": call.tool_name,
             "kind": suspension["kind"],
-            "args": call.proposed,
+            "args": call.exact_args,
             "payload": suspension["payload"],
             "resume_schema": suspension["resume_schema"],
             "expires_at": suspension["expires_at"],

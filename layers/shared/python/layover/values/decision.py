@@ -8,6 +8,10 @@ from pydantic import Field
 from layover.values.base import Json, Time, Value
 
 
+def _is_absent(value: object) -> bool:
+    return value is None
+
+
 class DecisionKind(StrEnum):
     """The kind of a decision about a waiting call."""
 
@@ -39,6 +43,8 @@ class Decision(Value):
     at: Time
     args: dict[str, Any] | None = None
     """Arguments as edited by the approver."""
+    exact_args: dict[str, Any] | None = Field(default=None, exclude_if=_is_absent)
+    """The same as the tool gets them: validated, with defaults."""
     reason: str | None = None
     data: Json = None
     """The data that resumed a programmatic suspension."""
@@ -55,10 +61,6 @@ class ApprovalRule(Value):
     reason_required: bool = False
 
 
-def _is_absent(value: object) -> bool:
-    return value is None
-
-
 class Vote(Value):
     """One person's approval of a call that takes several."""
 
@@ -68,6 +70,8 @@ class Vote(Value):
     at: Time
     args: dict[str, Any] | None = Field(default=None, exclude_if=_is_absent)
     """Arguments as edited by the approver: a vote counts only with others for the same arguments."""
+    exact_args: dict[str, Any] | None = Field(default=None, exclude_if=_is_absent)
+    """The same as the tool gets them."""
     reason: str | None = Field(default=None, exclude_if=_is_absent)
 
     @property

@@ -270,6 +270,8 @@ class TableRunLog:
         changes: dict[str, Any] = {"updated_at": rfc3339(self._clock.now()), "attempts": 0}
         if run.records_expire_at is not None:
             changes["records_kept"] = True
+        # Decided, and not taken up: its tool would run with other arguments than were approved.
+        asked_again = next((c.key for c in calls if c.state is CallState.WAITING), None)
         if any(places):
             puts.append(self._inbox.pointer(run))
             changes["pointed"] = True
@@ -279,6 +281,7 @@ class TableRunLog:
             META,
             set=changes,
             include={"waiting": frozenset(c.key for c in calls)},
+            exclude={"decided": asked_again} if asked_again else {},
             when=self._fence(),
         )
         await self._writer.write([*puts, waits], events)

@@ -17,8 +17,8 @@ from layover.declare.hooks.base import (
     name_of,
 )
 from layover.declare.schemas.render import as_text, jsonable
-from layover.declare.tools.approval import APPROVAL_SCHEMA
 from layover.engine.declines import Advice, declined_result
+from layover.engine.exact_calls import approval_request
 from layover.engine.hooks.frame_hooks import FrameHooks, ask_hook
 from layover.engine.outcomes import Ready, Settled, author_error, failed
 from layover.values.base import Json
@@ -30,7 +30,6 @@ from layover.values.runs.run import (
     CallState,
     ErrorInfo,
     Suspension,
-    SuspensionKind,
 )
 from layover.values.text import sanitise
 
@@ -133,7 +132,8 @@ class AroundTools:
             return Settled(result=value, model_output=as_text(value))
         if isinstance(answer, Refuse):
             return declined_result(ready.tool.name, answer.reason, Advice.REFUSED)
-        return _approval(ready, answer.reason, self._frame_hooks.clock.now())
+        now = self._frame_hooks.clock.now()
+        return approval_request(ready, now, reason=_text(answer.reason))
 
 
 def hook_events(call: CallRecord, at: datetime) -> list[Event]:
@@ -152,24 +152,6 @@ def hook_events(call: CallRecord, at: datetime) -> list[Event]:
         )
         for decision in call.hooked.decisions
     ]
-
-
-def _approval(ready: Ready, reason: str | None, now: datetime) -> Suspension:
-    tool = ready.tool
-    payload: dict[str, Json] = {
-        "type": "approval",
-        "tool_name": tool.name,
-        "args": ready.args.as_dict(),
-        "reason": _text(reason),
-    }
-    return Suspension(
-        kind=SuspensionKind.APPROVAL,
-        payload=payload,
-        resume_schema=APPROVAL_SCHEMA,
-        requested_at=now,
-        expires_at=now + tool.expires_after if tool.expires_after else None,
-        approval=tool.approvers,
-    )
 
 
 def _decision(hook: Any, answer: Any, tool_call: ToolCall) -> HookDecision | None:

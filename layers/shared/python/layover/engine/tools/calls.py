@@ -16,6 +16,7 @@ from layover.declare.schemas.render import format_error
 from layover.declare.tools.tool import AnyTool
 from layover.engine.budget import settle_budget
 from layover.engine.declines import decline_of
+from layover.engine.exact_calls import exact_call
 from layover.engine.frame_core import FrameCore
 from layover.engine.hooks.around_tools import AroundTools, PlannedCall
 from layover.engine.hooks.frame_hooks import FrameHooks
@@ -227,7 +228,14 @@ class Calls:
         if declined is not None:
             await self.records.close(step, call, declined)
             return None
-        ready = self.ready(call)
+        decided = call.decision is not None and call.state is CallState.WAITING
+        ready = self._exact(call) if call.decision else self.ready(call)
+        if isinstance(ready, Suspension) and decided:
+            await self.records.suspend([(call, ready)])
+            return None
+        if isinstance(ready, Suspension):
+            # It began with the arguments that were approved, and today's code would give it others.
+            ready = interrupted_error(call.tool_name)
         if isinstance(ready, Settled):
             await self.records.close(step, call, ready)
             return None
@@ -246,18 +254,28 @@ class Calls:
 
     def ready(self, call: CallRecord) -> Ready | Settled:
         """Return what a begun call needs to go on, or the error that settles it."""
-        edited = call.decision.args if call.decision else None
-        return self._prepare(call, call.proposed if edited is None else edited)
+        return self._prepare(call, call.proposed if call.edited is None else call.edited)
+
+    def _exact(self, call: CallRecord) -> Ready | Settled | Suspension:
+        """Return a decided call as the person saw it; the request to make again if code has changed it."""
+        if not call.offered or call.tool_name not in self._tools:
+            return not_found(call.tool_name)
+        name, now = call.tool_name, self._clock.now()
+        exact = exact_call(call, lambda args: prepare(self._tools, name, args), now)
+        return exact if isinstance(exact, Suspension) else self._limited(call, exact)
 
     def _prepare(self, call: CallRecord, args: Any) -> Ready | Settled:
         if not call.offered:
             return not_found(call.tool_name)
-        ready = within_limit(prepare(self._tools, call.tool_name, args), self._state, call)
+        return self._limited(call, prepare(self._tools, call.tool_name, args))
+
+    def _limited(self, call: CallRecord, ready: Ready | Settled) -> Ready | Settled:
+        ready = within_limit(ready, self._state, call)
         return with_one_handoff(ready, self._tools, self._state, call)
 
     def _changed(self, call: CallRecord, ready: Ready) -> dict[str, Any] | None:
         """Return the arguments as a person edited them; None if the edit changes nothing for the tool."""
-        edited = call.decision.args if call.decision else None
+        edited = call.edited
         if edited is None:
             return None
         own = self._prepare(call, call.proposed)

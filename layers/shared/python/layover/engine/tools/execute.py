@@ -9,8 +9,8 @@ from pydantic import ValidationError
 
 from layover.declare.context import Retry, SuspendRequest, ToolContext
 from layover.declare.schemas.render import format_error, invalid_input, invalid_suspend_payload
-from layover.declare.tools.approval import APPROVAL_SCHEMA
 from layover.declare.tools.tool import AnyTool
+from layover.engine.exact_calls import approval_request
 from layover.engine.isolation import TimedOut, isolate
 from layover.engine.outcomes import Ready, Settled, author_error, failed, not_found
 from layover.ports import Clock
@@ -37,15 +37,7 @@ async def approval(ready: Ready, ctx: ToolContext, now: datetime) -> Suspension 
     call must not run then."""
     if not await isolate(ready.tool.requires_approval(ready.args, ctx)):
         return None
-    payload = {"type": "approval", "tool_name": ready.tool.name, "args": ready.args.as_dict()}
-    return Suspension(
-        kind=SuspensionKind.APPROVAL,
-        payload=payload,
-        resume_schema=APPROVAL_SCHEMA,
-        requested_at=now,
-        expires_at=now + ready.tool.expires_after if ready.tool.expires_after else None,
-        approval=ready.tool.approvers,
-    )
+    return approval_request(ready, now)
 
 
 async def run_tool(
@@ -62,13 +54,14 @@ async def run_tool(
     except Exception as error:
         return author_error(tool.name, call, error)
     if isinstance(value, SuspendRequest):
-        return _suspension(tool, value, call, clock.now())
+        return _suspension(ready, value, call, clock.now())
     return await shape(ready, value, call)
 
 
 def _suspension(
-    tool: AnyTool, request: SuspendRequest, call: CallRecord, now: datetime
+    ready: Ready, request: SuspendRequest, call: CallRecord, now: datetime
 ) -> Settled | Suspension:
+    tool = ready.tool
     try:
         payload = tool.suspension_payload(request.payload)
         schema = tool.resume_schema
@@ -82,6 +75,7 @@ def _suspension(
         resume_schema=schema,
         requested_at=now,
         expires_at=now + tool.expires_after if tool.expires_after else None,
+        args=ready.args.as_dict(),
     )
 
 

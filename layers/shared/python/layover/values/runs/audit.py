@@ -51,7 +51,7 @@ class AuditRow(Value):
             on_behalf_of=decision.on_behalf_of,
             reason=decision.reason,
             via=decision.via,
-            args_sha256=_digest(call.proposed if decision.args is None else decision.args),
+            args_sha256=_digest(_exact_args(call, decision)),
             requested_at=requested_at,
             decided_at=decision.at,
         )
@@ -70,6 +70,12 @@ def rows_of_hooks(run: RunMeta, calls: Iterable[CallRecord], at: datetime) -> li
         decision_fields = {"kind": DecisionKind.APPROVED, "decided_by": by, "reason": reason}
         rows.append(AuditRow.of(run, call, Decision(**decision_fields, via=Via.SYSTEM, at=at)))
     return rows
+
+
+def _exact_args(call: CallRecord, decision: Decision) -> Json:
+    if decision.args is None:
+        return call.exact_args
+    return decision.args if decision.exact_args is None else decision.exact_args
 
 
 def _digest(args: Json) -> str:

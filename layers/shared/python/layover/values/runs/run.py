@@ -79,6 +79,13 @@ class Suspension(Value):
     """The rule of who decides; None: the run's owner does."""
     denied_before: tuple[Denial, ...] = Field(default=(), exclude_if=lambda value: not value)
     """Calls of the same tool with other arguments that persons had denied in this run, the newest last."""
+    args: dict[str, Any] | None = Field(default=None, exclude_if=lambda value: value is None)
+    """The arguments as the tool gets them: validated, in their JSON form, with defaults. None: a release before
+    this field made the record."""
+    asked_again: Literal["definition"] | None = Field(
+        default=None, exclude_if=lambda value: value is None
+    )
+    """`definition`: a deployment changed what the call would run with, after it was decided."""
 
 
 class CallState(StrEnum):
@@ -143,6 +150,22 @@ class CallRecord(Value):
         """The arguments that the tool is to get: the model's, or those that hooks gave."""
         changed = self.hooked.args if self.hooked else None
         return self.args if changed is None else changed
+
+    @property
+    def edited(self) -> dict[str, Any] | None:
+        """The arguments that a person put in place of the proposed ones: the newest, since the call may wait
+        again after an edit. None: nobody did."""
+        decisions = (
+            self.decision.args if self.decision else None,
+            *(p.get("args") for p in self.past[::-1]),
+        )
+        return next((args for args in decisions if args is not None), None)
+
+    @property
+    def exact_args(self) -> Json:
+        """The arguments that a decision about the waiting call is about: those that the tool gets."""
+        exact = self.suspension.args if self.suspension else None
+        return self.proposed if exact is None else exact
 
     @property
     def undecided(self) -> bool:

@@ -1,6 +1,6 @@
 """A run, and the calls that wait in it, as callers see them (docs/reference/http-api.md#objects)."""
 
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from pydantic import Field
 
@@ -18,7 +18,7 @@ class Pending(Value):
     Attributes:
         tool_call_id: The call's id: with the run's id, it names the call in `approve`, `deny` and `resume`.
         tool_name: The tool's name.
-        args: The arguments that it would run with.
+        args: The arguments that it would run with: validated, as JSON, with their defaults.
         kind: `approval`: it waits for `approve` or `deny`. `input`: it suspended itself, and waits for
             `resume`.
         payload: The data that the person decides by: of an approval `{type, tool_name, args}`, else what the
@@ -32,6 +32,8 @@ class Pending(Value):
             approvals `given` so far; None: the run's owner decides.
         denied_before: Calls of the same tool with other arguments that persons have denied in this run, the
             newest last and ten at most: `args`, `reason`, `decided_by`, `at`.
+        asked_again: `definition`: it was decided, and a deployment then changed the arguments that it would
+            run with. Nothing ran. None: it is asked for the first time.
 
     Example:
         ```python
@@ -84,6 +86,11 @@ class Pending(Value):
         description="Calls of the same tool with other arguments that persons have denied in this run, the "
         "newest last.",
     )
+    asked_again: Literal["definition"] | None = Field(
+        default=None,
+        exclude_if=lambda value: value is None,
+        description="`definition`: it was decided, and a deployment then changed what it would run with.",
+    )
 
     @classmethod
     def of(cls, call: CallRecord, agent: str, /, **more: Any) -> Self:
@@ -99,7 +106,7 @@ class Pending(Value):
         fields = {
             "tool_call_id": call.tool_call_id,
             "tool_name": call.tool_name,
-            "args": call.proposed,
+            "args": call.exact_args,
             "kind": suspension.kind,
             "payload": suspension.payload,
             "resume_schema": suspension.resume_schema,
@@ -109,6 +116,7 @@ class Pending(Value):
             "expires_at": suspension.expires_at,
             "approval": call.approval,
             "denied_before": suspension.denied_before,
+            "asked_again": suspension.asked_again,
         }
         return cls.model_validate({**fields, **more})
 

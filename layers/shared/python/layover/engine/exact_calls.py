@@ -1,0 +1,101 @@
+"""Calls that run exactly as a person approved them (docs/behaviour.md#exact-approvals).
+
+A request shows the validated arguments, with their defaults. Days later another deployment may validate the
+same words of the model to something else: such a call does not run, and its request is made again."""
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+
+from layover.declare.tools.approval import APPROVAL_SCHEMA
+from layover.engine.outcomes import Ready, Settled, failed
+from layover.values.base import Json, compact_json
+from layover.values.runs.run import (
+    CallRecord,
+    Decision,
+    DecisionKind,
+    Suspension,
+    SuspensionKind,
+)
+
+Prepare = Callable[[Json], Ready | Settled]
+"""Validates arguments of the call by the code that is deployed now."""
+Args = dict[str, Any]
+
+
+def approval_request(ready: Ready, now: datetime, **shown: Json) -> Suspension:
+    """Return the suspension of a call that a person has to approve. `shown`: more of its payload."""
+    tool, args = ready.tool, ready.args.as_dict()
+    return Suspension(
+        kind=SuspensionKind.APPROVAL,
+        payload={"type": "approval", "tool_name": tool.name, "args": args, **shown},
+        resume_schema=APPROVAL_SCHEMA,
+        requested_at=now,
+        expires_at=now + tool.expires_after if tool.expires_after else None,
+        approval=tool.approvers,
+        args=args,
+    )
+
+
+def exact_call(call: CallRecord, prepare: Prepare, now: datetime) -> Ready | Settled | Suspension:
+    """Return the call as a person decided it, if today's code gives its tool the same arguments; otherwise
+    the request to make again, or the error that settles it."""
+    decision = call.decision
+    assert decision is not None
+    words = call.proposed if call.edited is None else call.edited
+    ready, decided = prepare(words), _decided_args(call, decision)
+    if decided is None:
+        return ready
+    if isinstance(ready, Settled):
+        return failed(
+            f"ToolChanged: a deployment changed the parameters of {call.tool_name} after the request was "
+            f"made, so it did not run. {ready.model_output}"
+        )
+    args = ready.args.as_dict()
+    if _is_same(args, decided):
+        return ready
+    # A default may be made anew at each validation (an id, the time). Such a value is the one that the person
+    # saw; everything else has to be as it was.
+    again = prepare(words)
+    anew = _differences(args, again.args.as_dict()) if isinstance(again, Ready) else set()
+    if _differences(args, decided) <= anew:
+        exact = prepare(decided)
+        if isinstance(exact, Ready) and _is_same(exact.args.as_dict(), decided):
+            return exact
+    return _request_again(call, decision, ready, now)
+
+
+def _decided_args(call: CallRecord, decision: Decision) -> Args | None:
+    """Return the arguments that the person saw, or made; None if the request is of a release that did not
+    keep them."""
+    if decision.args is not None:
+        return decision.exact_args
+    return call.suspension.args if call.suspension else None
+
+
+def _request_again(call: CallRecord, decision: Decision, ready: Ready, now: datetime) -> Suspension:
+    """Return the request with today's arguments, under the rule that it was made with: a deployment decides
+    what runs, and not who may allow it."""
+    request = call.suspension
+    assert request is not None
+    args = ready.args.as_dict()
+    payload = request.payload
+    if request.kind is SuspensionKind.APPROVAL:
+        payload = {**payload, "args": args}
+    changes = {"payload": payload, "args": args, "asked_again": "definition", "requested_at": now}
+    expires_after = ready.tool.expires_after
+    changes["expires_at"] = now + expires_after if expires_after else None
+    return request.model_copy(update=changes)
+
+
+def _differences(args: Args, others: Args) -> set[str]:
+    """Return the names of the arguments that are not equal in both."""
+    names = args.keys() | others.keys()
+    return {n for n in names if not _is_same(args.get(n, _MISSING), others.get(n, _MISSING))}
+
+
+_MISSING = "missing from the arguments"
+
+
+def _is_same(value: Json, other: Json) -> bool:
+    return compact_json(value) == compact_json(other)
