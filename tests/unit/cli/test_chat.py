@@ -250,6 +250,14 @@ def test_approval_is_asked_with_the_call_as_it_reads_in_code(
     assert server.decisions() == [decision]
 
 
+def test_a_request_begins_with_what_its_tool_says_about_the_call() -> None:
+    said_so = {"summary": "Refund 60.00 euros", "risk": "high", "asked_again": "definition"}
+    lines = Lines(["refund it", "y"])
+    hold(Server([[pending(**said_so)], said("done")]), lines)
+    assert "Refund 60.00 euros (high risk)" in lines.shown
+    assert "approved before; a new version of the tool changed its arguments" in lines.shown
+
+
 def test_edited_arguments_begin_as_the_models() -> None:
     lines = Lines(["refund it", "edit", ""])
     hold(Server([[pending()], said("done")]), lines)

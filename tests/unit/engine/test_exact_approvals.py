@@ -12,6 +12,7 @@ from layover import Agent, Approval, Suspend, ToolContext, tool
 from layover.adapters.inmemory.model import call, say
 from layover.approvals.decide import DecisionRequest, Verdict, decide
 from layover.declare.tools.tool import AnyTool
+from layover.errors import DefinitionError
 from layover.values.deployment.access import Actor
 from layover.values.runs.run import Status
 from layover.values.runs.views import Pending
@@ -265,3 +266,90 @@ async def test_the_audit_has_the_hash_of_what_was_shown_and_of_an_edit_as_it_run
         await bench.answer(run.id, "call_1", "approve", args=edit)
         rows = await bench.plain.journal.audit.page_rows(None, None, 10, None)
         assert [row.args_sha256 for row in rows.items] == [digest(exact)]
+
+
+# What is said about a call
+
+
+def says(args: dict[str, Any], ctx: ToolContext) -> str:
+    return f"Pay {args['amount']:.2f} euros to {args['account']} for {ctx.resource_id}"
+
+
+def rates(args: dict[str, Any], ctx: ToolContext) -> str:
+    return "high" if args["amount"] > 5 else "low"
+
+
+@pytest.mark.parametrize("wrong", ["summary", "risk"])
+async def test_a_call_that_cannot_be_described_is_a_tool_error_and_nobody_is_asked(
+    wrong: str,
+) -> None:
+    async def fails(args: dict[str, Any], ctx: ToolContext) -> str:
+        raise LookupError("no such account")
+
+    bench = bench_of(pay_to("x", **{wrong: fails}))
+    run = await bench.go()
+    assert (run.status, PAID) == (Status.SUCCESS, [])
+    assert seen(bench.model.prompts[1]) == ["LookupError: no such account"]
+    assert "tool-call-suspended" not in [e.type for e in await bench.events(run.id)]
+
+
+@pytest.mark.parametrize("options", [{"summary": lambda args, ctx: 7}, {"risk": lambda a, c: "x"}])
+async def test_a_description_of_another_kind_is_a_tool_error(options: dict[str, Any]) -> None:
+    bench = bench_of(pay_to("x", **options))
+    run = await bench.go()
+    assert (run.status, PAID) == (Status.SUCCESS, [])
+    assert seen(bench.model.prompts[1])[0].split(":")[0] in ("TypeError", "ValueError")
+
+
+@pytest.mark.parametrize(
+    "options", [{"summary": "pays"}, {"summary": lambda args: ""}, {"risk": "extreme"}, {"risk": 1}]
+)
+def test_a_summary_or_a_risk_that_makes_no_sense_is_refused_when_the_tool_is_made(
+    options: dict[str, Any],
+) -> None:
+    with pytest.raises(DefinitionError, match=next(iter(options))):
+        pay_to("x", **options)
+
+
+async def test_a_request_says_what_the_call_would_do_and_how_risky_it_is() -> None:
+    bench = bench_of(pay_to("x", summary=says, risk=rates))
+    run = await suspended(bench)
+    (pending,) = run.pending
+    assert (pending.summary, pending.risk) == ("Pay 7.00 euros to x for ann", "high")
+    (event,) = [e for e in await bench.events(run.id) if e.type == "tool-call-suspended"]
+    assert (event.summary, event.risk) == (pending.summary, pending.risk)
+    await bench.wait(run.id, "call_1")
+    (published,) = bench.callbacks.published
+    assert (published["summary"], published["risk"]) == (pending.summary, "high")
+    assert published["args"] == {"amount": 7.0, "account": "x"}
+    await bench.answer(run.id, "call_1", "approve")
+    rows = await bench.plain.journal.audit.page_rows(None, None, 10, None)
+    assert [row.risk for row in rows.items] == ["high"]
+
+
+async def test_a_request_that_is_made_again_is_described_anew() -> None:
+    bench = bench_of(pay_to("x", summary=says, risk="low"))
+    run = await suspended(bench)
+    deploy(bench, pay_to("somebody-else", summary=says, risk="high"))
+    await bench.answer(run.id, "call_1", "approve")
+    again = await pending_in(bench, run.id)
+    assert (again.summary, again.risk) == ("Pay 7.00 euros to somebody-else for ann", "high")
+
+
+async def test_a_long_summary_is_cut_and_a_tool_without_one_says_nothing() -> None:
+    bench = bench_of(pay_to("x", summary=lambda args, ctx: "é" * 501))
+    run = await suspended(bench)
+    assert (run.pending[0].summary, run.pending[0].risk) == ("é" * 500, None)
+    run = await suspended(bench_of(pay_to("x")))
+    assert (run.pending[0].summary, run.pending[0].risk) == (None, None)
+
+
+async def test_a_tool_that_asks_for_itself_is_described_as_well() -> None:
+    @tool(suspend=Slot, resume=Slot, summary=lambda args, ctx: f"Book {args['day']}", risk="low")
+    async def book(ctx: ToolContext, day: str) -> Any:
+        """Book a room."""
+        return "booked" if ctx.resume else ctx.suspend(Slot(slot="any"))
+
+    bench = Bench(Agent("shop", model="m", tools=[book]), [call("book", day="mo"), say("ok")])
+    run = await suspended(bench)
+    assert (run.pending[0].summary, run.pending[0].risk) == ("Book mo", "low")

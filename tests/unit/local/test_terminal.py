@@ -118,6 +118,17 @@ def test_a_call_that_waits_is_shown_with_the_line_that_decides_it(told: Told) ->
     )
 
 
+def test_a_call_that_waits_is_shown_with_what_its_tool_says_about_it(told: Told) -> None:
+    told.watch.on_item(None, meta("running"))
+    said = {"summary": "Refund 60.00 euros", "risk": "high", "asked_again": "definition"}
+    told.watch.on_event(asked(**said))
+    ((text, _),) = told.lines
+    assert text.splitlines()[1:3] == [
+        "    Refund 60.00 euros (high risk)",
+        "    it was approved before, and new code changed its arguments",
+    ]
+
+
 @pytest.mark.parametrize(
     ("owner", "approval", "deciders", "how"),
     [

@@ -73,6 +73,7 @@ def test_a_run_that_waits_ends_with_interrupts_and_goes_on_in_its_step() -> None
     (interrupt,) = ended["outcome"]["interrupts"]
     assert (interrupt["id"], interrupt["toolCallId"]) == ("2:c", "c")
     assert interrupt["metadata"]["pending"]["args"] == {"amount": 5}
+    assert interrupt["message"] == "refund waits for a person"
 
 
 def test_what_was_decided_interrupts_no_more() -> None:

@@ -38,6 +38,7 @@ from layover.values.runs.run import (
     DecisionKind,
     ErrorInfo,
     FinishReason,
+    Risk,
     Status,
     SuspensionKind,
 )
@@ -229,6 +230,15 @@ def test_an_approved_call_is_not_shown_again_unless_it_was_changed() -> None:
 def test_a_failed_call_says_why() -> None:
     assert chunks(ends("c", "boom", True))[-1]["errorText"] == "boom"
     assert chunks(ends("c", {"a": 1}, True))[-1]["errorText"] == '{"a":1}'
+
+
+def test_an_approval_that_its_tool_describes_says_so_before_the_request() -> None:
+    described = asks("c").model_copy(update={"summary": "Pay 5 euros", "risk": Risk.HIGH})
+    *_, data, request = chunks(described)
+    assert request["type"] == "tool-approval-request"
+    assert (data["type"], data["data"]["kind"]) == ("data-layover-pending", "approval")
+    assert (data["data"]["summary"], data["data"]["risk"]) == ("Pay 5 euros", "high")
+    assert "data-layover-pending" not in [c["type"] for c in chunks(asks("c"))]
 
 
 def test_a_call_that_waits_for_data_is_a_part_for_the_application() -> None:

@@ -100,6 +100,8 @@ export function Decision({ pending, onDecided, owner, mine }) {
   const common = { pending, prefix, send, busy: action.busy, setMode };
   return html`<section class="decision" ref=${section} tabindex="-1" aria-labelledby=${`${prefix}-title`}>
     <h3 id=${`${prefix}-title`}>${pending.kind === "input" ? S.decide.form(name) : S.decide.asks(name)}</h3>
+    ${pending.summary && html`<p class="summary">${pending.summary}</p>`}
+    ${pending.asked_again && html`<p class="quiet">${S.decide.again}</p>`}
     <${Circumstances} pending=${pending} owner=${owner} />
     ${mine && pending.approval && !pending.approval.requester ? html`<${Facts} values=${pending.kind === "input" ? pending.payload : pending.args} /><p>${S.decide.onlyOthers(pending.approval.by)}</p>`
       : voted ? html`<p role="status">${S.decide.voted}</p>`
@@ -114,6 +116,7 @@ export function Decision({ pending, onDecided, owner, mine }) {
 function Circumstances({ pending, owner }) {
   const rule = pending.approval;
   return html`<p class="quiet small facts">
+    ${pending.risk && html`<span class=${`tag risk-${pending.risk}`}>${S.decide.risk[pending.risk] || pending.risk}</span>`}
     ${owner && html`<span>${S.decide.owner} ${owner}</span>`}
     ${pending.requested_at && html`<span>${S.decide.asked} <${Time} at=${pending.requested_at} /></span>`}
     ${pending.expires_at && html`<span>${S.decide.expires} <${Time} at=${pending.expires_at} /></span>`}

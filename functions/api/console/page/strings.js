@@ -134,6 +134,8 @@ export const S = {
     others: (groups) => `Decided by: ${groups}`,
     quorum: (given, all) => `${given} of ${all} approvals given`,
     onlyOthers: (groups) => `You cannot decide about your own run. A member of ${groups.join(" or ")} can.`,
+    again: "It was approved with other arguments. A new version of the tool changed them, so nothing ran.",
+    risk: { low: "low risk", medium: "medium risk", high: "high risk" },
     voted: "Your approval is recorded. More are needed.",
     expires: "Expires",
     asked: "Asked",

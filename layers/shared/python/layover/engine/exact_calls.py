@@ -7,20 +7,24 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
+from layover.declare.context import ToolContext
 from layover.declare.tools.approval import APPROVAL_SCHEMA
+from layover.engine.isolation import isolate
 from layover.engine.outcomes import Ready, Settled, failed
 from layover.values.base import Json, compact_json
 from layover.values.runs.run import (
     CallRecord,
     Decision,
-    DecisionKind,
     Suspension,
     SuspensionKind,
 )
+from layover.values.text import sanitise
 
 Prepare = Callable[[Json], Ready | Settled]
 """Validates arguments of the call by the code that is deployed now."""
 Args = dict[str, Any]
+MAX_SUMMARY = 500
+"""Characters of a summary."""
 
 
 def approval_request(ready: Ready, now: datetime, **shown: Json) -> Suspension:
@@ -35,6 +39,17 @@ def approval_request(ready: Ready, now: datetime, **shown: Json) -> Suspension:
         approval=tool.approvers,
         args=args,
     )
+
+
+async def described(suspension: Suspension, ready: Ready, ctx: ToolContext) -> Suspension:
+    """Return the suspension with the author's summary and risk. Raises what the author's functions raise."""
+    if not ready.tool.describes:
+        return suspension
+    summary = await isolate(ready.tool.summary(ready.args, ctx))
+    risk = await isolate(ready.tool.risk(ready.args, ctx))
+    if summary is not None:
+        summary = sanitise(summary)[:MAX_SUMMARY]
+    return suspension.model_copy(update={"summary": summary, "risk": risk})
 
 
 def exact_call(call: CallRecord, prepare: Prepare, now: datetime) -> Ready | Settled | Suspension:

@@ -161,7 +161,7 @@ class AgUiRun:
         interrupt = {
             "id": approval_id(event.attempt, event.tool_call_id),
             "reason": str(event.kind),
-            "message": f"{event.tool_name} waits for a person",
+            "message": event.summary or f"{event.tool_name} waits for a person",
             "toolCallId": event.tool_call_id,
             "responseSchema": event.resume_schema,
             "metadata": {"pending": pending, "layover_run_id": self.source},

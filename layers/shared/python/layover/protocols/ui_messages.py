@@ -154,11 +154,15 @@ class UiMessage:
 
     def _ask(self, change: changes.CallSuspended) -> Iterable[Chunk]:
         call_id, event = change.call.id, change.call.pending
-        if event.kind is SuspensionKind.APPROVAL:
-            id = approval_id(event.attempt, call_id)
-            return ({"type": "tool-approval-request", "approvalId": id, "toolCallId": call_id},)
         pending = event.model_dump(mode="json", exclude={"seq", "run_id", "at", "type"})
-        return ({"type": PENDING, "id": call_id, "data": {**pending, "run_id": self.run_id}},)
+        data = {"type": PENDING, "id": call_id, "data": {**pending, "run_id": self.run_id}}
+        if event.kind is not SuspensionKind.APPROVAL:
+            return (data,)
+        id = approval_id(event.attempt, call_id)
+        request = {"type": "tool-approval-request", "approvalId": id, "toolCallId": call_id}
+        # The protocol's own request has no words for the person. A page that shows none needs no more.
+        describes = event.summary or event.risk or event.asked_again
+        return (data, request) if describes else (request,)
 
     def _output(self, change: changes.CallSettled) -> Iterable[Chunk]:
         call = change.call

@@ -22,6 +22,14 @@ class DecisionKind(StrEnum):
     CANCELLED = "cancelled"
 
 
+class Risk(StrEnum):
+    """The risk of a call, as its tool's author rates it."""
+
+    LOW = "low"
+    MEDIUM = "medium"
+    HIGH = "high"
+
+
 class Via(StrEnum):
     """The channel of a decision."""
 

@@ -42,6 +42,7 @@ def _call_path(pending: Json) -> str:
 
 
 def _ask_approval(terminal: Terminal, pending: Json) -> tuple[str, Json] | None:
+    _describe(terminal, pending)
     rule = pending.get("approval") or {}
     if rule:
         terminal.note(f"decided by: {', '.join(rule['by'])}; {rule['quorum']} of them")
@@ -61,6 +62,16 @@ def _ask_approval(terminal: Terminal, pending: Json) -> tuple[str, Json] | None:
         if word.lower() in _NO:
             return "deny", _reason(terminal, reason, needs_reason)
         terminal.note("y approves, n denies (a reason may follow), edit changes the arguments")
+
+
+def _describe(terminal: Terminal, pending: Json) -> None:
+    """Show what the tool says about the call, and why it waits again."""
+    risk, summary = pending.get("risk"), pending.get("summary")
+    if summary or risk:
+        words = " ".join(filter(None, (summary, f"({risk} risk)" if risk else "")))
+        terminal.note(words, "red" if risk == "high" else "bold")
+    if pending.get("asked_again"):
+        terminal.note("approved before; a new version of the tool changed its arguments", "yellow")
 
 
 def _ask_args(terminal: Terminal, pending: Json) -> Json | None:
@@ -88,6 +99,7 @@ def _reason(terminal: Terminal, reason: str, is_required: bool) -> Json:
 
 
 def _ask_form(terminal: Terminal, pending: Json) -> tuple[str, Json] | None:
+    _describe(terminal, pending)
     terminal.note(f"{signature(pending)} asks:", "bold")
     payload = pending.get("payload")
     for line in _lines(payload):

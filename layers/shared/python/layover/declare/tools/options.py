@@ -1,21 +1,27 @@
 """The options of `@tool`, and their checks."""
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from typing import Any, Literal
 
+from layover.declare.context import ToolContext
 from layover.declare.option_names import unknown_options
 from layover.declare.schemas import checks
 from layover.declare.tools.approval import Approval, Predicate
 from layover.declare.tools.signature import Signature
 from layover.errors import DefinitionError
+from layover.values.decision import Risk
 
 _MAX_WAIT = timedelta(days=365)
 """A Step Functions execution lives for a year at most."""
 
 ToMessage = Callable[..., Any]
+Summary = Callable[[dict[str, Any], ToolContext], str | Awaitable[str]]
+"""Says what a call would do: of the validated arguments and the context, plain or async."""
+RateRisk = Callable[[dict[str, Any], ToolContext], str | Awaitable[str]]
+Rating = Literal["low", "medium", "high"] | RateRisk
 
 
 @dataclass(frozen=True)
@@ -45,6 +51,8 @@ class Options:
     retries: int | None = None
     max_calls: int | None = None
     polling: bool = False
+    summary: Summary | None = None
+    risk: Rating | None = None
     strict: bool = True
     delegate: Delegate | None = None
     handoff: str | None = None
@@ -101,6 +109,13 @@ def _check_callables(what: str, options: Options) -> None:
     if not (isinstance(needs, bool) or is_one or (predicate is None and needs is not None)):
         expected = "a bool, a function of (args, ctx) or an Approval"
         raise checks.fail(f"{what}needs_approval", expected, predicate)
+    if options.summary is not None and not (
+        callable(options.summary) and takes(options.summary, 2)
+    ):
+        raise checks.fail(f"{what}summary", "a function of (args, ctx)", options.summary)
+    if not (options.risk is None or options.risk in tuple(Risk) or _is_rating(options.risk)):
+        expected = "'low', 'medium', 'high' or a function of (args, ctx)"
+        raise checks.fail(f"{what}risk", expected, options.risk)
     shape = options.to_model_output
     if shape is not None:
         if not callable(shape) or not takes(shape, 1):
@@ -110,6 +125,10 @@ def _check_callables(what: str, options: Options) -> None:
     send = options.to_message
     if send is not None and not (callable(send) and (takes(send, 1) or takes(send, 2))):
         raise checks.fail(f"{what}to_message", "a function of (result) or (args, result)", send)
+
+
+def _is_rating(risk: Any) -> bool:
+    return callable(risk) and takes(risk, 2)
 
 
 def takes(fn: Callable[..., Any], count: int) -> bool:

@@ -17,10 +17,18 @@ from layover.declare.schemas.render import as_text, json_text, jsonable
 from layover.declare.tools.approval import AfterDenial, Approval, Predicate
 from layover.declare.tools.iterators import walk, walk_async
 from layover.declare.tools.json_schema_signature import json_schema_signature
-from layover.declare.tools.options import Delegate, Options, ToMessage, options_of, takes
+from layover.declare.tools.options import (
+    Delegate,
+    Options,
+    Rating,
+    Summary,
+    ToMessage,
+    options_of,
+    takes,
+)
 from layover.declare.tools.signature import Signature, ToolArgs, caller_scope, read
 from layover.errors import ConfigurationError, DefinitionError
-from layover.values.decision import ApprovalRule
+from layover.values.decision import ApprovalRule, Risk
 from layover.values.prompt import ToolSpec
 
 P = ParamSpec("P", default=...)
@@ -175,6 +183,30 @@ class Tool(Generic[P, R]):
             return await needs.applies(args, ctx)
         return bool(await call_author(needs, args.for_predicate(), ctx))
 
+    @property
+    def describes(self) -> bool:
+        """True if it says anything about a call that waits (`summary`, `risk`)."""
+        return self.options.summary is not None or self.options.risk is not None
+
+    async def summary(self, args: ToolArgs, ctx: ToolContext) -> str | None:
+        """Return what the call would do in the author's words; None: the tool has none. Raises what the
+        function raises, and TypeError if it returns no text."""
+        if self.options.summary is None:
+            return None
+        text = await call_author(self.options.summary, args.for_predicate(), ctx)
+        if not isinstance(text, str):
+            raise TypeError(f"summary of {self.name} must return a text, not {type(text).__name__}")
+        return text
+
+    async def risk(self, args: ToolArgs, ctx: ToolContext) -> Risk | None:
+        """Return the call's risk; None: the tool does not say. Raises what the function raises, and
+        ValueError if it returns no risk."""
+        rating = self.options.risk
+        if callable(rating):
+            rating = await call_author(rating, args.for_predicate(), ctx)
+            return Risk(rating)
+        return None if rating is None else Risk(rating)
+
     async def invoke(self, args: ToolArgs, ctx: ToolContext) -> Any:
         """Run the function: on the loop if it is async, else in a thread of its own. Return its result, which
         may be a `SuspendRequest`. An iterator is walked, once and where the function ran: the journal, the
@@ -288,6 +320,8 @@ def tool(
     max_calls: int | None = None,
     strict: bool = True,
     polling: bool = False,
+    summary: Summary | None = None,
+    risk: Rating | None = None,
 ) -> Callable[[Callable[P, R]], Tool[P, R]]: ...
 
 
@@ -332,6 +366,11 @@ def tool(fn: Callable[..., Any] | None = None, /, **options: Any) -> Any:
         polling (bool): True: the same call with the same result is news, because the tool looks at what
             changes by itself. False (default): steps that only repeat such calls end the run
             (`Limits.stale_steps`).
+        summary (Summary | None): A function of the validated arguments (a dict) and the context, plain or
+            async, which says in a sentence what the call would do: whoever decides a waiting call reads it
+            first, at most 500 characters of it. None: there is none.
+        risk (Rating | None): `low`, `medium` or `high`, or a function of the same that returns one of them:
+            shown wherever the waiting call is, and kept in the audit. None: not said.
 
     Raises:
         DefinitionError: If the tool could not work as declared.

@@ -102,7 +102,7 @@ def _plain(value: Any) -> Any:
 
 
 _HASHED_ELSEWHERE = {"needs_approval", "suspend", "resume", "expires_after", "delegate", "handoff"}
-_FUNCTIONS = {"to_model_output", "to_message"}
+_FUNCTIONS = {"to_model_output", "to_message", "summary"}
 """Options that are code of the tool."""
 
 
@@ -120,6 +120,7 @@ def _rules(tool: Any) -> dict[str, Any]:
     return {
         name: value.total_seconds() if isinstance(value, timedelta) else value
         for name, value in changed.items()
+        if not callable(value)
     }
 
 

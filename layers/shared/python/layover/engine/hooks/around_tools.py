@@ -21,7 +21,6 @@ from layover.engine.declines import Advice, declined_result
 from layover.engine.exact_calls import approval_request
 from layover.engine.hooks.frame_hooks import FrameHooks, ask_hook
 from layover.engine.outcomes import Ready, Settled, author_error, failed
-from layover.values.base import Json
 from layover.values.decision import DecisionNote
 from layover.values.runs.event import Event, HookDecided
 from layover.values.runs.hooked import HookDecision, HookedCall

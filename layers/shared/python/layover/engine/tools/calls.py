@@ -16,7 +16,7 @@ from layover.declare.schemas.render import format_error
 from layover.declare.tools.tool import AnyTool
 from layover.engine.budget import settle_budget
 from layover.engine.declines import decline_of
-from layover.engine.exact_calls import exact_call
+from layover.engine.exact_calls import described, exact_call
 from layover.engine.frame_core import FrameCore
 from layover.engine.hooks.around_tools import AroundTools, PlannedCall
 from layover.engine.hooks.frame_hooks import FrameHooks
@@ -231,8 +231,10 @@ class Calls:
         decided = call.decision is not None and call.state is CallState.WAITING
         ready = self._exact(call) if call.decision else self.ready(call)
         if isinstance(ready, Suspension) and decided:
-            await self.records.suspend([(call, ready)])
-            return None
+            ready = await self._described(call, ready)
+            if isinstance(ready, Suspension):
+                await self.records.suspend([(call, ready)])
+                return None
         if isinstance(ready, Suspension):
             # It began with the arguments that were approved, and today's code would give it others.
             ready = interrupted_error(call.tool_name)
@@ -298,7 +300,11 @@ class Calls:
                 case Settled() as settled:
                     await self.records.close(step, planned.call, settled)
                 case Suspension() as suspension:
-                    waiting.append((planned.call, suspension))
+                    shown = await self._described(planned.call, suspension)
+                    if isinstance(shown, Settled):
+                        await self.records.close(step, planned.call, shown)
+                    else:
+                        waiting.append((planned.call, shown))
                 case Ready() as ready:
                     jobs.append(_Job(planned.call, ready, self._context(call, None)))
         # Waiting calls come first: they can be read, and decided, while their siblings still run.
@@ -306,6 +312,19 @@ class Calls:
             await self.records.suspend(waiting)
         if jobs:
             await self._run(step, jobs)
+
+    async def _described(self, call: CallRecord, suspension: Suspension) -> Suspension | Settled:
+        """Return the suspension with what the tool says about the call; its error, if it raises: nobody is
+        asked about a call that cannot be described."""
+        # Of what is shown: today's code may make other defaults of the model's words.
+        ready = self._prepare(call, suspension.args)
+        ready = self.ready(call) if isinstance(ready, Settled) else ready
+        if isinstance(ready, Settled):
+            return suspension
+        try:
+            return await described(suspension, ready, self._context(call, None))
+        except Exception as error:
+            return author_error(call.tool_name, call, error)
 
     async def _plan_call(self, call: CallRecord) -> PlannedCall:
         """Return a planned call after its hooks and its tool's own rule were asked about it."""
@@ -390,6 +409,8 @@ class Calls:
             outcome = await run_tool(job.ready, job.ctx, call, self._clock)
             if isinstance(outcome, Suspension):
                 judged = await self._judge(call, job.ready, outcome)
+                if isinstance(judged, Suspension):
+                    judged = await self._described(call, judged)
                 if isinstance(judged, Suspension):
                     return await self.records.suspend([(call, judged)])
                 return await self.records.close(step, call, judged)

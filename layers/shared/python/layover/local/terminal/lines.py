@@ -67,6 +67,11 @@ def waiting(url: str, owner: str, detail: Mapping[str, Any]) -> str:
     is_form = detail.get("kind") == INPUT
     call = f"{detail['tool_name']} {_shorten(detail.get('args'))}"
     lines = [f"{detail['agent']} waits for {'input' if is_form else 'approval'}: {call}"]
+    if detail.get("summary") or detail.get("risk"):
+        risk = f"({detail['risk']} risk)" if detail.get("risk") else None
+        lines.append(" ".join(filter(None, (detail.get("summary"), risk))))
+    if detail.get("asked_again"):
+        lines.append("it was approved before, and new code changed its arguments")
     if is_form:
         lines.append(f"it shows {_shorten(detail.get('payload'))}")
     lines.append(f"{_say_how(owner, detail)}:")

@@ -5,8 +5,10 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Self
 
+from pydantic import Field
+
 from layover.values.base import Json, Time, Value, compact_json
-from layover.values.decision import Decision, DecisionKind, Via
+from layover.values.decision import Decision, DecisionKind, Risk, Via
 from layover.values.runs.run import CallRecord, CallState, RunMeta
 
 
@@ -29,6 +31,8 @@ class AuditRow(Value):
     args_sha256: str
     """The hash of the arguments that the decision is about (an approver's own, if they changed them), as JSON
     in UTF-8 with sorted keys and without blanks."""
+    risk: Risk | None = Field(default=None, exclude_if=lambda value: value is None)
+    """The call's risk, as its tool rated it when it began to wait."""
     requested_at: Time
     decided_at: Time
 
@@ -51,6 +55,7 @@ class AuditRow(Value):
             on_behalf_of=decision.on_behalf_of,
             reason=decision.reason,
             via=decision.via,
+            risk=call.suspension.risk if call.suspension else None,
             args_sha256=_digest(_exact_args(call, decision)),
             requested_at=requested_at,
             decided_at=decision.at,

@@ -10,6 +10,7 @@ from layover.values.base import Json, Time, Value
 from layover.values.decision import ApprovalRule, Denial, PendingApproval, Vote
 from layover.values.decision import Decision as Decision
 from layover.values.decision import DecisionKind as DecisionKind
+from layover.values.decision import Risk as Risk
 from layover.values.decision import Via as Via
 from layover.values.message import Message
 from layover.values.note import Note
@@ -80,8 +81,11 @@ class Suspension(Value):
     denied_before: tuple[Denial, ...] = Field(default=(), exclude_if=lambda value: not value)
     """Calls of the same tool with other arguments that persons had denied in this run, the newest last."""
     args: dict[str, Any] | None = Field(default=None, exclude_if=lambda value: value is None)
-    """The arguments as the tool gets them: validated, in their JSON form, with defaults. None: a release before
-    this field made the record."""
+    """The arguments as the tool gets them: validated, in their JSON form, with defaults. None: the record is
+    of a release before this field."""
+    summary: str | None = Field(default=None, exclude_if=lambda value: value is None)
+    """The tool's own words for what the call would do (`@tool(summary=)`)."""
+    risk: Risk | None = Field(default=None, exclude_if=lambda value: value is None)
     asked_again: Literal["definition"] | None = Field(
         default=None, exclude_if=lambda value: value is None
     )

@@ -5,7 +5,7 @@ from typing import Any, Literal, Self
 from pydantic import Field
 
 from layover.values.base import Json, Time, Value
-from layover.values.decision import Denial, PendingApproval, Vote
+from layover.values.decision import Denial, PendingApproval, Risk, Vote
 from layover.values.message import Message
 from layover.values.runs.run import CallRecord, SuspensionKind
 from layover.values.runs.status import ErrorInfo, FinishReason, Status
@@ -28,6 +28,8 @@ class Pending(Value):
         agent_path: The names from the run's agent down to the agent that made the call.
         requested_at: The time at which it began to wait, in UTC.
         expires_at: The time at which the wait counts as a denial, in UTC; None: never.
+        summary: What the call would do, in the words of `@tool(summary=)`; None: the tool has none.
+        risk: `low`, `medium` or `high`, by `@tool(risk=)`; None: the tool does not say.
         approval: The rule of who may decide (`by`, `requester`, `quorum`, `reason_required`) and the
             approvals `given` so far; None: the run's owner decides.
         denied_before: Calls of the same tool with other arguments that persons have denied in this run, the
@@ -76,6 +78,8 @@ class Pending(Value):
     agent_path: tuple[str, ...]
     requested_at: Time
     expires_at: Time | None = None
+    summary: str | None = None
+    risk: Risk | None = None
     approval: PendingApproval | None = Field(
         default=None,
         exclude_if=lambda value: value is None,
@@ -114,6 +118,8 @@ class Pending(Value):
             "agent_path": call.agent_path or (agent,),
             "requested_at": suspension.requested_at,
             "expires_at": suspension.expires_at,
+            "summary": suspension.summary,
+            "risk": suspension.risk,
             "approval": call.approval,
             "denied_before": suspension.denied_before,
             "asked_again": suspension.asked_again,
