@@ -1,6 +1,6 @@
 """Request bodies. An unknown field is refused: it is a typing error."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
@@ -179,3 +179,39 @@ class Resume(Body):
     def request(self) -> DecisionRequest:
         """Return the request as the service takes it."""
         return DecisionRequest(Verdict.RESUME, data=self.data, attempt=self.attempt)
+
+
+class _Item(Body):
+    run_id: Annotated[str, Field(max_length=500)]
+    tool_call_id: Annotated[str, Field(max_length=500)]
+
+
+class ApproveItem(_Item, Approve):
+    """One of several decisions: let a call run."""
+
+    decision: Literal["approve"]
+
+
+class DenyItem(_Item, Deny):
+    """One of several decisions: do not let a call run."""
+
+    decision: Literal["deny"]
+
+
+class ResumeItem(_Item, Resume):
+    """One of several decisions: the answer to a suspended call."""
+
+    decision: Literal["resume"]
+
+
+MAX_DECISIONS = 100
+
+
+class Decisions(Body):
+    """Decisions about calls of any runs, each judged as its own request. A body of the wrong shape decides
+    nothing."""
+
+    items: Annotated[
+        list[Annotated[ApproveItem | DenyItem | ResumeItem, Discriminator("decision")]],
+        Field(min_length=1, max_length=MAX_DECISIONS),
+    ]

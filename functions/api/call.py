@@ -9,7 +9,7 @@ from typing import Annotated, Any, Concatenate, ParamSpec, Protocol, TypeVar, ca
 from aws_lambda_powertools.event_handler import Response
 from aws_lambda_powertools.event_handler.api_gateway import Router
 from aws_lambda_powertools.event_handler.openapi.params import Header, Query
-from pydantic import BaseModel, BeforeValidator, Field
+from pydantic import AwareDatetime, BaseModel, BeforeValidator, Field
 
 from functions.api.problems import Forbidden
 from functions.api.response_limits import MAX_ANSWER, answer_size, fits, is_large, limit_response
@@ -45,7 +45,7 @@ Wait = Annotated[
 def _written_out(value: object) -> object:
     """Refuse a text that has only digits: pydantic would take it for seconds since 1970."""
     if isinstance(value, str) and value.isdigit():
-        raise ValueError("a day is written as 2026-01-31")
+        raise ValueError("a time is written as 2026-01-31 or 2026-01-31T12:00:00Z")
     return value
 
 
@@ -54,6 +54,10 @@ FirstDay = Annotated[
     _Day | None, Query(alias="from", description="The first UTC day, `2026-01-31`.")
 ]
 LastDay = Annotated[_Day | None, Query(alias="to", description="The last UTC day.")]
+Before = Annotated[
+    Annotated[AwareDatetime, BeforeValidator(_written_out)] | None,
+    Query(description="Only of calls that waited before this time, `2026-01-31T12:00:00Z`."),
+]
 
 
 IdempotencyKey = Annotated[

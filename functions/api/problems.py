@@ -183,6 +183,11 @@ def has_problem_title(error: LayoverError) -> bool:
     return _kind(error) is not None
 
 
+def problem_of(error: LayoverError) -> Problem:
+    """Return the problem of one item of several that were asked for together."""
+    return Problem.model_validate_json(str(answer_error(error).body))
+
+
 def answer_error(error: LayoverError, log: str = LOG) -> Response[str]:
     """Return the problem document of an error that has its own title. `log`: the place that says more."""
     kind = _kind(error) or _INTERNAL

@@ -4,12 +4,26 @@ from typing import Annotated, Literal
 
 from aws_lambda_powertools.event_handler import Response
 from aws_lambda_powertools.event_handler.openapi.params import Body, Query
+from pydantic import Field
 
-from functions.api.bodies import Approve, Deny, Resume
-from functions.api.call import Cursor, Limit, answer_page, answer_run, call_of, new_router
+from functions.api.bodies import Approve, Decisions, Deny, Resume
+from functions.api.call import (
+    Before,
+    Cursor,
+    Limit,
+    answer_json,
+    answer_page,
+    answer_run,
+    call_of,
+    new_router,
+)
 from functions.api.documented import also, responses
+from functions.api.problems import Problem, problem_of
 from layover.approvals import lists
-from layover.approvals.decide import DecisionRequest, decide
+from layover.approvals.decide import DecisionOutcome, DecisionRequest, decide, decide_all
+from layover.errors import InvalidRequest, LayoverError
+from layover.values.base import Value
+from layover.values.decision import Risk
 from layover.values.page import Page
 from layover.values.runs.views import (
     ApproverItem,
@@ -31,6 +45,23 @@ _DECIDED = also(
 )
 
 
+class DecidedItem(Value):
+    """What became of one of several decisions."""
+
+    run_id: str
+    tool_call_id: str
+    status: int = Field(description="The status of the answer that its own request would have had.")
+    problem: Problem | None = Field(
+        None, description="Why it was refused.", exclude_if=lambda value: value is None
+    )
+
+
+class DecidedItems(Value):
+    """What became of several decisions, in the order in which they were sent."""
+
+    items: tuple[DecidedItem, ...]
+
+
 @router.get(
     "/approvals",
     tags=_TAGS,
@@ -50,15 +81,63 @@ def list_approvals(
         Literal["owner", "approver"],
         Query(alias="as", description="The role in which you ask; owner if absent."),
     ] = "owner",
+    agent: Annotated[str | None, Query(max_length=256, description="Only of its runs.")] = None,
+    tool: Annotated[str | None, Query(max_length=256, description="Only of this tool.")] = None,
+    owner: Annotated[
+        str | None,
+        Query(max_length=256, description="Only of this user's runs; with `as=approver`."),
+    ] = None,
+    risk: Annotated[
+        Literal["low", "medium", "high"] | None,
+        Query(description="Only of calls that their tool rates so."),
+    ] = None,
+    before: Before = None,
     limit: Limit = 20,
     cursor: Cursor = None,
 ) -> Response[str]:
     call = call_of(router)
+    if owner is not None and role == "owner":
+        message = "the calls of others are listed with as=approver"
+        wrong = {"loc": ["query", "owner"], "msg": message, "type": "owner"}
+        raise InvalidRequest(message, [wrong])
+    rating = None if risk is None else Risk(risk)
+    only = lists.ApprovalFilter(agent, tool, owner, rating, before)
     if role == "approver":
-        return answer_page(call, lambda n: call.act(lists.list_for_approver, n, cursor), limit)
+        return answer_page(
+            call, lambda n: call.act(lists.list_for_approver, n, cursor, only), limit
+        )
     return answer_page(
-        call, lambda n: call.act(lists.list_approvals, thread_id or None, n, cursor), limit
+        call, lambda n: call.act(lists.list_approvals, thread_id or None, n, cursor, only), limit
     )
+
+
+@router.post(
+    "/approvals/decisions",
+    tags=_TAGS,
+    summary="Decide up to 100 calls, each as by a request of its own",
+    description="Each item has the status that its own request would have, and its problem if it was "
+    "refused. One that is refused changes nothing for the others.",
+    operation_id="decide_calls",
+    responses=responses(200, DecidedItems, "What became of each", 400, 413),
+)
+def decide_calls(body: Decisions) -> Response[str]:
+    call = call_of(router)
+    requests = [(item.run_id, item.tool_call_id, item.request()) for item in body.items]
+    results = call.act(decide_all, requests)
+    items = [
+        _became(item.run_id, item.tool_call_id, result)
+        for item, result in zip(body.items, results, strict=True)
+    ]
+    return answer_json(DecidedItems(items=tuple(items)))
+
+
+def _became(run_id: str, tool_call_id: str, result: DecisionOutcome | LayoverError) -> DecidedItem:
+    if isinstance(result, DecisionOutcome):
+        status, problem = _status(result), None
+    else:
+        problem = problem_of(result)
+        status = problem.status
+    return DecidedItem(run_id=run_id, tool_call_id=tool_call_id, status=status, problem=problem)
 
 
 @router.post(
@@ -101,4 +180,8 @@ def resume(run_id: str, tool_call_id: str, body: Resume) -> Response[str]:
 def _decide(run_id: str, tool_call_id: str, request: DecisionRequest) -> Response[str]:
     call = call_of(router)
     answer = call.act(decide, run_id, tool_call_id, request)
-    return answer_run(call, answer.run, 200 if answer.again else 202)
+    return answer_run(call, answer.run, _status(answer))
+
+
+def _status(outcome: DecisionOutcome) -> int:
+    return 200 if outcome.again else 202

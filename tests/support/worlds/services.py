@@ -19,7 +19,7 @@ from layover.runs.accept import StartRun, start_run
 from layover.runs.long_polls import Pace
 from layover.runtime import Runtime
 from layover.threads import threads as thread_service
-from layover.values.decision import ApprovalRule
+from layover.values.decision import ApprovalRule, Risk
 from layover.values.deployment.access import Actor
 from layover.values.memory.context import TurnQuery, TurnRecord
 from layover.values.message import Message, Part, Role, TextPart, ToolCallPart
@@ -236,6 +236,7 @@ class ServiceBench:
         expires_at: datetime | None = None,
         attempt: int = 1,
         approval: ApprovalRule | None = None,
+        risk: Risk | None = None,
     ) -> CallRecord:
         """Let a call of the step wait."""
         part = next(p for p in step.message.tool_calls if p.tool_call_id == call_id)
@@ -255,6 +256,7 @@ class ServiceBench:
             requested_at=self.clock.now(),
             expires_at=expires_at,
             approval=approval,
+            risk=risk,
         )
         opened = {"state": CallState.OPEN, "opener": log.opener, "suspension": suspension}
         await log.suspend_calls([planned.model_copy(update=opened)])

@@ -1,6 +1,8 @@
 """Decisions and votes of people about calls that wait for them."""
 
+import asyncio
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
@@ -20,6 +22,7 @@ from layover.approvals.waiting import is_expired
 from layover.errors import (
     DecisionAlreadyMade,
     DecisionInvalid,
+    LayoverError,
     NotFound,
     RequestError,
     RetryableError,
@@ -47,6 +50,8 @@ from layover.values.text import json_size, sanitise
 
 MAX_DECISION = 1024 * 1024
 """Bytes of a decision as JSON, the same as for a run's input."""
+MAX_RUNS_AT_ONCE = 8
+"""Runs whose calls are decided side by side, when one request decides many."""
 _log = logging.getLogger("layover")
 
 
@@ -113,6 +118,34 @@ async def decide(
         except StaleVotes:
             # Another request has voted in the meantime. Of any number of voters, one always gets through.
             continue
+
+
+async def decide_all(
+    runtime: Runtime, actor: Actor, requests: Sequence[tuple[str, str, DecisionRequest]]
+) -> list[DecisionOutcome | LayoverError]:
+    """Make several decisions, each `(run_id, tool_call_id, request)` as if it came by itself. Return what
+    became of each, in order. Raises errors that no caller could have caused, after all were tried: a request
+    that is repeated then changes nothing that was recorded."""
+    results: dict[int, DecisionOutcome | LayoverError] = {}
+    room = asyncio.Semaphore(MAX_RUNS_AT_ONCE)
+
+    async def decide_run(numbers: Sequence[int]) -> None:
+        # One after another: the decisions of a run write the same record and the end of the same log.
+        for n in numbers:
+            async with room:
+                try:
+                    results[n] = await decide(runtime, actor, *requests[n])
+                except (RequestError, RetryableError) as error:
+                    results[n] = error
+
+    by_run: dict[str, list[int]] = {}
+    for n, (run_id, _, _) in enumerate(requests):
+        by_run.setdefault(run_id, []).append(n)
+    work = (decide_run(numbers) for numbers in by_run.values())
+    for failure in await asyncio.gather(*work, return_exceptions=True):
+        if isinstance(failure, BaseException):
+            raise failure
+    return [results[n] for n in range(len(requests))]
 
 
 async def _decide_once(
