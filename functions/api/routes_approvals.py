@@ -46,7 +46,7 @@ _DECIDED = also(
 
 
 class DecidedItem(Value):
-    """What became of one of several decisions."""
+    """The outcome of one of several decisions."""
 
     run_id: str
     tool_call_id: str
@@ -57,7 +57,7 @@ class DecidedItem(Value):
 
 
 class DecidedItems(Value):
-    """What became of several decisions, in the order in which they were sent."""
+    """The outcomes of several decisions, in the order in which they were sent."""
 
     items: tuple[DecidedItem, ...]
 
@@ -118,7 +118,7 @@ def list_approvals(
     description="Each item has the status that its own request would have, and its problem if it was "
     "refused. One that is refused changes nothing for the others.",
     operation_id="decide_calls",
-    responses=responses(200, DecidedItems, "What became of each", 400, 413),
+    responses=responses(200, DecidedItems, "The outcome of each", 400, 413),
 )
 def decide_calls(body: Decisions) -> Response[str]:
     call = call_of(router)

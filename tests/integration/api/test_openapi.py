@@ -34,6 +34,7 @@ CALLS = {
     ("post", "/runs/{run_id}/cancel"),
     ("post", "/runs/{run_id}/redrive"),
     ("get", "/approvals"),
+    ("post", "/approvals/decisions"),
     ("get", "/audit/decisions"),
     ("post", "/runs/{run_id}/tool-calls/{tool_call_id}/approve"),
     ("post", "/runs/{run_id}/tool-calls/{tool_call_id}/deny"),

@@ -123,8 +123,8 @@ async def decide(
 async def decide_all(
     runtime: Runtime, actor: Actor, requests: Sequence[tuple[str, str, DecisionRequest]]
 ) -> list[DecisionOutcome | LayoverError]:
-    """Make several decisions, each `(run_id, tool_call_id, request)` as if it came by itself. Return what
-    became of each, in order. Raises errors that no caller could have caused, after all were tried: a request
+    """Make several decisions, each `(run_id, tool_call_id, request)` as if it came by itself. Return the
+    outcome of each, in order. Raises errors that no caller could have caused, after all were tried: a request
     that is repeated then changes nothing that was recorded."""
     results: dict[int, DecisionOutcome | LayoverError] = {}
     room = asyncio.Semaphore(MAX_RUNS_AT_ONCE)

@@ -308,8 +308,8 @@ def _lines(event: Json) -> Iterator[str]:
     elif kind == "tool-execution-end":
         yield f"result: {_show_value(event['result'])}"
     elif kind == "tool-call-suspended":
-        said = f": {event['summary']}" if event.get("summary") else ""
-        yield f"suspended: {event['tool_name']} waits for {event['kind']}{said}"
+        summary = f": {event['summary']}" if event.get("summary") else ""
+        yield f"suspended: {event['tool_name']} waits for {event['kind']}{summary}"
         yield f"request: {_show_value(event['payload'])}"
     elif kind == "tool-call-decided":
         yield f"{event['decision']} by {event['decided_by']}: the run resumes"

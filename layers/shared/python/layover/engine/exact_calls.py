@@ -27,12 +27,12 @@ MAX_SUMMARY = 500
 """Characters of a summary."""
 
 
-def approval_request(ready: Ready, now: datetime, **shown: Json) -> Suspension:
-    """Return the suspension of a call that a person has to approve. `shown`: more of its payload."""
+def approval_request(ready: Ready, now: datetime, **more: Json) -> Suspension:
+    """Return the suspension of a call that a person has to approve. `more`: of its payload."""
     tool, args = ready.tool, ready.args.as_dict()
     return Suspension(
         kind=SuspensionKind.APPROVAL,
-        payload={"type": "approval", "tool_name": tool.name, "args": args, **shown},
+        payload={"type": "approval", "tool_name": tool.name, "args": args, **more},
         resume_schema=APPROVAL_SCHEMA,
         requested_at=now,
         expires_at=now + tool.expires_after if tool.expires_after else None,

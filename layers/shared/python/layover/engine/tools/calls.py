@@ -300,11 +300,11 @@ class Calls:
                 case Settled() as settled:
                     await self.records.close(step, planned.call, settled)
                 case Suspension() as suspension:
-                    shown = await self._described(planned.call, suspension)
-                    if isinstance(shown, Settled):
-                        await self.records.close(step, planned.call, shown)
+                    request = await self._described(planned.call, suspension)
+                    if isinstance(request, Settled):
+                        await self.records.close(step, planned.call, request)
                     else:
-                        waiting.append((planned.call, shown))
+                        waiting.append((planned.call, request))
                 case Ready() as ready:
                     jobs.append(_Job(planned.call, ready, self._context(call, None)))
         # Waiting calls come first: they can be read, and decided, while their siblings still run.
