@@ -332,16 +332,16 @@ class Calls:
         if isinstance(ready, Settled):
             return PlannedCall(call, ready)
         planned = await self._hooks.before(call, ready)
-        outcome, ready = planned.outcome, planned.ready
-        if isinstance(outcome, Settled) or ready is None:
+        outcome, changed = planned.outcome, planned.ready
+        if isinstance(outcome, Settled) or changed is None:
             return planned
         if isinstance(outcome, Ready) and not planned.allowed:
             ctx, now = self._context(call, None), self._clock.now()
             try:
-                outcome = await approval(ready, ctx, now) or outcome
+                outcome = await approval(changed, ctx, now) or outcome
             except Exception as error:
                 return replace(planned, outcome=author_error(call.tool_name, call, error))
-        return replace(planned, outcome=await self._judge(planned.call, ready, outcome))
+        return replace(planned, outcome=await self._judge(planned.call, changed, outcome))
 
     async def _judge(
         self, call: CallRecord, ready: Ready, outcome: Ready | Suspension
@@ -413,6 +413,7 @@ class Calls:
                     judged = await self._described(call, judged)
                 if isinstance(judged, Suspension):
                     return await self.records.suspend([(call, judged)])
+                assert isinstance(judged, Settled)  # what waits does not become ready by being judged
                 return await self.records.close(step, call, judged)
             outcome = await self.finish_outcome(call, job.ready, outcome)
             return await self.records.close(step, call, with_change(job.changed, outcome))
