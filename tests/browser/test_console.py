@@ -4,7 +4,7 @@ import re
 import threading
 
 import pytest
-from playwright.sync_api import FilePayload, Page
+from playwright.sync_api import FilePayload, Page, Route
 
 from browser.conftest import Enter
 from support.providers.openai import call, delta, say, stream
@@ -135,7 +135,7 @@ def test_approver_sees_what_is_theirs_and_nothing_else_of_the_thread(
     eve = enter(f"{unique('eve')};groups=legal").sign_in()
     order = unique()
     ann.begin(brain.plan(call("wire", order=order), say("Sent."), text="a secret"), "torture")
-    ann.sees("Decided by: finance")
+    ann.sees("Needs 2 of finance")
     inbox = bea.tab("#/inbox")
     bea.sees(f"For {ann.name}", inbox)
     bea.sees(order, inbox)
@@ -146,10 +146,72 @@ def test_approver_sees_what_is_theirs_and_nothing_else_of_the_thread(
     eve.sees("Nothing waits for you", other)
     inbox.locator(".side .badge").get_by_text("1", exact=True).wait_for()
     bea.button("Approve", bea.card(order, inbox)).click()
-    ann.sees("1 of 2 approvals given")
+    ann.sees("1 of 2 approvals of the same arguments given")
     # The vote may still be changed, and nothing waits for one.
-    bea.sees("1 of 2 approvals given", inbox)
+    bea.sees("1 of 2 approvals of the same arguments given", inbox)
     inbox.locator(".side .badge").wait_for(state="detached")
+
+
+def test_votes_for_other_arguments_are_shown_and_do_not_count_together(
+    enter: Enter, brain: Brain
+) -> None:
+    ann = enter().sign_in()
+    bea = enter(f"{unique('bea')};groups=finance").sign_in()
+    cid = enter(f"{unique('cid')};groups=finance").sign_in()
+    order, other = unique(), unique("other")
+    ann.begin(brain.plan(call("wire", order=order), say("Sent.")), "torture")
+    ann.sees("Needs 2 of finance")
+    first, second = bea.tab("#/inbox"), cid.tab("#/inbox")
+    bea.button("Edit", bea.card(order, first)).click()
+    first.get_by_role("textbox", name="order").fill(other)
+    bea.button("Approve with changes", first).click()
+    ann.sees("1 of 2 approvals of the same arguments given")
+    second.reload()
+    cid.sees(f"approved with other arguments (order: {other})", second)
+    cid.button("Approve", cid.card(order, second)).click()
+    cid.sees("Your approval is recorded. More are needed.", second)
+    second.reload()
+    cid.sees("Your approval is recorded. More are needed.", second)
+    cid.picture("votes", second)
+    cid.sees("1 of 2 approvals of the same arguments given", second)
+
+
+def test_several_calls_are_decided_together_and_a_refused_one_is_named(
+    enter: Enter, brain: Brain
+) -> None:
+    ann = enter(refusals=[409]).sign_in()
+    orders = [unique(), unique(), unique()]
+    threads = []
+    for order in orders:
+        ann.open("")
+        text = brain.plan(call("refund", order_id=order, amount=60), say(f"Done with {order}."))
+        ann.begin(text)
+        ann.sees(f"Pay 60 euros back for {order}")
+        threads.append(ann.thread)
+    inbox = ann.tab("#/inbox")
+    ann.sees("high risk", inbox)
+    for order in orders[:2]:
+        inbox.get_by_label(f"Select: Pay 60 euros back for {order}").check()
+    ann.sees("2 selected", inbox)
+    ann.picture("several", inbox)
+    # Decided elsewhere, while it is still selected here: this page's next look at the list comes later.
+    looks: list[Route] = []
+    listing = re.compile(r"/approvals(\?|$)")
+    inbox.route(listing, lambda route: looks.append(route))
+    ann.open(threads[0])
+    ann.button("Approve").click()
+    ann.sees(f"Done with {orders[0]}.")
+    ann.button("Deny 2", inbox).click()
+    inbox.unroute(listing)
+    for look in looks:
+        look.continue_()
+    ann.sees("One decision was refused:", inbox)
+    ann.card(orders[0], inbox).wait_for(state="detached")
+    ann.card(orders[1], inbox).wait_for(state="detached")
+    assert ann.card(orders[2], inbox).count() == 1
+    ann.open(threads[1])
+    ann.answered()
+    assert ann.page.locator(".call .state").inner_text() == "denied"
 
 
 def test_answer_is_regenerated_on_a_branch_of_its_own(enter: Enter, brain: Brain) -> None:

@@ -60,7 +60,11 @@ def tells(ctx: ToolContext, key: str) -> str:
     return key
 
 
-@tool(needs_approval=True)
+@tool(
+    needs_approval=True,
+    summary=lambda args, ctx: f"Pay {args['amount']:g} euros back for {args['order_id']}",
+    risk=lambda args, ctx: "high" if args["amount"] > 50 else "low",
+)
 def refund(order_id: str, amount: float) -> str:
     """Pay back."""
     note("refund", key=order_id, amount=amount)

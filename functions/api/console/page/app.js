@@ -2,7 +2,8 @@ import { all, authorize, get, id, patch, remove } from "./api.js";
 import { Chat, Start } from "./chat.js";
 import { Guard, Icon, IconButton, Loading, Main, Trouble, html, paint, useAction, useCallback, useEffect, useRef, useState } from "./dom.js";
 import { guardDrops } from "./files.js";
-import { Inbox, hasVoted, useInbox } from "./inbox.js";
+import { hasVoted } from "./calls.js";
+import { Inbox, useInbox } from "./inbox.js";
 import { Memory } from "./memory.js";
 import { completeSignIn, discover, idOf, signIn, signInLocally, signOut, tokenOf, whoIs } from "./session.js";
 import { S } from "./strings.js";
@@ -166,7 +167,7 @@ function Shell({ who, me, leave }) {
   }, []);
   const page = () => {
     if (error && !agents) return html`<${Main} class="page"><${Trouble} error=${error} retry=${() => { setError(null); look(); }} /></${Main}>`;
-    if (at.page === "inbox") return html`<${Inbox} inbox=${inbox} />`;
+    if (at.page === "inbox") return html`<${Inbox} inbox=${inbox} me=${me} />`;
     if (at.page === "usage") return html`<${Usage} />`;
     if (!agents) return html`<${Main} class="page"><${Loading} /></${Main}>`;
     if (at.page === "memory") return html`<${Memory} agents=${agents} />`;

@@ -80,9 +80,38 @@ function placeAfter(section) {
   return next?.querySelector(".decision") || document.getElementById("main");
 }
 
+const voterOf = (vote) => vote.on_behalf_of || vote.by;
+
+/** Returns whether this user has approved a call that takes more approvals. The vote may still be changed. */
+export const hasVoted = (item, me) => (item.approval?.given || []).some((vote) => voterOf(vote) === me);
+
+/** The arguments that a vote approves, if they are not those of the request. */
+function ownArgs(vote, pending) {
+  const args = vote.exact_args ?? vote.args;
+  return args && toJson(args) !== toJson(pending.args) ? args : null;
+}
+
+/** How many persons approve the same arguments: only they count together. */
+export function agreeing(pending) {
+  const counts = new Map();
+  for (const vote of pending.approval?.given || []) {
+    const key = toJson(ownArgs(vote, pending));
+    counts.set(key, (counts.get(key) || 0) + 1);
+  }
+  return Math.max(0, ...counts.values());
+}
+
+/** Who has approved what, for those who decide next. */
+function Votes({ pending }) {
+  const given = pending.approval?.given || [];
+  if (!given.length) return null;
+  return html`<ul class="quiet small votes">${given.map((vote) => html`<li key=${voterOf(vote)}>${
+    S.decide.vote(voterOf(vote), ownArgs(vote, pending) && brief(ownArgs(vote, pending)), vote.reason)}</li>`)}</ul>`;
+}
+
 /** A call that waits, with all that is needed to decide it. `pending` has `run_id`; `mine`: it is of the caller's own
  *  run, which the rule of the call may leave to others. */
-export function Decision({ pending, onDecided, owner, mine }) {
+export function Decision({ pending, onDecided, owner, mine, me }) {
   const [mode, setMode] = useState("ask");
   const [voted, setVoted] = useState(false);
   const action = useAction();
@@ -103,6 +132,8 @@ export function Decision({ pending, onDecided, owner, mine }) {
     ${pending.summary && html`<p class="summary">${pending.summary}</p>`}
     ${pending.asked_again && html`<p class="quiet">${S.decide.again}</p>`}
     <${Circumstances} pending=${pending} owner=${owner} />
+    <${Votes} pending=${pending} />
+    ${!voted && me && hasVoted(pending, me) && html`<p role="status">${S.decide.voted}</p>`}
     ${mine && pending.approval && !pending.approval.requester ? html`<${Facts} values=${pending.kind === "input" ? pending.payload : pending.args} /><p>${S.decide.onlyOthers(pending.approval.by)}</p>`
       : voted ? html`<p role="status">${S.decide.voted}</p>`
       : pending.kind === "input" ? html`<${InputForm} ...${common} />`
@@ -120,8 +151,8 @@ function Circumstances({ pending, owner }) {
     ${owner && html`<span>${S.decide.owner} ${owner}</span>`}
     ${pending.requested_at && html`<span>${S.decide.asked} <${Time} at=${pending.requested_at} /></span>`}
     ${pending.expires_at && html`<span>${S.decide.expires} <${Time} at=${pending.expires_at} /></span>`}
-    ${rule && html`<span>${S.decide.others((rule.by || []).join(", "))}</span>`}
-    ${rule?.quorum > 1 && html`<span>${S.decide.quorum((rule.given || []).length, rule.quorum)}</span>`}
+    ${rule && html`<span>${S.decide.others(rule.quorum || 1, (rule.by || []).join(S.decide.or))}</span>`}
+    ${rule?.quorum > 1 && html`<span>${S.decide.quorum(agreeing(pending), rule.quorum)}</span>`}
   </p>`;
 }
 
