@@ -4,10 +4,9 @@ import json
 from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from openai import AsyncOpenAI
 
 from layover.adapters.models import wire
 from layover.adapters.models.openai_chat import OpenAIChat
@@ -17,6 +16,9 @@ from layover.values.prompt import OutputSpec, Prompt, ToolSpec
 from support.providers import reference
 from support.providers.openai import FakeOpenAI, Raw, calls, delta, document, fail, say, stream
 from support.providers.reference import Exchange
+
+if TYPE_CHECKING:
+    from openai import AsyncOpenAI
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 FOLDER = Path(__file__).parents[3] / "shared" / "recordings"
@@ -51,7 +53,10 @@ def server() -> Iterator[FakeOpenAI]:
 
 
 @pytest.fixture
-async def theirs(server: FakeOpenAI) -> AsyncIterator[AsyncOpenAI]:
+async def theirs(server: FakeOpenAI) -> "AsyncIterator[AsyncOpenAI]":
+    # Most of a second: for no worker that only collects.
+    from openai import AsyncOpenAI
+
     async with AsyncOpenAI(api_key="k", base_url=server.base_url, max_retries=0) as client:
         yield client
 
@@ -67,7 +72,7 @@ async def ours(server: FakeOpenAI) -> AsyncIterator[OpenAIChat]:
 
 
 async def both(
-    server: FakeOpenAI, ours: OpenAIChat, theirs: AsyncOpenAI, answer: Any, prompt: Prompt
+    server: FakeOpenAI, ours: OpenAIChat, theirs: "AsyncOpenAI", answer: Any, prompt: Prompt
 ) -> tuple[Exchange, Exchange]:
     """Return both clients' readings of one answer. Ours may repeat the request as often as it wants."""
     server.respond_with(lambda _: answer)
@@ -82,7 +87,7 @@ async def both(
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 409, 422, 429, 500, 503])
 async def test_error_has_the_class_and_the_status_of_the_reference(
-    server: FakeOpenAI, ours: OpenAIChat, theirs: AsyncOpenAI, status: int
+    server: FakeOpenAI, ours: OpenAIChat, theirs: "AsyncOpenAI", status: int
 ) -> None:
     found, expected = await both(server, ours, theirs, fail(status, "no"), PROMPT)
     assert found == expected
@@ -91,6 +96,8 @@ async def test_error_has_the_class_and_the_status_of_the_reference(
 
 @pytest.mark.parametrize("prompt", [PROMPT, STREAM], ids=["plain", "stream"])
 async def test_refused_connection_is_the_error_of_the_reference(prompt: Prompt) -> None:
+    from openai import AsyncOpenAI
+
     async def at_once(_: float) -> None:
         return
 
@@ -106,7 +113,7 @@ async def test_refused_connection_is_the_error_of_the_reference(prompt: Prompt) 
 
 
 async def test_error_event_of_a_stream_is_an_error_for_both(
-    server: FakeOpenAI, ours: OpenAIChat, theirs: AsyncOpenAI
+    server: FakeOpenAI, ours: OpenAIChat, theirs: "AsyncOpenAI"
 ) -> None:
     broken = stream(delta("Hel"), {"error": {"message": "no", "code": 400}})
     found, expected = await both(server, ours, theirs, broken, STREAM)
@@ -127,7 +134,7 @@ async def test_error_event_of_a_stream_is_an_error_for_both(
     ids=["text", "length", "filtered", "reasoning", "calls"],
 )
 async def test_answer_is_read_as_the_reference_reads_it(
-    server: FakeOpenAI, ours: OpenAIChat, theirs: AsyncOpenAI, prompt: Prompt, answer: Any
+    server: FakeOpenAI, ours: OpenAIChat, theirs: "AsyncOpenAI", prompt: Prompt, answer: Any
 ) -> None:
     found, expected = await both(server, ours, theirs, answer, prompt)
     assert found == expected
@@ -135,7 +142,7 @@ async def test_answer_is_read_as_the_reference_reads_it(
 
 
 async def test_refusal_is_read_as_the_reference_reads_it(
-    server: FakeOpenAI, ours: OpenAIChat, theirs: AsyncOpenAI
+    server: FakeOpenAI, ours: OpenAIChat, theirs: "AsyncOpenAI"
 ) -> None:
     said = {"role": "assistant", "content": None, "refusal": "I will not"}
     body = {"model": "m", "choices": [{"index": 0, "message": said, "finish_reason": "stop"}]}
@@ -145,7 +152,7 @@ async def test_refusal_is_read_as_the_reference_reads_it(
 
 @pytest.mark.parametrize("prompt", [PROMPT, STREAM], ids=["plain", "stream"])
 async def test_request_is_the_one_that_the_reference_sends(
-    server: FakeOpenAI, ours: OpenAIChat, theirs: AsyncOpenAI, prompt: Prompt
+    server: FakeOpenAI, ours: OpenAIChat, theirs: "AsyncOpenAI", prompt: Prompt
 ) -> None:
     await both(server, ours, theirs, say("x"), prompt)
     first, second = server.requests
@@ -170,7 +177,7 @@ DIFFERENT = {
 @pytest.mark.skipif(not FOLDER.is_dir(), reason="no recordings beside the repository")
 @pytest.mark.parametrize("name", sorted(f.stem for f in FOLDER.glob("*.json")) or ["none"])
 async def test_recorded_traffic_is_read_as_the_reference_reads_it(
-    server: FakeOpenAI, ours: OpenAIChat, theirs: AsyncOpenAI, name: str
+    server: FakeOpenAI, ours: OpenAIChat, theirs: "AsyncOpenAI", name: str
 ) -> None:
     for step in json.loads((FOLDER / f"{name}.json").read_text())["steps"]:
         is_stream = "sse" in step

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from infra.constructs.models import model_statements
 from infra.settings import FUNCTIONS, Settings
 from infra.variables import EMBEDS, READS
 from support.aws.forms import CLAUDE, FORMS, GPT, TITAN
@@ -92,7 +91,10 @@ def test_models_of_bedrock_are_allowed_beside_another_provider(
     folder = {"stages": "tests/infra"}
     given = folder | {"models": models, "embedder_model": f"bedrock/{TITAN}"}
     settings = Settings.from_context(given)
-    from aws_cdk import App, Stack  # seconds: for no worker that only collects
+    # Seconds: for no worker that only collects.
+    from aws_cdk import App, Stack
+
+    from infra.constructs.models import model_statements
 
     stack = Stack(App(), "Layover")
     made = [

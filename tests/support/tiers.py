@@ -54,6 +54,8 @@ BY_FOLDER = {
     "tests/torture/": "kill",
 }
 
+FIRST_WORKER = "gw0"
+
 _left_out = pytest.StashKey[Counter[str]]()
 
 
@@ -71,6 +73,20 @@ def pytest_configure(config: pytest.Config) -> None:
         by_name = config.args_source is pytest.Config.ArgsSource.ARGS
         config.option.tier = "named" if by_name else TIERS[0]
     settings.load_profile(FEW if config.option.tier == "test" else MANY)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Spare a worker the import of what its tier leaves out. The first one counts it."""
+    worker = _worker_of(config)
+    if config.option.tier != "test" or worker in ("", FIRST_WORKER):
+        return None
+    name = collection_path.relative_to(config.rootpath).as_posix()
+    return True if f"{name}/" in BY_FOLDER or name in BY_FOLDER else None
+
+
+def _worker_of(config: pytest.Config) -> str:
+    """Return the name of this worker, "" if there are none."""
+    return str(getattr(config, "workerinput", {}).get("workerid", ""))
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -118,18 +134,18 @@ def runs(tier: str, marker: str) -> bool:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """A worker says what it left out; each leaves out the same."""
+    """The first worker says what it left out. Each leaves out the same, and others do not count it."""
     output = getattr(session.config, "workeroutput", None)
-    if output is not None:
+    if output is not None and _worker_of(session.config) == FIRST_WORKER:
         left_out = session.config.stash[_left_out]
         output["left_out"] = dict(left_out)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
-    """Take what a worker left out."""
+    """Take what the first worker left out."""
     left_out = getattr(node, "workeroutput", {}).get("left_out", {})
-    node.config.stash[_left_out] = Counter(left_out)
+    node.config.stash[_left_out].update(left_out)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -53,6 +53,7 @@ def anchors(page: Path) -> frozenset[str]:
     return frozenset(made)
 
 
+@cache
 def leads_nowhere(target: Path, anchor: str) -> bool:
     if not target.exists():
         return True

@@ -14,6 +14,7 @@ ROOT = Path(__file__).parents[2]
 LAYER = ROOT / "layers" / "shared" / "python"
 PACKAGE = LAYER / "layover"
 FUNCTIONS = ROOT / "functions"
+TESTS = ROOT / "tests"
 
 # Where each is at home; the one-machine runner stands for AWS itself.
 AT_HOME = {
@@ -25,6 +26,8 @@ AT_HOME = {
     "moto": ("local",),
     "starlette": ("local",),
 }
+SLOW = ("aws_cdk", "infra.app", "infra.constructs", "infra.stack", "openai")
+"""The CDK starts a process of Node's; openai takes most of a second."""
 KINDS = (
     ast.FunctionDef,
     ast.AsyncFunctionDef,
@@ -143,6 +146,27 @@ def test_libraries_stay_at_home() -> None:
         if path.relative_to(PACKAGE).parts[0] not in AT_HOME[library]
     ]
     assert astray == []
+
+
+def test_no_test_imports_what_takes_seconds_before_it_runs() -> None:
+    """Each worker collects all tests: what a module imports is paid for by all of them."""
+    apart = TESTS / "support" / "aws" / "synthesize.py"
+    slow = [
+        f"{name_of(path)} imports {name}"
+        for path in TESTS.rglob("*.py")
+        if path != apart
+        for node in ast.parse(path.read_text("utf-8")).body
+        for name in imported_by(node)
+        if name.startswith(SLOW)
+    ]
+    assert slow == []
+
+
+def imported_by(node: ast.stmt) -> list[str]:
+    """Return the modules that a statement imports."""
+    if isinstance(node, ast.ImportFrom):
+        return [node.module or ""]
+    return [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
 
 
 def test_functions_import_no_library_of_the_adapters() -> None:
@@ -283,7 +307,7 @@ def guards(path: Path) -> Iterator[tuple[int, float]]:
 
 
 def test_no_test_depends_on_how_fast_a_process_is_scheduled() -> None:
-    tests = ROOT / "tests"
+    tests = TESTS
     hasty = [
         f"{name_of(path)}:{line}"
         for path in sorted(tests.rglob("*.py"))

@@ -2,13 +2,14 @@
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
-from typing import Any
-
-from openai import APIError, APIStatusError, AsyncOpenAI
-from openai.types.chat import ChatCompletion, ChatCompletionChunk
+from typing import TYPE_CHECKING, Any
 
 from layover.errors import INVALID_RESPONSE, ModelError
 from layover.values.prompt import Reply
+
+if TYPE_CHECKING:
+    from openai import AsyncOpenAI
+    from openai.types.chat import ChatCompletion, ChatCompletionChunk
 
 
 @dataclass
@@ -46,8 +47,12 @@ def of_error(error: ModelError) -> Exchange:
     return Exchange(error=error.type, status=error.status)
 
 
-async def ask(client: AsyncOpenAI, body: dict[str, Any]) -> Exchange:
+async def ask(client: "AsyncOpenAI", body: dict[str, Any]) -> Exchange:
     """The reference's reply or error to this request."""
+    # Most of a second: for no worker that only collects.
+    from openai import APIError, APIStatusError
+    from openai.types.chat import ChatCompletion
+
     try:
         answer = await client.chat.completions.create(**body)
         return _plain(answer) if isinstance(answer, ChatCompletion) else await _streamed(answer)
@@ -57,7 +62,7 @@ async def ask(client: AsyncOpenAI, body: dict[str, Any]) -> Exchange:
         return Exchange(error=type(error).__name__)
 
 
-def _plain(answer: ChatCompletion) -> Exchange:
+def _plain(answer: "ChatCompletion") -> Exchange:
     if not answer.choices:  # whatever the types say
         return Exchange(error=INVALID_RESPONSE)
     choice = answer.choices[0]
@@ -77,7 +82,7 @@ def _plain(answer: ChatCompletion) -> Exchange:
     )
 
 
-async def _streamed(chunks: AsyncIterator[ChatCompletionChunk]) -> Exchange:
+async def _streamed(chunks: "AsyncIterator[ChatCompletionChunk]") -> Exchange:
     seen = Exchange()
     async for chunk in chunks:
         seen.model = chunk.model or seen.model

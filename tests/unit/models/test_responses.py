@@ -3,15 +3,10 @@
 import json
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from openai import AsyncOpenAI
-from openai.types.responses import Response, ResponseStreamEvent
-from openai.types.responses.response_create_params import (
-    ResponseCreateParamsNonStreaming,
-    ResponseCreateParamsStreaming,
-)
 from pydantic import TypeAdapter
 
 from layover import web_search
@@ -34,6 +29,9 @@ from layover.values.prompt import Delta, OutputSpec, Prompt, Reply, ToolSpec
 from layover.values.runs.model_settings import ModelSettings
 from support.providers import responses
 from support.providers.openai import FakeOpenAI, Raw, call, document, fail, say
+
+if TYPE_CHECKING:
+    from openai.types.responses import Response, ResponseStreamEvent
 
 LOOK = ToolSpec(name="look", description="Look.", parameters={"type": "object"})
 ANNOTATION = {
@@ -68,14 +66,24 @@ async def told(chat: OpenAIChat, prompt: Prompt = STREAM) -> tuple[Reply, list[D
     return await chat.complete(prompt, deltas.append), deltas
 
 
+@cache
+def taken_by_openai() -> tuple[TypeAdapter[Any], TypeAdapter[Any]]:
+    """Return the types of a plain request and of a streamed one. They are made once: that takes a while."""
+    # Most of a second: for no worker that only collects.
+    from openai.types.responses import response_create_params as params
+
+    plain, streamed = params.ResponseCreateParamsNonStreaming, params.ResponseCreateParamsStreaming
+    return TypeAdapter(plain), TypeAdapter(streamed)
+
+
 async def asked(server: FakeOpenAI, chat: OpenAIChat, prompt: Prompt) -> dict[str, Any]:
     """The body of the request, which openai's own types take."""
     server.script([say("{}"), say("{}")])
     await chat.complete(prompt)
     await chat.complete(prompt.model_copy(update={"stream": True}))
     plain, streamed = (r.body for r in server.requests[-2:])
-    TypeAdapter(ResponseCreateParamsNonStreaming).validate_python(plain)
-    TypeAdapter(ResponseCreateParamsStreaming).validate_python(streamed)
+    for taken, body in zip(taken_by_openai(), (plain, streamed), strict=True):
+        taken.validate_python(body)
     assert plain | {"stream": True} == streamed
     found: dict[str, Any] = plain
     return found
@@ -417,6 +425,9 @@ async def test_setting_without_a_field_is_said_once(
 async def test_reply_is_what_openais_own_client_reads(
     server: FakeOpenAI, chat: OpenAIChat, stream: bool
 ) -> None:
+    from openai import AsyncOpenAI
+    from openai.types.responses import Response
+
     items = [
         THOUGHT,
         SEARCH,
@@ -446,7 +457,7 @@ async def test_reply_is_what_openais_own_client_reads(
     _adds_up(reply, deltas if stream else [])
 
 
-async def _last(events: Any) -> Response:
+async def _last(events: Any) -> "Response":
     found: list[ResponseStreamEvent] = [event async for event in events]
     assert found[-1].type == "response.completed"
     return found[-1].response

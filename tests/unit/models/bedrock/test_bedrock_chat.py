@@ -13,7 +13,6 @@ from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
-from infra.constructs.models import PROFILE
 from layover.adapters.aws.services import AwsServices
 from layover.adapters.models.bedrock import families
 from layover.adapters.models.bedrock.chat import BedrockChat
@@ -234,6 +233,9 @@ async def test_both_apis_are_in_the_regions_own_host(
 
 
 def test_profiles_begin_as_the_deployment_says() -> None:
+    # Seconds: for no worker that only collects.
+    from infra.constructs.models import PROFILE
+
     assert families.PROFILE.pattern == PROFILE.pattern
 
 
