@@ -32,7 +32,7 @@ def _respond(body: Any) -> Any:
     return says(f"It is fine: {asked}") if answered else wants("measure", place=asked[-9:])
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 async def requests() -> AsyncIterator[list[Request]]:
     """Two requests for each turn of a conversation of 40, as they arrived; then one of another thread."""
     memory = Memory(last_messages=WINDOW, titles=False)

@@ -21,6 +21,13 @@ def share(number: int) -> int:
     return number if settings.get_current_profile_name() == FEW else 1
 
 
+def choose_deaths(after: bool) -> range:
+    """Return the port calls at which a story's process dies, one for each telling, until a telling has no
+    such call. In `make test` one in three, and others if it dies after the call took effect."""
+    step = share(3)
+    return range(1 + after % step, 1_000, step)
+
+
 def examples(many: int, *unhealthy: HealthCheck) -> settings:
     """Settings of a test that tries so many examples in `make test-all`, and passes over these checks."""
     few = settings.get_current_profile_name() == FEW

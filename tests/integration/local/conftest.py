@@ -5,7 +5,7 @@ import os
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -27,17 +27,23 @@ class Served:
 
     runner: Runner
     notes: Path
+    _clients: dict[str, Any] = field(default_factory=dict)
 
     def client(self, service: str) -> Any:
-        """A boto3 client of the local services."""
-        aws = self.runner.aws
-        return make_client(service, aws.endpoint_url, aws.access_key)
+        """A boto3 client of the local services: one for each, since making it takes half a second."""
+        if service not in self._clients:
+            aws = self.runner.aws
+            self._clients[service] = make_client(service, aws.endpoint_url, aws.access_key)
+        return self._clients[service]
 
     def signing(self) -> Any:
         """A client of S3 that signs URLs as the functions do."""
-        aws = self.runner.aws
-        config = Config(signature_version="s3v4", s3={"addressing_style": "virtual"})
-        return session(aws.access_key).client("s3", endpoint_url=aws.endpoint_url, config=config)
+        if "signing" not in self._clients:
+            aws = self.runner.aws
+            config = Config(signature_version="s3v4", s3={"addressing_style": "virtual"})
+            client = session(aws.access_key).client
+            self._clients["signing"] = client("s3", endpoint_url=aws.endpoint_url, config=config)
+        return self._clients["signing"]
 
     def lines(self, run_id: str) -> list[str]:
         """Return the toys' notes for `run_id`, in order."""

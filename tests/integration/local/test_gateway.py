@@ -32,7 +32,7 @@ OWN_HOSTS = ["127.0.0.1", "127.0.0.1:1", "localhost", "LocalHost:8787", "[::1]",
 
 @pytest.fixture
 async def http(served: Served) -> AsyncIterator[httpx2.AsyncClient]:
-    async with httpx2.AsyncClient(base_url=served.runner.url, timeout=30) as client:
+    async with httpx2.AsyncClient(base_url=served.runner.url, timeout=30, verify=False) as client:
         yield client
 
 

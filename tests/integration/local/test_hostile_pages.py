@@ -36,7 +36,7 @@ REBOUND = ("evil.example", "127.0.0.1.evil.example", "127.0.0.1", "127.0.0.1:1",
 
 @pytest.fixture
 async def http() -> AsyncIterator[httpx2.AsyncClient]:
-    async with httpx2.AsyncClient(timeout=30, trust_env=False) as client:
+    async with httpx2.AsyncClient(timeout=30, trust_env=False, verify=False) as client:
         yield client
 
 

@@ -64,7 +64,7 @@ async def test_body_does_not_wait_until_its_head_is_acknowledged(
     serve: Callable[[], Any],
 ) -> None:
     """With Nagle's algorithm, whoever asks in quick succession waits 40 ms for each answer."""
-    async with serve() as url, httpx2.AsyncClient(trust_env=False) as client:
+    async with serve() as url, httpx2.AsyncClient(trust_env=False, verify=False) as client:
         assert (await client.get(url)).text == "whole"
         port = int(url.rpartition(":")[2])
         assert [_sends_at_once(end) for end in _ends_of(port)] == [True]

@@ -15,7 +15,9 @@ HEADERS = {"Authorization": "Bearer dev:ann", "Accept": "text/event-stream"}
 @pytest.fixture
 async def http(served: Served) -> AsyncIterator[httpx2.AsyncClient]:
     url = served.runner.url
-    async with httpx2.AsyncClient(base_url=url, timeout=30, headers=HEADERS) as client:
+    async with httpx2.AsyncClient(
+        base_url=url, timeout=30, headers=HEADERS, verify=False
+    ) as client:
         yield client
 
 
@@ -104,7 +106,9 @@ def busy(served: Served) -> set[object]:
 
 async def test_a_stream_needs_a_token_or_a_ticket(served: Served) -> None:
     accept = {"Accept": "text/event-stream"}
-    async with httpx2.AsyncClient(base_url=served.runner.url, headers=accept) as client:
+    async with httpx2.AsyncClient(
+        base_url=served.runner.url, headers=accept, verify=False
+    ) as client:
         assert (await client.get("/runs/r/events")).status_code == 401
         assert (await client.get("/runs/r/events?ticket=t")).status_code == 201
         assert (await client.get("/threads?ticket=t")).status_code == 401

@@ -17,6 +17,7 @@ from layover.values.prompt import Prompt
 from layover.values.runs.event import Event
 from layover.values.runs.run import Status
 from layover.values.runs.views import Run
+from support.examples import choose_deaths, share
 from support.worlds.runs import ANN, Bench, Power, told
 
 INTERRUPTED = "may or may not have taken effect"
@@ -162,7 +163,7 @@ async def test_without_a_crash_the_story_is_told() -> None:
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 async def test_a_crash_at_any_port_call_loses_nothing_and_doubles_nothing(after: bool) -> None:
     # At every fourth call before it took effect, and at those between them after it.
-    for k in range(1 + 2 * after, 1_000, 4):
+    for k in range(1 + 2 * after, 1_000, 4 * share(3)):
         power = Power(k, after=after)
         world, bench, run = await asyncio.wait_for(tell(power), 60)
         if not power.cuts:
@@ -181,7 +182,7 @@ class Twice(Power):
 
 
 async def test_two_crashes_lose_nothing_and_double_nothing() -> None:
-    for k in range(1, 1_000, 5):
+    for k in range(1, 1_000, 5 * share(3)):
         power = Twice(k)
         world, bench, run = await asyncio.wait_for(tell(power), 60)
         if power.cuts < 2:
@@ -212,7 +213,7 @@ async def quick(power: Power) -> tuple[Bench, Run]:
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 async def test_an_end_stored_before_the_next_step_ends_no_step_twice(after: bool) -> None:
-    for k in range(1, 1_000):
+    for k in choose_deaths(after):
         power = Power(k, after=after)
         bench, run = await asyncio.wait_for(quick(power), 60)
         assert (run.status, run.text, len(notices(run))) == (Status.SUCCESS, "done", 1), k

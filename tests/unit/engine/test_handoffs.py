@@ -13,6 +13,7 @@ from layover.values.prompt import Prompt
 from layover.values.runs.model_settings import OVERRIDABLE, Overridable, RunChoice
 from layover.values.runs.run import OnBusy, Status
 from layover.values.runs.views import Run
+from support.examples import choose_deaths
 from support.worlds.runs import Bench, Power, answers_of, seen, types
 
 SCRIPT: dict[str, list[Any]] = {
@@ -82,7 +83,7 @@ async def test_the_next_run_of_the_thread_begins_with_the_agent_that_has_it() ->
 
 async def test_a_conversation_changes_hands_once_whatever_dies() -> None:
     for after in (False, True):
-        for k in range(1, 80):
+        for k in choose_deaths(after):
             paid: list[int] = []
             power = Power(k, after=after)
             run = await ended(bench := made(paid, power))

@@ -15,6 +15,7 @@ from layover.testing import ScriptedModel, call, calls, say
 from layover.values.message import Role
 from layover.values.prompt import Prompt
 from layover.values.runs.run import Status
+from support.examples import choose_deaths
 from support.worlds.runs import Bench, Power, seen
 
 LIMIT = 3_500
@@ -206,7 +207,7 @@ async def test_a_run_that_dies_anywhere_shows_its_model_the_same(after: bool) ->
         return [output.partition(", id ")[0] for output in seen(stage.model.prompts[-1])]
 
     expected = await live(Power())
-    for cut in range(1, 1_000):  # A slow machine makes a few calls more, to flush events.
+    for cut in choose_deaths(after):  # A slow machine makes a few calls more, to flush events.
         power = Power(cut, after=after)
         assert await live(power) == expected, f"cut at {cut}"
         if not power.cuts:

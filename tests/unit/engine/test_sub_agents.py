@@ -28,6 +28,7 @@ from layover.values.runs.event import Event
 from layover.values.runs.model_settings import RunChoice
 from layover.values.runs.run import Status
 from layover.values.runs.views import Run
+from support.examples import share
 from support.worlds.runs import ANN, Bench, Crash, Ledger, answers_of, told, types
 
 Script = dict[str, list[Any]]
@@ -92,9 +93,9 @@ async def test_thread_of_a_run_with_many_waiting_sub_agents_can_be_erased() -> N
 
 
 async def test_run_with_many_waiting_sub_agents_is_cancelled_whole_whatever_dies_in_it() -> None:
-    cut_at, was_cut = 0, True
+    cut_at, was_cut = 1 - share(2), True
     while was_cut:
-        desk, cut_at = crowd(), cut_at + 1
+        desk, cut_at = crowd(), cut_at + share(2)
         run = await desk.suspended()
         power = desk.bench.power
         power.calls, power.cut_at = 0, cut_at

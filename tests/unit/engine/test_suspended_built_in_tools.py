@@ -23,6 +23,7 @@ from layover.recovery.sweep import sweep
 from layover.testing import ScriptedModel
 from layover.values.runs.run import CallState, Status
 from layover.values.runs.views import Run
+from support.examples import choose_deaths
 from support.worlds.runs import ANN, Bench, Power, answers, seen, types
 
 ARGS: dict[str, dict[str, Any]] = {
@@ -170,7 +171,7 @@ async def test_in_process_it_is_made_as_well() -> None:
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 async def test_a_crash_at_any_port_call_leaves_one_decision_and_one_outcome(after: bool) -> None:
-    for k in range(1, 1_000):
+    for k in choose_deaths(after):
         power = Power(k, after=after)
         desk = Desk()
         bench = Bench(desk.agent, answers(*script("update_working_memory")), power=power)

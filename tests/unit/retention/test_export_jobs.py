@@ -36,6 +36,7 @@ from layover.retention.forget import forget
 from layover.runtime import Runtime
 from layover.threads import threads
 from layover.values.deployment.access import Actor
+from support.examples import choose_deaths
 from support.worlds.loops import skipping
 from support.worlds.runs import ANN, Bench, Crash, Power, Powered, powered_journal
 
@@ -172,9 +173,7 @@ async def test_a_death_at_any_call_loses_and_doubles_nothing(
 ) -> None:
     made = await lived()
     expected = timeless(await whole(made))
-    cut_at = 0
-    while True:
-        cut_at += 1
+    for cut_at in choose_deaths(after):
         # A look that dies may have had more time, and larger parts, than those after it.
         monkeypatch.setattr(export_job, "SLICE_S", slice_s)
         monkeypatch.setattr(export_job, "PART_BYTES", 9_000 if slice_s else 1_000)
