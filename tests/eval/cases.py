@@ -256,10 +256,20 @@ class Observed(_Conversation):
         return [m for i, item in enumerate(self.messages) for m in _messages(item, i)]
 
 
+SETS = ("main", "apart")
+"""`main`: conversations that prompts may be tuned to; `apart`: those that no prompt was tuned to."""
+_FOLDERS = {"main": HERE / "transcripts", "apart": HERE / "apart"}
+
+
 @cache
-def transcripts() -> tuple[Transcript, ...]:
-    """The extractor's set."""
-    return _load(HERE / "transcripts", Transcript)
+def transcripts(set_name: str = "main") -> tuple[Transcript, ...]:
+    """Return a set of the extractor's conversations; () if its folder is missing."""
+    return _load(_FOLDERS[set_name], Transcript)
+
+
+def every_transcript() -> tuple[Transcript, ...]:
+    """Return the conversations of all sets."""
+    return tuple(case for name in SETS for case in transcripts(name))
 
 
 @cache

@@ -12,13 +12,10 @@ from eval.cases import Proposal, Step, ToolUse, Transcript, Turn, shown
 from layover import Agent, EpisodicMemory, Memory
 from layover import tool as declared
 from layover.adapters.inmemory.model import calls, say
-from layover.errors import LayoverError
 from layover.ports import ChatModel
-from layover.runtime import Runtime
 from layover.testing import InMemoryMetrics, ScriptedModel, call
 from layover.values.metrics import Metric
 from layover.values.prompt import Prompt, Reply
-from layover.values.runs.usage import Usage
 from layover.wiring import in_memory_runtime
 
 USER = "ann"
@@ -35,13 +32,11 @@ class Held:
     """The memory that a transcript left behind.
 
     `new` and `known`: (text, verified) of entries that memory still returns, by whether they were
-    learned from the transcript. `asked`: prompts of the extractor; `faults`: how often it failed."""
+    learned from the transcript. `asked`: prompts of the extractor."""
 
     new: list[tuple[str, bool]] = field(default_factory=list)
     known: list[tuple[str, bool]] = field(default_factory=list)
     asked: list[Prompt] = field(default_factory=list)
-    faults: list[str] = field(default_factory=list)
-    usage: list[Usage] = field(default_factory=list)
     metrics: InMemoryMetrics = field(default_factory=InMemoryMetrics)
 
     @property
@@ -76,26 +71,17 @@ class _Assistant:
 class _Extractor:
     """Answers for the extractor: known entries first, then this transcript's."""
 
-    def __init__(self, held: Held, runtime: Callable[[], Runtime]) -> None:
+    def __init__(self, held: Held) -> None:
         self.answer: Answering = lambda _: say("")
         self.teaching = True
         self._held = held
-        self._runtime = runtime
 
     async def __call__(self, prompt: Prompt) -> Any:
         if self.teaching:
             return self.answer(prompt)
         self._held.asked.append(prompt)
-        try:
-            answer = self.answer(prompt)
-            reply: Reply = answer if isinstance(answer, Reply) else await answer
-        except LayoverError as error:
-            self._held.faults.append(f"{type(error).__name__}: {error}")
-            raise
-        price = self._runtime().price
-        cost = price(reply.model, reply.usage) if price else None
-        self._held.usage.append(reply.usage.model_copy(update={"cost_usd": cost}))
-        return reply
+        answer = self.answer(prompt)
+        return answer if isinstance(answer, Reply) else await answer
 
 
 async def held(
@@ -104,7 +90,7 @@ async def held(
     """Hold the conversation. `extractor` None: the transcript's script. `embedder` None: the
     environment's, else by words only. Raises AssertionError if a turn does not succeed."""
     found = Held()
-    asked = _Extractor(found, lambda: runtime)
+    asked = _Extractor(found)
     agent = _agent(transcript)
     assistant = _Assistant()
     model = ScriptedModel(assistant, background={"extractor": asked})

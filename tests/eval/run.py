@@ -1,43 +1,56 @@
 """`make eval`: what the memory models remember of the evaluation set.
 
 First the scripted half: does the product keep exactly what it has to of given answers? Then, where the
-environment names a provider, the real extractor and observer on the same conversations. Without one the
-second half does not happen, and that is what is printed. Arguments: topics (`observer` is one); none: all."""
+environment names a provider, the real models on the same conversations. Without one the second half does not
+happen, and that is what is printed."""
 
+import argparse
 import asyncio
+import json
 import logging
 import os
 import sys
-from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import TypeVar
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
-from eval import observing
-from eval.cases import TOPICS, Observed, Transcript, observed, transcripts
+from eval.asking import AT_ONCE, Answers, Job, answers
+from eval.cases import SETS, TOPICS, Transcript, transcripts
 from eval.extraction import Held, held
-from eval.scores import Score, judged, table, total
-from layover.errors import LayoverError
-from layover.runtime import Runtime
+from eval.prompts import code_number
+from eval.results import Measured, Results
+from eval.scores import Score, row_json, table, total
+from eval.tasks import EXTRACTOR, Task, all_tasks
+from eval.watched import Provider
 from layover.testing import HashingEmbedder
 from layover.wiring import in_memory_runtime
 
-OBSERVER = "observer"
-AT_ONCE = 8
-"""Conversations that ask the provider at the same time."""
 NO_KEY = "OPENAI_API_KEY and OPENAI_BASE_URL are not set: only the scripted half ran, no model was asked."
-CASE = TypeVar("CASE")
+ALL = "all"
 
 
-def main() -> int:
-    """0: the scripted half is right and, where a provider is named, it answered everything."""
-    wanted = sys.argv[1:] or [*TOPICS, OBSERVER]
-    if unknown := [t for t in wanted if t not in (*TOPICS, OBSERVER)]:
-        print(f"no such topic: {', '.join(unknown)}; there are {', '.join((*TOPICS, OBSERVER))}")
+@dataclass(frozen=True)
+class Options:
+    """What to measure, and where the results go."""
+
+    topics: frozenset[str]
+    sets: tuple[str, ...]
+    at_once: int = AT_ONCE
+    json: Path | None = None
+    results: Path | None = None
+
+
+def main(args: Sequence[str]) -> int:
+    """0: the scripted half is right and, where a provider is named, it answered everything. 2: the arguments
+    are wrong."""
+    options = parse(args)
+    if isinstance(options, str):
+        print(options)
         return 2
     # Tools that fail are part of some conversations, and of no table.
     logging.getLogger("layover").setLevel(logging.ERROR)
-    cases = [case for case in transcripts() if case.topic in wanted]
-    seen = observed() if OBSERVER in wanted else ()
+    cases = [c for name in options.sets for c in transcripts(name) if c.topic in options.topics]
     deviations = asyncio.run(scripted(cases))
     late = [case for case in cases if case.awaits]
     print(
@@ -45,12 +58,82 @@ def main() -> int:
         f" {len(late)} await a change of the product"
     )
     print("\n".join(f"{case.id}: {case.awaits}" for case in late), end="\n" if late else "")
-    print("\n".join(deviations), end="\n" if deviations else "")
+    print("\n".join(deviations), end="\n" if deviations else "", flush=True)
     if not (os.environ.get("OPENAI_API_KEY") or os.environ.get("OPENAI_BASE_URL")):
         print(NO_KEY)
         return int(bool(deviations))
-    failed = asyncio.run(real(cases, seen))
-    return int(bool(deviations) or failed)
+    try:
+        results = Results(options.results)
+    except (OSError, ValueError) as error:
+        print(f"--continue: {error}")
+        return 2
+    is_whole = asyncio.run(real(options, Provider.of(in_memory_runtime()), results))
+    return int(bool(deviations) or not is_whole)
+
+
+def parse(args: Sequence[str]) -> Options | str:
+    """Return the options, or what is wrong with the topics. Exits with 2 where an option is wrong."""
+    names = topic_names()
+    parser = argparse.ArgumentParser(
+        prog="make eval",
+        description="Measures what memory keeps of the evaluation set (tests/eval/README.md).",
+        epilog=f"topics: {', '.join(names)}",
+    )
+    parser.add_argument("topics", nargs="*", metavar="TOPIC", help="what to measure (default: all)")
+    parser.add_argument(
+        "--set",
+        choices=(*SETS, ALL),
+        default=ALL,
+        help="conversations: main, those that no prompt was tuned to (apart), or all (default)",
+    )
+    parser.add_argument(
+        "--at-once",
+        type=_at_once,
+        default=AT_ONCE,
+        metavar="N",
+        help=f"cases that ask the provider at the same time (default: {AT_ONCE})",
+    )
+    parser.add_argument("--json", type=_file, metavar="FILE", help="write the tables and results")
+    parser.add_argument(
+        "--continue",
+        type=_file,
+        dest="results",
+        metavar="FILE",
+        help="keep each result in this file (JSON lines), and ask for none that it has",
+    )
+    options = parser.parse_intermixed_args(args)
+    if unknown := [t for t in options.topics if t not in names]:
+        return f"no such topic: {', '.join(unknown)}; there are {', '.join(names)}"
+    return Options(
+        topics=frozenset(_whole(options.topics or names)),
+        sets=SETS if options.set == ALL else (options.set,),
+        at_once=options.at_once,
+        json=options.json,
+        results=options.results,
+    )
+
+
+def topic_names() -> tuple[str, ...]:
+    """Return the names that the command takes: topics of transcripts, and tasks."""
+    return (*TOPICS, *(task.name for task in all_tasks()))
+
+
+def _whole(topics: Sequence[str]) -> tuple[str, ...]:
+    """Return the topics; `extractor` stands for all of its own."""
+    return (*topics, *(TOPICS if EXTRACTOR in topics else ()))
+
+
+def _at_once(text: str) -> int:
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of cases (1 or more)")
+    return int(text)
+
+
+def _file(text: str) -> Path:
+    path = Path(text)
+    if path.is_dir() or not path.parent.is_dir():
+        raise argparse.ArgumentTypeError(f"{text!r} cannot be a file: make its folder first")
+    return path
 
 
 async def scripted(cases: Sequence[Transcript]) -> list[str]:
@@ -78,79 +161,118 @@ def deviation(case: Transcript, found: Held) -> str:
     return "; ".join(p for p in parts if p)
 
 
-async def real(cases: Sequence[Transcript], seen: Sequence[Observed]) -> bool:
-    """Ask the provider of the environment and print what came of it; whether anything failed."""
-    runtime = in_memory_runtime()
-    settings = runtime.settings
-    extractor = settings.extractor_model or settings.model
-    observer = settings.observer_model or settings.model
-    embedder = settings.embedder_model or "by words only"
-    learned = await _each(cases, lambda case: _extracted(case, runtime))
-    if cases:
-        print(f"\nextractor: {extractor}, embedder: {embedder}")
-        _print(_by_topic(cases, learned))
-    observations = await _each(seen, lambda case: _observed(case, runtime, observer))
-    if seen:
-        print(f"\nobserver: {observer}")
-        _print([(OBSERVER, total(observations))])
-    return any(score.failed for score in (*learned, *observations))
+async def real(options: Options, provider: Provider, results: Results) -> bool:
+    """Ask the provider, print what came of it, and return whether every case was answered."""
+    jobs = jobs_of(options)
+    if not jobs:
+        print(f"no cases: --set {' '.join(options.sets)} has none of these topics")
+        return False
+    found = await answers(jobs, provider, results, at_once=options.at_once)
+    tables = tables_of(jobs, found, provider)
+    for each in tables:
+        print(f"\n{each.title}\n{each.text}")
+    _print_end(options, jobs, found)
+    if options.json:
+        cases = [_case_json(job, found.scores[i], provider) for i, job in enumerate(jobs)]
+        content = {"code": code_number(), "tables": [t.to_json() for t in tables], "cases": cases}
+        options.json.write_text(json.dumps(content, ensure_ascii=False, indent=1) + "\n", "utf-8")
+    return not found.failed
 
 
-async def _each(cases: Iterable[CASE], judge: Callable[[CASE], Awaitable[Score]]) -> list[Score]:
-    room = asyncio.Semaphore(AT_ONCE)
-
-    async def one(case: CASE) -> Score:
-        async with room:
-            return await judge(case)
-
-    return list(await asyncio.gather(*(one(case) for case in cases)))
-
-
-async def _extracted(case: Transcript, runtime: Runtime) -> Score:
-    found = await held(case, runtime.model, runtime.embedder)
-    if found.faults:
-        return _failed(case, found.faults[0])
-    score = judged(case, found.texts)
-    stale = [text for text, _ in found.known if text in case.gone]
-    score.stale = len(stale)
-    score.remarks += [f"{case.id}: should be superseded: {text}" for text in stale]
-    score.usage = found.usage
-    score.refused.update(found.refused)
-    return score
+def jobs_of(options: Options) -> list[Job]:
+    """Return the cases that are measured, in the order of the report."""
+    all_jobs = (
+        Job(task, name, case)
+        for task in all_tasks()
+        for name in options.sets
+        for case in task.cases(name)
+    )
+    return [job for job in all_jobs if job.topic in options.topics]
 
 
-async def _observed(case: Observed, runtime: Runtime, name: str) -> Score:
-    try:
-        texts, reply = await observing.asked(case, runtime.model, name)
-    except LayoverError as error:
-        return _failed(case, f"{type(error).__name__}: {error}")
-    score = judged(case, texts)
-    price = runtime.price(reply.model, reply.usage) if runtime.price else None
-    score.usage = [reply.usage.model_copy(update={"cost_usd": price})]
-    return score
+@dataclass(frozen=True)
+class Table:
+    """The figures of a task on a set."""
+
+    of: Measured
+    set: str
+    rows: list[tuple[str, Score]]
+
+    @property
+    def title(self) -> str:
+        """What was measured, in a line."""
+        parts = [f"{self.of.task}: {self.of.model}", f"prompt {self.of.prompt}"]
+        if self.of.task == EXTRACTOR:
+            parts.append(f"embedder: {self.of.embedder or 'by words only'}")
+        return ", ".join([*parts, f"set {self.set}"])
+
+    @property
+    def whole(self) -> Score:
+        """All rows in one."""
+        return total(score for _, score in self.rows)
+
+    @property
+    def text(self) -> str:
+        """The rows, refusals by reason, the cost, and remarks."""
+        whole = self.whole
+        cost = "unknown" if whole.cost is None else f"{whole.cost:.4f} USD"
+        lines = [table(self.rows)]
+        if whole.refused:
+            reasons = (f"{n} {why}" for why, n in whole.refused.most_common())
+            lines.append(f"refused: {', '.join(reasons)}")
+        lines.append(f"cost: {cost}, {whole.tokens} tokens, {whole.seconds:.0f} s of the model")
+        return "\n".join([*lines, *whole.remarks])
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as JSON."""
+        return {
+            "task": self.of.task,
+            "set": self.set,
+            "model": self.of.model,
+            "prompt": self.of.prompt,
+            "embedder": self.of.embedder,
+            "rows": [row_json(name, score) for name, score in self.rows],
+            "all": row_json(ALL, self.whole),
+        }
 
 
-def _failed(case: Transcript | Observed, why: str) -> Score:
-    """Says nothing about the model's memory: it counts as a failure and nowhere else."""
-    return Score(failed=1, remarks=[f"{case.id}: no answer: {why}"])
+def tables_of(jobs: Sequence[Job], found: Answers, provider: Provider) -> list[Table]:
+    """Return a table for each task and set that has cases; one row a topic, in order."""
+    tables: dict[tuple[Task, str], dict[str, list[Score]]] = {}
+    first: dict[tuple[Task, str], Measured] = {}
+    for index, job in enumerate(jobs):
+        key = (job.task, job.set)
+        first.setdefault(key, job.measured(provider))
+        tables.setdefault(key, {}).setdefault(job.topic, []).append(found.scores[index])
+    order = topic_names().index
+    return [
+        Table(first[key], key[1], [(t, total(by_topic[t])) for t in sorted(by_topic, key=order)])
+        for key, by_topic in tables.items()
+    ]
 
 
-def _by_topic(cases: Iterable[Transcript], scores: Iterable[Score]) -> list[tuple[str, Score]]:
-    found: dict[str, list[Score]] = defaultdict(list)
-    for case, score in zip(cases, scores, strict=True):
-        found[case.topic].append(score)
-    return [(topic, total(found[topic])) for topic in TOPICS if topic in found]
+def _print_end(options: Options, jobs: Sequence[Job], found: Answers) -> None:
+    """Print what a reader of the figures has to know of how they came about."""
+    print()
+    if found.other_code:
+        print(
+            f"{found.other_code} of the results in {options.results} were judged by other code of"
+            " layover.memory than today's: measure these again with another file"
+        )
+    if found.stopped:
+        print(f"stopped: {found.stopped}, {found.left} cases were not asked for")
+    if found.failed:
+        how = f"--continue {options.results}" if options.results else "--continue FILE from now on"
+        print(f"{found.failed} of {len(jobs)} cases have no result; ask for these with {how}")
+    else:
+        print(f"{len(jobs)} cases, all with a result")
 
 
-def _print(rows: list[tuple[str, Score]]) -> None:
-    whole = total(score for _, score in rows)
-    cost = "unknown" if whole.cost is None else f"{whole.cost:.4f} USD"
-    print(table(rows))
-    if whole.refused:
-        print("refused:", ", ".join(f"{n} {why}" for why, n in whole.refused.most_common()))
-    print(f"cost: {cost}, {whole.tokens} tokens")
-    print("\n".join(whole.remarks), end="\n" if whole.remarks else "")
+def _case_json(job: Job, score: Score, provider: Provider) -> dict[str, Any]:
+    of = job.measured(provider)
+    about = {"task": of.task, "set": job.set, "topic": job.topic, "case": of.case}
+    return {**about, "prompt": of.prompt, "model": of.model, "score": score.to_json()}
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

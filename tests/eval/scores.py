@@ -4,6 +4,10 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
+from functools import cache
+from typing import Any
+
+from pydantic import TypeAdapter
 
 from eval.cases import Observed, Transcript
 from layover.values.runs.usage import Usage
@@ -11,8 +15,9 @@ from layover.values.runs.usage import Usage
 
 @dataclass
 class Score:
-    """Of one transcript, or of several added up. `wrong`: remembered texts that should not be;
-    `stale`: known entries that should be gone and are not."""
+    """Of one case, or of several added up. `wrong`: remembered texts that should not be; `stale`: known
+    entries that should be gone and are not; `seconds`: that the model took; `texts`: what is judged, of one
+    case only."""
 
     transcripts: int = 1
     facts: int = 0
@@ -23,7 +28,9 @@ class Score:
     failed: int = 0
     refused: Counter[str] = field(default_factory=Counter)
     usage: list[Usage] = field(default_factory=list)
+    seconds: float = 0.0
     remarks: list[str] = field(default_factory=list)
+    texts: list[str] = field(default_factory=list)
 
     @property
     def precision(self) -> float | None:
@@ -45,6 +52,29 @@ class Score:
         """Of the memory model, in and out."""
         return sum(u.total_tokens for u in self.usage)
 
+    def to_json(self) -> dict[str, Any]:
+        """Return it as JSON, from which `of_json` makes it again."""
+        result: dict[str, Any] = _adapter().dump_python(self, mode="json", round_trip=True)
+        return result
+
+    @classmethod
+    def of_json(cls, value: Any) -> "Score":
+        """Return the score of this JSON. Raises ValueError."""
+        return _adapter().validate_python(value)
+
+    def in_words(self) -> str:
+        """Return one line for a person who waits."""
+        if self.failed:
+            return "failed"
+        parts = [f"{self.found} of {self.facts} facts" if self.facts else "nothing to find"]
+        parts += [f"{n} {name}" for name, n in (("wrong", self.wrong), ("stale", self.stale)) if n]
+        return ", ".join(parts)
+
+
+@cache
+def _adapter() -> TypeAdapter[Score]:
+    return TypeAdapter(Score)
+
 
 def judged(case: Transcript | Observed, texts: Sequence[str]) -> Score:
     """Return the score of these remembered texts. If a transcript has no `must`, each of them is wrong."""
@@ -61,14 +91,18 @@ def judged(case: Transcript | Observed, texts: Sequence[str]) -> Score:
         stored=len(texts),
         wrong=sum(text in wrong for text in texts),
         remarks=remarks,
+        texts=list(texts),
     )
+
+
+_ADDED_UP = ("transcripts", "facts", "found", "stored", "wrong", "stale", "failed", "seconds")
 
 
 def total(scores: Iterable[Score]) -> Score:
     """The sum."""
     whole = Score(transcripts=0)
     for score in scores:
-        for name in ("transcripts", "facts", "found", "stored", "wrong", "stale", "failed"):
+        for name in _ADDED_UP:
             setattr(whole, name, getattr(whole, name) + getattr(score, name))
         whole.refused.update(score.refused)
         whole.usage += score.usage
@@ -88,6 +122,28 @@ _HEAD = (
     "stale",
     "failed",
 )
+
+
+def row_json(name: str, score: Score) -> dict[str, Any]:
+    """Return a row of a table as JSON; shares are None where there is nothing to divide by."""
+    whole = Usage.total(score.usage)
+    return {
+        "name": name,
+        "cases": score.transcripts,
+        "stored": score.stored,
+        "wrong": score.wrong,
+        "precision": score.precision,
+        "facts": score.facts,
+        "found": score.found,
+        "recall": score.recall,
+        "stale": score.stale,
+        "failed": score.failed,
+        "refused": dict(score.refused),
+        "input_tokens": whole.input_tokens,
+        "output_tokens": whole.output_tokens,
+        "cost_usd": None if whole.cost_usd is None else str(whole.cost_usd),
+        "seconds": round(score.seconds, 1),
+    }
 
 
 def table(rows: Sequence[tuple[str, Score]]) -> str:

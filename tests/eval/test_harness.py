@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from eval.cases import KEPT, Observed, Transcript, observed, shown, transcripts
+from eval.cases import KEPT, Observed, Transcript, every_transcript, observed, shown, transcripts
 from eval.extraction import Held
 from eval.run import NO_KEY, deviation
 from eval.scores import Score, judged, table, total
@@ -43,7 +43,7 @@ def evaluate(server: FakeOpenAI | None = None, *topics: str) -> subprocess.Compl
 def test_without_a_provider_it_says_that_no_model_was_asked() -> None:
     run = evaluate()
     assert (run.returncode, run.stderr) == (0, "")
-    assert f"scripted: {len(transcripts())} transcripts, 0 not as expected, " in run.stdout
+    assert f"scripted: {len(every_transcript())} transcripts, 0 not as expected, " in run.stdout
     assert NO_KEY in run.stdout
     assert "precision" not in run.stdout
 
@@ -72,8 +72,11 @@ def test_a_model_without_fault_gets_full_marks() -> None:
     with FakeOpenAI() as server:
         server.respond_with(flawless, "extractor")
         server.respond_with(flawless_observer, "observer")
-        run = evaluate(server)
-    assert (run.returncode, run.stderr) == (0, "")
+        run = evaluate(server, "--set", "main", "extractor", "observer")
+    jobs = len(transcripts()) + len(observed())
+    assert run.returncode == 0
+    assert len(run.stderr.splitlines()) == jobs
+    assert f"{jobs} cases, all with a result" in run.stdout
     _, _, wrong, precision, facts, found, _, stale, failed = figures(run.stdout, "all")
     assert (wrong, precision, stale, failed) == ("0", "1.00", "0", "0")
     assert int(facts) - int(found) == sum(len(c.must) for c in transcripts() if c.awaits)

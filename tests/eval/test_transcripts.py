@@ -6,7 +6,16 @@ from typing import Any
 
 import pytest
 
-from eval.cases import KEPT, TOPICS, Outcome, Proposal, Transcript, Turn, transcripts
+from eval.cases import (
+    KEPT,
+    TOPICS,
+    Outcome,
+    Proposal,
+    Transcript,
+    Turn,
+    every_transcript,
+    transcripts,
+)
 from eval.run import deviation, rehearsed
 from eval.scores import judged
 from layover.memory.text.evidence import Witness, missing_anchors, says_enough
@@ -16,13 +25,13 @@ LANGUAGES = {"en", "de", "fr", "es", "pt", "zh", "ja", "ar", "hi", "ru"}
 
 def each(*, awaiting: bool = True) -> pytest.MarkDecorator:
     """Every transcript, by its id; or those that await nothing of the product."""
-    cases = [c for c in transcripts() if awaiting or not c.awaits]
+    cases = [c for c in every_transcript() if awaiting or not c.awaits]
     return pytest.mark.parametrize("case", cases, ids=lambda c: c.id)
 
 
 def every_one() -> pytest.MarkDecorator:
     """Every transcript; those that await a change of the product fail until it has come."""
-    return pytest.mark.parametrize("case", [_param(case) for case in transcripts()])
+    return pytest.mark.parametrize("case", [_param(case) for case in every_transcript()])
 
 
 def _param(case: Transcript) -> Any:

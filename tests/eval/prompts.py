@@ -1,0 +1,60 @@
+"""Numbers for what was measured: of a task's prompt, and of the code that reads its answers.
+
+A figure without them says nothing once a prompt has changed."""
+
+import json
+from datetime import UTC, datetime
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import layover.memory
+from layover.memory import requests
+from layover.values.message import Message, Role, TextPart
+from layover.values.prompt import Prompt
+
+DIGITS = 8
+_MODEL = "any"
+"""A name that says nothing: the same prompt has one number for all models."""
+_SPECIMEN = Message(
+    id="specimen",
+    thread_id="",
+    role=Role.USER,
+    content=(TextPart(text="specimen"),),
+    created_at=datetime(2026, 1, 1, tzinfo=UTC),
+)
+
+
+@cache
+def memory_number(task: str) -> str:
+    """Return the number of what a task of memory sends: 8 hex digits of its texts, its schema and its
+    limits."""
+    of_task = requests.TASKS[task]
+    prompt = requests.memory_prompt(task, _MODEL, _SPECIMEN)
+    return number([*parts_of(prompt), of_task.tokens, of_task.most])
+
+
+def parts_of(prompt: Prompt) -> list[Any]:
+    """Return what a request says, without the model and without ids and times."""
+    return [
+        prompt.system,
+        [[m.role.value, m.text] for m in prompt.messages],
+        [tool.model_dump(mode="json") for tool in prompt.tools],
+        prompt.output.json_schema if prompt.output else None,
+        prompt.settings.model_dump(mode="json", exclude_none=True),
+    ]
+
+
+def number(value: Any) -> str:
+    """Return 8 hex digits that change with the value, which is JSON."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return sha256(text.encode()).hexdigest()[:DIGITS]
+
+
+@cache
+def code_number() -> str:
+    """Return the number of the code of memory, which decides what of an answer is kept."""
+    folder = Path(layover.memory.__file__).parent
+    files = sorted(folder.rglob("*.py"))
+    return number([[f.relative_to(folder).as_posix(), f.read_text("utf-8")] for f in files])
