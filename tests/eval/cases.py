@@ -72,11 +72,13 @@ REASONS: dict[Outcome, Refusal] = {
 """The reason under which the product counts a refusal."""
 
 
-class _Case(BaseModel):
+class Model(BaseModel):
+    """A part of a case: a field that nobody knows is refused."""
+
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Said(_Case):
+class Said(Model):
     """A text of one of the two speakers."""
 
     role: Literal["user", "assistant"]
@@ -84,7 +86,7 @@ class Said(_Case):
     at: datetime | None = None
 
 
-class ToolUse(_Case):
+class ToolUse(Model):
     """A call of a tool with its result. `trusted`: the tool is declared so."""
 
     role: Literal["tool"]
@@ -99,22 +101,32 @@ class ToolUse(_Case):
 Item = Annotated[Said | ToolUse, Field(discriminator="role")]
 
 
-class Fact(_Case):
-    """Something that has to be remembered. It is, where one remembered text matches every pattern of one
-    of the alternatives (regular expressions, without regard to case). `evidence`: where it was said."""
+class Point(Model):
+    """Something that a text has to say. It does, where it matches every pattern of one of the alternatives
+    (regular expressions, without regard to case)."""
 
     fact: str
-    evidence: str
     patterns: Annotated[list[Annotated[list[str], Field(min_length=1)]], Field(min_length=1)]
 
     def is_in(self, texts: Sequence[str]) -> bool:
         """Return whether one of the texts states the fact."""
-        return any(
-            all(matches(p, text) for p in together) for together in self.patterns for text in texts
+        return self.count_in(texts) > 0
+
+    def count_in(self, texts: Sequence[str]) -> int:
+        """Count the texts that state the fact."""
+        return sum(
+            any(all(matches(p, text) for p in together) for together in self.patterns)
+            for text in texts
         )
 
 
-class Proposal(_Case):
+class Fact(Point):
+    """Something that has to be remembered. `evidence`: where it was said."""
+
+    evidence: str
+
+
+class Proposal(Model):
     """An entry that an extractor proposes, and what becomes of it. `stored_as`: where that is not the
     content itself."""
 
@@ -125,19 +137,26 @@ class Proposal(_Case):
     stored_as: str | None = Field(default=None, alias="as")
 
 
-class _Conversation(_Case):
+class Judged(Model):
+    """A case of any task. `may_keep`: without `must`, all may be kept but `must_not`."""
+
     id: str
     language: str
     why: str
-    known: list[str] = []
-    messages: Annotated[list[Item], Field(min_length=2, max_length=10)]
-    must: list[Fact] = []
-    must_not: Annotated[list[str], Field(min_length=1)]
+    must: Sequence[Point] = ()
+    must_not: list[str] = []
     may_keep: bool = False
 
     def forbidden(self, texts: Sequence[str]) -> list[tuple[str, str]]:
         """(pattern, text) of what must not be remembered and is."""
         return [(p, text) for p in self.must_not for text in texts if matches(p, text)]
+
+
+class _Conversation(Judged):
+    known: list[str] = []
+    messages: Annotated[list[Item], Field(min_length=2, max_length=10)]
+    must: Sequence[Fact] = ()
+    must_not: Annotated[list[str], Field(min_length=1)]
 
     def texts(self, *roles: str) -> list[str]:
         """Return the texts of these speakers."""
@@ -233,7 +252,7 @@ class Transcript(_Conversation):
         return self
 
 
-class Line(_Case):
+class Line(Model):
     """An observation as it has to come out of an answer. `child`: a detail of the last line that is none."""
 
     marker: str
@@ -253,7 +272,7 @@ class Observed(_Conversation):
     @property
     def thread(self) -> list[Message]:
         """The conversation as a thread's messages."""
-        return [m for i, item in enumerate(self.messages) for m in _messages(item, i)]
+        return [m for i, item in enumerate(self.messages) for m in messages_of(item, i)]
 
 
 SETS = ("main", "apart")
@@ -264,7 +283,7 @@ _FOLDERS = {"main": HERE / "transcripts", "apart": HERE / "apart"}
 @cache
 def transcripts(set_name: str = "main") -> tuple[Transcript, ...]:
     """Return a set of the extractor's conversations; () if its folder is missing."""
-    return _load(_FOLDERS[set_name], Transcript)
+    return load(_FOLDERS[set_name], Transcript)
 
 
 def every_transcript() -> tuple[Transcript, ...]:
@@ -275,7 +294,7 @@ def every_transcript() -> tuple[Transcript, ...]:
 @cache
 def observed() -> tuple[Observed, ...]:
     """The observer's set."""
-    return _load(HERE / "observer", Observed)
+    return load(HERE / "observer", Observed)
 
 
 def matches(pattern: str, text: str) -> bool:
@@ -290,10 +309,16 @@ def shown(proposals: Sequence[Proposal]) -> str:
     return json.dumps({"entries": entries}, ensure_ascii=False)
 
 
-def _load(folder: Path, kind: type[C]) -> tuple[C, ...]:
-    adapter: TypeAdapter[list[C]] = TypeAdapter(list[kind])  # type: ignore[valid-type]
+def load(folder: Path, kind: type[C]) -> tuple[C, ...]:
+    """Return the cases of a folder's files, in order; () if there is no such folder."""
     files = sorted(folder.glob("*.json"))
-    return tuple(case for f in files for case in adapter.validate_json(f.read_bytes()))
+    return tuple(case for f in files for case in load_file(f, kind))
+
+
+def load_file(path: Path, kind: type[C]) -> tuple[C, ...]:
+    """Return the cases of a file. Raises OSError, ValueError."""
+    adapter: TypeAdapter[list[C]] = TypeAdapter(list[kind])  # type: ignore[valid-type]
+    return tuple(adapter.validate_json(path.read_bytes()))
 
 
 def _turn(items: Sequence[Said | ToolUse]) -> Turn:
@@ -313,7 +338,8 @@ def _turn(items: Sequence[Said | ToolUse]) -> Turn:
     return Turn(user.text, tuple(steps))
 
 
-def _messages(item: Said | ToolUse, index: int) -> list[Message]:
+def messages_of(item: Said | ToolUse, index: int) -> list[Message]:
+    """Return an item of a conversation as a thread's messages; `index`: its place."""
     at = item.at or START + timedelta(minutes=index)
     common: dict[str, Any] = {"thread_id": "t1", "created_at": at}
     if isinstance(item, Said):

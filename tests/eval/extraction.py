@@ -4,23 +4,20 @@ follows every turn, and what is in memory then is looked at through the store's 
 The conversation itself is always scripted. The extractor is a script, too, or a real model."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from eval.cases import Proposal, Step, ToolUse, Transcript, Turn, shown
+from eval.talk import AGENT, THREAD, USER, Assistant, hold
 from layover import Agent, EpisodicMemory, Memory
 from layover import tool as declared
-from layover.adapters.inmemory.model import calls, say
 from layover.ports import ChatModel
-from layover.testing import InMemoryMetrics, ScriptedModel, call
+from layover.testing import InMemoryMetrics, ScriptedModel, say
 from layover.values.metrics import Metric
 from layover.values.prompt import Prompt, Reply
 from layover.wiring import in_memory_runtime
 
-USER = "ann"
-AGENT = "assistant"
-THREAD = "this-thread"
 MOST = 1_000
 """Entries of a transcript that are looked at."""
 
@@ -51,23 +48,6 @@ class Held:
         return [text for text, _ in self.new]
 
 
-class _Assistant:
-    """The agent's own model: the assistant's part, step by step."""
-
-    def __init__(self) -> None:
-        self._steps: Iterator[Step] = iter(())
-
-    def begin(self, turn: Turn) -> None:
-        """The turn that is asked for next."""
-        self._steps = iter(turn.steps)
-
-    def __call__(self, _: Prompt) -> Reply:
-        step = next(self._steps)
-        if not step.tools:
-            return say(step.text)
-        return calls(*(call(t.name, given=t.args) for t in step.tools), text=step.text)
-
-
 class _Extractor:
     """Answers for the extractor: known entries first, then this transcript's."""
 
@@ -92,33 +72,26 @@ async def held(
     found = Held()
     asked = _Extractor(found)
     agent = _agent(transcript)
-    assistant = _Assistant()
+    assistant = Assistant()
     model = ScriptedModel(assistant, background={"extractor": asked})
     runtime = in_memory_runtime(agent, model=model, embedder=embedder, metrics=found.metrics)
     agent.runtime = runtime
     for number, text in enumerate(transcript.known):
         asked.answer = _scripted(_taught(text))
         assistant.begin(seed := Turn(text, (Step("Noted."),)))
-        await _say(agent, seed, f"earlier-{number}")
+        await hold(agent, seed, f"earlier-{number}")
     before = {e.id for e in await runtime.memory.list_entries(USER, AGENT, MOST, None)}
     found.metrics.counted.clear()
     asked.teaching = False
     for number, turn in enumerate(transcript.turns):
         asked.answer = extractor.complete if extractor else _scripted(transcript.answer(number))
         assistant.begin(turn)
-        await _say(agent, turn, THREAD)
+        await hold(agent, turn, THREAD)
     entries = await runtime.memory.list_entries(USER, AGENT, MOST, None)
     for entry in reversed(entries):
         kept = found.known if entry.id in before else found.new
         kept.append((entry.content, entry.verified))
     return found
-
-
-async def _say(agent: Agent, turn: Turn, thread: str) -> None:
-    result = await agent.generate(turn.user, thread_id=thread, resource_id=USER)
-    if (result.status, result.text) != ("success", turn.steps[-1].text):
-        raise AssertionError(f"the turn went another way: {result.status}, {result.text!r}")
-    await agent.wait_for_memory()
 
 
 def _scripted(text: str) -> Answering:

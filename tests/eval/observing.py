@@ -1,11 +1,10 @@
-"""A conversation through the product's observer: its request, an answer, and how that is read."""
+"""A conversation through the product's observer: its request, and how an answer is read."""
 
 from eval.cases import Observed
 from layover.ids import SequentialIds
 from layover.memory.compaction import observer
-from layover.ports import ChatModel
 from layover.values.memory.compaction import Marker, Observation
-from layover.values.prompt import Prompt, Reply
+from layover.values.prompt import Prompt
 
 
 def request(case: Observed, model: str) -> Prompt:
@@ -22,9 +21,3 @@ def lines(case: Observed, answer: str) -> tuple[Observation, ...]:
     """Return the observations in an answer."""
     ids = SequentialIds()
     return observer.parse(answer, case.thread, lambda: ids.new("observation"))
-
-
-async def asked(case: Observed, model: ChatModel, name: str) -> tuple[list[str], Reply]:
-    """Let a model observe; the observations' texts, and what it said. Raises the model's errors."""
-    reply = await model.complete(request(case, name))
-    return [o.text for o in lines(case, reply.text)], reply

@@ -54,7 +54,7 @@ def number(value: Any) -> str:
 
 @cache
 def code_number() -> str:
-    """Return the number of the code of memory, which decides what of an answer is kept."""
-    folder = Path(layover.memory.__file__).parent
-    files = sorted(folder.rglob("*.py"))
-    return number([[f.relative_to(folder).as_posix(), f.read_text("utf-8")] for f in files])
+    """Return the number of the code of memory and of the loop, which decide what becomes of an answer."""
+    layer = Path(layover.memory.__file__).parents[1]
+    files = sorted(f for name in ("memory", "engine") for f in (layer / name).rglob("*.py"))
+    return number([[f.relative_to(layer).as_posix(), f.read_text("utf-8")] for f in files])

@@ -27,7 +27,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class Result:
-    """A case's score. `code`: the number of the code of memory that judged the answers."""
+    """A case's score. `code`: the number of the code that read the answers."""
 
     of: Measured
     score: Score

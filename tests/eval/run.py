@@ -20,8 +20,8 @@ from eval.cases import SETS, TOPICS, Transcript, transcripts
 from eval.extraction import Held, held
 from eval.prompts import code_number
 from eval.results import Measured, Results
-from eval.scores import Score, row_json, table, total
-from eval.tasks import EXTRACTOR, Task, all_tasks
+from eval.scores import Score, row_json, runs_table, table, total
+from eval.tasks import EXTRACTOR, LOOPS, RECALL, VECTORS, Task, all_tasks
 from eval.watched import Provider
 from layover.testing import HashingEmbedder
 from layover.wiring import in_memory_runtime
@@ -50,7 +50,8 @@ def main(args: Sequence[str]) -> int:
         return 2
     # Tools that fail are part of some conversations, and of no table.
     logging.getLogger("layover").setLevel(logging.ERROR)
-    cases = [c for name in options.sets for c in transcripts(name) if c.topic in options.topics]
+    wanted = {*options.topics, *(TOPICS if EXTRACTOR in options.topics else ())}
+    cases = [c for name in options.sets for c in transcripts(name) if c.topic in wanted]
     deviations = asyncio.run(scripted(cases))
     late = [case for case in cases if case.awaits]
     print(
@@ -105,7 +106,7 @@ def parse(args: Sequence[str]) -> Options | str:
     if unknown := [t for t in options.topics if t not in names]:
         return f"no such topic: {', '.join(unknown)}; there are {', '.join(names)}"
     return Options(
-        topics=frozenset(_whole(options.topics or names)),
+        topics=frozenset(options.topics or names),
         sets=SETS if options.set == ALL else (options.set,),
         at_once=options.at_once,
         json=options.json,
@@ -116,11 +117,6 @@ def parse(args: Sequence[str]) -> Options | str:
 def topic_names() -> tuple[str, ...]:
     """Return the names that the command takes: topics of transcripts, and tasks."""
     return (*TOPICS, *(task.name for task in all_tasks()))
-
-
-def _whole(topics: Sequence[str]) -> tuple[str, ...]:
-    """Return the topics; `extractor` stands for all of its own."""
-    return (*topics, *(TOPICS if EXTRACTOR in topics else ()))
 
 
 def _at_once(text: str) -> int:
@@ -163,7 +159,7 @@ def deviation(case: Transcript, found: Held) -> str:
 
 async def real(options: Options, provider: Provider, results: Results) -> bool:
     """Ask the provider, print what came of it, and return whether every case was answered."""
-    jobs = jobs_of(options)
+    jobs = jobs_of(options, has_embedder=provider.embedder is not None)
     if not jobs:
         print(f"no cases: --set {' '.join(options.sets)} has none of these topics")
         return False
@@ -179,15 +175,16 @@ async def real(options: Options, provider: Provider, results: Results) -> bool:
     return not found.failed
 
 
-def jobs_of(options: Options) -> list[Job]:
+def jobs_of(options: Options, *, has_embedder: bool = False) -> list[Job]:
     """Return the cases that are measured, in the order of the report."""
     all_jobs = (
         Job(task, name, case)
         for task in all_tasks()
+        if has_embedder or task.name != VECTORS
         for name in options.sets
         for case in task.cases(name)
     )
-    return [job for job in all_jobs if job.topic in options.topics]
+    return [job for job in all_jobs if {job.topic, job.task.name} & options.topics]
 
 
 @dataclass(frozen=True)
@@ -201,10 +198,11 @@ class Table:
     @property
     def title(self) -> str:
         """What was measured, in a line."""
-        parts = [f"{self.of.task}: {self.of.model}", f"prompt {self.of.prompt}"]
-        if self.of.task == EXTRACTOR:
-            parts.append(f"embedder: {self.of.embedder or 'by words only'}")
-        return ", ".join([*parts, f"set {self.set}"])
+        of = self.of
+        parts = [f"{of.model}, prompt {of.prompt}"] if of.model else []
+        if of.embedder or of.task in (EXTRACTOR, RECALL):
+            parts.append(f"embedder: {of.embedder or 'by words only'}")
+        return f"{of.task}: {', '.join([*parts, f'set {self.set}'])}"
 
     @property
     def whole(self) -> Score:
@@ -216,7 +214,7 @@ class Table:
         """The rows, refusals by reason, the cost, and remarks."""
         whole = self.whole
         cost = "unknown" if whole.cost is None else f"{whole.cost:.4f} USD"
-        lines = [table(self.rows)]
+        lines = [runs_table(self.rows) if self.of.task == LOOPS else table(self.rows)]
         if whole.refused:
             reasons = (f"{n} {why}" for why, n in whole.refused.most_common())
             lines.append(f"refused: {', '.join(reasons)}")
@@ -240,15 +238,18 @@ def tables_of(jobs: Sequence[Job], found: Answers, provider: Provider) -> list[T
     """Return a table for each task and set that has cases; one row a topic, in order."""
     tables: dict[tuple[Task, str], dict[str, list[Score]]] = {}
     first: dict[tuple[Task, str], Measured] = {}
-    for index, job in enumerate(jobs):
+    for index, job in sorted(enumerate(jobs), key=lambda each: _place(each[1].topic)):
         key = (job.task, job.set)
         first.setdefault(key, job.measured(provider))
         tables.setdefault(key, {}).setdefault(job.topic, []).append(found.scores[index])
-    order = topic_names().index
     return [
-        Table(first[key], key[1], [(t, total(by_topic[t])) for t in sorted(by_topic, key=order)])
+        Table(first[key], key[1], [(topic, total(scores)) for topic, scores in by_topic.items()])
         for key, by_topic in tables.items()
     ]
+
+
+def _place(topic: str) -> int:
+    return TOPICS.index(topic) if topic in TOPICS else len(TOPICS)
 
 
 def _print_end(options: Options, jobs: Sequence[Job], found: Answers) -> None:
@@ -256,8 +257,8 @@ def _print_end(options: Options, jobs: Sequence[Job], found: Answers) -> None:
     print()
     if found.other_code:
         print(
-            f"{found.other_code} of the results in {options.results} were judged by other code of"
-            " layover.memory than today's: measure these again with another file"
+            f"{found.other_code} of the results in {options.results} were judged by another version of"
+            " the code than today's: measure these again with another file"
         )
     if found.stopped:
         print(f"stopped: {found.stopped}, {found.left} cases were not asked for")

@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from eval.cases import Observed, Transcript
+from eval.cases import Judged
 from layover.values.runs.usage import Usage
 
 
@@ -17,7 +17,7 @@ from layover.values.runs.usage import Usage
 class Score:
     """Of one case, or of several added up. `wrong`: remembered texts that should not be; `stale`: known
     entries that should be gone and are not; `seconds`: that the model took; `texts`: what is judged, of one
-    case only."""
+    case only. Of runs: `requests` of the model, `approvals` that a person was asked for, how each `ends`."""
 
     transcripts: int = 1
     facts: int = 0
@@ -29,6 +29,9 @@ class Score:
     refused: Counter[str] = field(default_factory=Counter)
     usage: list[Usage] = field(default_factory=list)
     seconds: float = 0.0
+    requests: int = 0
+    approvals: int = 0
+    ends: Counter[str] = field(default_factory=Counter)
     remarks: list[str] = field(default_factory=list)
     texts: list[str] = field(default_factory=list)
 
@@ -76,7 +79,7 @@ def _adapter() -> TypeAdapter[Score]:
     return TypeAdapter(Score)
 
 
-def judged(case: Transcript | Observed, texts: Sequence[str]) -> Score:
+def judged(case: Judged, texts: Sequence[str]) -> Score:
     """Return the score of these remembered texts. If a transcript has no `must`, each of them is wrong."""
     missed = [f for f in case.must if not f.is_in(texts)]
     forbidden = case.forbidden(texts)
@@ -95,7 +98,18 @@ def judged(case: Transcript | Observed, texts: Sequence[str]) -> Score:
     )
 
 
-_ADDED_UP = ("transcripts", "facts", "found", "stored", "wrong", "stale", "failed", "seconds")
+_ADDED_UP = (
+    "transcripts",
+    "facts",
+    "found",
+    "stored",
+    "wrong",
+    "stale",
+    "failed",
+    "seconds",
+    "requests",
+    "approvals",
+)
 
 
 def total(scores: Iterable[Score]) -> Score:
@@ -105,6 +119,7 @@ def total(scores: Iterable[Score]) -> Score:
         for name in _ADDED_UP:
             setattr(whole, name, getattr(whole, name) + getattr(score, name))
         whole.refused.update(score.refused)
+        whole.ends.update(score.ends)
         whole.usage += score.usage
         whole.remarks += score.remarks
     return whole
@@ -139,6 +154,9 @@ def row_json(name: str, score: Score) -> dict[str, Any]:
         "stale": score.stale,
         "failed": score.failed,
         "refused": dict(score.refused),
+        "requests": score.requests,
+        "approvals": score.approvals,
+        "ends": dict(score.ends),
         "input_tokens": whole.input_tokens,
         "output_tokens": whole.output_tokens,
         "cost_usd": None if whole.cost_usd is None else str(whole.cost_usd),
@@ -151,6 +169,26 @@ def table(rows: Sequence[tuple[str, Score]]) -> str:
     lines = [_HEAD, *(_row(name, score) for name, score in rows)]
     lines.append(_row("all", total(score for _, score in rows)))
     return "\n".join(_line(line) for line in lines)
+
+
+def runs_table(rows: Sequence[tuple[str, Score]]) -> str:
+    """One line a conversation: what its runs took, how often a person was asked, and how they ended."""
+    head = ("case", "requests", "tokens in", "tokens out", "approvals", "points", "kept", "failed")
+    lines = [f"{_line(head)}  ends"]
+    for name, score in [*rows, ("all", total(score for _, score in rows))]:
+        whole = Usage.total(score.usage)
+        figures = (
+            score.requests,
+            whole.input_tokens,
+            whole.output_tokens,
+            score.approvals,
+            score.facts,
+            score.found,
+            score.failed,
+        )
+        ends = ", ".join(f"{n} {reason}" for reason, n in score.ends.most_common())
+        lines.append(f"{_line((name, *map(str, figures)))}  {ends or '-'}")
+    return "\n".join(lines)
 
 
 def _row(name: str, score: Score) -> tuple[str, ...]:
@@ -170,7 +208,7 @@ def _row(name: str, score: Score) -> tuple[str, ...]:
 
 def _line(cells: Sequence[str]) -> str:
     first, *others = cells
-    return f"{first:<15}" + "".join(f"{cell:>10}" for cell in others)
+    return f"{first:<15}" + "".join(f"{cell:>11}" for cell in others)
 
 
 def _share(value: float | None) -> str:

@@ -5,23 +5,37 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from eval import observing
-from eval.cases import Observed, Transcript, observed, transcripts
+from eval.cases import Transcript, observed, transcripts
 from eval.extraction import held
+from eval.looping import loops_number, play_loops
+from eval.playing import (
+    play_observer,
+    play_profile,
+    play_reflector,
+    play_session,
+    play_summary,
+    play_title,
+    play_vectors,
+    play_words,
+)
 from eval.prompts import memory_number
 from eval.scores import Score, judged
+from eval.topic_cases import topic_cases
 from eval.watched import Provider, Watched
-from layover.errors import LayoverError
 from layover.values.deployment.settings import Settings
 
 OBSERVER = "observer"
 EXTRACTOR = "extractor"
+RECALL = "recall"
+VECTORS = "recall-vectors"
+LOOPS = "loops"
 
 
 @dataclass(frozen=True)
 class Task:
-    """A task. `cases`: of a set; `model`: the name of the model that does it; `play`: asks that model, and
-    judges; `prompt`: the number of what is sent; `embeds`: the embedder changes what comes of it."""
+    """A task. `cases`: of a set; `model`: the name of the model that does it, "" if none does; `play`: asks
+    that model, and judges; `prompt`: the number of what is sent, "" if nothing is; `embeds`: the embedder
+    changes what comes of it."""
 
     name: str
     cases: Callable[[str], Sequence[Any]]
@@ -32,6 +46,8 @@ class Task:
 
     def topic(self, case: Any) -> str:
         """Return the row of a case in the task's table."""
+        if self.name == LOOPS:
+            return str(case.id)
         return case.topic if isinstance(case, Transcript) else self.name
 
 
@@ -39,28 +55,55 @@ def all_tasks() -> tuple[Task, ...]:
     """Return every task, in the order of the report."""
     return (
         Task(
-            name=EXTRACTOR,
-            cases=transcripts,
-            model=lambda s: s.extractor_model or s.model,
-            play=_extracted,
-            prompt=partial(memory_number, "extractor"),
-            embeds=True,
+            EXTRACTOR, transcripts, _extractor, _play_extractor, _number("extractor"), embeds=True
         ),
-        Task(
-            name=OBSERVER,
-            cases=_of_main(observed),
-            model=lambda s: s.observer_model or s.model,
-            play=_observed,
-            prompt=partial(memory_number, "observer"),
-        ),
+        _of_memory(OBSERVER, observed, _observer, play_observer),
+        _of_memory("title", _cases("title"), lambda s: s.title_model or s.model, play_title),
+        _of_memory("profile", _cases("profile"), _extractor, play_profile),
+        _of_memory("session", _cases("session"), _extractor, play_session),
+        _of_memory("reflector", _cases("reflector"), _observer, play_reflector),
+        _of_memory("summary", _cases("summary"), _observer, play_summary),
+        Task(RECALL, _of_main(_cases(RECALL)), lambda _: "", play_words, lambda: ""),
+        Task(VECTORS, _of_main(_vector_cases), lambda _: "", play_vectors, lambda: "", embeds=True),
+        Task(LOOPS, _of_main(_cases("loops")), lambda s: s.model, play_loops, loops_number),
     )
+
+
+def _of_memory(
+    name: str,
+    cases: Callable[[], Sequence[Any]],
+    model: Callable[[Settings], str],
+    play: Callable[[Any, Provider, Watched], Awaitable[Score]],
+) -> Task:
+    return Task(name, _of_main(cases), model, play, _number(name))
+
+
+def _number(task: str) -> Callable[[], str]:
+    return partial(memory_number, task)
+
+
+def _cases(topic: str) -> Callable[[], Sequence[Any]]:
+    return partial(topic_cases, topic)
+
+
+def _vector_cases() -> Sequence[Any]:
+    """The questions of `recall`, as cases of their own."""
+    return [c.model_copy(update={"id": f"{c.id}-vectors"}) for c in topic_cases("recall")]
 
 
 def _of_main(cases: Callable[[], Sequence[Any]]) -> Callable[[str], Sequence[Any]]:
     return lambda set_name: cases() if set_name == "main" else ()
 
 
-async def _extracted(case: Transcript, provider: Provider, model: Watched) -> Score:
+def _extractor(settings: Settings) -> str:
+    return settings.extractor_model or settings.model
+
+
+def _observer(settings: Settings) -> str:
+    return settings.observer_model or settings.model
+
+
+async def _play_extractor(case: Transcript, provider: Provider, model: Watched) -> Score:
     left = await held(case, model, provider.embedder)
     score = judged(case, left.texts)
     stale = [text for text, _ in left.known if text in case.gone]
@@ -68,12 +111,3 @@ async def _extracted(case: Transcript, provider: Provider, model: Watched) -> Sc
     score.remarks += [f"{case.id}: should be superseded: {text}" for text in stale]
     score.refused.update(left.refused)
     return score
-
-
-async def _observed(case: Observed, provider: Provider, model: Watched) -> Score:
-    name = provider.settings.observer_model or provider.settings.model
-    try:
-        texts, _ = await observing.asked(case, model, name)
-    except LayoverError:
-        texts = []
-    return judged(case, texts)

@@ -6,7 +6,7 @@ from decimal import Decimal
 from time import monotonic
 from typing import Any
 
-from layover.errors import LayoverError, ModelError
+from layover.errors import ContextLengthExceeded, LayoverError, ModelError
 from layover.ports import ChatModel, OnDelta
 from layover.runtime import Runtime
 from layover.values.deployment.settings import Settings
@@ -61,8 +61,12 @@ class Watched(ChatModel):
             self.seconds += monotonic() - start
         cost = self.price(reply.model, reply.usage) if self.price else None
         self.usage.append(reply.usage.model_copy(update={"cost_usd": cost}))
-        # The same request with a smaller limit: the product goes on, and so does the evaluation.
-        self._unanswered = [(p, e) for p, e in self._unanswered if p.messages != prompt.messages]
+        # The same request with a smaller limit, or a shorter one: the product goes on, and so does this.
+        self._unanswered = [
+            (p, e)
+            for p, e in self._unanswered
+            if p.messages != prompt.messages and not isinstance(e, ContextLengthExceeded)
+        ]
         return reply
 
     @property
