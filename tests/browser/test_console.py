@@ -113,6 +113,25 @@ def test_call_is_denied_with_a_reason_that_the_model_reads(enter: Enter, brain: 
     assert "it never broke" in str(brain.requests(text)[-1].body["messages"])
 
 
+def test_a_call_that_follows_a_denial_shows_it_to_whoever_decides(
+    enter: Enter, brain: Brain
+) -> None:
+    ann = enter().sign_in()
+    order, text = unique("A"), "refund what can be refunded"
+    first, same, less = (call("refund", order_id=order, amount=n) for n in (60, 60, 50))
+    ann.begin(brain.plan(first, same, less, say("I see."), text=text))
+    ann.button("Deny").click()
+    ann.page.get_by_label("Reason").fill("they have a voucher")
+    ann.button("Deny the call").click()
+    ann.sees("Denied before in this run")
+    ann.sees(f"denied by {ann.name}: they have a voucher")
+    inbox = ann.tab("#/inbox")
+    ann.sees("Denied before in this run", inbox)
+    ann.picture("denied before", inbox)
+    ann.button("Approve", inbox).click()
+    ann.answered()
+
+
 def test_form_is_made_of_the_schema_and_of_what_is_offered(enter: Enter, brain: Brain) -> None:
     ann = enter().sign_in()
     ann.begin(brain.plan(call("book", key=unique()), say("Booked.")))

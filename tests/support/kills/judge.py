@@ -215,6 +215,8 @@ def judge_ledger(story: Story, interrupted: set[str]) -> None:
         elif tool in IDEMPOTENT:
             assert len(keys) == 1, f"{call}: {keys}"
             assert done[call] <= 2
+        elif call in story.scenario.denied:
+            assert done[call] == 0, f"{call} ran although it was denied"
         elif call in interrupted or call in story.cut_off:
             assert done[call] <= 1, f"{call} ran {done[call]} times"
         else:

@@ -165,6 +165,31 @@ QUORUM = Scenario(
 that follows settles the call."""
 
 
+def _deny_first(client: Client, thread: str, run_id: str) -> None:
+    """Deny the first call that waits, until the denial is answered; whatever waits later is approved."""
+    client.suspended(run_id, 1)
+    path = f"/runs/{run_id}/tool-calls/v1/deny"
+    answer = client.ask("POST", path, {"reason": "it has a voucher", "attempt": 1})
+    assert answer.status in (200, 202, 409), answer
+
+
+DENIED = Scenario(
+    "denied",
+    (
+        _ask(("refund", "v1")),
+        calls(("refund", {"order": "of v1"}, "v2"), ("refund", {"order": "of v3"}, "v3")),
+        calls(("refund", {"order": "of v1"}, "v4")),
+        say("one of them is paid back"),
+    ),
+    "please pay all of them back",
+    act=_deny_first,
+    denied=frozenset({"v1", "v2", "v4"}),
+    watched=("api POST /runs", "resume ", "turn DynamoTable.transact", "turn DynamoTable.write"),
+)
+"""A call that is denied, and is asked for twice more, once next to another one that shows the denial: nobody
+is asked for it again, whatever dies."""
+
+
 def _filter(body: Json) -> Reply:
     """Refuse each request that has the charge's result."""
     if any(m["role"] == "tool" and "charged" in m["content"] for m in body["messages"]):

@@ -66,9 +66,9 @@ class Scenario:
     """One way through the engine: the question, the model's answers, and what happens to the run.
 
     `open`: the request that begins it, if it is not an ordinary one. `briefs`: what sub-agents are answered,
-    by the plan that their briefings name. `deaths` happen in every run of it; `watched` is killed, too:
-    beginnings of `FUNCTION POINT`, empty for all but `BY_THE_CLOCK`. `ends`: success, failed, cancelled,
-    erased, forgotten."""
+    by the plan that their briefings name. `denied`: ids of calls that never run. `deaths` happen in every run
+    of it; `watched` is killed, too: beginnings of `FUNCTION POINT`, empty for all but `BY_THE_CLOCK`. `ends`:
+    success, failed, cancelled, erased, forgotten."""
 
     name: str
     steps: tuple[Planned, ...]
@@ -78,6 +78,7 @@ class Scenario:
     act: Act | None = None
     open: Open | None = None
     briefs: Mapping[str, tuple[Planned, ...]] = field(default_factory=dict)
+    denied: frozenset[str] = frozenset()
     deaths: tuple[Death, ...] = ()
     watched: tuple[str, ...] = ()
     ends: str = "success"

@@ -183,6 +183,18 @@ async def quorum() -> list[Json]:
 
 
 @_scenario
+async def denied_again() -> list[Json]:
+    """A call is denied and made again, and another call of its tool shows the denial."""
+    script = [call("pay", amount=60), calls(call("pay", amount=60), call("pay", amount=5))]
+    world = bench(helper(Ledger().pay), [*script, say("Five.")])
+    run_id = await world.start(stream=True)
+    await world.drive(run_id)
+    await world.answer(run_id, "call_1", DENY, reason="too much")
+    await world.answer(run_id, "call_3", APPROVE)
+    return await _told(world, run_id)
+
+
+@_scenario
 async def asked_twice() -> list[Json]:
     """A tool that asks a person, and asks again."""
     world = bench(helper(Ledger().book), [call("book", day="monday"), say("Booked.")])

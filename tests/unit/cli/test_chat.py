@@ -294,6 +294,19 @@ def test_call_that_others_decide_is_waited_for() -> None:
     assert server.decisions() == []
 
 
+@pytest.mark.parametrize(("kind", "typed"), [("approval", "n"), ("input", "x")])
+def test_what_was_denied_before_is_said_before_anything_is_asked(kind: str, typed: str) -> None:
+    before = [
+        {"args": {"amount": 60}, "reason": "they have a voucher", "decided_by": "bea"},
+        {"args": {"amount": 50}, "reason": None, "decided_by": "desk", "on_behalf_of": "ann"},
+    ]
+    asked = pending(kind, denied_before=before, resume_schema={"type": "string"})
+    lines = Lines(["refund it", typed])
+    hold(Server([[asked], said("done")]), lines)
+    first = lines.shown.index("denied before: refund(amount=60): they have a voucher (bea)")
+    assert lines.shown[first + 1] == "denied before: refund(amount=50) (ann)"
+
+
 def test_reason_is_asked_where_the_tool_wants_one() -> None:
     rule = {"by": ["finance"], "quorum": 1, "reason_required": True}
     server = Server([[pending(approval=rule)], said("paid")])

@@ -129,6 +129,22 @@ def test_a_call_that_waits_is_shown_with_what_its_tool_says_about_it(told: Told)
     ]
 
 
+def test_a_call_that_waits_is_shown_with_what_was_denied_before(told: Told) -> None:
+    told.watch.on_item(None, meta("running"))
+    before = [
+        {"args": {"amount": 50}, "reason": "a voucher", "decided_by": "bea", "at": "2026"},
+        {"args": {"amount": 40}, "reason": None, "decided_by": "x", "on_behalf_of": "ann"},
+    ]
+    told.watch.on_event(asked(denied_before=before))
+    told.watch.on_event(asked(denied_before=None, args=None, truncated=True))
+    ((text, _), (truncated, _)) = told.lines
+    assert text.splitlines()[1:3] == [
+        '    bea denied {"amount": 50} before: "a voucher"',
+        '    ann denied {"amount": 40} before',
+    ]
+    assert "before" not in truncated
+
+
 @pytest.mark.parametrize(
     ("owner", "approval", "deciders", "how"),
     [

@@ -8,6 +8,7 @@ import pytest
 
 from layover.clock import ManualClock
 from layover.protocols.ui_messages import UiMessage, approval_id, approval_of
+from layover.values.decision import Denial
 from layover.values.message import (
     DataPart,
     FilePart,
@@ -247,6 +248,19 @@ def test_a_call_that_waits_for_data_is_a_part_for_the_application() -> None:
     assert found["data"]["tool_call_id"] == "c"
     assert found["data"]["run_id"] == "run_1"
     assert "seq" not in found["data"]
+
+
+def test_an_approval_comes_with_what_was_denied_before() -> None:
+    at = AT["at"]
+    denial = Denial(args={"amount": 9}, reason="too much", decided_by="bea", at=at)
+    event = asks("c").model_copy(update={"denied_before": (denial,)})
+    *_, before, request = chunks(event)
+    assert request["type"] == "tool-approval-request"
+    assert (before["type"], before["id"]) == ("data-layover-pending", "c")
+    [shown] = before["data"]["denied_before"]
+    assert (before["data"]["tool_call_id"], shown) == ("c", denial.model_dump(mode="json"))
+    none_before = chunks(asks("c"))
+    assert "data-layover-pending" not in [chunk["type"] for chunk in none_before]
 
 
 def test_what_a_tool_emits_and_files_are_parts() -> None:

@@ -132,6 +132,7 @@ export function Decision({ pending, onDecided, owner, mine, me }) {
     ${pending.summary && html`<p class="summary">${pending.summary}</p>`}
     ${pending.asked_again && html`<p class="quiet">${S.decide.again}</p>`}
     <${Circumstances} pending=${pending} owner=${owner} />
+    <${Denials} denials=${pending.denied_before} />
     <${Votes} pending=${pending} />
     ${!voted && me && hasVoted(pending, me) && html`<p role="status">${S.decide.voted}</p>`}
     ${mine && pending.approval && !pending.approval.requester ? html`<${Facts} values=${pending.kind === "input" ? pending.payload : pending.args} /><p>${S.decide.onlyOthers(pending.approval.by)}</p>`
@@ -155,6 +156,16 @@ function Circumstances({ pending, owner }) {
     ${rule?.quorum > 1 && html`<span>${S.decide.quorum(agreeing(pending), rule.quorum)}</span>`}
   </p>`;
 }
+
+/** Calls of the tool that persons denied earlier in this run, which whoever decides now should know. */
+function Denials({ denials }) {
+  if (!denials?.length) return null;
+  return html`<div class="denials small"><p class="label">${S.decide.before}</p><ul>${denials.map((each, n) => html`<li key=${n}>
+    <span>${brief(each.args)}</span> <span class="quiet">${denialOf(each)} <${Time} at=${each.at} /></span></li>`)}</ul></div>`;
+}
+
+const denialOf = ({ decided_by: by, on_behalf_of: person, reason }) =>
+  `${S.decide.by(S.decide.decided.denied, person || by)}${reason ? `: ${reason}` : ""}`;
 
 function Facts({ values }) {
   const entries = values && typeof values === "object" && !Array.isArray(values) ? Object.entries(values) : [["", values]];

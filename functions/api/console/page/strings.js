@@ -138,6 +138,7 @@ export const S = {
     onlyOthers: (groups) => `You cannot decide about your own run. A member of ${groups.join(" or ")} can.`,
     again: "It was approved with other arguments. A new version of the tool changed them, so nothing ran.",
     risk: { low: "low risk", medium: "medium risk", high: "high risk" },
+    before: "Denied before in this run",
     voted: "Your approval is recorded. More are needed.",
     expires: "Expires",
     asked: "Asked",

@@ -16,7 +16,8 @@ from layover.values.runs.run import DecisionKind, Status, SuspensionKind
 HEADERS = {"x-vercel-ai-ui-message-stream": "v1"}
 DONE = "[DONE]"
 PENDING = "data-layover-pending"
-"""A call that waits for data: the data is a Pending, answered by `POST .../resume`."""
+"""A call that waits: the data is a Pending. One that waits for data is answered by `POST .../resume`; before an
+approval, it says what the protocol's own request has no room for."""
 EMITTED = "data-layover-emit"
 """Data that a tool emitted: `{tool_call_id, data}`."""
 PASSED_OVER_DATA = "data-layover-passed-over"
@@ -160,9 +161,9 @@ class UiMessage:
             return (data,)
         id = approval_id(event.attempt, call_id)
         request = {"type": "tool-approval-request", "approvalId": id, "toolCallId": call_id}
-        # The protocol's own request has no words for the person. A page that shows none needs no more.
-        describes = event.summary or event.risk or event.asked_again
-        return (data, request) if describes else (request,)
+        # A page that shows only the call needs no more than the request.
+        says_more = event.summary or event.risk or event.asked_again or event.denied_before
+        return (data, request) if says_more else (request,)
 
     def _output(self, change: changes.CallSettled) -> Iterable[Chunk]:
         call = change.call

@@ -18,6 +18,8 @@ def decide(api: Client, terminal: Terminal, pending: Json) -> bool:
     """Ask about one call until an answer counts. Return False if the call goes on waiting, because the input
     ended or others decide. Raises ApiError and KeyboardInterrupt."""
     ask = _ask_form if pending["kind"] == "input" else _ask_approval
+    for denial in pending.get("denied_before") or ():
+        terminal.note(_denial_line(pending["tool_name"], denial), "yellow")
     while True:
         decision = ask(terminal, pending)
         if decision is None:
@@ -39,6 +41,15 @@ def decide(api: Client, terminal: Terminal, pending: Json) -> bool:
 def _call_path(pending: Json) -> str:
     run, call = quote(pending["run_id"], safe=""), quote(pending["tool_call_id"], safe="")
     return f"/runs/{run}/tool-calls/{call}"
+
+
+def _denial_line(tool: str, denial: Json) -> str:
+    """`denied before: refund(amount=60): the reason (ann)`."""
+    who = denial.get("on_behalf_of") or denial["decided_by"]
+    reason = f": {denial['reason']}" if denial.get("reason") else ""
+    return (
+        f"denied before: {signature({'tool_name': tool, 'args': denial['args']})}{reason} ({who})"
+    )
 
 
 def _ask_approval(terminal: Terminal, pending: Json) -> tuple[str, Json] | None:

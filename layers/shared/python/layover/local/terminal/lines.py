@@ -74,8 +74,17 @@ def waiting(url: str, owner: str, detail: Mapping[str, Any]) -> str:
         lines.append("it was approved before, and new code changed its arguments")
     if is_form:
         lines.append(f"it shows {_shorten(detail.get('payload'))}")
+    # An event that is too large for its bus has none.
+    lines += map(_denial_line, detail.get("denied_before") or ())
     lines.append(f"{_say_how(owner, detail)}:")
     return "\n    ".join([*lines, *_commands(url, owner, detail)])
+
+
+def _denial_line(denial: Mapping[str, Any]) -> str:
+    """Return what was denied before, by whom, and why."""
+    who = denial.get("on_behalf_of") or denial["decided_by"]
+    because = f": {_shorten(denial['reason'])}" if denial.get("reason") else ""
+    return f"{who} denied {_shorten(denial['args'])} before{because}"
 
 
 def _say_how(owner: str, detail: Mapping[str, Any]) -> str:
