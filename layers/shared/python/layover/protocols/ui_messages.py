@@ -16,8 +16,8 @@ from layover.values.runs.run import DecisionKind, Status, SuspensionKind
 HEADERS = {"x-vercel-ai-ui-message-stream": "v1"}
 DONE = "[DONE]"
 PENDING = "data-layover-pending"
-"""A call that waits: the data is a Pending. One that waits for data is answered by `POST .../resume`; before an
-approval, it says what the protocol's own request has no room for."""
+"""A call that waits: the data is a Pending. One that waits for data is answered by `POST .../resume`. Before
+an approval, it says what the protocol's own request has no room for."""
 EMITTED = "data-layover-emit"
 """Data that a tool emitted: `{tool_call_id, data}`."""
 PASSED_OVER_DATA = "data-layover-passed-over"

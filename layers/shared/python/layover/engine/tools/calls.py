@@ -413,7 +413,9 @@ class Calls:
                     judged = await self._described(call, judged)
                 if isinstance(judged, Suspension):
                     return await self.records.suspend([(call, judged)])
-                assert isinstance(judged, Settled)  # what waits does not become ready by being judged
+                assert isinstance(
+                    judged, Settled
+                )  # what waits does not become ready by being judged
                 return await self.records.close(step, call, judged)
             outcome = await self.finish_outcome(call, job.ready, outcome)
             return await self.records.close(step, call, with_change(job.changed, outcome))

@@ -48,8 +48,8 @@ class Denials:
             outcome: What becomes of it if nobody has denied anything.
         """
         denied = await self._denied(call)
-        wanted = _canonical(args)
-        same = next((d for d in denied if _canonical(_args_of(d, tool)) == wanted), None)
+        own = _canonical(args)
+        same = next((d for d in denied if _canonical(_args_of(d, tool)) == own), None)
         if same is not None:
             return _settled_like(same, call.tool_name, Advice.DENIED)
         if not denied or isinstance(outcome, Ready):
