@@ -176,9 +176,13 @@ class Torture(System):
         found = [
             i["sk"]["S"] for pk in (keys.partition, keys.thread(thread)) for i in self.table(pk)
         ]
+        return found + self.tables_with(owner)
+
+    def tables_with(self, owner: str) -> list[str]:
+        """Return the tables in which a user has rows."""
         tables = [name for (name,) in self.sql(_TABLES)]
         rows = f"select count(*) from {{}} where resource_id = '{owner}'"
-        return found + [name for name in tables if self.sql(rows.format(name)) != [(0,)]]
+        return [name for name in tables if self.sql(rows.format(name)) != [(0,)]]
 
     def saved(self, owner: str, thread: str) -> list[str]:
         """Ids of a thread's messages in the database, in order."""
