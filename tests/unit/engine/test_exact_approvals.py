@@ -14,6 +14,7 @@ from layover.approvals.decide import DecisionRequest, Verdict, decide
 from layover.declare.tools.tool import AnyTool
 from layover.errors import DefinitionError
 from layover.values.deployment.access import Actor
+from layover.values.message import Role
 from layover.values.runs.run import Status
 from layover.values.runs.views import Pending
 from support.worlds.runs import ANN, Bench, seen, suspended
@@ -266,6 +267,19 @@ async def test_the_audit_has_the_hash_of_what_was_shown_and_of_an_edit_as_it_run
         await bench.answer(run.id, "call_1", "approve", args=edit)
         rows = await bench.plain.journal.audit.page_rows(None, None, 10, None)
         assert [row.args_sha256 for row in rows.items] == [digest(exact)]
+
+
+async def test_an_edit_can_be_read_where_the_decision_is() -> None:
+    for edit, note in ((None, None), ({"amount": 5}, {"amount": 5.0, "account": "x"})):
+        bench = bench_of(pay_to("x"))
+        run = await suspended(bench)
+        await bench.answer(run.id, "call_1", "approve", args=edit)
+        (decided,) = [e for e in await bench.events(run.id) if e.type == "tool-call-decided"]
+        result = (await bench.run(run.id)).messages[1].content[0]
+        assert result.decision is not None
+        assert (decided.args, result.decision.args) == (note, note)
+        (stored,) = [m for m in await bench.stored() if m.role is Role.TOOL]
+        assert stored.content[0].decision.args == note
 
 
 # What is said about a call

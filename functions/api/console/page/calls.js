@@ -51,7 +51,7 @@ function Call({ call, onDecided }) {
       ${call.hasResult && html`<p class="label">${S.call.result}</p><pre tabindex="0"><code>${shown(call.result)}</code></pre>`}
     </details>
     ${call.hooks.map((each, n) => html`<p key=${n} class="quiet small note">${S.call.hook(each)}</p>`)}
-    ${decision?.decision && html`<p class="quiet small note">${S.decide.by(S.decide.decided[decision.decision] || decision.decision, decision.decided_by || "")}${decision.reason ? `: ${decision.reason}` : ""}</p>`}
+    ${decision?.decision && html`<p class="quiet small note">${S.decide.by(S.decide.decided[decision.decision] || decision.decision, decision.decided_by || "")}${decision.args ? ` ${S.decide.changed(brief(decision.args))}` : ""}${decision.reason ? `: ${decision.reason}` : ""}</p>`}
     ${call.blocks.length > 0 && html`<section class="nested" aria-label=${`${S.call.agent} ${call.name}`}><${Blocks} blocks=${call.blocks} onDecided=${onDecided} /></section>`}
     ${call.pending && html`<${Decision} key=${`${call.id}-${call.pending.attempt}`} pending=${call.pending} mine onDecided=${onDecided} />`}
   </div>`;

@@ -77,6 +77,7 @@ function settle(call, part) {
   call.failed = Boolean(part.is_error);
   call.hasResult = true;
   if (part.decision) call.decision ||= part.decision;
+  if (part.decision?.args) call.args = part.decision.args;  // what ran
   const refused = call.hooks.some((each) => each.decision === "refuse");
   call.status = UNDONE[call.decision?.decision] || (part.is_error ? "failed" : refused ? "denied" : "done");
 }

@@ -144,6 +144,7 @@ export const S = {
     asked: "Asked",
     owner: "For",
     decided: { approved: "approved", denied: "denied", resumed: "answered", expired: "expired", cancelled: "cancelled" },
+    changed: (args) => `with changed arguments (${args})`,
     by: (what, who) => `${what} by ${who}`,
     choose: "Choose",
     noArgs: "No arguments",

@@ -57,6 +57,11 @@ class Decision(Value):
     data: Json = None
     """The data that resumed a programmatic suspension."""
 
+    @property
+    def edit(self) -> dict[str, Any] | None:
+        """The approver's own arguments, as the tool gets them; None: the request's were approved."""
+        return self.args if self.exact_args is None else self.exact_args
+
 
 class ApprovalRule(Value):
     """The rule of a call's approval: its approvers, and their number."""
@@ -114,6 +119,8 @@ class DecisionNote(Value):
     reason: str | None = None
     via: Via
     at: Time
+    args: dict[str, Any] | None = Field(default=None, exclude_if=_is_absent)
+    """The arguments that ran, if the approver changed the model's."""
     given: tuple[Vote, ...] = Field(default=(), exclude_if=lambda votes: not votes)
     """The votes, if a decision takes several."""
 
@@ -127,5 +134,6 @@ class DecisionNote(Value):
             reason=decision.reason,
             via=decision.via,
             at=decision.at,
+            args=decision.edit,
             given=votes,
         )

@@ -78,9 +78,7 @@ def rows_of_hooks(run: RunMeta, calls: Iterable[CallRecord], at: datetime) -> li
 
 
 def _exact_args(call: CallRecord, decision: Decision) -> Json:
-    if decision.args is None:
-        return call.exact_args
-    return decision.args if decision.exact_args is None else decision.exact_args
+    return call.exact_args if decision.edit is None else decision.edit
 
 
 def _digest(args: Json) -> str:

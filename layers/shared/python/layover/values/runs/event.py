@@ -201,6 +201,8 @@ class ToolCallDecided(BaseEvent):
     on_behalf_of: str | None = None
     reason: str | None = None
     via: Via = Via.API
+    args: dict[str, Any] | None = Field(default=None, exclude_if=lambda value: value is None)
+    """The arguments that are to run, if the approver changed those of the request."""
 
     @classmethod
     def of(cls, call: CallRecord, decision: Decision) -> Self:
@@ -214,6 +216,7 @@ class ToolCallDecided(BaseEvent):
             on_behalf_of=decision.on_behalf_of,
             reason=decision.reason,
             via=decision.via,
+            args=decision.edit,
         )
 
 
