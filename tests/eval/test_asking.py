@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,8 @@ from layover.values.prompt import Prompt
 
 SETTINGS = Settings(model="openai/one")
 OBSERVER_TASK = next(task for task in all_tasks() if task.name == OBSERVER)
-JOBS = [Job(OBSERVER_TASK, "main", case) for case in observed()]
+JOBS = [Job(OBSERVER_TASK, "main", case) for case in observed() if case.lines]
+"""Each takes one request: an answer that is of no use would be asked for again."""
 
 
 class Asked:
@@ -82,7 +84,7 @@ async def test_a_server_that_answers_now_and_then_is_asked_on() -> None:
     )
     result, _ = await ask(asked)
     assert (result.stopped, len(asked.prompts)) == ("", len(JOBS))
-    assert result.failed == len(JOBS) * 2 // 3 + 1
+    assert result.failed == sum(place % 3 != 2 for place in range(len(JOBS)))
 
 
 async def test_requests_that_are_refused_for_what_they_say_do_not_give_the_server_up() -> None:
@@ -210,7 +212,7 @@ async def test_each_case_is_told_when_it_ends_with_its_count_its_result_and_its_
     _, told = await ask(Asked())
     assert len(told) == len(JOBS)
     assert told[0].startswith(f"[1/{len(JOBS)}] observer {JOBS[0].case.id}: ")
-    assert " facts (0.0 s)" in told[0]
+    assert re.search(r" facts \(\d+\.\d s\)$", told[0])
     wrong, told = await ask(Asked(lambda _: say("* INFO (09:00) The moon is made of cheese.")))
     assert any(" wrong" in line or ": 0 of " in line for line in told)
     assert wrong.failed == 0
@@ -298,7 +300,8 @@ def test_topics_and_options_come_in_any_order() -> None:
     assert (options.topics, options.at_once) == (frozenset({"planted", "observer"}), 1)
     whole = parse(["extractor"])
     assert isinstance(whole, Options)
-    assert {c.topic for c in transcripts()} <= whole.topics
+    jobs = [job.case for job in jobs_of(whole)]
+    assert jobs == [case for name in SETS for case in transcripts(name)]
 
 
 def test_a_prompt_has_another_number_once_its_text_its_schema_or_its_limit_changes(
