@@ -11,7 +11,7 @@ from functions.api.streaming import chat_caller, check_place, passed_over_header
 from functions.api.user_messages import ag_ui_message
 from layover.approvals.decide import DecisionRequest, Verdict
 from layover.chat.parts import ClientMessage
-from layover.chat.start import decide_all, say_or_retry
+from layover.chat.start import ChatTurn, decide_all, say_or_retry
 from layover.chat.threads import chat_thread
 from layover.errors import Conflict, InvalidRequest, LayoverError
 from layover.protocols import sse
@@ -168,11 +168,12 @@ async def _begin(
         if head.active_run is None:
             raise Conflict("nothing waits in this thread", thread_id=head.id)
         decisions = [_decision(each) for each in body.resume]
-        run_id, after = await decide_all(runtime, actor, head, head.active_run, decisions)
+        run_id, after = await decide_all(ChatTurn(runtime, actor, head), head.active_run, decisions)
         return run_id, head.id, after
     if message is None:
         raise _invalid("the last message has to be a user's, or `resume` answers what waits")
-    return await say_or_retry(runtime, actor, head, message, key), head.id, 0
+    chat = ChatTurn(runtime, actor, head, key)
+    return await say_or_retry(chat, message), head.id, 0
 
 
 async def _state(runtime: Runtime, owner: str, thread_id: str) -> bytes:

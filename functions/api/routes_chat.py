@@ -14,7 +14,7 @@ from functions.api.user_messages import ui_message
 from layover.approvals.decide import DecisionRequest, Verdict
 from layover.chat.history import chat_messages
 from layover.chat.parts import ClientMessage
-from layover.chat.start import decide_all, edit, regenerate, say
+from layover.chat.start import ChatTurn, decide_all, edit, regenerate, say
 from layover.chat.threads import chat_thread, find_thread
 from layover.errors import InvalidRequest
 from layover.protocols import sse
@@ -190,7 +190,8 @@ async def _begin(
     """Return the run, its thread, and the seq after which the answer begins."""
     if body.trigger == "regenerate-message":
         head = await chat_thread(runtime, actor.owner, agent, body.id)
-        return await regenerate(runtime, actor, head, body.message_id, message, key), head.id, 0
+        chat = ChatTurn(runtime, actor, head, key)
+        return await regenerate(chat, body.message_id, message), head.id, 0
     last = body.last
     if body.trigger != "submit-message" or last is None:
         raise _invalid("a chat is asked by a message", "trigger")
@@ -201,12 +202,13 @@ async def _begin(
                 "an assistant's message answers approvals, or a user's comes last", "parts"
             )
         head = await chat_thread(runtime, actor.owner, agent, body.id)
-        run_id, after = await decide_all(runtime, actor, head, last.id or None, decisions)
+        run_id, after = await decide_all(ChatTurn(runtime, actor, head), last.id or None, decisions)
         return run_id, head.id, after
     head = await chat_thread(runtime, actor.owner, agent, body.id)
+    chat = ChatTurn(runtime, actor, head, key)
     if body.message_id is not None:
-        return await edit(runtime, actor, head, message, body.message_id, key), head.id, 0
-    return await say(runtime, actor, head, message, key), head.id, 0
+        return await edit(chat, message, body.message_id), head.id, 0
+    return await say(chat, message), head.id, 0
 
 
 async def _running(

@@ -15,7 +15,7 @@ from integration.api.kit import Api, http_event
 from integration.api.test_ag_ui import ask as ask_ag_ui
 from integration.api.test_chat import chat, chunks
 from layover.adapters.inmemory.stores.threads import InMemoryThreads
-from layover.chat.start import edit, regenerate, say
+from layover.chat.start import ChatTurn, edit, regenerate, say
 from layover.chat.threads import chat_thread, thread_id_of
 from layover.errors import DatabaseWaking
 from layover.runs.finish import last_events
@@ -444,14 +444,16 @@ async def at_once(request: Callable[[], Awaitable[str]]) -> set[str]:
 def test_one_of_many_requests_at_once_starts_the_run(api: Api, world: SocketBench) -> None:
     runtime, hello = world.runtime, ui_message("u1", user("hello")["parts"])
     head = api.do(chat_thread(runtime, ANN, "support", "chat-1"))
-    [first] = api.do(at_once(lambda: say(runtime, Actor(sub=ANN), head, hello)))
+    [first] = api.do(at_once(lambda: say(ChatTurn(runtime, Actor(sub=ANN), head), hello)))
     api.do(world.finish(first))
     goodbye = ui_message("u1", user("goodbye")["parts"])
     head = api.do(chat_thread(runtime, ANN, "support", "chat-1"))
-    [second] = api.do(at_once(lambda: edit(runtime, Actor(sub=ANN), head, goodbye, "u1")))
+    [second] = api.do(at_once(lambda: edit(ChatTurn(runtime, Actor(sub=ANN), head), goodbye, "u1")))
     api.do(world.finish(second))
     head = api.do(chat_thread(runtime, ANN, "support", "chat-1"))
-    [third] = api.do(at_once(lambda: regenerate(runtime, Actor(sub=ANN), head, second, None)))
+    [third] = api.do(
+        at_once(lambda: regenerate(ChatTurn(runtime, Actor(sub=ANN), head), second, None))
+    )
     assert [meta.id for meta in runs(api, world)] == [first, second, third]
 
 

@@ -3,6 +3,7 @@
 Each function returns the run whose stream is the answer. The same request again gets the same run."""
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 from layover.approvals.decide import DecisionRequest, Verdict, decide
@@ -25,123 +26,99 @@ _KINDS = {Verdict.APPROVE: DecisionKind.APPROVED, Verdict.DENY: DecisionKind.DEN
 _FAILED = frozenset({Status.FAILED, Status.CANCELLED})
 
 
-async def say(
-    runtime: Runtime, actor: Actor, head: ThreadHead, message: ClientMessage, key: str | None = None
-) -> str:
+@dataclass(frozen=True)
+class ChatTurn:
+    """One request to a chat: who makes it, and of which thread. `key`: its `Idempotency-Key`."""
+
+    runtime: Runtime
+    actor: Actor
+    head: ThreadHead
+    key: str | None = None
+
+
+async def say(chat: ChatTurn, message: ClientMessage) -> str:
     """Return the id of the run that answers the message: the same one for the same id with the same parts.
     With other parts it is another message, which takes the id over: some pages count their messages anew.
-    `key`: the request's `Idempotency-Key`. Raises Conflict (it is an earlier version of the message, late),
-    NotFound (the records of the run have expired), and what `start_run` raises."""
-    sent = await find_sent(runtime, head, message.id)
+    Raises Conflict (it is an earlier version of the message, late), NotFound (the records of the run have
+    expired), and what `start_run` raises."""
+    sent = await find_sent(chat.runtime, chat.head, message.id)
     if sent is None:
-        return await _ask(runtime, actor, head, message, _remember(head, message), key)
+        return await _ask(chat, message, _remember(chat.head, message))
     if message.body_hash in (sent.body_hash, *sent.earlier):
-        return await _same(runtime, head, sent, message)
-    return await _ask(
-        runtime, actor, head, message, sent.replaced_by(message.body_hash, head.id), key
-    )
+        return await _same(chat, sent, message)
+    return await _ask(chat, message, sent.replaced_by(message.body_hash, chat.head.id))
 
 
-async def say_or_retry(
-    runtime: Runtime, actor: Actor, head: ThreadHead, message: ClientMessage, key: str | None = None
-) -> str:
+async def say_or_retry(chat: ChatTurn, message: ClientMessage) -> str:
     """Return as `say`, for a protocol without a word for another answer: if the message's run has failed or
     was cancelled, the message is answered again, on a branch of its own."""
-    sent = await find_sent(runtime, head, message.id)
-    meta = await find_run(runtime, head, sent.run_id) if sent else None
+    sent = await find_sent(chat.runtime, chat.head, message.id)
+    meta = await find_run(chat.runtime, chat.head, sent.run_id) if sent else None
     if sent is None or meta is None or meta.status not in _FAILED:
-        return await say(runtime, actor, head, message, key)
+        return await say(chat, message)
     if sent.body_hash != message.body_hash:
-        return await say(runtime, actor, head, message, key)
-    return await _again(runtime, actor, head, meta.input, sent, key)
+        return await say(chat, message)
+    return await _again(chat, meta.input, sent)
 
 
-async def edit(
-    runtime: Runtime,
-    actor: Actor,
-    head: ThreadHead,
-    message: ClientMessage,
-    replaced_id: str,
-    key: str | None = None,
-) -> str:
+async def edit(chat: ChatTurn, message: ClientMessage, replaced_id: str) -> str:
     """Return the id of the run that answers the message in the place of an earlier one, on a branch of its
     own. If no run has the earlier one, whose request was refused, the message is a new one. Raises NotFound
     (there is no earlier message of this id), and what `say` raises."""
-    replaced = await find_sent(runtime, head, replaced_id)
+    replaced = await find_sent(chat.runtime, chat.head, replaced_id)
     if replaced is None:
         if message.id not in ("", replaced_id):
-            raise NotFound("there is no such message of a user in this chat", thread_id=head.id)
-        return await say(runtime, actor, head, message, key)
+            raise NotFound(
+                "there is no such message of a user in this chat", thread_id=chat.head.id
+            )
+        return await say(chat, message)
     if message.id not in ("", replaced_id):
-        sent = await find_sent(runtime, head, message.id)
+        sent = await find_sent(chat.runtime, chat.head, message.id)
         if sent is not None:
-            return await _same(runtime, head, sent, message)
-        remembered = _remember(head, message)
+            return await _same(chat, sent, message)
+        remembered = _remember(chat.head, message)
     else:
         repeated = replaced.body_hash == message.body_hash
-        if repeated and await is_newest(runtime, head, replaced.run_id):
-            return await _same(runtime, head, replaced, message)
-        remembered = replaced.replaced_by(message.body_hash, head.id)
-    before = await input_of(runtime, head, replaced)
-    return await _ask(
-        runtime,
-        actor,
-        head,
-        message,
-        remembered,
-        key,
-        parent_id=before.parent_id,
-        edits=replaced_id,
-    )
+        if repeated and await is_newest(chat.runtime, chat.head, replaced.run_id):
+            return await _same(chat, replaced, message)
+        remembered = replaced.replaced_by(message.body_hash, chat.head.id)
+    before = await input_of(chat.runtime, chat.head, replaced)
+    return await _ask(chat, message, remembered, parent_id=before.parent_id, edits=replaced_id)
 
 
-async def regenerate(
-    runtime: Runtime,
-    actor: Actor,
-    head: ThreadHead,
-    message_id: str | None,
-    message: ClientMessage | None,
-    key: str | None = None,
-) -> str:
+async def regenerate(chat: ChatTurn, message_id: str | None, message: ClientMessage | None) -> str:
     """Return the id of a run that answers a message again, on a branch of its own. A run that is not over
     answers it already. A message that no run has yet, or that says something else now, is answered as it is.
 
     Args:
-        runtime: The ports.
-        actor: The caller.
-        head: The chat's thread.
+        chat: The request.
         message_id: The answer's id (its run), or the question's; None: the answer to `message`.
         message: The user's message that the page ends with; None: the one of the newest run.
-        key: The request's `Idempotency-Key`.
 
     Raises:
         NotFound: There is no such message, or the chat has none.
         LayoverError: As `start_run`.
     """
-    run = await find_run(runtime, head, message_id) if message_id else None
+    run = await find_run(chat.runtime, chat.head, message_id) if message_id else None
     if run is not None:
-        sent = await find_sent(runtime, head, shown_id(run.input.id))
-        return await _again(runtime, actor, head, run.input, sent, key)
+        sent = await find_sent(chat.runtime, chat.head, shown_id(run.input.id))
+        return await _again(chat, run.input, sent)
     for id in dict.fromkeys((message_id or "", message.id if message else "")):
-        sent = await find_sent(runtime, head, id)
+        sent = await find_sent(chat.runtime, chat.head, id)
         if sent is None:
             continue
         if message is not None and message.id == id and message.body_hash != sent.body_hash:
-            return await edit(runtime, actor, head, message, id, key)
-        return await _again(runtime, actor, head, await input_of(runtime, head, sent), sent, key)
+            return await edit(chat, message, id)
+        return await _again(chat, await input_of(chat.runtime, chat.head, sent), sent)
     if message is not None and message.id:
-        return await say(runtime, actor, head, message, key)
+        return await say(chat, message)
     if message_id is not None:
-        raise NotFound("there is no such message in this chat", thread_id=head.id)
-    return await _newest_again(runtime, actor, head, message, key)
+        raise NotFound("there is no such message in this chat", thread_id=chat.head.id)
+    return await _newest_again(chat, message)
 
 
 async def decide_all(
-    runtime: Runtime,
-    actor: Actor,
-    head: ThreadHead,
-    run_id: str | None,
-    decisions: Iterable[tuple[str, DecisionRequest]],
+    chat: ChatTurn, run_id: str | None, decisions: Iterable[tuple[str, DecisionRequest]]
 ) -> tuple[str, int]:
     """Decide these calls of the run (None, or one that is not the thread's: the active one). Return the run,
     and the seq after which its answer goes on. A repetition gets the same answer; so does a page that was
@@ -149,19 +126,19 @@ async def decide_all(
     raises."""
     all_decisions = list(decisions)
     try:
-        meta = await _run_of(runtime, actor.owner, head, run_id or head.active_run)
+        meta = await _run_of(chat, run_id or chat.head.active_run)
     except NotFound:
-        if head.active_run is None:
-            raise Conflict("nothing waits in this chat", thread_id=head.id) from None
-        meta = await _run_of(runtime, actor.owner, head, head.active_run)
+        if chat.head.active_run is None:
+            raise Conflict("nothing waits in this chat", thread_id=chat.head.id) from None
+        meta = await _run_of(chat, chat.head.active_run)
     for tool_call_id, decision in all_decisions:
         try:
-            await decide(runtime, actor, meta.id, tool_call_id, decision)
+            await decide(chat.runtime, chat.actor, meta.id, tool_call_id, decision)
         except DecisionError:
-            if not await _was_decided(runtime, meta, tool_call_id, decision):
+            if not await _was_decided(chat.runtime, meta, tool_call_id, decision):
                 raise
     calls = [tool_call_id for tool_call_id, _ in all_decisions]
-    return meta.id, await last_suspension_seq(runtime, actor.owner, meta.id, calls)
+    return meta.id, await last_suspension_seq(chat.runtime, chat.actor.owner, meta.id, calls)
 
 
 async def _was_decided(
@@ -180,81 +157,66 @@ async def _was_decided(
 
 
 async def _ask(
-    runtime: Runtime,
-    actor: Actor,
-    head: ThreadHead,
-    message: ClientMessage,
-    sent: RequestKey | None,
-    key: str | None,
-    **branch: str | None,
+    chat: ChatTurn, message: ClientMessage, sent: RequestKey | None, **branch: str | None
 ) -> str:
     """Start the run of a message. `branch`: `parent_id`, and the id that the message `edits`."""
-    request_key = _key(runtime, head, key, message.body_hash, branch.get("edits"))
+    request_key = _key(chat, message.body_hash, branch.get("edits"))
     if request_key is not None:
-        now = runtime.clock.now()
+        now = chat.runtime.clock.now()
         # Before a file of the message is kept for the second time.
-        again = await runtime.journal.commands.find_request(head.owner, request_key, now)
+        again = await chat.runtime.journal.commands.find_request(chat.head.owner, request_key, now)
         if again is not None:
             return again
-    parts = await input_parts(runtime, head, message)
+    parts = await input_parts(chat.runtime, chat.head, message)
     parent_id = branch.get("parent_id") if "parent_id" in branch else ABSENT
     request = StartRun(parts, parent_id=parent_id, stream=True, sent=sent)
-    return (await start_run(runtime, actor, head.id, request, request_key)).id
+    return (await start_run(chat.runtime, chat.actor, chat.head.id, request, request_key)).id
 
 
-async def _again(
-    runtime: Runtime,
-    actor: Actor,
-    head: ThreadHead,
-    before: Message,
-    sent: Sent | None,
-    key: str | None,
-) -> str:
+async def _again(chat: ChatTurn, before: Message, sent: Sent | None) -> str:
     """Answer the input of a run again. `sent`: the client's message that it is, or was, a version of."""
     run_id = str(before.run_id)
-    meta = await find_run(runtime, head, run_id)
+    meta = await find_run(chat.runtime, chat.head, run_id)
     if meta is not None and not meta.status.over:
         return run_id
     id = shown_id(before.id)
     if sent is None:
-        remembered = RequestKey(id, content_hash(before.content), None, head.id)
+        remembered = RequestKey(id, content_hash(before.content), None, chat.head.id)
     elif sent.message_id == before.id:
-        remembered = sent.replaced_by(sent.body_hash, head.id)
+        remembered = sent.replaced_by(sent.body_hash, chat.head.id)
     else:
-        newest = await input_of(runtime, head, sent)
+        newest = await input_of(chat.runtime, chat.head, sent)
         if newest.content == before.content:
             # Answered again since: this request was sent before its client learned of it.
             return sent.run_id
-        remembered = sent.replaced_by(content_hash(before.content), head.id)
+        remembered = sent.replaced_by(content_hash(before.content), chat.head.id)
     content: list[Any] = list(before.content)
     request = StartRun(content, parent_id=before.parent_id, stream=True, sent=remembered)
-    request_key = _key(runtime, head, key, "regenerate", id)
-    return (await start_run(runtime, actor, head.id, request, request_key)).id
+    request_key = _key(chat, "regenerate", id)
+    return (await start_run(chat.runtime, chat.actor, chat.head.id, request, request_key)).id
 
 
-async def _newest_again(
-    runtime: Runtime, actor: Actor, head: ThreadHead, message: ClientMessage | None, key: str | None
-) -> str:
+async def _newest_again(chat: ChatTurn, message: ClientMessage | None) -> str:
     """Answer the newest run's input again, or a message without an id that is another one."""
-    page = await runtime.journal.runs.page_ids(head.owner, head.id, 1, None)
-    meta = await find_run(runtime, head, page.items[0]) if page.items else None
+    page = await chat.runtime.journal.runs.page_ids(chat.head.owner, chat.head.id, 1, None)
+    meta = await find_run(chat.runtime, chat.head, page.items[0]) if page.items else None
     if message is not None and (meta is None or message.text != meta.input.text):
-        return await say(runtime, actor, head, message, key)
+        return await say(chat, message)
     if meta is None:
-        raise NotFound("this chat has no messages", thread_id=head.id)
-    sent = await find_sent(runtime, head, shown_id(meta.input.id))
-    return await _again(runtime, actor, head, meta.input, sent, key)
+        raise NotFound("this chat has no messages", thread_id=chat.head.id)
+    sent = await find_sent(chat.runtime, chat.head, shown_id(meta.input.id))
+    return await _again(chat, meta.input, sent)
 
 
-async def _same(runtime: Runtime, head: ThreadHead, sent: Sent, message: ClientMessage) -> str:
+async def _same(chat: ChatTurn, sent: Sent, message: ClientMessage) -> str:
     """Return the run of a message that is sent again. Raises Conflict if it says something else."""
     if sent.body_hash != message.body_hash:
         raise Conflict(
             "this is an earlier version of a message, or the id of another one: give a new message an id of "
             "its own; `messageId` says that it takes the place of an earlier one",
-            thread_id=head.id,
+            thread_id=chat.head.id,
         )
-    if await find_run(runtime, head, sent.run_id) is None:
+    if await find_run(chat.runtime, chat.head, sent.run_id) is None:
         raise NotFound(
             "this message was answered, and the records of its run have expired: the chat's messages have "
             "the answer",
@@ -268,19 +230,19 @@ def _remember(head: ThreadHead, message: ClientMessage) -> RequestKey | None:
     return RequestKey(message.id, message.body_hash, None, head.id) if message.id else None
 
 
-def _key(
-    runtime: Runtime, head: ThreadHead, key: str | None, what: str, id: str | None
-) -> RequestKey | None:
+def _key(chat: ChatTurn, what: str, id: str | None) -> RequestKey | None:
     """Return the request's `Idempotency-Key`, bound to what it asks for."""
-    if key is None:
+    if chat.key is None:
         return None
-    return RequestKey(key, hash_of([head.id, what, id]), runtime.clock.now() + KEY_LIFETIME)
+    return RequestKey(
+        chat.key, hash_of([chat.head.id, what, id]), chat.runtime.clock.now() + KEY_LIFETIME
+    )
 
 
-async def _run_of(runtime: Runtime, owner: str, head: ThreadHead, run_id: str | None) -> RunMeta:
+async def _run_of(chat: ChatTurn, run_id: str | None) -> RunMeta:
     if run_id is None:
-        raise NotFound("this chat has no messages", thread_id=head.id)
-    meta = await meta_of(runtime, owner, run_id)
-    if meta.thread_id != head.id:
-        raise NotFound("there is no such run in this chat", thread_id=head.id)
+        raise NotFound("this chat has no messages", thread_id=chat.head.id)
+    meta = await meta_of(chat.runtime, chat.actor.owner, run_id)
+    if meta.thread_id != chat.head.id:
+        raise NotFound("there is no such run in this chat", thread_id=chat.head.id)
     return meta
