@@ -5,6 +5,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 
+from layover.context.results import result_text
 from layover.values.base import Json
 from layover.values.message import (
     FilePart,
@@ -81,7 +82,9 @@ def _in_words(messages: Sequence[Message]) -> list[Message]:
     # From the end: an id may recur in a later run, and a result belongs to the message before it.
     for message in reversed(messages):
         if message.role is Role.TOOL:
-            results |= {p.tool_call_id: _output(message, p) for p in _results(message)}
+            results |= {
+                p.tool_call_id: _text_of(result_text(message, p)) for p in _results(message)
+            }
         elif message.role is Role.ASSISTANT:
             in_words.append(_assistant_in_words(message, results))
             results = {}
@@ -92,10 +95,6 @@ def _in_words(messages: Sequence[Message]) -> list[Message]:
 
 def _results(message: Message) -> list[ToolResultPart]:
     return [p for p in message.content if isinstance(p, ToolResultPart)]
-
-
-def _output(message: Message, part: ToolResultPart) -> str:
-    return _text_of(part.result) if message.model_output is None else _text_of(message.model_output)
 
 
 def _assistant_in_words(message: Message, results: Mapping[str, str]) -> Message:

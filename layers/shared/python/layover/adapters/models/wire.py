@@ -12,6 +12,7 @@ from pydantic_core import PydanticSerializationError, to_json
 
 from layover.adapters.models import makers, opaque
 from layover.adapters.models.call_ids import CallIds
+from layover.context.results import result_text
 from layover.values.base import Json
 from layover.values.message import (
     FilePart,
@@ -287,16 +288,8 @@ def answers(messages: Sequence[Message], at: int) -> CallResults:
             break
         for part in message.content:
             if isinstance(part, ToolResultPart):
-                result[part.tool_call_id] = CallResult(_result_text(message, part), part.is_error)
+                result[part.tool_call_id] = CallResult(result_text(message, part), part.is_error)
     return result
-
-
-def _result_text(message: Message, part: ToolResultPart) -> str:
-    if message.model_output is not None:
-        return message.model_output
-    if isinstance(part.result, str):
-        return part.result
-    return json.dumps(part.result, ensure_ascii=False)
 
 
 def _call(call: ToolCallPart, call_id: str) -> Body:
