@@ -37,6 +37,7 @@ from layover.values.deployment.access import Actor
 from layover.values.runs.event import ToolCallApproval, ToolCallDecided
 from layover.values.runs.run import (
     HOOKS_TOOL,
+    REPLIES_TOOL,
     CallRecord,
     CallState,
     Decision,
@@ -206,11 +207,15 @@ async def _call_of(
     return own, call
 
 
+_NO_CALLS = (HOOKS_TOOL, REPLIES_TOOL)
+"""Records that stand among the calls."""
+
+
 def _find(snapshot: RunSnapshot, tool_call_id: str) -> CallRecord:
     """Return the call's record. A planned call has no record: it exists, but it is not waiting."""
     ids = {"run_id": snapshot.meta.id, "tool_call_id": tool_call_id}
     for call in snapshot.calls:
-        if call.tool_call_id == tool_call_id and call.tool_name != HOOKS_TOOL:
+        if call.tool_call_id == tool_call_id and call.tool_name not in _NO_CALLS:
             return call
     if any(slot.tool_call_id == tool_call_id for s in snapshot.steps for slot in s.slots):
         raise DecisionAlreadyMade("the call is not executed yet", **ids)

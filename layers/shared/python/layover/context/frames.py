@@ -7,7 +7,14 @@ from typing import Any
 from layover import keys
 from layover.ids import derive_id
 from layover.values.runs.child import ChildRun
-from layover.values.runs.run import CallRecord, CallState, RunSnapshot, StepRecord
+from layover.values.runs.run import (
+    REPLIES_TOOL,
+    CallRecord,
+    CallState,
+    RunSnapshot,
+    StepRecord,
+    UnusedReply,
+)
 from layover.values.runs.usage import Usage
 
 
@@ -28,10 +35,13 @@ def usage_at(steps: Iterable[StepRecord], calls: Mapping[str, CallRecord], path:
     all_steps = tuple(steps)
     own = steps_at(all_steps, path)
     usages = [step.usage for step in own]
+    usages += [reply.usage for reply in unused_at(own, calls.values(), path)]
+    paid_keys = [step.key for step in all_steps]
+    paid_keys += [call.key for call in calls.values() if call.tool_name == REPLIES_TOOL]
     items: list[dict[str, Any]] = []
     for call in calls_at(own, calls):
         below = keys.child_path(call.key)
-        if call.child is None or not any(s.key.startswith(below) for s in all_steps):
+        if call.child is None or not any(k.startswith(below) for k in paid_keys):
             continue
         usage = usage_at(all_steps, calls, below)
         facts = {"agent": call.child.agent, "run_id": call.child.id}
@@ -39,6 +49,29 @@ def usage_at(steps: Iterable[StepRecord], calls: Mapping[str, CallRecord], path:
         items.append({**facts, **fields})
         usages.append(usage)
     return Usage.total(usages).model_copy(update={"sub_agents": tuple(items)})
+
+
+def unused_replies(
+    steps: Iterable[StepRecord], calls: Iterable[CallRecord]
+) -> list[tuple[str, UnusedReply]]:
+    """Return the replies that were asked for again, at every depth, each with the path of its frame."""
+    # A model may name a tool as it likes.
+    records = [call for call in calls if call.tool_name == REPLIES_TOOL]
+    if not records:
+        return []
+    model_call_keys = {keys.call_key(s.key, slot.tool_call_id) for s in steps for slot in s.slots}
+    return [
+        (keys.path_of(record.key), UnusedReply.model_validate(record.result))
+        for record in records
+        if record.key not in model_call_keys
+    ]
+
+
+def unused_at(
+    steps: Iterable[StepRecord], calls: Iterable[CallRecord], path: str
+) -> list[UnusedReply]:
+    """Return those of one frame."""
+    return [reply for frame, reply in unused_replies(steps, calls) if frame == path]
 
 
 def notice_id(child: ChildRun) -> str:

@@ -83,7 +83,7 @@ class Budget:
         model_call_keys = {call_key(step.key, s.tool_call_id) for step in steps for s in step.slots}
         started_calls = [c for c in self._state.below() if c.state is not CallState.PLANNED]
         # The cost of the run's usage would not do: it is unknown as soon as one step's cost is.
-        used = [s.counts_as for s in steps]
+        used = [s.counts_as for s in steps] + [r.usage for r in self._state.unused_replies()]
         costs = [u.cost_usd for u in used if u.cost_usd is not None]
         return {
             "tokens": sum(u.total_tokens for u in used),

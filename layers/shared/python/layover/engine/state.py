@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 from layover.clock import MICROSECOND
-from layover.context.frames import steps_at, usage_at
+from layover.context.frames import steps_at, unused_replies, usage_at
 from layover.context.rendering import Rendering, render_notices
 from layover.keys import call_key, child_path, path_of, step_key
 from layover.values.message import Message
@@ -18,6 +18,7 @@ from layover.values.runs.run import (
     RunMeta,
     RunSnapshot,
     StepRecord,
+    UnusedReply,
 )
 from layover.values.runs.usage import Usage
 from layover.values.thread import after
@@ -235,6 +236,14 @@ class RunState:
     def usage(self) -> Usage:
         """Return the usage so far, sub-agents' included."""
         return usage_at(self._records.steps, self.calls, self.path)
+
+    def unused_replies(self) -> list[UnusedReply]:
+        """Return the replies at every depth that were asked for again."""
+        return [
+            reply
+            for path, reply in unused_replies(self._records.steps, self.calls.values())
+            if path.startswith(self.path)
+        ]
 
     def settled(self, step: StepRecord) -> bool:
         """Return whether every call of the step is settled."""

@@ -3,25 +3,30 @@
 import hashlib
 from collections import defaultdict
 from collections.abc import Iterable
-from datetime import date
+from datetime import date, datetime
 
 from layover.runtime import Runtime
 from layover.values.cursor import bad_cursor, decode_cursor, encode_cursor
 from layover.values.memory.context import StepUsage
 from layover.values.page import Page
-from layover.values.runs.run import StepRecord
+from layover.values.runs.run import StepRecord, UnusedReply
 from layover.values.runs.usage import DayUsage, Usage
 
 _CURSOR = "usage"
 _NAME_LENGTH = 12
 
 
-def usage_of_steps(steps: Iterable[tuple[str, StepRecord]]) -> tuple[StepUsage, ...]:
-    """Return a run's usage in the form that is stored, from its steps with the names of their agents: a row
-    for each UTC day, agent and model, however many steps there are."""
-    groups = defaultdict[tuple[str, str, str], list[StepRecord]](list)
-    for agent, step in steps:
-        groups[step.message.created_at.date().isoformat(), agent, step.model].append(step)
+def usage_of_steps(
+    steps: Iterable[tuple[str, StepRecord]], unused: Iterable[UnusedReply] = ()
+) -> tuple[StepUsage, ...]:
+    """Return a run's usage in the form that is stored, from its steps with the names of their agents, and
+    from the replies that were asked for again: a row for each UTC day, agent and model, however many steps
+    there are."""
+    groups = defaultdict[tuple[str, str, str], list[tuple[Usage, datetime]]](list)
+    paid = [(agent, s.model, s.usage, s.message.created_at) for agent, s in steps]
+    paid += [(reply.agent, reply.model, reply.usage, reply.at) for reply in unused]
+    for agent, model, usage, at in paid:
+        groups[at.date().isoformat(), agent, model].append((usage, at))
     return tuple(
         StepUsage(
             # Named by the group, so that the name stays the same when the run grows: a group's first step may
@@ -29,8 +34,8 @@ def usage_of_steps(steps: Iterable[tuple[str, StepRecord]]) -> tuple[StepUsage, 
             step=hashlib.sha256("\n".join((day, agent, model)).encode()).hexdigest()[:_NAME_LENGTH],
             agent=agent,
             model=model,
-            usage=Usage.total([step.usage for step in group]),
-            at=max(step.message.created_at for step in group),
+            usage=Usage.total([usage for usage, _ in group]),
+            at=max(at for _, at in group),
         )
         for (day, agent, model), group in groups.items()
     )

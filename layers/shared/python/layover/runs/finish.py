@@ -275,7 +275,8 @@ def _turn_record(
         input=with_token_count(state.meta.input),
         response=tuple(with_token_count(m) for m in response),
         usage=usage_of_steps(
-            (s.agent or state.frame_of(s.key).meta.agent, s) for s in state.all_steps()
+            ((s.agent or state.frame_of(s.key).meta.agent, s) for s in state.all_steps()),
+            state.unused_replies(),
         ),
         snapshot=tree_of(run),
     )

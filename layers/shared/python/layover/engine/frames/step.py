@@ -17,11 +17,10 @@ from layover.engine.frames.output import with_verdict
 from layover.engine.hooks.around_model import AroundModel, ReplyRejected
 from layover.engine.hooks.frame_hooks import FrameHooks
 from layover.engine.models.day_room import DayRoom
-from layover.engine.models.empty_reply import ask_until_answered
-from layover.engine.models.fallback import Fallback
-from layover.engine.models.refused_content import RefusedContent
 from layover.engine.models.reply_events import CallNames, ReplyEvents
+from layover.engine.models.step_requests import StepRequests
 from layover.engine.models.text_calls import with_text_call
+from layover.engine.models.unused_replies import priced
 from layover.engine.prompter import Prompter
 from layover.engine.tools.first_window import FirstWindow
 from layover.errors import RunFailed
@@ -35,7 +34,7 @@ from layover.values.message import (
     TextPart,
     ToolCallPart,
 )
-from layover.values.prompt import Delta, Prompt, Reply
+from layover.values.prompt import Prompt, Reply
 from layover.values.runs.event import (
     Event,
     MessageEvent,
@@ -64,18 +63,16 @@ class ModelStep:
         first_window: Callable[[StepRecord], FirstWindow],
         built_in: Sequence[AnyTool] = (),
     ) -> None:
+        self._core = core
         self._runtime = core.runtime
         self._log = core.log
         self._state = core.state
         self._agent = core.agent
-        self._stopping = core.stopping
         self._prompter = prompter
         self._attachments = Attachments(core.run_files.files)
         self._hooks = hooks
         self._first_window = first_window
         self._built_in = built_in
-        self._offered: set[str] = set()
-        """Tools of the request, as hooks left it. A model may name others: it remembers them, or guesses."""
         self._day = DayRoom(core.runtime, core.state.meta, core.state.run_id)
 
     async def make(self) -> StepRecord:
@@ -89,61 +86,31 @@ class ModelStep:
         names = CallNames(self._state.call_ids, self._runtime.ids, longest)
         reply_events = ReplyEvents(self._log, index, clock, names, self._agent, streams=streams)
 
-        fallback = Fallback(self._models, self._state.steps, index)
-
-        def restart() -> None:
-            reply_events.on_delta(Delta(kind="restart"))
-
-        async def complete(request: Prompt) -> Reply:
-            prompt = await self._attachments.loaded(request)
-            # Ids that an earlier attempt gave belong to calls that do not exist.
-            names.forget()
-            await self._day.reserve(prompt)
-
-            async def once() -> Reply:
-                # Once more after the wait for room, and after a reply without an answer: a cancel may have
-                # come in it, and this call costs money.
-                await self._stopping.check()
-                reply = await self._runtime.model.complete(prompt, reply_events.on_delta)
-                read = self._with_text_call(prompt, reply)
-                if streams and read is not reply:  # The text that was streamed is void.
-                    restart()
-                    for at, each in enumerate(read.calls):
-                        reply_events.on_delta(
-                            Delta("tool-call", each.args, call=at, tool_name=each.name)
-                        )
-                return read
-
-            return await ask_until_answered(prompt, once, restart)
-
-        content = RefusedContent(
-            complete, restart, self._state.meta.input.id, self._runtime.window_of
+        requests = StepRequests(
+            self._core,
+            models=models_of(self._agent, self._runtime.settings, self._state.meta),
+            around=around,
+            day=self._day,
+            attachments=self._attachments,
+            names=names,
+            events=reply_events,
+            streams=streams,
+            read_text=self._with_text_call,
         )
-
-        async def read(prompt: Prompt) -> Reply:
-            if streams and fallback.events:  # Whatever the previous model said is void.
-                restart()
-            return await content.complete(prompt)
-
-        async def ask(prompt: Prompt) -> Reply:
-            request = await around.request(prompt)
-            self._offered = {tool.name for tool in request.tools}
-            return await fallback.reply(request, read, clock.now)
-
         # Until the journal has the reply, a death loses it: the next attempt asks the model again and pays
         # again. Nothing has acted on the reply, because tools begin only after `put_step`.
         async with self._day.released():
             try:
-                reply, size = await self._prompter.complete(self._state, ask)
+                reply, size = await self._prompter.complete(self._state, requests.ask)
             except RunFailed:
-                self._log.emit(*fallback.events)
+                self._log.emit(*requests.fallbacks)
                 raise
             # Hooks come before the record: the journal has the reply as they changed or rejected it, and a
             # replay sees the same.
             reply, problem = await self._ask_hooks(around, reply)
-            step = self._record(index, key, reply, size, names, content.left_out)
+            step = self._record(index, key, reply, size, names, requests)
             more = {"correction": problem, "verdict": "hook"} if problem is not None else {}
-            step = step.model_copy(update={"fell_back_to": fallback.fell_back_to, **more})
+            step = step.model_copy(update={"fell_back_to": requests.fell_back_to, **more})
             # The validator is the author's code and may act: it is asked once, and its verdict is journaled
             # with the answer that it judged.
             if not step.slots and step.correction is None:
@@ -153,7 +120,7 @@ class ModelStep:
             self._runtime.allowance.note(self._state.meta.owner, step.counts_as)
             if self._state.meta.stream and problem is None:
                 reply_events.finish(step)
-            await self._journal(step, fallback.events)
+            await self._journal(step, requests.fallbacks)
         return step
 
     def _with_text_call(self, prompt: Prompt, reply: Reply) -> Reply:
@@ -169,10 +136,6 @@ class ModelStep:
             return await around.response(reply), None
         except ReplyRejected as again:
             return reply.model_copy(update={"calls": ()}), str(again)
-
-    @property
-    def _models(self) -> tuple[str, ...]:
-        return models_of(self._agent, self._runtime.settings, self._state.meta)
 
     async def _journal(self, step: StepRecord, before: Sequence[Event]) -> None:
         now = self._runtime.clock.now()
@@ -206,7 +169,7 @@ class ModelStep:
         reply: Reply,
         size: int,
         names: CallNames,
-        left_out: dict[str, tuple[str, ...]],
+        requests: StepRequests,
     ) -> StepRecord:
         state, ids = self._state, self._runtime.ids
         created_at = state.next_time(self._runtime.clock.now())
@@ -226,14 +189,14 @@ class ModelStep:
             role=Role.ASSISTANT,
             content=_content(reply, calls),
             created_at=created_at,
-            provider_state=_state(reply, calls, left_out),
+            provider_state=_state(reply, calls, requests.left_out),
         )
         slots = tuple(
             ToolMessageSlot(
                 tool_call_id=call.tool_call_id,
                 message_id=ids.new("msg"),
                 created_at=created_at + (i + 1) * MICROSECOND,
-                offered=call.tool_name in self._offered,
+                offered=call.tool_name in requests.offered,
             )
             for i, call in enumerate(calls)
         )
@@ -241,7 +204,7 @@ class ModelStep:
             key=key,
             index=index,
             message=message,
-            usage=self._priced(reply.model, reply.usage),
+            usage=priced(self._core, reply.model, reply.usage),
             estimated=self._estimated(reply, size, message),
             model=reply.model,
             finish_reason=reply.finish_reason,
@@ -274,13 +237,7 @@ class ModelStep:
         if reply.usage.total_tokens:
             return None
         estimate = {"input_tokens": size, "output_tokens": output_tokens(message)}
-        return self._priced(reply.model, reply.usage.model_copy(update=estimate))
-
-    def _priced(self, model: str, usage: Usage) -> Usage:
-        price = self._runtime.price
-        if price is None or usage.cost_usd is not None:
-            return usage
-        return usage.model_copy(update={"cost_usd": price(model, usage)})
+        return priced(self._core, reply.model, reply.usage.model_copy(update=estimate))
 
 
 def _decoded(args: str) -> Any:

@@ -3,6 +3,7 @@ it is told (docs/behaviour.md#empty-answers)."""
 
 from collections.abc import Awaitable, Callable
 
+from layover.engine.models.fallback import Complete
 from layover.errors import INVALID_RESPONSE, ModelError
 from layover.values.prompt import Prompt, Reply
 
@@ -15,22 +16,26 @@ FORCED_ATTEMPTS = 2
 
 
 async def ask_until_answered(
-    prompt: Prompt, ask: Callable[[], Awaitable[Reply]], restart: Callable[[], None]
+    prompt: Prompt,
+    ask: Complete,
+    restart: Callable[[], None],
+    on_unused: Callable[[Reply], Awaitable[None]],
 ) -> Reply:
-    """Return the first reply that answers `prompt`. `restart` is called before the model is asked again.
-    Raises ModelError if none answers: a run that ended with such a reply would be a success without an
-    answer, or without the call that its author has forced."""
+    """Return the first reply that answers `prompt`. `on_unused` is called with every reply that does not, and
+    `restart` before the model is asked again. Raises ModelError if none answers: a run that ended with such a
+    reply would be a success without an answer, or without the call that its author has forced."""
     without_call = 0
     for attempt in range(1, ATTEMPTS + 1):
         if attempt > 1:
             restart()
-        reply = await ask()
+        reply = await ask(prompt)
         problem = what_is_missing(reply)
         if problem is None:
             problem = forced_call_missing(prompt, reply)
             without_call += 1
         if problem is None:
             return reply
+        await on_unused(reply)
         if without_call == FORCED_ATTEMPTS:
             break
     message = f"The provider of {prompt.model} {problem} (attempt {attempt})"

@@ -32,6 +32,8 @@ BUDGET_TOOL = "layover.budget"
 """`tool_name` of the call that asks a person to extend a run's limits."""
 HOOKS_TOOL = "layover.hooks"
 """`tool_name` of a record of hooks' answers (docs/hooks.md#stored): no model made this call."""
+REPLIES_TOOL = "layover.replies"
+"""`tool_name` of a record of a reply that was asked for again (`UnusedReply`): no model made this call."""
 SEARCH_TOOL = "search_tools"
 """Finds tools that the model is not shown (`Agent(tool_search=True)`)."""
 RESULT_TOOL = "read_result"
@@ -269,6 +271,15 @@ class StepRecord(Value):
     def counts_as(self) -> Usage:
         """Return the usage that limits count."""
         return self.estimated or self.usage
+
+
+class UnusedReply(Value):
+    """A reply that was asked for again, because it answered nothing: it is paid for all the same."""
+
+    agent: str
+    model: str
+    usage: Usage
+    at: Time
 
 
 class RunMeta(Value):
