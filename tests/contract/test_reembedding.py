@@ -197,10 +197,20 @@ async def test_an_embedder_whose_vectors_are_too_long_is_refused_before_a_stored
             return await super().embed(texts)
 
     await world.teach(world.ann)
-    long = Long(4_096)
-    with pytest.raises(ConfigurationError, match=r"hashing/4096: .* 4,096 dimensions, and 3,900"):
+    long = Long(4_097)
+    with pytest.raises(ConfigurationError, match=r"hashing/4097: .* 4,097 dimensions, and 4,096"):
         await reembed(world.runtime(long), world.owners)
     assert long.texts == ["text"]
+
+
+async def test_vectors_whose_last_numbers_are_left_out_are_not_embedded_again(
+    world: OldVectors,
+) -> None:
+    await world.teach(world.ann)
+    first = await reembed(world.runtime(HashingEmbedder(4_096)), world.owners)
+    second = await reembed(world.runtime(HashingEmbedder(4_096)), world.owners)
+    assert (first.entries, first.messages, first.without_vector) == (2, 4, 0)
+    assert (second.entries, second.messages) == (0, 0)
 
 
 class Choosy(HashingEmbedder):

@@ -1,6 +1,9 @@
 """Valid answers of an embedder."""
 
+import math
 from collections.abc import Sequence
+from operator import mul
+from random import Random
 from typing import Any
 
 import pytest
@@ -47,7 +50,7 @@ async def test_an_answer_says_what_it_cost() -> None:
     assert (await embed(Saying(answer), ["a"])).answer is answer
 
 
-@pytest.mark.parametrize("dimensions", [3_901, 4_096, 100_000])
+@pytest.mark.parametrize("dimensions", [4_097, 100_000])
 async def test_vectors_that_are_too_long_are_refused_and_somebody_is_told(
     dimensions: int, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -57,7 +60,7 @@ async def test_vectors_that_are_too_long_are_refused_and_somebody_is_told(
     assert result.answer.usage == Usage(input_tokens=1)
     (record,) = caplog.records
     assert (record.levelname, record.__dict__["model"]) == ("ERROR", "my-own")
-    assert f"they have {dimensions:,} dimensions, and 3,900 are stored at most" in record.message
+    assert f"they have {dimensions:,} dimensions, and 4,096 are taken at most" in record.message
 
 
 @pytest.mark.parametrize("dimensions", [1, 3_072, 3_900])
@@ -68,6 +71,30 @@ async def test_vectors_that_fit_are_used_without_a_word(
     assert result.vectors[0] is not None
     assert len(result.vectors[0]) == dimensions
     assert caplog.records == []
+
+
+@pytest.mark.parametrize("dimensions", [3_901, 4_096])
+async def test_the_last_numbers_of_a_vector_that_does_not_fit_are_left_out(
+    dimensions: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    given = [2.0] * 3_900 + [7.0] * (dimensions - 3_900)
+    result = await embed(Saying([given]), ["a"])
+    assert result.vectors[0] is not None
+    assert len(result.vectors[0]) == 3_900
+    assert set(result.vectors[0]) == {result.vectors[0][0]}
+    assert math.hypot(*result.vectors[0]) == pytest.approx(1)
+    assert caplog.records == []
+
+
+async def test_vectors_without_their_last_numbers_are_as_near_as_whole_ones() -> None:
+    random = Random(7)
+    whole = [[random.gauss(0, 1) for _ in range(4_096)] for _ in range(8)]
+    near = [[x + random.gauss(0, 1) for x in whole[0]], [x + random.gauss(0, 2) for x in whole[0]]]
+    result = await embed(Saying([*near, *whole]), [""] * 10)
+    for at, other in enumerate((*near, *whole)):
+        kept = sum(map(mul, result.vectors[0] or (), result.vectors[at] or ()))
+        lengths = math.hypot(*near[0]) * math.hypot(*other)
+        assert kept == pytest.approx(sum(map(mul, near[0], other)) / lengths, abs=0.02)
 
 
 class Choosy:

@@ -30,11 +30,11 @@ class Vectors:
     @property
     def too_long(self) -> str | None:
         """The reason why no vector of this embedder is used, and what to do; None: they are not too long."""
-        if self.dimensions <= recall.MAX_DIMENSIONS:
+        if self.dimensions <= recall.MAX_EMBEDDED:
             return None
         return (
             f"the embedder's vectors are refused: they have {self.dimensions:,} dimensions, and "
-            f"{recall.MAX_DIMENSIONS:,} are stored at most. Set another embedder, or one that is told to "
+            f"{recall.MAX_EMBEDDED:,} are taken at most. Set another embedder, or one that is told to "
             "make shorter vectors, then run `layover reembed`"
         )
 

@@ -13,7 +13,10 @@ MAX_CHARACTERS = 8_000
 MAX_WORDS = 64
 """The most words of a query, since each is looked up in every row."""
 MAX_DIMENSIONS = 3_900
-"""A row of the database has to fit into one page."""
+"""Of a vector that is stored. A row of the database has to fit into one page."""
+MAX_EMBEDDED = 4_096
+"""Of an embedder's vector. The last numbers of a longer one than is stored are left out: a twentieth at most,
+which moves the cosine of two vectors by less than their texts do."""
 _MONTHS = (
     "January",
     "February",
@@ -80,9 +83,10 @@ def vector_text(text: str, common: Collection[str]) -> str:
 
 
 def usable(vector: Sequence[float]) -> tuple[float, ...] | None:
-    """Return the vector at length 1, which half-precision floats hold best; None: nothing can be compared
-    with it."""
-    if not 0 < len(vector) <= MAX_DIMENSIONS or not all(map(math.isfinite, vector)):
+    """Return the vector as it is stored: its first `MAX_DIMENSIONS` numbers, at length 1, which
+    half-precision floats hold best. None: nothing can be compared with it."""
+    if not 0 < len(vector) <= MAX_EMBEDDED or not all(map(math.isfinite, vector)):
         return None
-    length = math.hypot(*vector)
-    return tuple(x / length for x in vector) if length else None
+    stored = vector[:MAX_DIMENSIONS]
+    length = math.hypot(*stored)
+    return tuple(x / length for x in stored) if length else None
