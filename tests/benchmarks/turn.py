@@ -28,7 +28,7 @@ from layover import Agent
 from layover.adapters.inmemory.model import call as scripted_call
 from layover.adapters.inmemory.model import say as scripted_say
 from layover.adapters.inmemory.table import InMemoryTable
-from support.providers.openai import FakeOpenAI, Reply, call, say
+from support.providers.openai import FakeOpenAI, Reply, call, fail, say
 from support.system.folders import folder
 from support.system.system import Brain, Caller, Json, System, eventually
 from support.worlds.runs import Bench
@@ -61,6 +61,13 @@ def respond(body: Any) -> Reply:
     return call("get_weather", city="Paris")
 
 
+def respond_plainly(body: Any) -> Reply:
+    """As `respond`, from a server that does not stream."""
+    if body.get("stream"):
+        return fail(400, "Streaming is not supported")
+    return respond(body)
+
+
 def cpu_ms(system: System, *functions: str) -> dict[int, float]:
     """CPU time of the functions' processes so far, by process."""
     times = {
@@ -81,10 +88,13 @@ def ask(caller: Caller, thread: str, text: str = QUESTION, **more: Any) -> tuple
     return run, (time.perf_counter() - began) * 1_000
 
 
-def warm(system: System, floor: Json, turns: int) -> None:
-    """Turns one after the other in one environment."""
+def warm(system: System, brain: Brain, floor: Json, turns: int) -> None:
+    """Turns one after the other in one environment. For the plain ones the provider refuses streams: one
+    on this machine is asked for them even if nobody follows."""
     caller = system.caller()
     for stream in (False, True):
+        system.kill("turn")
+        brain.provider.respond_with(respond if stream else respond_plainly)
         thread = caller.thread("weather")
         for _ in range(WARM_UP):
             ask(caller, thread, stream=stream)
@@ -237,7 +247,7 @@ def main(turns: int) -> None:
         with System(data, brain, **options) as system:  # type: ignore[arg-type]
             floor = floor_of(system, brain, turns)
             show("floor: CPU of a turn by hand", floor["cpu_ms"], "ms")
-            warm(system, floor, turns)
+            warm(system, brain, floor, turns)
             cold(system)
             transitions(system)
             load(system)

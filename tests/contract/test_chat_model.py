@@ -89,12 +89,14 @@ class Responding(OpenAIChat):
         return await super().complete(prompt.model_copy(update={"api": "responses"}), on_delta)
 
 
-@pytest.fixture(params=["scripted", "openai_chat", "responses", "converse"])
+@pytest.fixture(params=["scripted", "openai_chat", "streams_always", "responses", "converse"])
 async def make(request: pytest.FixtureRequest, server: FakeOpenAI) -> AsyncIterator[Make]:
     async def at_once(_: float) -> None:
         return
 
     chat: OpenAIChat | BedrockChat = OpenAIChat("key", server.base_url, sleep=at_once)
+    if request.param == "streams_always":
+        chat = OpenAIChat("key", server.base_url, sleep=at_once, streams_always=True)
     if request.param == "converse":
         chat = BedrockChat(AwsServices(converse.variables_of(server.base_url)), sleep=at_once)
     serve = {"converse": _conversed, "responses": _responded}.get(request.param, _served)

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from infra.settings import Settings
+from layover.adapters.aws.services import AwsServices
 from layover.adapters.models.openai_chat import OpenAIChat
-from layover.adapters.models.providers import Providers, find_key
+from layover.adapters.models.providers import Providers, find_key, make_model
 from layover.adapters.prices import context_window, look_up_first, window_of
 from layover.errors import ConfigurationError, ModelError
 from layover.local.settings import Settings as Runner
@@ -204,3 +205,21 @@ def test_key_in_plain_sight_is_not_deployed() -> None:
     context = {"stages": "tests/infra", "providers": json.dumps(plain)}
     with pytest.raises(ValueError, match="name an api_key_parameter"):
         Settings.from_context(context)
+
+
+async def test_servers_of_ones_own_are_asked_for_streams_which_a_cancel_ends(
+    servers: list[FakeOpenAI],
+) -> None:
+    own, other = servers
+    variables = {
+        "OPENAI_BASE_URL": own.base_url,
+        "LAYOVER_PROVIDERS": json.dumps({"gpu": {"base_url": other.base_url}}),
+        "AWS_ENDPOINT_URL": "http://127.0.0.1:9",
+    }
+    model = make_model(
+        Environment.model_validate(variables), lambda: "sk", variables, str, AwsServices
+    )
+    for name in ("openai/small", "gpu/small"):
+        await model.complete(Prompt(model=name))
+    await model.aclose()
+    assert [r.body["stream"] for s in servers for r in s.requests] == [True, True]

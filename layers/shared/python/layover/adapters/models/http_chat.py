@@ -26,7 +26,7 @@ from layover.adapters.models.first_bytes import (
     peek,
     reread,
 )
-from layover.adapters.models.refusals import refused_format, refused_settings
+from layover.adapters.models.refusals import refused_format, refused_settings, refuses_streams
 from layover.adapters.models.replies import decode
 from layover.adapters.models.retrying import Sleep, retrying
 from layover.adapters.models.sse import EventParser, ServerEvent
@@ -34,11 +34,12 @@ from layover.errors import ModelError
 from layover.ports import ChatModel, Ids, OnDelta, send_deltas
 from layover.values.json_answer import json_candidates
 from layover.values.prompt import Delta, Prompt, Reply
+from layover.values.runs.usage import Usage
 
 logger = logging.getLogger("layover")
 
 SILENCE_TIMEOUT_S = 120.0
-"""The longest pause between two chunks of a stream."""
+"""The longest pause between two chunks of a stream, from a server that has room for many."""
 PLAIN_TIMEOUT_S = 600.0
 """A plain call is silent until it is done."""
 MAX_PIECES = 8
@@ -72,12 +73,18 @@ END = End()
 
 class HttpChat(ChatModel):
     """A provider behind HTTP; its subclasses know its protocol. One pool of connections for each event loop;
-    nothing is opened before the first call."""
+    nothing is opened before the first call. `streams_always`: requests that nobody follows are streams, too,
+    since the server notices a cancel only while it writes."""
 
-    def __init__(self, endpoint: Endpoint, ids: Ids, sleep: Sleep) -> None:
+    def __init__(
+        self, endpoint: Endpoint, ids: Ids, sleep: Sleep, *, streams_always: bool = False
+    ) -> None:
         self._endpoint = endpoint
         self._ids = ids
         self._sleep = sleep
+        self._streams_always = streams_always
+        # Such a server often has one slot and no fast hardware: it reads a long prompt for minutes.
+        self._silence_s = PLAIN_TIMEOUT_S if streams_always else SILENCE_TIMEOUT_S
         self._left_out: frozenset[str] = frozenset()
         """Fields that this provider has refused."""
         self._refused: dict[str, frozenset[str]] = {}
@@ -85,6 +92,19 @@ class HttpChat(ChatModel):
 
     async def complete(self, prompt: Prompt, on_delta: OnDelta | None = None) -> Reply:
         """Return one reply; see the port. Deltas are reported only if `prompt.stream` asks for a stream."""
+        if prompt.stream:
+            return await self._ask(prompt, on_delta)
+        name = self._name(prompt)
+        if not self._streams_always or wire.STREAM in self._refused.get(name, frozenset()):
+            return await self._ask(prompt, None)
+        reply = await self._ask(prompt.model_copy(update={"stream": True}), None)
+        if reply.usage == Usage():
+            # Budgets and limits count the usage. A plain answer may have it.
+            self._refuse(name, frozenset({wire.STREAM}))
+        return reply
+
+    async def _ask(self, prompt: Prompt, on_delta: OnDelta | None) -> Reply:
+        """Return one reply, without what the model has refused so far and refuses now."""
         while True:
             name = self._name(prompt)
             left_out = self._left_out | self._refused.get(name, frozenset())
@@ -96,6 +116,8 @@ class HttpChat(ChatModel):
                 settings = refused_settings(error, self._removable(prompt, request) - left_out)
                 if prompt.output is not None and self._has_format(request):
                     settings |= refused_format(error, left_out)
+                if not unknown | settings and wire.STREAM in request and refuses_streams(error):
+                    settings = frozenset({wire.STREAM})
                 if not unknown | settings:
                     raise
                 self._left_out |= unknown
@@ -144,7 +166,7 @@ class HttpChat(ChatModel):
         return False
 
     def _streams(self, prompt: Prompt, request: wire.Body) -> bool:
-        return prompt.stream
+        return wire.STREAM in request
 
     def _refuse(self, model: str, settings: frozenset[str]) -> None:
         if not settings:
@@ -235,7 +257,7 @@ class HttpChat(ChatModel):
     async def _stream(
         self, prompt: Prompt, path: str, body: bytes, on_delta: OnDelta | None
     ) -> Reply:
-        response = await self._post(prompt, path, body, SILENCE_TIMEOUT_S, stream=True)
+        response = await self._post(prompt, path, body, self._silence_s, stream=True)
         try:
             answer = await _peeked(response)
             if not is_document(answer):

@@ -26,7 +26,7 @@ PATH = "/chat/completions"
 
 class OpenAIChat(HttpChat):
     """`prompt_cache_key`: whether to send that field. A provider that refuses an optional field by name is
-    not sent it again. `endpoint`: instead of the key and the base URL."""
+    not sent it again. `endpoint`: instead of the key and the base URL. `streams_always`: see HttpChat."""
 
     def __init__(
         self,
@@ -38,11 +38,14 @@ class OpenAIChat(HttpChat):
         prompt_cache_key: bool = True,
         ids: Ids | None = None,
         sleep: Sleep = asyncio.sleep,
+        streams_always: bool = False,
     ) -> None:
         resolved_endpoint = endpoint or Endpoint(
             base_url or OPENAI_BASE_URL, bearer(api_key), make_client=make_client
         )
-        super().__init__(resolved_endpoint, ids or RandomIds(), sleep)
+        super().__init__(
+            resolved_endpoint, ids or RandomIds(), sleep, streams_always=streams_always
+        )
         self._responses: HttpChat | None = None
         self._warned = False
         self._want_thoughts: set[str] = set()
@@ -69,7 +72,9 @@ class OpenAIChat(HttpChat):
         if self._responses is None:
             from layover.adapters.models.responses.chat import ResponsesChat
 
-            self._responses = ResponsesChat(self._endpoint, self._ids, self._sleep)
+            self._responses = ResponsesChat(
+                self._endpoint, self._ids, self._sleep, streams_always=self._streams_always
+            )
         return self._responses
 
     def _name(self, prompt: Prompt) -> str:

@@ -9,7 +9,8 @@ from layover.adapters.aws.services import AwsServices
 from layover.adapters.http.choice import choose_client
 from layover.adapters.http.client import MakeClient
 from layover.adapters.http.direct import DirectClient
-from layover.adapters.models.openai_chat import OpenAIChat
+from layover.adapters.models.closing import may_miss_close
+from layover.adapters.models.openai_chat import OPENAI_BASE_URL, OpenAIChat
 from layover.errors import ConfigurationError, ModelError
 from layover.ports import ChatModel, OnDelta
 from layover.values.deployment.environment import Environment
@@ -96,7 +97,9 @@ class Providers(ChatModel):
         if provider not in self._models:
             url = self._addresses[provider].base_url
             key = partial(self._key_of, provider)
-            self._models[provider] = OpenAIChat(key, url, make_client=self._make_client)
+            self._models[provider] = OpenAIChat(
+                key, url, make_client=self._make_client, streams_always=may_miss_close(url)
+            )
         return self._models[provider]
 
 
@@ -124,7 +127,8 @@ def make_model(
         if not addresses:
             return bedrock()
         return Providers(bedrock(), addresses, key_of, make_client=make_client)
-    own = OpenAIChat(own_key, environment.openai_base_url, make_client=make_client)
+    url = environment.openai_base_url or OPENAI_BASE_URL
+    own = OpenAIChat(own_key, url, make_client=make_client, streams_always=may_miss_close(url))
     with_bedrock = bedrock if has_bedrock(variables) else None
     return Providers(own, addresses, key_of, with_bedrock, make_client)
 

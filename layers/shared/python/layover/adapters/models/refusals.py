@@ -28,6 +28,17 @@ _UNKNOWN_LEVEL = re.compile(
 )
 _LEVELS = frozenset({"reasoning_effort", "reasoning", "verbosity", "effort"})
 """Settings of which each model knows levels of its own. Every other wrong value is the author's to mend."""
+_NO = (
+    r"(?:\b(?:no|not|cannot|unable)\b|n['\u2019]t\b"
+    r"|\b(?:unsupported|unknown|unrecogni[sz]ed|unexpected|disabled))"
+)
+_TAKES = r"(?:support|permit|allow|accept|implement|enabl|availabl|disabled|parameter|argument|field|option)"
+_STREAMS = r"\bstream(?:s|ed|ing)?\b"
+_NO_STREAMS = re.compile(
+    rf"{_NO}[^.;]{{0,40}}{_TAKES}[^.;]{{0,40}}{_STREAMS}|{_STREAMS}[^.;]{{0,40}}{_NO}[^.;]{{0,20}}{_TAKES}"
+    rf"|{_STREAMS}[\w ]{{0,10}}(?:unsupported|disabled)|unsupported[^.;]{{0,20}}{_STREAMS}",
+    re.I,
+)
 _CONDITION = re.compile(r"\b(when|while|if|with|because|unless)\b", re.I)
 
 _AT_ONCE = re.compile(r"\bboth\b|at the same time|mutually exclusive|only one of|together", re.I)
@@ -104,6 +115,12 @@ def _without_rival(names: frozenset[str], message: str) -> frozenset[str]:
             first = pair[0] if _AT_ONCE.search(message) else mentioned[0]
             return names - set(pair) | {first}
     return names
+
+
+def refuses_streams(error: ModelError) -> bool:
+    """Return whether a provider says that it does not answer in streams, or not such a request."""
+    is_refusal = error.status in (400, 404, 405, 422, 501)
+    return is_refusal and _NO_STREAMS.search(error.message) is not None
 
 
 def refused_format(error: ModelError, left_out: Set[str]) -> frozenset[str]:

@@ -54,6 +54,8 @@ MAX_DESCRIPTION = 1024
 """Characters that OpenAI takes as the description of a tool: longer ones fail each request with 400."""
 _GOES_ON = " ..."
 
+STREAM = "stream"
+"""The field that asks for a stream. Left out: the model answers with a document only."""
 OPTIONAL = frozenset({"prompt_cache_key", "stream_options"})
 """Fields that not every provider takes, and that a run can do without."""
 MAX_TOKENS = ("max_completion_tokens", "max_tokens")
@@ -104,8 +106,8 @@ def body(
         request["tools"] = [_tool(spec) for spec in prompt.tools]
     if prompt.output is not None:
         request[RESPONSE_FORMAT] = _response_format(prompt.output, left_out)
-    if prompt.stream:
-        request["stream"] = True
+    if prompt.stream and STREAM not in left_out:
+        request[STREAM] = True
         request["stream_options"] = {"include_usage": True}
     if _caches(prompt):
         request["prompt_cache_key"] = prompt.cache_key

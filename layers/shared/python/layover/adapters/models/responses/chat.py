@@ -22,8 +22,10 @@ PATH = "/responses"
 class ResponsesChat(HttpChat):
     """`endpoint`: a base URL below which `/responses` is."""
 
-    def __init__(self, endpoint: Endpoint, ids: Ids, sleep: Sleep) -> None:
-        super().__init__(endpoint, ids, sleep)
+    def __init__(
+        self, endpoint: Endpoint, ids: Ids, sleep: Sleep, *, streams_always: bool = False
+    ) -> None:
+        super().__init__(endpoint, ids, sleep, streams_always=streams_always)
         self._warned: set[frozenset[str]] = set()
 
     async def complete(self, prompt: Prompt, on_delta: OnDelta | None = None) -> Reply:

@@ -68,7 +68,7 @@ def body(prompt: Prompt, left_out: frozenset[str], provider: str) -> Body:
     ]:
         request["tools"] = tools
     if prompt.stream:
-        request["stream"] = True
+        request[wire.STREAM] = True
     if prompt.cache_key is not None and prompt.settings.cache == "auto":
         request["prompt_cache_key"] = prompt.cache_key
     request = opaque.merge(request | _settings(prompt, left_out), prompt.settings.extra)
