@@ -182,6 +182,7 @@ class Runner:
         await asyncio.to_thread(self.aws.resume_executions)
         self._start_sweeper()
         self._health.check("the functions", self._start_problem)
+        self._health.check("the data folder", self.aws.storage_problem)
         self._keep("the starter of functions", self._start_functions_again)
         self._add_local_routes(front)
         await self._front_server.start()

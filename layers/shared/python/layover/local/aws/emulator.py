@@ -253,6 +253,10 @@ class AwsServer:
         """Return the events published so far."""
         return self._services.events
 
+    def storage_problem(self) -> str | None:
+        """Return why what the services keep cannot be written; None if it can."""
+        return self._storage.problem()
+
     def start(self) -> None:
         """Serve the state that the store has."""
         if not _in_use.acquire(blocking=False):

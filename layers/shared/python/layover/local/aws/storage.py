@@ -21,6 +21,8 @@ _SETTINGS = (
     "PRAGMA cache_size=-32000",
     "PRAGMA temp_store=MEMORY",
 )
+_TRIAL_BYTES = 256 * 1024
+"""About the largest item with its indexes. What is left of a full disk often takes a small one."""
 
 
 class StorageFailed(Exception):
@@ -32,6 +34,9 @@ class Storage:
 
     def __init__(self, path: Path | None = None) -> None:
         self._lock = threading.RLock()
+        self._path = path
+        self._fault: sqlite3.OperationalError | None = None
+        """Of the last write that failed for want of room, or the like."""
         try:
             self._connection = sqlite3.connect(
                 path or ":memory:", check_same_thread=False, isolation_level=None
@@ -67,10 +72,33 @@ class Storage:
             self._connection.execute("BEGIN IMMEDIATE")
             try:
                 yield self._connection
-            except BaseException:
-                self._connection.execute("ROLLBACK")
+                self._connection.execute("COMMIT")
+            except BaseException as error:
+                if isinstance(error, sqlite3.OperationalError):
+                    self._fault = error
+                # SQLite has rolled back by itself after some faults, a full disk among them.
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
                 raise
-            self._connection.execute("COMMIT")
+
+    def problem(self) -> str | None:
+        """Return why writes fail; None if they work. After a failed write, a trial tells whether they do."""
+        with self._lock:
+            if self._fault is None:
+                return None
+            try:
+                self._try_to_write()
+            except sqlite3.OperationalError as error:
+                self._fault = error
+                return f"writes to {self._path} fail ({error}): make room on its disk"
+            self._fault = None
+            return None
+
+    def _try_to_write(self) -> None:
+        with self.transaction() as connection:
+            connection.execute("CREATE TABLE trial AS SELECT zeroblob(?) AS body", (_TRIAL_BYTES,))
+        with self.transaction() as connection:
+            connection.execute("DROP TABLE trial")
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
