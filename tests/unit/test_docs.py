@@ -29,7 +29,8 @@ LINKED = [*sorted(ROOT.glob("*.md")), *PAGES]
 MIGRATIONS = ROOT / "layers/shared/python/layover/adapters/store/postgres/migrations"
 LONGEST_LINE = 120
 CITING = ("functions", "infra", "layers", "tests", "Makefile", "pyproject.toml", ".ci", ".github")
-CITED = re.compile(r"(?<![\w/.])docs/[\w/-]+\.md(?:#[\w-]+)?")
+# Its first word first: a pattern that begins with a look behind is tried at each character.
+CITED = re.compile(r"docs/(?<![\w/.]docs/)[\w/-]+\.md(?:#[\w-]+)?")
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
 FENCE = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
 NO_DEFAULT: tuple[Any, ...] = ("", (), None, {})
