@@ -48,8 +48,8 @@ class Denials:
             outcome: What becomes of it if nobody has denied anything.
         """
         denied = await self._denied(call)
-        own = _canonical(args)
-        same = next((d for d in denied if _canonical(_args_of(d, tool)) == own), None)
+        text = _canonical(args)
+        same = next((d for d in denied if _canonical(_args_of(d, tool)) == text), None)
         if same is not None:
             return _settled_like(same, call.tool_name, Advice.DENIED)
         if not denied or isinstance(outcome, Ready):
