@@ -332,16 +332,16 @@ class Calls:
         if isinstance(ready, Settled):
             return PlannedCall(call, ready)
         planned = await self._hooks.before(call, ready)
-        outcome, changed = planned.outcome, planned.ready
-        if isinstance(outcome, Settled) or changed is None:
+        outcome, final = planned.outcome, planned.ready
+        if isinstance(outcome, Settled) or final is None:
             return planned
         if isinstance(outcome, Ready) and not planned.allowed:
             ctx, now = self._context(call, None), self._clock.now()
             try:
-                outcome = await approval(changed, ctx, now) or outcome
+                outcome = await approval(final, ctx, now) or outcome
             except Exception as error:
                 return replace(planned, outcome=author_error(call.tool_name, call, error))
-        return replace(planned, outcome=await self._judge(planned.call, changed, outcome))
+        return replace(planned, outcome=await self._judge(planned.call, final, outcome))
 
     async def _judge(
         self, call: CallRecord, ready: Ready, outcome: Ready | Suspension
@@ -411,12 +411,10 @@ class Calls:
                 judged = await self._judge(call, job.ready, outcome)
                 if isinstance(judged, Suspension):
                     judged = await self._described(call, judged)
-                if isinstance(judged, Suspension):
-                    return await self.records.suspend([(call, judged)])
-                assert isinstance(
-                    judged, Settled
-                )  # what waits does not become ready by being judged
-                return await self.records.close(step, call, judged)
+                if isinstance(judged, Settled):
+                    return await self.records.close(step, call, judged)
+                assert isinstance(judged, Suspension)  # It still waits, or is settled.
+                return await self.records.suspend([(call, judged)])
             outcome = await self.finish_outcome(call, job.ready, outcome)
             return await self.records.close(step, call, with_change(job.changed, outcome))
         finally:
