@@ -190,18 +190,19 @@ async def test_what_is_known_already_is_not_stored_again(embedder: Any) -> None:
     assert world.refused() == {"repeated": 1}
 
 
-async def test_what_is_similar_to_what_is_known_is_not_stored() -> None:
+@pytest.mark.parametrize("embedder", EMBEDDERS)
+async def test_what_is_similar_to_what_is_known_is_not_stored(embedder: Any) -> None:
     similar = {**IMPORT, "content": "The import of shop-7 fails nightly with E1102."}
-    world = LearningBench(taught(IMPORT), taught(similar), embedder=HashingEmbedder())
+    world = LearningBench(taught(IMPORT), taught(similar), embedder=embedder)
     await world.learn()
     await world.learn(thread="t2")
     assert await world.known() == [IMPORT["content"]]
     assert world.refused() == {"similar": 1}
 
 
-async def test_without_the_similarity_check_it_is_stored() -> None:
+@pytest.mark.parametrize("embedder", EMBEDDERS)
+async def test_without_the_similarity_check_it_is_stored(embedder: Any) -> None:
     similar = {**IMPORT, "content": "The import of shop-7 fails nightly with E1102."}
-    embedder = HashingEmbedder()
     world = LearningBench(
         taught(IMPORT), taught(similar), embedder=embedder, dedupe_similarity=None
     )
@@ -210,14 +211,15 @@ async def test_without_the_similarity_check_it_is_stored() -> None:
     assert len(await world.known()) == 2
 
 
-async def test_what_is_contradicted_is_superseded() -> None:
+@pytest.mark.parametrize("embedder", EMBEDDERS)
+async def test_what_is_contradicted_is_superseded(embedder: Any) -> None:
     text = "Sorry: every night the import of shop-7 fails with E2207"
     other = {
         "content": "The nightly import of shop-7 fails with E2207.",
         "source": "user_assertion",
         "evidence": "the import of shop-7 fails with E2207",
     }
-    world = LearningBench(taught(IMPORT), taught(other), embedder=HashingEmbedder())
+    world = LearningBench(taught(IMPORT), taught(other), embedder=embedder)
     await world.learn()
     await world.learn(text, thread="t2")
     assert await world.known() == [other["content"]]
@@ -230,6 +232,28 @@ E2207 = {
     "source": "user_assertion",
     "evidence": "the import of shop-7 fails with E2207",
 }
+
+
+ORDER = {
+    "content": "Order A-1003 arrived with two broken cups.",
+    "evidence": "order A-1003 arrived with two broken cups",
+}
+
+
+async def test_what_is_said_of_one_order_replaces_nothing_that_is_known_of_another() -> None:
+    other = {k: v.replace("1003", "1004") for k, v in ORDER.items()}
+    world = LearningBench(taught(ORDER), taught(other))
+    await world.learn(f"Hello, {ORDER['evidence']}")
+    await world.learn(f"Sorry, once more: {other['evidence']}", thread="t2")
+    assert sorted(await world.known()) == [ORDER["content"], other["content"]]
+
+
+async def test_what_a_turn_says_twice_in_other_words_is_kept_once() -> None:
+    again = {**IMPORT, "content": "The import of shop-7 fails nightly with E1102."}
+    world = LearningBench(taught(IMPORT, again))
+    await world.learn()
+    assert await world.known() == [IMPORT["content"]]
+    assert world.refused() == {"similar": 1}
 
 
 async def test_a_turn_that_is_extracted_late_supersedes_nothing_that_was_said_after_it() -> None:
@@ -269,13 +293,14 @@ async def test_what_an_untrusted_tool_planted_supersedes_nothing_that_the_user_s
     assert (entry.content, entry.verified) == (E2207["content"], True)
 
 
+@pytest.mark.parametrize("embedder", EMBEDDERS)
 @pytest.mark.parametrize("times", [1, 9])
 async def test_what_another_run_teaches_meanwhile_is_not_stored_twice_nor_does_it_cost_the_rest(
-    times: int,
+    times: int, embedder: Any
 ) -> None:
     similar = {**IMPORT, "content": "The import of shop-7 fails nightly with E1102."}
     other = {**IMPORT, "content": "Help is asked for.", "evidence": SAID}
-    world = LearningBench(taught(similar, other), taught(IMPORT), embedder=HashingEmbedder())
+    world = LearningBench(taught(similar, other), taught(IMPORT), embedder=embedder)
     first, second = await world.go(SAID), await world.go(SAID, thread="t2")
     plain = world.plain
 

@@ -384,9 +384,49 @@ def test_entries_of_a_turn_that_contradict_each_other_are_both_kept() -> None:
     assert len(chosen("order A-1001 has arrived", "order A-1002 has arrived")) == 2
 
 
-def test_texts_without_vectors_are_similar_to_nothing() -> None:
+def test_texts_in_other_words_without_vectors_are_similar_to_nothing() -> None:
     made = candidates("the disk is full", "the disk is at its limit")
     assert len(entries.select(made, [None, None], [], 0.86, AT)) == 2
+
+
+OFF_15 = "The parcel scale in the packing room is off by 15 grams."
+OFF_3 = "The parcel scale in the packing room is off by 3 grams."
+
+
+def by_words(new: str, old: str, verified: bool = True, of_old: Any = None) -> str:
+    """The fate of a new entry beside an old one: dropped, or with the entries that it supersedes."""
+    made = [replace(c, verified=verified) for c in candidates(new)]
+    kept = entries.select(made, [None], [], 0.86, AT, [entry(old, 1, **(of_old or {}))])
+    return str(list(kept[0].supersedes)) if kept else "dropped"
+
+
+@pytest.mark.parametrize(
+    ("verified", "of_old", "fate"),
+    [
+        (True, {}, str([OFF_15])),
+        (True, {"verified": False}, str([OFF_15])),
+        (False, {"verified": False}, str([OFF_15])),
+        (False, {}, "[]"),
+        # Said later than the candidate, whose turn was extracted late.
+        (True, {"created_at": AT + timedelta(hours=1)}, "dropped"),
+        (True, {"created_at": AT + timedelta(hours=1), "verified": False}, "[]"),
+    ],
+)
+def test_without_vectors_the_later_value_of_the_same_wins(
+    verified: bool, of_old: Any, fate: str
+) -> None:
+    assert by_words(OFF_3, OFF_15, verified, of_old) == fate
+
+
+def test_without_vectors_the_same_is_dropped_unless_it_is_verified_now() -> None:
+    assert by_words(OFF_3, OFF_3.upper()) == "dropped"
+    assert by_words(OFF_3, OFF_3.upper(), verified=False) == "dropped"
+    assert by_words(OFF_3, OFF_3.upper(), of_old={"verified": False}) == str([OFF_3.upper()])
+
+
+def test_without_vectors_what_says_all_and_more_takes_the_place_of_the_shorter() -> None:
+    assert by_words(f"{OFF_3} Its spring is worn.", OFF_3) == str([OFF_3])
+    assert by_words(f"{OFF_3} Its spring is worn.", OFF_3, verified=False) == "[]"
 
 
 @pytest.mark.parametrize(
@@ -431,10 +471,8 @@ def test_a_correction_may_stand_in_the_evidence_alone(evidence: str) -> None:
 
 def entry(content: str, days: float = 0, **fields: Any) -> MemoryEntry:
     given = {"id": content, "agent": "a", "source": "user_assertion", "evidence": "e"}
-    at = AT - timedelta(days=days)
-    return MemoryEntry.model_validate(
-        {**given, "content": content, "created_at": at, "thread_id": "t", **fields}
-    )
+    given |= {"content": content, "created_at": AT - timedelta(days=days), "thread_id": "t"}
+    return MemoryEntry.model_validate({**given, **fields})
 
 
 @pytest.mark.parametrize(

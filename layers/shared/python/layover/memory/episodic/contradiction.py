@@ -1,38 +1,78 @@
-"""Detects that a new entry contradicts a stored one (docs/behaviour.md#contradictions). Pure; called only for
-two entries that are similar already."""
+"""Detects that a new entry contradicts a stored one (docs/behaviour.md#contradictions). Pure."""
 
 import re
 
 from layover.lazy import lazy_pattern
-from layover.memory.text.evidence import anchors
+from layover.memory.text.likeness import MIN_TOPICS, denies, statement
 
-_NEGATION = lazy_pattern(
-    r"\b(?:not|no|never|none|neither|nor|cannot|without|nicht|kein\w*|nie|niemals|ohne|ne|pas|jamais|sans"
-    r"|nunca|non|senza|não|не|нет|никогда|без)\b|n['\u2019]t\b|[不没沒无無]|ない|ません|않|없",
-    re.IGNORECASE,
-)
 _CORRECTION = lazy_pattern(
     r"\b(?:actually|instead|rather than|correction|corrected|no longer|not any ?more|turn(?:s|ed) out"
     r"|(?:was|were) (?:wrong|mistaken)|in fact|in reality|anymore|nicht mehr|statt(?:dessen)?|vielmehr"
     r"|tatsächlich|en fait|plutôt|en realidad|de hecho|in realtà)\b",
     re.IGNORECASE,
 )
+_RETRACTION = lazy_pattern(
+    r"\b(?:actually|correction|corrected|turn(?:s|ed) out|(?:was|were) (?:wrong|mistaken)|in fact|in reality"
+    r"|misread|i meant|my mistake|korrektur|vielmehr|tatsächlich|ich meinte|en fait|je voulais dire"
+    r"|erreur de ma part|en realidad|de hecho|me equivoqué|quise decir|na verdade"
+    r"|in realtà|volevo dire|ошиб(?:ся|лась))\b"
+    r"|\b(?:sorry|pardon|perdón|desculpe|scusa|entschuldigung)(?::|,? (?:wrong|no|falsch|non|não|i mis)\b)"
+    r"|訂正|実は|更正|其实",
+    re.IGNORECASE,
+)
+"""Words of somebody who takes back what was said, and not only tells what is different now."""
+_MAX_SUBJECT = 3
+"""The words at the beginning of a statement among which a number names what is spoken of: `tank 6 gets`."""
+_LONG_NUMBER = re.compile(r"\d{4,}")
+_COVERED, _MOSTLY, _ABOUT = 0.9, 0.75, 0.6
+_ALIKE, _TOUCHED = 0.75, 0.3
 
 
 def contradicts(new: str, old: str, evidence: str = "") -> bool:
     """Return whether `new` has numbers or identifiers that `old` lacks, denies what `old` says (or the other
-    way round), or calls itself a correction. `evidence`: the words that `new` was learned from. They may deny
-    or correct something that `new` states as a plain fact."""
+    way round), or calls itself a correction; only for two entries that are similar already. `evidence`: the
+    words that `new` was learned from, which may deny or correct what `new` states as a plain fact."""
     if new.casefold() == old.casefold():
         return False
-    if _anchors(new) - _anchors(old):
+    if statement(new).literals - statement(old).literals:
         return True
-    old_denies = bool(_NEGATION.search(old))
-    if bool(_NEGATION.search(new)) != old_denies or (_NEGATION.search(evidence) and not old_denies):
+    old_denies = denies(old)
+    if denies(new) != old_denies or (denies(evidence) and not old_denies):
         return True
     corrects = _CORRECTION.search(new) or _CORRECTION.search(evidence)
     return bool(corrects) and not _CORRECTION.search(old)
 
 
-def _anchors(text: str) -> set[str]:
-    return {anchor.casefold().replace("\u2212", "-") for anchor in anchors(text)}
+def replaces(new: str, old: str, evidence: str = "", context: str = "") -> bool:
+    """Return whether `new` takes the place of `old` by its words only: it speaks of the same, and contradicts
+    it or says all of it and more. `context`: what was said around the evidence. What differs in the name of
+    the thing is about another thing, unless somebody takes back what was said."""
+    a, b = statement(new), statement(old)
+    about = b.coverage(a.topics)
+    # Whoever puts it in a few words of their own may leave out what they were told it is about.
+    is_told = about >= _TOUCHED and statement(evidence).alikeness(b) >= _ALIKE
+    if len(b.topics) < MIN_TOPICS or not (about >= _ABOUT or is_told):
+        return False
+    around = f"{new} {evidence} {context}"
+    takes_back = _RETRACTION.search(around) is not None
+    if not takes_back and (_names_differ(new, old) or _names_differ(evidence, old)):
+        return False
+    if takes_back or contradicts(new, old, evidence):
+        return b.coverage(statement(around).topics) >= (_MOSTLY if takes_back else _COVERED)
+    return (
+        b.coverage(a.topics) >= _COVERED and b.literals <= a.literals and not a.topics <= b.topics
+    )
+
+
+def _names_differ(new: str, old: str) -> bool:
+    """Return whether each of the two has a name that the other lacks."""
+    a, b = statement(new).literals, statement(old).literals
+    return any(_is_name(x, new) for x in a - b) and any(_is_name(x, old) for x in b - a)
+
+
+def _is_name(literal: str, text: str) -> bool:
+    """Return whether a literal names a thing: it has letters, is a long number, or stands where a statement
+    names what it is about."""
+    if any(c.isalpha() for c in literal) or _LONG_NUMBER.fullmatch(literal):
+        return True
+    return any(literal in word for word in text.casefold().split()[:_MAX_SUBJECT])

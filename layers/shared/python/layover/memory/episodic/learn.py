@@ -124,13 +124,18 @@ class EpisodicExtraction:
         self._vectors = await self._embed([c.content for c in new])
 
     async def update(self) -> EpisodicUpdate:
-        """Return the entries that the store does not have yet. Without vectors, no two entries are similar.
-        Raises RetryableError."""
+        """Return the entries that the store does not have yet, compared by vectors and by words. Raises
+        RetryableError."""
         least = self._settings.dedupe_similarity
         near = await self._similar(entries.SIMILAR if least is None else least)
-        similar = near.items if near else ()
-        said_at = self._meta.input.created_at
-        selections = entries.select(self._candidates, self._vectors, similar, least, said_at)
+        selections = entries.select(
+            self._candidates,
+            self._vectors,
+            near.items if near else (),
+            least,
+            self._meta.input.created_at,
+            by_words=await self._alike_by_words(),
+        )
         refusals = self._refusals + Counter(
             {Refusal.SIMILAR: len(self._candidates) - len(selections)}
         )
@@ -190,18 +195,33 @@ class EpisodicExtraction:
         return list(embedding.vectors)
 
     async def _similar(self, least: float) -> SimilarEntries | None:
-        places = [place for place, vector in enumerate(self._vectors) if vector is not None]
-        if self._embedder is None or not places:
+        """Return stored entries that are near by vectors; without vectors, only the version of what is
+        stored."""
+        if not self._candidates:
             return None
+        places = [place for place, vector in enumerate(self._vectors) if vector is not None]
         similar = await self._runtime.memory.similar_entries(
             self._meta.owner,
             self._agent.name,
             [v for v in self._vectors if v is not None],
-            self._embedder.model,
+            self._embedder.model if self._embedder else "",
             least,
         )
         items = tuple(s.model_copy(update={"place": places[s.place]}) for s in similar.items)
         return similar.model_copy(update={"items": items})
+
+    async def _alike_by_words(self) -> Sequence[FoundEntry]:
+        """Return stored entries that share words with the candidates."""
+        if not self._candidates:
+            return ()
+        query = entry_search.entry_query(
+            self._agent.name,
+            self._settings,
+            "\n".join(c.content for c in self._candidates),
+            self._runtime.clock.now(),
+            top_k=entries.MAX_KNOWN,
+        )
+        return (await self._runtime.memory.find_entries(self._meta.owner, query)).items
 
     def _entry(self, selection: Selection) -> NewEntry:
         candidate, meta = selection.candidate, self._meta

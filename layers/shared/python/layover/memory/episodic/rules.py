@@ -13,12 +13,13 @@ from functools import cache
 from typing import Any
 
 from layover.declare.memory import EpisodicMemory
-from layover.memory.episodic.contradiction import contradicts
+from layover.memory.episodic.contradiction import contradicts, replaces
 from layover.memory.ranking import cosine
 from layover.memory.requests import KINDS, REQUESTED, is_example, memory_prompt, prompt_file
 from layover.memory.text.answers import json_object, objects, text_of
 from layover.memory.text.escape import escape
 from layover.memory.text.evidence import Witness, missing_anchors, normalise
+from layover.memory.text.likeness import adds_nothing
 from layover.memory.text.reading import plain
 from layover.memory.text.redaction import redact, redact_value
 from layover.values.memory.entry import MemoryEntry, SimilarEntry, Source
@@ -41,6 +42,8 @@ _MAX_EVIDENCE = 2_000
 _LEEWAY = 2_000
 """Characters of a content beyond its limit that are checked: without its secrets it may be shorter."""
 _TOKENS_OF_ENTRY = 400
+_MAX_CONTEXT = 200
+"""Characters before and after a quote that may say that it corrects something."""
 
 
 class Refusal(StrEnum):
@@ -61,7 +64,7 @@ class Refusal(StrEnum):
 
 @dataclass(frozen=True)
 class Candidate:
-    """A proposed entry that has evidence."""
+    """A proposed entry that has evidence. `context`: what its message says around the evidence."""
 
     content: str
     source: Source
@@ -69,6 +72,7 @@ class Candidate:
     message_id: str
     verified: bool
     hash: str
+    context: str = ""
 
 
 @dataclass
@@ -215,6 +219,13 @@ class _Quote:
     message: Message
 
 
+def _around(quote: _Quote) -> str:
+    """Return the quote with the words next to it: they may say that it corrects something."""
+    text = redact(normalise(_visible_text(quote.message)))
+    start = max(text.find(quote.piece), 0)
+    return text[max(start - _MAX_CONTEXT, 0) : start + len(quote.piece) + _MAX_CONTEXT]
+
+
 class _Turn:
     """The words of a turn, as the extractor saw them."""
 
@@ -266,6 +277,7 @@ class _Turn:
             message_id=quote.message.id,
             verified=verified,
             hash=hash_of(text),
+            context=_around(quote),
         )
 
     def _quote(self, evidence: str) -> _Quote | None:
@@ -309,13 +321,16 @@ def select(
     similar: Sequence[SimilarEntry],
     least: float | None,
     said_at: datetime,
+    by_words: Sequence[MemoryEntry] = (),
 ) -> list[Selection]:
     """Return the candidates that are new. `least`: the cosine at which two are the same; None: nothing is
-    dropped. `similar`: stored entries like them (`SimilarEntry.place`: the candidate's). `said_at`: the time
-    of the candidates' turn; stored entries may be from a later one."""
+    dropped. `similar`: stored entries like them (`SimilarEntry.place`: the candidate's); `by_words`: stored
+    ones with some of their words. `said_at`: the time of the candidates' turn; stored entries may be from a
+    later one."""
     selections: list[Selection] = []
     for place, (candidate, vector) in enumerate(zip(candidates, vectors, strict=True)):
-        near = {s.id: _verdict(candidate, s, said_at) for s in similar if s.place == place}
+        near = {e.id: _verdict_by_words(candidate, e, said_at) for e in by_words}
+        near |= {s.id: _verdict(candidate, s, said_at) for s in similar if s.place == place}
         if _Verdict.OUTDATED in near.values():
             continue
         same = _Verdict.SAME in near.values()
@@ -355,10 +370,29 @@ def _verdict(candidate: Candidate, entry: SimilarEntry, said_at: datetime) -> _V
     return _Verdict.VOUCHES if candidate.verified and not entry.verified else _Verdict.SAME
 
 
+def _verdict_by_words(candidate: Candidate, entry: MemoryEntry, said_at: datetime) -> _Verdict:
+    """Compare the two by their words only, which say less than vectors: in doubt both are kept."""
+    new, old = candidate.content, entry.content
+    if entry.created_at > said_at:
+        is_outdated = replaces(old, new, entry.evidence) and (
+            entry.verified or not candidate.verified
+        )
+        if is_outdated:
+            return _Verdict.OUTDATED
+    elif replaces(new, old, candidate.evidence, candidate.context):
+        doubtful = entry.verified and not candidate.verified
+        return _Verdict.BESIDE if doubtful else _Verdict.SUPERSEDES
+    if not adds_nothing(new, old):
+        return _Verdict.BESIDE
+    return _Verdict.VOUCHES if candidate.verified and not entry.verified else _Verdict.SAME
+
+
 def _is_repeated(
     candidate: Candidate, vector: Vector | None, selections: Sequence[Selection], least: float
 ) -> bool:
     """Return whether another entry of the same turn says the same already."""
+    if any(adds_nothing(candidate.content, other.candidate.content) for other in selections):
+        return True
     if vector is None:
         return False
     return any(

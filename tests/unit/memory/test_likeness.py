@@ -1,0 +1,142 @@
+"""What two texts state, compared by their words only."""
+
+import pytest
+
+from layover.memory.episodic.contradiction import replaces
+from layover.memory.text.likeness import adds_nothing
+
+SCALE = "The parcel scale in the packing room is off by 15 grams above 2 kilograms."
+LIFT = "The lift in the east wing stops between the second and the third floor."
+
+
+@pytest.mark.parametrize(
+    ("new", "old"),
+    [
+        (LIFT.upper(), LIFT),
+        ("Between the second and the third floor the lift of the east wing stops.", LIFT),
+        ("The lift in the east wing stopped between the second and third floors", LIFT),
+        ("The lift stops at the third floor.", LIFT),
+        (
+            "Am Montag hält der Aufzug im Ostflügel im dritten Stock.",
+            "Der Aufzug im Ostflügel hält am Montag im dritten Stock.",
+        ),
+        ("倉庫の自動ドアは夜間に開きます", "倉庫の自動ドアは夜間に開きます。"),
+    ],
+)
+def test_the_same_in_other_words_adds_nothing(new: str, old: str) -> None:
+    assert adds_nothing(new, old)
+
+
+@pytest.mark.parametrize(
+    ("new", "old"),
+    [
+        (f"{LIFT} Its brake disc is worn.", LIFT),
+        ("The lift in the west wing stops between the second and the third floor.", LIFT),
+        ("The lift in the east wing does not stop between the second and the third floor.", LIFT),
+        (SCALE.replace("15", "3"), SCALE),
+        ("Ann is a vegetarian.", "Ann wants a trip with her son."),
+        ("The lift stops.", LIFT),
+        ("", LIFT),
+        (LIFT, ""),
+        ("倉庫の自動ドアは夜間に開きません", "倉庫の自動ドアは夜間に開きます。"),
+    ],
+)
+def test_what_says_more_or_something_else_adds_something(new: str, old: str) -> None:
+    assert not adds_nothing(new, old)
+
+
+@pytest.mark.parametrize(
+    ("new", "old", "context"),
+    [
+        (
+            "Since the repair the parcel scale in the packing room is off by 3 grams above 2 kilograms.",
+            SCALE,
+            "",
+        ),
+        # The model left out what the user said.
+        (
+            "The parcel scale is off by 3 grams above 2 kilograms.",
+            SCALE,
+            "the parcel scale in the packing room",
+        ),
+        ("The lift in the east wing no longer stops between the second and third floor.", LIFT, ""),
+        (f"{LIFT[:-1]} because its brake disc is worn.", LIFT, ""),
+        (
+            "The badge reader at the gate fails while the microwave next door is running.",
+            "The badge reader at the gate fails while the crane next door is running.",
+            "It turned out otherwise:",
+        ),
+        (
+            "Der Export nach DATEV bricht bei Rechnungen ohne Kostenstelle nicht mehr ab.",
+            "Der Export nach DATEV bricht bei Rechnungen ohne Kostenstelle ab.",
+            "",
+        ),
+        (
+            "The staging database listens on port 6432 behind the jump host.",
+            "The staging database listens on port 5433 behind the jump host.",
+            "Correction: our staging database listens on port 6432",
+        ),
+        (
+            "倉庫の自動ドアは夜間に警備会社の端末から開きません。",
+            "倉庫の自動ドアは夜間に警備会社の端末から開きます。",
+            "",
+        ),
+    ],
+)
+def test_a_later_statement_about_the_same_takes_the_place_of_the_earlier(
+    new: str, old: str, context: str
+) -> None:
+    assert replaces(new, old, context=context)
+
+
+def test_what_was_said_counts_where_the_new_statement_puts_it_in_few_words() -> None:
+    old = "The nightly export writes to the shared bucket of the finance team."
+    new = "The finance team's bucket is no longer used."
+    said = (
+        "By the way, the nightly export no longer writes to the shared bucket of the finance team."
+    )
+    assert replaces(new, old, said)
+    assert not replaces(new, old, "the bucket of the finance team is no longer used")
+    assert not replaces("The bucket is new.", old, said)
+
+
+def test_a_name_in_what_was_said_keeps_things_apart() -> None:
+    old = "Order A-1003 arrived with two broken cups."
+    assert not replaces(
+        "The order arrived with no broken cups.", old, "order A-1004 arrived with no broken cups"
+    )
+
+
+def test_what_says_the_known_beside_something_new_replaces_nothing() -> None:
+    said = f"{LIFT} The technician found a worn brake disc."
+    assert not replaces("The technician found a worn brake disc.", LIFT, said)
+
+
+@pytest.mark.parametrize(
+    ("new", "old"),
+    [
+        # Other things of the same kind.
+        (
+            "Order A-1004 arrived with two broken cups.",
+            "Order A-1003 arrived with two broken cups.",
+        ),
+        ("Order 1004 arrived with two broken cups.", "Order 1003 arrived with two broken cups."),
+        ("Two broken cups were in the parcel 20118.", "Two broken cups were in the parcel 20117."),
+        ("Tank 7 gets 35 grams of salt per litre.", "Tank 6 gets 35 grams of salt per litre."),
+        ("Kasse 5 verliert 20 Prozent ihrer Pakete.", "Kasse 4 verliert 18 Prozent ihrer Pakete."),
+        ("The lift in the west wing no longer stops between the second and the third floor.", LIFT),
+        # Other matters of the same thing.
+        ("The lift in the east wing may not carry more than 450 kilograms.", LIFT),
+        ("The lift has a worn brake disc.", LIFT),
+        # The same.
+        (LIFT, LIFT),
+        ("The lift in the east wing stops.", LIFT),
+        # Too few words to tell.
+        ("It is not slow.", "It is slow."),
+        ("", LIFT),
+        (LIFT, ""),
+    ],
+)
+def test_what_is_said_of_another_thing_takes_the_place_of_nothing(new: str, old: str) -> None:
+    assert not replaces(new, old)
+    assert not replaces(new, old, context=f"Sorry to trouble you again. {new} Thanks!")
