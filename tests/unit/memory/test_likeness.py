@@ -6,6 +6,10 @@ from layover.memory.episodic.contradiction import replaces
 from layover.memory.text.likeness import adds_nothing
 
 SCALE = "The parcel scale in the packing room is off by 15 grams above 2 kilograms."
+TRIP = (
+    "Ann wants to travel by night train from Berlin to Vienna in the first week of May with her son Leo,"
+    " a stop in Dresden, a quiet cabin, breakfast and two bicycles."
+)
 LIFT = "The lift in the east wing stops between the second and the third floor."
 
 
@@ -34,6 +38,8 @@ def test_the_same_in_other_words_adds_nothing(new: str, old: str) -> None:
         ("The lift in the west wing stops between the second and the third floor.", LIFT),
         ("The lift in the east wing does not stop between the second and the third floor.", LIFT),
         (SCALE.replace("15", "3"), SCALE),
+        # One word of many: the place.
+        (TRIP.replace("Vienna", "Prague"), TRIP),
         ("Ann is a vegetarian.", "Ann wants a trip with her son."),
         ("The lift stops.", LIFT),
         ("", LIFT),
@@ -125,6 +131,7 @@ def test_what_says_the_known_beside_something_new_replaces_nothing() -> None:
         ("Tank 7 gets 35 grams of salt per litre.", "Tank 6 gets 35 grams of salt per litre."),
         ("Kasse 5 verliert 20 Prozent ihrer Pakete.", "Kasse 4 verliert 18 Prozent ihrer Pakete."),
         ("The lift in the west wing no longer stops between the second and the third floor.", LIFT),
+        (TRIP.replace("Vienna", "Prague").replace("a quiet", "no quiet"), TRIP),
         # Other matters of the same thing.
         ("The lift in the east wing may not carry more than 450 kilograms.", LIFT),
         ("The lift has a worn brake disc.", LIFT),

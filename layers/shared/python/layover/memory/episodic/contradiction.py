@@ -58,10 +58,11 @@ def replaces(new: str, old: str, evidence: str = "", context: str = "") -> bool:
     if not takes_back and (_names_differ(new, old) or _names_differ(evidence, old)):
         return False
     if takes_back or contradicts(new, old, evidence):
-        return b.coverage(statement(around).topics) >= (_MOSTLY if takes_back else _COVERED)
-    return (
-        b.coverage(a.topics) >= _COVERED and b.literals <= a.literals and not a.topics <= b.topics
-    )
+        # One word that differs may be the place or the person that it is about.
+        least = _COVERED if a.topics <= b.topics else 1.0
+        covered = b.coverage(statement(around).topics)
+        return covered >= (_MOSTLY if takes_back else least)
+    return b.topics < a.topics and b.literals <= a.literals
 
 
 def _names_differ(new: str, old: str) -> bool:

@@ -19,6 +19,7 @@ from layover.memory.requests import KINDS, REQUESTED, is_example, memory_prompt,
 from layover.memory.text.answers import json_object, objects, text_of
 from layover.memory.text.escape import escape
 from layover.memory.text.evidence import Witness, missing_anchors, normalise
+from layover.memory.text.languages import is_translation
 from layover.memory.text.likeness import adds_nothing
 from layover.memory.text.reading import plain
 from layover.memory.text.redaction import redact, redact_value
@@ -258,6 +259,7 @@ class _Turn:
         quote = None if is_example("extractor", evidence) else self._quote(evidence)
         if quote is None:
             return Refusal.NO_EVIDENCE
+        content = self._untranslated(content, quote)
         if missing_anchors(content, self._texts):
             return Refusal.UNSAID
         source = quote.source
@@ -279,6 +281,19 @@ class _Turn:
             hash=hash_of(text),
             context=_around(quote),
         )
+
+    def _untranslated(self, content: str, quote: _Quote) -> str:
+        """Return the content, or the quote if the content is in a language that nobody spoke: small models
+        translate, and words find no translation."""
+        said = " ".join([quote.piece, *self._own_texts])
+        is_wanted = self._settings.instructions is not None
+        if (
+            is_wanted
+            or not is_translation(content, quote.piece)
+            or not is_translation(content, said)
+        ):
+            return content
+        return redact(quote.piece)
 
     def _quote(self, evidence: str) -> _Quote | None:
         """Return the quote with its witness. What the user quotes stays quoted, though the assistant repeats

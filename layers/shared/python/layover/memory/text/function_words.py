@@ -27,8 +27,17 @@ def _terms(text: str) -> set[str]:
     return {t.lower() for t in re.findall(r"\b[A-Z]{2,3}\b", text) if t in _TERMS}
 
 
+def words_by_language() -> dict[str, frozenset[str]]:
+    """Return the words as they are written, by the languages that the list names."""
+    parts = (part.partition("\n") for part in _listed().split("# ") if part.strip())
+    return {name.strip(): frozenset(text.split()) for name, _, text in parts}
+
+
 @cache
 def _function_words() -> frozenset[str]:
-    text = files("layover.memory.text").joinpath("function_words.txt").read_text("utf-8")
-    lines = (line for line in text.splitlines() if not line.startswith("#"))
+    lines = (line for line in _listed().splitlines() if not line.startswith("#"))
     return frozenset(words(" ".join(lines)))
+
+
+def _listed() -> str:
+    return files("layover.memory.text").joinpath("function_words.txt").read_text("utf-8")

@@ -12,7 +12,6 @@ from layover.memory.text.words import words
 
 MIN_TOPICS = 3
 """Topics of a statement that may be compared. Of fewer, too many share all."""
-_NEARLY_ALL = 0.9
 _ROOT = 6
 """Letters of a word that are compared: no stemmer knows every language, and endings differ."""
 _NEGATION = lazy_pattern(
@@ -63,6 +62,6 @@ def denies(text: str) -> bool:
 def adds_nothing(new: str, old: str) -> bool:
     """Return whether the old text says all that the new one says. Of few words, that is not known."""
     a, b = statement(new), statement(old)
-    if len(a.topics) < MIN_TOPICS or not a.literals <= b.literals or a.denies != b.denies:
+    if len(a.topics) < MIN_TOPICS or a.denies != b.denies:
         return False
-    return a.coverage(b.topics) >= _NEARLY_ALL
+    return a.topics <= b.topics and a.literals <= b.literals
