@@ -310,3 +310,16 @@ async def test_what_the_observer_says_again_is_stored_once_and_asked_for_once() 
     assert counted(stage, Metric.COMPACTION_FAILED) == 0
     prompt = stage.model.turns[-1].messages[0].text
     assert prompt.lower().count("the user reads a book") == 1
+
+
+async def test_what_a_user_says_later_does_not_drown_under_what_the_observer_says_again() -> None:
+    reader = Reader(30)
+    stage = bench(reader, lambda _: say("* INFO (00:00) The user reads a book."))
+    await stage.go("read 30 pages of the book")
+    reader.asked = 0
+    await stage.go("By the way, my wife Ada is a vegetarian and allergic to nuts.")
+    reader.asked = 0
+    await stage.go("read on")
+    prompt = stage.model.turns[-1].messages[0].text
+    assert prompt.count("The user reads a book.") == 1
+    assert prompt.count("* INFO (00:00) User: By the way, my wife Ada is a vegetarian") == 1

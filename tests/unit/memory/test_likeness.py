@@ -17,9 +17,8 @@ LIFT = "The lift in the east wing stops between the second and the third floor."
     ("new", "old"),
     [
         (LIFT.upper(), LIFT),
-        ("Between the second and the third floor the lift of the east wing stops.", LIFT),
-        ("The lift in the east wing stopped between the second and third floors", LIFT),
-        ("The lift stops at the third floor.", LIFT),
+        ("Between the second and the third floor a lift in the east wing stops", LIFT),
+        ("The lift in the wing stops.", LIFT),
         (
             "Am Montag hält der Aufzug im Ostflügel im dritten Stock.",
             "Der Aufzug im Ostflügel hält am Montag im dritten Stock.",
@@ -40,6 +39,8 @@ def test_the_same_in_other_words_adds_nothing(new: str, old: str) -> None:
         (SCALE.replace("15", "3"), SCALE),
         # One word of many: the place.
         (TRIP.replace("Vienna", "Prague"), TRIP),
+        (LIFT.replace("stops", "stopped"), LIFT),
+        ("The order was shipped to Vienna on Monday.", "The order is shipped to Vienna on Monday."),
         ("Ann is a vegetarian.", "Ann wants a trip with her son."),
         ("The lift stops.", LIFT),
         ("", LIFT),

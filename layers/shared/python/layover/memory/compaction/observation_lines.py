@@ -9,6 +9,7 @@ from datetime import UTC, date, datetime, time
 from layover.lazy import lazy_pattern
 from layover.memory.text.escape import escape
 from layover.memory.text.evidence import normalise
+from layover.memory.text.likeness import adds_nothing
 from layover.memory.text.redaction import redact
 from layover.values.memory.compaction import Marker, Observation
 from layover.values.text import sanitise
@@ -98,17 +99,23 @@ def lines(observations: Sequence[Observation], ids: bool = False) -> list[str]:
 def without_repetition(
     observations: Sequence[Observation], active: Sequence[Observation] = ()
 ) -> tuple[Observation, ...]:
-    """Return the observations without those that say what an active one or one before them says, case, blanks
-    and final punctuation aside. A detail repeats only a detail of the same; an observation that repeats
-    another stays where it has a new detail."""
+    """Return the observations without those that say what an active one or one before them says, in the same
+    words or in other ones that add nothing. A detail repeats only a detail of the same; an observation that
+    repeats another stays where it has a new detail."""
     known_keys = {key for family in _families(active) for key in _keys(family)}
+    heads = [family[0].text for family in _families(active)]
     result: list[Observation] = []
     for family in _families(observations):
         news = []
         for one, key in zip(family, _keys(family), strict=True):
-            if key not in known_keys:
-                known_keys.add(key)
-                news.append(one)
+            if key in known_keys:
+                continue
+            known_keys.add(key)
+            if one is family[0]:
+                if any(adds_nothing(one.text, text) for text in heads):
+                    continue
+                heads.append(one.text)
+            news.append(one)
         if news:
             result += news if news[0] is family[0] else [family[0], *news]
     return tuple(result)

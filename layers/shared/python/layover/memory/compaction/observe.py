@@ -11,6 +11,7 @@ from layover.context.tokens import estimate, total_tokens
 from layover.memory.compaction import observer, reflector
 from layover.memory.compaction.job import CompactionJob
 from layover.memory.compaction.observation_lines import without_repetition
+from layover.memory.compaction.overlooked import overlooked
 from layover.values.memory.compaction import Compacted, Generation, NewGeneration, Observation
 from layover.values.message import Message
 from layover.values.metrics import Metric
@@ -122,6 +123,9 @@ async def _observe(
         return None
     # Models note again what they are told is noted. A slice of repetitions is empty, and covers its messages.
     lines = without_repetition(answer.value, before)
+    if len(lines) < len(answer.value):
+        # Who repeats what is known has perhaps not read what is new.
+        lines += overlooked(messages, (*before, *lines), job.new_id)
     slice = NewGeneration(
         kind="observations",
         after_message_id=after,

@@ -14,6 +14,10 @@ MIN_TOPICS = 3
 """Topics of a statement that may be compared. Of fewer, too many share all."""
 _ROOT = 6
 """Letters of a word that are compared: no stemmer knows every language, and endings differ."""
+_ARTICLES = frozenset(
+    "a an the der die das den dem des ein eine einen einem einer le la les un une el los las il lo os"  # noqa: SIM905
+    " um uma".split()
+)
 _NEGATION = lazy_pattern(
     r"\b(?:not|no|never|none|neither|nor|cannot|without|nicht|kein\w*|nie|niemals|ohne|ne|pas|jamais|sans"
     r"|nunca|non|senza|não|не|нет|никогда|без)\b|n['\u2019]t\b|[不没沒無无]|ない|ません|않|없",
@@ -60,8 +64,13 @@ def denies(text: str) -> bool:
 
 
 def adds_nothing(new: str, old: str) -> bool:
-    """Return whether the old text says all that the new one says. Of few words, that is not known."""
+    """Return whether the old text says all that the new one says: it has all its words but articles, each in
+    the same form, since another tense is another state. Of few words, that is not known."""
     a, b = statement(new), statement(old)
-    if len(a.topics) < MIN_TOPICS or a.denies != b.denies:
+    if len(a.topics) < MIN_TOPICS or a.denies != b.denies or not a.literals <= b.literals:
         return False
-    return a.topics <= b.topics and a.literals <= b.literals
+    return _forms(new) - _forms(old) <= _ARTICLES
+
+
+def _forms(text: str) -> set[str]:
+    return set(re.findall(r"\w+", text.casefold()))
