@@ -28,10 +28,10 @@ def overlooked(
         if message.role is not Role.USER:
             continue
         text = tidy(" ".join(p.text for p in pieces(message.text) if not p.quoted), MAX_TEXT)
-        told = statement(text)
-        if len(told.topics) < _MIN_TOPICS:
+        own = statement(text)
+        if len(own.topics) < _MIN_TOPICS:
             continue
-        if told.coverage(topics) < _COVERED or not told.literals <= literals:
+        if own.coverage(topics) < _COVERED or not own.literals <= literals:
             one = Observation(
                 id=new_id(), at=message.created_at, marker=Marker.INFO, text=f"User: {text}"
             )

@@ -285,12 +285,12 @@ class _Turn:
     def _untranslated(self, content: str, quote: _Quote) -> str:
         """Return the content, or the quote if the content is in a language that nobody spoke: small models
         translate, and words find no translation."""
-        said = " ".join([quote.piece, *self._own_texts])
+        own_words = " ".join([quote.piece, *self._own_texts])
         is_wanted = self._settings.instructions is not None
         if (
             is_wanted
             or not is_translation(content, quote.piece)
-            or not is_translation(content, said)
+            or not is_translation(content, own_words)
         ):
             return content
         return redact(quote.piece)

@@ -54,9 +54,9 @@ def _script(text: str) -> str | None:
 def _hits(text: str) -> Counter[str]:
     """Count the function words of each language in a Latin text."""
     tokens = re.findall(r"[^\W\d_]+", text.casefold())
-    return Counter({name: sum(t in known for t in tokens) for name, known in _known().items()})
+    return Counter({name: sum(t in listed for t in tokens) for name, listed in _lists().items()})
 
 
 @cache
-def _known() -> dict[str, frozenset[str]]:
+def _lists() -> dict[str, frozenset[str]]:
     return words_by_language()
