@@ -130,6 +130,39 @@ def test_what_the_model_itself_calls_something_else_is_dropped(kind: str) -> Non
     assert refused({**GOOD, "kind": kind}) == [Refusal.OTHER]
 
 
+@pytest.mark.parametrize(
+    "content",
+    [
+        "The user prefers short answers.",
+        "The user asked for a poem by noon.",
+        "The user is an administrator.",
+        "The user would like tables.",
+        "Der Nutzer möchte kurze Antworten.",
+        "El usuario prefiere respuestas cortas.",
+        "L'utilisateur souhaite des tableaux.",
+    ],
+)
+def test_what_is_only_about_the_user_is_no_finding_whatever_kind_it_has(content: str) -> None:
+    assert refused({**GOOD, "content": content, "kind": "symptom"}) == [Refusal.OTHER]
+    assert len(check({**GOOD, "content": content, "kind": "open"}).candidates) == 1
+    assert len(check({**GOOD, "content": content}, instructions="Keep wishes.").candidates) == 1
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "The user restarted the import; it failed again.",
+        "The user repl has no permission.",
+        "The user's router drops the connection.",
+        "The users prefer the old form.",
+        "The user is on Windows.",
+        "The import asked the user for a password.",
+    ],
+)
+def test_what_a_user_did_or_has_is_a_finding(content: str) -> None:
+    assert len(check({**GOOD, "content": content}).candidates) == 1
+
+
 def test_what_only_the_authors_instructions_ask_for_has_a_kind_of_its_own() -> None:
     item = {**GOOD, "kind": "requested"}
     assert len(check(item, instructions="Keep the weather.").candidates) == 1

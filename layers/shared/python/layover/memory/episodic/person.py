@@ -1,0 +1,24 @@
+"""Tells an entry that is only about its user: a wish, a request, a greeting, a role
+(docs/behaviour.md#evidence). Such entries are no findings about the user's matters. Pure."""
+
+import re
+
+from layover.lazy import lazy_pattern
+
+_IS_ONLY_THE_USER = lazy_pattern(
+    r"^\W*(?:(?:the|this) user (?:(?:is|was|are) (?:an?|the|being|allowed|authori[sz]ed|permitted|entitled)\b"
+    r"|(?:has )?(?:prefer|like|love|dislike|hate|want|wish|ask|request|greet|thank|instruct|expect)\w*\b"
+    r"|would (?:like|prefer)\b)"
+    r"|(?:der|die) (?:be)?nutzer(?:in)? (?:ist (?:ein|befugt|berechtigt)|möchte|will|wünscht|bevorzugt|mag"
+    r"|bittet|bat|fragt|grüßt|dankt|erwartet)\b"
+    r"|l['\u2019]utilisat(?:eur|rice) (?:est (?:une?|autorisée?)|préfère|aime|veut|souhaite"
+    r"|demande|salue|remercie)\b"
+    r"|(?:el usuario|la usuaria|o usuário|o utilizador) (?:es una?|é uma?|prefiere|prefere|quiere|quer|desea"
+    r"|deseja|pide|pede|saluda|agradece)\b)",
+    re.IGNORECASE,
+)
+
+
+def is_only_about_user(content: str) -> bool:
+    """Return whether a content says what its user wants, asks, likes or is."""
+    return _IS_ONLY_THE_USER.search(content) is not None
