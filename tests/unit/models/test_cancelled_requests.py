@@ -343,7 +343,8 @@ class _Broken(Response):
         super().__init__(200, {"content-type": "text/event-stream"})
 
     async def pieces(self) -> AsyncGenerator[bytes, None]:
-        raise ConnectionBroken("closed")
+        if self.is_success:
+            raise ConnectionBroken("closed")
         yield b""
 
     async def aclose(self) -> None: ...
