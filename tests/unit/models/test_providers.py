@@ -217,7 +217,7 @@ async def test_servers_of_ones_own_are_asked_for_streams_which_a_cancel_ends(
         "AWS_ENDPOINT_URL": "http://127.0.0.1:9",
     }
     model = make_model(
-        Environment.model_validate(variables), lambda: "sk", variables, str, AwsServices
+        Environment.model_validate(variables), lambda: "sk", variables, str, lambda: AwsServices({})
     )
     for name in ("openai/small", "gpu/small"):
         await model.complete(Prompt(model=name))
