@@ -489,6 +489,23 @@ def test_without_vectors_the_same_is_dropped_unless_it_is_verified_now() -> None
     assert by_words(OFF_3, OFF_3.upper(), of_old={"verified": False}) == str([OFF_3.upper()])
 
 
+def test_of_two_entries_of_a_turn_the_one_that_says_more_is_kept() -> None:
+    fuller = f"{OFF_3} Its spring is worn."
+    for contents in ((OFF_3, fuller), (fuller, OFF_3)):
+        (kept,) = entries.select(candidates(*contents), [None, None], [], 0.86, AT)
+        assert kept.candidate.content == fuller
+    doubtful = [*candidates(OFF_3), replace(candidates(fuller)[0], verified=False)]
+    assert len(entries.select(doubtful, [None, None], [], 0.86, AT)) == 2
+    assert len(entries.select(candidates(OFF_3, fuller), [None, None], [], None, AT)) == 2
+
+
+def test_what_stands_for_a_shorter_entry_supersedes_what_that_did() -> None:
+    old = [entry(OFF_15, 1)]
+    both = candidates(OFF_3, f"{OFF_3} Its spring is worn.")
+    (kept,) = entries.select(both, [None, None], [], 0.86, AT, old)
+    assert kept.supersedes == (OFF_15,)
+
+
 def test_without_vectors_what_says_all_and_more_takes_the_place_of_the_shorter() -> None:
     assert by_words(f"{OFF_3} Its spring is worn.", OFF_3) == str([OFF_3])
     assert by_words(f"{OFF_3} Its spring is worn.", OFF_3, verified=False) == "[]"

@@ -356,10 +356,19 @@ def select(
         if least is not None and (same or _is_repeated(candidate, vector, selections, least)):
             continue
         over = {_Verdict.SUPERSEDES} if least is None else {_Verdict.SUPERSEDES, _Verdict.VOUCHES}
-        selections.append(
-            Selection(candidate, vector, tuple(id for id, v in near.items() if v in over))
-        )
+        ids = [id for id, verdict in near.items() if verdict in over]
+        shorter = [s for s in selections if least is not None and _says_all(candidate, s.candidate)]
+        for each in shorter:
+            selections.remove(each)
+            ids += each.supersedes
+        selections.append(Selection(candidate, vector, tuple(dict.fromkeys(ids))))
     return selections
+
+
+def _says_all(candidate: Candidate, other: Candidate) -> bool:
+    """Return whether a candidate can stand for another one of its turn."""
+    is_as_good = candidate.verified or not other.verified
+    return is_as_good and adds_nothing(other.content, candidate.content)
 
 
 class _Verdict(Enum):
