@@ -198,6 +198,8 @@ def test_what_a_model_translates_is_kept_in_the_words_in_which_it_was_said(said:
     [
         # The author may want another language.
         (GERMAN, ENGLISH, {"instructions": "Write entries in English."}),
+        # Nothing that is only quoted is kept in its own words.
+        (f"Das schrieb die Firma:\n> {GERMAN}", ENGLISH, {}),
         # The user speaks English about a German text, or German about an English one.
         (f"{ENGLISH} Here is the note of the janitor:\n> {GERMAN}", ENGLISH, {}),
         (f"{GERMAN} Dazu schrieb uns die Firma:\n> {ENGLISH}", GERMAN, {}),

@@ -290,7 +290,8 @@ class _Turn:
         """Return the content, or the quote if the content is in a language that nobody spoke: small models
         translate, and words find no translation."""
         own_words = " ".join([quote.piece, *self._own_texts])
-        is_wanted = self._settings.instructions is not None
+        # What a mail or a page says is not to be kept in its own words, which may be orders.
+        is_wanted = self._settings.instructions is not None or quote.source == "quoted_text"
         if (
             is_wanted
             or not is_translation(content, quote.piece)
