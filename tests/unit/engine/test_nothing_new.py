@@ -1,11 +1,23 @@
 """Steps that bring nothing new: the model is told, and then its run ends."""
 
+import asyncio
 from typing import Any
 
 import pytest
 
-from layover import Agent, DefinitionError, Limits, Retry, tool
-from layover.adapters.inmemory.model import call, calls, say
+from layover import (
+    Agent,
+    DefinitionError,
+    Hook,
+    HookContext,
+    Limits,
+    Retry,
+    ToolCall,
+    ToolResult,
+    tool,
+)
+from layover.adapters.inmemory.model import ScriptedModel, call, calls, say
+from layover.values.message import Role
 from layover.values.prompt import Prompt, Reply, RequestedCall
 from layover.values.runs.event import LoopEvent
 from layover.values.runs.run import Status
@@ -181,6 +193,91 @@ async def test_a_sub_agent_that_ends_so_answers_its_caller() -> None:
     assert run.children[0].finish_reason == "loop"
     [loop] = await loops(bench, run.id)
     assert loop.agent_path == ("helper", "shipper")
+
+
+async def test_a_sub_agent_in_the_background_that_ends_so_is_told_of_in_its_place() -> None:
+    helper = Agent("shipper", model="m", tools=[look])
+    boss = Agent("helper", model="m", tools=[helper.as_tool("Looks.", background=True)])
+
+    def answer(prompt: Prompt) -> Reply:
+        if any(spec.name == "look" for spec in prompt.tools):
+            return SAME
+        is_first = all(m.role is not Role.ASSISTANT for m in prompt.messages)
+        return call("shipper", input="look") if is_first else say("Fine.")
+
+    bench = Bench(boss, ScriptedModel(answer))
+    run = await bench.go()
+    assert run.children[0].finish_reason == "loop"
+    [loop] = await loops(bench, run.id)
+    assert (loop.agent_path, loop.steps) == (("helper", "shipper"), 7)
+    assert loop.parent_tool_call_id == run.messages[0].tool_calls[0].tool_call_id
+
+
+class DiesOnce(Hook):
+    """Dies behind the end of a sub-agent, once a call of its caller has been written."""
+
+    def __init__(self, power: Power) -> None:
+        self.power = power
+        self.has_ended = asyncio.Event()
+        self.dies = True
+
+    async def after_tool(self, ctx: HookContext, call: ToolCall, result: ToolResult) -> None:
+        if call.tool_name == "shipper" and self.dies:
+            self.dies = False
+            self.has_ended.set()
+            for _ in range(100):
+                await asyncio.sleep(0)
+            self.power.dead = True
+
+
+async def test_the_end_of_a_sub_agent_is_told_once_although_its_process_died_before_it_was_written() -> (
+    None
+):
+    hook = DiesOnce(Power())
+
+    @tool
+    async def wait() -> str:
+        """Wait for the sub-agent."""
+        await hook.has_ended.wait()
+        return "waited"
+
+    helper = Agent("shipper", model="m", tools=[look])
+    boss = agent(helper.as_tool("Looks."), wait, hooks=[hook], tool_concurrency=2)
+    both = calls(call("shipper", input="look"), call("wait"))
+    script = [both, *[SAME] * 8, say("I could not.")]
+    bench = Bench(boss, script, power=hook.power)
+    run = await bench.go()
+    assert not hook.dies
+    assert (run.finish_reason, run.text) == ("stop", "I could not.")
+    [loop] = await loops(bench, run.id)
+    assert loop.agent_path == ("helper", "shipper")
+    # It stands before the end of the call that it explains.
+    told_of = [(e.type, getattr(e, "tool_name", "")) for e in await bench.events(run.id)]
+    end = ("tool-execution-end", "shipper")
+    assert told_of.index(("loop", "")) == told_of.index(end) - 1
+
+
+@pytest.mark.parametrize("after", [False, True])
+async def test_a_death_anywhere_leaves_the_end_of_a_sub_agent_in_the_log_once(after: bool) -> None:
+    def bench(power: Power | None = None) -> Bench:
+        def answer(prompt: Prompt) -> Reply:
+            if any(spec.name == "look" for spec in prompt.tools):
+                return SAME
+            is_first = all(m.role is not Role.ASSISTANT for m in prompt.messages)
+            return call("shipper", input="look") if is_first else say("I could not.")
+
+        limited = Agent("shipper", model="m", tools=[look], limits=Limits(stale_steps=1))
+        top = Agent("helper", model="m", tools=[limited.as_tool("Looks.")])
+        return Bench(top, ScriptedModel(answer), power=power)
+
+    quiet = bench()
+    await quiet.go()
+    for cut_at in range(1, quiet.power.calls + 1):
+        mortal = bench(Power(cut_at, after=after))
+        run = await mortal.go()
+        assert run.text == "I could not.", cut_at
+        [loop] = await loops(mortal, run.id)
+        assert loop.agent_path == ("helper", "shipper")
 
 
 async def test_another_runs_calls_do_not_count() -> None:

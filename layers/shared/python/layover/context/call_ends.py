@@ -6,17 +6,28 @@ from datetime import datetime
 
 from layover.context.transcript import slot_of, step_messages, tool_message
 from layover.values.message import Role
-from layover.values.runs.event import Event, MessageEvent, ToolExecutionEnd, TurnEnd
+from layover.values.runs.event import Event, LoopEvent, MessageEvent, ToolExecutionEnd, TurnEnd
 from layover.values.runs.run import CallRecord, StepRecord
 
 
 def end_events(step: StepRecord, call: CallRecord, at: datetime) -> list[Event]:
-    """Return the events of a settled call: its end, and its messages."""
+    """Return the events of a settled call: what ended the sub-agent in it, its end, and its messages."""
     messages = [
         tool_message(step, slot_of(step, call), call),
         *([call.custom] if call.custom else []),
     ]
-    return [ToolExecutionEnd.of(call, at), *(MessageEvent.of(call, m, at) for m in messages)]
+    ends = [*loop_events(call, at), ToolExecutionEnd.of(call, at)]
+    return [*ends, *(MessageEvent.of(call, m, at) for m in messages)]
+
+
+def loop_events(call: CallRecord, at: datetime) -> list[Event]:
+    """Return the event of a sub-agent that came no further; an empty list if it ended otherwise. Empty as
+    well for one in the background whose call is settled, but which is not done."""
+    loop = call.child.loop if call.child else None
+    if loop is None:
+        return []
+    place = {"agent_path": loop.agent_path, "parent_tool_call_id": call.tool_call_id}
+    return [LoopEvent(at=at, tools=loop.tools, steps=loop.steps, **place)]
 
 
 def turn_end(step: StepRecord, calls: Mapping[str, CallRecord], at: datetime) -> TurnEnd:

@@ -5,6 +5,7 @@ import asyncio
 import re
 from types import TracebackType
 
+from layover.context.call_ends import loop_events
 from layover.context.frames import notice_id, pending_notices
 from layover.engine.frame_core import FrameCore
 from layover.engine.frames.subagents import NestedRuns
@@ -30,6 +31,7 @@ class Background:
     def __init__(self, core: FrameCore, time: TimeLeft, nested: NestedRuns) -> None:
         self._log = core.log
         self._state = core.state
+        self._clock = core.clock
         self._time = time
         self._nested = nested
         self._tasks: dict[str, asyncio.Task[None]] = {}
@@ -128,7 +130,7 @@ class Background:
             "hooked": with_failure(call.hooked, outcome.failure),
         }
         record = call.model_copy(update=changes)
-        await self._log.close_call(record)
+        await self._log.close_call(record, *loop_events(record, self._clock.now()))
         self._state.update(record)
 
 

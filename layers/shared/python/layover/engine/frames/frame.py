@@ -278,12 +278,11 @@ class Frame:
     def _end_loop(self, loop: Loop) -> Over:
         """Return the end of an agent that comes no further. Its answer is what it said so far."""
         now = self._invocation.runtime.clock.now()
-        event = LoopEvent(at=now, tools=loop.tools, steps=loop.steps)
-        if self._above is None:
-            # Written with the end of the run: no death leaves it in the log twice.
-            return Over(Status.SUCCESS, FinishReason.LOOP, events=(event,))
-        self._log.emit(event)
-        return Over(Status.SUCCESS, FinishReason.LOOP)
+        event = LoopEvent(
+            at=now, tools=loop.tools, steps=loop.steps, agent_path=self._state.agent_path
+        )
+        # Written with the end of the run, or of the sub-agent's call: no death leaves it in the log twice.
+        return Over(Status.SUCCESS, FinishReason.LOOP, events=(event,))
 
     def _check_hooks(self, calls: Sequence[CallRecord]) -> None:
         """Raise RunFailed if a hook raised about one of the calls, which had run."""

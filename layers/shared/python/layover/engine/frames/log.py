@@ -122,4 +122,5 @@ class NestedLog:
     def _signed(self, events: Sequence[Event]) -> list[Event]:
         if not self._place["agent_path"]:
             return list(events)
-        return [event.model_copy(update=self._place) for event in events]
+        # The end of a call brings what ended the sub-agent in it, which has a place of its own.
+        return [e if e.agent_path else e.model_copy(update=self._place) for e in events]

@@ -16,7 +16,8 @@ from layover.errors import RetryableError, RunFailed
 from layover.ids import derive_id
 from layover.runtime import Runtime
 from layover.values.memory.context import LoggedAttempt
-from layover.values.runs.child import ChildRun
+from layover.values.runs.child import ChildLoop, ChildRun
+from layover.values.runs.event import LoopEvent
 from layover.values.runs.run import CallRecord, ErrorInfo, FinishReason, Status
 
 logger = logging.getLogger("layover")
@@ -79,6 +80,7 @@ class NestedRuns:
             "status": over.status,
             "finish_reason": over.finish_reason,
             "output": over.output,
+            "loop": _loop_of(over),
             "ended_at": self._runtime.clock.now(),
         }
         return Settled(
@@ -124,3 +126,10 @@ class NestedRuns:
             await self._runtime.memory.log_attempt(meta.owner, meta.thread_id, line, id)
         except RetryableError:
             logger.warning("a failed sub-agent is not in the log", extra={"run_id": meta.id})
+
+
+def _loop_of(over: Over) -> ChildLoop | None:
+    loop = next((event for event in over.events if isinstance(event, LoopEvent)), None)
+    if loop is None:
+        return None
+    return ChildLoop(tools=loop.tools, steps=loop.steps, agent_path=loop.agent_path)

@@ -15,6 +15,15 @@ class ChildResult(Value):
     is_error: bool = False
 
 
+class ChildLoop(Value):
+    """The reason why a sub-agent that comes no further ended: see `LoopEvent`."""
+
+    tools: tuple[str, ...]
+    steps: int
+    agent_path: tuple[str, ...]
+    """Names from the run's agent down to the sub-agent's."""
+
+
 class ChildRun(Value):
     """The facts of a child, kept in the record of its call: fixed when the call is opened, and its end once
     that is known."""
@@ -34,3 +43,5 @@ class ChildRun(Value):
     """Its call was settled when it began."""
     answer: ChildResult | None = Field(default=None, exclude_if=lambda value: value is None)
     """Of one that works in the background; None: it is not done."""
+    loop: ChildLoop | None = Field(default=None, exclude_if=lambda value: value is None)
+    """Of one that came no further. Its event is written with the end of its call."""
