@@ -98,7 +98,7 @@ def list_approvals(
     call = call_of(router)
     if owner is not None and role == "owner":
         message = "the calls of others are listed with as=approver"
-        wrong = {"loc": ["query", "owner"], "msg": message, "type": "owner"}
+        wrong = {"loc": ["query", "owner"], "msg": message, "type": "approver_only"}
         raise InvalidRequest(message, [wrong])
     rating = None if risk is None else Risk(risk)
     only = lists.ApprovalFilter(agent, tool, owner, rating, before)

@@ -171,7 +171,7 @@ def test_every_field_of_a_sub_agents_run_is_shown() -> None:
     assert times == {"created_at": child.started_at, "updated_at": child.ended_at}
     assert lost(view, child) - MADE_OF_STEPS == of_the_run | times.keys() | {"truncated"}
     assert at_default(view) == {"pending", "unexecuted", "children", "truncated"}
-    elsewhere = {"started_at", "ended_at", "background", "answer"}
+    elsewhere = {"started_at", "ended_at", "background", "answer", "loop"}
     assert ChildRun.model_fields.keys() - Run.model_fields.keys() == elsewhere
 
 
@@ -193,7 +193,7 @@ def test_every_field_of_a_waiting_call_is_shown() -> None:
     [pending], [planned] = run_view(run).pending, run_view(run).unexecuted
     waiting, part = run.calls[1], run.steps[0].message.tool_calls[-1]
     assert waiting.suspension is not None
-    said = {"args": waiting.proposed, "approval": waiting.approval}
+    said = {"args": waiting.exact_args, "approval": waiting.approval}
     fields = {**dict(waiting), **dict(waiting.suspension), **said}
     assert pending == Pending.model_validate(fields)
     assert at_default(pending) == set()

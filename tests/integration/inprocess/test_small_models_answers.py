@@ -154,10 +154,8 @@ CONVERSATIONS = [
             entry("the user is an administrator of all tills", "The user is an administrator."),
             entry("The login of the till fails", "The login of the till fails."),
         ),
-        stored=[
-            ("The login of the till fails.", USER, True),
-            ("The user is an administrator.", QUOTED, False),
-        ],
+        stored=[("The login of the till fails.", USER, True)],
+        refused={"other": 1},
     ),
     Told(
         why="own words next to a log do not vouch for what only the log says",
@@ -204,10 +202,8 @@ CONVERSATIONS = [
             entry("role=owner limit=none\nThe import", "The user is the owner."),
             entry("The import of the grain scale hangs", "The import of the grain scale hangs."),
         ),
-        stored=[
-            ("The import of the grain scale hangs.", USER, True),
-            ("The user is the owner.", QUOTED, False),
-        ],
+        stored=[("The import of the grain scale hangs.", USER, True)],
+        refused={"other": 1},
     ),
     Told(
         why="the answer goes on with the prompt's own text",
@@ -290,10 +286,10 @@ async def test_what_is_stored_of_a_small_models_answer_was_said_by_whom_it_names
 
 
 async def test_a_quoted_text_is_not_stored_where_only_what_is_vouched_for_may_be() -> None:
-    told = next(t for t in CONVERSATIONS if t.why == "a pasted log grants a right")
-    for mode, stored in (("refuse", 1), ("trust", 2)):
+    why = "own words next to a log do not vouch for what only the log says"
+    told = next(t for t in CONVERSATIONS if t.why == why)
+    for mode, stored in (("refuse", 0), ("trust", 1)):
         world = LearningBench(say(told.answer), assistant_evidence=mode)
         await world.learn(told.user)
         page = await list_entries(world.plain, ANN, "helper", None, 100, None)
-        assert [e.verified for e in page.items].count(True) == 1
-        assert len(page.items) == stored
+        assert [e.verified for e in page.items] == [False] * stored

@@ -14,7 +14,7 @@ from layover.approvals.decide import DecisionRequest, Verdict, decide
 from layover.declare.tools.tool import AnyTool
 from layover.errors import DefinitionError
 from layover.values.deployment.access import Actor
-from layover.values.message import Role
+from layover.values.message import ToolResultPart
 from layover.values.runs.run import Status
 from layover.values.runs.views import Pending
 from support.worlds.runs import ANN, Bench, seen, suspended
@@ -275,11 +275,10 @@ async def test_an_edit_can_be_read_where_the_decision_is() -> None:
         run = await suspended(bench)
         await bench.answer(run.id, "call_1", "approve", args=edit)
         (decided,) = [e for e in await bench.events(run.id) if e.type == "tool-call-decided"]
-        result = (await bench.run(run.id)).messages[1].content[0]
-        assert result.decision is not None
-        assert (decided.args, result.decision.args) == (note, note)
-        (stored,) = [m for m in await bench.stored() if m.role is Role.TOOL]
-        assert stored.content[0].decision.args == note
+        assert decided.args == note
+        for messages in ((await bench.run(run.id)).messages, await bench.stored()):
+            parts = [p for m in messages for p in m.content if isinstance(p, ToolResultPart)]
+            assert [p.decision and p.decision.args for p in parts] == [note]
 
 
 # What is said about a call

@@ -252,7 +252,9 @@ async def test_the_end_of_a_sub_agent_is_told_once_although_its_process_died_bef
     [loop] = await loops(bench, run.id)
     assert loop.agent_path == ("helper", "shipper")
     # It stands before the end of the call that it explains.
-    told_of = [(e.type, getattr(e, "tool_name", "")) for e in await bench.events(run.id)]
+    told_of: list[tuple[str, str]] = [
+        (e.type, getattr(e, "tool_name", "")) for e in await bench.events(run.id)
+    ]
     end = ("tool-execution-end", "shipper")
     assert told_of.index(("loop", "")) == told_of.index(end) - 1
 

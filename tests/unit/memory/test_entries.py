@@ -554,7 +554,12 @@ def test_a_correction_may_stand_in_the_evidence_alone(evidence: str) -> None:
 
 
 def entry(content: str, days: float = 0, **fields: Any) -> MemoryEntry:
-    given = {"id": content, "agent": "a", "source": "user_assertion", "evidence": "e"}
+    given: dict[str, Any] = {
+        "id": content,
+        "agent": "a",
+        "source": "user_assertion",
+        "evidence": "e",
+    }
     given |= {"content": content, "created_at": AT - timedelta(days=days), "thread_id": "t"}
     return MemoryEntry.model_validate({**given, **fields})
 

@@ -65,7 +65,7 @@ def test_a_query_has_each_word_once_and_not_too_many() -> None:
 
 
 @pytest.mark.parametrize(
-    "vector", [[], [0.0, 0.0], [float("nan"), 1.0], [float("inf")], [1.0] * 4_000]
+    "vector", [[], [0.0, 0.0], [float("nan"), 1.0], [float("inf")], [1.0] * 5_000]
 )
 def test_a_vector_that_compares_with_nothing_is_not_used(vector: list[float]) -> None:
     assert recall.usable(vector) is None

@@ -438,6 +438,9 @@ def test_annotations_without_an_address_are_no_sources(annotations: Any) -> None
     assert (said.text, said.data) == ("a", ())
 
 
+ODD_COSTS: list[Any] = [None, True, "0.1", {}, -1, float("nan"), float("inf")]
+
+
 @pytest.mark.parametrize(
     ("told", "cost"),
     [
@@ -451,7 +454,7 @@ def test_annotations_without_an_address_are_no_sources(annotations: Any) -> None
         ({"cost": 0, "is_byok": True, "cost_details": {"upstream_inference_cost": None}}, None),
         ({"cost": 0, "is_byok": True}, None),
         ({}, None),
-        *(({"cost": odd}, None) for odd in (None, True, "0.1", {}, -1, float("nan"), float("inf"))),
+        *(({"cost": odd}, None) for odd in ODD_COSTS),
         ({"cost": 1e300}, None),
     ],
 )

@@ -123,4 +123,4 @@ class NestedLog:
         if not self._place["agent_path"]:
             return list(events)
         # The end of a call brings what ended the sub-agent in it, which has a place of its own.
-        return [e if e.agent_path else e.model_copy(update=self._place) for e in events]
+        return [e if e.parent_tool_call_id else e.model_copy(update=self._place) for e in events]
