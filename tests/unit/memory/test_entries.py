@@ -156,6 +156,10 @@ def test_what_is_only_about_the_user_is_no_finding_whatever_kind_it_has(content:
         "The user's router drops the connection.",
         "The users prefer the old form.",
         "The user is on Windows.",
+        "The user is being charged twice.",
+        "The user is the owner of the router; it drops the connection.",
+        "The user wanted to reset the router, but the button is grey.",
+        "The user asked for a refund because the lamp never came.",
         "The import asked the user for a password.",
     ],
 )

@@ -6,7 +6,8 @@ import re
 from layover.lazy import lazy_pattern
 
 _IS_ONLY_THE_USER = lazy_pattern(
-    r"^\W*(?:(?:the|this) user (?:(?:is|was|are) (?:an?|the|being|allowed|authori[sz]ed|permitted|entitled)\b"
+    r"^\W*(?:(?:the|this) user (?:(?:is|was|are) (?:an?|the|allowed|authori[sz]ed|permitted|entitled)\b"
+    r"|(?:is|was) being (?:asked|told|instructed|advised)\b"
     r"|(?:has )?(?:prefer|like|love|dislike|hate|want|wish|ask|request|greet|thank|instruct|expect)\w*\b"
     r"|would (?:like|prefer)\b)"
     r"|(?:der|die) (?:be)?nutzer(?:in)? (?:ist (?:ein|befugt|berechtigt)|möchte|will|wünscht|bevorzugt|mag"
@@ -17,8 +18,14 @@ _IS_ONLY_THE_USER = lazy_pattern(
     r"|deseja|pide|pede|saluda|agradece)\b)",
     re.IGNORECASE,
 )
+_SAYS_MORE = lazy_pattern(
+    r"\d|;|\b(?:because|since|but|although|after|when|whenever|until|weil|seit|aber|obwohl|nachdem|parce que"
+    r"|depuis|mais|porque|desde|pero|mas|quando|cuando)\b",
+    re.IGNORECASE,
+)
+"""A number or an identifier, or a second clause: better models begin many a finding with its user."""
 
 
 def is_only_about_user(content: str) -> bool:
-    """Return whether a content says what its user wants, asks, likes or is."""
-    return _IS_ONLY_THE_USER.search(content) is not None
+    """Return whether a content says what its user wants, asks, likes or is, and nothing else."""
+    return _IS_ONLY_THE_USER.search(content) is not None and not _SAYS_MORE.search(content)
