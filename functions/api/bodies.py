@@ -1,9 +1,12 @@
 """Request bodies. An unknown field is refused: it is a typing error."""
 
+import re
+from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
+    AwareDatetime,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -25,6 +28,7 @@ from layover.values.runs.run import OnBusy
 
 MODEL_NAME = r"^[!-~]{1,200}$"
 AGENT_NAME = f"^{NAME.pattern}$"
+_HAS_DAY = re.compile(r"\d{4}-\d\d-\d\d")
 _SAYS_SOMETHING: dict[str, Any] = {
     "anyOf": [
         {"properties": {"type": {"const": "file"}}, "required": ["type"]},
@@ -39,6 +43,13 @@ _SAYS_SOMETHING: dict[str, Any] = {
 def _whole(value: Any) -> Any:
     """Return the number as an int if it has no fraction: in JSON, 1.0 is an integer."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _written_out(value: Any) -> Any:
+    """Refuse what pydantic would take for seconds since 1970."""
+    if isinstance(value, datetime) or (isinstance(value, str) and _HAS_DAY.match(value)):
+        return value
+    raise ValueError("a time is written as 2026-01-31T12:00:00Z")
 
 
 def _short(text: str) -> str:
@@ -179,6 +190,15 @@ class Resume(Body):
     def request(self) -> DecisionRequest:
         """Return the request as the service takes it."""
         return DecisionRequest(Verdict.RESUME, data=self.data, attempt=self.attempt)
+
+
+class Extend(Body):
+    """Let a waiting call expire later."""
+
+    expires_at: Annotated[
+        Annotated[AwareDatetime, BeforeValidator(_written_out)],
+        Field(description="Later than now and than before, within a year of the request."),
+    ]
 
 
 class _Item(Body):

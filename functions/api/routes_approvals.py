@@ -6,7 +6,7 @@ from aws_lambda_powertools.event_handler import Response
 from aws_lambda_powertools.event_handler.openapi.params import Body, Query
 from pydantic import Field
 
-from functions.api.bodies import Approve, Decisions, Deny, Resume
+from functions.api.bodies import Approve, Decisions, Deny, Extend, Resume
 from functions.api.call import (
     Before,
     Cursor,
@@ -21,6 +21,7 @@ from functions.api.documented import also, responses
 from functions.api.problems import Problem, problem_of
 from layover.approvals import lists
 from layover.approvals.decide import DecisionOutcome, DecisionRequest, decide, decide_all
+from layover.approvals.extend import extend
 from layover.errors import InvalidRequest, LayoverError
 from layover.values.base import Value
 from layover.values.decision import Risk
@@ -175,6 +176,25 @@ def deny(
 )
 def resume(run_id: str, tool_call_id: str, body: Resume) -> Response[str]:
     return _decide(run_id, tool_call_id, body.request())
+
+
+@router.post(
+    "/runs/<run_id>/tool-calls/<tool_call_id>/extend",
+    tags=_TAGS,
+    summary="Let a waiting call expire later",
+    description="For whoever may decide it, and for operators (scope `layover/operate`).",
+    operation_id="extend_call",
+    responses=also(
+        responses(202, Run | RunGlimpse, "The call expires then", 400, 404, 409),
+        200,
+        Run | RunGlimpse,
+        "It expired then already",
+    ),
+)
+def extend_call(run_id: str, tool_call_id: str, body: Extend) -> Response[str]:
+    call = call_of(router)
+    run, again = call.act(extend, run_id, tool_call_id, body.expires_at)
+    return answer_run(call, run, 200 if again else 202)
 
 
 def _decide(run_id: str, tool_call_id: str, request: DecisionRequest) -> Response[str]:

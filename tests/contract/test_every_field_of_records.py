@@ -243,6 +243,8 @@ def call_of(log: RunLog, **given: Any) -> CallRecord:
     return filled(CallRecord, **own, **{"state": CallState.PLANNED, **given})
 
 
+NEW_WAIT: dict[str, Any] = {"extended_to": None}
+"""What becomes of a wait while nobody decides. Each attempt begins without it."""
 OF_WAITS = {
     "token": "of a call that waits",
     "unpublished": "of a call that waits",
@@ -277,6 +279,7 @@ async def test_every_field_of_a_call_is_read_as_it_was_suspended(world: JournalB
         **dict.fromkeys(("ends_step", "unpublished"), False),
         "votes": (),
         "voted": 0,
+        **NEW_WAIT,
     }
     waits = {"state": CallState.WAITING, "attempt": call.attempt + 1}
     suspended = call.model_copy(update={**fresh, **waits})
@@ -298,6 +301,17 @@ async def test_every_field_of_a_decision_and_of_its_votes_is_read_with_its_call(
         await world.journal.audit.page_rows(decision.at.date(), decision.at.date(), 50, None)
     ).items[-1:]
     assert row == AuditRow.of(run, waiting, decision)
+
+
+async def test_what_becomes_of_a_wait_is_read_with_its_call(world: JournalBench) -> None:
+    log = await world.taken()
+    call = call_of(log, decision=None)
+    await log.suspend_calls([call])
+    waiting = await world.call(call)
+    amended = waiting.model_copy(update={name: getattr(call, name) for name in NEW_WAIT})
+    assert all(getattr(amended, name) != value for name, value in NEW_WAIT.items())
+    await world.journal.decisions.amend(await world.run(call.run_id), waiting, amended)
+    assert lost(amended, await world.call(call)) == set()
 
 
 async def test_what_a_wait_adds_to_a_call_is_read(world: JournalBench) -> None:
@@ -328,6 +342,9 @@ async def test_every_field_of_a_waiting_call_is_in_the_lists_of_approvals(
     call = call_of(log, suspension=filled(Suspension, approval=rule))
     await log.put_step(world.step(log, "c1"))
     await log.suspend_calls([call])
+    waiting = await world.call(call)
+    amended = waiting.model_copy(update={name: getattr(call, name) for name in NEW_WAIT})
+    await world.journal.decisions.amend(await world.run(call.run_id), waiting, amended)
     snapshot = await world.journal.runs.snapshot(world.owner, call.run_id)
     assert snapshot is not None
     [pending] = pending_calls(snapshot)

@@ -7,7 +7,8 @@ from datetime import timedelta
 import pytest
 
 from layover.errors import DecisionAlreadyMade, Fenced
-from layover.ports import CancelRequest
+from layover.ports import CancelRequest, StaleWait
+from layover.values.decision import Vote
 from layover.values.runs.run import CallRecord, CallState, DecisionKind, Status
 from layover.values.runs.views import OpenApproval
 from support.worlds.journal import JournalBench, cancelled, open_by, planned, settled
@@ -118,6 +119,101 @@ async def test_decision_meets_events_that_were_written_meanwhile(world: JournalB
     log.emit(world.data("after"))
     await log.flush()
     assert await world.said(call.run_id) == ["before", "before", "decided", "after"]
+
+
+# What becomes of a wait
+
+
+def later(world: JournalBench, call: CallRecord, days: int = 1) -> CallRecord:
+    return call.model_copy(update={"extended_to": world.clock.now() + days * A_DAY})
+
+
+async def amend(world: JournalBench, call: CallRecord, amended: CallRecord) -> None:
+    run = await world.run(call.run_id)
+    await world.journal.decisions.amend(run, call, amended, world.data("amended"))
+
+
+@pytest.mark.both_stores
+async def test_what_becomes_of_a_wait_is_recorded_with_its_event_and_listed(
+    world: JournalBench,
+) -> None:
+    call = await one_waiting(world)
+    amended = later(world, call)
+    await amend(world, call, amended)
+    assert await world.call(call) == amended
+    assert (await world.run(call.run_id)).waiting == {call.key}
+    assert await world.said(call.run_id) == ["amended"]
+    [listed] = (await world.journal.decisions.page_pending(world.owner, None, 10, None)).items
+    assert listed.expires_at == amended.extended_to
+
+
+async def test_a_call_that_is_decided_or_of_another_attempt_is_not_amended(
+    world: JournalBench,
+) -> None:
+    call = await one_waiting(world)
+    other = call.model_copy(update={"attempt": 2})
+    with pytest.raises(DecisionAlreadyMade):
+        await amend(world, other, later(world, other))
+    await world.decide(call)
+    before = await world.state(call.run_id)
+    with pytest.raises(DecisionAlreadyMade):
+        await amend(world, call, later(world, call))
+    assert await world.state(call.run_id) == before
+
+
+async def test_a_call_of_a_run_that_is_over_is_not_amended(world: JournalBench) -> None:
+    log = await world.taken()
+    [call] = await world.waiting(log, "c1")
+    run = await world.run(call.run_id)
+    await world.end(log, status=Status.CANCELLED)
+    with pytest.raises(DecisionAlreadyMade):
+        await world.journal.decisions.amend(run, call, later(world, call))
+
+
+async def test_a_call_is_not_amended_from_an_older_state(world: JournalBench) -> None:
+    call = await one_waiting(world)
+    first = later(world, call, days=3)
+    await amend(world, call, first)
+    with pytest.raises(StaleWait):
+        await amend(world, call, later(world, call, days=2))
+    await amend(world, first, later(world, call, days=4))
+    assert await world.said(call.run_id) == ["amended", "amended"]
+
+
+async def test_a_decision_in_the_middle_of_a_change_wins(world: JournalBench) -> None:
+    call = await one_waiting(world)
+    meddled, table = world.meddled()
+    table.before_next(lambda: world.decide(call))
+    with pytest.raises(DecisionAlreadyMade):
+        await amend(meddled, call, later(world, call))
+    assert (await world.call(call)).extended_to is None
+
+
+async def test_votes_and_other_changes_do_not_get_in_the_way_of_each_other(
+    world: JournalBench,
+) -> None:
+    call = await one_waiting(world)
+    run = await world.run(call.run_id)
+    vote = Vote(by="bea", at=world.clock.now())
+    await world.journal.decisions.vote(run, call, [vote], world.decision())
+    await amend(world, call, later(world, call))
+    found = await world.call(call)
+    assert (found.votes, found.extended_to) == ((vote,), later(world, call).extended_to)
+    await world.decide(call)
+
+
+async def test_a_call_that_was_extended_in_the_meantime_does_not_expire(
+    world: JournalBench,
+) -> None:
+    call = await one_waiting(world)
+    meddled, table = world.meddled()
+    table.before_next(lambda: amend(world, call, later(world, call)))
+    with pytest.raises(DecisionAlreadyMade):
+        await meddled.decide(call, kind=DecisionKind.EXPIRED)
+    extended = await world.call(call)
+    assert extended.undecided
+    await world.decide(extended, kind=DecisionKind.EXPIRED)
+    assert (await world.call(call)).decision is not None
 
 
 # Tokens

@@ -39,6 +39,7 @@ CALLS = {
     ("post", "/runs/{run_id}/tool-calls/{tool_call_id}/approve"),
     ("post", "/runs/{run_id}/tool-calls/{tool_call_id}/deny"),
     ("post", "/runs/{run_id}/tool-calls/{tool_call_id}/resume"),
+    ("post", "/runs/{run_id}/tool-calls/{tool_call_id}/extend"),
     ("get", "/memory/profile"),
     ("put", "/memory/profile"),
     ("delete", "/memory/profile"),

@@ -37,6 +37,7 @@ def calls_of(thread: str, run: str, call_id: str) -> list[tuple[str, str, Any]]:
         ("POST", f"{decision}/approve", {}),
         ("POST", f"{decision}/deny", {}),
         ("POST", f"{decision}/resume", {"data": {}}),
+        ("POST", f"{decision}/extend", {"expires_at": "2999-01-31T12:00:00Z"}),
     ]
 
 

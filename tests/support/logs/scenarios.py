@@ -10,6 +10,7 @@ from pydantic import BaseModel
 from layover import Agent, Allow, Approval, Hook, HookContext, Refuse, ToolCall, ToolContext, tool
 from layover.adapters.inmemory.model import ScriptedModel, broken, call, calls, fail, say
 from layover.approvals import decide as approvals
+from layover.approvals.extend import extend
 from layover.approvals.token_answer import DECIDED
 from layover.ids import SequentialIds
 from layover.ports import ChatModel, OnDelta, send_deltas
@@ -214,6 +215,19 @@ async def expired() -> list[Json]:
     world.clock.advance(timedelta(hours=2))
     late = {"Error": "States.Timeout"}
     await world.drive(run_id, call=await world.item(run_id, "call_1"), output=late)
+    return await _told(world, run_id)
+
+
+@_scenario
+async def extended() -> list[Json]:
+    """A call that got more time, and was approved after its first expiry."""
+    world = bench(helper(Ledger().pay), [call("pay", amount=60), say("Paid.")])
+    run_id = await world.start(stream=True)
+    await world.drive(run_id)
+    later = world.clock.now() + timedelta(days=2)
+    await extend(world.plain, Actor(sub=ANN), run_id, "call_1", later)
+    world.clock.advance(timedelta(days=1))
+    await world.answer(run_id, "call_1", APPROVE)
     return await _told(world, run_id)
 
 

@@ -6,12 +6,26 @@ from typing import Any
 
 import pytest
 
-from layover import Agent, Approval, tool
+from layover import Agent, Approval, ToolContext, tool
 from layover.adapters.inmemory.model import call, calls, say
+from layover.approvals.extend import extend
+from layover.clock import rfc3339
 from layover.errors import DecisionAlreadyMade
+from layover.values.deployment.access import Actor
 from layover.values.runs.run import Status
 from support.aws.faults import ALL
-from support.worlds.runs import ANN, Bench, Ledger, seen, suspended, told, types
+from support.worlds.runs import (
+    ANN,
+    Bench,
+    Choice,
+    Ledger,
+    Offer,
+    seen,
+    suspended,
+    told,
+    types,
+    with_tools,
+)
 
 OTHERS = ["denied", "Rejected", "States.Timeout", "ResourceNotReadyException", "", None]
 """Other errors that callers and platforms send; a time-out long before the expiry is a caller's."""
@@ -152,6 +166,43 @@ async def test_a_time_out_just_before_the_expiry_leaves_the_call_waiting(ledger:
     timeout = {"Error": "States.Timeout", "Cause": ""}
     item = await bench.branch(run.id, "call_1", timeout)
     assert (item.status, item.timeout_s) == ("waiting", 2)
+
+
+async def test_a_call_with_more_time_waits_on_after_the_state_machines_time_out(
+    ledger: Ledger, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The state machine knows only the time that it was told first."""
+    bench = ledger.bench(call("pay", amount=1), say("ok"))
+    run = await suspended(bench)
+    await bench.wait(run.id, "call_1", "first")
+    later = bench.clock.now() + timedelta(hours=3)
+    await extend(bench.plain, Actor(sub=ANN), run.id, "call_1", later)
+    bench.clock.advance(timedelta(hours=1))
+    timeout = {"Error": "States.Timeout", "Cause": ""}
+    item = await bench.branch(run.id, "call_1", timeout)
+    assert (item.status, item.timeout_s) == ("waiting", 2 * 3600)
+    assert caplog.records == []
+    await bench.wait(run.id, "call_1", "second")
+    published = [(p["task_token"], p["expires_at"]) for p in bench.callbacks.published]
+    assert published[1] == ("second", rfc3339(later)) > published[0]
+    bench.clock.advance(timedelta(hours=2))
+    await bench.branch(run.id, "call_1", timeout)
+    assert (await bench.call(run.id, "call_1")).decision.kind.value == "expired"
+
+
+async def test_a_call_that_waits_anew_has_its_own_time(ledger: Ledger) -> None:
+    @tool(suspend=Offer, resume=Choice, expires_after=timedelta(hours=1))
+    async def reserve(ctx: ToolContext) -> str:
+        """Reserve."""
+        return ctx.suspend(Offer(slots=["a"]))
+
+    bench = Bench(with_tools(ledger.bench().agent, reserve), [call("reserve"), say("ok")])
+    run = await suspended(bench)
+    later = bench.clock.now() + timedelta(days=3)
+    await extend(bench.plain, Actor(sub=ANN), run.id, "call_1", later)
+    await bench.answer(run.id, "call_1", "resume", data={"slot": "full"})
+    again = await bench.call(run.id, "call_1")
+    assert (again.attempt, again.undecided, again.extended_to) == (2, True, None)
 
 
 @pytest.mark.parametrize("error", [*sorted(ALL), *OTHERS], ids=str)

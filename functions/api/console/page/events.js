@@ -87,6 +87,16 @@ function endBackground(call, { result, is_error: failed }) {
   Object.assign(call, { result, failed, status: failed ? "failed" : "done" });
 }
 
+/** What has become of the wait of a call that nobody has decided. */
+function changeWait(view, event, change) {
+  const call = view.calls.get(event.tool_call_id);
+  const pending = view.waiting.get(event.tool_call_id);
+  if (!pending) return;
+  const now = { ...pending, ...change };
+  view.waiting.set(event.tool_call_id, now);
+  if (call?.pending) call.pending = now;
+}
+
 const HANDLERS = {
   __proto__: null,
   "turn-start": (view, event, { blocks, key }) => {
@@ -149,6 +159,10 @@ const HANDLERS = {
   "tool-call-approval": (view, event) => {
     const pending = view.waiting.get(event.tool_call_id);
     if (pending?.approval) pending.approval = { ...pending.approval, given: [...(pending.approval.given || []), { by: event.by, at: event.at }] };
+  },
+  "approval-extended": (view, event, { blocks }) => {
+    changeWait(view, event, { expires_at: event.expires_at });
+    blocks.push({ kind: "note", note: "extended", by: event.by, at: event.expires_at });
   },
   "tool-call-decided": (view, event) => {
     view.waiting.delete(event.tool_call_id);

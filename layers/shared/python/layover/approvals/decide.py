@@ -8,36 +8,29 @@ from enum import StrEnum
 from typing import Any
 
 from layover.approvals.approvers import (
-    check_right,
-    foreign_run,
     has_voted,
     is_enough,
-    may_decide,
     needs_quorum,
     rule_of,
     votes_with,
 )
 from layover.approvals.checks import check_args, check_data, check_reason
-from layover.approvals.waiting import is_expired
+from layover.approvals.open_call import check_open, find_call
 from layover.errors import (
     DecisionAlreadyMade,
     DecisionInvalid,
     LayoverError,
-    NotFound,
     RequestError,
     RetryableError,
     TooLarge,
 )
 from layover.ports import StaleVotes
-from layover.records.runs import snapshot_of
 from layover.records.views import run_view
 from layover.runtime import Runtime
 from layover.values.base import compact_json
 from layover.values.deployment.access import Actor
 from layover.values.runs.event import ToolCallApproval, ToolCallDecided
 from layover.values.runs.run import (
-    HOOKS_TOOL,
-    REPLIES_TOOL,
     CallRecord,
     CallState,
     Decision,
@@ -152,7 +145,7 @@ async def decide_all(
 async def _decide_once(
     runtime: Runtime, actor: Actor, run_id: str, tool_call_id: str, request: DecisionRequest
 ) -> DecisionOutcome:
-    snapshot, call = await _call_of(runtime, actor, run_id, tool_call_id)
+    snapshot, call = await find_call(runtime, actor, run_id, tool_call_id)
     decision = Decision(
         kind=_DECIDES[request.verdict],
         decided_by=actor.sub,
@@ -167,7 +160,9 @@ async def _decide_once(
     if _repeats(call, request, decision):
         await _wake_waiting(runtime, call)
         return DecisionOutcome(_view(actor, snapshot, call, request), again=True)
-    suspension = await _check_open(runtime, snapshot, call, request)
+    if not snapshot.meta.status.over:
+        await _wake_waiting(runtime, call)
+    suspension = check_open(runtime, snapshot, call, request.attempt)
     exact_args = _check_fits(runtime, snapshot, call, suspension, request)
     decision = decision.model_copy(update={"exact_args": exact_args})
     try:
@@ -176,50 +171,12 @@ async def _decide_once(
         call = await _record(runtime, actor, snapshot, call, decision)
     except DecisionAlreadyMade:
         # The decision that came first may be this one: the same request may have been sent twice at once.
-        snapshot, call = await _call_of(runtime, actor, run_id, tool_call_id)
+        snapshot, call = await find_call(runtime, actor, run_id, tool_call_id)
         await _wake_waiting(runtime, call)
         if not _repeats(call, request, decision):
             raise
         return DecisionOutcome(_view(actor, snapshot, call, request), again=True)
     return DecisionOutcome(_view(actor, _with(snapshot, call), call, request))
-
-
-async def _call_of(
-    runtime: Runtime, actor: Actor, run_id: str, tool_call_id: str
-) -> tuple[RunSnapshot, CallRecord]:
-    """Return the call, if the actor may decide it. Raises NotFound, NotAnApprover, DecisionAlreadyMade."""
-    try:
-        own = await snapshot_of(runtime, actor.owner, run_id)
-    except NotFound as error:
-        # Only an approver may learn that another user has such a run: every refusal is answered as if the run
-        # did not exist.
-        try:
-            foreign = await foreign_run(runtime, actor, run_id)
-            call = _find(foreign, tool_call_id)
-        except RequestError:
-            raise error from None
-        rule = rule_of(call)
-        if rule is None or not may_decide(actor, foreign.meta.owner, rule):
-            raise error from None
-        return foreign, call
-    call = _find(own, tool_call_id)
-    check_right(actor, own.meta.owner, call)
-    return own, call
-
-
-_NO_CALLS = (HOOKS_TOOL, REPLIES_TOOL)
-"""Records that stand among the calls."""
-
-
-def _find(snapshot: RunSnapshot, tool_call_id: str) -> CallRecord:
-    """Return the call's record. A planned call has no record: it exists, but it is not waiting."""
-    ids = {"run_id": snapshot.meta.id, "tool_call_id": tool_call_id}
-    for call in snapshot.calls:
-        if call.tool_call_id == tool_call_id and call.tool_name not in _NO_CALLS:
-            return call
-    if any(slot.tool_call_id == tool_call_id for s in snapshot.steps for slot in s.slots):
-        raise DecisionAlreadyMade("the call is not executed yet", **ids)
-    raise NotFound("there is no such call in this run", **ids)
 
 
 def _repeats(call: CallRecord, request: DecisionRequest, decision: Decision) -> bool:
@@ -239,29 +196,6 @@ def _repeats(call: CallRecord, request: DecisionRequest, decision: Decision) -> 
 def _content(decision: Decision) -> str:
     """Return the actor and the decision, without the time and what the code made of it."""
     return compact_json(decision.model_dump(mode="json", exclude={"at", "exact_args"}))
-
-
-async def _check_open(
-    runtime: Runtime, snapshot: RunSnapshot, call: CallRecord, request: DecisionRequest
-) -> Suspension:
-    """Return the suspension that the decision is about, if the call waits for one."""
-    if snapshot.meta.status.over:
-        raise _refusal(call, "the run is over")
-    if call.state is not CallState.WAITING or call.suspension is None:
-        raise _refusal(call, "the call does not wait")
-    if call.decision is not None:
-        await _wake_waiting(runtime, call)
-        raise _refusal(call, f"the call was {call.decision.kind.value} already")
-    if is_expired(call, runtime.clock.now()):
-        # Expiry is a decision as well, but it is recorded where the wait ends, not here.
-        raise _refusal(call, "the call has expired")
-    if request.attempt is not None and request.attempt != call.attempt:
-        raise _refusal(call, f"attempt {call.attempt} of the call waits, not {request.attempt}")
-    return call.suspension
-
-
-def _refusal(call: CallRecord, why: str) -> DecisionAlreadyMade:
-    return DecisionAlreadyMade(why, run_id=call.run_id, tool_call_id=call.tool_call_id)
 
 
 def _check_fits(

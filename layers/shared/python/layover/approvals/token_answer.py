@@ -101,12 +101,15 @@ def _decision_of_error(
 ) -> Decision | None:
     """Return the decision in an error: `Denied` is a denial, `States.Timeout` an expiry if the time has come;
     None if there is no decision."""
-    expires_at = call.suspension.expires_at if call.suspension else None
-    if output["Error"] == "States.Timeout" and expires_at is not None and expires_at <= now + SKEW:
+    expires_at, is_timeout = call.expires_at, output["Error"] == "States.Timeout"
+    if is_timeout and expires_at is not None and expires_at <= now + SKEW:
         # The state machine's clock may be ahead of ours. The call then waits a moment longer.
         if expires_at > now:
             return None
         return Decision(kind=DecisionKind.EXPIRED, decided_by=SYSTEM, via=Via.SYSTEM, at=now)
+    if is_timeout and call.extended_to is not None:
+        # The state machine waits for as long as it was told before a person put the expiry off.
+        return None
     if output["Error"] != DENIED:
         logger.warning(
             "a token ended with an error that is not a denial: the call waits on a new token",

@@ -12,13 +12,12 @@ A_YEAR = 365 * 24 * 3600
 
 def is_expired(call: CallRecord, now: datetime) -> bool:
     """Return whether the call has waited too long for a decision."""
-    expires_at = call.suspension.expires_at if call.suspension else None
-    return call.undecided and expires_at is not None and expires_at <= now
+    return call.undecided and call.expires_at is not None and call.expires_at <= now
 
 
 def waiting_call(call: CallRecord, now: datetime, pause_s: int = 0) -> WaitingCall:
     """Return the Map item of a call that waits: the time left until it expires, at least 1 s."""
-    expires_at = call.suspension.expires_at if call.suspension else None
+    expires_at = call.expires_at
     seconds_left = A_YEAR if expires_at is None else math.ceil((expires_at - now).total_seconds())
     seconds_left = max(1, min(seconds_left, A_YEAR))
     return WaitingCall(

@@ -25,6 +25,7 @@ from layover.ports.journal import (
     SentMessage,
     StaleHead,
     StaleVotes,
+    StaleWait,
     Watch,
     Writers,
 )
@@ -118,6 +119,7 @@ __all__ = [
     "Sockets",
     "StaleHead",
     "StaleVotes",
+    "StaleWait",
     "Table",
     "ThreadStore",
     "Watch",

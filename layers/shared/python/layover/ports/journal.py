@@ -114,6 +114,10 @@ class StaleVotes(Exception):
     """A vote was added since the call was read: read it again."""
 
 
+class StaleWait(Exception):
+    """Something else became of a call's wait since the call was read: read it again."""
+
+
 class StaleHead(Exception):
     """The thread's head changed since it was read: read it again."""
 
@@ -348,6 +352,14 @@ class Decisions(Protocol):
         """Record the decision of a call that waits undecided for this attempt. `votes`: those that settle the
         call, in place of those of `call`. Raises DecisionAlreadyMade (with `ids["token"]` never; the loser
         re-sends via `call`) and, with votes, StaleVotes."""
+        ...
+
+    async def amend(
+        self, run: RunMeta, call: CallRecord, amended: CallRecord, *events: Event
+    ) -> None:
+        """Record what has become of the wait of `call`, which stays undecided: the fields of
+        `wait_attributes` in which `amended` differs. Raises DecisionAlreadyMade, and StaleWait if one of
+        these is not as in `call`."""
         ...
 
 

@@ -39,6 +39,7 @@ PASSED_OVER: dict[type[Change], str] = {
     changes.CallSuspended: "the answer's end has the interrupts",
     changes.CallDecided: "the client made the decision, or sees it by the call's result",
     changes.VoteCast: "the protocol knows one answer to an interrupt",
+    changes.WaitChanged: "the interrupt at the answer's end has the expiry",
     changes.HookAnswered: "the call's arguments and result are what the hook made of them",
     changes.FileShown: "the protocol has no files of an agent",
     changes.OutputGrew: "the text of the output is streamed, and the end has the output",

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from layover.values.runs.event import (
+    ApprovalExtended,
     Finish,
     Handoff,
     HookDecided,
@@ -217,6 +218,14 @@ class VoteCast(NamedTuple):
     by: str
 
 
+class WaitChanged(NamedTuple):
+    """Something became of the wait of a call that nobody has decided. Its event says what."""
+
+    frame: FrameView
+    call: CallView
+    event: ApprovalExtended
+
+
 class CallDecided(NamedTuple):
     """A waiting call has been decided."""
 
@@ -306,6 +315,7 @@ Change = (
     | DataEmitted
     | CallSuspended
     | VoteCast
+    | WaitChanged
     | CallDecided
     | CallSettled
     | ModelChanged

@@ -50,10 +50,12 @@ from layover.protocols.changes import (
     TextGrew,
     Unknown,
     VoteCast,
+    WaitChanged,
 )
 from layover.protocols.event_json import EventJson
 from layover.values.message import Message
 from layover.values.runs.event import (
+    ApprovalExtended,
     DataEvent,
     ErrorEvent,
     Finish,
@@ -304,6 +306,12 @@ class RunView:
     def _vote(self, frame: FrameView, event: ToolCallApproval) -> Sequence[Change]:
         return (VoteCast(frame, self._call(event.tool_call_id, None), event.by),)
 
+    def _extend(self, frame: FrameView, event: ApprovalExtended) -> Sequence[Change]:
+        call = self._call(event.tool_call_id, None)
+        if call.pending is not None:
+            call.pending = _with_expiry(call.pending, event.expires_at)
+        return (WaitChanged(frame, call, event),)
+
     def _decide(self, frame: FrameView, event: ToolCallDecided) -> Sequence[Change]:
         call = self._call(event.tool_call_id, None)
         call.decision, call.pending = event.decision, None
@@ -352,6 +360,13 @@ class RunView:
         return (ResponseTold(frame),)
 
 
+def _with_expiry(pending: Any, expires_at: Any) -> Any:
+    """Return the event with which a call began to wait, as if it had said this expiry."""
+    if isinstance(pending, EventJson):
+        return EventJson({**pending.json, "expires_at": expires_at})
+    return pending.model_copy(update={"expires_at": expires_at})
+
+
 _REACTIONS: dict[str, Callable[[RunView, FrameView, Any], Sequence[Change]]] = {
     "agent-start": RunView._begin_run,
     "turn-start": RunView._begin_step,
@@ -365,6 +380,7 @@ _REACTIONS: dict[str, Callable[[RunView, FrameView, Any], Sequence[Change]]] = {
     "data": RunView._emit,
     "tool-call-suspended": RunView._suspend,
     "tool-call-approval": RunView._vote,
+    "approval-extended": RunView._extend,
     "tool-call-decided": RunView._decide,
     "tool-execution-end": RunView._settle,
     "turn-end": RunView._complete_step,

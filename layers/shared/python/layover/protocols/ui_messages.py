@@ -34,6 +34,7 @@ PASSED_OVER: dict[type[Change], str] = {
     changes.CallRan: "its input is there, and no output: so it runs",
     changes.CallDecided: "the client made the decision, or sees it by the call's output",
     changes.VoteCast: "the protocol knows one answer to an approval",
+    changes.WaitChanged: "the request for an approval stays as it is",
     changes.HookAnswered: "the call's input and output are what the hook made of them",
     changes.OutputGrew: "the text of the output is streamed, and the client parses it",
     changes.ModelChanged: "the end names the model",

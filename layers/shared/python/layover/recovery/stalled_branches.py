@@ -52,8 +52,7 @@ async def _check_branch(runtime: Runtime, run: RunMeta, call: CallRecord) -> dat
     if call.unpublished and await wake(runtime, call.token, run.id):
         # The branch will find no decision, wait on a new token and publish that one.
         return runtime.clock.now() + grace
-    expires_at = call.suspension.expires_at
-    return expires_at + grace if expires_at else None
+    return call.expires_at + grace if call.expires_at else None
 
 
 def _count_age(runtime: Runtime, calls: list[CallRecord]) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 
 from layover import logs
 from layover.approvals.token_answer import next_wait, record_answer
+from layover.clock import rfc3339
 from layover.declare.tools.tool import AnyTool
 from layover.engine.frame_core import FrameCore
 from layover.engine.frames.log import NestedLog
@@ -76,7 +77,7 @@ async def _publish(runtime: Runtime, payload: AwaitPayload, call: CallRecord) ->
             "asked_again": suspension.get("asked_again"),
             "payload": suspension["payload"],
             "resume_schema": suspension["resume_schema"],
-            "expires_at": suspension["expires_at"],
+            "expires_at": rfc3339(call.expires_at) if call.expires_at else None,
             "approval": suspension["approval"],
             "denied_before": suspension.get("denied_before", []),
             "task_token": payload.token,

@@ -7,18 +7,19 @@ from typing import Any
 from layover.adapters.journal.audit import TableAudit
 from layover.adapters.journal.backing import Backing
 from layover.adapters.journal.items.index import check_cursor
-from layover.adapters.journal.items.records import votes_text
+from layover.adapters.journal.items.records import votes_text, wait_attributes
 from layover.adapters.journal.log.events import EventLog
 from layover.adapters.journal.runs import TableRuns
 from layover.clock import rfc3339
 from layover.errors import DecisionAlreadyMade
 from layover.keys import META, Keys
-from layover.ports import Decided, StaleVotes
+from layover.ports import Decided, StaleVotes, StaleWait
 from layover.ports.table import (
     Action,
     AllOf,
     Condition,
     Equals,
+    Item,
     Missing,
     TransactionFailed,
     Update,
@@ -29,7 +30,7 @@ from layover.values.decision import Vote
 from layover.values.page import Page
 from layover.values.runs.audit import AuditRow
 from layover.values.runs.event import Event
-from layover.values.runs.run import CallRecord, CallState, Decision, RunMeta, Status
+from layover.values.runs.run import CallRecord, CallState, Decision, DecisionKind, RunMeta, Status
 from layover.values.runs.views import OpenApproval
 
 _CALL, _META = 0, 1
@@ -89,7 +90,7 @@ class TableDecisions:
             keys.run(run.id),
             call.key,
             set={"decision": packed, **left, **await self._write_vote(folder, call, votes)},
-            when=_waits(call) if votes is None else _waits_as_voted(call),
+            when=_condition(call, decision, votes),
         )
         # Due at once: if this process dies before it answers the token, the sweeper does. The run must be
         # running, whatever its epoch: whoever decides is not a writer of the run, and fences nobody.
@@ -143,6 +144,27 @@ class TableDecisions:
         assert voted_call is not None
         return voted_call
 
+    async def amend(
+        self, run: RunMeta, call: CallRecord, amended: CallRecord, *events: Event
+    ) -> None:
+        """See `ports.Decisions`."""
+        keys, now = Keys(run.owner), rfc3339(self._clock.now())
+        before, after = wait_attributes(call), wait_attributes(amended)
+        changes = {name: value for name, value in after.items() if value != before[name]}
+        as_read = [same(name, before[name]) for name in changes]
+        wait = Update(
+            keys.run(run.id), call.key, set=changes, when=all_of(*_waits(call).parts, *as_read)
+        )
+        running = Equals("status", Status.RUNNING.value)
+        meta = Update(keys.run(run.id), META, set={"updated_at": now}, when=running)
+        try:
+            await self._write(run, [wait, meta], events)
+        except TransactionFailed as failure:
+            raise _refusal_of_change(run, call, failure) from failure
+        meta_now = await self._runs.get(run.owner, run.id)
+        # Notify here, because this does not wake a process that would deliver its event.
+        self._backing.sink.notify(run.owner, run.id, meta_now.sockets if meta_now else ())
+
     async def _write_vote(
         self, folder: str, call: CallRecord, votes: Sequence[Vote] | None
     ) -> dict[str, Any]:
@@ -175,12 +197,35 @@ class TableDecisions:
 
 def _refusal_of(run: RunMeta, call: CallRecord, failure: TransactionFailed) -> Exception:
     """Return the error to raise: StaleVotes if only votes (and their events) came in between."""
-    old = failure.failed.get(_CALL)
-    if _META not in failure.failed and old is not None and "decision" not in old:
-        as_seen = (old["state"], old["attempt"]) == (CallState.WAITING.value, call.attempt)
-        if as_seen and old.get("voted", 0) != call.voted:
-            return StaleVotes()
+    old = _still_waits(call, failure)
+    if old is not None and old.get("voted", 0) != call.voted:
+        return StaleVotes()
     return DecisionAlreadyMade("the call is decided already, or does not wait", run_id=run.id)
+
+
+def _refusal_of_change(run: RunMeta, call: CallRecord, failure: TransactionFailed) -> Exception:
+    """Return the error to raise: StaleWait if only the same kind of change came in between."""
+    if _still_waits(call, failure) is not None:
+        return StaleWait()
+    return DecisionAlreadyMade("the call is decided already, or does not wait", run_id=run.id)
+
+
+def _still_waits(call: CallRecord, failure: TransactionFailed) -> Item | None:
+    """Return the call's item as the failed write met it, if it still waits undecided for this attempt."""
+    old = failure.failed.get(_CALL)
+    if _META in failure.failed or old is None or "decision" in old:
+        return None
+    as_seen = (old["state"], old["attempt"]) == (CallState.WAITING.value, call.attempt)
+    return old if as_seen else None
+
+
+def _condition(call: CallRecord, decision: Decision, votes: Sequence[Vote] | None) -> Condition:
+    """Return the condition of a decision."""
+    if decision.kind is DecisionKind.EXPIRED:
+        # A person may have been told a moment ago that the call waits for longer.
+        extended_to = wait_attributes(call)["extended_to"]
+        return all_of(*_waits(call).parts, same("extended_to", extended_to))
+    return _waits(call) if votes is None else _waits_as_voted(call)
 
 
 def _waits_as_voted(call: CallRecord) -> Condition:

@@ -21,6 +21,7 @@ from layover.adapters.journal.items.records import (
     outcome_text,
     step_body,
     votes_text,
+    wait_attributes,
 )
 from layover.adapters.journal.log.events import EventLog
 from layover.adapters.journal.log.writer import LogWriter, TtlNotSet
@@ -403,6 +404,7 @@ class TableRunLog:
                     "decision": decision,
                     "votes": votes,
                     "voted": call.voted or None,
+                    **wait_attributes(call),
                     "ends": call.ends_step or None,
                 }
             )

@@ -111,6 +111,10 @@ class Answer:
     def _vote(self, change: changes.VoteCast) -> None:
         self._terminal.note(f"{change.by} approved; more approvals are needed")
 
+    def _change_wait(self, change: changes.WaitChanged) -> None:
+        event, name = change.event, change.call.name or change.call.id
+        self._terminal.note(f"{event.by} lets {name} wait until {event.expires_at}")
+
     def _decide(self, change: changes.CallDecided) -> None:
         event, call = change.event, change.call
         why = f": {event.reason}" if event.reason else ""
@@ -151,6 +155,7 @@ LINES: dict[type[Change], Callable[[Answer, Any], None]] = {
     changes.ModelChanged: Answer._change_model,
     changes.LoopEnded: Answer._end_loop,
     changes.VoteCast: Answer._vote,
+    changes.WaitChanged: Answer._change_wait,
     changes.CallDecided: Answer._decide,
     changes.ErrorTold: Answer._fail,
     changes.RunEnded: Answer._end,

@@ -14,6 +14,9 @@ from layover.values.runs.event import Event
 from layover.values.runs.hooked import with_failure
 from layover.values.runs.run import CallRecord, CallState, StepRecord, Suspension
 
+NEW_WAIT = {"votes": (), "voted": 0, "extended_to": None}
+"""The fields of a call that begin anew with each attempt."""
+
 
 class CallRecords:
     """Journals calls for one writer."""
@@ -109,12 +112,12 @@ def _with_suspension(call: CallRecord, suspension: Suspension) -> CallRecord:
     past = call.past
     if call.decision is not None:
         past = (*past, {"attempt": call.attempt, **call.decision.model_dump(mode="json")})
-    fresh = {"suspension": suspension, "past": past, "votes": (), "voted": 0}
+    fresh = {"suspension": suspension, "past": past, **NEW_WAIT}
     return call.model_copy(update=fresh)
 
 
 def _waiting_now(call: CallRecord) -> CallRecord:
     """Return a call whose suspension was journaled in the state that it then has."""
-    fresh = {"opener": None, "token": None, "decision": None, "votes": (), "voted": 0}
+    fresh = {"opener": None, "token": None, "decision": None, **NEW_WAIT}
     waits = {"state": CallState.WAITING, "attempt": call.attempt + 1}
     return call.model_copy(update={**waits, **fresh})

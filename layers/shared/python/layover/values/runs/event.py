@@ -233,6 +233,21 @@ class ToolCallApproval(BaseEvent):
         return cls(at=vote.at, **_place(call), tool_call_id=call.tool_call_id, by=vote.decided_by)
 
 
+class ApprovalExtended(BaseEvent):
+    """A person put off the time at which a waiting call expires."""
+
+    type: Literal["approval-extended"] = "approval-extended"
+    tool_call_id: str
+    by: str
+    expires_at: Time
+
+    @classmethod
+    def of(cls, call: CallRecord, by: str, expires_at: datetime, at: datetime) -> Self:
+        """Return the event of a call that expires later."""
+        about = {"tool_call_id": call.tool_call_id, "by": by, "expires_at": expires_at}
+        return cls(at=at, **_place(call), **about)
+
+
 class HookDecided(BaseEvent):
     """A hook decided about a call before it ran; `args` if it changed them."""
 
@@ -320,6 +335,7 @@ Event = Annotated[
     | DataEvent
     | ToolCallSuspended
     | ToolCallApproval
+    | ApprovalExtended
     | ToolCallDecided
     | HookDecided
     | TurnEnd

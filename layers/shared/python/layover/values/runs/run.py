@@ -130,6 +130,8 @@ class CallRecord(Value):
     log_seq: int | None = None
     """The events of its end are in the log at this seq or later; missing, if its writer died before it wrote
     them. None: they were written with the record."""
+    extended_to: Time | None = Field(default=None, exclude_if=lambda value: value is None)
+    """The time at which this attempt expires, if a person has put it off."""
     past: tuple[dict[str, Any], ...] = ()
     """Earlier attempts' decisions, for audit."""
     result: Json = None
@@ -172,6 +174,12 @@ class CallRecord(Value):
         """The arguments that a decision about the waiting call is about: those that the tool gets."""
         exact = self.suspension.args if self.suspension else None
         return self.proposed if exact is None else exact
+
+    @property
+    def expires_at(self) -> datetime | None:
+        """The time at which the wait counts as a denial; None: never."""
+        first = self.suspension.expires_at if self.suspension else None
+        return self.extended_to or first
 
     @property
     def undecided(self) -> bool:

@@ -117,7 +117,7 @@ class Pending(Value):
             "attempt": call.attempt,
             "agent_path": call.agent_path or (agent,),
             "requested_at": suspension.requested_at,
-            "expires_at": suspension.expires_at,
+            "expires_at": call.expires_at,
             "summary": suspension.summary,
             "risk": suspension.risk,
             "approval": call.approval,

@@ -35,6 +35,7 @@ _CALL_ATTRIBUTES = {
     "decision",
     "votes",
     "voted",
+    "extended_to",
     "ends_step",
     "log_seq",
     "key",
@@ -191,6 +192,12 @@ def votes_text(votes: Sequence[Vote]) -> str:
     return json.dumps([vote.model_dump(mode="json") for vote in votes])
 
 
+def wait_attributes(call: CallRecord) -> dict[str, Any]:
+    """Return what has become of a call's wait while nobody decided, as its item has it. The list of waiting
+    calls shows it, and a body may be in S3, so each is an attribute."""
+    return {"extended_to": rfc3339(call.extended_to) if call.extended_to else None}
+
+
 def call_from(
     run_id: str, item: Item, body: str, decision: str | None, votes: str | None
 ) -> CallRecord:
@@ -208,6 +215,7 @@ def call_from(
             "decision": Decision.model_validate_json(decision) if decision else None,
             "votes": json.loads(votes) if votes else (),
             "voted": item.get("voted", 0),
+            "extended_to": item.get("extended_to"),
             "ends_step": item.get("ends", False),
             "log_seq": item.get("log_seq"),
         }

@@ -38,6 +38,7 @@ LISTED = (
     "attempt",
     "votes",
     "voted",
+    "extended_to",
 )
 """Attributes that lists show in addition to the keys. They do not change while a run runs, so its many writes
 never touch the index."""

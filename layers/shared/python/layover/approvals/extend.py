@@ -1,0 +1,73 @@
+"""More time for a call that waits."""
+
+from datetime import datetime, timedelta
+
+from layover.approvals.open_call import check_open, find_call
+from layover.approvals.waiting import A_YEAR
+from layover.errors import InvalidRequest
+from layover.ports import StaleWait
+from layover.records.views import run_view
+from layover.runtime import Runtime
+from layover.values.deployment.access import Actor
+from layover.values.runs.event import ApprovalExtended
+from layover.values.runs.run import CallRecord, RunSnapshot, Suspension
+from layover.values.runs.views import Run, RunGlimpse
+
+MAX_WAIT = timedelta(seconds=A_YEAR)
+"""The longest wait of a call, from its request on."""
+
+
+async def extend(
+    runtime: Runtime, actor: Actor, run_id: str, tool_call_id: str, expires_at: datetime
+) -> tuple[Run | RunGlimpse, bool]:
+    """Let the call expire later. Return the run, or what an approver sees of another's run, and whether it
+    expired then already (a repetition changes nothing). Whoever may decide the call may do it, and operators.
+    Raises what `decide` raises, and InvalidRequest for a time that gives the call no more time, or more than
+    a year."""
+    operates = runtime.settings.access.operate_scope in actor.scopes
+    while True:
+        snapshot, call = await find_call(runtime, actor, run_id, tool_call_id, operates=operates)
+        suspension = check_open(runtime, snapshot, call)
+        if call.extended_to == expires_at:
+            return _view(actor, snapshot), True
+        now = runtime.clock.now()
+        _check_time(call, suspension, expires_at, now)
+        later = call.model_copy(update={"extended_to": expires_at})
+        event = ApprovalExtended.of(call, actor.sub, expires_at, now)
+        try:
+            await runtime.journal.decisions.amend(snapshot.meta, call, later, event)
+        except StaleWait:
+            # Somebody else has extended it in the meantime, perhaps for longer.
+            continue
+        return _view(actor, _with(snapshot, later)), False
+
+
+def _check_time(
+    call: CallRecord, suspension: Suspension, expires_at: datetime, now: datetime
+) -> None:
+    if call.expires_at is None:
+        raise _refusal(call, "this call never expires: it needs no more time")
+    latest = suspension.requested_at + MAX_WAIT
+    if expires_at > latest:
+        raise _refusal(call, f"a call waits for a year at most: until {latest.isoformat()}")
+    if expires_at <= now:
+        raise _refusal(call, "this time is over: name a later one")
+    if expires_at <= call.expires_at:
+        expiry = call.expires_at.isoformat()
+        raise _refusal(call, f"this call expires at {expiry}: name a later time")
+
+
+def _refusal(call: CallRecord, message: str) -> InvalidRequest:
+    wrong = {"loc": ["body", "expires_at"], "msg": message, "type": "expires_at"}
+    return InvalidRequest(message, [wrong], run_id=call.run_id, tool_call_id=call.tool_call_id)
+
+
+def _with(snapshot: RunSnapshot, later: CallRecord) -> RunSnapshot:
+    calls = tuple(later if c.key == later.key else c for c in snapshot.calls)
+    return snapshot.model_copy(update={"calls": calls})
+
+
+def _view(actor: Actor, snapshot: RunSnapshot) -> Run | RunGlimpse:
+    if snapshot.meta.owner == actor.owner:
+        return run_view(snapshot)
+    return RunGlimpse(id=snapshot.meta.id, status=snapshot.meta.shown_status)
