@@ -87,6 +87,8 @@ CALLS: Mapping[str, Calls] = {
         machine=RUN + WAKE,
         # It cancels the runs of a deleted thread.
         executions=LOOK + STOP,
+        # It reminds people of calls that wait.
+        publishes=True,
         pushes=True,
     ),
     "extract": Calls(journal=("GetItem", "Query", "UpdateItem"), blobs=("GetObject",)),

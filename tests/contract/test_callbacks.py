@@ -103,9 +103,9 @@ async def test_memory_writes_down_what_it_was_asked_for() -> None:
     callbacks = InMemoryCallbacks()
     await callbacks.start("ann", "r", 2)
     await callbacks.wake("t")
-    await callbacks.publish_approval({"run_id": "r"})
+    await callbacks.publish("ApprovalRequested", {"run_id": "r"})
     assert (callbacks.started, callbacks.woken) == ([("ann", "r", 2)], ["t"])
-    assert callbacks.published == [{"run_id": "r"}]
+    assert callbacks.events == [("ApprovalRequested", {"run_id": "r"})]
 
 
 # On Step Functions
@@ -159,9 +159,9 @@ async def test_request_for_a_decision_is_published_whole(
     aws: LocalAws, states: StepFunctions, owner: str
 ) -> None:
     detail = {"run_id": owner, "args": {"name": "Zoë"}, "payload": None, "task_token": "t"}
-    await states.publish_approval(detail)
+    await states.publish("ApprovalReminder", detail)
     published = aws.published()[-1]
-    assert (published["source"], published["detail_type"]) == ("layover", "ApprovalRequested")
+    assert (published["source"], published["detail_type"]) == ("layover", "ApprovalReminder")
     assert (published["event_bus"], published["detail"]) == ("default", detail)
 
 
@@ -171,7 +171,8 @@ async def test_request_that_is_too_large_keeps_its_ids_and_token(
 ) -> None:
     large = {"text": letter * 240_000}
     detail = {"run_id": owner, "task_token": "t", "args": large, "denied_before": [large]}
-    await states.publish_approval({**detail, "payload": large, "resume_schema": large})
+    whole = {**detail, "payload": large, "resume_schema": large}
+    await states.publish("ApprovalRequested", whole)
     published = aws.published()[-1]["detail"]
     left_out = ("args", "payload", "resume_schema", "denied_before")
     expected = {"run_id": owner, "task_token": "t", "truncated": True}

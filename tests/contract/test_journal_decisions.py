@@ -216,6 +216,23 @@ async def test_a_call_that_was_extended_in_the_meantime_does_not_expire(
     assert (await world.call(call)).decision is not None
 
 
+@pytest.mark.parametrize("remind_after_s", [None, 60])
+async def test_the_sweeper_looks_at_once_at_a_run_with_a_call_that_has_reminders(
+    world: JournalBench, remind_after_s: int | None
+) -> None:
+    log = await world.taken()
+    first, second = await world.journaled(log, "c1", "c2")
+    run_id, now = first.run_id, world.clock.now()
+    await log.suspend_calls([first.model_copy(update={"suspension": world.suspension()})])
+    await world.journal.watch.reschedule(world.owner, run_id, now, now + A_DAY)
+    world.tick()
+    rule = {"by": (f"people of {world.owner}",), "remind_after_s": remind_after_s}
+    suspension = world.suspension(approval=rule)
+    await log.suspend_calls([second.model_copy(update={"suspension": suspension})])
+    due = await world.journal.watch.due(world.clock.now(), 1_000)
+    assert (run_id in {d.run_id for d in due}) == (remind_after_s is not None)
+
+
 # Tokens
 
 

@@ -69,6 +69,8 @@ NOT_SEEN = {
     "dynamodb:ConditionCheckItem table": {"api", "settle", "streams"},
     # What a run leaves is too long for an item: seldom what a run leaves that never got on.
     "s3:PutObject bucket/u/*": {"settle"},
+    # A reminder comes after a minute at the earliest (tests/unit/recovery/test_reminders.py).
+    "events:PutEvents bus": {"sweep"},
     # An export that takes longer than a request is erased, or fails, while it is made
     # (tests/unit/retention/test_export_jobs.py).
     "s3:AbortMultipartUpload bucket/u/*": {"api", "sweep"},

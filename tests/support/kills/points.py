@@ -51,7 +51,7 @@ def install() -> None:
     for name in ("get", "put", "delete_prefix"):
         _wrap(S3Blobs, name, lambda key, *_: (_hash(key), ""))
     _wrap(StepFunctions, "start", lambda owner, run_id, n: (_of(owner), str(n)))
-    for name in ("wake", "stop", "alive", "publish_approval"):
+    for name in ("wake", "stop", "alive", "publish"):
         _wrap(StepFunctions, name, lambda *_: ("", ""))
     _wrap(ApiGatewaySockets, "post", lambda *_: ("", ""))
     _wrap(OpenAIChat, "complete", lambda prompt, *_: ("", prompt.task))

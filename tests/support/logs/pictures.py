@@ -89,7 +89,7 @@ def truth(log: Log) -> Picture:
     return picture
 
 
-UNKNOWN = ("approval-reminder", "forked")
+UNKNOWN = ("approval-delegated", "forked")
 """Types of the recorded events that this version does not know."""
 
 

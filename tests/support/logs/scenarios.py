@@ -14,6 +14,7 @@ from layover.approvals.extend import extend
 from layover.approvals.token_answer import DECIDED
 from layover.ids import SequentialIds
 from layover.ports import ChatModel, OnDelta, send_deltas
+from layover.recovery.sweep import sweep
 from layover.runs.cancel import cancel
 from layover.values.deployment.access import Actor
 from layover.values.message import DataPart
@@ -58,6 +59,12 @@ async def breaks() -> str:
 async def report(ctx: ToolContext) -> Any:
     """Write a file, and show a card."""
     return await ctx.save_file("report.csv", "text/csv", b"1,2\n")
+
+
+@tool(needs_approval=Approval(by=["finance"], remind_after=timedelta(hours=1)))
+async def pay_back(amount: int) -> str:
+    """Pay back, if finance says so."""
+    return f"paid back {amount}"
 
 
 @tool(needs_approval=Approval(by=["finance"], quorum=2))
@@ -215,6 +222,23 @@ async def expired() -> list[Json]:
     world.clock.advance(timedelta(hours=2))
     late = {"Error": "States.Timeout"}
     await world.drive(run_id, call=await world.item(run_id, "call_1"), output=late)
+    return await _told(world, run_id)
+
+
+@_scenario
+async def reminded() -> list[Json]:
+    """A call of which people were reminded twice before one denied it."""
+    world = bench(helper(pay_back), [call("pay_back", amount=60), say("Not paid back.")])
+    run_id = await world.start(stream=True)
+    await world.drive(run_id)
+    await world.wait(run_id, "call_1")
+    for _ in range(2):
+        world.clock.advance(timedelta(hours=1))
+        await sweep(world.plain)
+    actor = Actor(sub="bea", groups=frozenset({"finance"}))
+    request = approvals.DecisionRequest(DENY, reason="too late")
+    await approvals.decide(world.runtime, actor, run_id, "call_1", request)
+    await world.drive(run_id, call=await world.item(run_id, "call_1"), output=DECIDED)
     return await _told(world, run_id)
 
 
@@ -418,9 +442,9 @@ async def unknown() -> list[Json]:
         event["mood"] = "calm"
     place = {"agent_path": ["top", "desk"], "parent_tool_call_id": "d1"}
     later = {"run_id": events[0]["run_id"], "at": events[0]["at"]}
-    reminder = {**later, "type": "approval-reminder", **place, "tool_call_id": "p1", "n": 1}
+    delegated = {**later, "type": "approval-delegated", **place, "tool_call_id": "p1", "to": "bea"}
     fork = {**later, "type": "forked", "thread_id": "t2"}
     asked = next(n for n, e in enumerate(events) if e["type"] == "tool-call-suspended")
-    events[asked + 1 : asked + 1] = [reminder]
+    events[asked + 1 : asked + 1] = [delegated]
     events[-2:-2] = [fork]
     return [{**event, "seq": n} for n, event in enumerate(events, start=1)]

@@ -328,6 +328,11 @@ class Bench:
             self.drive(run_id, call=item, output=DECIDED) if is_only else self.drive(run_id)
         )
 
+    @property
+    def published(self) -> list[Mapping[str, Any]]:
+        """The requests for decisions that went over the bus."""
+        return [d for kind, d in self.callbacks.events if kind == "ApprovalRequested"]
+
     async def events(self, run_id: str) -> list[Event]:
         """All events; their numbers have no gap."""
         found: list[Event] = []

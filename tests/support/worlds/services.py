@@ -130,8 +130,8 @@ class RecordingCallbacks:
         self._check()
         self.stopped.append(execution)
 
-    async def publish_approval(self, detail: Mapping[str, Any]) -> None:
-        raise AssertionError("no service publishes an approval")
+    async def publish(self, detail_type: str, detail: Mapping[str, Any]) -> None:
+        raise AssertionError("no service publishes an event")
 
 
 class ManualPace:

@@ -53,7 +53,7 @@ async def test_a_decision_wakes_the_token_that_waits_and_the_request_was_publish
     bench = ledger.bench(call("pay", amount=1))
     run = await suspended(bench)
     assert await bench.wait(run.id, "call_1", "tok") == "waiting"
-    (detail,) = bench.callbacks.published
+    (detail,) = bench.published
     assert detail["task_token"] == "tok"
     assert (detail["run_id"], detail["thread_id"], detail["agent"]) == (run.id, "t1", "helper")
     assert (detail["tool_name"], detail["args"]) == ("pay", {"amount": 1})
@@ -183,7 +183,7 @@ async def test_a_call_with_more_time_waits_on_after_the_state_machines_time_out(
     assert (item.status, item.timeout_s) == ("waiting", 2 * 3600)
     assert caplog.records == []
     await bench.wait(run.id, "call_1", "second")
-    published = [(p["task_token"], p["expires_at"]) for p in bench.callbacks.published]
+    published = [(p["task_token"], p["expires_at"]) for p in bench.published]
     assert published[1] == ("second", rfc3339(later)) > published[0]
     bench.clock.advance(timedelta(hours=2))
     await bench.branch(run.id, "call_1", timeout)
@@ -216,7 +216,7 @@ async def test_an_error_that_is_no_denial_leaves_the_call_waiting_on_a_new_token
     assert (item.status, item.attempt) == ("waiting", 1)
     assert (await bench.call(run.id, "call_1")).undecided
     await bench.wait(run.id, "call_1", "second")
-    assert [p["task_token"] for p in bench.callbacks.published] == ["first", "second"]
+    assert [p["task_token"] for p in bench.published] == ["first", "second"]
 
 
 async def test_a_denial_without_its_reason_leaves_the_call_waiting_where_one_is_due() -> None:

@@ -1,5 +1,6 @@
 """`Approval`: people who may let a call run."""
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -30,6 +31,11 @@ from layover.wiring import in_memory_runtime
         {"by": ["finance"], "after_denial": None},
         {"by": ["finance"], "after_denial": True},
         {"by": ["finance"], "after_denial": ["ask"]},
+        {"by": ["finance"], "remind_after": timedelta(seconds=59)},
+        {"by": ["finance"], "remind_after": timedelta(days=366)},
+        {"by": ["finance"], "remind_after": timedelta(0)},
+        {"by": ["finance"], "remind_after": "1h"},
+        {"by": ["finance"], "remind_after": True},
     ],
     ids=str,
 )
@@ -74,6 +80,12 @@ async def test_pending_call_says_who_decides() -> None:
         "reason_required": True,
         "given": (),
     }
+
+
+async def test_pending_call_says_when_people_are_reminded() -> None:
+    waiting = await payer(remind_after=timedelta(hours=1)).generate("hi")
+    approval = waiting.pending[0].model_dump()["approval"]
+    assert approval["remind_after_s"] == 3600
 
 
 async def test_in_ones_own_process_one_approves_alone() -> None:

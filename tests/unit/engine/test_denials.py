@@ -226,7 +226,7 @@ async def test_the_request_on_the_bus_shows_the_denials() -> None:
     await bench.wait(run.id, "call_1")
     await bench.answer(run.id, "call_1", "deny", reason=VOUCHER)
     await bench.wait(run.id, "call_2")
-    first, second = (detail["denied_before"] for detail in bench.callbacks.published)
+    first, second = (detail["denied_before"] for detail in bench.published)
     assert first == []
     assert [(d["args"]["amount"], d["reason"], d["decided_by"]) for d in second] == [
         (60, VOUCHER, ANN)

@@ -332,7 +332,7 @@ async def test_a_request_says_what_the_call_would_do_and_how_risky_it_is() -> No
     (event,) = [e for e in await bench.events(run.id) if e.type == "tool-call-suspended"]
     assert (event.summary, event.risk) == (pending.summary, pending.risk)
     await bench.wait(run.id, "call_1")
-    (published,) = bench.callbacks.published
+    (published,) = bench.published
     assert (published["summary"], published["risk"]) == (pending.summary, "high")
     assert published["args"] == {"amount": 7.0, "account": "x"}
     await bench.answer(run.id, "call_1", "approve")

@@ -118,6 +118,16 @@ def test_a_call_that_waits_is_shown_with_the_line_that_decides_it(told: Told) ->
     )
 
 
+def test_a_reminder_is_shown_with_its_number_and_the_line_that_decides_the_call(
+    told: Told,
+) -> None:
+    told.watch.on_item(None, meta("running"))
+    told.watch.on_event({**asked(n=2), "detail_type": "ApprovalReminder"})
+    ((text, _),) = told.lines
+    assert text.startswith("reminder 2: shop waits for approval: refund ")
+    assert "/approve" in text.splitlines()[-1]
+
+
 def test_a_call_that_waits_is_shown_with_what_its_tool_says_about_it(told: Told) -> None:
     told.watch.on_item(None, meta("running"))
     said = {"summary": "Refund 60.00 euros", "risk": "high", "asked_again": "definition"}

@@ -22,7 +22,7 @@ GRACE = timedelta(seconds=121)
 class Deaf(InMemoryCallbacks):
     """EventBridge takes nothing."""
 
-    async def publish_approval(self, detail: object) -> None:
+    async def publish(self, detail_type: str, detail: object) -> None:
         raise RetryableError("PutEvents failed")
 
 
@@ -134,7 +134,7 @@ async def test_an_event_that_could_not_be_published_fails_nothing_and_is_publish
     assert bench.callbacks.woken == ["first"]
     assert (await bench.branch(run.id, "c1")).status == "waiting"
     assert await bench.wait(run.id, "c1", "second") == "waiting"
-    (told,) = bench.callbacks.published
+    (told,) = bench.published
     assert told["task_token"] == "second"
     await swept(bench, GRACE)
     assert bench.callbacks.woken == ["first"]

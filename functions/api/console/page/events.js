@@ -160,6 +160,7 @@ const HANDLERS = {
     const pending = view.waiting.get(event.tool_call_id);
     if (pending?.approval) pending.approval = { ...pending.approval, given: [...(pending.approval.given || []), { by: event.by, at: event.at }] };
   },
+  "approval-reminder": (view, event, { blocks }) => blocks.push({ kind: "note", note: "reminder", n: event.n }),
   "approval-extended": (view, event, { blocks }) => {
     changeWait(view, event, { expires_at: event.expires_at });
     blocks.push({ kind: "note", note: "extended", by: event.by, at: event.expires_at });

@@ -95,6 +95,7 @@ export const S = {
     restarted: "The model's answer broke off; it was asked again.",
     handoff: (from, to) => `${from} handed over to ${to}`,
     loop: (steps, tools) => `${steps} steps brought nothing new (${tools.join(", ")}): stopped`,
+    reminder: (n) => `Reminder ${n}: the request still waits`,
     extended: (by, at) => `${by} gave the request more time, until ${new Date(at).toLocaleString()}`,
     fallback: (from, to) => `${from} did not answer; ${to} was asked`,
     changed: "The agent was changed while this run waited.",

@@ -101,8 +101,8 @@ class Callbacks(Protocol):
         """Try to stop an execution."""
         ...
 
-    async def publish_approval(self, detail: Mapping[str, Any]) -> None:
-        """Publish `ApprovalRequested` (docs/behaviour.md#callbacks)."""
+    async def publish(self, detail_type: str, detail: Mapping[str, Any]) -> None:
+        """Publish an event about a waiting call (docs/behaviour.md#callbacks)."""
         ...
 
 

@@ -7,6 +7,7 @@ from typing import Any, Literal, NamedTuple
 
 from layover.values.runs.event import (
     ApprovalExtended,
+    ApprovalReminder,
     Finish,
     Handoff,
     HookDecided,
@@ -223,7 +224,7 @@ class WaitChanged(NamedTuple):
 
     frame: FrameView
     call: CallView
-    event: ApprovalExtended
+    event: ApprovalReminder | ApprovalExtended
 
 
 class CallDecided(NamedTuple):

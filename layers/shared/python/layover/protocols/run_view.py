@@ -56,6 +56,7 @@ from layover.protocols.event_json import EventJson
 from layover.values.message import Message
 from layover.values.runs.event import (
     ApprovalExtended,
+    ApprovalReminder,
     DataEvent,
     ErrorEvent,
     Finish,
@@ -306,6 +307,9 @@ class RunView:
     def _vote(self, frame: FrameView, event: ToolCallApproval) -> Sequence[Change]:
         return (VoteCast(frame, self._call(event.tool_call_id, None), event.by),)
 
+    def _remind(self, frame: FrameView, event: ApprovalReminder) -> Sequence[Change]:
+        return (WaitChanged(frame, self._call(event.tool_call_id, None), event),)
+
     def _extend(self, frame: FrameView, event: ApprovalExtended) -> Sequence[Change]:
         call = self._call(event.tool_call_id, None)
         if call.pending is not None:
@@ -380,6 +384,7 @@ _REACTIONS: dict[str, Callable[[RunView, FrameView, Any], Sequence[Change]]] = {
     "data": RunView._emit,
     "tool-call-suspended": RunView._suspend,
     "tool-call-approval": RunView._vote,
+    "approval-reminder": RunView._remind,
     "approval-extended": RunView._extend,
     "tool-call-decided": RunView._decide,
     "tool-execution-end": RunView._settle,

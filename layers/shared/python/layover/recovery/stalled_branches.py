@@ -1,6 +1,7 @@
 """The branches of a waiting run, as the sweeper finds them. A branch that fails ends without its call. Turn
 would look at the call once the last branch has ended, which may take a year, so the sweeper looks earlier."""
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from layover.context.frames import is_at_work
@@ -16,12 +17,18 @@ MIN_GRACE = timedelta(seconds=20)
 """For a sweeper with little patience (on one machine): Resume has five attempts within 15 s."""
 
 
-async def check_branches(runtime: Runtime, run: RunMeta) -> datetime | None:
-    """Wake the branches that have work to do. Return the time from which the first of the waiting calls
-    counts as abandoned because no branch listens for it; None if no call ever will."""
+async def waiting_calls(runtime: Runtime, run: RunMeta) -> list[CallRecord]:
+    """Return the calls that wait, decided ones included."""
     keys = sorted(run.waiting | run.decided)
     records = [await runtime.journal.runs.call(run.owner, run.id, key) for key in keys]
-    calls = [c for c in records if c is not None and c.state is CallState.WAITING]
+    return [c for c in records if c is not None and c.state is CallState.WAITING]
+
+
+async def check_branches(
+    runtime: Runtime, run: RunMeta, calls: Sequence[CallRecord]
+) -> datetime | None:
+    """Wake the branches that have work to do. Return the time from which the first of the waiting calls
+    counts as abandoned because no branch listens for it; None if no call ever will."""
     _count_age(runtime, [c for c in calls if c.decision is None])
     return min(
         filter(None, [await _check_branch(runtime, run, call) for call in calls]), default=None

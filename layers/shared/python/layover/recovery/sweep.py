@@ -17,7 +17,8 @@ from layover.errors import Fenced, LayoverError, RetryableError
 from layover.ports import DueCheck
 from layover.records.lifetimes import keep_records, set_ttl
 from layover.recovery.give_up import attempts_used_up
-from layover.recovery.stalled_branches import check_branches, is_busy
+from layover.recovery.reminders import send_due
+from layover.recovery.stalled_branches import check_branches, is_busy, waiting_calls
 from layover.retention.erase import erase
 from layover.retention.expire import expire
 from layover.runs.cancel import cancel
@@ -158,7 +159,9 @@ async def _ensure_driven(runtime: Runtime, run: RunMeta, swept_at: datetime) -> 
     """Ensure that a run that is not over has an execution that listens for its calls and has room in its
     history."""
     await keep_records(runtime, run)
-    abandoned_at = await check_branches(runtime, run)
+    calls = await waiting_calls(runtime, run)
+    abandoned_at = await check_branches(runtime, run, calls)
+    remind_at = await send_due(runtime, run, calls)
     if run.execution is not None and await runtime.callbacks.alive(run.execution):
         # An execution is replaced only while none of its calls is being made, because its successor would
         # take an open call for one in doubt. It is stopped first, since its other branches may wait for a
@@ -175,7 +178,8 @@ async def _ensure_driven(runtime: Runtime, run: RunMeta, swept_at: datetime) -> 
             await runtime.callbacks.stop(run.execution, "its history is long")
             return await _replace_execution(runtime, run)
         calm = CALM if run.shown_status is Status.SUSPENDED and not run.decided else 1
-        await _reschedule(runtime, run, swept_at, calm, abandoned_at)
+        latest = min(filter(None, [abandoned_at, remind_at]), default=None)
+        await _reschedule(runtime, run, swept_at, calm, latest)
         return "driven"
     now, patience = runtime.clock.now(), runtime.settings.sweep_patience
     if run.lost_at is None or run.lost_at + patience > now:

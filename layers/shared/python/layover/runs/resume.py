@@ -4,8 +4,8 @@ import logging
 from typing import Any
 
 from layover import logs
+from layover.approvals.bus import BusEvent, publish
 from layover.approvals.token_answer import next_wait, record_answer
-from layover.clock import rfc3339
 from layover.declare.tools.tool import AnyTool
 from layover.engine.frame_core import FrameCore
 from layover.engine.frames.log import NestedLog
@@ -59,30 +59,10 @@ async def await_decision(runtime: Runtime, payload: AwaitPayload) -> dict[str, A
 
 async def _publish(runtime: Runtime, payload: AwaitPayload, call: CallRecord) -> None:
     run = await runtime.journal.runs.get(payload.owner, payload.run_id)
-    if run is None or call.suspension is None:
+    if run is None:
         return
-    suspension = call.suspension.model_dump(mode="json")
-    await runtime.callbacks.publish_approval(
-        {
-            "run_id": run.id,
-            "thread_id": run.thread_id,
-            "agent": run.agent,
-            "agent_path": list(call.agent_path or (run.agent,)),
-            "tool_call_id": call.tool_call_id,
-            "tool_name": call.tool_name,
-            "kind": suspension["kind"],
-            "args": call.exact_args,
-            "summary": suspension.get("summary"),
-            "risk": suspension.get("risk"),
-            "asked_again": suspension.get("asked_again"),
-            "payload": suspension["payload"],
-            "resume_schema": suspension["resume_schema"],
-            "expires_at": rfc3339(call.expires_at) if call.expires_at else None,
-            "approval": suspension["approval"],
-            "denied_before": suspension.get("denied_before", []),
-            "task_token": payload.token,
-        }
-    )
+    current = call.model_copy(update={"token": payload.token})
+    await publish(runtime, BusEvent.REQUESTED, run, current)
 
 
 async def resume(runtime: Runtime, payload: ResumePayload) -> WaitingCall:

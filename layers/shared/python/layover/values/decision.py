@@ -72,6 +72,13 @@ class ApprovalRule(Value):
     """Let the run's owner decide, too, if they are in `by`."""
     quorum: int = 1
     reason_required: bool = False
+    remind_after_s: int | None = Field(default=None, exclude_if=_is_absent)
+    """Seconds to the first reminder, if there are any; the next ones come after 2, 4, 8 ... times of it."""
+
+    @property
+    def has_timers(self) -> bool:
+        """True if something is due while the call waits."""
+        return self.remind_after_s is not None
 
 
 class Vote(Value):

@@ -31,7 +31,7 @@ class Metric(StrEnum):
     """Tokens that a compaction removed from prompts: those of the messages, less those of the block.
     `agent`."""
     PUBLISH_FAILED = "publish_failed"
-    """EventBridge did not take `ApprovalRequested`; the sweeper has it published later."""
+    """EventBridge did not take an event about a waiting call; the sweeper has it published later."""
     DELETION_FAILED = "deletion_failed"
     """The sweeper could not erase a deleted thread for another reason than a passing fault. Somebody has to
     look: the log's `a deletion fails` names the thread."""

@@ -1,4 +1,4 @@
-"""Executions and task tokens on Step Functions, and the request for a decision on EventBridge."""
+"""Executions and task tokens on Step Functions, and events about waiting calls on EventBridge."""
 
 import json
 from collections.abc import Awaitable, Mapping
@@ -9,7 +9,6 @@ from layover.adapters.aws.retries import NoAnswer, ServiceError
 from layover.errors import RetryableError
 
 SOURCE = "layover"
-DETAIL_TYPE = "ApprovalRequested"
 MAX_ENTRY = 250_000
 """Bytes; EventBridge takes 256 KB an entry, envelope included."""
 _LEFT_OUT = {"args": None, "payload": None, "resume_schema": None, "denied_before": None}
@@ -67,15 +66,15 @@ class StepFunctions:
             ignore={"ExecutionDoesNotExist"},
         )
 
-    async def publish_approval(self, detail: Mapping[str, Any]) -> None:
-        """Publish `ApprovalRequested`. Arguments, payload, schema and earlier denials are left out if they
-        are too large for an event. The ids stay, and `GET /approvals` has the rest."""
+    async def publish(self, detail_type: str, detail: Mapping[str, Any]) -> None:
+        """Publish an event about a waiting call. Arguments, payload, schema and earlier denials are left out
+        if they are too large for an event. The ids stay, and `GET /approvals` has the rest."""
         text = json.dumps(detail, ensure_ascii=False)
         if len(text.encode()) > MAX_ENTRY:
             text = json.dumps({**detail, **_LEFT_OUT, "truncated": True})
         entry: Any = {
             "Source": SOURCE,
-            "DetailType": DETAIL_TYPE,
+            "DetailType": detail_type,
             "Detail": text,
             "EventBusName": self._bus,
         }

@@ -14,7 +14,8 @@ class InMemoryCallbacks:
         self.closed: set[str] = set()
         """Tokens that no branch waits on any more."""
         self.stopped: list[str] = []
-        self.published: list[Mapping[str, Any]] = []
+        self.events: list[tuple[str, Mapping[str, Any]]] = []
+        """(type, detail), in order."""
 
     async def start(self, owner: str, run_id: str, n: int) -> None:
         """Record the start; a repeated start is the same one."""
@@ -35,6 +36,6 @@ class InMemoryCallbacks:
         """Record the stop."""
         self.stopped.append(execution)
 
-    async def publish_approval(self, detail: Mapping[str, Any]) -> None:
-        """Record the request."""
-        self.published.append(detail)
+    async def publish(self, detail_type: str, detail: Mapping[str, Any]) -> None:
+        """Record the event."""
+        self.events.append((detail_type, detail))

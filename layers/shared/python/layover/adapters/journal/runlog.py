@@ -271,6 +271,10 @@ class TableRunLog:
         changes: dict[str, Any] = {"updated_at": rfc3339(self._clock.now()), "attempts": 0}
         if run.records_expire_at is not None:
             changes["records_kept"] = True
+        if any(c.suspension and c.suspension.has_timers for c in calls):
+            # The sweeper looks at once, and knows then when to look again: it may have put off its look at
+            # this run for an hour, because another call waits.
+            changes["gsi2sk"] = changes["updated_at"]
         # Decided, and not taken up: its tool would run with other arguments than were approved.
         asked_again = next((c.key for c in calls if c.state is CallState.WAITING), None)
         if any(places):

@@ -112,8 +112,12 @@ class Answer:
         self._terminal.note(f"{change.by} approved; more approvals are needed")
 
     def _change_wait(self, change: changes.WaitChanged) -> None:
-        event, name = change.event, change.call.name or change.call.id
-        self._terminal.note(f"{event.by} lets {name} wait until {event.expires_at}")
+        event: Any = change.event
+        name = change.call.name or change.call.id
+        if event.type == "approval-reminder":
+            self._terminal.note(f"reminder {event.n}: {name} still waits")
+        else:
+            self._terminal.note(f"{event.by} lets {name} wait until {event.expires_at}")
 
     def _decide(self, change: changes.CallDecided) -> None:
         event, call = change.event, change.call

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, Literal, get_args
 
 from layover.declare.blocking import call_author
@@ -14,6 +15,8 @@ from layover.values.decision import ApprovalRule
 
 MAX_GROUPS = 20
 MAX_QUORUM = 20
+MIN_TIMER, MAX_TIMER = timedelta(minutes=1), timedelta(days=365)
+"""The sweeper, which watches the time, looks once a minute. No call waits for longer than a year."""
 GROUP = re.compile(r"[^\s,;\[\]\"]{1,128}")
 """Names of groups without blanks: a gateway passes a token's groups on as one text, separated by blanks."""
 
@@ -52,6 +55,8 @@ class Approval:
         after_denial: What becomes of further calls of the tool in a run in which a person has denied one.
             `ask` (default): one with other arguments is asked for, and shows the denials. `refuse`: no call
             is asked for in the rest of the run. A call that equals a denied one is never asked for.
+        remind_after: From a minute to a year: people are reminded of a call that waits after 1, 2, 4, 8 ...
+            times of it. None: they are not.
         when: A predicate of the validated arguments (a dict) and the context, plain or async: True if the
             call waits. None: each call waits.
 
@@ -97,6 +102,7 @@ class Approval:
     reason_required: bool = False
     when: Predicate | None = None
     after_denial: AfterDenial = "ask"
+    remind_after: timedelta | None = None
 
     def __post_init__(self) -> None:
         listed = isinstance(self.by, Iterable) and not isinstance(self.by, str)
@@ -113,6 +119,7 @@ class Approval:
         checks.whole("Approval: quorum", self.quorum)
         if self.quorum > MAX_QUORUM:
             raise checks.fail("Approval: quorum", f"at most {MAX_QUORUM} persons", self.quorum)
+        _seconds("Approval: remind_after", self.remind_after)
 
     @property
     def rule(self) -> ApprovalRule:
@@ -122,8 +129,17 @@ class Approval:
             requester=self.requester,
             quorum=self.quorum,
             reason_required=self.reason_required,
+            remind_after_s=_seconds("Approval: remind_after", self.remind_after),
         )
 
     async def applies(self, args: ToolArgs, ctx: ToolContext) -> bool:
         """Return whether this call waits. Raises what the predicate raises."""
         return self.when is None or bool(await call_author(self.when, args.for_predicate(), ctx))
+
+
+def _seconds(what: str, value: timedelta | None) -> int | None:
+    """Return a duration in whole seconds. Raises DefinitionError."""
+    duration = checks.duration(what, value, most=MAX_TIMER)
+    if duration is not None and duration < MIN_TIMER:
+        raise checks.fail(what, "at least a minute", value)
+    return None if duration is None else int(duration.total_seconds())

@@ -40,8 +40,20 @@ class RunLines:
 
     def on_event(self, event: Mapping[str, Any], owner: str | None) -> None:
         """Print a call that waits. Called for each event that EventBridge takes; `owner`: of the run."""
-        if event.get("detail_type") == "ApprovalRequested" and owner is not None:
-            self._say(waiting(self._url(), owner, event["detail"]), _COLOURS["suspended"])
+        prefix = _prefix(event)
+        if prefix is not None and owner is not None:
+            text = waiting(self._url(), owner, event["detail"])
+            self._say(f"{prefix}{text}", _COLOURS["suspended"])
+
+
+def _prefix(event: Mapping[str, Any]) -> str | None:
+    """Return the beginning of the line of an event about a waiting call; None for any other event."""
+    match event.get("detail_type"):
+        case "ApprovalRequested":
+            return ""
+        case "ApprovalReminder":
+            return f"reminder {event['detail']['n']}: "
+    return None
 
 
 def over(item: Item) -> str:

@@ -233,6 +233,19 @@ class ToolCallApproval(BaseEvent):
         return cls(at=vote.at, **_place(call), tool_call_id=call.tool_call_id, by=vote.decided_by)
 
 
+class ApprovalReminder(BaseEvent):
+    """A reminder of a waiting call."""
+
+    type: Literal["approval-reminder"] = "approval-reminder"
+    tool_call_id: str
+    n: int
+
+    @classmethod
+    def of(cls, call: CallRecord, n: int, at: datetime) -> Self:
+        """Return the event of the n-th reminder."""
+        return cls(at=at, **_place(call), tool_call_id=call.tool_call_id, n=n)
+
+
 class ApprovalExtended(BaseEvent):
     """A person put off the time at which a waiting call expires."""
 
@@ -335,6 +348,7 @@ Event = Annotated[
     | DataEvent
     | ToolCallSuspended
     | ToolCallApproval
+    | ApprovalReminder
     | ApprovalExtended
     | ToolCallDecided
     | HookDecided

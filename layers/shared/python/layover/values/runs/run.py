@@ -93,6 +93,11 @@ class Suspension(Value):
     )
     """`definition`: a deployment changed what the call would run with, after it was decided."""
 
+    @property
+    def has_timers(self) -> bool:
+        """True if something is due while the call waits."""
+        return self.approval is not None and self.approval.has_timers
+
 
 class CallState(StrEnum):
     """`planned` has no record yet. A decided call is `waiting` with a decision until Resume opens it."""
@@ -130,6 +135,8 @@ class CallRecord(Value):
     log_seq: int | None = None
     """The events of its end are in the log at this seq or later; missing, if its writer died before it wrote
     them. None: they were written with the record."""
+    reminders: int = Field(default=0, exclude_if=lambda value: not value)
+    """The number of the newest reminder of this attempt; 0: there was none."""
     extended_to: Time | None = Field(default=None, exclude_if=lambda value: value is None)
     """The time at which this attempt expires, if a person has put it off."""
     past: tuple[dict[str, Any], ...] = ()

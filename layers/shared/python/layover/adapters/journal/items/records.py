@@ -35,6 +35,7 @@ _CALL_ATTRIBUTES = {
     "decision",
     "votes",
     "voted",
+    "reminders",
     "extended_to",
     "ends_step",
     "log_seq",
@@ -195,7 +196,10 @@ def votes_text(votes: Sequence[Vote]) -> str:
 def wait_attributes(call: CallRecord) -> dict[str, Any]:
     """Return what has become of a call's wait while nobody decided, as its item has it. The list of waiting
     calls shows it, and a body may be in S3, so each is an attribute."""
-    return {"extended_to": rfc3339(call.extended_to) if call.extended_to else None}
+    return {
+        "reminders": call.reminders or None,
+        "extended_to": rfc3339(call.extended_to) if call.extended_to else None,
+    }
 
 
 def call_from(
@@ -215,6 +219,7 @@ def call_from(
             "decision": Decision.model_validate_json(decision) if decision else None,
             "votes": json.loads(votes) if votes else (),
             "voted": item.get("voted", 0),
+            "reminders": item.get("reminders", 0),
             "extended_to": item.get("extended_to"),
             "ends_step": item.get("ends", False),
             "log_seq": item.get("log_seq"),
