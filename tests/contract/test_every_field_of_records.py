@@ -243,7 +243,7 @@ def call_of(log: RunLog, **given: Any) -> CallRecord:
     return filled(CallRecord, **own, **{"state": CallState.PLANNED, **given})
 
 
-NEW_WAIT: dict[str, Any] = {"reminders": 0, "extended_to": None}
+NEW_WAIT: dict[str, Any] = {"reminders": 0, "escalated": False, "extended_to": None}
 """What becomes of a wait while nobody decides. Each attempt begins without it."""
 OF_WAITS = {
     "token": "of a call that waits",

@@ -17,9 +17,11 @@ from support.worlds.journal import BIG, JournalBench, noise
 pytestmark = pytest.mark.both_stores
 
 
-async def asked(world: JournalBench, *groups: str) -> CallRecord:
-    """A call that waits for members of these groups; no other test's have the names."""
-    rule = ApprovalRule(by=tuple(f"{g} of {world.owner}" for g in groups), quorum=2)
+async def asked(world: JournalBench, *groups: str, to: tuple[str, ...] = ()) -> CallRecord:
+    """A call that waits for members of these groups, and may be escalated to others; no other test's have
+    the names."""
+    names, others = ([f"{g} of {world.owner}" for g in some] for some in (groups, to))
+    rule = ApprovalRule(by=tuple(names), quorum=2, escalate_to=tuple(others))
     suspension = world.suspension(approval=rule)
     [call] = await world.journaled(await world.taken(), "c1")
     log = await world.join(call.run_id)
@@ -143,3 +145,33 @@ async def test_the_way_to_the_owner_goes_with_the_run(world: JournalBench) -> No
     await world.journal.erasure.erase_runs(world.owner, thread_id)
     assert await world.journal.inbox.owner_of(call.run_id) is None
     assert await inbox(world, "finance") == []
+
+
+async def escalate(world: JournalBench, call: CallRecord) -> None:
+    escalated = call.model_copy(update={"escalated": True})
+    await world.journal.decisions.amend(await world.run(call.run_id), call, escalated)
+
+
+async def test_an_escalated_call_is_in_the_lists_of_its_first_and_its_new_approvers_once(
+    world: JournalBench,
+) -> None:
+    first, call = await asked(world, "board"), await asked(world, "finance", to=("board", "audit"))
+    last = await asked(world, "finance", "board")
+    await escalate(world, call)
+    assert await inbox(world, "finance") == [call.run_id, last.run_id]
+    assert await inbox(world, "audit") == [call.run_id]
+    in_order = [first.run_id, call.run_id, last.run_id]
+    assert await inbox(world, "finance", "board", "audit") == in_order
+    assert await inbox(world, "finance", "board", "audit", size=1) == in_order
+    await world.decide(await world.call(call))
+    assert await inbox(world, "audit") == []
+
+
+async def test_a_call_that_is_decided_is_not_escalated_and_stays_out_of_the_lists(
+    world: JournalBench,
+) -> None:
+    call = await asked(world, "finance", to=("board",))
+    await world.decide(call)
+    with pytest.raises(DecisionAlreadyMade):
+        await escalate(world, call)
+    assert await inbox(world, "board", "finance") == []

@@ -242,6 +242,33 @@ async def reminded() -> list[Json]:
     return await _told(world, run_id)
 
 
+@tool(
+    needs_approval=Approval(
+        by=["finance"], escalate_after=timedelta(hours=1), escalate_to=["board"]
+    )
+)
+async def lend(amount: int) -> str:
+    """Lend money, if finance says so, or in the end the board."""
+    return f"lent {amount}"
+
+
+@_scenario
+async def escalated() -> list[Json]:
+    """A call that nobody decided for an hour, and that other people then approved."""
+    world = bench(helper(lend), [call("lend", amount=500), say("Lent.")])
+    run_id = await world.start(stream=True)
+    await world.drive(run_id)
+    await world.wait(run_id, "call_1")
+    world.clock.advance(timedelta(hours=1))
+    await sweep(world.plain)
+    actor = Actor(sub="zoe", groups=frozenset({"board"}))
+    await approvals.decide(
+        world.runtime, actor, run_id, "call_1", approvals.DecisionRequest(APPROVE)
+    )
+    await world.drive(run_id, call=await world.item(run_id, "call_1"), output=DECIDED)
+    return await _told(world, run_id)
+
+
 @_scenario
 async def extended() -> list[Json]:
     """A call that got more time, and was approved after its first expiry."""

@@ -128,6 +128,15 @@ def test_a_reminder_is_shown_with_its_number_and_the_line_that_decides_the_call(
     assert "/approve" in text.splitlines()[-1]
 
 
+def test_an_escalation_names_the_groups_that_may_decide_now(told: Told) -> None:
+    told.watch.on_item(None, meta("running"))
+    event = asked(to=["board", "audit"], approval=rule(by=["finance", "board", "audit"]))
+    told.watch.on_event({**event, "detail_type": "ApprovalEscalated"})
+    ((text, _),) = told.lines
+    assert text.startswith("escalated to board and audit: shop waits for approval: refund ")
+    assert "1 of finance or board or audit approves it" in text
+
+
 def test_a_call_that_waits_is_shown_with_what_its_tool_says_about_it(told: Told) -> None:
     told.watch.on_item(None, meta("running"))
     said = {"summary": "Refund 60.00 euros", "risk": "high", "asked_again": "definition"}

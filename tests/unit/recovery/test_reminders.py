@@ -1,4 +1,5 @@
-"""Reminders of waiting calls, as sweeps send them: when, how often, and what a death or a fault leaves."""
+"""Reminders and escalations of waiting calls, as sweeps send them: when, how often, and what a death or a
+fault leaves."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -12,12 +13,17 @@ from layover import Agent, Approval, tool
 from layover.adapters.inmemory.callbacks import InMemoryCallbacks
 from layover.adapters.inmemory.metrics import InMemoryMetrics
 from layover.adapters.inmemory.model import call, say
-from layover.errors import RetryableError
+from layover.approvals.decide import DecisionOutcome, DecisionRequest, Verdict, decide
+from layover.approvals.extend import extend
+from layover.approvals.lists import list_for_approver
+from layover.approvals.token_answer import DECIDED
+from layover.errors import NotAnApprover, NotFound, RetryableError
 from layover.ports import Callbacks
 from layover.recovery.sweep import sweep
 from layover.values.deployment.access import Actor
 from layover.values.metrics import Metric
-from support.worlds.runs import Bench, Crash, Power, Powered, suspended
+from layover.values.runs.views import ApproverItem
+from support.worlds.runs import ANN, Bench, Crash, Power, Powered, suspended
 
 HOUR = timedelta(hours=1)
 MINUTE = timedelta(minutes=1)
@@ -103,8 +109,6 @@ async def test_nobody_is_reminded_of_a_call_without_the_option_or_that_is_decide
 
 
 async def decided(bench: Bench, run_id: str) -> None:
-    from layover.approvals.decide import DecisionRequest, Verdict, decide
-
     await decide(bench.plain, BEA, run_id, "call_1", DecisionRequest(Verdict.APPROVE))
 
 
@@ -215,11 +219,174 @@ async def test_a_run_that_was_lost_reminds_all_the_same() -> None:
 
 
 async def test_more_time_brings_the_reminders_that_the_first_expiry_left_out() -> None:
-    from layover.approvals.extend import extend
-
     bench, run_id = await asked(expires_after=90 * MINUTE)
     await swept(bench, HOUR)
     later = bench.clock.now() + timedelta(days=1)
     await extend(bench.plain, BEA, run_id, "call_1", later)
     await swept(bench, HOUR)
     assert sent(bench) == [1, 2]
+
+
+# Escalations
+
+BOARD = Actor(sub="zoe", groups=frozenset({"board"}))
+TO_THE_BOARD = {"remind_after": None, "escalate_after": HOUR, "escalate_to": ["board", "finance"]}
+
+
+def escalations(bench: Bench) -> list[Mapping[str, Any]]:
+    return [detail for kind, detail in bench.callbacks.events if kind == "ApprovalEscalated"]
+
+
+async def told(bench: Bench, run_id: str) -> list[Any]:
+    return [e.to for e in await bench.events(run_id) if e.type == "approval-escalated"]
+
+
+async def verdict(bench: Bench, run_id: str, who: Actor, name: str = "approve") -> DecisionOutcome:
+    return await decide(bench.plain, who, run_id, "call_1", DecisionRequest(Verdict(name)))
+
+
+async def inbox(bench: Bench, who: Actor) -> list[ApproverItem]:
+    return list((await list_for_approver(bench.plain, who, 10, None)).items)
+
+
+async def test_before_the_escalation_its_groups_know_nothing_of_the_call() -> None:
+    bench, run_id = await asked(**TO_THE_BOARD)
+    assert await swept(bench) == {"driven": 1}
+    assert await swept(bench, 59 * MINUTE) == {}
+    with pytest.raises(NotFound):
+        await verdict(bench, run_id, BOARD)
+    assert (await inbox(bench, BOARD), escalations(bench)) == ([], [])
+
+
+async def test_from_the_escalation_on_its_groups_find_the_call_and_decide_it() -> None:
+    bench, run_id = await asked(**TO_THE_BOARD)
+    await swept(bench, HOUR)
+    [item] = await inbox(bench, BOARD)
+    assert item.approval is not None
+    assert (item.run_id, item.approval.by) == (run_id, ("finance", "board"))
+    assert [i.run_id for i in await inbox(bench, BEA)] == [run_id]
+    await verdict(bench, run_id, BOARD, "deny")
+    record = await bench.call(run_id, "call_1")
+    assert (record.decision.decided_by, record.escalated) == ("zoe", True)
+    assert (await inbox(bench, BOARD), await inbox(bench, BEA)) == ([], [])
+    assert (await verdict(bench, run_id, BOARD, "deny")).again
+
+
+async def test_a_decision_of_an_escalated_group_is_repeated_after_the_end() -> None:
+    bench, run_id = await asked(**TO_THE_BOARD)
+    await swept(bench, HOUR)
+    await verdict(bench, run_id, BOARD)
+    await bench.drive(run_id, call=await bench.item(run_id, "call_1"), output=DECIDED)
+    assert (await bench.meta(run_id)).status.over
+    assert (await verdict(bench, run_id, BOARD)).again
+
+
+async def test_an_escalation_is_told_once_with_the_detail_of_the_request() -> None:
+    bench, run_id = await asked(**TO_THE_BOARD)
+    for _ in range(3):
+        await swept(bench, HOUR)
+    (requested,), (detail,) = bench.published, escalations(bench)
+    everybody = {**requested["approval"], "by": ["finance", "board"]}
+    groups = ["board", "finance"]
+    assert detail == {**requested, "approval": everybody, "to": groups}
+    assert await told(bench, run_id) == [tuple(groups)]
+    assert (await bench.run(run_id)).pending[0].approval.by == ("finance", "board")  # type: ignore[union-attr]
+
+
+async def test_votes_of_before_the_escalation_count_after_it() -> None:
+    bench, run_id = await asked(**TO_THE_BOARD, quorum=2)
+    await verdict(bench, run_id, BEA)
+    await swept(bench, HOUR)
+    assert (await bench.call(run_id, "call_1")).undecided
+    await verdict(bench, run_id, BOARD)
+    record = await bench.call(run_id, "call_1")
+    assert [vote.by for vote in record.votes] == ["bea", "zoe"]
+    assert not record.undecided
+
+
+async def test_whoever_asked_does_not_decide_as_a_member_of_an_escalated_group() -> None:
+    owner = Actor(sub=ANN, groups=frozenset({"board"}))
+    bench, run_id = await asked(**TO_THE_BOARD)
+    await swept(bench, HOUR)
+    with pytest.raises(NotAnApprover, match="finance or board who does not own the run"):
+        await verdict(bench, run_id, owner)
+    bench, run_id = await asked(**TO_THE_BOARD, requester=True)
+    await swept(bench, HOUR)
+    await verdict(bench, run_id, owner)
+
+
+async def test_a_call_that_is_decided_or_expires_first_is_not_escalated() -> None:
+    bench, run_id = await asked(**TO_THE_BOARD)
+    await decided(bench, run_id)
+    await swept(bench, HOUR)
+    assert escalations(bench) == []
+    bench, run_id = await asked(**TO_THE_BOARD, expires_after=HOUR)
+    await swept(bench, HOUR)
+    assert escalations(bench) == []
+
+
+async def test_an_escalation_and_a_reminder_that_are_due_at_once_name_the_same_people() -> None:
+    bench, _ = await asked(**{**TO_THE_BOARD, "remind_after": HOUR})
+    await swept(bench, HOUR)
+    later = [(kind, detail["approval"]["by"]) for kind, detail in bench.callbacks.events[1:]]
+    groups = ["finance", "board"]
+    assert later == [("ApprovalEscalated", groups), ("ApprovalReminder", groups)]
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+async def test_a_sweeper_that_dies_anywhere_loses_no_escalation_and_logs_it_once(
+    after: bool,
+) -> None:
+    for cut_at in count(1):
+        power = Power(after=after)
+        bench, run_id = await asked(power, **TO_THE_BOARD)
+        bench.clock.advance(HOUR)
+        power.calls, power.cut_at = 0, cut_at
+        callbacks = cast(Callbacks, Powered(bench.callbacks, power))
+        try:
+            await sweep(replace(bench.runtime, callbacks=callbacks))
+        except Crash:
+            power.restore()
+        await swept(bench, MINUTE)
+        assert len(await told(bench, run_id)) == 1, cut_at
+        assert 1 <= len(escalations(bench)) <= 2, cut_at
+        assert [i.run_id for i in await inbox(bench, BOARD)] == [run_id], cut_at
+        if not power.cuts:
+            assert cut_at > 3
+            return
+
+
+def paying(account: str) -> Agent:
+    """An agent whose tool pays to this account, unless the model names another."""
+    rule = Approval(
+        by=["finance"], remind_after=HOUR, escalate_after=2 * HOUR, escalate_to=["board"]
+    )
+
+    @tool(needs_approval=rule)
+    async def pay_out(amount: int, account: str = account) -> str:
+        """Pay out."""
+        return f"paid {amount} to {account}"
+
+    return Agent("payer", tools=[pay_out])
+
+
+async def test_a_call_that_is_asked_for_again_begins_its_reminders_and_its_escalation_anew() -> (
+    None
+):
+    bench = Bench(paying("a"), [call("pay_out", amount=9), say("Paid.")])
+    run_id = (await suspended(bench)).id
+    await bench.wait(run_id, "call_1")
+    await swept(bench, 2 * HOUR)
+    assert (sent(bench), len(escalations(bench))) == ([2], 1)
+    bench.agents["payer"] = paying("b")
+    await verdict(bench, run_id, BOARD)
+    await bench.drive(run_id, call=await bench.item(run_id, "call_1"), output=DECIDED)
+    again = await bench.call(run_id, "call_1")
+    assert (again.attempt, again.reminders, again.escalated) == (2, 0, False)
+    assert await inbox(bench, BOARD) == []
+    assert [i.run_id for i in await inbox(bench, BEA)] == [run_id]
+    await bench.wait(run_id, "call_1", "second")
+    await swept(bench, HOUR)
+    assert (sent(bench), len(escalations(bench))) == ([2, 1], 1)
+    await swept(bench, HOUR)
+    assert (sent(bench), len(escalations(bench))) == ([2, 1, 2], 2)

@@ -27,7 +27,7 @@ function Block({ block, ...more }) {
 
 const noteOf = ({ note, from, to, steps, tools, by, at, n }) => ({
   restarted: S.chat.restarted, changed: S.chat.changed, handoff: S.chat.handoff(from, to), fallback: S.chat.fallback(from, to),
-  loop: note === "loop" && S.chat.loop(steps, tools), extended: S.chat.extended(by, at), reminder: S.chat.reminder(n),
+  loop: note === "loop" && S.chat.loop(steps, tools), extended: S.chat.extended(by, at), reminder: S.chat.reminder(n), escalated: note === "escalated" && S.chat.escalated(to),
 })[note];
 
 /** One line of arguments. */

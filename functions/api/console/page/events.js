@@ -161,6 +161,11 @@ const HANDLERS = {
     if (pending?.approval) pending.approval = { ...pending.approval, given: [...(pending.approval.given || []), { by: event.by, at: event.at }] };
   },
   "approval-reminder": (view, event, { blocks }) => blocks.push({ kind: "note", note: "reminder", n: event.n }),
+  "approval-escalated": (view, event, { blocks }) => {
+    const rule = view.waiting.get(event.tool_call_id)?.approval;
+    if (rule) changeWait(view, event, { approval: { ...rule, by: [...new Set([...(rule.by || []), ...event.to])] } });
+    blocks.push({ kind: "note", note: "escalated", to: event.to });
+  },
   "approval-extended": (view, event, { blocks }) => {
     changeWait(view, event, { expires_at: event.expires_at });
     blocks.push({ kind: "note", note: "extended", by: event.by, at: event.expires_at });

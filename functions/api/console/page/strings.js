@@ -96,6 +96,7 @@ export const S = {
     handoff: (from, to) => `${from} handed over to ${to}`,
     loop: (steps, tools) => `${steps} steps brought nothing new (${tools.join(", ")}): stopped`,
     reminder: (n) => `Reminder ${n}: the request still waits`,
+    escalated: (groups) => `Nobody has decided. ${groups.join(" and ")} may decide now, too`,
     extended: (by, at) => `${by} gave the request more time, until ${new Date(at).toLocaleString()}`,
     fallback: (from, to) => `${from} did not answer; ${to} was asked`,
     changed: "The agent was changed while this run waited.",

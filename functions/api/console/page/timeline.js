@@ -39,6 +39,7 @@ export function spansOf(events) {
       case "tool-call-suspended": start(`wait ${event.tool_call_id}`, { kind: "wait", name: event.tool_name }); break;
       case "tool-call-decided": end(`wait ${event.tool_call_id}`, { decision: event.decision }); break;
       case "approval-reminder": mark("mark", S.chat.reminder(event.n)); break;
+      case "approval-escalated": mark("mark", S.chat.escalated(event.to)); break;
       case "approval-extended": mark("mark", S.chat.extended(event.by, event.expires_at)); break;
       case "hook-decision": mark("hook", `${event.tool_name}: ${S.call.hook(event)}`); break;
       case "finish": if (!path) endAll({ failed: event.status === "failed" }); break;

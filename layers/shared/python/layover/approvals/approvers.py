@@ -32,7 +32,7 @@ def check_right(actor: Actor, owner: str, call: CallRecord) -> None:
 
 def rule_of(call: CallRecord) -> ApprovalRule | None:
     """Return the rule that says who decides the call; None if the run's owner does."""
-    return call.suspension.approval if call.suspension else None
+    return call.rule
 
 
 async def foreign_run(

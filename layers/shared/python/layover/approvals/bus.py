@@ -13,6 +13,7 @@ class BusEvent(StrEnum):
 
     REQUESTED = "ApprovalRequested"
     REMINDER = "ApprovalReminder"
+    ESCALATED = "ApprovalEscalated"
 
 
 async def publish(
@@ -43,7 +44,7 @@ def _detail(run: RunMeta, call: CallRecord) -> dict[str, Any]:
         "payload": suspension["payload"],
         "resume_schema": suspension["resume_schema"],
         "expires_at": rfc3339(call.expires_at) if call.expires_at else None,
-        "approval": suspension["approval"],
+        "approval": call.rule.model_dump(mode="json") if call.rule else None,
         "denied_before": suspension.get("denied_before", []),
         "task_token": call.token,
     }

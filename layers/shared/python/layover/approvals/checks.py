@@ -19,7 +19,7 @@ MAX_REASON = 10_000
 
 def check_reason(call: CallRecord, reason: str | None) -> None:
     """Raise DecisionInvalid if the call's approvers have to give a reason and gave none."""
-    rule = call.suspension.approval if call.suspension else None
+    rule = call.rule
     if rule is not None and rule.reason_required and not (reason or "").strip():
         message = "a decision about this call needs a reason"
         wrong = {"loc": ["body", "reason"], "msg": message, "type": "missing"}

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from layover.values.runs.event import (
+    ApprovalEscalated,
     ApprovalExtended,
     ApprovalReminder,
     Finish,
@@ -224,7 +225,7 @@ class WaitChanged(NamedTuple):
 
     frame: FrameView
     call: CallView
-    event: ApprovalReminder | ApprovalExtended
+    event: ApprovalReminder | ApprovalEscalated | ApprovalExtended
 
 
 class CallDecided(NamedTuple):

@@ -55,6 +55,7 @@ from layover.protocols.changes import (
 from layover.protocols.event_json import EventJson
 from layover.values.message import Message
 from layover.values.runs.event import (
+    ApprovalEscalated,
     ApprovalExtended,
     ApprovalReminder,
     DataEvent,
@@ -310,6 +311,12 @@ class RunView:
     def _remind(self, frame: FrameView, event: ApprovalReminder) -> Sequence[Change]:
         return (WaitChanged(frame, self._call(event.tool_call_id, None), event),)
 
+    def _escalate(self, frame: FrameView, event: ApprovalEscalated) -> Sequence[Change]:
+        call = self._call(event.tool_call_id, None)
+        if call.pending is not None:
+            call.pending = _with_approvers(call.pending, event.to)
+        return (WaitChanged(frame, call, event),)
+
     def _extend(self, frame: FrameView, event: ApprovalExtended) -> Sequence[Change]:
         call = self._call(event.tool_call_id, None)
         if call.pending is not None:
@@ -371,6 +378,16 @@ def _with_expiry(pending: Any, expires_at: Any) -> Any:
     return pending.model_copy(update={"expires_at": expires_at})
 
 
+def _with_approvers(pending: Any, groups: Any) -> Any:
+    """Return the event with which a call began to wait, as if it had named these groups, too."""
+    approval = pending.approval
+    if isinstance(pending, EventJson):
+        rule = approval if isinstance(approval, dict) else {}
+        by = [*dict.fromkeys((*(rule.get("by") or ()), *(groups or ())))]
+        return EventJson({**pending.json, "approval": {**rule, "by": by}})
+    return pending.model_copy(update={"approval": approval and approval.escalated()})
+
+
 _REACTIONS: dict[str, Callable[[RunView, FrameView, Any], Sequence[Change]]] = {
     "agent-start": RunView._begin_run,
     "turn-start": RunView._begin_step,
@@ -385,6 +402,7 @@ _REACTIONS: dict[str, Callable[[RunView, FrameView, Any], Sequence[Change]]] = {
     "tool-call-suspended": RunView._suspend,
     "tool-call-approval": RunView._vote,
     "approval-reminder": RunView._remind,
+    "approval-escalated": RunView._escalate,
     "approval-extended": RunView._extend,
     "tool-call-decided": RunView._decide,
     "tool-execution-end": RunView._settle,

@@ -1,4 +1,5 @@
-"""Reminders of calls that wait. The sweeper, which looks at waiting runs anyway, sends what is due."""
+"""Reminders of calls that wait, and escalations. The sweeper, which looks at waiting runs anyway, sends what
+is due."""
 
 import logging
 from collections.abc import Sequence
@@ -9,23 +10,23 @@ from layover.errors import DecisionAlreadyMade, RetryableError
 from layover.ports import StaleWait
 from layover.runtime import Runtime
 from layover.values.metrics import Metric
-from layover.values.runs.event import ApprovalReminder
+from layover.values.runs.event import ApprovalEscalated, ApprovalReminder
 from layover.values.runs.run import CallRecord, RunMeta
 
 logger = logging.getLogger("layover")
 
 
 async def send_due(runtime: Runtime, run: RunMeta, calls: Sequence[CallRecord]) -> datetime | None:
-    """Remind of the calls whose time has come. Return the time from which the next reminder is due; None:
-    there will be none."""
+    """Remind of the calls whose time has come, and let others decide those that have waited for too long.
+    Return the time from which the next of this is due; None: nothing ever is."""
     timed = [c for c in calls if c.undecided and c.suspension and c.suspension.has_timers]
-    times = [await _try_remind(runtime, run, call) for call in timed]
+    times = [await _try_send(runtime, run, call) for call in timed]
     return min(filter(None, times), default=None)
 
 
-async def _try_remind(runtime: Runtime, run: RunMeta, call: CallRecord) -> datetime | None:
+async def _try_send(runtime: Runtime, run: RunMeta, call: CallRecord) -> datetime | None:
     try:
-        return await _remind(runtime, run, call)
+        return await _send(runtime, run, call)
     except DecisionAlreadyMade:
         return None
     except StaleWait:
@@ -33,26 +34,57 @@ async def _try_remind(runtime: Runtime, run: RunMeta, call: CallRecord) -> datet
         return runtime.clock.now()
     except RetryableError as error:
         context = {"tool_call_id": call.tool_call_id, "cause": type(error).__name__}
-        logger.warning("a reminder is sent later", extra=context)
+        logger.warning("a reminder or an escalation is sent later", extra=context)
         runtime.metrics.count(Metric.PUBLISH_FAILED)
         return runtime.clock.now()
 
 
-async def _remind(runtime: Runtime, run: RunMeta, call: CallRecord) -> datetime | None:
-    """Send the newest reminder that is due, and none of those before it. Return the time of the next one."""
+async def _send(runtime: Runtime, run: RunMeta, call: CallRecord) -> datetime | None:
+    """Send what is due, and return the time at which more is, if the call still waits then."""
     now = runtime.clock.now()
     if call.expires_at is not None and call.expires_at <= now:
         return None
+    # First, so that the reminder names everybody who may decide.
+    call, escalates_at = await _escalate(runtime, run, call, now)
+    times = [escalates_at, await _remind(runtime, run, call, now)]
+    return min(
+        (at for at in times if at and (call.expires_at is None or at < call.expires_at)),
+        default=None,
+    )
+
+
+async def _escalate(
+    runtime: Runtime, run: RunMeta, call: CallRecord, now: datetime
+) -> tuple[CallRecord, datetime | None]:
+    """Return the call, escalated if it is time, and the time at which it will be."""
+    rule = call.rule
+    if call.suspension is None or rule is None or rule.escalate_after_s is None or call.escalated:
+        return call, None
+    at = call.suspension.requested_at + timedelta(seconds=rule.escalate_after_s)
+    if at > now:
+        return call, at
+    escalated = call.model_copy(update={"escalated": True})
+    # Published first: a sweeper that dies before the write publishes it again, and none is lost.
+    await publish(runtime, BusEvent.ESCALATED, run, escalated, to=list(rule.escalate_to))
+    event = ApprovalEscalated.of(call, rule.escalate_to, now)
+    await runtime.journal.decisions.amend(run, call, escalated, event)
+    return escalated, None
+
+
+async def _remind(
+    runtime: Runtime, run: RunMeta, call: CallRecord, now: datetime
+) -> datetime | None:
+    """Send the newest reminder that is due, and none of those before it. Return the time of the next one."""
+    if call.rule is None or call.rule.remind_after_s is None:
+        return None
     n = due_reminder(call, now)
     if n > call.reminders:
-        # Published first: a sweeper that dies before the write publishes it again, and none is lost. A
-        # repeated one has the same `n`.
+        # Published first, as above. A repeated one has the same `n`.
         await publish(runtime, BusEvent.REMINDER, run, call, n=n)
         reminded = call.model_copy(update={"reminders": n})
         event = ApprovalReminder.of(call, n, now)
         await runtime.journal.decisions.amend(run, call, reminded, event)
-    at = reminder_at(call, n + 1)
-    return at if call.expires_at is None or at < call.expires_at else None
+    return reminder_at(call, n + 1)
 
 
 def reminder_at(call: CallRecord, n: int) -> datetime:

@@ -75,10 +75,18 @@ class ApprovalRule(Value):
     remind_after_s: int | None = Field(default=None, exclude_if=_is_absent)
     """Seconds to the first reminder, if there are any; the next ones come after 2, 4, 8 ... times of it."""
 
+    escalate_after_s: int | None = Field(default=None, exclude_if=_is_absent)
+    """Seconds after which `escalate_to` decide, too; None: nobody else ever does."""
+    escalate_to: tuple[str, ...] = Field(default=(), exclude_if=lambda groups: not groups)
+
     @property
     def has_timers(self) -> bool:
         """True if something is due while the call waits."""
-        return self.remind_after_s is not None
+        return self.remind_after_s is not None or self.escalate_after_s is not None
+
+    def escalated(self) -> Self:
+        """Return the rule from the escalation on."""
+        return self.model_copy(update={"by": tuple(dict.fromkeys((*self.by, *self.escalate_to)))})
 
 
 class Vote(Value):

@@ -6,6 +6,7 @@ from typing import Any
 
 from layover.adapters.journal.audit import TableAudit
 from layover.adapters.journal.backing import Backing
+from layover.adapters.journal.inbox import TableInbox
 from layover.adapters.journal.items.index import check_cursor
 from layover.adapters.journal.items.records import votes_text, wait_attributes
 from layover.adapters.journal.log.events import EventLog
@@ -42,13 +43,16 @@ _PENDING = "A#"
 class TableDecisions:
     """`Decisions`: conditional writes for callers that decide, never for a run's own writer."""
 
-    def __init__(self, backing: Backing, runs: TableRuns, audit: TableAudit) -> None:
+    def __init__(
+        self, backing: Backing, runs: TableRuns, audit: TableAudit, inbox: TableInbox
+    ) -> None:
         self._backing = backing
         self._table = backing.table
         self._bodies = backing.bodies
         self._clock = backing.clock
         self._runs = runs
         self._audit = audit
+        self._inbox = inbox
 
     async def page_pending(
         self, owner: str, thread_id: str | None, limit: int, cursor: str | None
@@ -152,6 +156,9 @@ class TableDecisions:
         before, after = wait_attributes(call), wait_attributes(amended)
         changes = {name: value for name, value in after.items() if value != before[name]}
         as_read = [same(name, before[name]) for name in changes]
+        if "escalated" in changes:
+            # Its new approvers find it from the same write on.
+            changes |= await self._inbox.place(run, amended, amended.rule)
         wait = Update(
             keys.run(run.id), call.key, set=changes, when=all_of(*_waits(call).parts, *as_read)
         )

@@ -21,6 +21,7 @@ from layover.keys import (
 )
 from layover.ports import InboxItem
 from layover.ports.table import Action, Item, Put
+from layover.values.decision import ApprovalRule
 from layover.values.page import Page
 from layover.values.runs.run import CallRecord, RunMeta
 
@@ -37,12 +38,14 @@ class TableInbox:
         self._runs = runs
         self._marks = Marks(backing.table, backing.clock)
 
-    async def place(self, run: RunMeta, call: CallRecord) -> dict[str, Any]:
-        """Return the attributes that list a waiting call where its approvers look; {} if the owner
-        decides."""
-        if call.suspension is None or call.suspension.approval is None:
+    async def place(
+        self, run: RunMeta, call: CallRecord, approval: ApprovalRule | None
+    ) -> dict[str, Any]:
+        """Return the attributes that list a waiting call where the people whom this rule names look; {} if
+        the owner decides."""
+        if call.suspension is None or approval is None:
             return {}
-        groups = call.suspension.approval.by
+        groups = approval.by
         rule = rule_name(groups)
         # The marks come before the call waits, because without a mark no approver would find it.
         await asyncio.gather(
@@ -70,7 +73,9 @@ class TableInbox:
         after, more = cursor or "", True
         while more:
             pages = [self._table.behind(p, after, limit + 1) for p in partitions]
-            places = sorted(p for page in await asyncio.gather(*pages) for p in page)[: limit + 1]
+            # A call that was escalated a moment ago may still be in the partition of its first rule as well.
+            unique = {p for page in await asyncio.gather(*pages) for p in page}
+            places = sorted(unique)[: limit + 1]
             more = len(places) > limit
             for some in batched(places, _MAX_CONCURRENT_READS):
                 items = await asyncio.gather(*(self._table.get(pk, sk) for _, pk, sk in some))

@@ -48,7 +48,7 @@ def table_journal(
         events=TableRunEvents(backing),
         commands=TableRunCommands(backing, runs),
         writers=TableWriters(backing, heads=heads, runs=runs, audit=audit, inbox=inbox),
-        decisions=TableDecisions(backing, runs, audit),
+        decisions=TableDecisions(backing, runs, audit, inbox),
         inbox=inbox,
         audit=audit,
         erasure=TableErasure(backing),

@@ -250,7 +250,9 @@ class TableRunLog:
         await self._writer.keep_records()
         run = self._snapshot.meta
         bodies = await self._bodies_of(calls)
-        places = [await self._inbox.place(run, call) for call in calls]
+        rules = [call.suspension.approval if call.suspension else None for call in calls]
+        pairs = zip(calls, rules, strict=True)
+        places = [await self._inbox.place(run, call, rule) for call, rule in pairs]
         puts: list[Action] = []
         for call, body, place in zip(calls, bodies, places, strict=True):
             if call.suspension is None:

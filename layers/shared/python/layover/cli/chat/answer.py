@@ -116,6 +116,9 @@ class Answer:
         name = change.call.name or change.call.id
         if event.type == "approval-reminder":
             self._terminal.note(f"reminder {event.n}: {name} still waits")
+        elif event.type == "approval-escalated":
+            groups = " or ".join(map(str, event.to or ()))
+            self._terminal.note(f"nobody decided {name}: a member of {groups} may, too")
         else:
             self._terminal.note(f"{event.by} lets {name} wait until {event.expires_at}")
 

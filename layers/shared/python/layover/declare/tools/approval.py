@@ -11,6 +11,7 @@ from layover.declare.context import ToolContext
 from layover.declare.option_names import with_named_options
 from layover.declare.schemas import checks
 from layover.declare.tools.signature import ToolArgs
+from layover.errors import DefinitionError
 from layover.values.decision import ApprovalRule
 
 MAX_GROUPS = 20
@@ -57,6 +58,9 @@ class Approval:
             is asked for in the rest of the run. A call that equals a denied one is never asked for.
         remind_after: From a minute to a year: people are reminded of a call that waits after 1, 2, 4, 8 ...
             times of it. None: they are not.
+        escalate_after: From a minute to a year: members of `escalate_to` may decide, too, once a call has
+            waited for so long. It needs `escalate_to`.
+        escalate_to: 1 to 20 groups, one of them not in `by`.
         when: A predicate of the validated arguments (a dict) and the context, plain or async: True if the
             call waits. None: each call waits.
 
@@ -103,16 +107,11 @@ class Approval:
     when: Predicate | None = None
     after_denial: AfterDenial = "ask"
     remind_after: timedelta | None = None
+    escalate_after: timedelta | None = None
+    escalate_to: Sequence[str] | None = None
 
     def __post_init__(self) -> None:
-        listed = isinstance(self.by, Iterable) and not isinstance(self.by, str)
-        groups = tuple(self.by) if listed else ()
-        if not 0 < len(groups) <= MAX_GROUPS:
-            raise checks.fail("Approval: by", f"a list of 1 to {MAX_GROUPS} groups", self.by)
-        for group in groups:
-            if not isinstance(group, str) or not GROUP.fullmatch(group):
-                expected = "names of groups without blanks, commas and brackets"
-                raise checks.fail("Approval: by", expected, group)
+        groups = _groups("Approval: by", self.by)
         checks.flag("Approval: requester", self.requester)
         checks.flag("Approval: reason_required", self.reason_required)
         checks.one_of("Approval: after_denial", self.after_denial, get_args(AfterDenial))
@@ -120,6 +119,18 @@ class Approval:
         if self.quorum > MAX_QUORUM:
             raise checks.fail("Approval: quorum", f"at most {MAX_QUORUM} persons", self.quorum)
         _seconds("Approval: remind_after", self.remind_after)
+        _seconds("Approval: escalate_after", self.escalate_after)
+        self._check_escalation(groups)
+
+    def _check_escalation(self, groups: tuple[str, ...]) -> None:
+        if self.escalate_to is None and self.escalate_after is None:
+            return
+        if self.escalate_to is None or self.escalate_after is None:
+            raise DefinitionError("Approval: escalate_after and escalate_to need each other")
+        others = _groups("Approval: escalate_to", self.escalate_to)
+        if set(others) <= set(groups):
+            expected = "a list with a group that is not in by"
+            raise checks.fail("Approval: escalate_to", expected, self.escalate_to)
 
     @property
     def rule(self) -> ApprovalRule:
@@ -130,11 +141,26 @@ class Approval:
             quorum=self.quorum,
             reason_required=self.reason_required,
             remind_after_s=_seconds("Approval: remind_after", self.remind_after),
+            escalate_after_s=_seconds("Approval: escalate_after", self.escalate_after),
+            escalate_to=tuple(dict.fromkeys(self.escalate_to or ())),
         )
 
     async def applies(self, args: ToolArgs, ctx: ToolContext) -> bool:
         """Return whether this call waits. Raises what the predicate raises."""
         return self.when is None or bool(await call_author(self.when, args.for_predicate(), ctx))
+
+
+def _groups(what: str, value: Sequence[str]) -> tuple[str, ...]:
+    """Return the names of groups. Raises DefinitionError."""
+    listed = isinstance(value, Iterable) and not isinstance(value, str)
+    groups = tuple(value) if listed else ()
+    if not 0 < len(groups) <= MAX_GROUPS:
+        raise checks.fail(what, f"a list of 1 to {MAX_GROUPS} groups", value)
+    for group in groups:
+        if not isinstance(group, str) or not GROUP.fullmatch(group):
+            expected = "names of groups without blanks, commas and brackets"
+            raise checks.fail(what, expected, group)
+    return groups
 
 
 def _seconds(what: str, value: timedelta | None) -> int | None:

@@ -14,7 +14,13 @@ from layover.values.runs.event import Event
 from layover.values.runs.hooked import with_failure
 from layover.values.runs.run import CallRecord, CallState, StepRecord, Suspension
 
-NEW_WAIT = {"votes": (), "voted": 0, "reminders": 0, "extended_to": None}
+NEW_WAIT = {
+    "votes": (),
+    "voted": 0,
+    "reminders": 0,
+    "escalated": False,
+    "extended_to": None,
+}
 """The fields of a call that begin anew with each attempt."""
 
 

@@ -53,6 +53,8 @@ def _prefix(event: Mapping[str, Any]) -> str | None:
             return ""
         case "ApprovalReminder":
             return f"reminder {event['detail']['n']}: "
+        case "ApprovalEscalated":
+            return f"escalated to {' and '.join(event['detail']['to'])}: "
     return None
 
 

@@ -246,6 +246,19 @@ class ApprovalReminder(BaseEvent):
         return cls(at=at, **_place(call), tool_call_id=call.tool_call_id, n=n)
 
 
+class ApprovalEscalated(BaseEvent):
+    """Members of other groups may decide a waiting call, too."""
+
+    type: Literal["approval-escalated"] = "approval-escalated"
+    tool_call_id: str
+    to: tuple[str, ...]
+
+    @classmethod
+    def of(cls, call: CallRecord, to: tuple[str, ...], at: datetime) -> Self:
+        """Return the event of an escalation to these groups."""
+        return cls(at=at, **_place(call), tool_call_id=call.tool_call_id, to=to)
+
+
 class ApprovalExtended(BaseEvent):
     """A person put off the time at which a waiting call expires."""
 
@@ -349,6 +362,7 @@ Event = Annotated[
     | ToolCallSuspended
     | ToolCallApproval
     | ApprovalReminder
+    | ApprovalEscalated
     | ApprovalExtended
     | ToolCallDecided
     | HookDecided

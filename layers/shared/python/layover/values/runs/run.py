@@ -137,6 +137,8 @@ class CallRecord(Value):
     them. None: they were written with the record."""
     reminders: int = Field(default=0, exclude_if=lambda value: not value)
     """The number of the newest reminder of this attempt; 0: there was none."""
+    escalated: bool = Field(default=False, exclude_if=lambda value: not value)
+    """True if the groups that the rule escalates this attempt to decide, too."""
     extended_to: Time | None = Field(default=None, exclude_if=lambda value: value is None)
     """The time at which this attempt expires, if a person has put it off."""
     past: tuple[dict[str, Any], ...] = ()
@@ -183,6 +185,12 @@ class CallRecord(Value):
         return self.proposed if exact is None else exact
 
     @property
+    def rule(self) -> ApprovalRule | None:
+        """The rule of who decides now; None: the run's owner does."""
+        rule = self.suspension.approval if self.suspension else None
+        return rule.escalated() if rule is not None and self.escalated else rule
+
+    @property
     def expires_at(self) -> datetime | None:
         """The time at which the wait counts as a denial; None: never."""
         first = self.suspension.expires_at if self.suspension else None
@@ -196,7 +204,7 @@ class CallRecord(Value):
     @property
     def approval(self) -> PendingApproval | None:
         """Return the approval rule and the votes so far."""
-        rule = self.suspension.approval if self.suspension else None
+        rule = self.rule
         return PendingApproval(**rule.model_dump(), given=self.votes) if rule else None
 
 

@@ -36,6 +36,7 @@ _CALL_ATTRIBUTES = {
     "votes",
     "voted",
     "reminders",
+    "escalated",
     "extended_to",
     "ends_step",
     "log_seq",
@@ -198,6 +199,7 @@ def wait_attributes(call: CallRecord) -> dict[str, Any]:
     calls shows it, and a body may be in S3, so each is an attribute."""
     return {
         "reminders": call.reminders or None,
+        "escalated": call.escalated or None,
         "extended_to": rfc3339(call.extended_to) if call.extended_to else None,
     }
 
@@ -220,6 +222,7 @@ def call_from(
             "votes": json.loads(votes) if votes else (),
             "voted": item.get("voted", 0),
             "reminders": item.get("reminders", 0),
+            "escalated": item.get("escalated", False),
             "extended_to": item.get("extended_to"),
             "ends_step": item.get("ends", False),
             "log_seq": item.get("log_seq"),

@@ -38,6 +38,7 @@ LISTED = (
     "attempt",
     "votes",
     "voted",
+    "escalated",
     "extended_to",
 )
 """Attributes that lists show in addition to the keys. They do not change while a run runs, so its many writes
