@@ -190,6 +190,22 @@ async def test_a_call_with_more_time_waits_on_after_the_state_machines_time_out(
     assert (await bench.call(run.id, "call_1")).decision.kind.value == "expired"
 
 
+async def test_the_only_call_with_more_time_waits_on_after_the_time_out_and_is_then_approved(
+    ledger: Ledger,
+) -> None:
+    """A turn hears the token of the only call, without a branch."""
+    bench = ledger.bench(call("pay", amount=1), say("ok"))
+    run = await suspended(bench)
+    later = bench.clock.now() + timedelta(hours=3)
+    await extend(bench.plain, Actor(sub=ANN), run.id, "call_1", later)
+    bench.clock.advance(timedelta(hours=1))
+    answer = await bench.hear(run.id, "call_1", {"Error": "States.Timeout", "Cause": ""})
+    assert answer["status"] == "suspended"
+    assert (await bench.call(run.id, "call_1")).undecided
+    await bench.answer(run.id, "call_1", "approve")
+    assert ledger.done == [1]
+
+
 async def test_a_call_that_waits_anew_has_its_own_time(ledger: Ledger) -> None:
     @tool(suspend=Offer, resume=Choice, expires_after=timedelta(hours=1))
     async def reserve(ctx: ToolContext) -> str:
