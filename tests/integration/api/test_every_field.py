@@ -182,6 +182,9 @@ NOT_SHOWN_OF_CALLS = {
     **dict.fromkeys(("decision", "past", "settled_at"), "none is made yet"),
     **dict.fromkeys(("result", "model_output", "is_error", "retry"), "there is none yet"),
     **dict.fromkeys(("votes", "voted"), "`approval.given`"),
+    "extended_to": "`expires_at`",
+    "escalated": "`approval.by`",
+    "reminders": "the events of the run have them",
     "hooked": "`args` are those that hooks gave",
     "denial": "nobody is asked for a call that an earlier denial settles",
     "offered": "a call of a tool that was not offered never waits",
@@ -194,11 +197,12 @@ def test_every_field_of_a_waiting_call_is_shown() -> None:
     waiting, part = run.calls[1], run.steps[0].message.tool_calls[-1]
     assert waiting.suspension is not None
     said = {"args": waiting.exact_args, "approval": waiting.approval}
+    said |= {"expires_at": waiting.extended_to}
     fields = {**dict(waiting), **dict(waiting.suspension), **said}
     assert pending == Pending.model_validate(fields)
     assert at_default(pending) == set()
     assert pending.approval is not None
-    assert lost(waiting.suspension.approval, pending.approval) == set()
+    assert lost(waiting.rule, pending.approval) == set()
     assert pending.approval.given == waiting.votes
     shown = Pending.model_fields.keys()
     assert CallRecord.model_fields.keys() - shown == set(NOT_SHOWN_OF_CALLS)
