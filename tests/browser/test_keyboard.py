@@ -60,8 +60,8 @@ def begin(person: Person, text: str) -> None:
 
 def test_decision_keeps_the_place_of_the_keyboard(enter: Enter, brain: Brain) -> None:
     ann = enter()
-    refund = call("refund", order_id="A-2", amount=60)
-    begin(ann, brain.plan(refund, refund, say("Done.")))
+    refunds = (call("refund", order_id="A-2", amount=amount) for amount in (60, 50))
+    begin(ann, brain.plan(*refunds, say("Done.")))
     ann.button("Approve").wait_for()
     go_to(ann, "button Edit", "Shift+Tab")
     press(ann, "Enter")
@@ -82,7 +82,7 @@ def test_decision_keeps_the_place_of_the_keyboard(enter: Enter, brain: Brain) ->
     ann.sees("Done.")
     assert place(ann).startswith("summary refund")
     press(ann, "Enter")
-    ann.sees("paid 60 for A-2")
+    ann.sees("paid 50 for A-2")
 
 
 def test_decision_in_the_inbox_leads_to_the_next_one(enter: Enter, brain: Brain) -> None:

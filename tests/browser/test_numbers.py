@@ -190,8 +190,8 @@ def test_offered_number_is_sent_as_it_is(modules: Page) -> None:
 
 def test_approver_sees_and_keeps_every_digit(enter: Enter, brain: Brain) -> None:
     ann = enter().sign_in()
-    text = brain.plan(call("refund", order_id=str(ID), amount=ID), say(f"Paid {ID}."))
-    ann.begin(text)
+    text = brain.plan(call("count_out", order_id=str(ID), points=ID), say(f"Gave {ID}."))
+    ann.begin(text, "wide")
     ann.sees(str(ID))
     ann.open("inbox")
     card = ann.card(str(ID))
@@ -200,5 +200,5 @@ def test_approver_sees_and_keeps_every_digit(enter: Enter, brain: Brain) -> None
     ann.page.get_by_label("order_id").fill("A-1")
     ann.button("Approve with changes").click()
     ann.page.get_by_label("order_id").wait_for(state="detached")
-    told = f'"amount": {ID}}}'
+    told = f'"points": {ID}}}'
     eventually(lambda: told in str(brain.requests(text)[-1].body["messages"]))

@@ -124,7 +124,7 @@ def test_pipe_gets_answers_and_stderr_the_approvals_forms_and_usage(
     ended = piped(system, lines, "support")
     assert ended.returncode == 0, ended.stderr
     assert ended.stdout == "It is **refunded**.\nBooked.\n"
-    for part in ("amount=60)? [y/N/edit] y", "9:00", "tokens"):
+    for part in ("amount=60.0)? [y/N/edit] y", "9:00", "tokens"):
         assert part in ended.stderr, ended.stderr
     assert len(brain.requests(refund)) == len(brain.requests(book)) == 2
 
@@ -146,7 +146,7 @@ def test_person_edits_what_is_approved_and_cancels_an_answer(
     slow = brain.plan(say("never seen", hold=hold))
     with typist(system, tmp_path, "--agent", "support") as person:
         person.type(f"{refund}\n")
-        person.sees("amount=60)? [y/N/edit]")
+        person.sees("amount=60.0)? [y/N/edit]")
         person.type("edit\n")
         person.sees(f'args> {{"order_id": "{order}"')
         person.type("\x15" + json.dumps({"order_id": order, "amount": 40}) + "\n")

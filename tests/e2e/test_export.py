@@ -8,6 +8,7 @@ from layover.adapters.blobs.s3 import S3Blobs
 from layover.adapters.journal.items.dynamodb import DynamoTable
 from layover.adapters.journal.journal import table_journal
 from layover.clock import ManualClock, from_rfc3339
+from layover.local.aws.access_key import AccessKey
 from layover.retention.export_job import begin
 from support.aws.emulator import services_at
 from support.providers.openai import say
@@ -18,7 +19,8 @@ from support.worlds.builder import build_runtime
 async def begun(system: System, user: Caller) -> str:
     """Do what a request does that has taken too long; the path at which its export is fetched."""
     names, s3 = system.services, system.aws("s3")
-    services = services_at(names["endpoint_url"])
+    key = AccessKey(names["access_key_id"], names["secret_access_key"])
+    services = services_at(names["endpoint_url"], key)
     blobs = S3Blobs(lambda: s3, names["bucket"])
     # By the system's clock, which other tests move. The sweeper waits a moment for what is announced.
     clock = ManualClock(from_rfc3339(user.get("/me/export")["exported_at"]))

@@ -73,7 +73,13 @@ def test_use_chat_decides_and_goes_on_under_the_same_id(
     text = brain.plan(call("refund", order_id="o1", amount=5), say("Done."))
     found = drive(packages, system, "ai_sdk.mjs", scenario, text)
     before, answer = found["before"][-1], found["messages"][-1]
-    assert before["parts"][-1]["state"] == "approval-requested"
+    # What the tool says about the call comes behind it, and then the request.
+    *_, tool, said = before["parts"]
+    assert tool["state"] == "approval-requested"
+    assert (said["type"], said["data"]["summary"]) == (
+        "data-layover-pending",
+        "Pay 5 euros back for o1",
+    )
     assert len(found["messages"]) == 2
     assert answer["id"] == before["id"]
     assert (answer["parts"][1]["state"], answer["parts"][-1]["text"]) == (state, "Done.")
@@ -109,13 +115,15 @@ def test_use_chat_decides_after_a_reload(packages: Path, system: System, brain: 
         assert shown[0].pop("metadata")["run_id"] == shown[1]["id"]
     # Each shows the same, with the same ids: before, loaded, and followed after that.
     assert found["loaded"] == found["before"] == found["resumed"]
-    assert found["loaded"][-1]["parts"][-1]["state"] == "approval-requested"
+    assert found["loaded"][-1]["parts"][-2]["state"] == "approval-requested"
     for message in found["messages"]:
         message["metadata"] = {
             n: message.get("metadata", {}).get(n) for n in ("run_id", "thread_id")
         }
     answer, stored = found["messages"][-1], found["after"][-1]
     assert (answer["id"], answer["metadata"]) == (stored["id"], stored["metadata"])
+    # The words about a call that waited are of that time.
+    answer["parts"] = [p for p in answer["parts"] if p["type"] != "data-layover-pending"]
     assert kinds(answer) == kinds(stored)
     outputs = [[p.get("output") or p.get("text") for p in m["parts"]] for m in (answer, stored)]
     assert outputs[0] == outputs[1]

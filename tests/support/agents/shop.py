@@ -137,6 +137,12 @@ async def remember(ctx: ToolContext, key: str) -> list[str]:
     return [message["content"] for message in await node.history()]
 
 
+@tool(needs_approval=True)
+def count_out(order_id: str, points: int) -> str:
+    """Give whole points."""
+    return f"{points} points for {order_id}"
+
+
 FILES: list[Any] = [dump, draw, remember]
 TOOLS: list[Any] = [look_up, breaks, tells, refund, book, urgent, slow, slow_again, slow_refund]
 
@@ -145,7 +151,7 @@ wide = Agent(
     name="wide",
     model="openai/fake-1",
     instructions="You do much at once.",
-    tools=TOOLS,
+    tools=[*TOOLS, count_out],
     tool_concurrency=math.inf,
 )
 clerk = Agent(

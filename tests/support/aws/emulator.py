@@ -82,9 +82,9 @@ class LocalAws:
         return self._server.events.list()
 
 
-def services_at(endpoint: str) -> AwsServices:
-    """The functions' clients of whatever listens there."""
-    keys = access_key().variables()
+def services_at(endpoint: str, key: AccessKey | None = None) -> AwsServices:
+    """The functions' clients of whatever listens there. `key`: of its owner, if that is no test's."""
+    keys = (key or access_key()).variables()
     return AwsServices({"AWS_ENDPOINT_URL": endpoint, "AWS_REGION": "us-east-1", **keys})
 
 
