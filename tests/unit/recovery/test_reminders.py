@@ -230,7 +230,11 @@ async def test_more_time_brings_the_reminders_that_the_first_expiry_left_out() -
 # Escalations
 
 BOARD = Actor(sub="zoe", groups=frozenset({"board"}))
-TO_THE_BOARD = {"remind_after": None, "escalate_after": HOUR, "escalate_to": ["board", "finance"]}
+TO_THE_BOARD: dict[str, Any] = {
+    "remind_after": None,
+    "escalate_after": HOUR,
+    "escalate_to": ["board", "finance"],
+}
 
 
 def escalations(bench: Bench) -> list[Mapping[str, Any]]:
