@@ -167,6 +167,14 @@ def test_what_a_user_did_or_has_is_a_finding(content: str) -> None:
     assert len(check({**GOOD, "content": content}).candidates) == 1
 
 
+def test_a_role_in_front_of_a_finding_is_left_out_of_it() -> None:
+    (kept,) = check(
+        {**GOOD, "content": "The user is an administrator; the import stopped."}
+    ).candidates
+    assert kept.content == "the import stopped."
+    assert refused({**GOOD, "content": "The user is an administrator;"}) == [Refusal.OTHER]
+
+
 def test_what_only_the_authors_instructions_ask_for_has_a_kind_of_its_own() -> None:
     item = {**GOOD, "kind": "requested"}
     assert len(check(item, instructions="Keep the weather.").candidates) == 1

@@ -19,11 +19,23 @@ _IS_ONLY_THE_USER = lazy_pattern(
     re.IGNORECASE,
 )
 _SAYS_MORE = lazy_pattern(
-    r"\d|;|\b(?:because|since|but|although|after|when|whenever|until|weil|seit|aber|obwohl|nachdem|parce que"
-    r"|depuis|mais|porque|desde|pero|mas|quando|cuando)\b",
+    r"\d|;\s*\w|\b(?:because|since|but|although|after|when|whenever|until|weil|seit|aber|obwohl|nachdem"
+    r"|parce que|depuis|mais|porque|desde|pero|mas|quando|cuando)\b",
     re.IGNORECASE,
 )
 """A number or an identifier, or a second clause: better models begin many a finding with its user."""
+
+
+MAX_ROLE = 6
+"""Words of a clause that is dropped: "the user is an administrator". A longer one has a matter."""
+
+
+def without_role(content: str) -> str:
+    """Return a content without a first clause that only says who its user is: what follows it is a finding,
+    and vouches for no right that a pasted text grants."""
+    first, mark, rest = content.partition(";")
+    is_role = len(first.split()) <= MAX_ROLE and is_only_about_user(first)
+    return rest.strip() if mark and rest.strip() and is_role else content
 
 
 def is_only_about_user(content: str) -> bool:

@@ -14,7 +14,7 @@ from typing import Any
 
 from layover.declare.memory import EpisodicMemory
 from layover.memory.episodic.contradiction import contradicts, replaces
-from layover.memory.episodic.person import is_only_about_user
+from layover.memory.episodic.person import is_only_about_user, without_role
 from layover.memory.ranking import cosine
 from layover.memory.requests import KINDS, REQUESTED, is_example, memory_prompt, prompt_file
 from layover.memory.text.answers import json_object, objects, text_of
@@ -261,8 +261,10 @@ class _Turn:
         if quote is None:
             return Refusal.NO_EVIDENCE
         # Small models call a wish a symptom. What is still to be done may be a wish.
-        if kind != "open" and not self._settings.instructions and is_only_about_user(content):
-            return Refusal.OTHER
+        if kind != "open" and not self._settings.instructions:
+            content = without_role(content)
+            if is_only_about_user(content):
+                return Refusal.OTHER
         content = self._untranslated(content, quote)
         if missing_anchors(content, self._texts):
             return Refusal.UNSAID
