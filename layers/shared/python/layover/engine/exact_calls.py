@@ -43,8 +43,6 @@ def approval_request(ready: Ready, now: datetime, **more: Json) -> Suspension:
 
 async def described(suspension: Suspension, ready: Ready, ctx: ToolContext) -> Suspension:
     """Return the suspension with the author's summary and risk. Raises what the author's functions raise."""
-    if not ready.tool.describes:
-        return suspension
     summary = await isolate(ready.tool.summary(ready.args, ctx))
     risk = await isolate(ready.tool.risk(ready.args, ctx))
     if summary is not None:
@@ -77,7 +75,7 @@ def exact_call(call: CallRecord, prepare: Prepare, now: datetime) -> Ready | Set
         exact = prepare(decided)
         if isinstance(exact, Ready) and _is_same(exact.args.as_dict(), decided):
             return exact
-    return _request_again(call, decision, ready, now)
+    return _request_again(call, ready, now)
 
 
 def _decided_args(call: CallRecord, decision: Decision) -> Args | None:
@@ -88,7 +86,7 @@ def _decided_args(call: CallRecord, decision: Decision) -> Args | None:
     return call.suspension.args if call.suspension else None
 
 
-def _request_again(call: CallRecord, decision: Decision, ready: Ready, now: datetime) -> Suspension:
+def _request_again(call: CallRecord, ready: Ready, now: datetime) -> Suspension:
     """Return the request with today's arguments, under the rule that it was made with: a deployment decides
     what runs, and not who may allow it."""
     request = call.suspension

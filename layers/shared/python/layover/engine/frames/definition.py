@@ -102,8 +102,6 @@ def _plain(value: Any) -> Any:
 
 
 _HASHED_ELSEWHERE = {"needs_approval", "suspend", "resume", "expires_after", "delegate", "handoff"}
-_FUNCTIONS = {"to_model_output", "to_message", "summary"}
-"""Options that are code of the tool."""
 
 
 def _rules(tool: Any) -> dict[str, Any]:
@@ -114,13 +112,12 @@ def _rules(tool: Any) -> dict[str, Any]:
     changed = {
         f.name: getattr(tool.options, f.name)
         for f in fields(tool.options)
-        if f.name not in _HASHED_ELSEWHERE | _FUNCTIONS
-        and getattr(tool.options, f.name) != f.default
+        if f.name not in _HASHED_ELSEWHERE and getattr(tool.options, f.name) != f.default
     }
     return {
         name: value.total_seconds() if isinstance(value, timedelta) else value
         for name, value in changed.items()
-        if not callable(value)
+        if not callable(value)  # code of the tool
     }
 
 

@@ -316,6 +316,9 @@ class Calls:
     async def _described(self, call: CallRecord, suspension: Suspension) -> Suspension | Settled:
         """Return the suspension with what the tool says about the call; its error, if it raises: nobody is
         asked about a call that cannot be described."""
+        tool = self._tools.get(call.tool_name)
+        if tool is None or not tool.describes:
+            return suspension
         # Of what is shown: today's code may make other defaults of the model's words.
         ready = self._prepare(call, suspension.args)
         ready = self.ready(call) if isinstance(ready, Settled) else ready

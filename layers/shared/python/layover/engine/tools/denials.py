@@ -10,7 +10,7 @@ from layover.engine.frame_core import FrameCore
 from layover.engine.outcomes import Ready, Settled
 from layover.values.base import Json, compact_json
 from layover.values.decision import ApprovalRule, Denial
-from layover.values.runs.run import CallRecord, DecisionKind, Suspension, SuspensionKind
+from layover.values.runs.run import CallRecord, DecisionKind, Suspension
 
 MAX_SHOWN = 10
 """Denials that a request shows, the newest: its record must not grow with each one before it."""
@@ -94,13 +94,9 @@ def _settled_like(denied: CallRecord, name: str, advice: Advice) -> Settled:
 
 
 def _args_of(denied: CallRecord, tool: AnyTool) -> Json:
-    """Return the arguments that a person was asked about. An approval shows them validated, as they were
-    then; a tool that suspended itself shows something else."""
-    suspension = denied.suspension
-    if suspension is not None and suspension.kind is SuspensionKind.APPROVAL:
-        payload = suspension.payload
-        if isinstance(payload, dict) and "args" in payload:
-            return payload["args"]
+    """Return the arguments that a person was asked about, validated as they were then."""
+    if denied.suspension is not None and denied.suspension.args is not None:
+        return denied.suspension.args
     try:
         return tool.validate(denied.proposed).as_dict()
     except Exception:  # the tool takes other arguments by now, or is another agent's

@@ -124,6 +124,6 @@ def _with_suspension(call: CallRecord, suspension: Suspension) -> CallRecord:
 
 def _waiting_now(call: CallRecord) -> CallRecord:
     """Return a call whose suspension was journaled in the state that it then has."""
-    fresh = {"opener": None, "token": None, "decision": None, **NEW_WAIT}
+    fresh = {"opener": None, "token": None, "decision": None}
     waits = {"state": CallState.WAITING, "attempt": call.attempt + 1}
     return call.model_copy(update={**waits, **fresh})
