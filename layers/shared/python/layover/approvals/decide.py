@@ -15,7 +15,7 @@ from layover.approvals.approvers import (
     votes_with,
 )
 from layover.approvals.checks import check_args, check_data, check_reason
-from layover.approvals.open_call import check_open, find_call
+from layover.approvals.open_call import check_open, find_call, view_for, with_call
 from layover.errors import (
     DecisionAlreadyMade,
     DecisionInvalid,
@@ -25,7 +25,6 @@ from layover.errors import (
     TooLarge,
 )
 from layover.ports import StaleVotes
-from layover.records.views import run_view
 from layover.runtime import Runtime
 from layover.values.base import compact_json
 from layover.values.deployment.access import Actor
@@ -176,7 +175,7 @@ async def _decide_once(
         if not _repeats(call, request, decision):
             raise
         return DecisionOutcome(_view(actor, snapshot, call, request), again=True)
-    return DecisionOutcome(_view(actor, _with(snapshot, call), call, request))
+    return DecisionOutcome(_view(actor, with_call(snapshot, call), call, request))
 
 
 def _repeats(call: CallRecord, request: DecisionRequest, decision: Decision) -> bool:
@@ -266,8 +265,7 @@ async def _wake(runtime: Runtime, call: CallRecord, token: str | None) -> None:
 def _view(
     actor: Actor, snapshot: RunSnapshot, call: CallRecord, request: DecisionRequest
 ) -> Run | RunGlimpse:
-    glimpse = RunGlimpse(id=snapshot.meta.id, status=snapshot.meta.shown_status)
-    run = run_view(snapshot) if snapshot.meta.owner == actor.owner else glimpse
+    run = view_for(actor, snapshot)
     rule = rule_of(call)
     # The votes of an earlier attempt are not kept: its repeated decision is answered without them.
     if rule is None or rule.quorum <= 1 or request.attempt not in (None, call.attempt):
@@ -275,11 +273,3 @@ def _view(
     votes = VoteCount(given=call.votes, quorum=rule.quorum, settled=not call.undecided)
     view = VotedRun if isinstance(run, Run) else VotedGlimpse
     return view(**vars(run), **vars(votes))
-
-
-def _with(snapshot: RunSnapshot, call: CallRecord) -> RunSnapshot:
-    """Return the snapshot after the decision, without reading it again."""
-    waiting = snapshot.meta.waiting - ({call.key} if call.decision else set())
-    calls = tuple(call if c.key == call.key else c for c in snapshot.calls)
-    meta = snapshot.meta.model_copy(update={"waiting": waiting})
-    return snapshot.model_copy(update={"meta": meta, "calls": calls})

@@ -2,15 +2,14 @@
 
 from datetime import datetime, timedelta
 
-from layover.approvals.open_call import check_open, find_call
+from layover.approvals.open_call import check_open, find_call, view_for, with_call
 from layover.approvals.waiting import A_YEAR
 from layover.errors import InvalidRequest
 from layover.ports import StaleWait
-from layover.records.views import run_view
 from layover.runtime import Runtime
 from layover.values.deployment.access import Actor
 from layover.values.runs.event import ApprovalExtended
-from layover.values.runs.run import CallRecord, RunSnapshot, Suspension
+from layover.values.runs.run import CallRecord, Suspension
 from layover.values.runs.views import Run, RunGlimpse
 
 MAX_WAIT = timedelta(seconds=A_YEAR)
@@ -29,7 +28,7 @@ async def extend(
         snapshot, call = await find_call(runtime, actor, run_id, tool_call_id, operates=operates)
         suspension = check_open(runtime, snapshot, call)
         if call.extended_to == expires_at:
-            return _view(actor, snapshot), True
+            return view_for(actor, snapshot), True
         now = runtime.clock.now()
         _check_time(call, suspension, expires_at, now)
         later = call.model_copy(update={"extended_to": expires_at})
@@ -39,7 +38,7 @@ async def extend(
         except StaleWait:
             # Somebody else has extended it in the meantime, perhaps for longer.
             continue
-        return _view(actor, _with(snapshot, later)), False
+        return view_for(actor, with_call(snapshot, later)), False
 
 
 def _check_time(
@@ -60,14 +59,3 @@ def _check_time(
 def _refusal(call: CallRecord, message: str) -> InvalidRequest:
     wrong = {"loc": ["body", "expires_at"], "msg": message, "type": "expires_at"}
     return InvalidRequest(message, [wrong], run_id=call.run_id, tool_call_id=call.tool_call_id)
-
-
-def _with(snapshot: RunSnapshot, later: CallRecord) -> RunSnapshot:
-    calls = tuple(later if c.key == later.key else c for c in snapshot.calls)
-    return snapshot.model_copy(update={"calls": calls})
-
-
-def _view(actor: Actor, snapshot: RunSnapshot) -> Run | RunGlimpse:
-    if snapshot.meta.owner == actor.owner:
-        return run_view(snapshot)
-    return RunGlimpse(id=snapshot.meta.id, status=snapshot.meta.shown_status)

@@ -1,9 +1,11 @@
-"""The call that a caller's request is about, if it waits and the caller may decide it."""
+"""The call that a caller's request is about, if it waits and the caller may decide it, and the run as that
+caller then sees it."""
 
 from layover.approvals.approvers import check_right, foreign_run, may_decide, rule_of
 from layover.approvals.waiting import is_expired
 from layover.errors import DecisionAlreadyMade, NotFound, RequestError
 from layover.records.runs import snapshot_of
+from layover.records.views import run_view
 from layover.runtime import Runtime
 from layover.values.deployment.access import Actor
 from layover.values.runs.run import (
@@ -14,6 +16,7 @@ from layover.values.runs.run import (
     RunSnapshot,
     Suspension,
 )
+from layover.values.runs.views import Run, RunGlimpse
 
 _NO_CALLS = (HOOKS_TOOL, REPLIES_TOOL)
 """Records that stand among the calls."""
@@ -63,6 +66,21 @@ def check_open(
     if attempt is not None and attempt != call.attempt:
         raise _refusal(call, f"attempt {call.attempt} of the call waits, not {attempt}")
     return call.suspension
+
+
+def with_call(snapshot: RunSnapshot, call: CallRecord) -> RunSnapshot:
+    """Return the snapshot with the call as it was written, without reading it again."""
+    waiting = snapshot.meta.waiting - ({call.key} if call.decision else set())
+    calls = tuple(call if c.key == call.key else c for c in snapshot.calls)
+    meta = snapshot.meta.model_copy(update={"waiting": waiting})
+    return snapshot.model_copy(update={"meta": meta, "calls": calls})
+
+
+def view_for(actor: Actor, snapshot: RunSnapshot) -> Run | RunGlimpse:
+    """Return the run as its owner sees it, or what others who decide see of it."""
+    if snapshot.meta.owner == actor.owner:
+        return run_view(snapshot)
+    return RunGlimpse(id=snapshot.meta.id, status=snapshot.meta.shown_status)
 
 
 def _find(snapshot: RunSnapshot, tool_call_id: str) -> CallRecord:
