@@ -207,7 +207,8 @@ class Bench:
         self, run_id: str, deadline: Deadline | None = None, **answer: Any
     ) -> dict[str, Any]:
         """One invocation. `answer`: of the token of the one call that waited."""
-        about = {"owner": ANN, "run_id": run_id, "execution": f"{run_id}-1", **answer}
+        execution = (await self.meta(run_id)).execution
+        about = {"owner": ANN, "run_id": run_id, "execution": execution, **answer}
         payload = TurnPayload.model_validate(about)
         return dict(await turn(self.runtime, payload, deadline or NoDeadline()))
 

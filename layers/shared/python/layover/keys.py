@@ -22,6 +22,8 @@ STEP_PREFIX = "STEP#"
 EVENT_PREFIX = "EVENT#"
 ERASED_PREFIX = "ERASED#"
 MESSAGE_PREFIX = "MESSAGE#"
+SAID_PREFIX = "SAID#"
+"""Sorts between META and the steps, so a read of a run's records has them as well."""
 DUE_PREFIX = "DUE#"
 DUE = "DUE"
 """Partition of the watch index with data that may have outlived its use (`ports.Due`). It is separate so that
@@ -202,6 +204,11 @@ def parent_call_of(key: str) -> str | None:
     """Id of the call that the sub-agent of this key, or path, works in; None for the run's own."""
     path = path_of(key)
     return unquote(path.removesuffix("/").rpartition("#CALL#")[2]) if path else None
+
+
+def said_key(number: int) -> str:
+    """Sort key of a message that the run was sent after its input; the first has number 1."""
+    return f"{SAID_PREFIX}{number:04d}"
 
 
 def event_key(seq: int) -> str:

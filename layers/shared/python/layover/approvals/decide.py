@@ -241,6 +241,25 @@ async def _record(
     return outcome.call
 
 
+async def record_withdrawal(
+    runtime: Runtime, actor: Actor, snapshot: RunSnapshot, call: CallRecord
+) -> None:
+    """Decide that nobody is asked about a waiting call any more: its requester has written again. A decision
+    that came first stands."""
+    decision = Decision(
+        kind=DecisionKind.WITHDRAWN,
+        decided_by=actor.sub,
+        on_behalf_of=actor.on_behalf_of,
+        at=runtime.clock.now(),
+    )
+    event = ToolCallDecided.of(call, decision)
+    try:
+        outcome = await runtime.journal.decisions.decide(snapshot.meta, call, decision, event)
+    except DecisionAlreadyMade:
+        return
+    await _wake(runtime, outcome.call, outcome.token)
+
+
 async def _wake_waiting(runtime: Runtime, call: CallRecord) -> None:
     """Wake the call once more: the decider may have died before the wake."""
     if call.state is CallState.WAITING and call.decision is not None:

@@ -11,7 +11,7 @@ from layover.protocols.ui_history import (
     stored_answer,
     user_message,
 )
-from layover.records.threads import live_messages
+from layover.records.threads import live_messages, tip_of
 from layover.runtime import Runtime
 from layover.threads.messages import newest_messages
 from layover.values.cursor import decode_cursor_field, encode_cursor
@@ -39,8 +39,7 @@ async def chat_messages(
         return Page(items=())
     tip = decode_cursor_field(_CURSOR, cursor)
     if cursor is None:
-        live = await live_messages(runtime, head)
-        tip = live[-1].id if live else head.leaf_id
+        tip = tip_of(head, await live_messages(runtime, head))
     if tip is None:
         return Page(items=())
     turns = list(_turns(await _whole_runs(runtime, head, tip, limit)))

@@ -1,7 +1,7 @@
 """Assembles the prompt, stable parts first (docs/behaviour.md#prompt-order)."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from layover.context.fit import fit
@@ -41,15 +41,17 @@ def build_prompt(
     tools: Sequence[ToolSpec],
     budget: int,
     model_settings: ModelSettings | None = None,
+    heard: Collection[str] = (),
 ) -> Prompt:
     """Return the request of a run's next step: one system message, history, the run's input, its own steps.
-    `history` and `own` are without what is compacted; `own` is sendable. `budget`: tokens that the messages
+    `history` and `own` are without what is compacted; `own` is sendable, and has the messages of other runs
+    that the run has heard (`heard`: their ids). `budget`: tokens that the messages
     may have, by estimate. `model_settings`: None are the agent's own. Raises `fit.TooLong`."""
     system = _system(agent, memory)
     input_message = render_input(run.input, memory.volatile, agent.memory.query_template)
     room = messages_room(agent, memory, tools, budget)
     before = [files_first(m) for m in without_orphans(render_notices(history))]
-    messages = _with_lead(fit(before, input_message, own, room), memory.block)
+    messages = _with_lead(fit(before, input_message, own, room, heard), memory.block)
     return Prompt(
         model=model_of(agent, settings, run),
         system=system or None,

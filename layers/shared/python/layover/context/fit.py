@@ -1,6 +1,6 @@
 """Fixed rules for making a prompt fit the model's window (docs/behaviour.md#prompt-fit)."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from layover.context.tokens import counted_tokens, total_tokens
 from layover.values.message import Message, Role, TextPart
@@ -52,28 +52,36 @@ def fit(
     input_message: Message,
     own: Sequence[Message],
     budget: int,
+    heard: Collection[str] = (),
 ) -> list[Message]:
-    """Return history, input and the run's own messages within `budget` tokens. The oldest tool results and
-    very long inputs are shortened first; then the oldest turns of the history are dropped, then the oldest
-    steps of the run, but never its input and its last step. If these are still too long, the last step's
-    oldest results are shortened. Raises TooLong."""
+    """Return history, input and the run's own messages within `budget` tokens. `heard`: ids of those among
+    `own` that are other runs'. The oldest tool results and very long inputs are shortened first; then the
+    oldest turns of the history are dropped, then those that were heard, then the oldest steps of the run, but
+    never its input and its last step. If these are still too long, the last step's oldest results are
+    shortened. Raises TooLong."""
     messages = [*history, input_message, *own]
     excess = total_tokens(messages) - budget
     if excess <= 0:
         return messages
-    last_step = _last_step(own)
+    mine = [m for m in own if m.id not in heard]
+    older_steps, last_step = _without_last_step(mine)
+    kept_ids = {m.id for m in last_step}
     # The run's own input stays whole.
-    older = [i for i in range(len(messages) - last_step) if i != len(history)]
+    older = [i for i, m in enumerate(messages) if m.id not in kept_ids and i != len(history)]
     excess = _shorten(messages, older, excess)
-    turns = _split(messages[: len(history)], Role.USER)
-    steps = _split(messages[len(history) + 1 : len(messages) - last_step], Role.ASSISTANT)
-    for group in [*turns, *steps]:
+    turns = [
+        *_split(history, Role.USER),
+        *_split([m for m in own if m.id in heard], Role.USER),
+        *_split(older_steps, Role.ASSISTANT),
+    ]
+    by_id = {m.id: m for m in messages}
+    for group in turns:
         if excess <= 0:
             break
         group_ids = {m.id for m in group}
         messages = [m for m in messages if m.id not in group_ids]
-        excess -= total_tokens(group)
-    newest = range(len(messages) - last_step, len(messages))
+        excess -= total_tokens([by_id[id] for id in group_ids])
+    newest = [i for i, m in enumerate(messages) if m.id in kept_ids]
     if _shorten(messages, newest, excess) > 0:
         raise TooLong
     return messages
@@ -90,12 +98,12 @@ def _shorten(messages: list[Message], places: Iterable[int], excess: int) -> int
     return excess
 
 
-def _last_step(own: Sequence[Message]) -> int:
-    """Count the messages of the newest step."""
-    for back, message in enumerate(reversed(own), start=1):
-        if message.role is Role.ASSISTANT:
-            return back
-    return 0
+def _without_last_step(own: Sequence[Message]) -> tuple[Sequence[Message], Sequence[Message]]:
+    """Return the messages before the newest step, and those of it; none are of a step if there is none."""
+    for place in range(len(own) - 1, -1, -1):
+        if own[place].role is Role.ASSISTANT:
+            return own[:place], own[place:]
+    return own, ()
 
 
 def _split(messages: Sequence[Message], first_role: Role) -> list[list[Message]]:

@@ -5,9 +5,16 @@ from collections.abc import Mapping, Sequence
 
 from layover.context.repair import without_orphans
 from layover.context.tokens import with_token_count
-from layover.context.transcript import step_messages
+from layover.context.transcript import step_messages, tails
 from layover.values.message import Message, Role, TextPart
 from layover.values.runs.run import CallRecord, StepRecord
+
+HEARD = (
+    "While your calls above waited for a decision, the conversation went on as you have just read. Their "
+    "results are above. Go on with what you were asked then, and mind what was said since. No user wrote
+    this."
+)
+"""The text behind what a run that was set aside has missed."""
 
 
 class Rendering:
@@ -19,25 +26,50 @@ class Rendering:
         self._messages: list[Message] = []
         self._sendable: list[Message] = []
 
-    def messages(self, steps: Sequence[StepRecord]) -> list[Message]:
-        """Return all messages."""
+    def messages(self, steps: Sequence[StepRecord], hears: str | None = None) -> list[Message]:
+        """Return all messages. `hears`: `RunMeta.hears`."""
         self._render(steps)
-        return [*self._messages, *self._newest(steps)]
+        return [*self._messages, *self._newest(steps, hears)]
 
     def sendable(self, steps: Sequence[StepRecord]) -> list[Message]:
-        """Return the messages that may be sent to a model, with its corrections."""
+        """Return the messages that may be sent to a model, with its corrections, and with what it has heard
+        of other runs."""
         self._render(steps)
-        return [*self._sendable, *sendable(self._newest(steps), steps[-1:])]
+        newest = [*heard_messages(steps[-1]), *self._newest(steps)] if steps else []
+        return [*self._sendable, *sendable(newest, steps[-1:])]
 
     def _render(self, steps: Sequence[StepRecord]) -> None:
-        for step in steps[self._rendered : -1]:
-            messages = [with_token_count(m) for m in step_messages(step, self._calls)]
+        # The step after it says what has been said since.
+        after = steps[self._rendered + 1 :]
+        for step, following in zip(steps[self._rendered : -1], after, strict=True):
+            own = step_messages(
+                step, self._calls, following.heard_through if following.heard else None
+            )
+            messages = [with_token_count(m) for m in own]
             self._messages += messages
-            self._sendable += sendable(messages, [step])
+            self._sendable += sendable([*heard_messages(step), *messages], [step])
             self._rendered += 1
 
-    def _newest(self, steps: Sequence[StepRecord]) -> list[Message]:
-        return step_messages(steps[-1], self._calls) if steps else []
+    def _newest(self, steps: Sequence[StepRecord], hears: str | None = None) -> list[Message]:
+        if not steps:
+            return []
+        (tail,) = tails(steps, hears)[-1:]
+        return step_messages(steps[-1], self._calls, tail)
+
+
+def heard_messages(step: StepRecord) -> list[Message]:
+    """Return what a step's prompt had of other runs, with a last message about it. It ends with a user's, as
+    the model speaks next."""
+    return with_heard_note(step.heard)
+
+
+def with_heard_note(heard: Sequence[Message]) -> list[Message]:
+    """Return messages of other runs, with the text that the model reads behind them."""
+    if not heard:
+        return []
+    last = heard[-1]
+    note = last.with_content((TextPart(text=HEARD),), role=Role.USER, id=f"{last.id}.h")
+    return [*heard, note.model_copy(update={"model_output": None})]
 
 
 def sendable(messages: Sequence[Message], steps: Sequence[StepRecord]) -> list[Message]:

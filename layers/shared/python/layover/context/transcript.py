@@ -2,7 +2,7 @@
 same ids, times and parents, whichever process settled a call and whenever (docs/behaviour.md#message-times).
 Live runs and replays read them here."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from layover import ids, keys
@@ -14,12 +14,63 @@ from layover.values.runs.run import CallRecord, CallState, RunSnapshot, StepReco
 
 
 def response_messages(snapshot: RunSnapshot) -> tuple[Message, ...]:
-    """Return the response of a run (never its input): for each of its own steps the notices in its prompt,
-    the assistant message, the tool message of each settled call in call order, then the `to_message`
-    messages. The messages form one chain of parents even if a call in the middle is not settled (yet), since
-    a missing ancestor would end the branch there. Sub-agents' steps are left out."""
+    """Return the response of a run (never its input): for each of its own steps the messages of the run in
+    its prompt, the assistant message, the tool message of each settled call in call order, then the
+    `to_message` messages. The messages form a chain of parents even if a call in the middle is not settled
+    (yet), since a missing ancestor would end the branch there; a run that was set aside has one chain for
+    each of its turns. Sub-agents' steps are left out."""
     calls = {call.key: call for call in snapshot.calls}
-    return tuple(m for step in own_steps(snapshot) for m in step_messages(step, calls))
+    steps, hears = own_steps(snapshot), snapshot.meta.hears
+    pairs = zip(steps, tails(steps, hears), strict=True)
+    return tuple(m for step, tail in pairs for m in step_messages(step, calls, tail))
+
+
+def tails(steps: Sequence[StepRecord], hears: str | None) -> list[str | None]:
+    """Return for each step the message that its `to_message` messages come behind, if others have spoken
+    since: the newest that the next step hears. `hears`: the run's, for the step that comes next."""
+    heard = [step.heard_through if step.heard else None for step in steps]
+    is_new = hears not in [step.heard_through for step in steps]
+    return [*heard[1:], hears if is_new else None][: len(steps)]
+
+
+def said_so_far(snapshot: RunSnapshot) -> tuple[Message, ...]:
+    """Return the input and the response of a run that waits, with the places of the results to come: what
+    another run says meanwhile follows the last of them."""
+    calls = {call.key: call for call in snapshot.calls}
+    messages: list[Message] = [snapshot.meta.input]
+    steps, hears = own_steps(snapshot), snapshot.meta.hears
+    for step, tail in zip(steps, tails(steps, hears), strict=True):
+        known = step_messages(step, calls, tail)
+        ids_known = {message.id for message in known}
+        places = [_place(step, slot) for slot in step.slots if slot.message_id not in ids_known]
+        if not places:
+            messages += known
+            continue
+        order = {slot.message_id: n for n, slot in enumerate(step.slots)}
+        tools = [m for m in known if m.id in order]
+        results = sorted([*tools, *places], key=lambda m: order[m.id])
+        others = [m for m in known if m.id not in order]
+        at = others.index(step.message) + 1
+        messages += [*others[:at], *results, *others[at:]]
+    return tuple(messages)
+
+
+def _place(step: StepRecord, slot: ToolMessageSlot) -> Message:
+    return Message(
+        id=slot.message_id,
+        thread_id=step.message.thread_id,
+        run_id=step.message.run_id,
+        parent_id=_previous_slot(step, slot),
+        role=Role.TOOL,
+        content=(),
+        created_at=slot.created_at,
+    )
+
+
+def unread_messages(snapshot: RunSnapshot) -> tuple[Message, ...]:
+    """Return what the run was sent after its input, and no step has read yet, oldest first."""
+    read = {notice.id for step in own_steps(snapshot) for notice in step.notices}
+    return tuple(message for message in snapshot.said if message.id not in read)
 
 
 def own_steps(snapshot: RunSnapshot) -> tuple[StepRecord, ...]:
@@ -27,19 +78,24 @@ def own_steps(snapshot: RunSnapshot) -> tuple[StepRecord, ...]:
     return steps_at(snapshot.steps, "")
 
 
-def step_messages(step: StepRecord, calls: Mapping[str, CallRecord]) -> list[Message]:
-    """Return one step's messages as in `response_messages`; `calls` are the run's calls by key."""
+def step_messages(
+    step: StepRecord, calls: Mapping[str, CallRecord], tail: str | None = None
+) -> list[Message]:
+    """Return one step's messages as in `response_messages`; `calls` are the run's calls by key. `tail`: as in
+    `tails`."""
     messages = [*step.notices, step.message]
     customs: list[Message] = []
     for slot in step.slots:
         call = calls.get(keys.call_key(step.key, slot.tool_call_id))
         if call is None or call.state is not CallState.SETTLED:
             continue
-        messages.append(_below(messages[-1], tool_message(step, slot, call)))
+        messages.append(_below(messages[-1].id, tool_message(step, slot, call)))
         if call.custom is not None:
             customs.append(call.custom)
+    at = tail or messages[-1].id
     for custom in customs:
-        messages.append(_below(messages[-1], custom))
+        messages.append(_below(at, custom))
+        at = custom.id
     return messages
 
 
@@ -84,10 +140,10 @@ def custom_message(step: StepRecord, slot: ToolMessageSlot, name: str, data: Any
     )
 
 
-def _below(parent: Message, message: Message) -> Message:
-    if message.parent_id == parent.id:
+def _below(parent_id: str, message: Message) -> Message:
+    if message.parent_id == parent_id:
         return message
-    return message.model_copy(update={"parent_id": parent.id})
+    return message.model_copy(update={"parent_id": parent_id})
 
 
 def _index(step: StepRecord, slot: ToolMessageSlot) -> int:

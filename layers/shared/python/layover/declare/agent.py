@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import cached_property
 from types import UnionType
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar, cast
 
 from layover.declare.agents.driven import Driven
 from layover.declare.agents.driver import Driver
@@ -16,6 +16,7 @@ from layover.declare.agents.options import (
     concurrency_of,
     factory_of,
     name_of,
+    on_waiting_of,
     overridable_of,
     tools_of,
 )
@@ -101,6 +102,10 @@ class Agent(Driven[Output], Generic[Deps, Output]):
             value as `ctx.deps`. Its parameter `settings`, or else the first positional one that has no
             default, gets the deployment's settings. None: `ctx.deps` is None.
         tool_search: True: above 30 tools, the model finds them by words instead of reading them all.
+        on_waiting: What becomes of a message that comes while the thread's run only waits for a decision.
+            `answer`: another run answers it at once. `steer`: the waiting run reads it when it goes on.
+            `withdraw`: nobody is asked any more, and the run goes on with the message. `refuse`: it is
+            refused. A request may choose another one.
         runtime: The stores and the model that the in-process methods use; None: in memory, with the model
             of the environment. Another one may be set at any time: runs that began before stay in their
             stores, and this agent no longer knows of them.
@@ -163,6 +168,7 @@ class Agent(Driven[Output], Generic[Deps, Output]):
         hooks: Sequence[Any] = (),
         deps: "Factory[Deps] | None" = None,
         tool_search: bool = False,
+        on_waiting: Literal["answer", "steer", "withdraw", "refuse"] = "answer",
         runtime: Any = None,
     ) -> None:
         self.name = name_of(name)
@@ -185,6 +191,7 @@ class Agent(Driven[Output], Generic[Deps, Output]):
         self.hooks = hooks_of(self._what, hooks)
         self.deps = factory_of(f"{self._what}deps", deps)
         self.tool_search = tool_search
+        self.on_waiting = on_waiting_of(self._what, on_waiting)
         self.runtime = runtime
         self._replaced: list[Any] = []
         self._handlers = []

@@ -26,7 +26,14 @@ class Advice(Enum):
         "Nobody decided in time. Do not ask for it again before the user writes: tell the user that nobody "
         "has answered, or do something else."
     )
+    WITHDRAWN = (
+        "The user wrote again before anybody decided, so nobody is asked any more. Read what they say now, and
+        " "ask for this call again only if they still want it."
+    )
     REFUSED = f"A rule refused this call. Do not repeat it with these arguments: {_INSTEAD}"
+
+
+_MARKS = {Advice.EXPIRED: "expired", Advice.WITHDRAWN: "withdrawn"}
 
 
 def declined_result(name: str, reason: str | None, advice: Advice) -> Settled:
@@ -36,8 +43,8 @@ def declined_result(name: str, reason: str | None, advice: Advice) -> Settled:
         "message": f'Tool "{name}" was not approved',
         "reason": reason,
     }
-    if advice is Advice.EXPIRED:
-        result["expired"] = True
+    if advice in _MARKS:
+        result[_MARKS[advice]] = True
     output = json.dumps({**result, "advice": advice.value}, ensure_ascii=False)
     return Settled(result=result, model_output=output)
 
@@ -49,4 +56,6 @@ def decline_of(name: str, decision: Decision | None) -> Settled | None:
             return declined_result(name, decision.reason, Advice.DENIED)
         case Decision(kind=DecisionKind.EXPIRED):
             return declined_result(name, decision.reason, Advice.EXPIRED)
+        case Decision(kind=DecisionKind.WITHDRAWN):
+            return declined_result(name, decision.reason, Advice.WITHDRAWN)
     return None

@@ -29,6 +29,8 @@ class Loop:
         agent: Agent,
         turn_input: TurnInput,
         deadline: Deadline,
+        *,
+        holds_thread: bool = True,
     ) -> None:
         self.state = RunState(log.snapshot)
         # The run may have been handed over, or begun by an agent that gave the conversation away meanwhile.
@@ -38,7 +40,7 @@ class Loop:
         self._clock = runtime.clock
         self._time = TimeLeft(deadline)
         self._stopping = Stopping(log, runtime.aborts)
-        invocation = Invocation(runtime, log, self._time, self._stopping)
+        invocation = Invocation(runtime, log, self._time, self._stopping, holds_thread=holds_thread)
         self._running = invocation.running
         self._frame = Frame(invocation, log, self.state, agent, turn_input)
 

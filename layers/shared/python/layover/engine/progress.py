@@ -38,7 +38,13 @@ class Yielded:
     context: bool = False
 
 
-Progress = Over | Suspended | Yielded
+@dataclass(frozen=True)
+class Aside:
+    """The run could ask its model, but another run has its thread: it waits for that run, or takes the thread
+    from one that only waits."""
+
+
+Progress = Over | Suspended | Yielded | Aside
 
 
 class RunEnds(BaseException):

@@ -90,6 +90,7 @@ class Prompter:
                 tools=self._tools(state),
                 budget=self._corrected(state),
                 model_settings=self._model_settings,
+                heard=state.heard_ids(),
             )
         except TooLong:
             problem = "the run's input and its last step do not fit into the model's window"
@@ -100,7 +101,7 @@ class Prompter:
         through = self.rendered.through
         if through is None:
             return self._previews.apply(self.history, state.sendable())
-        response = [*state.response(), *state.notices]
+        response = [*state.response_with_heard(), *state.notices]
         history, own = drop_compacted(self.history, state.meta.input, response, through)
         return self._previews.apply(history, sendable(own, state.steps))
 

@@ -6,7 +6,12 @@ from datetime import datetime
 
 from layover.clock import MICROSECOND
 from layover.context.frames import steps_at, unused_replies, usage_at
-from layover.context.rendering import Rendering, render_notices
+from layover.context.rendering import (
+    Rendering,
+    heard_messages,
+    render_notices,
+    with_heard_note,
+)
 from layover.keys import call_key, child_path, path_of, step_key
 from layover.values.message import Message
 from layover.values.runs.model_settings import RunChoice
@@ -39,6 +44,7 @@ class _Journaled:
         self.calls: dict[str, CallRecord] = {c.key: c for c in snapshot.calls}
         slot_ids = {s.tool_call_id for step in self.steps for s in step.slots}
         self.call_ids = slot_ids | {c.tool_call_id for c in self.calls.values()}
+        self.said: tuple[Message, ...] = snapshot.said
 
 
 class RunState:
@@ -75,7 +81,9 @@ class RunState:
         """Id of the last message that is, or was to be, observed ahead: no observation up to it is requested
         again."""
         self.notices: tuple[Message, ...] = ()
-        """Notices that end the next step's prompt, behind all earlier messages."""
+        """Messages of the run that end the next step's prompt, behind all earlier messages."""
+        self.heard: tuple[Message, ...] = ()
+        """Messages of other runs that the next step's prompt has before them."""
         self._rendering = Rendering(self.calls)
         self._pinning = [s for s in self.steps if s.base is not None]
 
@@ -121,7 +129,7 @@ class RunState:
 
     def add(self, step: StepRecord) -> None:
         """Add a step that was journaled."""
-        self.notices = ()
+        self.notices = self.heard = ()
         self.steps.append(step)
         if step.base is not None:
             self._pinning.append(step)
@@ -184,23 +192,74 @@ class RunState:
     def snapshot(self) -> RunSnapshot:
         """Return the run as it stands."""
         return RunSnapshot(
-            meta=self.meta, steps=tuple(self._records.steps), calls=tuple(self.calls.values())
+            meta=self.meta,
+            steps=tuple(self._records.steps),
+            calls=tuple(self.calls.values()),
+            said=self._records.said,
         )
 
-    def newest(self) -> Message:
-        """Return the message that the next one follows."""
+    @property
+    def hears(self) -> str | None:
+        """The newest message of its thread up to which the next step is to hear; None: nothing was said that
+        it has not heard."""
+        hears = None if self.path else self.meta.hears
+        return None if hears in [step.heard_through for step in self.steps] else hears
+
+    def newest_id(self) -> str:
+        """Return the id of the message that the next one follows."""
         if self.notices:
-            return self.notices[-1]
-        response = self.response()
-        return response[-1] if response else self.meta.input
+            return self.notices[-1].id
+        response, step = self.response(), self.step
+        newest = response[-1] if response else self.meta.input
+        own = (step.message.id, *(s.message_id for s in step.slots)) if step else ()
+        # What was heard comes behind the results of the step that waited, and before its `to_message`
+        # messages.
+        if self.heard and self.hears and newest.id in (self.meta.input.id, *own):
+            return self.hears
+        return newest.id
 
     def response(self) -> list[Message]:
         """Return the messages that the run has produced so far."""
-        return self._rendering.messages(self.steps)
+        return self._rendering.messages(self.steps, None if self.path else self.meta.hears)
 
     def sendable(self) -> list[Message]:
         """Return the messages that the next step may send to a model, with corrections and notices."""
-        return [*self._rendering.sendable(self.steps), *render_notices(self.notices)]
+        return [
+            *self._rendering.sendable(self.steps),
+            *with_heard_note(self.heard),
+            *render_notices(self.notices),
+        ]
+
+    @property
+    def said(self) -> tuple[Message, ...]:
+        """What the run was sent after its input. A sub-agent is sent nothing."""
+        return () if self.path else self._records.said
+
+    def add_said(self, messages: Sequence[Message]) -> None:
+        """Add messages that the run was sent meanwhile."""
+        known = {message.id for message in self._records.said}
+        new = (message for message in messages if message.id not in known)
+        self._records.said = (*self._records.said, *new)
+
+    def response_with_heard(self) -> list[Message]:
+        """Return the same as `response`, and where each step heard other runs, what it heard."""
+        first_ids = {(*step.notices, step.message)[0].id: step for step in self.steps if step.heard}
+        messages: list[Message] = []
+        for message in self.response():
+            if message.id in first_ids:
+                messages += heard_messages(first_ids[message.id])
+            messages.append(message)
+        return [*messages, *with_heard_note(self.heard)]
+
+    def heard_ids(self) -> frozenset[str]:
+        """Return the ids of the messages of other runs in the next step's prompt."""
+        heard = [*(m for s in self.steps for m in heard_messages(s)), *with_heard_note(self.heard)]
+        return frozenset(message.id for message in heard)
+
+    def unread(self) -> tuple[Message, ...]:
+        """Return what the run was sent after its input, and no step has read yet."""
+        read = {notice.id for step in self.steps for notice in step.notices}
+        return tuple(message for message in self.said if message.id not in read)
 
     @property
     def call_ids(self) -> set[str]:
@@ -229,6 +288,8 @@ class RunState:
         if self.steps:
             step = self.steps[-1]
             last = step.message.created_at + 2 * len(step.slots) * MICROSECOND
+        if self.heard:
+            last = max(last, self.heard[-1].created_at)
         if self.notices:
             last = self.notices[-1].created_at
         return after(last, hint)

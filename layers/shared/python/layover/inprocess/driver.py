@@ -293,7 +293,9 @@ class InProcess:
 
     async def _branch(self, owner: str, run_id: str, item: WaitingCall, output: Any) -> None:
         """Do the work of one branch of the Map, once its wait is over."""
-        payload = {"owner": owner, "run_id": run_id, "execution": f"{run_id}-1"}
+        run = await self._runtime.journal.runs.get(owner, run_id)
+        execution = run.execution if run is not None else None
+        payload = {"owner": owner, "run_id": run_id, "execution": execution or f"{run_id}-1"}
         try:
             await resume(self._runtime, ResumePayload(**payload, call=item, output=output))
         except Exception:

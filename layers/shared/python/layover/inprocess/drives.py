@@ -91,10 +91,10 @@ class Drives:
         """Drive the run as the state machine does. Memory then learns in the background."""
         if before is not None and not before.done():
             await asyncio.wait({before})
-        payload = RunPayload(owner=owner, run_id=run_id, execution=f"{run_id}-1")
         while True:
             if not await self._has_work(owner, run_id):
                 break
+            payload = await self._payload(owner, run_id)
             try:
                 turn_result = await turn(self._runtime, payload, NoDeadline())
             except Exception as error:
@@ -108,9 +108,29 @@ class Drives:
             if answer == "compact":
                 request = CompactPayload(**{**payload.model_dump(), "op": NOW})
                 await compact(self._runtime, request)
+            elif answer == "left" and await self._is_next(owner, run_id):
+                continue
             elif answer != "yielded":
                 break
         await self._at_rest(run_id)
+
+    async def _payload(self, owner: str, run_id: str) -> RunPayload:
+        """Return the input of the execution that the run is in: the next one, after it was set aside."""
+        run = await self._runtime.journal.runs.get(owner, run_id)
+        execution = run.execution if run is not None else None
+        return RunPayload(owner=owner, run_id=run_id, execution=execution or f"{run_id}-1")
+
+    async def _is_next(self, owner: str, run_id: str) -> bool:
+        """Wait for the run that has the thread of one that was set aside. Return whether that one goes on."""
+        run = await self._runtime.journal.runs.get(owner, run_id)
+        if run is None or not run.ready:
+            return False
+        head = await self._runtime.journal.heads.get(owner, run.thread_id)
+        drive = self._drives.get(head.active_run) if head and head.active_run else None
+        if drive is None:
+            return False
+        await asyncio.wait({drive})
+        return True
 
     async def _has_work(self, owner: str, run_id: str) -> bool:
         """Return whether a turn has anything to do, once no decided call is being settled."""

@@ -24,6 +24,7 @@ from layover.ports.journal import (
     Runs,
     SentMessage,
     StaleHead,
+    StaleRun,
     StaleVotes,
     StaleWait,
     Watch,
@@ -49,7 +50,7 @@ from layover.ports.platform import (
     OnDelta,
     send_deltas,
 )
-from layover.ports.runlog import MAX_CANCELLED, CancelRequest, Ended, RunLog
+from layover.ports.runlog import MAX_CANCELLED, CancelRequest, Ended, RunLog, SetAside
 from layover.ports.sockets import (
     Connections,
     EventSink,
@@ -115,9 +116,11 @@ __all__ = [
     "RunLog",
     "Runs",
     "SentMessage",
+    "SetAside",
     "SocketPorts",
     "Sockets",
     "StaleHead",
+    "StaleRun",
     "StaleVotes",
     "StaleWait",
     "Table",

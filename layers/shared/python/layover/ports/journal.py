@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import Literal, Protocol, Unpack
 
-from layover.ports.runlog import RunLog
+from layover.ports.runlog import RunLog, SetAside
 from layover.values.decision import Vote
+from layover.values.message import Message
 from layover.values.page import Page
 from layover.values.runs.audit import AuditRow
 from layover.values.runs.event import Event, EventPage
@@ -122,6 +123,10 @@ class StaleHead(Exception):
     """The thread's head changed since it was read: read it again."""
 
 
+class StaleRun(Exception):
+    """The run changed since it was read: read it again."""
+
+
 @dataclass(frozen=True)
 class Decided:
     """A recorded decision. `token`: the token to wake; None if the call has not stored one yet (it looks for
@@ -226,12 +231,31 @@ class RunCommands(Protocol):
         on_busy: OnBusy,
         request: RequestKey | None,
         sent: RequestKey | None = None,
+        aside: SetAside | None = None,
     ) -> Accepted:
         """Accept a run in one transaction: the run's META, the thread claimed (or the run queued), the
-        request key, and `sent`, the client's id of its input. Raises StaleHead if the head is not as given
-        (for the end of the queue: if no run is active any more, or the queue has filled up); ThreadBusy
-        (on_busy REJECT and an active run); LimitReached (queue full); Conflict (a key used with another
-        body)."""
+        request key, and `sent`, the client's id of its input. `aside`: the active run, which only waits: the
+        new run takes the thread from it. Raises StaleHead if the head is not as given (for the end of the
+        queue: if no run is active any more, or the queue has filled up), or the run that is set aside does
+        not wait as given; ThreadBusy (on_busy REJECT and an active run, or as many runs are set aside as may
+        be); LimitReached (queue full); Conflict (a key used with another body)."""
+        ...
+
+    async def start_queued(self, head: ThreadHead, aside: SetAside) -> str | None:
+        """Give the thread of a run that only waits to the first queued run. Return its id: the caller starts
+        its first execution. None: the thread or the waiting run has changed, or nothing is queued."""
+        ...
+
+    async def add_message(
+        self,
+        run: RunMeta,
+        message: Message,
+        request: RequestKey | None = None,
+        sent: RequestKey | None = None,
+    ) -> bool:
+        """Add a message to a run that is not over; its next step reads it. Return False if one of the keys
+        was used for it before. Raises StaleRun if the run has changed since it was read; Conflict (a key used
+        with another body)."""
         ...
 
     async def find_request(self, owner: str, request: RequestKey, now: datetime) -> str | None:

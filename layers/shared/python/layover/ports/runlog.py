@@ -5,10 +5,12 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol
 
+from layover.values.message import Message
 from layover.values.runs.event import Event
 from layover.values.runs.run import (
     CallRecord,
     Outcome,
+    RunMeta,
     RunSnapshot,
     StepRecord,
 )
@@ -28,13 +30,31 @@ class CancelRequest:
 
 
 @dataclass(frozen=True)
+class SetAside:
+    """A run that only waits, and from which another run takes the thread. Every write of it is conditional on
+    that it still waits as it was read.
+
+    Args:
+        run: Its META as read.
+        leaf_id: The last message of what it has said so far, and of the results to come: the next run's first
+            message follows it.
+        last_created_at: No message of it so far, or of its newest step, is later.
+    """
+
+    run: RunMeta
+    leaf_id: str
+    last_created_at: datetime
+
+
+@dataclass(frozen=True)
 class Ended:
-    """The end of a run. `next_run`: the run that holds the thread now and whose execution has to be started;
-    `at`: the time of the end; `sockets`: the connections that followed it then; `retired`: its records expire
-    by themselves, and nothing looks at the run again."""
+    """The end of a run. `next_run`: the run that holds the thread now and whose execution `next_n` has to be
+    started; `at`: the time of the end; `sockets`: the connections that followed it then; `retired`: its
+    records expire by themselves, and nothing looks at the run again."""
 
     at: datetime
     next_run: str | None = None
+    next_n: int = 1
     sockets: frozenset[str] = frozenset()
     retired: bool = False
 
@@ -137,6 +157,22 @@ class RunLog(Protocol):
         """Settle up to `MAX_CANCELLED` calls as they are given, in whatever state they were: the run is about
         to end. `more_follow`: others of it wait or run, and are settled next; the run is shown as waiting
         until then. Raises `Fenced` if one was decided or settled meanwhile."""
+        ...
+
+    async def take_thread(self, head: ThreadHead, aside: SetAside | None = None) -> bool:
+        """Take the thread back for this run, which was set aside, and let its next step hear what was said
+        meanwhile. `head`: as read, with no run at work. `aside`: the active run of it, which only waits and
+        is set aside instead. False: something has changed since, and is to be read again. Raises `Fenced`."""
+        ...
+
+    async def wait_for_thread(self, head: ThreadHead, busy: RunMeta) -> bool:
+        """Note that this run goes on once the run at work in its thread, `busy`, ends or waits. False as in
+        `take_thread`. Raises `Fenced`."""
+        ...
+
+    async def new_messages(self, known: int) -> tuple[Message, ...]:
+        """The messages that the run was sent after its input, from number `known` + 1 on, as far as this
+        writer has learned of them; it learns with `cancel_requested`."""
         ...
 
     async def cancel_requested(self) -> CancelRequest | None:

@@ -25,6 +25,12 @@ class ThreadStore(Protocol):
         """Write the run's messages and usage in one round trip. Nothing is written if the thread is gone."""
         ...
 
+    async def save_messages(self, head: ThreadHead, messages: Sequence[Message]) -> None:
+        """Write the messages of a run that waits, oldest first, with places (`Message.is_place`) for results
+        to come: later messages follow these. The result itself takes the place, by this method or
+        `save_turn`."""
+        ...
+
     async def messages(
         self, owner: str, thread_id: str, leaf_id: str, limit: int, cursor: str | None
     ) -> Page[Message] | None:

@@ -11,7 +11,7 @@ from layover.protocols.changes import Change, is_in_answer
 from layover.protocols.run_view import RunView
 from layover.values.base import compact_json
 from layover.values.runs.event import LoggedEvent
-from layover.values.runs.run import DecisionKind, Status, SuspensionKind
+from layover.values.runs.run import DECLINES, Status, SuspensionKind
 
 HEADERS = {"x-vercel-ai-ui-message-stream": "v1"}
 DONE = "[DONE]"
@@ -25,7 +25,6 @@ PASSED_OVER_DATA = "data-layover-passed-over"
 UNKNOWN = "data-layover-event"
 """An event that this version does not know: the data is the event, as `/events` has it."""
 _FINISH_REASONS = frozenset({"stop", "length", "content-filter", "error"})
-_DENIED = frozenset({DecisionKind.DENIED, DecisionKind.EXPIRED})
 
 Chunk = dict[str, Any]
 
@@ -169,7 +168,7 @@ class UiMessage:
     def _output(self, change: changes.CallSettled) -> Iterable[Chunk]:
         call = change.call
         about, result = {"toolCallId": call.id}, call.result
-        if call.decision in _DENIED:
+        if call.decision in DECLINES:
             return ({"type": "tool-output-denied", **about},)
         if not call.is_error:
             return ({"type": "tool-output-available", **about, "output": result},)

@@ -1,5 +1,6 @@
 """Runs whose records have expired: their trees, as they are kept with their threads (docs/sub-agents.md)."""
 
+from itertools import pairwise
 from typing import Any
 
 from layover.errors import check_version
@@ -18,14 +19,16 @@ _ELSEWHERE = {"id", "thread_id", "input", "messages", "text"}
 
 def tree_of(run: Run) -> dict[str, Any]:
     """Return the tree of a run as the database keeps it. The run's own messages are rows of the thread; those
-    of its sub-agents are nowhere else. `messages`: the last of the run's own, and their number."""
+    of its sub-agents are nowhere else. `messages`: the last of the run's own, and their number;
+    `message_ids`: all of them, if they do not follow each other."""
     own = run.model_dump(mode="json", exclude=_ELSEWHERE | {"children"}, exclude_defaults=True)
     children = [child.model_dump(mode="json") for child in run.children]
-    return {
-        "version": VERSION,
-        "run": {**own, "children": children} if children else own,
-        "messages": [(run.input, *run.messages)[-1].id, 1 + len(run.messages)],
-    }
+    messages = (run.input, *run.messages)
+    tree = {"version": VERSION, "run": {**own, "children": children} if children else own}
+    if all(m.parent_id == before.id for before, m in pairwise(messages)):
+        return {**tree, "messages": [messages[-1].id, len(messages)]}
+    # Others have spoken between: the run was set aside, or a call in the middle was never made.
+    return {**tree, "message_ids": [message.id for message in messages]}
 
 
 async def past_run(runtime: Runtime, owner: str, run_id: str) -> Run | None:

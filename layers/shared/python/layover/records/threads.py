@@ -1,11 +1,13 @@
 """An owner's thread as journaled: its head, and the messages that the database does not have."""
 
-from layover.context.transcript import response_messages
+from collections.abc import Sequence
+
+from layover.context.transcript import response_messages, said_so_far, unread_messages
 from layover.errors import NotFound
 from layover.keys import can_be_id
 from layover.runtime import Runtime
 from layover.values.message import Message
-from layover.values.runs.run import Status
+from layover.values.runs.run import RunSnapshot, Status
 from layover.values.thread import ThreadHead
 
 
@@ -27,11 +29,31 @@ async def head_of(runtime: Runtime, owner: str, thread_id: str) -> ThreadHead:
 
 async def live_messages(runtime: Runtime, head: ThreadHead) -> list[Message]:
     """Return input and finished messages of the runs that are not (whole) in the database, oldest run
-    first."""
+    first. Of runs that were set aside there are places for the results to come (`Message.is_place`): others'
+    messages follow them. Last of a run is what it was sent and has not read yet."""
     messages: list[Message] = []
-    for run_id in (*head.unsaved, head.active_run):
+    for run_id in dict.fromkeys((*head.unsaved, *head.waiting_runs, head.active_run)):
         snapshot = await runtime.journal.runs.snapshot(head.owner, run_id) if run_id else None
         if snapshot is None or snapshot.meta.status is Status.QUEUED:
             continue
+        if run_id in head.waiting_runs:
+            messages += said_so_far(snapshot)
+            continue
         messages += [snapshot.meta.input, *response_messages(snapshot)]
+        if not snapshot.meta.status.over:
+            messages += _unread(snapshot, messages[-1])
     return messages
+
+
+def tip_of(head: ThreadHead, live: Sequence[Message]) -> str | None:
+    """Return the last message of the newest branch. `live`: the thread's `live_messages`."""
+    active = [message.id for message in live if message.run_id == head.active_run]
+    return active[-1] if head.active_run and active else head.leaf_id
+
+
+def _unread(snapshot: RunSnapshot, last: Message) -> list[Message]:
+    shown: list[Message] = []
+    for message in unread_messages(snapshot):
+        last = message.model_copy(update={"parent_id": last.id})
+        shown.append(last)
+    return shown

@@ -131,8 +131,19 @@ def _unexecuted(
     )
 
 
-def thread_view(head: ThreadHead, active: RunMeta | None) -> Thread:
-    """Return the thread. `active`: the run that holds it, unless it is gone or over."""
-    holds = active is not None and not active.status.over
-    run = ActiveRun(id=active.id, status=active.shown_status) if active and holds else None
-    return Thread.model_validate({**vars(head), "title": head.title or None, "active_run": run})
+def thread_view(
+    head: ThreadHead, active: RunMeta | None, waiting: Sequence[RunMeta] = ()
+) -> Thread:
+    """Return the thread. `active`: the run that holds it, unless it is gone or over; `waiting`: those that
+    were set aside, in the same way."""
+    runs = {
+        "active_run": _glance(active),
+        "waiting_runs": tuple(filter(None, map(_glance, waiting))),
+    }
+    return Thread.model_validate({**vars(head), "title": head.title or None, **runs})
+
+
+def _glance(run: RunMeta | None) -> ActiveRun | None:
+    if run is None or run.status.over:
+        return None
+    return ActiveRun(id=run.id, status=run.shown_status)

@@ -21,6 +21,7 @@ from layover.recovery.reminders import send_due
 from layover.recovery.stalled_branches import check_branches, is_busy, waiting_calls
 from layover.retention.erase import erase
 from layover.retention.expire import expire
+from layover.runs.aside import find_waiting, hand_on
 from layover.runs.cancel import cancel
 from layover.runs.executions import start_successor
 from layover.runs.finish import end_even_unsaved, save_unsaved, thread_of
@@ -149,7 +150,9 @@ async def _look(runtime: Runtime, due: DueCheck, swept_at: datetime, end: float)
         await cancel(runtime, run.owner, run.id, asks_hooks=False)
         return "cancelled"
     if run.status is Status.QUEUED:
-        # The run ahead of it starts it when that run ends.
+        # The run ahead of it starts it when that run ends, or waits.
+        if await hand_on(runtime, run.owner, run.thread_id):
+            return "handed on"
         await _reschedule(runtime, run, swept_at, CALM)
         return "queued"
     return await _ensure_driven(runtime, run, swept_at)
@@ -159,6 +162,9 @@ async def _ensure_driven(runtime: Runtime, run: RunMeta, swept_at: datetime) -> 
     """Ensure that a run that is not over has an execution that listens for its calls and has room in its
     history."""
     await keep_records(runtime, run)
+    if run.ready and await _awaits_its_turn(runtime, run):
+        await _reschedule(runtime, run, swept_at)
+        return "ready"
     calls = await waiting_calls(runtime, run)
     abandoned_at = await check_branches(runtime, run, calls)
     remind_at = await send_due(runtime, run, calls)
@@ -190,6 +196,14 @@ async def _ensure_driven(runtime: Runtime, run: RunMeta, swept_at: datetime) -> 
         await runtime.journal.watch.reschedule(run.owner, run.id, swept_at, at, lost_at)
         return "lost"
     return await _replace_execution(runtime, run)
+
+
+async def _awaits_its_turn(runtime: Runtime, run: RunMeta) -> bool:
+    """Return whether another run of the thread is at work. The end of that one starts this one."""
+    head = await runtime.journal.heads.get(run.owner, run.thread_id)
+    if head is None or run.id not in head.ready or head.active_run in (None, run.id):
+        return False
+    return await find_waiting(runtime, run.owner, str(head.active_run)) is None
 
 
 async def _replace_execution(runtime: Runtime, run: RunMeta) -> str:

@@ -21,7 +21,7 @@ from layover.runtime import Runtime
 LAST_WRITER = 16
 """A multiple of the sweeper's patience of 60 s: a function lives for 900 s at most."""
 _MAX_CONCURRENT = 10
-"""The number of queued runs that are cancelled together."""
+"""The number of waiting and queued runs that are cancelled together."""
 
 
 async def erase(runtime: Runtime, owner: str, thread_id: str) -> None:
@@ -36,7 +36,7 @@ async def erase(runtime: Runtime, owner: str, thread_id: str) -> None:
         await runtime.memory.delete_note(owner, profile_key(head.agent), now)
     # An execution whose run's records are gone would wait for a decision for up to a year.
     await _stop(runtime, owner, [head.active_run] if head and head.active_run else [])
-    await _stop(runtime, owner, head.queue if head else ())
+    await _stop(runtime, owner, (*head.waiting_runs, *head.queue) if head else ())
     await _empty(runtime, owner, thread_id)
     lives = runtime.settings.sweep_patience * LAST_WRITER
     await runtime.journal.erasure.mark_purged(owner, thread_id, runtime.clock.now() + lives)

@@ -75,7 +75,7 @@ async def _thread(runtime: Runtime, due: Due) -> datetime | None:
     if head is None or head.deleted or retention is None:
         return None
     now = runtime.clock.now()
-    if head.active_run is not None:
+    if head.active_run is not None or head.waiting_runs:
         return end_of_day(now)
     if head.updated_at + retention > now:
         return end_of_day(head.updated_at + retention)

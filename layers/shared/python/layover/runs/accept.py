@@ -23,12 +23,14 @@ from layover.errors import (
 )
 from layover.files.uploads import take_files
 from layover.metering.allowance import may_begin
-from layover.ports import Accepted, RequestKey, StaleHead
+from layover.ports import Accepted, RequestKey, SetAside, StaleHead
 from layover.records.runs import snapshot_of
 from layover.records.threads import head_of, live_messages
 from layover.records.views import run_view
+from layover.runs.aside import find_waiting, policy_of, set_aside
 from layover.runs.cancel import END_DURATION_S, cancel
 from layover.runs.long_polls import Pace
+from layover.runs.messages import asks_for_budget, send, withdraw
 from layover.runtime import Runtime
 from layover.values.base import compact_json
 from layover.values.client_ids import with_client_id
@@ -39,6 +41,7 @@ from layover.values.runs.run import (
     INTERRUPT_GRACE,
     RECORDS_SLACK,
     OnBusy,
+    OnWaiting,
     RunMeta,
     RunSnapshot,
     Status,
@@ -70,12 +73,14 @@ ABSENT: Final = Absent.ABSENT
 @dataclass(frozen=True)
 class StartRun:
     """A caller's request for a run. `parent_id`: absent continues the newest leaf, None begins a new root.
-    `thread_given`: False if the caller named no thread, and one was made for this run."""
+    `on_waiting`: None is the agent's. `thread_given`: False if the caller named no thread, and one was made
+    for this run."""
 
     input: str | Sequence[InputPart]
     parent_id: str | Literal[Absent.ABSENT] | None = ABSENT
     stream: bool = False
     on_busy: OnBusy = OnBusy.REJECT
+    on_waiting: OnWaiting | None = None
     max_iterations: int | None = None
     choice: RunChoice = field(default_factory=RunChoice)
     thread_given: bool = True
@@ -97,6 +102,8 @@ def make_request_key(key: str, thread_id: str, request: StartRun, now: datetime)
         request.on_busy.value,
         request.max_iterations,
     ]
+    if request.on_waiting is not None:
+        facts.append(request.on_waiting.value)
     if request.choice.names:  # without a choice, the hash is the same as in earlier releases
         facts.append(request.choice.model_dump(exclude_none=True))
     digest = hashlib.sha256(compact_json(facts).encode("utf-8", "surrogatepass")).hexdigest()
@@ -122,6 +129,9 @@ async def start_run(
     if again is not None:
         return run_view(await snapshot_of(runtime, owner, again))
     await may_begin(runtime, owner)
+    steered = await _steer(runtime, actor, thread_id, content, request, request_key)
+    if steered is not None:
+        return run_view(await snapshot_of(runtime, owner, steered))
     accepted, meta = await _accept(
         runtime,
         actor,
@@ -142,6 +152,34 @@ async def start_run(
         return run_view(await snapshot_of(runtime, owner, accepted.run_id))
     status = Status.RUNNING if accepted.started else Status.QUEUED
     return run_view(RunSnapshot(meta=meta.model_copy(update={"status": status})))
+
+
+async def _steer(
+    runtime: Runtime,
+    actor: Actor,
+    thread_id: str,
+    content: tuple[InputPart, ...],
+    request: StartRun,
+    request_key: RequestKey | None,
+) -> str | None:
+    """Send the message to the run that waits, if it is to have it (`steer`, `withdraw`). Return that run."""
+    if request.parent_id is not ABSENT:
+        # A branch of its own: what waits is not spoken of.
+        return None
+    head = await head_of(runtime, actor.owner, thread_id)
+    candidates = [head.active_run] if head.active_run else head.waiting_runs[-1:]
+    if not candidates or (request.on_busy is OnBusy.INTERRUPT and request.on_waiting is None):
+        return None
+    waiting = await find_waiting(runtime, actor.owner, candidates[0])
+    if waiting is None:
+        return None
+    policy = request.on_waiting or policy_of(runtime, waiting.meta)
+    if policy not in (OnWaiting.STEER, OnWaiting.WITHDRAW) or asks_for_budget(waiting):
+        return None
+    await send(runtime, actor, waiting.meta.id, content, request_key, request.sent)
+    if policy is OnWaiting.WITHDRAW:
+        await withdraw(runtime, actor, waiting.meta.id)
+    return waiting.meta.id
 
 
 async def _accept(
@@ -169,10 +207,12 @@ async def _accept(
             request = await _with_parent(runtime, head, request)
             content = await take_files(runtime, owner, thread_id, content)
             known_parent = True
+        waiting = await _waiting_in(runtime, head, request)
+        aside = set_aside(waiting) if waiting is not None else None
         meta = _meta(
             runtime,
             actor,
-            head,
+            head if aside is None else _without_its_run(head, aside),
             run_id=run_id,
             message_id=message_id,
             content=content,
@@ -180,7 +220,7 @@ async def _accept(
         )
         try:
             return await runtime.journal.commands.accept(
-                meta, head, request.on_busy, request_key, sent
+                meta, head, request.on_busy, request_key, sent, aside
             ), meta
         except StaleHead:
             if pace.now() >= give_up:
@@ -199,12 +239,38 @@ async def _accept(
     raise Conflict("other requests keep changing the thread; try again", thread_id=thread_id)
 
 
+async def _waiting_in(runtime: Runtime, head: ThreadHead, request: StartRun) -> RunSnapshot | None:
+    """Return the active run if it only waits, so that the new run takes the thread from it. A request that
+    interrupts means the run, whatever it does, unless it says what becomes of one that waits."""
+    if head.active_run is None:
+        return None
+    if request.on_busy is OnBusy.INTERRUPT and request.on_waiting is None:
+        return None
+    waiting = await find_waiting(runtime, head.owner, head.active_run)
+    if waiting is None:
+        return None
+    if (request.on_waiting or policy_of(runtime, waiting.meta)) is OnWaiting.REFUSE:
+        raise ThreadBusy("a run of the thread waits for a decision", run_id=waiting.meta.id)
+    return waiting
+
+
+def _without_its_run(head: ThreadHead, aside: SetAside) -> ThreadHead:
+    """Return the thread as the next run finds it: its first message follows what the waiting run said."""
+    changes = {
+        "active_run": None,
+        "leaf_id": aside.leaf_id,
+        "last_created_at": aside.last_created_at,
+    }
+    return head.model_copy(update=changes)
+
+
 async def _with_parent(runtime: Runtime, head: ThreadHead, request: StartRun) -> StartRun:
     """Return the request with a parent that is a message of this thread, in the journal or the database."""
     if request.parent_id is ABSENT or request.parent_id is None:
         return request
     parent = sanitise(request.parent_id)
-    if parent == head.leaf_id or any(m.id == parent for m in await live_messages(runtime, head)):
+    live = [message for message in await live_messages(runtime, head) if not message.is_place]
+    if parent == head.leaf_id or any(message.id == parent for message in live):
         return replace(request, parent_id=parent)
     if await runtime.threads.message(head.owner, head.id, parent) is None:
         error = {"loc": ["body", "parent_id"], "msg": "no such message in this thread"}

@@ -119,7 +119,8 @@ async def save_unsaved(runtime: Runtime, head: ThreadHead) -> None:
         snapshot = await runtime.journal.runs.snapshot(head.owner, run_id)
         if snapshot is not None:
             state = RunState(snapshot)
-            record = _turn_record(state, head, state.response(), run_view(snapshot))
+            response = [*state.response(), *_unread(state)]
+            record = _turn_record(state, head, response, run_view(snapshot))
             await runtime.threads.save_turn(record)
         # After a death before this line, the run is saved again, which changes nothing: its messages got
         # their ids when they were made.
@@ -147,7 +148,7 @@ async def _end(
         # same (its end loses a race) reserves again.
         frames = [state.meta.id, *(c.child.id for c in state.calls.values() if c.child)]
         await runtime.allowance.release_all(state.meta.owner, frames)
-    response = state.response()
+    response = [*state.response(), *_unread(state)]
     newest = response[-1] if response else state.meta.input
     outcome = Outcome(
         status=over.status,
@@ -173,8 +174,21 @@ async def _end(
     # The next run holds the thread since the write before. A death here leaves it due and without an
     # execution, and the sweeper starts one.
     if end.next_run is not None:
-        await start_execution(runtime, state.meta.owner, end.next_run, 1)
+        await start_execution(runtime, state.meta.owner, end.next_run, end.next_n)
     return end
+
+
+def _unread(state: RunState) -> list[Message]:
+    """Return what the run was sent and did not read any more: it stays in the thread, behind what the run
+    said."""
+    messages: list[Message] = []
+    before = state.newest_id()
+    for message in state.unread():
+        last = messages[-1].created_at if messages else state.next_time(message.created_at)
+        place = {"parent_id": before, "created_at": max(last, message.created_at)}
+        messages.append(message.model_copy(update=place))
+        before = message.id
+    return messages
 
 
 async def _close_open_calls(runtime: Runtime, log: RunLog, state: RunState) -> list[str]:

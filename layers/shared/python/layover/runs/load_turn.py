@@ -7,13 +7,14 @@ from layover.context.assembly import RenderedMemory
 from layover.context.compaction import Limits
 from layover.context.tokens import with_token_count
 from layover.context.transcript import own_steps
+from layover.context.waiting import with_waiting_results
 from layover.context.window import fit_buffer, from_user
 from layover.declare.agent import Agent
 from layover.engine.compaction import CompactionState
 from layover.engine.frames.instructions import instructions_of, run_context
 from layover.engine.frames.node_history import node_history
 from layover.engine.frames.turn_input import TurnInput
-from layover.engine.state import pinned_of
+from layover.engine.state import RunState, pinned_of
 from layover.errors import DefinitionError, RunFailed
 from layover.memory.compaction.blocks import compaction_block
 from layover.memory.compaction.job import limits_of
@@ -31,6 +32,7 @@ from layover.memory.semantic.recall import count_cut_scope, recall_query, select
 from layover.memory.semantic.rendering import recalled_block, recalled_lines
 from layover.memory.tools import built_in_tools
 from layover.memory.usage import meter
+from layover.runs.aside import load_heard
 from layover.runtime import Runtime
 from layover.values.memory.compaction import Compacted, CompactionQuery
 from layover.values.memory.context import Recalled, TurnContext, TurnQuery
@@ -76,6 +78,10 @@ async def load_turn_input(
     )
     if history is None:
         history = _history(agent, context, query)
+    others = [run_id for run_id in head.waiting_runs if run_id != snapshot.meta.id]
+    if others:
+        history = with_waiting_results(history, others)
+    heard = await load_heard(runtime, head, snapshot) if RunState(snapshot).hears else ()
     recalled = select_recalled(runtime, agent, context.recalled, history)
     base = pinned or make_snapshot(agent, context, recalled, as_of)
     if pinned is None:
@@ -99,6 +105,7 @@ async def load_turn_input(
         # What was deleted since the run pinned it is left out: it must reach no prompt any more.
         rendered=render_memory(base, context, snapshot.meta.input),
         memory_tools=tools,
+        heard=heard,
         compaction=CompactionState(bounds, head, compacted) if bounds else None,
     )
 

@@ -24,7 +24,7 @@ from layover.runs.load_turn import agent_of
 from layover.runtime import Runtime
 from layover.values.metrics import Metric
 from layover.values.runs.payload import AwaitPayload, ResumePayload, WaitingCall
-from layover.values.runs.run import CallRecord, CallState, DecisionKind
+from layover.values.runs.run import DECLINES, CallRecord, CallState
 
 logger = logging.getLogger("layover")
 
@@ -129,8 +129,7 @@ async def _settle(
 
 def _is_declined(call: CallRecord) -> bool:
     """Return whether the decision settles the call without its tool."""
-    kinds = (DecisionKind.DENIED, DecisionKind.EXPIRED)
-    return call.decision is not None and call.decision.kind in kinds
+    return call.decision is not None and call.decision.kind in DECLINES
 
 
 def _item(call: CallRecord) -> WaitingCall:

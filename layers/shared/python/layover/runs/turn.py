@@ -14,13 +14,14 @@ from layover.engine.frames.node_history import remember_turn
 from layover.engine.frames.tools import with_run_tools
 from layover.engine.hooks.at_end import run_cancel_hooks
 from layover.engine.loop import Loop, failed
-from layover.engine.progress import Over, Suspended, Yielded
+from layover.engine.progress import Aside, Over, Suspended, Yielded
 from layover.engine.state import RunState
 from layover.errors import DefinitionError, Fenced, RunFailed
 from layover.memory.compaction.job import limits_of
 from layover.metering.allowance import find_reached_limit
 from layover.ports import Deadline, RunLog
 from layover.records.lifetimes import set_ttl, watch_thread
+from layover.runs.aside import Turn, hand_on, save_waiting, take_back
 from layover.runs.executions import BRANCH_EVENTS, PAUSE_EVENTS, room_for, start_successor
 from layover.runs.finish import end_run, save_unsaved, thread_of
 from layover.runs.load_turn import agent_of, load_turn_input
@@ -121,8 +122,16 @@ async def _advance(
     meta = log.snapshot.meta
     logs.name(thread_id=meta.thread_id)
     head = thread_of(log)
+    is_aside = meta.id in head.waiting_runs and head.active_run != meta.id
+    # A run whose calls are all decided takes its thread back at once, if no run is at work there.
+    if is_aside and not meta.waiting and await take_back(runtime, log, waits=False) is Turn.TAKEN:
+        head, is_aside = await _head_now(runtime, meta), False
+        meta = log.snapshot.meta
     # Before the history is read below, which would otherwise lack the runs that only the journal has.
     await save_unsaved(runtime, head)
+    state = RunState(log.snapshot)
+    if state.hears or (head.waiting_runs and not log.snapshot.steps):
+        await save_waiting(runtime, head, *([log.snapshot] if state.hears else []))
     try:
         await _check_may_start(runtime, log)
         agent = await with_deps(agent_of(runtime, meta), runtime.settings)
@@ -131,8 +140,12 @@ async def _advance(
         turn_input = await with_run_tools(agent, RunState(log.snapshot), turn_input)
     except RunFailed as failure:
         return await _end(runtime, log, RunState(log.snapshot), head, failed(failure))
-    loop = Loop(runtime, log, agent, turn_input, deadline)
+    loop = Loop(runtime, log, agent, turn_input, deadline, holds_thread=not is_aside)
     progress = await loop.advance()
+    if isinstance(progress, Aside):
+        # The calls are settled. The run goes on in a fresh turn, which reads what was said meanwhile.
+        turn = await take_back(runtime, log, waits=True)
+        return _result("yielded" if turn is Turn.TAKEN else "left")
     if isinstance(progress, Suspended):
         # `fresh`: a waiting run has made progress, so it has all its attempts again, whatever goes wrong
         # during the wait. If this execution's history may be too short for all branches, the run waits in a
@@ -140,6 +153,8 @@ async def _advance(
         branch_events = BRANCH_EVENTS * len(progress.waiting)
         if not await room_for(runtime, payload, branch_events, fresh=True):
             return _result("left")
+        if not is_aside:
+            await hand_on(runtime, meta.owner, meta.thread_id)
         now = runtime.clock.now()
         return _result("suspended", [waiting_call(c, now) for c in progress.waiting])
     if isinstance(progress, Yielded):
@@ -161,6 +176,13 @@ async def _advance(
     # Before the end, because no attempt follows the end of a run; a death in between only repeats this.
     await remember_turn(runtime, agent, state, progress, turn_input.history)
     return await _end(runtime, log, state, head, progress)
+
+
+async def _head_now(runtime: Runtime, meta: RunMeta) -> ThreadHead:
+    head = await runtime.journal.heads.get(meta.owner, meta.thread_id)
+    if head is None:
+        raise Fenced("the thread is gone", run_id=meta.id, thread_id=meta.thread_id)
+    return head
 
 
 async def _check_may_start(runtime: Runtime, log: RunLog) -> None:

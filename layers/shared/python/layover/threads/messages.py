@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from layover.errors import NotFound
-from layover.records.threads import head_of, live_messages
+from layover.records.threads import head_of, live_messages, tip_of
 from layover.runtime import Runtime
 from layover.values.cursor import bad_cursor, decode_cursor, encode_cursor
 from layover.values.message import Message
@@ -31,7 +31,7 @@ async def list_messages(
         raise bad_cursor()
     head = await head_of(runtime, owner, thread_id)
     live = await live_messages(runtime, head)
-    tip = tip or sanitise(branch) or (live[-1].id if live else head.leaf_id)
+    tip = tip or sanitise(branch) or tip_of(head, live)
     if tip is None:
         return Page(items=())
     base, overlay = _split(live, tip)
@@ -45,16 +45,21 @@ async def list_messages(
         rest = _behind(page.items, after)
         if rest:
             more = encode_cursor(_CURSOR, tip, page.next_cursor, None)
-            return Page(items=tuple(rest), next_cursor=more)
+            return Page(items=_shown(rest), next_cursor=more)
         stored_from = page.next_cursor
         # The skipped pages hold everything up to `after`, once it was seen.
         after = None if any(message.id == after for message in page.items) else after
     rest = _behind([*page.items, *overlay], after)
     if len(rest) <= limit:
-        return Page(items=tuple(rest))
+        return Page(items=_shown(rest))
     visible = rest[:limit]
     more = encode_cursor(_CURSOR, tip, stored_from, visible[-1].id)
-    return Page(items=tuple(visible), next_cursor=more)
+    return Page(items=_shown(visible), next_cursor=more)
+
+
+def _shown(messages: Sequence[Message]) -> tuple[Message, ...]:
+    """Leave out the places of results to come."""
+    return tuple(message for message in messages if not message.is_place)
 
 
 async def newest_messages(
@@ -64,10 +69,10 @@ async def newest_messages(
     many."""
     base, overlay = _split(await live_messages(runtime, head), tip)
     if base is None or len(overlay) >= limit:
-        return overlay
+        return _shown(overlay)
     left = limit - len(overlay)
     stored = await runtime.threads.newest_messages(head.owner, head.id, base, left)
-    return [*stored, *overlay]
+    return [*stored, *_shown(overlay)]
 
 
 def _split(live: Sequence[Message], tip: str) -> tuple[str | None, list[Message]]:

@@ -127,10 +127,11 @@ async def delete(
 
 
 async def _view(runtime: Runtime, head: ThreadHead) -> Thread:
-    active = (
-        await runtime.journal.runs.get(head.owner, head.active_run) if head.active_run else None
-    )
-    return thread_view(head, active)
+    ids = (*([head.active_run] if head.active_run else []), *head.waiting_runs)
+    runs = await asyncio.gather(*(runtime.journal.runs.get(head.owner, id) for id in ids))
+    by_id = {run.id: run for run in runs if run is not None}
+    active = by_id.get(head.active_run or "")
+    return thread_view(head, active, [by_id[id] for id in head.waiting_runs if id in by_id])
 
 
 def _title(title: str | None) -> str:

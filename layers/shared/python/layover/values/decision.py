@@ -20,6 +20,11 @@ class DecisionKind(StrEnum):
     RESUMED = "resumed"
     EXPIRED = "expired"
     CANCELLED = "cancelled"
+    WITHDRAWN = "withdrawn"
+
+
+DECLINES = frozenset({DecisionKind.DENIED, DecisionKind.EXPIRED, DecisionKind.WITHDRAWN})
+"""Decisions by which a call's tool does not run."""
 
 
 class Risk(StrEnum):

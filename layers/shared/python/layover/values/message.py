@@ -368,6 +368,11 @@ class Message(Value):
         return "\n\n".join(p.text for p in self.content if isinstance(p, TextPart) and p.text)
 
     @property
+    def is_place(self) -> bool:
+        """True if this only keeps the place of a result that is still to come. Nobody is shown it."""
+        return self.role is Role.TOOL and not self.content
+
+    @property
     def is_notice(self) -> bool:
         """True if it tells a model of the end of a sub-agent in the background: its text is sent, unlike any
         other custom message's."""

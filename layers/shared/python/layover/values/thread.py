@@ -47,6 +47,8 @@ class Thread(ThreadFacts):
         created_at: The time at which it was made, in UTC.
         updated_at: The time of its newest change, in UTC.
         active_run: The run that holds it, as `id` and `status`; None: a new run begins at once.
+        waiting_runs: The runs that wait for a decision while the conversation goes on, oldest first, each as
+            `id` and `status`. One whose decision has come is among them until its turn.
 
     Example:
         ```python
@@ -65,6 +67,7 @@ class Thread(ThreadFacts):
     '''
 
     active_run: ActiveRun | None = None
+    waiting_runs: tuple[ActiveRun, ...] = ()
 
 
 class ThreadHead(ThreadFacts):
@@ -77,6 +80,10 @@ class ThreadHead(ThreadFacts):
     queue: tuple[str, ...] = ()
     interrupts: int = 0
     """Count of runs at the front of the queue that interrupt."""
+    waiting_runs: tuple[str, ...] = ()
+    """Runs that were set aside while they waited, oldest first (docs/run-lifecycle.md#set-aside)."""
+    ready: tuple[str, ...] = ()
+    """Those of `waiting_runs` whose decisions have come: the end of the run at work starts the first."""
     unsaved: tuple[str, ...] = ()
     """Runs that are over and not yet in Postgres, oldest first."""
     deleted: bool = False

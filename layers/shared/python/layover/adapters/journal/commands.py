@@ -11,6 +11,12 @@ from itertools import count
 from typing import Any
 
 from layover.adapters.journal.backing import Backing
+from layover.adapters.journal.heads import (
+    QueueHandover,
+    as_read,
+    set_aside,
+    set_aside_changes,
+)
 from layover.adapters.journal.items.records import (
     INLINE_CALLER,
     INLINE_INPUT,
@@ -23,8 +29,8 @@ from layover.adapters.journal.log.events import EventLog
 from layover.adapters.journal.runs import TableRuns
 from layover.clock import rfc3339
 from layover.errors import Conflict, LimitReached, NotFound, ThreadBusy
-from layover.keys import HEAD, INPUT, META, REQUEST, Keys, message_key
-from layover.ports import Accepted, RequestKey, SentMessage, StaleHead
+from layover.keys import HEAD, INPUT, META, REQUEST, Keys, message_key, said_key
+from layover.ports import Accepted, RequestKey, SentMessage, SetAside, StaleHead, StaleRun
 from layover.ports.table import (
     Action,
     Below,
@@ -43,11 +49,13 @@ from layover.ports.table import (
     any_of,
     same,
 )
+from layover.values.message import Message
 from layover.values.runs.event import Event
 from layover.values.runs.run import (
     CANCEL_GRACE,
     INTERRUPT_GRACE,
     MAX_QUEUE,
+    MAX_WAITING_RUNS,
     CallRecord,
     CallState,
     OnBusy,
@@ -71,6 +79,7 @@ class TableRunCommands:
         self._bodies = backing.bodies
         self._clock = backing.clock
         self._runs = runs
+        self._handover = QueueHandover(backing)
 
     async def accept(
         self,
@@ -79,14 +88,19 @@ class TableRunCommands:
         on_busy: OnBusy,
         request: RequestKey | None,
         sent: RequestKey | None = None,
+        aside: SetAside | None = None,
     ) -> Accepted:
         """See `ports.RunCommands`."""
-        if head.active_run is not None and on_busy is OnBusy.REJECT:
-            raise ThreadBusy("the thread has an active run", run_id=head.active_run)
-        if head.active_run is not None and len(head.queue) >= MAX_QUEUE:
+        if aside is not None and len(head.waiting_runs) >= MAX_WAITING_RUNS:
+            many = f"{MAX_WAITING_RUNS} runs of this thread wait for decisions already"
+            raise ThreadBusy(many, run_id=aside.run.id)
+        busy = head.active_run if aside is None else None
+        if busy is not None and on_busy is OnBusy.REJECT:
+            raise ThreadBusy("the thread has an active run", run_id=busy)
+        if busy is not None and len(head.queue) >= MAX_QUEUE:
             raise LimitReached(f"{MAX_QUEUE} runs wait for this thread already", thread_id=head.id)
         keys = Keys(run.owner)
-        if head.active_run is None:
+        if busy is None:
             run = run.model_copy(
                 update={"status": Status.RUNNING, "execution": f"{run.id}-{run.n}"}
             )
@@ -114,11 +128,13 @@ class TableRunCommands:
         request_keys = [key for key in (request, sent) if key is not None]
         actions: list[Action] = [
             Put(keys.run(run.id), META, meta, when=Missing("pk")),
-            self._claim(keys, run, head, on_busy),
+            self._claim(keys, run, head, on_busy, aside),
             *(self._use(keys, key, run) for key in request_keys),
         ]
-        if head.active_run is not None and on_busy is OnBusy.INTERRUPT:
-            actions.append(self._cancel(keys, head.active_run, INTERRUPT_GRACE))
+        if busy is not None and on_busy is OnBusy.INTERRUPT:
+            actions.append(self._cancel(keys, busy, INTERRUPT_GRACE))
+        if aside is not None:
+            actions.append(set_aside(aside))
         if not short:
             # Without a condition, because META's condition says that the run is new. Long inputs are separate
             # items, since each step rewrites META.
@@ -135,14 +151,17 @@ class TableRunCommands:
             head_now = failure.failed.get(1, {})
             if head_now is None or head_now.get("deleted"):
                 raise NotFound("no such thread") from failure
-            # Another request was faster, or the run that is to be interrupted has ended.
+            # Another request was faster, or the run that is to be interrupted has ended, or the one that is
+            # to be set aside no longer waits.
             raise StaleHead from failure
-        interrupts = head.active_run if on_busy is OnBusy.INTERRUPT else None
+        interrupts = busy if on_busy is OnBusy.INTERRUPT else None
         # A death here leaves an accepted run without an execution. It is in the watch index, and due.
         started = run.status is Status.RUNNING
         return Accepted(run.id, started=started, interrupts=interrupts)
 
-    def _use(self, keys: Keys, key: RequestKey, run: RunMeta) -> Put:
+    def _use(
+        self, keys: Keys, key: RequestKey, run: RunMeta, message: Message | None = None
+    ) -> Put:
         """Return the write that a key stands for this run from now on, if it stands for none, or for the one
         that this run replaces."""
         item: dict[str, Any] = {"run_id": run.id, "body_hash": key.body_hash}
@@ -153,12 +172,19 @@ class TableRunCommands:
                 Missing("pk"), Below("expires", int(self._clock.now().timestamp()))
             )
         else:
-            item["message_id"] = run.input.id
+            item["message_id"] = (message or run.input).id
             item["earlier"] = list(key.earlier) or None
             free = Missing("pk") if key.replaces is None else Equals("run_id", key.replaces)
         return Put(*_place(keys, key), item, when=free)
 
-    def _claim(self, keys: Keys, run: RunMeta, head: ThreadHead, on_busy: OnBusy) -> Update:
+    def _claim(
+        self,
+        keys: Keys,
+        run: RunMeta,
+        head: ThreadHead,
+        on_busy: OnBusy,
+        aside: SetAside | None,
+    ) -> Update:
         """Return the write that gives the thread to the run, or puts the run into its queue; it fails if the
         head has changed since the read.
 
@@ -167,23 +193,66 @@ class TableRunCommands:
         now = rfc3339(self._clock.now())
         changes: dict[str, Any] = {"updated_at": now, "gsi1sk": f"T#{now}#{head.id}"}
         pk, queue = keys.thread(head.id), list(head.queue)
+        if aside is not None:
+            changes |= {**set_aside_changes(head, aside), "active_run": run.id}
+            return Update(pk, HEAD, set=changes, when=as_read(head))
         if head.active_run is not None and on_busy is not OnBusy.INTERRUPT:
-            busy = all_of(Exists("active_run"), Missing("deleted"), Shorter("queue", MAX_QUEUE))
-            return Update(pk, HEAD, set=changes, append={"queue": run.id}, when=busy)
-        as_read = all_of(
-            Exists("pk"),
-            Missing("deleted"),
-            same("active_run", head.active_run),
-            same("queue", queue or None),
-            same("leaf_id", head.leaf_id),
-            Shorter("queue", MAX_QUEUE),
-        )
+            is_busy = all_of(Exists("active_run"), Missing("deleted"), Shorter("queue", MAX_QUEUE))
+            return Update(pk, HEAD, set=changes, append={"queue": run.id}, when=is_busy)
         if head.active_run is None:
             changes["active_run"] = run.id
         else:
             at = head.interrupts
             changes |= {"queue": [*queue[:at], run.id, *queue[at:]], "interrupts": at + 1}
-        return Update(pk, HEAD, set=changes, when=as_read)
+        free = all_of(as_read(head), Shorter("queue", MAX_QUEUE))
+        return Update(pk, HEAD, set=changes, when=free)
+
+    async def start_queued(self, head: ThreadHead, aside: SetAside) -> str | None:
+        """See `ports.RunCommands`."""
+        if len(head.waiting_runs) >= MAX_WAITING_RUNS:
+            return None
+        actions, next_run = await self._handover.plan_queued(head, aside)
+        if next_run is None:
+            return None
+        try:
+            await self._table.transact(actions, secrets.token_hex(16))
+        except TransactionFailed:
+            return None
+        return next_run.id
+
+    async def add_message(
+        self,
+        run: RunMeta,
+        message: Message,
+        request: RequestKey | None = None,
+        sent: RequestKey | None = None,
+    ) -> bool:
+        """See `ports.RunCommands`."""
+        keys, pk = Keys(run.owner), Keys(run.owner).run(run.id)
+        number = run.said + 1
+        folder = keys.bodies(run.thread_id, run.id)
+        body = await self._bodies.pack(folder, message.model_dump_json())
+        alive = all_of(
+            Equals("status", run.status.value), Missing("cancel"), same("said", run.said or None)
+        )
+        changes = {"updated_at": rfc3339(self._clock.now()), "said": number}
+        request_keys = [key for key in (request, sent) if key is not None]
+        actions: list[Action] = [
+            # Without an expiry, because the run may begin to wait at this moment. Its end sees to it, which
+            # is conditional on that its writer knows of the message.
+            Put(pk, said_key(number), body, when=Missing("pk")),
+            Update(pk, META, set=changes, when=alive),
+            *(self._use(keys, key, run, message) for key in request_keys),
+        ]
+        try:
+            await self._table.transact(actions, secrets.token_hex(16))
+        except TransactionFailed as failure:
+            for at, key in enumerate(request_keys, start=2):
+                if at in failure.failed:
+                    _same_request(failure.failed[at], key)
+                    return False
+            raise StaleRun from failure
+        return True
 
     async def find_request(self, owner: str, request: RequestKey, now: datetime) -> str | None:
         """See `ports.RunCommands`."""

@@ -86,7 +86,7 @@ class RecordExpiry:
         self._clock = clock
         self._meta = meta
         self._expires = None if meta.records_kept else epoch_seconds(meta.records_expire_at)
-        self.is_only_writer = meta.epoch == 1
+        self.is_only_writer = meta.epoch == 1 and not meta.said
         self.kept = self._expires is None
 
     def with_expiry(self, actions: Sequence[Action]) -> list[Action]:

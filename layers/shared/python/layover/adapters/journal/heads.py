@@ -1,7 +1,8 @@
 """Threads' heads: creating, listing and editing them, and handing a thread from one run to the next."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any, Unpack
 
 from layover.adapters.journal.backing import Backing
@@ -14,6 +15,7 @@ from layover.adapters.journal.items.records import (
 )
 from layover.clock import rfc3339
 from layover.keys import HEAD, META, Keys
+from layover.ports import SetAside
 from layover.ports.table import (
     Action,
     Condition,
@@ -29,7 +31,7 @@ from layover.ports.table import (
     same,
 )
 from layover.values.page import Page
-from layover.values.runs.run import Outcome, RunMeta, Status
+from layover.values.runs.run import FinishReason, Outcome, RunMeta, Status
 from layover.values.thread import ThreadEdit, ThreadHead, after
 
 _THREADS = "T#"
@@ -114,8 +116,62 @@ def _listed(owner: str, item: Item) -> ThreadHead:
     return head_from(owner, {**item, "updated_at": item["gsi1sk"].split("#")[1]})
 
 
+@dataclass(frozen=True)
+class NextRun:
+    """The run that holds a thread next, and the number of the execution to start."""
+
+    id: str
+    n: int = 1
+
+
+def as_read(head: ThreadHead) -> Condition:
+    """Return the condition that no run has come, gone or changed its place since the thread was read."""
+    lists = ("queue", "waiting_runs", "ready")
+    return all_of(
+        Exists("pk"),
+        Missing("deleted"),
+        same("active_run", head.active_run),
+        *(same(name, list(getattr(head, name)) or None) for name in lists),
+        same("leaf_id", head.leaf_id),
+    )
+
+
+def set_aside(aside: SetAside) -> Update:
+    """Return the write of a run's META by which another run takes its thread: it still only waits, as it did
+    when it was read."""
+    run = aside.run
+    still = all_of(
+        Equals("status", Status.RUNNING.value),
+        Equals("epoch", run.epoch),
+        Equals("waiting", run.waiting),
+        Missing("decided"),
+        Missing("cancel"),
+    )
+    return Update(Keys(run.owner).run(run.id), META, set={"aside": True}, when=still)
+
+
+def set_aside_changes(head: ThreadHead, aside: SetAside) -> dict[str, Any]:
+    """Return the changes of a head whose active run is set aside."""
+    return {
+        "waiting_runs": [*head.waiting_runs, aside.run.id],
+        "leaf_id": aside.leaf_id,
+        "last_created_at": rfc3339(aside.last_created_at),
+    }
+
+
+def _without(run_ids: Sequence[str], left: Collection[str]) -> list[str] | None:
+    return [run_id for run_id in run_ids if run_id not in left] or None
+
+
+def _successors(item: Item) -> list[str]:
+    """Return the runs that may take the thread, in order: those that interrupted, those that were set aside
+    and can go on, the queue."""
+    queue, interrupts = item.get("queue", []), item.get("interrupts", 0)
+    return [*queue[:interrupts], *item.get("ready", ()), *queue[interrupts:]]
+
+
 class QueueHandover:
-    """The effect of a run's end on its thread: the newest message, and the next run in the queue."""
+    """The effect of a run's end on its thread: the newest message, and the next run."""
 
     def __init__(self, backing: Backing) -> None:
         self._table = backing.table
@@ -123,7 +179,7 @@ class QueueHandover:
 
     async def plan(
         self, run: RunMeta, outcome: Outcome, head: ThreadHead | None = None
-    ) -> tuple[list[Action], str | None]:
+    ) -> tuple[list[Action], NextRun | None]:
         """Return the actions for the end's transaction, and the run that holds the thread afterwards. `head`:
         as read before; the transaction fails if it has changed since."""
         keys = Keys(run.owner)
@@ -132,45 +188,127 @@ class QueueHandover:
             item = {k: v for k, v in head_item(keys, head).items() if v is not None}
         else:
             item = await self._table.get(keys.thread(run.thread_id), HEAD)
-        if item is None or item.get("active_run") != run.id:
+        if item is None:
             return [], None
+        if item.get("active_run") != run.id:
+            return self._leave(keys, item, run, outcome), None
         queue: list[str] = item.get("queue", [])
-        dequeued, starting = 0, None
-        # A deleted thread starts no run, since its eraser cancels the queue.
-        for candidate in [] if item.get("deleted") else queue:
+        next_run, starting, passed_over = None, None, set[str]()
+        # A deleted thread starts no run, since its eraser cancels them.
+        for candidate in [] if item.get("deleted") else _successors(item):
+            if candidate in queue:
+                starting = await self._start(keys, candidate, item["agent"], outcome)
+            else:
+                next_run, starting = await self._carry_on(keys, candidate, outcome)
             # A run that has been cancelled gives way to the next.
-            dequeued += 1
-            starting = await self._start(keys, candidate, item["agent"], outcome)
+            passed_over.add(candidate)
             if starting:
+                next_run = next_run or NextRun(candidate)
                 break
         now = rfc3339(self._clock.now())
-        next_run = queue[dequeued - 1] if starting else None
+        interrupts: list[str] = queue[: item.get("interrupts", 0)]
         changes: dict[str, Any] = {
             "leaf_id": outcome.leaf_id,
             "last_created_at": rfc3339(outcome.last_created_at),
             "updated_at": now,
-            "active_run": next_run,
-            "queue": queue[dequeued:] or None,
-            "interrupts": max(0, item.get("interrupts", 0) - dequeued),
+            "active_run": next_run.id if next_run else None,
+            "queue": _without(queue, passed_over),
+            "interrupts": len([run_id for run_id in interrupts if run_id not in passed_over]),
         }
+        holds = [
+            Equals("active_run", run.id),
+            same("queue", queue or None),
+            same("ready", item.get("ready")),
+            same("deleted", item.get("deleted")),
+            same("unsaved", item.get("unsaved")),
+            Equals("agent", item["agent"]),
+        ]
+        if passed_over & set(item.get("ready", ())):
+            changes["ready"] = _without(item["ready"], passed_over)
+            changes["waiting_runs"] = _without(item.get("waiting_runs", ()), passed_over)
+            holds.append(same("waiting_runs", item.get("waiting_runs")))
         if not outcome.saved:
             # The thread's next turn saves it before anything reads the history.
             changes["unsaved"] = [*item.get("unsaved", ()), run.id]
         if not item.get("deleted"):
             # A tombstone has left the list of threads, and does not come back.
             changes.update(thread_index(keys, run.thread_id, now))
-        # Everything that the plan depends on, and nothing else: an edited title does not matter.
-        holds = all_of(
-            Equals("active_run", run.id),
-            same("queue", queue or None),
-            same("deleted", item.get("deleted")),
-            same("unsaved", item.get("unsaved")),
-            Equals("agent", item["agent"]),
-        )
-        update = Update(keys.thread(run.thread_id), HEAD, set=changes, when=holds)
+        # `holds` is everything that the plan depends on, and nothing else: an edited title does not matter.
+        update = Update(keys.thread(run.thread_id), HEAD, set=changes, when=all_of(*holds))
         # Together with the end, so that no death leaves a free thread with runs in its queue. The next
         # execution is started after it, and the run is due in the watch from now on.
         return [update, *([starting] if starting else [])], next_run
+
+    def _leave(self, keys: Keys, item: Item, run: RunMeta, outcome: Outcome) -> list[Action]:
+        """Return the write by which a run that was set aside leaves its thread. The thread's newest message
+        stays: a later one follows the run's results already."""
+        if run.id not in item.get("waiting_runs", ()):
+            return []
+        changes: dict[str, Any] = {
+            name: _without(item.get(name, ()), {run.id}) for name in ("waiting_runs", "ready")
+        }
+        if not outcome.saved:
+            changes["unsaved"] = [*item.get("unsaved", ()), run.id]
+        names = ("active_run", "waiting_runs", "ready", "unsaved")
+        holds = all_of(Exists("pk"), *(same(name, item.get(name)) for name in names))
+        return [Update(keys.thread(run.thread_id), HEAD, set=changes, when=holds)]
+
+    async def plan_queued(
+        self, head: ThreadHead, aside: SetAside
+    ) -> tuple[list[Action], NextRun | None]:
+        """Return the actions by which a run that only waits gives the thread to the first queued run that
+        was not cancelled, and that run; None: there is none."""
+        keys = Keys(head.owner)
+        at = Outcome(
+            status=Status.SUCCESS,
+            finish_reason=FinishReason.STOP,
+            leaf_id=aside.leaf_id,
+            last_created_at=aside.last_created_at,
+        )
+        passed_over = set[str]()
+        for candidate in head.queue:
+            starting = await self._start(keys, candidate, head.agent, at)
+            passed_over.add(candidate)
+            if starting is None:
+                continue
+            left = head.queue[: head.interrupts]
+            changes: dict[str, Any] = {
+                **set_aside_changes(head, aside),
+                "active_run": candidate,
+                "queue": _without(head.queue, passed_over),
+                "interrupts": len([run_id for run_id in left if run_id not in passed_over]),
+                "updated_at": rfc3339(self._clock.now()),
+            }
+            update = Update(keys.thread(head.id), HEAD, set=changes, when=as_read(head))
+            return [set_aside(aside), update, starting], NextRun(candidate)
+        return [], None
+
+    async def _carry_on(
+        self, keys: Keys, run_id: str, outcome: Outcome
+    ) -> tuple[NextRun | None, Update | None]:
+        """Return the move of a run that was set aside, and whose decisions have come, to its next
+        execution."""
+        item = await self._table.get(keys.run(run_id), META)
+        if item is None or not item.get("ready") or item.get("cancel"):
+            return None, None
+        if item["status"] != Status.RUNNING.value:
+            return None, None
+        n = int(item["n"]) + 1
+        now = rfc3339(self._clock.now())
+        changes = {
+            "n": n,
+            "execution": f"{run_id}-{n}",
+            "history": 0,
+            "lost_at": None,
+            "ready": None,
+            "hears": outcome.leaf_id,
+            "updated_at": now,
+            "gsi2sk": now,
+        }
+        waits = all_of(Equals("status", Status.RUNNING.value), Equals("n", n - 1), Exists("ready"))
+        # As for any successor, the new epoch keeps a writer of the previous execution from opening calls.
+        update = Update(keys.run(run_id), META, set=changes, add={"epoch": 1}, when=waits)
+        return NextRun(run_id, n), update
 
     async def _start(self, keys: Keys, run_id: str, agent: str, outcome: Outcome) -> Update | None:
         """Return the move of a queued run to running. It is the run of the agent that has the thread now, and

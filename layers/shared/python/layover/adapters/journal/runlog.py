@@ -14,7 +14,12 @@ from layover.adapters.journal.audit import TableAudit
 from layover.adapters.journal.backing import Backing
 from layover.adapters.journal.expiry import RecordExpiry, is_in_s3
 from layover.adapters.journal.followers.watchers import Watchers
-from layover.adapters.journal.heads import QueueHandover
+from layover.adapters.journal.heads import (
+    QueueHandover,
+    as_read,
+    set_aside,
+    set_aside_changes,
+)
 from layover.adapters.journal.inbox import TableInbox
 from layover.adapters.journal.items.records import (
     call_body,
@@ -25,11 +30,12 @@ from layover.adapters.journal.items.records import (
 )
 from layover.adapters.journal.log.events import EventLog
 from layover.adapters.journal.log.writer import LogWriter, TtlNotSet
+from layover.adapters.journal.runs import TableRuns
 from layover.clock import from_rfc3339, rfc3339
 from layover.context.call_ends import end_events, turn_end
 from layover.context.transcript import own_steps
-from layover.keys import HEAD, META, Keys, path_of
-from layover.ports import CancelRequest, Ended
+from layover.keys import HEAD, META, Keys, path_of, said_key
+from layover.ports import CancelRequest, Ended, SetAside
 from layover.ports.table import (
     Action,
     Check,
@@ -42,7 +48,9 @@ from layover.ports.table import (
     TransactionFailed,
     Update,
     all_of,
+    same,
 )
+from layover.values.message import Message
 from layover.values.runs.audit import AuditRow
 from layover.values.runs.event import Event
 from layover.values.runs.run import (
@@ -50,6 +58,7 @@ from layover.values.runs.run import (
     CallState,
     DecisionKind,
     Outcome,
+    RunMeta,
     RunSnapshot,
     StepRecord,
 )
@@ -66,6 +75,7 @@ class TableRunLog:
         *,
         audit: TableAudit,
         inbox: TableInbox,
+        runs: TableRuns,
         next_seq: int | None,
         head: ThreadHead | None,
     ) -> None:
@@ -75,8 +85,12 @@ class TableRunLog:
         self._handover = QueueHandover(backing)
         self._audit = audit
         self._inbox = inbox
+        self._table = backing.table
+        self._runs = runs
         self._snapshot = snapshot
         self._head = head
+        # As far as this writer has seen META: the snapshot may have fewer.
+        self._said = meta.said
         self._keys = Keys(meta.owner)
         self._pk = self._keys.run(meta.id)
         self._folder = self._keys.bodies(meta.thread_id, meta.id)
@@ -314,9 +328,69 @@ class TableRunLog:
                 actions.append(await self._audit.put(row))
         await self._writer.write(actions, events)
 
+    async def take_thread(self, head: ThreadHead, aside: SetAside | None = None) -> bool:
+        """Take the thread back; see `ports.RunLog`."""
+        meta = self._snapshot.meta
+        leaf = aside.leaf_id if aside else head.leaf_id
+        changes: dict[str, Any] = {
+            **(set_aside_changes(head, aside) if aside else {}),
+            "active_run": meta.id,
+            "ready": [r for r in head.ready if r != meta.id] or None,
+        }
+        waiting = changes.get("waiting_runs", head.waiting_runs)
+        changes["waiting_runs"] = [r for r in waiting if r != meta.id] or None
+        takes = Update(self._keys.thread(head.id), HEAD, set=changes, when=as_read(head))
+        fact = self._meta({"ready": None, "hears": leaf})
+        try:
+            await self._writer.write([fact, takes, *([set_aside(aside)] if aside else [])])
+        except TransactionFailed:
+            return False
+        hears = meta.model_copy(update={"hears": leaf, "ready": False})
+        self._snapshot = self._snapshot.model_copy(update={"meta": hears})
+        return True
+
+    async def wait_for_thread(self, head: ThreadHead, busy: RunMeta) -> bool:
+        """Wait for the end of the run at work; see `ports.RunLog`."""
+        meta = self._snapshot.meta
+        if meta.id in head.ready:
+            return True
+        joins = Update(
+            self._keys.thread(head.id),
+            HEAD,
+            append={"ready": meta.id},
+            when=as_read(head),
+        )
+        # Still at work as read: a run that waits since has looked for runs that are ready, and did not find
+        # this one.
+        at_work = Check(
+            self._keys.run(busy.id),
+            META,
+            all_of(Equals("status", "running"), same("waiting", busy.waiting or None)),
+        )
+        # Nothing drives it until then, and the sweeper looks whether that is missed.
+        try:
+            await self._writer.write([self._meta({"ready": True}), joins, at_work])
+        except TransactionFailed:
+            return False
+        return True
+
+    async def new_messages(self, known: int) -> tuple[Message, ...]:
+        """The messages from number `known` + 1 on; see `ports.RunLog`."""
+        if self._said <= known:
+            return ()
+        low, high = said_key(known + 1), said_key(self._said)
+        items = await self._table.query(self._pk, low, high)
+        self._expiry.is_only_writer = False
+        said = [await self._runs.said_of(item) for item in items]
+        self._snapshot = self._snapshot.model_copy(
+            update={"said": (*self._snapshot.said[:known], *said)}
+        )
+        return tuple(said)
+
     async def cancel_requested(self) -> CancelRequest | None:
         """The cancellation that was requested, if any. Raises Fenced if another writer took the run."""
         item = await self._writer.look()
+        self._said = int(item.get("said", 0))
         if not item.get("cancel"):
             return None
         at = from_rfc3339(item["cancel_at"])
@@ -347,6 +421,7 @@ class TableRunLog:
             # First with the head that the turn has read, which saves a read. The condition contains
             # everything that the plan depends on, so that a changed head fails the whole transaction.
             handover, next_run = await self._handover.plan(self._snapshot.meta, outcome, head)
+            next_id, next_n = (next_run.id, next_run.n) if next_run else (None, 1)
             head = None
             # Retired with the end only if nothing is left to do, so that a death afterwards loses nothing:
             # all records expire by themselves, and no socket follows the run and waits for its end.
@@ -361,9 +436,10 @@ class TableRunLog:
                 # records retired.
                 leaves = {"gsi2sk": rfc3339(at)}
             try:
-                facts = [self._meta({**over, **leaves}), *handover]
+                facts = [self._meta({**over, **leaves}, unless_sent=True), *handover]
                 await self._writer.write(facts, events, last=True, sets_ttl=sets_ttl)
-                return Ended(at, next_run, self._watchers.connections, retired=sets_ttl)
+                connections = self._watchers.connections
+                return Ended(at, next_id, next_n, connections, retired=sets_ttl)
             except (TtlNotSet, TransactionFailed):
                 # A socket began to follow the run, or the head or the next queued run has changed since the
                 # read. The run is still ours (otherwise: Fenced), so its end is planned again.
@@ -372,10 +448,17 @@ class TableRunLog:
     def _fence(self) -> Condition:
         return all_of(Equals("epoch", self._snapshot.meta.epoch), Equals("status", "running"))
 
-    def _meta(self, changes: dict[str, Any], settles: str | None = None) -> Update:
-        """Return a change of META under this epoch. `settles`: the key of a decided call to settle."""
+    def _meta(
+        self, changes: dict[str, Any], settles: str | None = None, *, unless_sent: bool = False
+    ) -> Update:
+        """Return a change of META under this epoch. `settles`: the key of a decided call to settle;
+        `unless_sent`: only if the run was sent no message that this writer's snapshot lacks."""
         taken_up = {"decided": settles} if settles else {}
-        return Update(self._pk, META, set=changes, exclude=taken_up, when=self._fence())
+        when = self._fence()
+        if unless_sent:
+            # Otherwise Fenced, as after any change by others: the run is read again, and goes on.
+            when = all_of(when, same("said", len(self._snapshot.said) or None))
+        return Update(self._pk, META, set=changes, exclude=taken_up, when=when)
 
     def _is_unchanged(self, call: CallRecord) -> Condition:
         """The condition that the call is still in the state that this writer knows: planned, decided, or open

@@ -12,8 +12,9 @@ from layover.adapters.journal.items.records import (
     step_from,
 )
 from layover.errors import LayoverError
-from layover.keys import INPUT, META, STEP_PREFIX, Keys
+from layover.keys import INPUT, META, SAID_PREFIX, STEP_PREFIX, Keys
 from layover.ports.table import Item
+from layover.values.message import Message
 from layover.values.page import Page
 from layover.values.runs.run import CallRecord, RunMeta, RunSnapshot, Status, StepRecord
 from layover.values.runs.views import OpenApproval
@@ -95,12 +96,19 @@ class TableRuns:
         """Return a run with the steps and calls of these items."""
         steps: list[StepRecord] = []
         calls: list[CallRecord] = []
+        said: list[Message] = []
         for item in items:
-            if is_call(item):
+            if item["sk"].startswith(SAID_PREFIX):
+                said.append(await self.said_of(item))
+            elif is_call(item):
                 calls.append(await self.call_of(meta.id, item))
             else:
                 steps.append(step_from(item, await self._bodies.unpack(item)))
-        return RunSnapshot(meta=meta, steps=tuple(steps), calls=tuple(calls))
+        return RunSnapshot(meta=meta, steps=tuple(steps), calls=tuple(calls), said=tuple(said))
+
+    async def said_of(self, item: Item) -> Message:
+        """Return a message that a run was sent after its input."""
+        return Message.model_validate_json(await self._bodies.unpack(item))
 
     async def call_of(self, run_id: str, item: Item) -> CallRecord:
         """Return the value of a call."""

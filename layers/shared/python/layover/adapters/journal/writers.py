@@ -112,7 +112,8 @@ class TableWriters:
 
     async def _records(self, owner: str, meta_item: Item, *, first: bool) -> RunSnapshot:
         pk = meta_item["pk"]
-        items = [] if first else await self._runs.records(pk)
+        no_records = first and not meta_item.get("said")
+        items = [] if no_records else await self._runs.records(pk)
         input_item = next((item for item in items if item["sk"] == INPUT), None)
         meta = await self._runs.meta_of(owner, meta_item, input_item)
         # The run is not over after an hour, and from now on TTL could delete records that it still needs.
@@ -130,6 +131,7 @@ class TableWriters:
             snapshot,
             audit=self._audit,
             inbox=self._inbox,
+            runs=self._runs,
             next_seq=next_seq,
             head=head,
         )

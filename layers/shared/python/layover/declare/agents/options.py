@@ -10,7 +10,7 @@ from layover.declare.tools.options import takes
 from layover.declare.tools.tool import AnyTool
 from layover.errors import DefinitionError
 from layover.values.runs.model_settings import OVERRIDABLE, Overridable
-from layover.values.runs.run import MAX_WINDOW
+from layover.values.runs.run import MAX_WINDOW, OnWaiting
 
 _MAX_NAME = 128
 ALL = "*"
@@ -28,6 +28,15 @@ def name_of(name: Any) -> str:
             "the name of an agent", f"another one than {ALL!r}, which means all", name
         )
     return name
+
+
+def on_waiting_of(what: str, value: Any) -> OnWaiting:
+    """Return what the agent does with a message that comes while a run waits. Raises DefinitionError."""
+    try:
+        return OnWaiting(value)
+    except ValueError:
+        names = ", ".join(repr(each.value) for each in OnWaiting)
+        raise checks.fail(f"{what}on_waiting", f"one of {names}", value) from None
 
 
 def check_instructions(what: str, value: Any) -> None:

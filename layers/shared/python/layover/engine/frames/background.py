@@ -156,7 +156,7 @@ def _notice(call: CallRecord, state: RunState) -> Message:
         id=notice_id(child),
         thread_id=state.meta.thread_id,
         run_id=state.run_id,
-        parent_id=state.newest().id,
+        parent_id=state.newest_id(),
         role=Role.CUSTOM,
         content=(DataPart(name=NOTICE, data=data), TextPart(text=text)),
         created_at=state.next_time(child.ended_at),

@@ -12,6 +12,7 @@ from layover.declare.hooks.base import name_of
 from layover.declare.memory import Memory, ObservationalMemory, RollingSummary
 from layover.values.base import compact_json
 from layover.values.prompt import ProviderTool
+from layover.values.runs.run import OnWaiting
 
 LENGTH = 16
 """Hexadecimal digits."""
@@ -56,6 +57,7 @@ def _extras(agent: Agent) -> dict[str, Any]:
         **({"overridable": sorted(agent.overridable)} if agent.overridable else {}),
         **({"output_validator": _definition_text(validator)} if validator else {}),
         **({"memory_settings": memory} if memory else {}),
+        **({"on_waiting": agent.on_waiting} if agent.on_waiting is not OnWaiting.ANSWER else {}),
         **({"api": agent.api} if agent.api != "chat" else {}),
         **({"provider_tools": _dumped(agent.provider_tools)} if agent.provider_tools else {}),
         **({"hooks": [name_of(hook) for hook in agent.hooks]} if agent.hooks else {}),

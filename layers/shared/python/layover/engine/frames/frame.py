@@ -31,7 +31,7 @@ from layover.engine.frames.turn_input import TurnInput
 from layover.engine.hooks.around_model import too_many_rejections
 from layover.engine.hooks.at_end import AtEnd
 from layover.engine.hooks.frame_hooks import FrameHooks
-from layover.engine.progress import Over, Progress, RunEnds, Suspended, Yielded
+from layover.engine.progress import Aside, Over, Progress, RunEnds, Suspended, Yielded
 from layover.engine.prompter import Prompter
 from layover.engine.run_files import RunFiles
 from layover.engine.state import RunState
@@ -49,9 +49,9 @@ from layover.runtime import Runtime
 from layover.values.base import Json
 from layover.values.runs.event import Handoff, LoopEvent
 from layover.values.runs.run import (
+    DECLINES,
     MAX_WINDOW,
     CallRecord,
-    DecisionKind,
     FinishReason,
     Status,
     StepRecord,
@@ -67,6 +67,8 @@ class Invocation:
     """The run's own. A sub-agent writes below its parent's call (`NestedLog`)."""
     time: TimeLeft
     stopping: Stopping
+    holds_thread: bool = True
+    """False while another run has the thread: calls are settled, and the run's own model is not asked."""
     running: dict[str, AnyTool] = field(default_factory=dict)
     """The tools of the calls that run now, at every depth, by the calls' keys."""
 
@@ -100,6 +102,7 @@ class Frame:
         self._agent = agent
         self._settings = agent.model_settings.over(turn_input.model_settings)
         self._above = above
+        self._heard = turn_input.heard
         self._awaits_budget = False
         """True while a budget, of this frame or above it, waits for a person."""
         self._time = invocation.time
@@ -210,9 +213,22 @@ class Frame:
                     return Suspended(self._state.waiting())
                 if progress.finish_reason in (FinishReason.MAX_ITERATIONS, FinishReason.LOOP):
                     return progress
-                # The agent has answered. It answers once more if a result arrived that it has not seen.
-                if not background.has_news():
+                # The agent has answered. It answers once more if a result or a message arrived that it has
+                # not seen.
+                if not await self._has_news():
                     return progress
+
+    def _is_aside(self) -> bool:
+        """Return whether another run has the thread, so that this one's own model may not be asked."""
+        return self._above is None and not self._invocation.holds_thread
+
+    async def _has_news(self) -> bool:
+        """Return whether a background sub-agent has ended, or the run was sent a message, and no step's
+        prompt has had it yet."""
+        if self._above is None:
+            messages = await self._invocation.log.new_messages(len(self._state.said))
+            self._state.add_said(messages)
+        return self._background.has_news() or bool(self._state.unread())
 
     async def _work(self) -> Progress:
         try:
@@ -235,6 +251,8 @@ class Frame:
             # leaves nothing, a budget is a call that waits, a yield comes back here.
             await stopping.check()
             self._background.check()
+            if self._is_aside():
+                return Aside()
             if not await self._check_budgets():
                 return Suspended(self._state.waiting())
             if not self._time.for_model() or await runtime.allowance.stopped():
@@ -245,7 +263,23 @@ class Frame:
             # Last of all, because a notice is journaled with the step whose prompt contains it, and never
             # without a step.
             self._background.notify()
+            await self._read_messages()
             await self._steps.make()
+
+    async def _read_messages(self) -> None:
+        """Let the next step's prompt have what was said while the run was set aside, and what the run was
+        sent."""
+        if self._above is not None:
+            return
+        state = self._state
+        state.heard = self._heard if state.hears else ()
+        state.add_said(await self._invocation.log.new_messages(len(state.said)))
+        for message in state.unread():
+            place = {
+                "parent_id": state.newest_id(),
+                "created_at": state.next_time(message.created_at),
+            }
+            state.notices = (*state.notices, message.model_copy(update=place))
 
     async def _finish_step(self, step: StepRecord) -> Progress | None:
         """Settle the newest step. Return None if it is complete and the model comes next."""
@@ -262,12 +296,12 @@ class Frame:
                 self._state.step_ended = step.index
             to = self._find_handoff(step)
             if to is not None:
-                return await self._hand_over(to)
+                return Aside() if self._is_aside() else await self._hand_over(to)
             loop = self._nothing_new.find_loop()
             if loop is not None:
                 return self._end_loop(loop)
-        elif step.correction is None and self._background.has_news():
-            pass  # The answer came before its model had read all notices.
+        elif step.correction is None and await self._has_news():
+            pass  # The answer came before its model had read all notices and messages.
         elif step.correction is None or is_last_attempt(self._state.steps):
             return self._answered(step)
         limit = self._state.meta.max_iterations or self._agent.max_iterations
@@ -379,7 +413,7 @@ def _took_effect(call: CallRecord) -> bool:
     """Return whether a settled call did what it stands for: it did not fail, and no person or hook prevented
     it."""
     decision = call.decision.kind if call.decision else None
-    if call.is_error or decision in (DecisionKind.DENIED, DecisionKind.EXPIRED):
+    if call.is_error or decision in DECLINES:
         return False
     if call.denial is not None:
         return False

@@ -5,9 +5,10 @@ from datetime import timedelta
 from typing import Any
 
 from layover.keys import parent_call_of
-from layover.ports import CancelRequest, Ended, RunLog
+from layover.ports import CancelRequest, Ended, RunLog, SetAside
+from layover.values.message import Message
 from layover.values.runs.event import Event
-from layover.values.runs.run import CallRecord, Outcome, RunSnapshot, StepRecord
+from layover.values.runs.run import CallRecord, Outcome, RunMeta, RunSnapshot, StepRecord
 from layover.values.thread import ThreadHead
 
 
@@ -104,6 +105,18 @@ class NestedLog:
     ) -> None:
         """See `ports.RunLog`."""
         await self._log.cancel_calls(calls, *self._signed(events), more_follow=more_follow)
+
+    async def take_thread(self, head: ThreadHead, aside: SetAside | None = None) -> bool:
+        """See `ports.RunLog`."""
+        return await self._log.take_thread(head, aside)
+
+    async def wait_for_thread(self, head: ThreadHead, busy: RunMeta) -> bool:
+        """See `ports.RunLog`."""
+        return await self._log.wait_for_thread(head, busy)
+
+    async def new_messages(self, known: int) -> tuple[Message, ...]:
+        """See `ports.RunLog`."""
+        return await self._log.new_messages(known)
 
     async def cancel_requested(self) -> CancelRequest | None:
         """See `ports.RunLog`."""

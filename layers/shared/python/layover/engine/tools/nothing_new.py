@@ -9,7 +9,7 @@ from layover.declare.limits import STALE_STEPS
 from layover.declare.tools.tool import AnyTool
 from layover.engine.state import RunState
 from layover.values.base import compact_json
-from layover.values.message import Message
+from layover.values.message import Message, Role
 from layover.values.runs.run import CallRecord, CallState, StepRecord
 
 MORE_STEPS = 3
@@ -86,9 +86,15 @@ class NothingNew:
                 return
             before = self._rows[-1] if self._rows else 0
             identities = [_identity(call) for call in calls]
-            is_stale = bool(calls) and not any(
-                self._is_news(call, identity)
-                for call, identity in zip(calls, identities, strict=True)
+            # A user who wrote meanwhile may want the same again.
+            is_asked = any(notice.role is Role.USER for notice in step.notices)
+            is_stale = (
+                bool(calls)
+                and not is_asked
+                and not any(
+                    self._is_news(call, identity)
+                    for call, identity in zip(calls, identities, strict=True)
+                )
             )
             self._known.update(identities)
             self._rows.append(before + 1 if is_stale else 0)

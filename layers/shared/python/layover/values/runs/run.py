@@ -7,6 +7,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from layover.values.base import Json, Time, Value
+from layover.values.decision import DECLINES as DECLINES
 from layover.values.decision import ApprovalRule, Denial, PendingApproval, Vote
 from layover.values.decision import Decision as Decision
 from layover.values.decision import DecisionKind as DecisionKind
@@ -42,6 +43,10 @@ SYSTEM = "system"
 """`decided_by` if no person decided."""
 MAX_QUEUE = 100
 """Runs that wait for one thread."""
+MAX_WAITING_RUNS = 20
+"""Runs of one thread that wait for decisions while the conversation goes on."""
+MAX_SAID = 100
+"""Messages that a run may be sent after its input."""
 CANCEL_GRACE = timedelta(seconds=1.5)
 """The time that a cancel leaves to running tools, from the request on: with the end itself less than 2 s."""
 RECORDS_SLACK = timedelta(hours=2)
@@ -61,6 +66,15 @@ class OnBusy(StrEnum):
     REJECT = "reject"
     ENQUEUE = "enqueue"
     INTERRUPT = "interrupt"
+
+
+class OnWaiting(StrEnum):
+    """Treatment of a new message whose thread has a run that only waits for a decision."""
+
+    ANSWER = "answer"
+    STEER = "steer"
+    WITHDRAW = "withdraw"
+    REFUSE = "refuse"
 
 
 class SuspensionKind(StrEnum):
@@ -286,7 +300,12 @@ class StepRecord(Value):
     definition: str = ""
     """Hash of the definition that the run began with; set in its first step only."""
     notices: tuple[Message, ...] = Field(default=(), exclude_if=lambda value: not value)
-    """Notices that ended its prompt: the ends of sub-agents in the background."""
+    """Messages of the run that ended its prompt: notices of the ends of sub-agents in the background, and
+    what the run was sent meanwhile."""
+    heard: tuple[Message, ...] = Field(default=(), exclude_if=lambda value: not value)
+    """Messages of other runs that its prompt had before the notices: what was said while the run waited."""
+    heard_through: str | None = Field(default=None, exclude_if=lambda value: value is None)
+    """The thread's newest message then (`RunMeta.hears`)."""
     ended: bool = False
     """For a sub-agent's step: its `turn-end` is in the event log (META has the same for the run's own)."""
 
@@ -370,6 +389,15 @@ class RunMeta(Value):
     """The expiry that its records are written with; None: they have no expiry until the run is over."""
     records_kept: bool = False
     """True if their expiry was removed again, as the run takes longer."""
+    aside: bool = False
+    """True if another run has taken the thread while this one waited, at least once."""
+    ready: bool = False
+    """True while the run is in `ThreadHead.ready`: nothing drives it until its thread is free."""
+    hears: str | None = None
+    """The newest message of the thread when the run took it back: its next step hears what was said up to
+    it."""
+    said: int = 0
+    """Count of messages that the run was sent after its input."""
 
     def has_to_keep_records(self, now: datetime) -> bool:
         """Return whether records of this run still have the expiry of one that ends soon, although it takes
@@ -389,6 +417,9 @@ class RunSnapshot(Value):
     meta: RunMeta
     steps: tuple[StepRecord, ...] = ()
     calls: tuple[CallRecord, ...] = ()
+    said: tuple[Message, ...] = ()
+    """Messages that the run was sent after its input, oldest first. Their place in the thread is decided by
+    the step that reads them."""
 
     def call(self, key: str) -> CallRecord | None:
         """Return the record of a call; None if it was only planned."""

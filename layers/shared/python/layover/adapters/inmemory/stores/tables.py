@@ -77,6 +77,8 @@ class StoredThread:
         """Add each message behind the one before; existing ones stay. A missing parent begins a root."""
         before = chain[0].parent_id
         for message in chain:
+            if message.id in self.messages and self.messages[message.id].is_place:
+                self.messages[message.id] = message
             if message.id not in self.messages:
                 self.messages[message.id] = message
                 parent = before if before in self.messages else None

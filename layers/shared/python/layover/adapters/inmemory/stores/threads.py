@@ -8,6 +8,7 @@ from layover.adapters.inmemory.stores.compaction import compacted_for
 from layover.adapters.inmemory.stores.entries import found_entries, free_superseded
 from layover.adapters.inmemory.stores.recall import is_cut, recall_in
 from layover.adapters.inmemory.stores.tables import StoredThread, Tables
+from layover.adapters.store.chains import chains
 from layover.adapters.store.cursor import decode_cursor, encode_cursor
 from layover.values.memory.context import (
     PastRun,
@@ -50,7 +51,7 @@ class InMemoryThreads(Tables):
         if query.thread_state:
             state = self.shelf.state(owner, query.head.id)
         return TurnContext(
-            history=tuple(path[start:]),
+            history=_shown(path[start:]),
             window_depth=start,
             notes=tuple(self.shelf.note(owner, key) for key in query.notes),
             state=state,
@@ -75,10 +76,19 @@ class InMemoryThreads(Tables):
         thread = self._upsert(record.head)
         if thread is None:
             return
-        thread.add((record.input, *record.response))
+        for chain in chains((record.input, *record.response)):
+            thread.add(chain)
         self.spend(record.head.owner, record.run.id, record.usage, "run")
         if record.snapshot is not None:
             thread.snapshots[record.run.id] = record.snapshot
+
+    async def save_messages(self, head: ThreadHead, messages: Sequence[Message]) -> None:
+        """Write messages of a run that waits. Nothing where the thread is gone."""
+        thread = self._upsert(head)
+        if thread is None:
+            return
+        for chain in chains(messages):
+            thread.add(chain)
 
     async def messages(
         self, owner: str, thread_id: str, leaf_id: str, limit: int, cursor: str | None
@@ -91,7 +101,7 @@ class InMemoryThreads(Tables):
         path, last = thread.path(leaf_id), after + limit
         more = last < len(path) - 1
         return Page[Message](
-            items=tuple(path[after + 1 : last + 1]),
+            items=_shown(path[after + 1 : last + 1]),
             next_cursor=encode_cursor(last) if more else None,
         )
 
@@ -102,12 +112,13 @@ class InMemoryThreads(Tables):
         thread = self.find(owner, thread_id)
         if thread is None or leaf_id not in thread.messages:
             return ()
-        return tuple(thread.path(leaf_id)[-limit:])
+        return _shown(thread.path(leaf_id)[-limit:])
 
     async def message(self, owner: str, thread_id: str, message_id: str) -> Message | None:
         """Return one message of this thread."""
         thread = self.find(owner, thread_id)
-        return thread.messages.get(message_id) if thread else None
+        message = thread.messages.get(message_id) if thread else None
+        return None if message is None or message.is_place else message
 
     async def past_run(self, owner: str, run_id: str) -> PastRun | None:
         """Return the tree of a run that is over, with its messages."""
@@ -165,6 +176,11 @@ class InMemoryThreads(Tables):
             fixed = {"title": title, "created_at": thread.head.created_at}
             thread.head = _stored_fields(head).model_copy(update=fixed)
         return thread
+
+
+def _shown(messages: Sequence[Message]) -> tuple[Message, ...]:
+    """Leave out the places of results to come."""
+    return tuple(message for message in messages if not message.is_place)
 
 
 def _messages_of(thread: StoredThread, tree: Mapping[str, Any]) -> Sequence[Message]:

@@ -25,6 +25,8 @@ LISTED = (
     "active_run",
     "queue",
     "interrupts",
+    "waiting_runs",
+    "ready",
     "unsaved",
     "deleted",
     "forget_profile",

@@ -69,8 +69,9 @@ def _anything() -> TypeAdapter[Json]:
 
 
 def load_messages(array: bytes | None) -> tuple[Message, ...]:
-    """Messages from a JSON array of rows."""
-    return tuple(map(with_output, _messages().validate_json(array or b"[]")))
+    """Messages from a JSON array of rows, without the places of results to come."""
+    messages = _messages().validate_json(array or b"[]")
+    return tuple(with_output(message) for message in messages if not message.is_place)
 
 
 def load_message(row: bytes | None) -> Message:

@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from layover.adapters.store.chains import chains
 from layover.adapters.store.cursor import decode_cursor, encode_cursor
 from layover.adapters.store.postgres.codec import (
     as_parameter,
@@ -27,7 +28,7 @@ from layover.adapters.store.postgres.queries import Query, Statement, load
 from layover.adapters.store.postgres.trees import restore_tree, strip_tree
 from layover.adapters.store.postgres.usage import insert_usage, save_usage
 from layover.values.memory.context import PastRun, TurnContext, TurnQuery, TurnRecord
-from layover.values.message import Message
+from layover.values.message import Message, Role
 from layover.values.page import Page
 from layover.values.thread import ThreadFacts, ThreadHead
 
@@ -66,14 +67,27 @@ class PostgresThreads:
         if record.head.deleted:
             return
         thread_id = record.head.id
+        messages = (record.input, *record.response)
         statements = [
             _upsert_thread(record.head),
-            _insert_messages(thread_id, (record.input, *record.response)),
+            *(_insert_messages(thread_id, chain) for chain in chains(messages)),
+            *([_fill_places(thread_id, messages)] if record.run.aside else []),
             *save_usage(thread_id, record.run.id, record.usage, tree := strip_tree(record)),
         ]
         if record.snapshot is not None and tree is None:
             statements.append(_upsert_snapshot(record))
         await self._database.run(record.head.owner, *statements)
+
+    async def save_messages(self, head: ThreadHead, messages: Sequence[Message]) -> None:
+        """Write messages of a run that waits. Nothing happens if the thread is gone."""
+        if head.deleted or not messages:
+            return
+        await self._database.run(
+            head.owner,
+            _upsert_thread(head),
+            *(_insert_messages(head.id, chain) for chain in chains(messages)),
+            _fill_places(head.id, messages),
+        )
 
     async def messages(
         self, owner: str, thread_id: str, leaf_id: str, limit: int, cursor: str | None
@@ -110,7 +124,8 @@ class PostgresThreads:
         (rows,) = await self._database.run(
             owner, _query("one_message")(thread_id=thread_id, message_id=message_id)
         )
-        return load_message(rows[0][0]) if rows else None
+        message = load_message(rows[0][0]) if rows else None
+        return None if message is None or message.is_place else message
 
     async def past_run(self, owner: str, run_id: str) -> PastRun | None:
         """Return the tree of a run that is over, with its messages."""
@@ -191,6 +206,11 @@ def _upsert_thread(head: ThreadHead) -> Statement:
 
 def _insert_messages(thread_id: str, messages: tuple[Message, ...]) -> Statement:
     return _query("insert_messages")(thread_id=thread_id, messages=dump_messages(messages))
+
+
+def _fill_places(thread_id: str, messages: Sequence[Message]) -> Statement:
+    results = tuple(m for m in messages if m.role is Role.TOOL and not m.is_place)
+    return _query("fill_places")(thread_id=thread_id, messages=dump_messages(results))
 
 
 def _upsert_snapshot(record: TurnRecord) -> Statement:

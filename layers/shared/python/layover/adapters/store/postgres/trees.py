@@ -26,6 +26,8 @@ def strip_tree(record: TurnRecord) -> dict[str, Any] | None:
     if tree is None or not record.usage or tree.get("version", 0) < _LEAN:
         return None
     own, row = tree["run"], record.usage[0]
+    if "messages" not in tree:
+        return None
     if tree["messages"][0] != last.id or last.run_id != record.run.id or None in own.values():
         return None
     usual = _usual_fields(row.agent, row.model, row.usage, row.at, record.input)

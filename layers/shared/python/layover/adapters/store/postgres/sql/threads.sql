@@ -107,6 +107,15 @@ left join fork on true
 join incoming i on i.n > place.n
 order by i.n
 
+-- name: fill_places
+-- The results that have come take the places that were kept for them. Behind `upsert_thread`.
+update messages m
+set ({messages}, {unseen}, provider_state) = ({i.messages}, {i.unseen}, i.provider_state)
+from json_to_recordset(%(messages)s::json) as i (
+    id text, parent_id text, {messages:types}, {unseen:types}, provider_state json)
+where m.id = i.id and m.role = 'tool' and m.content::text = '[]'
+  and m.thread = (select t.key from threads t where t.id = %(thread_id)s and t.deleted_at is null)
+
 -- name: move_window
 -- The window outgrew `span` messages (or the agent wants more than it has): it begins at the last user
 -- message that leaves `least` before the input. Else nothing is written.

@@ -1,0 +1,178 @@
+"""Runs that only wait do not hold their threads (docs/run-lifecycle.md#set-aside). Another run may take the
+thread: the waiting one is set aside then, and takes the thread back once it can go on."""
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Callable, Sequence
+from enum import Enum
+
+from layover.clock import MICROSECOND
+from layover.context.frames import is_at_work
+from layover.context.rendering import render_notices
+from layover.context.repair import without_orphans
+from layover.context.tokens import total_tokens, with_token_count
+from layover.context.transcript import own_steps, said_so_far
+from layover.context.waiting import with_waiting_results
+from layover.errors import DefinitionError, Fenced, RetryableError
+from layover.ports import RunLog, SetAside
+from layover.runs.executions import start_execution, start_successor
+from layover.runtime import Runtime
+from layover.values.message import Message, Role
+from layover.values.runs.run import OnWaiting, RunMeta, RunSnapshot, Status
+from layover.values.thread import ThreadHead
+
+MAX_HEARD = 100
+"""The most messages that a run hears of others when it goes on, the newest ones."""
+HEARD_TOKENS = 16_000
+"""The most tokens of them, by estimate."""
+_READ = 500
+"""Messages of the branch that are looked through for the run's own."""
+_TRIES = 50
+_MAX_PAUSE_S = 0.2
+_log = logging.getLogger("layover")
+
+
+class Turn(Enum):
+    """What became of a run that wants its thread back."""
+
+    TAKEN = "taken"
+    LATER = "later"
+
+
+async def find_waiting(runtime: Runtime, owner: str, run_id: str) -> RunSnapshot | None:
+    """Return the run, if it only waits for decisions and nothing of it is at work."""
+    # A waiting run reads as such for a moment after a decision, and while other calls of its step run.
+    snapshot = await runtime.journal.runs.snapshot(owner, run_id)
+    if snapshot is None or not _only_waits(snapshot):
+        return None
+    return snapshot
+
+
+def _only_waits(snapshot: RunSnapshot) -> bool:
+    meta = snapshot.meta
+    if meta.status is not Status.RUNNING or meta.cancel or meta.decided or not meta.waiting:
+        return False
+    # A call may have been decided between the read of META and that of its record.
+    waiting = {call.key for call in snapshot.calls if call.undecided}
+    return waiting == meta.waiting and not is_at_work(snapshot)
+
+
+def set_aside(snapshot: RunSnapshot) -> SetAside:
+    """Return the run as another one may take its thread."""
+    last, steps = said_so_far(snapshot)[-1], own_steps(snapshot)
+    newest = last.created_at
+    if steps:
+        # Room for the results of the step, and for the messages of its tools.
+        step = steps[-1]
+        newest = max(newest, step.message.created_at + 2 * len(step.slots) * MICROSECOND)
+    return SetAside(snapshot.meta, last.id, newest)
+
+
+async def save_waiting(runtime: Runtime, head: ThreadHead, *more: RunSnapshot) -> None:
+    """Write the messages of the thread's waiting runs to the database, as far as there are any, before
+    anything is written behind them. The end of a run writes them again, with the results."""
+    named = {snapshot.meta.id for snapshot in more}
+    others = [run_id for run_id in head.waiting_runs if run_id not in named]
+    read = [await runtime.journal.runs.snapshot(head.owner, run_id) for run_id in others]
+    # In the order of their first messages: each one's parent is in the database before it.
+    snapshots = [snapshot for snapshot in (*read, *more) if snapshot is not None]
+    for snapshot in sorted(snapshots, key=lambda s: s.meta.input.created_at):
+        messages = [with_token_count(m) for m in said_so_far(snapshot)]
+        await runtime.threads.save_messages(head, messages)
+
+
+async def load_heard(
+    runtime: Runtime, head: ThreadHead, snapshot: RunSnapshot
+) -> tuple[Message, ...]:
+    """Return what other runs have said since this one was set aside, as its model reads it: the newest of it,
+    oldest first. None of it, if the conversation goes on in another branch than the run's."""
+    meta = snapshot.meta
+    assert meta.hears is not None
+    branch = await runtime.threads.newest_messages(meta.owner, meta.thread_id, meta.hears, _READ)
+    own = [place for place, message in enumerate(branch) if message.run_id == meta.id]
+    if not own and len(branch) < _READ:
+        return ()
+    missed = branch[own[-1] + 1 :] if own else branch
+    others = [run_id for run_id in head.waiting_runs if run_id != meta.id]
+    shown = without_orphans(render_notices(with_waiting_results(missed, others)))
+    return tuple(_newest(shown))
+
+
+def _newest(messages: Sequence[Message]) -> Sequence[Message]:
+    """Return the last messages within the limits, from a user's on."""
+    start = max(0, len(messages) - MAX_HEARD)
+    while start < len(messages) and total_tokens(messages[start:]) > HEARD_TOKENS:
+        start += 1
+    users = (at for at in range(start, len(messages)) if messages[at].role is Role.USER)
+    return messages[next(users, start) :] if start else messages
+
+
+async def take_back(
+    runtime: Runtime,
+    log: RunLog,
+    *,
+    waits: bool,
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+) -> Turn:
+    """Take the thread for a run that was set aside and can go on. If another run is at work in it, the run
+    goes on after that one (`waits`), or nothing is written. Raises Fenced, RetryableError."""
+    meta = log.snapshot.meta
+    for attempt in range(_TRIES):
+        head = await runtime.journal.heads.get(meta.owner, meta.thread_id)
+        if head is None or head.deleted:
+            raise Fenced("the thread is gone", run_id=meta.id, thread_id=meta.thread_id)
+        if head.active_run == meta.id:
+            return Turn.TAKEN
+        busy, aside = None, None
+        if head.active_run is not None:
+            snapshot = await find_waiting(runtime, meta.owner, head.active_run)
+            aside = set_aside(snapshot) if snapshot else None
+            busy = await runtime.journal.runs.get(meta.owner, head.active_run)
+        if head.active_run is None or aside is not None:
+            if await log.take_thread(head, aside):
+                return Turn.TAKEN
+        elif not waits or (busy is not None and await log.wait_for_thread(head, busy)):
+            return Turn.LATER
+        # Something changed in between. Requests that collided here must not collide again.
+        await sleep(random.uniform(0, min(_MAX_PAUSE_S, 0.01 * 2 ** min(attempt, 5))))
+    raise RetryableError("other requests keep changing the thread", run_id=meta.id)
+
+
+async def hand_on(runtime: Runtime, owner: str, thread_id: str) -> bool:
+    """If the run that holds the thread only waits, let one go on that was set aside and can, or start the
+    first in the queue. Return whether one was. A process that dies before this leaves it to the sweeper."""
+    head = await runtime.journal.heads.get(owner, thread_id)
+    if head is None or head.deleted or head.active_run is None:
+        return False
+    if not head.ready and not head.queue:
+        return False
+    snapshot = await find_waiting(runtime, owner, head.active_run)
+    if snapshot is None:
+        return False
+    if head.ready:
+        return await go_on(runtime, owner, head.ready[0])
+    if policy_of(runtime, snapshot.meta) is not OnWaiting.ANSWER:
+        return False
+    started = await runtime.journal.commands.start_queued(head, set_aside(snapshot))
+    if started is None:
+        return False
+    await start_execution(runtime, owner, started, 1)
+    return True
+
+
+async def go_on(runtime: Runtime, owner: str, run_id: str) -> bool:
+    """Start the next execution of a run that was set aside and can go on: its turn takes the thread."""
+    run = await runtime.journal.runs.get(owner, run_id)
+    if run is None or run.status is not Status.RUNNING or not run.ready:
+        return False
+    return await start_successor(runtime, owner, run_id, run.execution) is not None
+
+
+def policy_of(runtime: Runtime, run: RunMeta) -> OnWaiting:
+    """Return what the run's agent does with a message that comes while it waits."""
+    try:
+        agent = runtime.agents().get(run.agent)
+    except DefinitionError:
+        agent = None
+    return agent.on_waiting if agent else OnWaiting.ANSWER

@@ -1,0 +1,78 @@
+"""Messages to a run after its input: its next step reads them."""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Sequence
+
+from layover.approvals.decide import record_withdrawal
+from layover.errors import Conflict, LimitReached, NotFound
+from layover.files.uploads import take_files
+from layover.ports import RequestKey, StaleRun
+from layover.runtime import Runtime
+from layover.values.client_ids import with_client_id
+from layover.values.deployment.access import Actor
+from layover.values.message import InputPart, Message, Role
+from layover.values.runs.run import BUDGET_TOOL, MAX_SAID, RunSnapshot
+
+_TRIES = 50
+_MAX_PAUSE_S = 0.1
+
+
+async def send(
+    runtime: Runtime,
+    actor: Actor,
+    run_id: str,
+    content: Sequence[InputPart],
+    request: RequestKey | None = None,
+    sent: RequestKey | None = None,
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+) -> None:
+    """Send a message to the actor's run, once for each request key. A run that waits goes on waiting.
+
+    Raises NotFound (the run), Conflict (it is over, or being cancelled; or a key came with another request),
+    LimitReached (it was sent as many as it may be)."""
+    message_id = with_client_id(runtime.ids.new("msg"), sent.key if sent else None)
+    parts: tuple[InputPart, ...] | None = None
+    for _ in range(_TRIES):
+        run = await runtime.journal.runs.get(actor.owner, run_id)
+        if run is None:
+            raise NotFound("there is no such run", run_id=run_id)
+        if run.status.over or run.cancel:
+            raise Conflict("the run is over, and takes no message", run_id=run_id)
+        if run.said >= MAX_SAID:
+            raise LimitReached(f"a run takes {MAX_SAID} messages at most", run_id=run_id)
+        if parts is None:
+            parts = await take_files(runtime, actor.owner, run.thread_id, tuple(content))
+        message = Message(
+            id=message_id,
+            thread_id=run.thread_id,
+            run_id=run.id,
+            # The step that reads it gives it its place in the thread.
+            parent_id=None,
+            role=Role.USER,
+            content=parts,
+            created_at=runtime.clock.now(),
+        )
+        try:
+            await runtime.journal.commands.add_message(run, message, request, sent)
+        except StaleRun:
+            await sleep(random.uniform(0, _MAX_PAUSE_S))
+        else:
+            return
+    raise Conflict("other requests keep changing the run; try again", run_id=run_id)
+
+
+async def withdraw(runtime: Runtime, actor: Actor, run_id: str) -> None:
+    """Settle each call of the run that waits as withdrawn by the actor, whose message it reads instead. A
+    decision that comes first stands."""
+    snapshot = await runtime.journal.runs.snapshot(actor.owner, run_id)
+    if snapshot is None:
+        return
+    for call in snapshot.calls:
+        if call.undecided:
+            await record_withdrawal(runtime, actor, snapshot, call)
+
+
+def asks_for_budget(snapshot: RunSnapshot) -> bool:
+    """Return whether a run waits for a larger budget. It could answer no message without it."""
+    return any(call.undecided and call.tool_name == BUDGET_TOOL for call in snapshot.calls)

@@ -1,0 +1,327 @@
+"""A run that only waits does not hold its thread: the conversation goes on
+(docs/run-lifecycle.md#set-aside)."""
+
+from typing import Any
+
+import pytest
+
+from layover import Agent, tool
+from layover.adapters.inmemory.model import call, say
+from layover.context.waiting import WAITS
+from layover.errors import ThreadBusy
+from layover.records.threads import live_messages
+from layover.threads.messages import list_messages
+from layover.threads.threads import get as thread_of
+from layover.values.message import Message, Role
+from layover.values.runs.run import MAX_WAITING_RUNS, OnBusy, OnWaiting, Status
+from support.worlds.runs import ANN, Bench
+
+PAID: list[Any] = []
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_paid() -> None:
+    PAID.clear()
+
+
+@tool(needs_approval=True)
+async def pay(amount: float) -> str:
+    """Pay."""
+    PAID.append(amount)
+    return f"paid {amount:g}"
+
+
+def bench_of(*replies: Any, **agent: Any) -> Bench:
+    return Bench(Agent("shop", model="m", tools=[pay], **agent), list(replies))
+
+
+async def waits(bench: Bench, text: str = "pay 7") -> str:
+    """Start a run that waits for its approval."""
+    run_id = await bench.start(text)
+    assert await bench.drive(run_id) == "suspended"
+    return run_id
+
+
+def shown(messages: Any) -> list[tuple[str, Any]]:
+    """Roles and texts, of results the model's view."""
+    return [(str(m.role), m.model_output if m.role is Role.TOOL else m.text) for m in messages]
+
+
+def prompts(bench: Bench) -> list[list[tuple[str, Any]]]:
+    return [shown(turn.messages) for turn in bench.model.turns]
+
+
+async def listed(bench: Bench) -> list[Message]:
+    page = await list_messages(bench.plain, ANN, "t1", None, 100, None)
+    return list(page.items)
+
+
+async def thread_in(bench: Bench) -> Any:
+    return await thread_of(bench.plain, ANN, "t1")
+
+
+async def test_a_message_while_a_run_waits_is_answered_at_once_by_another_run() -> None:
+    bench = bench_of(call("pay", amount=7), say("It rains."))
+    first = await waits(bench)
+    second = await bench.start("weather?")
+    assert second != first
+    assert await bench.drive(second) == "over"
+    assert (await bench.run(second)).text == "It rains."
+    assert (await bench.run(first)).status is Status.SUSPENDED
+    thread = await thread_in(bench)
+    assert thread.active_run is None
+    assert [(run.id, run.status) for run in thread.waiting_runs] == [(first, Status.SUSPENDED)]
+    assert PAID == []
+
+
+async def test_the_other_run_reads_that_the_call_waits_and_nobody_stores_that() -> None:
+    bench = bench_of(call("pay", amount=7), say("It rains."))
+    await waits(bench)
+    await bench.drive(await bench.start("weather?"))
+    assert prompts(bench)[1] == [
+        ("user", "pay 7"),
+        ("assistant", ""),
+        ("tool", WAITS),
+        ("user", "weather?"),
+    ]
+    everything = [*await listed(bench), *await bench.stored()]
+    assert not [m for m in everything if m.role is Role.TOOL]
+    assert [(str(m.role), m.text) for m in await listed(bench)] == [
+        ("user", "pay 7"),
+        ("assistant", ""),
+        ("user", "weather?"),
+        ("assistant", "It rains."),
+    ]
+
+
+async def test_an_approved_run_goes_on_with_its_results_and_then_what_was_said_meanwhile() -> None:
+    bench = bench_of(call("pay", amount=7), say("It rains."), say("Paid, and take an umbrella."))
+    first = await waits(bench)
+    await bench.drive(await bench.start("weather?"))
+    assert await bench.answer(first, "call_1", "approve") == "over"
+    assert PAID == [7]
+    run = await bench.run(first)
+    assert (run.status, run.text) == (Status.SUCCESS, "Paid, and take an umbrella.")
+    *before, note = prompts(bench)[2]
+    assert before == [
+        ("user", "pay 7"),
+        ("assistant", ""),
+        ("tool", "paid 7"),
+        ("user", "weather?"),
+        ("assistant", "It rains."),
+    ]
+    assert note[0] == "user"
+    assert "went on" in note[1]
+    order = [
+        ("user", "pay 7"),
+        ("assistant", ""),
+        ("tool", "paid 7"),
+        ("user", "weather?"),
+        ("assistant", "It rains."),
+        ("assistant", "Paid, and take an umbrella."),
+    ]
+    assert shown(await bench.stored()) == order
+    assert [m.id for m in await listed(bench)] == [m.id for m in await bench.stored()]
+    thread = await thread_in(bench)
+    assert (thread.active_run, thread.waiting_runs) == (None, ())
+
+
+async def test_a_later_run_reads_both_in_the_order_of_the_conversation() -> None:
+    bench = bench_of(call("pay", amount=7), say("It rains."), say("Paid."), say("Yes."))
+    first = await waits(bench)
+    await bench.drive(await bench.start("weather?"))
+    await bench.answer(first, "call_1", "approve")
+    await bench.go("all done?")
+    assert [text for _, text in prompts(bench)[3]] == [
+        "pay 7",
+        "",
+        "paid 7",
+        "weather?",
+        "It rains.",
+        "Paid.",
+        "all done?",
+    ]
+
+
+async def test_a_decision_while_another_run_works_settles_the_call_and_waits_for_the_thread() -> (
+    None
+):
+    bench = bench_of(call("pay", amount=7), say("It rains."), say("Paid."))
+    first = await waits(bench)
+    second = await bench.start("weather?")
+    assert await bench.answer(first, "call_1", "approve") == "left"
+    assert PAID == [7]
+    assert (await bench.head()).ready == (first,)
+    assert len(bench.model.turns) == 1
+    await bench.drive(second)
+    head = await bench.head()
+    assert (head.active_run, head.ready, head.waiting_runs) == (first, (), ())
+    assert (ANN, first, 2) in bench.callbacks.started
+    assert await bench.drive(first) == "over"
+    assert (await bench.run(first)).text == "Paid."
+    assert PAID == [7]
+    texts = [m.text for m in await bench.stored() if m.text]
+    assert texts == ["pay 7", "weather?", "It rains.", "Paid."]
+
+
+async def test_a_waiting_run_goes_on_before_queued_ones() -> None:
+    bench = bench_of(call("pay", amount=7), say("It rains."), say("Paid."), say("Third."))
+    first = await waits(bench)
+    second = await bench.start("weather?")
+    third = await bench.start("and?", on_busy=OnBusy.ENQUEUE)
+    await bench.answer(first, "call_1", "approve")
+    await bench.drive(second)
+    assert (await bench.head()).active_run == first
+    await bench.drive(first)
+    assert (await bench.head()).active_run == third
+    await bench.drive(third)
+    texts = [m.text for m in await bench.stored() if m.text]
+    assert texts == ["pay 7", "weather?", "It rains.", "Paid.", "and?", "Third."]
+
+
+async def test_a_run_in_the_queue_starts_when_the_one_before_it_begins_to_wait() -> None:
+    bench = bench_of(call("pay", amount=7), say("It rains."), say("Paid."))
+    first = await bench.start("pay 7")
+    second = await bench.start("weather?", on_busy=OnBusy.ENQUEUE)
+    assert await bench.drive(first) == "suspended"
+    assert (ANN, second, 1) in bench.callbacks.started
+    assert await bench.drive(second) == "over"
+    await bench.answer(first, "call_1", "approve")
+    texts = [m.text for m in await bench.stored() if m.text]
+    assert texts == ["pay 7", "weather?", "It rains.", "Paid."]
+
+
+async def test_a_run_that_waits_itself_gives_the_thread_back_to_one_that_was_decided() -> None:
+    bench = bench_of(
+        call("pay", amount=7), call("pay", amount=8), say("Paid seven."), say("Paid eight.")
+    )
+    first = await waits(bench)
+    second = await waits(bench, "pay 8")
+    assert await bench.answer(first, "call_1", "approve") == "over"
+    assert (await bench.run(second)).status is Status.SUSPENDED
+    assert prompts(bench)[2][2:-1] == [
+        ("tool", "paid 7"),
+        ("user", "pay 8"),
+        ("assistant", ""),
+        ("tool", WAITS),
+    ]
+    assert await bench.answer(second, "call_2", "approve") == "over"
+    assert PAID == [7, 8]
+    assert shown(await bench.stored()) == [
+        ("user", "pay 7"),
+        ("assistant", ""),
+        ("tool", "paid 7"),
+        ("user", "pay 8"),
+        ("assistant", ""),
+        ("tool", "paid 8"),
+        ("assistant", "Paid seven."),
+        ("assistant", "Paid eight."),
+    ]
+
+
+async def test_a_denied_run_goes_on_as_well() -> None:
+    bench = bench_of(call("pay", amount=7), say("It rains."), say("Not paid."))
+    first = await waits(bench)
+    await bench.drive(await bench.start("weather?"))
+    assert await bench.answer(first, "call_1", "deny", reason="no") == "over"
+    assert (await bench.run(first)).text == "Not paid."
+    assert PAID == []
+
+
+async def test_a_waiting_run_that_is_cancelled_leaves_the_thread_as_it_is() -> None:
+    from layover.runs.cancel import cancel
+
+    bench = bench_of(call("pay", amount=7), say("It rains."), say("Sun."))
+    first = await waits(bench)
+    await bench.drive(await bench.start("weather?"))
+    leaf = (await bench.head()).leaf_id
+    await cancel(bench.plain, ANN, first)
+    head = await bench.head()
+    assert (head.leaf_id, head.waiting_runs) == (leaf, ())
+    await bench.go("tomorrow?")
+    roles = [role for role, _ in prompts(bench)[-1]]
+    assert roles == ["user", "assistant", "tool", "user", "assistant", "user"]
+    assert "Cancelled" in prompts(bench)[-1][2][1]
+
+
+async def test_as_many_runs_wait_aside_as_may_and_the_next_message_is_refused() -> None:
+    many = [call("pay", amount=n) for n in range(MAX_WAITING_RUNS + 1)]
+    bench = bench_of(*many)
+    for n in range(MAX_WAITING_RUNS + 1):
+        await waits(bench, f"pay {n}")
+    with pytest.raises(ThreadBusy):
+        await bench.start("and now?")
+
+
+async def test_an_agent_that_refuses_answers_no_message_while_its_run_waits() -> None:
+    bench = bench_of(call("pay", amount=7), on_waiting="refuse")
+    first = await waits(bench)
+    with pytest.raises(ThreadBusy) as refusal:
+        await bench.start("weather?")
+    assert refusal.value.ids["run_id"] == first
+    assert (await bench.head()).waiting_runs == ()
+
+
+async def test_a_request_chooses_otherwise_than_its_agent() -> None:
+    bench = bench_of(call("pay", amount=7), say("It rains."), on_waiting="refuse")
+    await waits(bench)
+    second = await bench.start("weather?", on_waiting=OnWaiting.ANSWER)
+    assert await bench.drive(second) == "over"
+
+
+async def test_a_steered_run_goes_on_waiting_and_reads_the_message_after_its_results() -> None:
+    bench = bench_of(call("pay", amount=7), say("Paid to Bea."), on_waiting="steer")
+    first = await waits(bench)
+    assert await bench.start("to Bea, please") == first
+    assert (await bench.run(first)).status is Status.SUSPENDED
+    assert [m.text for m in await listed(bench)][-1] == "to Bea, please"
+    await bench.answer(first, "call_1", "approve")
+    assert prompts(bench)[1][2:] == [("tool", "paid 7"), ("user", "to Bea, please")]
+    assert shown(await bench.stored())[2:] == [
+        ("tool", "paid 7"),
+        ("user", "to Bea, please"),
+        ("assistant", "Paid to Bea."),
+    ]
+
+
+async def test_a_message_withdraws_what_waits_and_the_run_goes_on_with_it() -> None:
+    bench = bench_of(call("pay", amount=7), say("Then not."), on_waiting="withdraw")
+    first = await waits(bench)
+    assert await bench.start("never mind") == first
+    held = await bench.call(first, "call_1")
+    assert (held.decision.kind, held.decision.decided_by) == ("withdrawn", ANN)
+    item = await bench.item(first, "call_1")
+    assert await bench.drive(first, call=item, output={"layover": "decided"}) == "over"
+    assert PAID == []
+    last = prompts(bench)[1][-2:]
+    assert last[1] == ("user", "never mind")
+    assert "wrote again" in last[0][1]
+    assert (await bench.run(first)).text == "Then not."
+
+
+async def test_a_message_that_interrupts_ends_a_run_that_waits() -> None:
+    bench = bench_of(call("pay", amount=7), say("It rains."))
+    first = await waits(bench)
+    second = await bench.start("weather?", on_busy=OnBusy.INTERRUPT)
+    assert (await bench.run(first)).status is Status.CANCELLED
+    await bench.drive(second)
+    assert (await bench.head()).waiting_runs == ()
+
+
+async def test_journal_and_database_show_the_same_conversation_at_every_moment() -> None:
+    bench = bench_of(call("pay", amount=7), say("It rains."), say("Paid."))
+    first = await waits(bench)
+    moments = [[m.text for m in await listed(bench)]]
+    second = await bench.start("weather?")
+    moments.append([m.text for m in await listed(bench)])
+    await bench.drive(second)
+    moments.append([m.text for m in await listed(bench)])
+    await bench.answer(first, "call_1", "approve")
+    moments.append([m.text for m in await listed(bench)])
+    assert moments == [
+        ["pay 7", ""],
+        ["pay 7", "", "weather?"],
+        ["pay 7", "", "weather?", "It rains."],
+        ["pay 7", "", "", "weather?", "It rains.", "Paid."],
+    ]
+    assert await live_messages(bench.plain, await bench.head()) == []
