@@ -11,8 +11,8 @@ from layover.values.runs.run import CallRecord, StepRecord
 
 HEARD = (
     "While your calls above waited for a decision, the conversation went on as you have just read. Their "
-    "results are above. Go on with what you were asked then, and mind what was said since. No user wrote
-    this."
+    "results are above. Go on with what you were asked then, and mind what was said since. No user "
+    "wrote this."
 )
 """The text behind what a run that was set aside has missed."""
 

@@ -5,8 +5,9 @@ from collections.abc import Collection, Iterable
 from layover.values.message import Message, Role, ToolResultPart
 
 WAITS = (
-    "This call has not run: it waits for a decision of a person, which may take long. It is asked for already,
-    " "so do not call it again. Its result comes in a later message. If the user asks, say that it waits."
+    "This call has not run: it waits for a decision of a person, which may take long. It is asked for "
+    "already, so do not call it again. Its result comes in a later message. If the user asks, say that it "
+    "waits."
 )
 """The result of such a call in the prompts of other runs. It is stored nowhere."""
 

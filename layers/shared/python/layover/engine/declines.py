@@ -27,8 +27,8 @@ class Advice(Enum):
         "has answered, or do something else."
     )
     WITHDRAWN = (
-        "The user wrote again before anybody decided, so nobody is asked any more. Read what they say now, and
-        " "ask for this call again only if they still want it."
+        "The user wrote again before anybody decided, so nobody is asked any more. Read what they say now, "
+        "and ask for this call again only if they still want it."
     )
     REFUSED = f"A rule refused this call. Do not repeat it with these arguments: {_INSTEAD}"
 
