@@ -24,7 +24,7 @@ from layover.runs.accept import ABSENT, StartRun
 from layover.threads.threads import MAX_TITLE
 from layover.values.message import InputPart
 from layover.values.runs.model_settings import Reasoning, RunChoice
-from layover.values.runs.run import OnBusy
+from layover.values.runs.run import OnBusy, OnWaiting
 
 MODEL_NAME = r"^[!-~]{1,200}$"
 AGENT_NAME = f"^{NAME.pattern}$"
@@ -124,7 +124,14 @@ class NewRun(Body):
     )
     on_busy: OnBusy = Field(
         OnBusy.REJECT,
-        description="What to do if the thread has an active run; reject if absent.",
+        description="What to do if a run of the thread is at work; reject if absent. `interrupt` also ends "
+        "one that waits, if `on_waiting` is absent.",
+    )
+    on_waiting: OnWaiting | None = Field(
+        None,
+        description="What to do if the thread's run only waits for a decision: `answer` begins another run, "
+        "`steer` sends it the message, `withdraw` asks nobody any more and lets it go on with the message, "
+        "`refuse` is 409. The agent's `on_waiting` if absent.",
     )
     max_iterations: Annotated[int, Strict(), Field(ge=1, le=10_000), Whole] | None = None
     model: ModelName | None = Field(
@@ -143,11 +150,20 @@ class NewRun(Body):
             parent_id=self.parent_id if "parent_id" in self.model_fields_set else ABSENT,
             stream=self.stream,
             on_busy=self.on_busy,
+            on_waiting=self.on_waiting,
             max_iterations=self.max_iterations,
             choice=RunChoice(
                 model=self.model, reasoning=self.reasoning, max_tokens=self.max_tokens
             ),
         )
+
+
+class NewMessage(Body):
+    """A message to a run that is not over."""
+
+    input: Input = Field(
+        description="A text or parts, up to 1 MB of JSON. At least one part is a file or has a text."
+    )
 
 
 class NewTicket(Body):

@@ -15,7 +15,7 @@ _THREAD_CALLS = (
     "get_thread_memory",
     "list_approvals",
 )
-_RUN_CALLS = ("get_run", "get_events", "cancel_run", "redrive_run")
+_RUN_CALLS = ("get_run", "get_events", "send_message", "cancel_run", "redrive_run")
 _DECISIONS = ("approve_call", "deny_call", "resume_call")
 _AGENT_CALLS = ("get_profile", "put_profile", "delete_profile", "list_entries")
 _LISTS = (
@@ -54,6 +54,7 @@ def _links(operations: Json) -> list[tuple[str, str, Json]]:
     run_at = {
         "start_run": "/id",
         "get_run": "/id",
+        "send_message": "/id",
         "cancel_run": "/id",
         "list_runs": "/items/0/id",
         "list_approvals": "/items/0/run_id",

@@ -13,7 +13,7 @@ from layover.approvals.decide import DecisionRequest, Verdict
 from layover.chat.parts import ClientMessage
 from layover.chat.start import ChatTurn, decide_all, say_or_retry
 from layover.chat.threads import chat_thread
-from layover.errors import Conflict, InvalidRequest, LayoverError
+from layover.errors import InvalidRequest, LayoverError
 from layover.protocols import sse
 from layover.protocols.ag_ui import AgUiRun, state_snapshot
 from layover.protocols.ui_messages import approval_of
@@ -165,10 +165,8 @@ async def _begin(
     """Return the run, its thread, and the seq after which the answer begins."""
     head = await chat_thread(runtime, actor.owner, agent, body.thread_id)
     if body.resume:
-        if head.active_run is None:
-            raise Conflict("nothing waits in this thread", thread_id=head.id)
         decisions = [_decision(each) for each in body.resume]
-        run_id, after = await decide_all(ChatTurn(runtime, actor, head), head.active_run, decisions)
+        run_id, after = await decide_all(ChatTurn(runtime, actor, head), None, decisions)
         return run_id, head.id, after
     if message is None:
         raise _invalid("the last message has to be a user's, or `resume` answers what waits")

@@ -6,7 +6,7 @@ from typing import Annotated
 from aws_lambda_powertools.event_handler import Response
 from aws_lambda_powertools.event_handler.openapi.params import Header, Query
 
-from functions.api.bodies import NewRun
+from functions.api.bodies import NewMessage, NewRun
 from functions.api.call import (
     Call,
     Cursor,
@@ -26,10 +26,17 @@ from functions.api.streaming import stream_events, wants_stream
 from layover.protocols.sse import last_seq, named_frame
 from layover.recovery.redrive import redrive
 from layover.runs import read as runs
-from layover.runs.accept import StartRun, make_request_key, start_run
+from layover.runs.accept import (
+    StartRun,
+    make_message_key,
+    make_request_key,
+    send_message,
+    start_run,
+)
 from layover.runs.long_polls import MAX_WAIT
 from layover.runtime import Runtime
 from layover.values.deployment.access import Actor
+from layover.values.message import InputPart
 from layover.values.page import Page
 from layover.values.runs.event import EventPage
 from layover.values.runs.views import Run
@@ -140,6 +147,22 @@ def get_events(
 
 
 @router.post(
+    "/runs/<run_id>/messages",
+    tags=_TAGS,
+    summary="Send a message to a run",
+    description="Its next step reads the message; a run that was about to end takes one more step. A run "
+    "that waits goes on waiting.",
+    operation_id="send_message",
+    responses=responses(202, Run, "The run as it is now", 400, 404, 409, 413, 429),
+)
+def post_message(
+    run_id: str, body: NewMessage, idempotency_key: IdempotencyKey = None
+) -> Response[str]:
+    call = call_of(router)
+    return answer_run(call, call.act(_send, run_id, body.input, idempotency_key), 202)
+
+
+@router.post(
     "/runs/<run_id>/cancel",
     tags=_TAGS,
     summary="Cancel a run",
@@ -172,6 +195,13 @@ async def _start(
 ) -> Run:
     request_key = make_request_key(key, thread_id, request, runtime.clock.now()) if key else None
     return await start_run(runtime, actor, thread_id, request, request_key)
+
+
+async def _send(
+    runtime: Runtime, actor: Actor, run_id: str, content: str | list[InputPart], key: str | None
+) -> Run:
+    request_key = make_message_key(key, run_id, content, runtime.clock.now()) if key else None
+    return await send_message(runtime, actor, run_id, content, request_key)
 
 
 def _stream_run(call: Call, thread_id: str, request: StartRun, key: str | None) -> Response[str]:

@@ -13,6 +13,7 @@ BODIES: dict[str, Any] = {
     "create_thread": {"agent": "support"},
     "edit_thread": {"title": "x"},
     "start_run": {"input": "x", "on_busy": "enqueue"},
+    "send_message": {"input": "x"},
     "create_file": FILE,
     "put_profile": {"profile": "x"},
     "resume_call": {"data": {"slot": "9:00"}},

@@ -31,6 +31,7 @@ CALLS = {
     ("get", "/threads/{thread_id}/runs"),
     ("get", "/runs/{run_id}"),
     ("get", "/runs/{run_id}/events"),
+    ("post", "/runs/{run_id}/messages"),
     ("post", "/runs/{run_id}/cancel"),
     ("post", "/runs/{run_id}/redrive"),
     ("get", "/approvals"),
@@ -132,7 +133,7 @@ def test_the_docs_ask_no_other_host(api: Api) -> None:
 
 def test_the_docs_are_small_and_show_every_call(api: Api) -> None:
     page = api.get("/docs", sub=None).body
-    assert len(page) < 150_000
+    assert len(page) < 160_000
     for method, path in CALLS:
         assert f"<b>{method.upper()}</b> <code>{path}</code>" in page
     for name in api.get("/openapi.json", sub=None).json["components"]["schemas"]:

@@ -10,7 +10,7 @@ from typing import Any, TypeVar, cast
 from layover.adapters.journal.journal import table_journal
 from layover.clock import MICROSECOND, ManualClock
 from layover.keys import INPUT, Keys, call_key, step_key
-from layover.ports import Accepted, Blobs, Decided, RequestKey, RunLog
+from layover.ports import Accepted, Blobs, Decided, RequestKey, RunLog, SetAside
 from layover.ports.table import Action, Item, Table, Write
 from layover.values.message import Message, Role, TextPart, ToolCallPart
 from layover.values.runs.event import DataEvent, Event, Finish
@@ -118,6 +118,14 @@ class JournalBench:
     async def queue(self, thread_id: str, **fields: Any) -> str:
         """A run that stands in line."""
         return (await self.accept(thread_id, OnBusy.ENQUEUE, **fields)).run_id
+
+    async def set_aside(self, run_id: str, **fields: Any) -> Accepted:
+        """Another run takes the thread from one that waits."""
+        run = await self.run(run_id)
+        head, step = await self.head(run.thread_id), f"{run_id}_m1"
+        aside = SetAside(run, leaf_id=step, last_created_at=self.clock.now())
+        accept = self.journal.commands.accept
+        return await accept(self.new_run(head, **fields), head, OnBusy.REJECT, None, None, aside)
 
     async def drop(self, run_id: str) -> bool:
         """Cancel a run that stands in line."""

@@ -126,13 +126,14 @@ async def test_the_holder_of_a_flagged_run_tells_its_hooks() -> None:
 async def test_a_queued_run_and_one_that_the_sweeper_ends_tell_none() -> None:
     hook = Ends()
     world = bench(hook)
-    first = await world.go()
+    first = await world.start()
     queued = await world.start(on_busy="enqueue")
     await cancel(world.plain, ANN, queued)
-    await world.plain.journal.commands.request_cancel(ANN, first.id, HAVE)
+    await world.drive(first)
+    await world.plain.journal.commands.request_cancel(ANN, first, HAVE)
     world.clock.advance(HAVE * 10)
     await sweep(world.plain)
-    assert (await world.meta(first.id)).status is Status.CANCELLED
+    assert (await world.meta(first)).status is Status.CANCELLED
     assert hook.ends == []
 
 

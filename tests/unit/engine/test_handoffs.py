@@ -11,7 +11,7 @@ from layover.errors import DefinitionError, ModelError
 from layover.values.deployment.settings import Settings
 from layover.values.prompt import Prompt
 from layover.values.runs.model_settings import OVERRIDABLE, Overridable, RunChoice
-from layover.values.runs.run import OnBusy, Status
+from layover.values.runs.run import OnBusy, OnWaiting, Status
 from layover.values.runs.views import Run
 from support.examples import choose_deaths
 from support.worlds.runs import Bench, Power, answers_of, seen, types
@@ -151,6 +151,8 @@ def test_an_agent_hands_nothing_to_itself() -> None:
 
 async def test_a_run_that_was_queued_before_is_the_other_agents() -> None:
     bench = made([])
+    for agent in bench.agents.values():
+        agent.on_waiting = OnWaiting.REFUSE
     run_id = await bench.start()
     queued = await bench.start("and this?", on_busy=OnBusy.ENQUEUE)
     assert (await bench.meta(queued)).agent == "front"

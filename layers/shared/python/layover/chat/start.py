@@ -2,7 +2,8 @@
 
 Each function returns the run whose stream is the answer. The same request again gets the same run."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -125,12 +126,7 @@ async def decide_all(
     loaded after somebody else had decided the same. Raises Conflict (nothing waits), and what `decide`
     raises."""
     all_decisions = list(decisions)
-    try:
-        meta = await _run_of(chat, run_id or chat.head.active_run)
-    except NotFound:
-        if chat.head.active_run is None:
-            raise Conflict("nothing waits in this chat", thread_id=chat.head.id) from None
-        meta = await _run_of(chat, chat.head.active_run)
+    meta = await _asked_in(chat, run_id, [tool_call_id for tool_call_id, _ in all_decisions])
     for tool_call_id, decision in all_decisions:
         try:
             await decide(chat.runtime, chat.actor, meta.id, tool_call_id, decision)
@@ -139,6 +135,23 @@ async def decide_all(
                 raise
     calls = [tool_call_id for tool_call_id, _ in all_decisions]
     return meta.id, await last_suspension_seq(chat.runtime, chat.actor.owner, meta.id, calls)
+
+
+async def _asked_in(chat: ChatTurn, run_id: str | None, calls: Collection[str]) -> RunMeta:
+    """Return the run that asks about these calls: the named one, if it is the chat's, else the one that holds
+    the chat or waits aside. Raises Conflict if there is none."""
+    if run_id is not None:
+        with suppress(NotFound):
+            return await _run_of(chat, run_id)
+    head = chat.head
+    candidates = [*([head.active_run] if head.active_run else []), *reversed(head.waiting_runs)]
+    for candidate in candidates:
+        snapshot = await chat.runtime.journal.runs.snapshot(head.owner, candidate)
+        if snapshot and any(call.tool_call_id in calls for call in snapshot.calls):
+            return snapshot.meta
+    if not candidates:
+        raise Conflict("nothing waits in this chat", thread_id=head.id)
+    return await _run_of(chat, candidates[0])
 
 
 async def _was_decided(

@@ -110,6 +110,32 @@ def make_request_key(key: str, thread_id: str, request: StartRun, now: datetime)
     return RequestKey(key, digest, now + KEY_LIFETIME)
 
 
+def make_message_key(
+    key: str, run_id: str, content: str | Sequence[InputPart], now: datetime
+) -> RequestKey:
+    """Return an `Idempotency-Key` bound to a message to a run."""
+    text = compact_json(["message", run_id, _plain(content)])
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    return RequestKey(key, digest, now + KEY_LIFETIME)
+
+
+async def send_message(
+    runtime: Runtime,
+    actor: Actor,
+    run_id: str,
+    content: str | Sequence[InputPart],
+    request_key: RequestKey | None = None,
+) -> Run:
+    """Send a message to the actor's run, once for each request key; its next step reads it. Return the run.
+
+    Raises InvalidRequest, TooLarge, NotFound (the run), Conflict (it is over; or the key came with another
+    request), LimitReached (it was sent as many as it may be)."""
+    parts = _content(content)
+    if await _replay(runtime, actor.owner, request_key) is None:
+        await send(runtime, actor, run_id, parts, request_key)
+    return run_view(await snapshot_of(runtime, actor.owner, run_id))
+
+
 async def start_run(
     runtime: Runtime,
     actor: Actor,

@@ -5,9 +5,10 @@ import random
 from collections.abc import Awaitable, Callable, Sequence
 
 from layover.approvals.decide import record_withdrawal
-from layover.errors import Conflict, LimitReached, NotFound
+from layover.errors import Conflict, LimitReached
 from layover.files.uploads import take_files
 from layover.ports import RequestKey, StaleRun
+from layover.records.runs import meta_of
 from layover.runtime import Runtime
 from layover.values.client_ids import with_client_id
 from layover.values.deployment.access import Actor
@@ -34,9 +35,7 @@ async def send(
     message_id = with_client_id(runtime.ids.new("msg"), sent.key if sent else None)
     parts: tuple[InputPart, ...] | None = None
     for _ in range(_TRIES):
-        run = await runtime.journal.runs.get(actor.owner, run_id)
-        if run is None:
-            raise NotFound("there is no such run", run_id=run_id)
+        run = await meta_of(runtime, actor.owner, run_id)
         if run.status.over or run.cancel:
             raise Conflict("the run is over, and takes no message", run_id=run_id)
         if run.said >= MAX_SAID:

@@ -237,12 +237,26 @@ def is_call(item: Mapping[str, Any]) -> bool:
 
 def step_body(step: StepRecord) -> str:
     """Return the body of a step's item: everything but its key and the mark of its end."""
-    body = step.model_dump_json(exclude={"key", "ended"})
-    state = step.message.provider_state
-    if state is None:
-        return body
-    # A message's JSON, which callers see, leaves this field out.
-    return f'{body[:-1]},"provider_state":{json.dumps(state.model_dump())}}}'
+    body = step.model_dump_json(exclude={"key", "ended", "heard"})
+    # A message's JSON, which callers see, leaves the fields out that only prompts need.
+    if step.message.provider_state is not None:
+        state = json.dumps(step.message.provider_state.model_dump())
+        body = f'{body[:-1]},"provider_state":{state}}}'
+    if step.heard:
+        heard = json.dumps([_whole(message) for message in step.heard])
+        body = f'{body[:-1]},"heard":{heard}}}'
+    return body
+
+
+def _whole(message: Message) -> dict[str, Any]:
+    """Return a message with all of its fields."""
+    state = message.provider_state
+    return {
+        **message.model_dump(mode="json"),
+        "model_output": message.model_output,
+        "provider_state": state.model_dump() if state else None,
+        "token_count": message.token_count,
+    }
 
 
 def step_from(item: Item, body: str) -> StepRecord:
