@@ -40,16 +40,16 @@ def said_so_far(snapshot: RunSnapshot) -> tuple[Message, ...]:
     messages: list[Message] = [snapshot.meta.input]
     steps, hears = own_steps(snapshot), snapshot.meta.hears
     for step, tail in zip(steps, tails(steps, hears), strict=True):
-        known = step_messages(step, calls, tail)
-        ids_known = {message.id for message in known}
-        places = [_place(step, slot) for slot in step.slots if slot.message_id not in ids_known]
+        own = step_messages(step, calls, tail)
+        own_ids = {message.id for message in own}
+        places = [_place(step, slot) for slot in step.slots if slot.message_id not in own_ids]
         if not places:
-            messages += known
+            messages += own
             continue
         order = {slot.message_id: n for n, slot in enumerate(step.slots)}
-        tools = [m for m in known if m.id in order]
+        tools = [m for m in own if m.id in order]
         results = sorted([*tools, *places], key=lambda m: order[m.id])
-        others = [m for m in known if m.id not in order]
+        others = [m for m in own if m.id not in order]
         at = others.index(step.message) + 1
         messages += [*others[:at], *results, *others[at:]]
     return tuple(messages)

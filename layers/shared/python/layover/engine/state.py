@@ -231,14 +231,14 @@ class RunState:
         ]
 
     @property
-    def said(self) -> tuple[Message, ...]:
-        """What the run was sent after its input. A sub-agent is sent nothing."""
+    def sent_messages(self) -> tuple[Message, ...]:
+        """Messages that the run was sent after its input. A sub-agent is sent none."""
         return () if self.path else self._records.said
 
     def add_said(self, messages: Sequence[Message]) -> None:
         """Add messages that the run was sent meanwhile."""
-        known = {message.id for message in self._records.said}
-        new = (message for message in messages if message.id not in known)
+        known_ids = {message.id for message in self._records.said}
+        new = (message for message in messages if message.id not in known_ids)
         self._records.said = (*self._records.said, *new)
 
     def response_with_heard(self) -> list[Message]:
@@ -259,7 +259,7 @@ class RunState:
     def unread(self) -> tuple[Message, ...]:
         """Return what the run was sent after its input, and no step has read yet."""
         read = {notice.id for step in self.steps for notice in step.notices}
-        return tuple(message for message in self.said if message.id not in read)
+        return tuple(message for message in self.sent_messages if message.id not in read)
 
     @property
     def call_ids(self) -> set[str]:

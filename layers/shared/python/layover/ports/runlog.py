@@ -170,8 +170,8 @@ class RunLog(Protocol):
         `take_thread`. Raises `Fenced`."""
         ...
 
-    async def new_messages(self, known: int) -> tuple[Message, ...]:
-        """The messages that the run was sent after its input, from number `known` + 1 on, as far as this
+    async def new_messages(self, number: int) -> tuple[Message, ...]:
+        """The messages that the run was sent after its input, from `number` + 1 on, as far as this
         writer has learned of them; it learns with `cancel_requested`."""
         ...
 

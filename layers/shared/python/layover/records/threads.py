@@ -52,8 +52,8 @@ def tip_of(head: ThreadHead, live: Sequence[Message]) -> str | None:
 
 
 def _unread(snapshot: RunSnapshot, last: Message) -> list[Message]:
-    shown: list[Message] = []
+    messages: list[Message] = []
     for message in unread_messages(snapshot):
         last = message.model_copy(update={"parent_id": last.id})
-        shown.append(last)
-    return shown
+        messages.append(last)
+    return messages

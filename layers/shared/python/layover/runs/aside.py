@@ -34,7 +34,7 @@ _log = logging.getLogger("layover")
 
 
 class Turn(Enum):
-    """What became of a run that wants its thread back."""
+    """The outcome for a run that wants its thread back."""
 
     TAKEN = "taken"
     LATER = "later"
@@ -72,8 +72,8 @@ def set_aside(snapshot: RunSnapshot) -> SetAside:
 async def save_waiting(runtime: Runtime, head: ThreadHead, *more: RunSnapshot) -> None:
     """Write the messages of the thread's waiting runs to the database, as far as there are any, before
     anything is written behind them. The end of a run writes them again, with the results."""
-    named = {snapshot.meta.id for snapshot in more}
-    others = [run_id for run_id in head.waiting_runs if run_id not in named]
+    given_ids = {snapshot.meta.id for snapshot in more}
+    others = [run_id for run_id in head.waiting_runs if run_id not in given_ids]
     read = [await runtime.journal.runs.snapshot(head.owner, run_id) for run_id in others]
     # In the order of their first messages: each one's parent is in the database before it.
     snapshots = [snapshot for snapshot in (*read, *more) if snapshot is not None]
@@ -95,8 +95,8 @@ async def load_heard(
         return ()
     missed = branch[own[-1] + 1 :] if own else branch
     others = [run_id for run_id in head.waiting_runs if run_id != meta.id]
-    shown = without_orphans(render_notices(with_waiting_results(missed, others)))
-    return tuple(_newest(shown))
+    visible = without_orphans(render_notices(with_waiting_results(missed, others)))
+    return tuple(_newest(visible))
 
 
 def _newest(messages: Sequence[Message]) -> Sequence[Message]:

@@ -45,19 +45,19 @@ async def list_messages(
         rest = _behind(page.items, after)
         if rest:
             more = encode_cursor(_CURSOR, tip, page.next_cursor, None)
-            return Page(items=_shown(rest), next_cursor=more)
+            return Page(items=_visible(rest), next_cursor=more)
         stored_from = page.next_cursor
         # The skipped pages hold everything up to `after`, once it was seen.
         after = None if any(message.id == after for message in page.items) else after
     rest = _behind([*page.items, *overlay], after)
     if len(rest) <= limit:
-        return Page(items=_shown(rest))
+        return Page(items=_visible(rest))
     visible = rest[:limit]
     more = encode_cursor(_CURSOR, tip, stored_from, visible[-1].id)
-    return Page(items=_shown(visible), next_cursor=more)
+    return Page(items=_visible(visible), next_cursor=more)
 
 
-def _shown(messages: Sequence[Message]) -> tuple[Message, ...]:
+def _visible(messages: Sequence[Message]) -> tuple[Message, ...]:
     """Leave out the places of results to come."""
     return tuple(message for message in messages if not message.is_place)
 
@@ -69,10 +69,10 @@ async def newest_messages(
     many."""
     base, overlay = _split(await live_messages(runtime, head), tip)
     if base is None or len(overlay) >= limit:
-        return _shown(overlay)
+        return _visible(overlay)
     left = limit - len(overlay)
     stored = await runtime.threads.newest_messages(head.owner, head.id, base, left)
-    return [*stored, *_shown(overlay)]
+    return [*stored, *_visible(overlay)]
 
 
 def _split(live: Sequence[Message], tip: str) -> tuple[str | None, list[Message]]:

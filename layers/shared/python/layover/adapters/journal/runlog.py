@@ -374,18 +374,18 @@ class TableRunLog:
             return False
         return True
 
-    async def new_messages(self, known: int) -> tuple[Message, ...]:
-        """The messages from number `known` + 1 on; see `ports.RunLog`."""
-        if self._said <= known:
+    async def new_messages(self, number: int) -> tuple[Message, ...]:
+        """The messages from number `number` + 1 on; see `ports.RunLog`."""
+        if self._said <= number:
             return ()
-        low, high = said_key(known + 1), said_key(self._said)
+        low, high = said_key(number + 1), said_key(self._said)
         items = await self._table.query(self._pk, low, high)
         self._expiry.is_only_writer = False
-        said = [await self._runs.said_of(item) for item in items]
+        messages = [await self._runs.said_of(item) for item in items]
         self._snapshot = self._snapshot.model_copy(
-            update={"said": (*self._snapshot.said[:known], *said)}
+            update={"said": (*self._snapshot.said[:number], *messages)}
         )
-        return tuple(said)
+        return tuple(messages)
 
     async def cancel_requested(self) -> CancelRequest | None:
         """The cancellation that was requested, if any. Raises Fenced if another writer took the run."""

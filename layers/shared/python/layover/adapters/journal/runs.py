@@ -96,15 +96,17 @@ class TableRuns:
         """Return a run with the steps and calls of these items."""
         steps: list[StepRecord] = []
         calls: list[CallRecord] = []
-        said: list[Message] = []
+        sent_messages: list[Message] = []
         for item in items:
             if item["sk"].startswith(SAID_PREFIX):
-                said.append(await self.said_of(item))
+                sent_messages.append(await self.said_of(item))
             elif is_call(item):
                 calls.append(await self.call_of(meta.id, item))
             else:
                 steps.append(step_from(item, await self._bodies.unpack(item)))
-        return RunSnapshot(meta=meta, steps=tuple(steps), calls=tuple(calls), said=tuple(said))
+        return RunSnapshot(
+            meta=meta, steps=tuple(steps), calls=tuple(calls), said=tuple(sent_messages)
+        )
 
     async def said_of(self, item: Item) -> Message:
         """Return a message that a run was sent after its input."""

@@ -226,7 +226,7 @@ class Frame:
         """Return whether a background sub-agent has ended, or the run was sent a message, and no step's
         prompt has had it yet."""
         if self._above is None:
-            messages = await self._invocation.log.new_messages(len(self._state.said))
+            messages = await self._invocation.log.new_messages(len(self._state.sent_messages))
             self._state.add_said(messages)
         return self._background.has_news() or bool(self._state.unread())
 
@@ -273,7 +273,7 @@ class Frame:
             return
         state = self._state
         state.heard = self._heard if state.hears else ()
-        state.add_said(await self._invocation.log.new_messages(len(state.said)))
+        state.add_said(await self._invocation.log.new_messages(len(state.sent_messages)))
         for message in state.unread():
             place = {
                 "parent_id": state.newest_id(),

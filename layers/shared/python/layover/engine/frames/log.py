@@ -114,9 +114,9 @@ class NestedLog:
         """See `ports.RunLog`."""
         return await self._log.wait_for_thread(head, busy)
 
-    async def new_messages(self, known: int) -> tuple[Message, ...]:
+    async def new_messages(self, number: int) -> tuple[Message, ...]:
         """See `ports.RunLog`."""
-        return await self._log.new_messages(known)
+        return await self._log.new_messages(number)
 
     async def cancel_requested(self) -> CancelRequest | None:
         """See `ports.RunLog`."""

@@ -24,6 +24,6 @@ class TurnInput:
     model_settings: ModelSettings | None = None
     """The settings of the agent above. They hold where this agent sets nothing."""
     heard: tuple[Message, ...] = ()
-    """What other runs said while this one was set aside, for its next step."""
+    """Messages of other runs while this one was set aside, for its next step."""
     tools: Sequence[AnyTool] | None = None
     """The tools that the agent's function returned; None: the agent has a list."""

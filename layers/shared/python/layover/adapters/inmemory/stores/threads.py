@@ -51,7 +51,7 @@ class InMemoryThreads(Tables):
         if query.thread_state:
             state = self.shelf.state(owner, query.head.id)
         return TurnContext(
-            history=_shown(path[start:]),
+            history=_visible(path[start:]),
             window_depth=start,
             notes=tuple(self.shelf.note(owner, key) for key in query.notes),
             state=state,
@@ -101,7 +101,7 @@ class InMemoryThreads(Tables):
         path, last = thread.path(leaf_id), after + limit
         more = last < len(path) - 1
         return Page[Message](
-            items=_shown(path[after + 1 : last + 1]),
+            items=_visible(path[after + 1 : last + 1]),
             next_cursor=encode_cursor(last) if more else None,
         )
 
@@ -112,7 +112,7 @@ class InMemoryThreads(Tables):
         thread = self.find(owner, thread_id)
         if thread is None or leaf_id not in thread.messages:
             return ()
-        return _shown(thread.path(leaf_id)[-limit:])
+        return _visible(thread.path(leaf_id)[-limit:])
 
     async def message(self, owner: str, thread_id: str, message_id: str) -> Message | None:
         """Return one message of this thread."""
@@ -178,7 +178,7 @@ class InMemoryThreads(Tables):
         return thread
 
 
-def _shown(messages: Sequence[Message]) -> tuple[Message, ...]:
+def _visible(messages: Sequence[Message]) -> tuple[Message, ...]:
     """Leave out the places of results to come."""
     return tuple(message for message in messages if not message.is_place)
 
