@@ -72,6 +72,8 @@ async def stored(
 OF_THE_JOURNAL = {
     "active_run": "the journal alone hands a thread from run to run",
     "queue": "likewise",
+    "waiting_runs": "likewise",
+    "ready": "likewise",
     "interrupts": "likewise",
     "unsaved": "of runs that the database does not have yet",
     "forget_profile": "a wish to the eraser, which reads the journal",

@@ -75,6 +75,7 @@ def test_a_thread_lives_from_post_to_delete(api: Api) -> None:
         "created_at",
         "updated_at",
         "active_run",
+        "waiting_runs",
     }
     assert TIME.match(thread["created_at"])
     url = f"/threads/{thread['id']}"

@@ -57,6 +57,7 @@ NOT_SHOWN_OF_THREADS = {
     "last_created_at": "likewise",
     "queue": "`GET /threads/{id}/runs` lists queued runs",
     "interrupts": "likewise",
+    "ready": "`waiting_runs` has them",
     "unsaved": "where a run's messages are is nobody's concern",
     "deleted": "a deleted thread is not found",
     "forget_profile": "likewise",
@@ -76,7 +77,7 @@ def test_every_field_of_a_thread_is_shown(api: Api) -> None:
     head = put_head(api)
     shown = api.get(f"/threads/{head.id}").json
     assert [shown] == api.get("/threads").json["items"]
-    assert lost(Thread.model_validate(shown), head) == {"active_run"}
+    assert lost(Thread.model_validate(shown), head) == {"active_run", "waiting_runs"}
     assert ThreadHead.model_fields.keys() - Thread.model_fields.keys() == set(NOT_SHOWN_OF_THREADS)
 
 
@@ -94,7 +95,8 @@ def test_every_field_of_a_change_is_shown(api: Api) -> None:
     assert not_shown(patch, changed.json) == set()
     assert api.get(f"/threads/{head.id}").json == changed.json
     before = head.model_dump(mode="json")
-    others = changed.json.keys() - ThreadPatch.model_fields.keys() - {"updated_at", "active_run"}
+    runs = {"updated_at", "active_run", "waiting_runs"}
+    others = changed.json.keys() - ThreadPatch.model_fields.keys() - runs
     assert {name: changed.json[name] for name in others} == {name: before[name] for name in others}
 
 
@@ -109,6 +111,8 @@ NOT_SHOWN_OF_RUNS = {
         ("groups", "scopes"), "they are the caller's own token, and nobody else is told of it"
     ),
     **dict.fromkeys(("waiting", "decided", "cancel"), "the status and `pending` tell of it"),
+    **dict.fromkeys(("aside", "ready", "hears"), "how it shares its thread"),
+    "said": "its messages are the thread's",
     **dict.fromkeys(("epoch", "attempts", "n", "execution", "history"), "who drives the run"),
     **dict.fromkeys(("lost_at", "redriven_at"), "who drives the run"),
     **dict.fromkeys(("compacted_for", "compacted_before"), "when it waited for its compaction"),
@@ -216,7 +220,9 @@ def test_every_field_of_a_waiting_call_is_shown() -> None:
 
 def stored_thread(api: Api, *messages: Message) -> ThreadHead:
     """A thread that the database knows, with these messages behind each other."""
-    head = put_head(api, active_run=None, queue=(), interrupts=0, leaf_id="m")
+    head = put_head(
+        api, active_run=None, queue=(), interrupts=0, waiting_runs=(), ready=(), leaf_id="m"
+    )
     own = {"thread_id": head.id, "parent_id": None}
     first = messages[0] if messages else filled(Message, id="m", **own)
     api.do(api.world.threads.open_turn(TurnQuery(head=head, run_id="run", input=first, window=20)))
@@ -338,7 +344,7 @@ def test_every_field_of_a_thread_is_exported(api: Api) -> None:
     observed(api, head, "observations")
     [thread] = document(api)["threads"]
     assert lost(Thread.model_validate(thread), head) == set()
-    assert Thread.model_fields.keys() - thread.keys() == {"active_run"}
+    assert Thread.model_fields.keys() - thread.keys() == {"active_run", "waiting_runs"}
     assert not_shown(state, {**thread, "attempts": thread["iteration_log"]}) == {
         "session_said",
         "version",
@@ -356,7 +362,7 @@ def test_every_field_of_a_thread_is_exported(api: Api) -> None:
 
 def test_every_field_of_a_run_and_of_its_decisions_is_exported(api: Api) -> None:
     journal = api.world.journal
-    head = put_head(api, active_run=None, queue=(), interrupts=0)
+    head = put_head(api, active_run=None, queue=(), interrupts=0, waiting_runs=(), ready=())
     run = filled(RunMeta, owner=ANN, thread_id=head.id, attempts=0, input=said_in(head.id))
     api.do(journal.commands.accept(run, head, OnBusy.REJECT, None))
     log = api.do(journal.writers.acquire(ANN, run.id, f"{run.id}-{run.n}"))
