@@ -325,3 +325,84 @@ async def test_journal_and_database_show_the_same_conversation_at_every_moment()
         ["pay 7", "", "", "weather?", "It rains.", "Paid."],
     ]
     assert await live_messages(bench.plain, await bench.head()) == []
+
+
+async def test_a_run_that_may_not_go_on_leaves_what_was_said_meanwhile_the_newest() -> None:
+    bench = bench_of(call("pay", amount=7), say("It rains."), say("Yes."), max_iterations=1)
+    first = await waits(bench)
+    await bench.drive(await bench.start("weather?"))
+    await bench.answer(first, "call_1", "approve")
+    assert (await bench.run(first)).finish_reason == "max-iterations"
+    assert [m.text for m in await bench.stored()][-1] == "It rains."
+    await bench.go("sure?")
+    assert [text for _, text in prompts(bench)[2]] == [
+        "pay 7",
+        "",
+        "paid 7",
+        "weather?",
+        "It rains.",
+        "sure?",
+    ]
+
+
+async def test_a_run_at_work_that_begins_to_wait_lets_one_go_on_that_is_ready() -> None:
+    bench = bench_of(call("pay", amount=7), call("pay", amount=8), say("Paid seven."))
+    first = await waits(bench)
+    second = await bench.start("pay 8")
+    await bench.answer(first, "call_1", "approve")
+    assert await bench.drive(second) == "suspended"
+    assert (ANN, first, 2) in bench.callbacks.started
+    assert await bench.drive(first) == "over"
+    assert (await bench.run(second)).status is Status.SUSPENDED
+
+
+async def test_a_branch_that_begins_elsewhere_is_not_heard() -> None:
+    bench = bench_of(say("Hello."), call("pay", amount=7), say("It rains."), say("Paid."))
+    greeting = await bench.go("hi")
+    first = await waits(bench)
+    answer = greeting.messages[-1].id
+    await bench.drive(await bench.start("weather?", parent_id=answer))
+    await bench.answer(first, "call_1", "approve")
+    assert [text for _, text in prompts(bench)[2]] == ["hi", "Hello.", "weather?"]
+    assert [text for _, text in prompts(bench)[3]] == ["hi", "Hello.", "pay 7", "", "paid 7"]
+    assert [m.text for m in await bench.stored()] == ["hi", "Hello.", "pay 7", "", "", "Paid."]
+
+
+async def test_a_message_to_a_run_at_work_makes_it_take_one_more_step() -> None:
+    from layover.runs.accept import send_message
+    from layover.values.deployment.access import Actor
+
+    async def reply(prompt: Any) -> Any:
+        await send_message(bench.plain, Actor(sub=ANN), run_id, "in Bonn")
+        return say("It rains.")
+
+    bench = bench_of(reply, say("In Bonn it does not."))
+    run_id = await bench.start("weather?")
+    assert await bench.drive(run_id) == "over"
+    assert shown(await bench.stored()) == [
+        ("user", "weather?"),
+        ("assistant", "It rains."),
+        ("user", "in Bonn"),
+        ("assistant", "In Bonn it does not."),
+    ]
+
+
+async def test_a_run_that_is_over_takes_no_message() -> None:
+    from layover.errors import Conflict
+    from layover.runs.accept import send_message
+    from layover.values.deployment.access import Actor
+
+    bench = bench_of(say("It rains."))
+    run = await bench.go("weather?")
+    with pytest.raises(Conflict):
+        await send_message(bench.plain, Actor(sub=ANN), run.id, "in Bonn")
+
+
+async def test_what_a_cancelled_run_did_not_read_stays_in_the_thread() -> None:
+    from layover.runs.cancel import cancel
+
+    bench = bench_of(call("pay", amount=7), say("Yes."), on_waiting="steer")
+    first = await waits(bench)
+    await bench.start("to Bea")
+    await cancel(bench.plain, ANN, first)
+    assert [m.text for m in await bench.stored()] == ["pay 7", "", "", "to Bea"]

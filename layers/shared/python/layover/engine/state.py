@@ -206,17 +206,24 @@ class RunState:
         return None if hears in [step.heard_through for step in self.steps] else hears
 
     def newest_id(self) -> str:
-        """Return the id of the message that the next one follows."""
+        """Return the id of the message that the next step's own messages follow."""
         if self.notices:
             return self.notices[-1].id
+        if self.heard:
+            return self.leaf_id()
+        response = self.response()
+        return response[-1].id if response else self.meta.input.id
+
+    def leaf_id(self) -> str:
+        """Return the id of the newest message of the run's branch: its own, or another run's if the run has
+        said nothing since it took its thread back."""
         response, step = self.response(), self.step
         newest = response[-1] if response else self.meta.input
         own = (step.message.id, *(s.message_id for s in step.slots)) if step else ()
         # What was heard comes behind the results of the step that waited, and before its `to_message`
         # messages.
-        if self.heard and self.hears and newest.id in (self.meta.input.id, *own):
-            return self.hears
-        return newest.id
+        is_before = newest.id in (self.meta.input.id, *own)
+        return self.hears if self.hears is not None and is_before else newest.id
 
     def response(self) -> list[Message]:
         """Return the messages that the run has produced so far."""

@@ -21,7 +21,7 @@ from layover.recovery.reminders import send_due
 from layover.recovery.stalled_branches import check_branches, is_busy, waiting_calls
 from layover.retention.erase import erase
 from layover.retention.expire import expire
-from layover.runs.aside import find_waiting, hand_on
+from layover.runs.aside import find_waiting, go_on, hand_on
 from layover.runs.cancel import cancel
 from layover.runs.executions import start_successor
 from layover.runs.finish import end_even_unsaved, save_unsaved, thread_of
@@ -162,9 +162,12 @@ async def _ensure_driven(runtime: Runtime, run: RunMeta, swept_at: datetime) -> 
     """Ensure that a run that is not over has an execution that listens for its calls and has room in its
     history."""
     await keep_records(runtime, run)
-    if run.ready and await _awaits_its_turn(runtime, run):
-        await _reschedule(runtime, run, swept_at)
-        return "ready"
+    if run.ready:
+        # The end of the run at work in its thread starts it. One that waits, or died, may have missed it.
+        if await _awaits_its_turn(runtime, run):
+            await _reschedule(runtime, run, swept_at)
+            return "ready"
+        return "handed on" if await go_on(runtime, run.owner, run.id) else "driven"
     calls = await waiting_calls(runtime, run)
     abandoned_at = await check_branches(runtime, run, calls)
     remind_at = await send_due(runtime, run, calls)
@@ -199,7 +202,7 @@ async def _ensure_driven(runtime: Runtime, run: RunMeta, swept_at: datetime) -> 
 
 
 async def _awaits_its_turn(runtime: Runtime, run: RunMeta) -> bool:
-    """Return whether another run of the thread is at work. The end of that one starts this one."""
+    """Return whether another run of the thread is at work."""
     head = await runtime.journal.heads.get(run.owner, run.thread_id)
     if head is None or run.id not in head.ready or head.active_run in (None, run.id):
         return False

@@ -148,8 +148,10 @@ async def _end(
         # same (its end loses a race) reserves again.
         frames = [state.meta.id, *(c.child.id for c in state.calls.values() if c.child)]
         await runtime.allowance.release_all(state.meta.owner, frames)
-    response = [*state.response(), *_unread(state)]
+    unread = _unread(state)
+    response = [*state.response(), *unread]
     newest = response[-1] if response else state.meta.input
+    leaf_id = unread[-1].id if unread else state.leaf_id()
     outcome = Outcome(
         status=over.status,
         finish_reason=over.finish_reason,
@@ -157,8 +159,9 @@ async def _end(
         error=over.error,
         usage=state.usage(),
         model=state.steps[-1].model if state.steps else None,
-        leaf_id=newest.id,
-        last_created_at=newest.created_at,
+        leaf_id=leaf_id,
+        # A run that has said nothing since it took its thread back has no newer message than others'.
+        last_created_at=max(newest.created_at, head.last_created_at or newest.created_at),
     )
     # The database before the journal. A death in between repeats an upsert. The other way round, the thread
     # would be free, and its next run would not find this one.
@@ -182,7 +185,7 @@ def _unread(state: RunState) -> list[Message]:
     """Return what the run was sent and did not read any more: it stays in the thread, behind what the run
     said."""
     messages: list[Message] = []
-    before = state.newest_id()
+    before = state.leaf_id()
     for message in state.unread():
         last = messages[-1].created_at if messages else state.next_time(message.created_at)
         place = {"parent_id": before, "created_at": max(last, message.created_at)}
