@@ -11,18 +11,72 @@ from support.system.system import Brain, Caller, System, at_once, eventually, in
 DAY_S = 24 * 3600
 
 
-def test_a_second_run_is_refused_while_one_is_active(
-    ann: Caller, brain: Brain, system: System
-) -> None:
-    thread = ann.thread()
-    run = ann.ask(thread, brain.plan(call("refund", order_id="busy", amount=1), say("ok")))
+def test_a_second_run_is_refused_while_one_is_active(ann: Caller, brain: Brain) -> None:
+    thread, hold = ann.thread("plain"), threading.Event()
+    run = ann.start(thread, brain.plan(say("ok", hold=hold)))
     refused = ann.call("POST", f"/threads/{thread}/runs", {"input": "me too"})
     assert refused.status == 409
     assert refused.body["active_run"] == run["id"]
     assert [r["id"] for r in ann.get(f"/threads/{thread}/runs")["items"]] == [run["id"]]
-    ann.decide(run["id"], run["pending"][0]["tool_call_id"], "deny")
+    hold.set()
     ann.over(run["id"])
     assert ann.ask(thread, brain.plan(say("free")))["text"] == "free"
+
+
+def test_a_message_is_answered_while_a_run_waits_which_goes_on_knowing_it(
+    ann: Caller, brain: Brain, system: System
+) -> None:
+    thread, key = ann.thread(), unique()
+    text = brain.plan(call("refund", order_id=key, amount=1), say("done"), text="refund it")
+    waits = ann.ask(thread, text)
+    other = ann.ask(thread, brain.plan(say("it rains"), text="weather?"))
+    assert (other["status"], other["text"]) == ("success", "it rains")
+    head = ann.get(f"/threads/{thread}")
+    assert head["active_run"] is None
+    assert head["waiting_runs"] == [{"id": waits["id"], "status": "suspended"}]
+    assert system.ledger(key) == []
+    ann.decide(waits["id"], waits["pending"][0]["tool_call_id"], "approve")
+    assert ann.over(waits["id"])["text"] == "done"
+    assert len(system.ledger(key)) == 1
+    assert "it rains" in str(brain.requests(text)[-1].body)
+    roles = [m["role"] for m in ann.messages(thread)]
+    assert roles == ["user", "assistant", "tool", "user", "assistant", "assistant"]
+    assert ann.get(f"/threads/{thread}")["waiting_runs"] == []
+
+
+def test_a_run_that_is_decided_while_another_works_goes_on_after_it(
+    ann: Caller, brain: Brain, system: System
+) -> None:
+    thread, key, hold = ann.thread(), unique(), threading.Event()
+    waits = ann.ask(thread, brain.plan(call("refund", order_id=key, amount=1), say("done")))
+    text = brain.plan(say("slow", hold=hold))
+    other = ann.start(thread, text)
+    brain.asked(text)
+    ann.decide(waits["id"], waits["pending"][0]["tool_call_id"], "approve")
+    eventually(lambda: len(system.ledger(key)) == 1)
+    hold.set()
+    assert ann.over(other["id"])["text"] == "slow"
+    assert ann.over(waits["id"])["text"] == "done"
+    texts = [p["text"] for m in ann.messages(thread) for p in m["content"] if p["type"] == "text"]
+    assert texts[-2:] == ["slow", "done"]
+    assert len(system.ledger(key)) == 1
+
+
+def test_a_message_steers_a_run_that_waits_or_withdraws_it(
+    ann: Caller, brain: Brain, system: System
+) -> None:
+    thread, key = ann.thread(), unique()
+    text = brain.plan(call("refund", order_id=key, amount=1), say("not then"))
+    waits = ann.ask(thread, text)
+    steered = ann.start(thread, "hurry", on_waiting="steer")
+    assert (steered["id"], steered["status"]) == (waits["id"], "suspended")
+    withdrawn = ann.start(thread, "never mind", on_waiting="withdraw")
+    assert withdrawn["id"] == waits["id"]
+    assert ann.over(waits["id"])["text"] == "not then"
+    assert system.ledger(key) == []
+    assert "never mind" in str(brain.requests(text)[-1].body)
+    roles = [m["role"] for m in ann.messages(thread)]
+    assert roles == ["user", "assistant", "tool", "user", "user", "assistant"]
 
 
 def test_of_many_runs_at_once_one_is_accepted(ann: Caller, brain: Brain) -> None:

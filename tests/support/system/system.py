@@ -27,6 +27,7 @@ from typing import Any, ClassVar, Self, TypeVar
 import httpx2
 import psutil
 
+from layover.context.rendering import HEARD
 from support.agents import ledger
 from support.providers.openai import FakeOpenAI, Reply, fail
 from support.system.documented import Documented, Response
@@ -136,14 +137,14 @@ class Brain:
     def requests(self, text: str) -> list[Any]:
         """Requests of runs whose newest user message has this plan."""
         mark = _MARK.findall(text)[0]
-        return [r for r in self.provider.turns if _position(r.body)[0] == mark]
+        return [r for r in self.provider.turns if self._position(r.body)[0] == mark]
 
     def asked(self, text: str, times: int = 1) -> None:
         """Block until the plan's model was asked so often."""
         self.provider.wait_for(lambda _: len(self.requests(text)) >= times, WAIT_S)
 
     def _respond(self, body: Any) -> Reply:
-        mark, step = _position(body)
+        mark, step = self._position(body)
         if mark in self._minds:
             return self._minds[mark](body)
         plan = self._plans.get(mark, ())
@@ -159,15 +160,36 @@ class Brain:
             self._asked[mark, step] = attempt + 1
         return planned[min(attempt, len(planned) - 1)]
 
+    def _position(self, body: Any) -> tuple[str, int]:
+        """Plan and step (from 0) that a request is at."""
+        messages = body["messages"]
+        users = [
+            (at, json.dumps(message["content"]))
+            for at, message in enumerate(messages)
+            if message["role"] == "user"
+        ]
+        # A run that was set aside goes on behind what others said: its plan is the newest with a step left.
+        note = next((at for at, text in users[::-1] if HEARD[:40] in text), None)
+        # What ended in the background is told as a user's message, and begins no plan; nor does what a run
+        # was sent later.
+        marked = [(at, marks[-1]) for at, text in users if (marks := _MARK.findall(text))]
+        if not marked:
+            return "", 0
+        if note is None:
+            at, mark = marked[-1]
+            return mark, _answers(messages[at:])
+        since = _answers(messages[note:])
+        for (at, mark), end in zip(
+            marked[::-1], [note, *(m[0] for m in marked[:0:-1])], strict=True
+        ):
+            step = _answers(messages[at:end])
+            if mark in self._minds or step < len(self._plans.get(mark, ())):
+                return mark, step + since
+        return "", 0
 
-def _position(body: Any) -> tuple[str, int]:
-    """Plan and step (from 0) that a request is at."""
-    messages = body["messages"]
-    said = {i: json.dumps(m["content"]) for i, m in enumerate(messages) if m["role"] == "user"}
-    # What ended in the background is told as a user's message, and begins no plan.
-    newest = max(i for i, text in said.items() if "<background-result" not in text)
-    marks = _MARK.findall(said[newest])
-    return (marks[-1] if marks else ""), sum(m["role"] == "assistant" for m in messages[newest:])
+
+def _answers(messages: Sequence[Any]) -> int:
+    return sum(message["role"] == "assistant" for message in messages)
 
 
 class Caller:
