@@ -10,6 +10,7 @@ from layover import Agent, ToolContext, tool
 from layover.adapters.inmemory.model import ScriptedModel, call, calls, say
 from layover.clock import ManualClock
 from layover.errors import DecisionAlreadyMade, DecisionInvalid, ThreadBusy
+from layover.values.runs.run import OnWaiting
 from layover.wiring import in_memory_runtime
 from support.worlds.runs import nested, told
 
@@ -99,6 +100,7 @@ async def test_a_decision_that_comes_too_late_is_refused_and_the_run_goes_on_as_
 
 async def test_a_thread_that_only_an_expired_call_holds_takes_another_run() -> None:
     helper, clock = impatient(call("soon", on="2026-01-01"), say("a pity"), say("hello"))
+    helper.on_waiting = OnWaiting.REFUSE
     first = await helper.generate("hi", thread_id="t")
     with pytest.raises(ThreadBusy):
         await helper.generate("again", thread_id="t")
@@ -111,6 +113,7 @@ async def test_a_thread_that_only_an_expired_call_holds_takes_another_run() -> N
 async def test_where_one_call_expired_the_other_one_waits_on() -> None:
     asked = calls(call("soon", on="2026-01-01"), call("plan", on="2026-01-02"))
     helper, clock = impatient(asked, say("one of two"))
+    helper.on_waiting = OnWaiting.REFUSE
     first = await helper.generate("hi", thread_id="t")
     one, two = [p.tool_call_id for p in first.pending]
     clock.advance(timedelta(hours=1))

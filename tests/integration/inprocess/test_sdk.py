@@ -20,6 +20,7 @@ from layover import (
 from layover.adapters.inmemory.model import ScriptedModel, call, calls, fail, say
 from layover.values.message import Role
 from layover.values.prompt import Prompt, Reply
+from layover.values.runs.run import OnWaiting, Status
 from layover.wiring import in_memory_runtime
 from support.worlds.runs import answers, told, types
 
@@ -276,12 +277,47 @@ async def test_another_runtime_takes_effect_and_handlers_stay() -> None:
         await shop.approve(first.run_id, "c1")
 
 
-async def test_a_suspended_thread_is_busy() -> None:
+async def test_a_suspended_thread_is_busy_where_the_agent_refuses() -> None:
     helper = agent([call("pay", amount=1)])
+    helper.on_waiting = OnWaiting.REFUSE
     await helper.generate("hi", thread_id="t")
     with pytest.raises(ThreadBusy):
         await helper.generate("and now", thread_id="t")
     assert helper.state().status == "suspended"
+
+
+async def test_a_message_while_a_call_waits_is_answered_and_the_waiting_run_learns_of_it() -> None:
+    helper = agent([call("pay", amount=1), say("it rains"), say("paid")])
+    first = await helper.generate("hi", thread_id="t")
+    assert (await helper.generate("weather?", thread_id="t")).text == "it rains"
+    result = await helper.approve(first.run_id, first.pending[0].tool_call_id)
+    assert (result.status, result.text) == (Status.SUCCESS, "paid")
+
+
+async def test_a_decision_while_another_run_works_gives_the_result_once_that_one_is_over() -> None:
+    asked, goes_on = asyncio.Event(), asyncio.Event()
+
+    async def slow(prompt: Any) -> Any:
+        asked.set()
+        await goes_on.wait()
+        return say("it rains")
+
+    helper = agent([call("pay", amount=1), slow, say("paid")])
+    first = await helper.generate("hi", thread_id="t")
+    other = asyncio.create_task(helper.generate("weather?", thread_id="t"))
+    await asked.wait()
+    approval = asyncio.create_task(helper.approve(first.run_id, first.pending[0].tool_call_id))
+    goes_on.set()
+    assert (await other).text == "it rains"
+    assert (await approval).text == "paid"
+
+
+async def test_a_message_withdraws_a_call_in_process() -> None:
+    helper = agent([call("pay", amount=1), say("not then")])
+    helper.on_waiting = OnWaiting.WITHDRAW
+    first = await helper.generate("hi", thread_id="t")
+    result = await helper.generate("never mind", thread_id="t")
+    assert (result.run_id, result.text) == (first.run_id, "not then")
 
 
 async def test_a_thread_of_another_agent_is_refused() -> None:

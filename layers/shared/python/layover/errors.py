@@ -326,7 +326,7 @@ class Conflict(RequestError):
             return "paid"
 
 
-        shop = Agent("shop", tools=[refund])
+        shop = Agent("shop", tools=[refund], on_waiting="refuse")
 
 
         async def main() -> None:
@@ -347,8 +347,9 @@ class Conflict(RequestError):
 
 
 class ThreadBusy(Conflict):
-    '''The thread has an active run: `ids["run_id"]` (409). The caller must wait until it is over, decide what
-    it waits for, or cancel it. Over HTTP `on_busy` queues the new run or interrupts the active one instead.
+    '''A run of the thread is at work, or waits for a decision and its agent refuses messages meanwhile:
+    `ids["run_id"]` (409). The caller must wait until it is over, decide what it waits for, or cancel it. Over
+    HTTP `on_busy` queues the new run or interrupts the active one instead.
 
     Example:
         ```python
