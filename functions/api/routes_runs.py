@@ -172,7 +172,7 @@ def post_message(
 )
 def cancel_run(run_id: str) -> Response[str]:
     call = call_of(router)
-    return answer_run(call, call.do(runs.cancel, run_id), 202)
+    return answer_run(call, call.act(runs.cancel, run_id), 202)
 
 
 @router.post(

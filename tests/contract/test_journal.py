@@ -8,6 +8,7 @@ import pytest
 from layover.clock import MICROSECOND
 from layover.errors import Conflict, Fenced, LimitReached, NotFound, ThreadBusy
 from layover.ports import RequestKey, StaleHead
+from layover.values.deployment.access import Actor
 from layover.values.message import Message, Role
 from layover.values.runs.run import MAX_QUEUE, FinishReason, OnBusy, Status
 from support.worlds.journal import JournalBench
@@ -202,7 +203,18 @@ async def test_tools_of_an_interrupted_run_have_two_seconds(world: JournalBench)
     await world.accept(head.id, INTERRUPT)
     asked = await log.cancel_requested()
     assert asked is not None
-    assert asked.grace == timedelta(seconds=2)
+    assert (asked.grace, asked.by) == (timedelta(seconds=2), None)
+
+
+async def test_run_that_a_person_interrupts_is_cancelled_by_them(world: JournalBench) -> None:
+    head = await world.thread()
+    log = await world.take((await world.accept(head.id)).run_id)
+    busy = await world.head(head.id)
+    by = Actor(sub="shop", on_behalf_of=world.owner)
+    await world.journal.commands.accept(world.new_run(busy), busy, INTERRUPT, None, by=by)
+    asked = await log.cancel_requested()
+    assert asked is not None
+    assert (asked.by, asked.on_behalf_of) == ("shop", world.owner)
 
 
 async def test_interrupt_of_a_free_thread_starts(world: JournalBench) -> None:

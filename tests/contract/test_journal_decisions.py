@@ -9,6 +9,7 @@ import pytest
 from layover.errors import DecisionAlreadyMade, Fenced
 from layover.ports import CancelRequest, StaleWait
 from layover.values.decision import Vote
+from layover.values.deployment.access import Actor
 from layover.values.runs.run import CallRecord, CallState, DecisionKind, Status
 from layover.values.runs.views import OpenApproval
 from support.worlds.journal import JournalBench, cancelled, open_by, planned, settled
@@ -434,6 +435,25 @@ async def test_holder_is_told_how_long_its_tools_may_go_on(world: JournalBench) 
     world.tick(0.25)
     asked = await log.cancel_requested()
     assert asked == CancelRequest(timedelta(seconds=0.25), timedelta(seconds=1.5))
+
+
+async def test_person_who_cancels_stays_when_nobody_asks_again(world: JournalBench) -> None:
+    log = await world.taken()
+    request_cancel = world.journal.commands.request_cancel
+    run_id = log.snapshot.meta.id
+    await request_cancel(world.owner, run_id)
+    asked = await log.cancel_requested()
+    assert asked is not None
+    assert (asked.by, asked.on_behalf_of) == (None, None)
+    for by in (Actor(sub="shop", on_behalf_of="bob"), None):
+        await request_cancel(world.owner, run_id, by=by)
+        asked = await log.cancel_requested()
+        assert asked is not None
+        assert (asked.by, asked.on_behalf_of) == ("shop", "bob")
+    await request_cancel(world.owner, run_id, by=Actor(sub="bob"))
+    asked = await log.cancel_requested()
+    assert asked is not None
+    assert (asked.by, asked.on_behalf_of) == ("bob", None)
 
 
 async def test_run_that_is_over_takes_no_cancel_flag(world: JournalBench) -> None:

@@ -300,6 +300,8 @@ def test_cancelling_answers_with_the_run(api: Api) -> None:
     assert answer.json["finish_reason"] == "cancelled"
     events = api.get(f"/runs/{run.id}/events").json
     assert [e["type"] for e in events["items"]][-1] == "finish"
+    [decided] = [e for e in events["items"] if e["type"] == "tool-call-decided"]
+    assert (decided["decision"], decided["decided_by"], decided["via"]) == ("cancelled", ANN, "api")
     assert events["done"]
     assert api.get("/approvals").json["items"] == []
 

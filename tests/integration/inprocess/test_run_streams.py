@@ -7,7 +7,7 @@ import pytest
 
 from layover import Agent, DecisionError, RunStream, tool
 from layover.adapters.inmemory.table import InMemoryTable
-from layover.testing import ScriptedModel, call, say
+from layover.testing import ScriptedModel, call, calls, say
 from layover.wiring import in_memory_runtime
 
 
@@ -140,11 +140,34 @@ async def test_abort_before_a_decision_is_followed_cancels_the_run_and_decides_n
         run_id = (await agent.generate("hi")).run_id
         stream = agent.stream_approve(run_id, "c1")
         stream.abort()
-        types = await read(stream)
+        events = [event async for event in stream]
+        types = [event.type for event in events]
         assert (await stream.result()).status == "cancelled"
+    [decided] = [event for event in events if event.type == "tool-call-decided"]
+    assert (decided.decision, decided.decided_by, decided.via) == ("cancelled", "local", "api")
     # Every call that waits is settled when its run is cancelled.
     assert types == ["tool-call-decided", "tool-execution-end", "message", "finish"]
     assert len(model.prompts) == 1
+
+
+async def test_call_that_waits_beside_a_running_one_is_cancelled_by_whoever_aborts() -> None:
+    running = asyncio.Event()
+
+    @tool
+    async def hang() -> None:
+        """Take long."""
+        running.set()
+        await asyncio.Event().wait()
+
+    agent = Agent("a", model="m", tools=[pay, hang], tool_concurrency=2)
+    decided: list[Any] = []
+    agent.on("tool-call-decided", decided.append)
+    with agent.override(model=ScriptedModel([calls(call("pay", amount=3), call("hang"))])):
+        run = asyncio.create_task(agent.generate("hi", resource_id="ann"))
+        await asyncio.wait_for(running.wait(), 30)
+        agent.abort()
+        assert (await run).status == "cancelled"
+    assert [(event.decision, event.decided_by) for event in decided] == [("cancelled", "ann")]
 
 
 async def test_abort_of_a_decision_about_an_unknown_run_is_refused_as_the_decision_is() -> None:

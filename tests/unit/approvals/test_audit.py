@@ -18,8 +18,13 @@ from layover import (
 )
 from layover.adapters.inmemory.model import call, calls, say
 from layover.approvals.lists import list_decisions
+from layover.engine.loop import failed
+from layover.engine.state import RunState
+from layover.recovery.give_up import attempts_used_up
 from layover.runs.cancel import cancel
+from layover.runs.finish import end_even_unsaved, thread_of
 from layover.values.decision import DecisionNote
+from layover.values.deployment.access import Actor
 from layover.values.runs.audit import AuditRow
 from layover.values.runs.views import Run
 from support.worlds.runs import ANN, Bench, Ledger, Power, answers, suspended
@@ -65,6 +70,38 @@ async def test_what_nobody_decided_is_in_the_audit() -> None:
         ("cancelled", "system", "system", None),
         ("expired", "system", "system", None),
     ]
+
+
+@pytest.mark.parametrize("finished_by", ["the request", "the sweeper"])
+async def test_calls_that_waited_in_a_run_that_a_person_cancelled_were_cancelled_by_them(
+    finished_by: str,
+) -> None:
+    bench, run = await two_wait()
+    person = Actor(sub="shop", on_behalf_of=ANN)
+    if finished_by == "the sweeper":
+        await bench.plain.journal.commands.request_cancel(ANN, run.id, by=person)
+        await cancel(bench.plain, ANN, run.id)
+    else:
+        await cancel(bench.plain, ANN, run.id, by=person)
+    assert await facts(bench) == [("cancelled", "shop", "api", None)] * 2
+    assert {r.on_behalf_of for r in await rows(bench)} == {ANN}
+    told = [e for e in await bench.events(run.id) if e.type == "tool-call-decided"]
+    noted = notes(await bench.run(run.id))
+    for each in (*told, *noted):
+        assert (each.decided_by, each.on_behalf_of, each.via) == ("shop", ANN, "api")
+    assert (len(told), len(noted)) == (2, 2)
+
+
+async def test_calls_that_waited_in_a_run_that_failed_were_cancelled_by_nobody() -> None:
+    """A person's request that comes too late to end the run decides nothing."""
+    bench, run = await two_wait()
+    await bench.plain.journal.commands.request_cancel(ANN, run.id, by=Actor(sub=ANN))
+    log = await bench.plain.journal.writers.seize(ANN, run.id)
+    assert log is not None
+    failure = failed(attempts_used_up(run.id))
+    await end_even_unsaved(bench.plain, log, RunState(log.snapshot), thread_of(log), failure)
+    assert (await bench.run(run.id)).status == "failed"
+    assert await facts(bench) == [("cancelled", "system", "system", None)] * 2
 
 
 async def test_reasons_are_read_beside_the_results() -> None:

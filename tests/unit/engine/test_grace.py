@@ -10,6 +10,7 @@ import pytest
 from layover import Agent, tool
 from layover.adapters.inmemory.model import call, calls, say
 from layover.runs.cancel import cancel
+from layover.values.deployment.access import Actor
 from layover.values.runs.run import OnBusy, Status
 from layover.values.runs.views import Run
 from support.worlds.loops import LoopClock, played
@@ -110,6 +111,32 @@ def test_an_interrupted_tool_has_its_time_while_another_call_of_its_step_waits()
             ("tool", "Cancelled: ask was not run"),
             ("tool", "kept"),
         ]
+
+    played(scene())
+
+
+@pytest.mark.parametrize("way", ["cancel", "interrupt"])
+def test_a_call_that_waits_beside_a_running_tool_is_cancelled_by_the_person_who_ends_the_run(
+    way: str,
+) -> None:
+    """The turn that ends the run has read it before the request came."""
+
+    async def scene() -> None:
+        stage = Stage(beside=True)
+
+        async def end(run_id: str) -> None:
+            if way == "cancel":
+                await cancel(stage.bench.plain, ANN, run_id, by=Actor(sub=ANN))
+            else:
+                await stage.bench.start("next", on_busy=OnBusy.INTERRUPT)
+
+        run = await stage.ended(0.2, 0.5, end)
+        decided = [
+            (e.tool_call_id, e.decision.value, e.decided_by)
+            for e in await stage.bench.events(run.id)
+            if e.type == "tool-call-decided"
+        ]
+        assert decided == [("call_1", "cancelled", ANN)]
 
     played(scene())
 

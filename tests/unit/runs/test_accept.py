@@ -229,7 +229,7 @@ async def test_cancelled_runs_leave_room_in_the_queue(world: ServiceBench) -> No
     await world.run(thread.id)
     for _ in range(100):
         queued = await world.run(thread.id, on_busy=OnBusy.ENQUEUE)
-        await runs.cancel(world.runtime, ANN, queued.id)
+        await runs.cancel(world.runtime, Actor(sub=ANN), queued.id)
     assert (await world.run(thread.id, on_busy=OnBusy.ENQUEUE)).status is Status.QUEUED
 
 

@@ -13,6 +13,7 @@ from layover.runs import read as runs
 from layover.runs.long_polls import Pace
 from layover.runtime import Runtime
 from layover.threads import threads
+from layover.values.deployment.access import Actor
 from layover.values.runs.event import AgentStart, TextDelta
 from layover.values.runs.run import CallRecord, CallState, OnBusy, Status
 from support.worlds.journal import instead
@@ -23,7 +24,7 @@ async def test_a_foreign_run_is_not_there(world: ServiceBench) -> None:
     run = await world.run((await world.thread()).id)
     for attempt in (
         runs.get(world.runtime, BOB, run.id),
-        runs.cancel(world.runtime, BOB, run.id),
+        runs.cancel(world.runtime, Actor(sub=BOB), run.id),
         runs.events(world.runtime, BOB, run.id, 0, 10),
         runs.list_runs(world.runtime, BOB, run.thread_id, 20, None),
     ):
@@ -170,7 +171,7 @@ async def test_reading_runs_and_events_never_needs_the_database(world: ServiceBe
     await runs.events(world.runtime, ANN, run.id, 0, 10)
     await runs.list_runs(world.runtime, ANN, run.thread_id, 20, None)
     suspended, _ = await world.suspended()
-    await runs.cancel(world.runtime, ANN, suspended.id)
+    await runs.cancel(world.runtime, Actor(sub=ANN), suspended.id)
     assert world.threads.asked == 0
 
 
@@ -222,7 +223,7 @@ async def test_a_run_that_waits_or_is_queued_is_cancelled_at_once(world: Service
     run, _ = await world.suspended()
     queued = await world.run(run.thread_id, on_busy=OnBusy.ENQUEUE)
     for run_id in (queued.id, run.id):
-        cancelled = await runs.cancel(world.runtime, ANN, run_id)
+        cancelled = await runs.cancel(world.runtime, Actor(sub=ANN), run_id)
         assert (cancelled.status, cancelled.pending) == (Status.CANCELLED, ())
     head = await world.journal.heads.get(ANN, run.thread_id)
     assert head is not None
@@ -232,7 +233,7 @@ async def test_a_run_that_waits_or_is_queued_is_cancelled_at_once(world: Service
 async def test_a_finished_run_stays_as_it_is_when_cancelled(world: ServiceBench) -> None:
     run = await world.run((await world.thread()).id)
     await world.finish(run.id)
-    assert (await runs.cancel(world.runtime, ANN, run.id)).status is Status.SUCCESS
+    assert (await runs.cancel(world.runtime, Actor(sub=ANN), run.id)).status is Status.SUCCESS
 
 
 async def test_events_beyond_the_end_are_none_and_keep_their_place(world: ServiceBench) -> None:

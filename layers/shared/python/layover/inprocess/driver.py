@@ -394,7 +394,8 @@ class InProcess:
         task.add_done_callback(self._aborting.discard)
 
     async def _cancel(self, run_id: str) -> None:
-        await cancel(self._runtime, self._owners[run_id], run_id)
+        owner = self._owners[run_id]
+        await cancel(self._runtime, owner, run_id, by=Actor(sub=owner, in_process=True))
         await self._result(run_id)
 
     async def _result(self, run_id: str) -> Result:

@@ -10,6 +10,7 @@ from typing import Literal, Protocol, Unpack
 
 from layover.ports.runlog import RunLog, SetAside
 from layover.values.decision import Vote
+from layover.values.deployment.access import Actor
 from layover.values.message import Message
 from layover.values.page import Page
 from layover.values.runs.audit import AuditRow
@@ -231,10 +232,13 @@ class RunCommands(Protocol):
         on_busy: OnBusy,
         request: RequestKey | None,
         sent: RequestKey | None = None,
+        *,
+        by: Actor | None = None,
         aside: SetAside | None = None,
     ) -> Accepted:
         """Accept a run in one transaction: the run's META, the thread claimed (or the run queued), the
-        request key, and `sent`, the client's id of its input. `aside`: the active run, which only waits: the
+        request key, and `sent`, the client's id of its input. `by`: who interrupts the active run, if
+        anybody does. `aside`: the active run, which only waits: the
         new run takes the thread from it. Raises StaleHead if the head is not as given (for the end of the
         queue: if no run is active any more, or the queue has filled up), or the run that is set aside does
         not wait as given; ThreadBusy (on_busy REJECT and an active run, or as many runs are set aside as may
@@ -269,10 +273,15 @@ class RunCommands(Protocol):
         ...
 
     async def request_cancel(
-        self, owner: str, run_id: str, grace: timedelta = CANCEL_GRACE
+        self,
+        owner: str,
+        run_id: str,
+        grace: timedelta = CANCEL_GRACE,
+        by: Actor | None = None,
     ) -> RunMeta | None:
         """Set the cancel flag of a run that is not over; return the run with it. `grace`: the time for which
-        running tools may go on. `accept` also flags a run that it interrupts."""
+        running tools may go on. `by`: the person who cancels; without one, the person of an earlier request
+        stays. `accept` also flags a run that it interrupts."""
         ...
 
     async def end_queued(self, owner: str, run_id: str, outcome: Outcome, *events: Event) -> bool:

@@ -174,7 +174,7 @@ async def start_run(
     if accepted.started:
         await _start(runtime, owner, meta)
     if accepted.interrupts is not None:
-        await _interrupt(runtime, owner, accepted.interrupts)
+        await _interrupt(runtime, actor, accepted.interrupts)
         return run_view(await snapshot_of(runtime, owner, accepted.run_id))
     status = Status.RUNNING if accepted.started else Status.QUEUED
     return run_view(RunSnapshot(meta=meta.model_copy(update={"status": status})))
@@ -246,7 +246,7 @@ async def _accept(
         )
         try:
             return await runtime.journal.commands.accept(
-                meta, head, request.on_busy, request_key, sent, aside
+                meta, head, request.on_busy, request_key, sent, by=actor, aside=aside
             ), meta
         except StaleHead:
             if pace.now() >= give_up:
@@ -373,10 +373,10 @@ async def _start(runtime: Runtime, owner: str, meta: RunMeta) -> None:
         )
 
 
-async def _interrupt(runtime: Runtime, owner: str, run_id: str) -> None:
+async def _interrupt(runtime: Runtime, actor: Actor, run_id: str) -> None:
     try:
         has_s = INTERRUPT_GRACE.total_seconds() + END_DURATION_S
-        await cancel(runtime, owner, run_id, holder_has_s=has_s)
+        await cancel(runtime, actor.owner, run_id, by=actor, holder_has_s=has_s)
     except RetryableError as error:
         # The new run is accepted and the flag is set: the process that drives the old one ends it.
         _log.warning(

@@ -17,6 +17,7 @@ from layover.engine.state import RunState
 from layover.errors import DefinitionError, Fenced, NotFound, RetryableError
 from layover.runs.finish import end_even_unsaved, last_events, thread_of
 from layover.runtime import Runtime
+from layover.values.deployment.access import Actor
 from layover.values.runs.run import (
     CANCEL_GRACE,
     FinishReason,
@@ -45,11 +46,13 @@ async def cancel(
     owner: str,
     run_id: str,
     *,
+    by: Actor | None = None,
     holder_has_s: float = HOLDER_HAS_S,
     asks_hooks: bool = True,
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> RunMeta:
-    """End the run as cancelled; a run that is over does not change. Raises NotFound. `holder_has_s`: after
+    """End the run as cancelled; a run that is over does not change. Raises NotFound. `by`: the person who
+    cancels, and who has then decided the calls that waited; None: nobody does. `holder_has_s`: after
     this many seconds it ends by force; running tools have `END_DURATION_S` less. Hooks asked `at_end` have
     their own time on top, in whichever process asks them. `asks_hooks`: this process has the user's code, and
     may ask them."""
@@ -58,7 +61,7 @@ async def cancel(
     grace = timedelta(seconds=max(0.0, holder_has_s - END_DURATION_S))
     # The flag comes first, and its write sets the sweeper's next look: a death anywhere below leaves a run
     # that is flagged and due, and the sweeper ends it.
-    run = await runtime.journal.commands.request_cancel(owner, run_id, grace)
+    run = await runtime.journal.commands.request_cancel(owner, run_id, grace, by)
     if run is None:
         raise NotFound("there is no such run", run_id=run_id)
     if run.status is Status.QUEUED:

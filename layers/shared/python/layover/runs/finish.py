@@ -142,7 +142,7 @@ async def _end(
     #
     # The calls come first, in a separate write. A process that still runs a tool closes its call without the
     # run's epoch: it finds the call settled, and writes nothing into a run that is over.
-    tokens = await _close_open_calls(runtime, log, state)
+    tokens = await _close_open_calls(runtime, log, state, over.status)
     if over.status is not Status.SUCCESS:
         # What cut the run may have cut a step that held room in its user's day. A run that goes on all the
         # same (its end loses a race) reserves again.
@@ -194,7 +194,9 @@ def _unread(state: RunState) -> list[Message]:
     return messages
 
 
-async def _close_open_calls(runtime: Runtime, log: RunLog, state: RunState) -> list[str]:
+async def _close_open_calls(
+    runtime: Runtime, log: RunLog, state: RunState, status: Status
+) -> list[str]:
     """Settle as cancelled the calls that run or wait when their run ends (cancelled, failed). Return the
     tokens of those that waited."""
     unfinished = [c for c in state.calls.values() if c.state is not CallState.SETTLED]
@@ -202,6 +204,12 @@ async def _close_open_calls(runtime: Runtime, log: RunLog, state: RunState) -> l
         return []
     now = runtime.clock.now()
     cut = Decision(kind=DecisionKind.CANCELLED, decided_by=SYSTEM, via=Via.SYSTEM, at=now)
+    if status is Status.CANCELLED and any(call.undecided for call in unfinished):
+        # Read now, because a turn that is at work has read its run before the request came.
+        request = await log.cancel_requested()
+        if request is not None and request.by is not None:
+            person = {"decided_by": request.by, "on_behalf_of": request.on_behalf_of}
+            cut = cut.model_copy(update={**person, "via": Via.API})
     # The deepest first: a sub-agent's calls end before the call that it stands for.
     cancelled_calls = sorted(
         (_cancelled(c, cut) for c in unfinished), key=lambda c: -c.key.count("/")

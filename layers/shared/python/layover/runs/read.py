@@ -13,6 +13,7 @@ from layover.runs.cancel import cancel as end_cancelled
 from layover.runs.long_polls import Pace, close_looks, wait_for
 from layover.runtime import Runtime
 from layover.values.cursor import decode_cursor_field, encode_cursor
+from layover.values.deployment.access import Actor
 from layover.values.page import Page
 from layover.values.runs.event import EventPage
 from layover.values.runs.run import RunMeta, RunSnapshot, Status
@@ -114,10 +115,11 @@ async def _shorter(
     return Page(items=items, next_cursor=encode_cursor(_CURSOR, page.next_cursor))
 
 
-async def cancel(runtime: Runtime, owner: str, run_id: str) -> Run:
-    """End a run as cancelled, within 2 s; a finished run does not change. Raises NotFound."""
+async def cancel(runtime: Runtime, actor: Actor, run_id: str) -> Run:
+    """End the actor's run as cancelled, within 2 s; a finished run does not change. Raises NotFound."""
+    owner = actor.owner
     await meta_of(runtime, owner, run_id)
-    await end_cancelled(runtime, owner, run_id)
+    await end_cancelled(runtime, owner, run_id, by=actor)
     return run_view(await snapshot_of(runtime, owner, run_id))
 
 

@@ -49,6 +49,7 @@ from layover.ports.table import (
     any_of,
     same,
 )
+from layover.values.deployment.access import Actor
 from layover.values.message import Message
 from layover.values.runs.event import Event
 from layover.values.runs.run import (
@@ -88,6 +89,8 @@ class TableRunCommands:
         on_busy: OnBusy,
         request: RequestKey | None,
         sent: RequestKey | None = None,
+        *,
+        by: Actor | None = None,
         aside: SetAside | None = None,
     ) -> Accepted:
         """See `ports.RunCommands`."""
@@ -132,7 +135,7 @@ class TableRunCommands:
             *(self._use(keys, key, run) for key in request_keys),
         ]
         if busy is not None and on_busy is OnBusy.INTERRUPT:
-            actions.append(self._cancel(keys, busy, INTERRUPT_GRACE))
+            actions.append(self._cancel(keys, busy, INTERRUPT_GRACE, by))
         if aside is not None:
             actions.append(set_aside(aside))
         if not short:
@@ -456,14 +459,18 @@ class TableRunCommands:
             )
 
     async def request_cancel(
-        self, owner: str, run_id: str, grace: timedelta = CANCEL_GRACE
+        self,
+        owner: str,
+        run_id: str,
+        grace: timedelta = CANCEL_GRACE,
+        by: Actor | None = None,
     ) -> RunMeta | None:
         """See `ports.RunCommands`."""
         with suppress(ConditionFailed):
-            await self._table.write(self._cancel(Keys(owner), run_id, grace))
+            await self._table.write(self._cancel(Keys(owner), run_id, grace, by))
         return await self._runs.get(owner, run_id)
 
-    def _cancel(self, keys: Keys, run_id: str, grace: timedelta) -> Update:
+    def _cancel(self, keys: Keys, run_id: str, grace: timedelta, by: Actor | None) -> Update:
         """Return the write of the flag and of the sweeper's next look: the process that sets the flag may die
         before the run is ended."""
         alive = any_of(
@@ -476,7 +483,9 @@ class TableRunCommands:
             "tools_until": rfc3339(now + grace),
             "gsi2sk": rfc3339(now + CANCEL_TAKES),
         }
-        return Update(keys.run(run_id), META, set=changes, when=alive)
+        # The sweeper asks again in nobody's name, and whoever asked first stays.
+        person = {"cancel_by": by.sub, "cancel_for": by.on_behalf_of} if by else {}
+        return Update(keys.run(run_id), META, set={**changes, **person}, when=alive)
 
 
 def _place(keys: Keys, key: RequestKey) -> tuple[str, str]:

@@ -395,7 +395,8 @@ class TableRunLog:
             return None
         at = from_rfc3339(item["cancel_at"])
         grace = from_rfc3339(item["tools_until"]) - at
-        return CancelRequest(self._clock.now() - at, grace)
+        person = {"by": item.get("cancel_by"), "on_behalf_of": item.get("cancel_for")}
+        return CancelRequest(self._clock.now() - at, grace, **person)
 
     async def end(
         self,
