@@ -162,6 +162,35 @@ def test_sub_agent_in_the_background_speaks_inside_its_call(modules: Page) -> No
     ]
 
 
+def test_approvals_count_together_by_their_arguments_and_once_for_each_person(
+    modules: Page,
+) -> None:
+    rule = {"by": ["finance"], "quorum": 3, "given": []}
+    call: Json = {"tool_call_id": "c1", "tool_name": "refund", "args": {"a": 1, "b": [{"x": 1}]}}
+
+    def vote(by: str, **more: Any) -> Json:
+        return {"type": "tool-call-approval", "tool_call_id": "c1", "by": by, "at": AT, **more}
+
+    events = [
+        {"type": "tool-call-suspended", **call, "approval": rule},
+        vote("bea", args={"a": 2}),
+        vote("bea", args={"b": [{"x": 1}], "a": 1}),
+        vote("shop", on_behalf_of="carl"),
+        vote("shop", on_behalf_of="dora", args={"a": 3}),
+    ]
+    counts = modules.evaluate(
+        """async (events) => {
+          const { applyEvent, newView } = await import("/events.js");
+          const { agreeing } = await import("/calls.js");
+          const view = newView();
+          return events.map((event) => agreeing(applyEvent(view, event).waiting.get("c1")));
+        }""",
+        events,
+    )
+    # The second vote of bea takes the place of the first, and says what carl's says, in another order.
+    assert counts == [0, 1, 1, 2, 2]
+
+
 def test_step_that_was_asked_again_and_a_fallback_are_in_the_timeline(modules: Page) -> None:
     events = [
         turn(1),

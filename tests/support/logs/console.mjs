@@ -29,6 +29,7 @@ function pictureOf(events) {
   return {
     texts: texts("text"), thoughts: texts("reasoning"), calls: Object.fromEntries(calls), waiting: [...view.waiting.keys()],
     status: view.finish ? view.status : null, error: view.error?.message ?? null, output: view.output ?? null,
+    votes: Object.fromEntries([...view.waiting].map(([id, pending]) => [id, pending.approval?.given ?? []])),
     unknown: all.filter((block) => block.kind === "data" && block.data?.seq).map((block) => block.data),
     told: [...told],
   };

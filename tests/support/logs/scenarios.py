@@ -191,6 +191,25 @@ async def quorum() -> list[Json]:
 
 
 @_scenario
+async def votes_apart() -> list[Json]:
+    """People of a group approve different arguments, one of them twice: the call still waits."""
+    world = bench(helper(pay_out), [call("pay_out", amount=900), say("Paid out.")])
+    run_id = await world.start(stream=True)
+    await world.drive(run_id)
+    votes: tuple[tuple[Actor, Json], ...] = (
+        (Actor(sub="bea"), {"args": {"amount": 800}, "reason": "it is enough"}),
+        (Actor(sub="shop", on_behalf_of="carl"), {}),
+        (Actor(sub="bea"), {"args": {"amount": 700}}),
+        (Actor(sub="shop", on_behalf_of="dora"), {"args": {"amount": 800}}),
+    )
+    for actor, vote in votes:
+        actor = actor.model_copy(update={"groups": frozenset({"finance"})})
+        request = approvals.DecisionRequest(APPROVE, **vote)
+        await approvals.decide(world.runtime, actor, run_id, "call_1", request)
+    return await _told(world, run_id)
+
+
+@_scenario
 async def denied_again() -> list[Json]:
     """A call is denied and made again, and another call of its tool shows the denial."""
     script = [call("pay", amount=60), calls(call("pay", amount=60), call("pay", amount=5))]

@@ -10,6 +10,7 @@ import pytest
 
 from layover.approvals import decide as approvals
 from layover.approvals import lists
+from layover.approvals.approvers import edit_of
 from layover.approvals.decide import DecisionOutcome, DecisionRequest, Verdict
 from layover.approvals.lists import list_decisions
 from layover.errors import DecisionAlreadyMade, DecisionInvalid, NotAnApprover, NotFound
@@ -403,6 +404,33 @@ async def test_approvals_of_other_arguments_are_no_approval_of_these(world: Serv
     # so.
     await decide(world, run, BOB, same)
     assert (await told(world, run))[-1] == ("tool-call-decided", "bob")
+
+
+async def test_the_events_of_votes_say_what_the_call_has(world: ServiceBench) -> None:
+    """Who follows a run counts as the API does: each person once, by the arguments."""
+    run = await asked(world, quorum=3)
+    less = {"order_id": "o1", "amount": 8}
+    same = {"amount": 80, "order_id": "o1"}
+    carol = Actor(sub="shop", on_behalf_of="carol", groups=BOB.groups)
+    await decide(world, run, BOB, DecisionRequest(Verdict.APPROVE, args=less, reason="enough"))
+    await decide(world, run, carol, DecisionRequest(Verdict.APPROVE, args=same))
+    await decide(world, run, BOB, DecisionRequest(Verdict.APPROVE, args=less))
+    items = (await runs.events(world.runtime, ANN, run.id, 0, 99)).items
+    votes = [e for e in items if e.type == "tool-call-approval"]
+    facts = [(v.by, v.on_behalf_of, v.args, v.reason) for v in votes]
+    assert facts == [
+        ("bob", None, less, "enough"),
+        # Arguments that are those of the request are no edit.
+        ("shop", "carol", None, None),
+        ("bob", None, less, None),
+    ]
+    newest = {vote.vote.person: vote.vote for vote in votes}
+    snapshot = await world.journal.runs.snapshot(ANN, run.id)
+    assert snapshot is not None
+    [call] = snapshot.calls
+    assert {v.person: (v.at, edit_of(call, v), v.reason) for v in call.votes} == {
+        person: (v.at, v.args, v.reason) for person, v in newest.items()
+    }
 
 
 async def test_a_decided_call_says_who_approved_it(world: ServiceBench) -> None:

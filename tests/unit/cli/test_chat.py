@@ -294,6 +294,22 @@ def test_call_that_others_decide_is_waited_for() -> None:
     assert server.decisions() == []
 
 
+def test_votes_so_far_are_told_with_their_arguments_before_anybody_is_asked() -> None:
+    given = [
+        {"by": "bea", "args": {"amount": "40"}, "exact_args": {"amount": 40}, "reason": "enough"},
+        {"by": "shop", "on_behalf_of": "carl", "args": {"amount": 60}},
+    ]
+    rule = {"by": ["finance"], "quorum": 2, "reason_required": False, "given": given}
+    lines = Lines(["refund it", "y"])
+    hold(Server([[pending(approval=rule)], said("done")]), lines)
+    at = lines.shown.index("decided by: finance; 2 of them")
+    assert lines.shown[at + 1 : at + 4] == [
+        "bea approved refund(amount=40): enough",
+        "carl approved refund",
+        "1 of 2 approvals of the same arguments given",
+    ]
+
+
 @pytest.mark.parametrize(("kind", "typed"), [("approval", "n"), ("input", "x")])
 def test_what_was_denied_before_is_said_before_anything_is_asked(kind: str, typed: str) -> None:
     before = [

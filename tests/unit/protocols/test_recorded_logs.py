@@ -9,14 +9,14 @@ from typing import Any, get_args
 import pytest
 
 from layover.cli.chat import answer
-from layover.cli.chat.answer import signature
+from layover.cli.chat.calls import signature
 from layover.protocols import ag_ui, ui_messages
 from layover.protocols.changes import Change, Unknown, is_in_answer
 from layover.protocols.event_json import EventJson
 from layover.protocols.run_view import RunView
 from layover.values.base import compact_json
 from layover.values.runs.event import Event
-from support.logs import LOGS, Log, pictures
+from support.logs import LOGS, Json, Log, pictures
 from support.logs.pictures import PLACES, UNKNOWN, Picture, truth
 from support.logs.scenarios import SCENARIOS
 
@@ -158,6 +158,46 @@ def test_a_call_that_was_denied_or_expired_does_not_look_done(place: str) -> Non
 def test_the_same_calls_wait(place: str) -> None:
     for log, picture, true in shown(place):
         assert picture.waiting == true.waiting, log.name
+
+
+def votes_of(place: str, log: Log) -> list[Json]:
+    """Return the votes about the waiting call, without their times."""
+    if place == "AG-UI":
+        (interrupt,) = pictures.ag_ui(log)[1][-1]["outcome"]["interrupts"]
+        given = interrupt["metadata"]["pending"]["approval"]["given"]
+    elif place == "terminal":
+        screen = answer.Answer(pictures.Screen())
+        for item in log.items:
+            screen.show(item)
+        (pending,) = screen.waiting.values()
+        given = pending["approval"]["given"]
+    else:
+        number = [each.name for each in LOGS].index(log.name)
+        (given,) = pictures.console()[1]["pictures"][number]["votes"].values()
+    return [{name: vote[name] for name in vote if name != "at"} for vote in given]
+
+
+@pytest.mark.parametrize("place", ["AG-UI", "terminal", pytest.param("console", marks=node)])
+def test_a_waiting_call_has_the_newest_vote_of_each_person(place: str) -> None:
+    """As the API has them after the same votes. The AI SDK knows no votes."""
+    (log,) = (log for log in LOGS if log.name == "votes_apart")
+    assert votes_of(place, log) == [
+        {"by": "shop", "on_behalf_of": "carl"},
+        {"by": "bea", "args": {"amount": 700}},
+        {"by": "shop", "on_behalf_of": "dora", "args": {"amount": 800}},
+    ]
+
+
+def test_the_terminal_counts_approvals_of_the_same_arguments() -> None:
+    (log,) = (log for log in LOGS if log.name == "votes_apart")
+    lines = [line for lines in pictures.terminal(log)[1] for line in lines]
+    count = "1 of 2 approvals of the same arguments given"
+    assert lines[-4:] == [
+        f"bea approved pay_out(amount=800): it is enough; {count}",
+        f"carl approved pay_out; {count}",
+        f"bea approved pay_out(amount=700); {count}",
+        f"dora approved pay_out(amount=800); {count}",
+    ]
 
 
 @places

@@ -1,9 +1,10 @@
 import { decided, id, post } from "./api.js";
 import { Time, Trouble, html, shown, useAction, useLayoutEffect, useRef, useState } from "./dom.js";
+import { voterOf } from "./events.js";
 import { FileChip } from "./files.js";
 import { Fields, schemaOf, useForm } from "./forms.js";
 import { Markdown } from "./markdown.js";
-import { toJson } from "./numbers.js";
+import { isSame, toJson } from "./numbers.js";
 import { S } from "./strings.js";
 
 /** The contents of a run: text, reasoning, calls and what is nested in them. */
@@ -80,25 +81,19 @@ function placeAfter(section) {
   return next?.querySelector(".decision") || document.getElementById("main");
 }
 
-const voterOf = (vote) => vote.on_behalf_of || vote.by;
-
 /** Returns whether this user has approved a call that takes more approvals. The vote may still be changed. */
 export const hasVoted = (item, me) => (item.approval?.given || []).some((vote) => voterOf(vote) === me);
 
 /** The arguments that a vote approves, if they are not those of the request. */
 function ownArgs(vote, pending) {
   const args = vote.exact_args ?? vote.args;
-  return args && toJson(args) !== toJson(pending.args) ? args : null;
+  return args && !isSame(args, pending.args) ? args : null;
 }
 
 /** How many persons approve the same arguments: only they count together. */
 export function agreeing(pending) {
-  const counts = new Map();
-  for (const vote of pending.approval?.given || []) {
-    const key = toJson(ownArgs(vote, pending));
-    counts.set(key, (counts.get(key) || 0) + 1);
-  }
-  return Math.max(0, ...counts.values());
+  const wanted = (pending.approval?.given || []).map((vote) => ownArgs(vote, pending));
+  return Math.max(0, ...wanted.map((args) => wanted.filter((each) => isSame(each, args)).length));
 }
 
 /** Who has approved what, for those who decide next. */

@@ -87,6 +87,9 @@ function endBackground(call, { result, is_error: failed }) {
   Object.assign(call, { result, failed, status: failed ? "failed" : "done" });
 }
 
+/** The person whose vote it is, whichever way it came. Each person counts once, with the newest vote. */
+export const voterOf = (vote) => vote.on_behalf_of || vote.by;
+
 /** What has become of the wait of a call that nobody has decided. */
 function changeWait(view, event, change) {
   const call = view.calls.get(event.tool_call_id);
@@ -157,8 +160,12 @@ const HANDLERS = {
     view.waiting.set(event.tool_call_id, event);
   },
   "tool-call-approval": (view, event) => {
-    const pending = view.waiting.get(event.tool_call_id);
-    if (pending?.approval) pending.approval = { ...pending.approval, given: [...(pending.approval.given || []), { by: event.by, at: event.at }] };
+    const rule = view.waiting.get(event.tool_call_id)?.approval;
+    if (!rule) return;
+    const { by, on_behalf_of, at, args, reason } = event;
+    const vote = { by, on_behalf_of, at, args, reason };
+    const others = (rule.given || []).filter((each) => voterOf(each) !== voterOf(vote));
+    changeWait(view, event, { approval: { ...rule, given: [...others, vote] } });
   },
   "approval-reminder": (view, event, { blocks }) => blocks.push({ kind: "note", note: "reminder", n: event.n }),
   "approval-escalated": (view, event, { blocks }) => {

@@ -26,3 +26,12 @@ export function toJson(value, indent) {
   const text = JSON.stringify(value, (_, each) => (typeof each === "bigint" ? `${MARK}${each}` : each), indent);
   return text?.replace(WRITTEN, "$1");
 }
+
+const inOrder = (value) => {
+  if (Array.isArray(value)) return value.map(inOrder);
+  if (!value || typeof value !== "object") return value;
+  return Object.fromEntries(Object.keys(value).sort().map((name) => [name, inOrder(value[name])]));
+};
+
+/** Returns whether two values are the same JSON, in whatever order the names of their objects are. */
+export const isSame = (one, other) => toJson(inOrder(one)) === toJson(inOrder(other));

@@ -1,5 +1,7 @@
 """The right to decide a call, and the quorum."""
 
+from typing import Any
+
 from layover.errors import NotAnApprover, NotFound
 from layover.records.runs import snapshot_of
 from layover.runtime import Runtime
@@ -71,9 +73,18 @@ def needs_quorum(actor: Actor, call: CallRecord, decision: Decision) -> bool:
 def is_enough(call: CallRecord, votes: tuple[Vote, ...]) -> bool:
     """Return whether the quorum approves the arguments of the newest vote."""
     rule = rule_of(call)
-    args = _args(call, votes[-1])
-    approvals = sum(_args(call, vote) == args for vote in votes)
+    args = edit_of(call, votes[-1])
+    approvals = sum(compact_json(edit_of(call, vote)) == compact_json(args) for vote in votes)
     return rule is None or approvals >= rule.quorum
+
+
+def edit_of(call: CallRecord, vote: Vote) -> dict[str, Any] | None:
+    """Return the arguments that a vote approves, as the tool gets them where the request shows them so; None:
+    those of the request."""
+    exact = vote.exact_args if call.suspension and call.suspension.args is not None else None
+    edited = vote.args if exact is None else exact
+    is_same = edited is None or compact_json(edited) == compact_json(call.exact_args)
+    return None if is_same else edited
 
 
 def has_voted(call: CallRecord, decision: Decision) -> bool:
@@ -84,10 +95,3 @@ def has_voted(call: CallRecord, decision: Decision) -> bool:
         and compact_json(v.args) == compact_json(decision.args)
         for v in call.votes
     )
-
-
-def _args(call: CallRecord, vote: Vote) -> str:
-    """Return the arguments that a vote approves, as the tool gets them where the request shows them so."""
-    exact = vote.exact_args if call.suspension and call.suspension.args is not None else None
-    edited = vote.args if exact is None else exact
-    return compact_json(call.exact_args if edited is None else edited)

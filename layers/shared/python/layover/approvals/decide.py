@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from layover.approvals.approvers import (
+    edit_of,
     has_voted,
     is_enough,
     needs_quorum,
@@ -230,7 +231,7 @@ async def _record(
     if needs_quorum(actor, call, decision):
         votes = votes_with(call, decision)
         if not is_enough(call, votes):
-            vote_event = ToolCallApproval.of(call, decision)
+            vote_event = ToolCallApproval.of(call, votes[-1], edit_of(call, votes[-1]))
             return await journal.decisions.vote(run, call, votes, decision, vote_event)
     event = ToolCallDecided.of(call, decision)
     outcome = await journal.decisions.decide(run, call, decision, event, votes=votes)

@@ -14,6 +14,7 @@ from layover.values.runs.event import (
     HookDecided,
     LoopEvent,
     ModelFallback,
+    ToolCallApproval,
     ToolCallDecided,
 )
 
@@ -213,11 +214,11 @@ class CallSuspended(NamedTuple):
 
 
 class VoteCast(NamedTuple):
-    """One person approved a call that takes more approvals."""
+    """One person approved a call that takes more approvals. `call.pending` has the votes so far."""
 
     frame: FrameView
     call: CallView
-    by: str
+    event: ToolCallApproval
 
 
 class WaitChanged(NamedTuple):

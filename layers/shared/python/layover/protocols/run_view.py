@@ -306,7 +306,10 @@ class RunView:
         return (*self._show(frame, call, event.args), CallSuspended(frame, call))
 
     def _vote(self, frame: FrameView, event: ToolCallApproval) -> Sequence[Change]:
-        return (VoteCast(frame, self._call(event.tool_call_id, None), event.by),)
+        call = self._call(event.tool_call_id, None)
+        if call.pending is not None:
+            call.pending = _with_vote(call.pending, event)
+        return (VoteCast(frame, call, event),)
 
     def _remind(self, frame: FrameView, event: ApprovalReminder) -> Sequence[Change]:
         return (WaitChanged(frame, self._call(event.tool_call_id, None), event),)
@@ -376,6 +379,26 @@ def _with_expiry(pending: Any, expires_at: Any) -> Any:
     if isinstance(pending, EventJson):
         return EventJson({**pending.json, "expires_at": expires_at})
     return pending.model_copy(update={"expires_at": expires_at})
+
+
+def _with_vote(pending: Any, event: Any) -> Any:
+    """Return the event with which a call began to wait, as if it had told of this vote. Each person counts
+    once."""
+    approval, person = pending.approval, event.on_behalf_of or event.by
+    if isinstance(pending, EventJson):
+        rule = approval if isinstance(approval, dict) else {}
+        names = ("by", "on_behalf_of", "at", "args", "reason")
+        vote = {name: event.json[name] for name in names if event.json.get(name) is not None}
+        given = [v for v in rule.get("given") or () if _voter(v) != person]
+        return EventJson({**pending.json, "approval": {**rule, "given": [*given, vote]}})
+    if approval is None:
+        return pending
+    given = (*(v for v in approval.given if v.person != person), event.vote)
+    return pending.model_copy(update={"approval": approval.model_copy(update={"given": given})})
+
+
+def _voter(vote: Any) -> Any:
+    return vote.get("on_behalf_of") or vote.get("by")
 
 
 def _with_approvers(pending: Any, groups: Any) -> Any:

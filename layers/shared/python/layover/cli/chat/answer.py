@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from layover.cli.chat.calls import MAX_SHOWN, count_line, preview, signature, vote_line
 from layover.cli.chat.terminal import Terminal
 from layover.protocols import changes
 from layover.protocols.changes import Change, FrameView
@@ -11,8 +12,6 @@ from layover.protocols.event_json import EventJson
 from layover.protocols.run_view import RunView
 
 Json = dict[str, Any]
-MAX_SHOWN = 300
-"""Characters of a tool's result."""
 FRAME = frozenset({"seq", "run_id", "at", "type", "agent_path", "parent_tool_call_id"})
 """Fields of every event, which a line about an unknown event leaves out."""
 
@@ -87,10 +86,10 @@ class Answer:
 
     def _settle_call(self, change: changes.CallSettled) -> None:
         mark, style = ("failed", "red") if change.call.is_error else ("<-", "dim")
-        self._terminal.note(f"{_path(change.frame)}{mark} {_preview(change.call.result)}", style)
+        self._terminal.note(f"{_path(change.frame)}{mark} {preview(change.call.result)}", style)
 
     def _emitted(self, change: changes.DataEmitted) -> None:
-        self._terminal.note(f"{_path(change.frame)}.. {_preview(change.data)}")
+        self._terminal.note(f"{_path(change.frame)}.. {preview(change.data)}")
 
     def _change_agent(self, change: changes.AgentChanged) -> None:
         event: Any = change.event
@@ -109,7 +108,12 @@ class Answer:
         )
 
     def _vote(self, change: changes.VoteCast) -> None:
-        self._terminal.note(f"{change.by} approved; more approvals are needed")
+        event: Any = change.event
+        # The call waits, so its request came before the vote. A vote of an earlier attempt has none.
+        pending = change.call.pending
+        if pending is not None:
+            line = vote_line(pending.json, event.json)
+            self._terminal.note(f"{line}; {count_line(pending.json)}")
 
     def _change_wait(self, change: changes.WaitChanged) -> None:
         event: Any = change.event
@@ -147,7 +151,7 @@ class Answer:
     def _unknown(self, change: changes.Unknown) -> None:
         event = change.event
         fields = {name: value for name, value in event.json.items() if name not in FRAME}
-        self._terminal.note(f"{_path(change.frame)}{event.type} {_preview(fields)}")
+        self._terminal.note(f"{_path(change.frame)}{event.type} {preview(fields)}")
 
 
 LINES: dict[type[Change], Callable[[Answer, Any], None]] = {
@@ -170,15 +174,6 @@ LINES: dict[type[Change], Callable[[Answer, Any], None]] = {
 }
 
 
-def signature(call: Mapping[str, Any]) -> str:
-    """A call as it would read in code: `refund(order_id="A-1003", amount=60)`."""
-    args = call.get("args")
-    if not isinstance(args, dict):
-        return f"{call['tool_name']}({_preview(args)})"
-    inner = ", ".join(f"{name}={_preview(value)}" for name, value in args.items())
-    return f"{call['tool_name']}({inner})"
-
-
 def usage_line(usage: Mapping[str, Any]) -> str:
     """Return the tokens, and their cost if the price is known."""
     cost = usage.get("cost_usd")
@@ -189,8 +184,3 @@ def usage_line(usage: Mapping[str, Any]) -> str:
 def _path(frame: FrameView) -> str:
     """Return the names of the sub-agents from the top agent down; empty for the top agent itself."""
     return "".join(f"{name} > " for name in frame.path[1:])
-
-
-def _preview(value: object) -> str:
-    text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]} ..."

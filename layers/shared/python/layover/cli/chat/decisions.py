@@ -4,7 +4,7 @@ import json
 from typing import Any
 from urllib.parse import quote
 
-from layover.cli.chat.answer import signature
+from layover.cli.chat.calls import count_line, signature, vote_line, votes_of
 from layover.cli.chat.commands import Client
 from layover.cli.chat.terminal import Terminal
 from layover.cli.client import ApiError
@@ -57,6 +57,11 @@ def _ask_approval(terminal: Terminal, pending: Json) -> tuple[str, Json] | None:
     rule = pending.get("approval") or {}
     if rule:
         terminal.note(f"decided by: {', '.join(rule['by'])}; {rule['quorum']} of them")
+    votes = votes_of(pending)
+    for vote in votes:
+        terminal.note(vote_line(pending, vote))
+    if votes:
+        terminal.note(count_line(pending))
     needs_reason = bool(rule.get("reason_required"))
     while True:
         line = terminal.read(f"approve {signature(pending)}? [y/N/edit] ")

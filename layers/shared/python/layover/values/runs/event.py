@@ -11,6 +11,7 @@ from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from layover.keys import parent_call_of
 from layover.values.base import Json, Time, Value
+from layover.values.decision import Vote
 from layover.values.message import Message
 from layover.values.runs.hooked import Verdict
 from layover.values.runs.run import (
@@ -221,16 +222,28 @@ class ToolCallDecided(BaseEvent):
 
 
 class ToolCallApproval(BaseEvent):
-    """A call that takes more approvals was approved by one person."""
+    """A call that takes more approvals was approved by one person. It replaces an earlier vote of theirs."""
 
     type: Literal["tool-call-approval"] = "tool-call-approval"
     tool_call_id: str
     by: str
+    on_behalf_of: str | None = Field(default=None, exclude_if=lambda value: value is None)
+    args: dict[str, Any] | None = Field(default=None, exclude_if=lambda value: value is None)
+    """The arguments that the vote approves, if they are not those of the request. Only votes for the same
+    arguments count together."""
+    reason: str | None = Field(default=None, exclude_if=lambda value: value is None)
 
     @classmethod
-    def of(cls, call: CallRecord, vote: Decision) -> Self:
-        """Return the event of one person's approval."""
-        return cls(at=vote.at, **_place(call), tool_call_id=call.tool_call_id, by=vote.decided_by)
+    def of(cls, call: CallRecord, vote: Vote, args: dict[str, Any] | None) -> Self:
+        """Return the event of one person's vote. `args`: what it approves; None: what was asked for."""
+        about = {"by": vote.by, "on_behalf_of": vote.on_behalf_of, "reason": vote.reason}
+        return cls(at=vote.at, **_place(call), tool_call_id=call.tool_call_id, args=args, **about)
+
+    @property
+    def vote(self) -> Vote:
+        """The vote as the call's request shows it."""
+        names = ("by", "on_behalf_of", "at", "args", "reason")
+        return Vote.model_validate({name: getattr(self, name) for name in names})
 
 
 class ApprovalReminder(BaseEvent):
@@ -387,7 +400,7 @@ of a sub-agent, `agent_path` and `parent_tool_call_id`. A newer release may add 
 - `tool-execution-start`, `tool-execution-end`: a call begins to run, is settled.
 - `data`: what a running tool emitted (`ctx.emit`).
 - `tool-call-suspended`: a call waits for a person; it has the fields of `Pending`.
-- `tool-call-approval`: one person's approval of a call that takes more.
+- `tool-call-approval`: one person's approval of a call that takes more; of each person the newest counts.
 - `tool-call-decided`: a waiting call was decided.
 - `hook-decision`: a hook decided about a call before it ran.
 - `turn-end`: a step is complete.

@@ -1,0 +1,66 @@
+"""Calls, and votes about those that take several approvals, as words of the terminal."""
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from layover.values.base import compact_json
+
+Json = Mapping[str, Any]
+MAX_SHOWN = 300
+"""Characters of a tool's result."""
+
+
+def signature(call: Json) -> str:
+    """A call as it would read in code: `refund(order_id="A-1003", amount=60)`."""
+    args = call.get("args")
+    if not isinstance(args, dict):
+        return f"{call['tool_name']}({preview(args)})"
+    inner = ", ".join(f"{name}={preview(value)}" for name, value in args.items())
+    return f"{call['tool_name']}({inner})"
+
+
+def preview(value: object) -> str:
+    """Return the beginning of a value's JSON."""
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]} ..."
+
+
+def votes_of(pending: Json) -> list[Json]:
+    """Return the votes so far, the newest of each person."""
+    return list(_rule(pending).get("given") or ())
+
+
+def vote_line(pending: Json, vote: Json) -> str:
+    """Return who approved what, and why: `bea approved pay_out(amount=800): it is enough`."""
+    who = vote.get("on_behalf_of") or vote.get("by")
+    edit = _edit_of(pending, vote)
+    what = pending["tool_name"] if edit is None else signature({**pending, "args": edit})
+    reason = f": {vote['reason']}" if vote.get("reason") else ""
+    return f"{who} approved {what}{reason}"
+
+
+def count_line(pending: Json) -> str:
+    """Return how far the call is from its quorum."""
+    quorum = _rule(pending).get("quorum")
+    return f"{_agreeing(pending)} of {quorum} approvals of the same arguments given"
+
+
+def _agreeing(pending: Json) -> int:
+    """Return how many persons approve the same arguments: only they count together."""
+    counts = Counter(compact_json(_edit_of(pending, vote)) for vote in votes_of(pending))
+    return max(counts.values(), default=0)
+
+
+def _edit_of(pending: Json, vote: Json) -> Any:
+    """Return the arguments that a vote approves; None: those of the request."""
+    exact = vote.get("exact_args")
+    args = vote.get("args") if exact is None else exact
+    is_same = args is None or compact_json(args) == compact_json(pending.get("args"))
+    return None if is_same else args
+
+
+def _rule(pending: Json) -> Json:
+    rule = pending.get("approval")
+    return rule if isinstance(rule, Mapping) else {}
