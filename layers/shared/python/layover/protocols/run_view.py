@@ -389,12 +389,12 @@ def _with_vote(pending: Any, event: Any) -> Any:
         rule = approval if isinstance(approval, dict) else {}
         names = ("by", "on_behalf_of", "at", "args", "reason")
         vote = {name: event.json[name] for name in names if event.json.get(name) is not None}
-        given = [v for v in rule.get("given") or () if _voter(v) != person]
-        return EventJson({**pending.json, "approval": {**rule, "given": [*given, vote]}})
+        others = [v for v in rule.get("given") or () if _voter(v) != person]
+        return EventJson({**pending.json, "approval": {**rule, "given": [*others, vote]}})
     if approval is None:
         return pending
-    given = (*(v for v in approval.given if v.person != person), event.vote)
-    return pending.model_copy(update={"approval": approval.model_copy(update={"given": given})})
+    votes = (*(v for v in approval.given if v.person != person), event.vote)
+    return pending.model_copy(update={"approval": approval.model_copy(update={"given": votes})})
 
 
 def _voter(vote: Any) -> Any:
