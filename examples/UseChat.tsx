@@ -7,9 +7,18 @@ const transport = new DefaultChatTransport({
   headers: { Authorization: "Bearer dev:ada" },
 });
 
+/** A refusal comes as the text of a problem document (RFC 9457), whose `detail` is a sentence. */
+function sentence({ message }: Error) {
+  try {
+    return JSON.parse(message).detail ?? message;
+  } catch {
+    return message;
+  }
+}
+
 export function Support({ chatId }: { chatId: string }) {
   const [text, setText] = useState("");
-  const { messages, sendMessage, addToolApprovalResponse, status } = useChat({
+  const { messages, sendMessage, addToolApprovalResponse, status, error } = useChat({
     id: chatId,
     resume: true,
     transport,
@@ -29,6 +38,7 @@ export function Support({ chatId }: { chatId: string }) {
           </p>
         );
       }))}
+      {error && <p role="alert">{sentence(error)}</p>}
       <form onSubmit={(e) => { e.preventDefault(); sendMessage({ text }); setText(""); }}>
         <input value={text} onChange={(e) => setText(e.target.value)} disabled={status !== "ready"} />
       </form>

@@ -222,6 +222,10 @@ def test_call_that_waits_for_data_is_shown_as_pending(api: Api, world: SocketBen
     [pending] = [p for p in items(api)[1]["parts"] if p["type"] == "data-layover-pending"]
     assert pending["data"]["payload"] == {"slot": "9:00"}
     assert pending["data"]["run_id"] == run_id
+    assert "decision" not in pending["data"]
+    api.post(f"/runs/{run_id}/tool-calls/c1/resume", {"data": {"slot": "9:00"}})
+    [answered] = [p for p in items(api)[1]["parts"] if p["type"] == "data-layover-pending"]
+    assert answered == {**pending, "data": {**pending["data"], "decision": "resumed"}}
 
 
 def test_denied_call_is_shown_as_denied(api: Api, world: SocketBench) -> None:

@@ -161,7 +161,10 @@ def of_chunks(chunks: Iterable[Json]) -> Picture:
         elif kind == "tool-approval-request":
             picture.waiting.add(chunk["toolCallId"])
         elif kind == "data-layover-pending":
-            picture.waiting.add(chunk["id"])
+            if "decision" in chunk["data"]:
+                picture.waiting.discard(chunk["id"])
+            else:
+                picture.waiting.add(chunk["id"])
         elif kind.startswith("tool-output-"):
             picture.waiting.discard(chunk["toolCallId"])
             call.has_result, call.is_error = True, kind != "tool-output-available"

@@ -250,6 +250,21 @@ def test_a_call_that_waits_for_data_is_a_part_for_the_application() -> None:
     assert "seq" not in found["data"]
 
 
+def test_what_an_application_was_told_of_a_call_is_settled_once_it_is_decided() -> None:
+    """The part of the same id takes its place: a page that keeps the message shows the form no more."""
+    ui = UiMessage("run_1", "thread_1")
+    *_, asked = chunks(asks("c", SuspensionKind.INPUT), ui=ui)
+    (settled,) = chunks(decided("c", DecisionKind.RESUMED), ui=ui)
+    assert settled == {**asked, "data": {**asked["data"], "decision": "resumed"}}
+    # It asks again.
+    *_, again = chunks(asks("c", SuspensionKind.INPUT), ui=ui)
+    assert again == asked
+    # A request for an approval that came without such a part is left as it is.
+    plain = UiMessage("run_1", "thread_1")
+    assert types(chunks(asks("c"), ui=plain))[-1] == "tool-approval-request"
+    assert chunks(decided("c", DecisionKind.DENIED), ui=plain) == []
+
+
 def test_an_approval_comes_with_what_was_denied_before() -> None:
     at = AT["at"]
     denial = Denial(args={"amount": 9}, reason="too much", decided_by="bea", at=at)

@@ -17,7 +17,8 @@ HEADERS = {"x-vercel-ai-ui-message-stream": "v1"}
 DONE = "[DONE]"
 PENDING = "data-layover-pending"
 """A call that waits: the data is a Pending. One that waits for data is answered by `POST .../resume`. Before
-an approval, it says what the protocol's own request has no room for."""
+an approval, it says what the protocol's own request has no room for. Once the call is decided, the same part
+has `decision` as well, so that a page shows its form no more."""
 EMITTED = "data-layover-emit"
 """Data that a tool emitted: `{tool_call_id, data}`."""
 PASSED_OVER_DATA = "data-layover-passed-over"
@@ -31,7 +32,6 @@ Chunk = dict[str, Any]
 PASSED_OVER: dict[type[Change], str] = {
     changes.RunBegan: "`start` has said so",
     changes.CallRan: "its input is there, and no output: so it runs",
-    changes.CallDecided: "the client made the decision, or sees it by the call's output",
     changes.VoteCast: "the protocol knows one answer to an approval",
     changes.WaitChanged: "the request for an approval stays as it is",
     changes.HookAnswered: "the call's input and output are what the hook made of them",
@@ -70,6 +70,8 @@ class UiMessage:
         self.run_id = run_id
         self.thread_id = thread_id
         self.view = RunView(run_id)
+        self._pending: dict[str, Chunk] = {}
+        """Data that the message has of calls that wait, by the call's id."""
 
     def begin(self) -> Chunk:
         """Return the first chunk of every answer."""
@@ -158,12 +160,22 @@ class UiMessage:
         pending = event.model_dump(mode="json", exclude={"seq", "run_id", "at", "type"})
         data = {"type": PENDING, "id": call_id, "data": {**pending, "run_id": self.run_id}}
         if event.kind is not SuspensionKind.APPROVAL:
+            self._pending[call_id] = data
             return (data,)
         id = approval_id(event.attempt, call_id)
         request = {"type": "tool-approval-request", "approvalId": id, "toolCallId": call_id}
         # A page that shows only the call needs no more than the request.
         says_more = event.summary or event.risk or event.asked_again or event.denied_before
-        return (data, request) if says_more else (request,)
+        if not says_more:
+            return (request,)
+        self._pending[call_id] = data
+        return (data, request)
+
+    def _decide(self, change: changes.CallDecided) -> Iterable[Chunk]:
+        data = self._pending.pop(change.call.id, None)
+        if data is None:
+            return ()
+        return ({**data, "data": {**data["data"], "decision": str(change.event.decision)}},)
 
     def _output(self, change: changes.CallSettled) -> Iterable[Chunk]:
         call = change.call
@@ -213,6 +225,7 @@ ENCODERS: dict[type[Change], Callable[[UiMessage, Any], Iterable[Chunk]]] = {
     changes.CallChanged: UiMessage._show_input,
     changes.DataEmitted: UiMessage._emitted,
     changes.CallSuspended: UiMessage._ask,
+    changes.CallDecided: UiMessage._decide,
     changes.CallSettled: UiMessage._output,
     changes.ErrorTold: UiMessage._fail,
     changes.RunEnded: UiMessage._end,
