@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import chain, repeat
 from typing import Any
 
-from eval.cases import Observed, Proposal, Step, Turn, matches, shown
+from eval.cases import Judged, Observed, Proposal, Step, Turn, matches, shown
 from eval.observing import lines as observations_of
 from eval.observing import request as observer_request
 from eval.scores import Score, judged
@@ -18,18 +18,22 @@ from eval.topic_cases import (
     RecallCase,
     ReflectorCase,
     SummaryCase,
+    ThreadCase,
     TitleCase,
 )
 from eval.watched import Provider, Watched
 from layover import Agent, EpisodicMemory, Memory
 from layover.context.compaction import Limits
+from layover.context.transcript import response_messages
 from layover.memory.compaction import reflector, summary
 from layover.memory.compaction.job import CompactionJob
-from layover.memory.compaction.observation_lines import without_repetition
+from layover.memory.compaction.observation_lines import latest, without_repetition
+from layover.memory.compaction.observe import observe_ahead
 from layover.memory.profile.notes import profile_key
 from layover.memory.profile.profiles import put_profile
 from layover.runtime import Runtime
 from layover.testing import ScriptedModel, call, say, tool_results
+from layover.values.memory.compaction import Compacted
 from layover.values.message import Role
 from layover.values.prompt import Prompt, Reply
 from layover.wiring import in_memory_runtime
@@ -139,6 +143,36 @@ async def play_observer(case: Observed, _: Provider, model: Watched) -> Score:
     return judged(case, [line.text for line in lines])
 
 
+async def play_threads(case: ThreadCase, _: Provider, model: Watched) -> Score:
+    """Let a thread be observed turn by turn, and judge what its prompt would show at the end. A turn whose
+    answer cannot be used is observed with the next one, as in the product."""
+    bench = _Bench.of(Memory(titles=False), "observer", model)
+    after: str | None = None
+    noted = Compacted()
+    for exchange in case.turns:
+        run_id = await bench.hold(exchange.turn)
+        snapshot = await bench.runtime.journal.runs.snapshot(USER, run_id)
+        assert snapshot is not None
+        leaf = response_messages(snapshot)[-1].id
+        limits = replace(_ANY_LIMITS, kind="observations")
+        job = CompactionJob(bench.runtime, bench.agent, snapshot.meta, limits, leaf)
+        if await observe_ahead(job, after, leaf) == "compacted":
+            after = leaf
+            noted = await job.read_compacted()
+    texts = [line.text for line in latest([o for g in noted.slices for o in g.observations])]
+    score = judged(case, texts)
+    _find_repetition(score, case, texts)
+    return score
+
+
+def _find_repetition(score: Score, case: Judged, texts: Sequence[str]) -> None:
+    """Each text more than one that states a fact is wrong."""
+    for point in case.must:
+        if (count := point.count_in(texts)) > 1:
+            score.wrong += count - 1
+            score.remarks.append(f"{case.id}: said {count} times: {point.fact}")
+
+
 async def play_reflector(case: ReflectorCase, _: Provider, model: Watched) -> Score:
     """Let a log be condensed; an answer that cannot be used leaves it as it is."""
     job = await _Bench.of(Memory(titles=False), "reflector", model).job()
@@ -155,10 +189,7 @@ async def play_reflector(case: ReflectorCase, _: Provider, model: Watched) -> Sc
         score.remarks.append(f"{case.id}: not condensed: {len(texts)} lines, not {case.most}")
     else:
         score.found += 1
-    for point in case.must:
-        if (count := point.count_in(texts)) > 1:
-            score.wrong += count - 1
-            score.remarks.append(f"{case.id}: said {count} times: {point.fact}")
+    _find_repetition(score, case, texts)
     return score
 
 

@@ -14,17 +14,19 @@ from eval.playing import (
     play_reflector,
     play_session,
     play_summary,
+    play_threads,
     play_title,
     play_vectors,
     play_words,
 )
 from eval.prompts import memory_number
 from eval.scores import Score, judged
-from eval.topic_cases import topic_cases
+from eval.topic_cases import threads_apart, topic_cases
 from eval.watched import Provider, Watched
 from layover.values.deployment.settings import Settings
 
 OBSERVER = "observer"
+THREADS = "threads"
 EXTRACTOR = "extractor"
 RECALL = "recall"
 VECTORS = "recall-vectors"
@@ -58,6 +60,7 @@ def all_tasks() -> tuple[Task, ...]:
             EXTRACTOR, transcripts, _extractor, _play_extractor, _number("extractor"), embeds=True
         ),
         _of_memory(OBSERVER, observed, _observer, play_observer),
+        Task(THREADS, _of_apart(threads_apart), _observer, play_threads, _number(OBSERVER)),
         _of_memory("title", _cases("title"), lambda s: s.title_model or s.model, play_title),
         _of_memory("profile", _cases("profile"), _extractor, play_profile),
         _of_memory("session", _cases("session"), _extractor, play_session),
@@ -93,6 +96,10 @@ def _vector_cases() -> Sequence[Any]:
 
 def _of_main(cases: Callable[[], Sequence[Any]]) -> Callable[[str], Sequence[Any]]:
     return lambda set_name: cases() if set_name == "main" else ()
+
+
+def _of_apart(cases: Callable[[], Sequence[Any]]) -> Callable[[str], Sequence[Any]]:
+    return lambda set_name: cases() if set_name == "apart" else ()
 
 
 def _extractor(settings: Settings) -> str:

@@ -11,8 +11,8 @@ import pytest
 from eval.looping import play_loops
 from eval.playing import hits_of, judge_hits
 from eval.scores import Score
-from eval.tasks import RECALL, VECTORS, all_tasks
-from eval.topic_cases import Call, LoopCase, RecallCase, said, topic_cases
+from eval.tasks import OBSERVER, RECALL, THREADS, VECTORS, all_tasks
+from eval.topic_cases import Call, LoopCase, RecallCase, said, threads_apart, topic_cases
 from eval.watched import Provider, Watched
 from layover import Embedded
 from layover.testing import HashingEmbedder, ScriptedModel, call, fail, say
@@ -25,28 +25,33 @@ TOPICS = (*ANSWERED, "recall", "loops")
 TASKS = {task.name: task for task in all_tasks()}
 
 
+def answered_cases() -> Iterator[tuple[str, Any]]:
+    """The cases whose answers are texts, each with its task."""
+    yield from ((topic, case) for topic in ANSWERED for case in topic_cases(topic))
+    yield from ((THREADS, case) for case in threads_apart())
+
+
 def good_answers() -> Iterator[Any]:
-    for topic in ANSWERED:
-        for case in topic_cases(topic):
-            for number, answers in enumerate(case.good, start=1):
-                yield pytest.param(topic, case, answers, id=f"{case.id}-{number}")
+    for topic, case in answered_cases():
+        for number, answers in enumerate(case.good, start=1):
+            yield pytest.param(topic, case, answers, id=f"{case.id}-{number}")
 
 
 def bad_answers() -> Iterator[Any]:
-    for topic in ANSWERED:
-        for case in topic_cases(topic):
-            for number, bad in enumerate(case.bad, start=1):
-                yield pytest.param(topic, case, bad, id=f"{case.id}-{number}")
+    for topic, case in answered_cases():
+        for number, bad in enumerate(case.bad, start=1):
+            yield pytest.param(topic, case, bad, id=f"{case.id}-{number}")
 
 
 async def play(topic: str, case: Any, answers: list[Any]) -> Score:
     """Play a case with a model that gives these answers."""
     replies = chain(map(say, map(said, answers)), repeat(say(said(answers[-1]))))
-    model = ScriptedModel([], background={topic: replies})
+    asked_for = OBSERVER if topic == THREADS else topic
+    model = ScriptedModel([], background={asked_for: replies})
     watched = Watched(model)
     score = await TASKS[topic].play(case, Provider(model, Settings()), watched)
     assert watched.prompts, "no model was asked"
-    assert {p.task for p in watched.prompts} == {topic}
+    assert {p.task for p in watched.prompts} == {asked_for}
     return score
 
 
@@ -184,6 +189,13 @@ async def test_a_run_that_ends_when_it_knows_enough_gets_full_marks(
     assert score.ends == {"stop": len(case.turns)}
     refunds = sum(isinstance(s, Call) and s.call == "refund" for s in steps)
     assert score.approvals == refunds
+
+
+def test_ten_threads_are_kept_apart_in_several_languages() -> None:
+    cases = threads_apart()
+    assert len(cases) == len({c.id for c in cases}) == 10
+    assert len({c.language for c in cases}) >= 5
+    assert all(case.must and case.good and case.bad for case in cases)
 
 
 def test_every_topic_has_cases_good_answers_and_bad_ones() -> None:

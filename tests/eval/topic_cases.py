@@ -61,6 +61,13 @@ class NotesCase(Case):
     gone: list[str] = []
 
 
+class ThreadCase(Case):
+    """A thread that is observed turn by turn. Each fact of `must` has to be in one observation at the end,
+    and in one only."""
+
+    turns: Annotated[list[Exchange], Field(min_length=2)]
+
+
 class SummaryCase(Case):
     """Messages that leave the prompt, and the summary of those before them."""
 
@@ -174,6 +181,12 @@ _KINDS: dict[str, type[Judged]] = {
 
 
 @cache
+def threads_apart() -> Sequence[ThreadCase]:
+    """Return the threads that no prompt was tuned to, in order."""
+    return load_file(HERE / "apart" / "observer" / "once.json", ThreadCase)
+
+
+@cache
 def topic_cases(topic: str) -> Sequence[Any]:
-    """Return the cases of a topic, in order."""
+    """Return the cases of a topic in `topics`, in order."""
     return load_file(HERE / "topics" / f"{topic}.json", _KINDS[topic])

@@ -352,11 +352,11 @@ def test_an_observation_that_is_noted_already_is_not_noted_again() -> None:
     assert texts_without_repetition(*made, active=active) == ["Ada is vegetarian."]
 
 
-def test_an_observation_in_other_words_that_add_nothing_is_not_noted_again() -> None:
+def test_an_observation_that_adds_nothing_is_not_noted_again() -> None:
     active = [observation("a", "The user wants to plan a trip to Vienna with Leo in May.")]
     made = [
         observation("c", "User wants to plan the trip with Leo to Vienna in May"),
-        observation("d", "The user wants a trip to Vienna."),
+        observation("d", "The user wants to plan a trip to Vienna."),
         observation("e", "The user wants to plan a trip to Prague with Leo in May."),
         observation("f", "The user does not want to plan a trip to Vienna with Leo in May."),
         observation("g", "The user wants to plan a trip to Vienna with Leo on 3 May."),

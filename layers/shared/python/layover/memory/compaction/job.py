@@ -140,13 +140,18 @@ class CompactionJob:
     async def replace(
         self, new: NewGeneration, previous: Generation | None, replies: Sequence[Reply]
     ) -> Generation | None:
-        """Replace `previous` with a reflection or a summary, and store its usage."""
+        """Replace `previous` with a reflection or a summary, and store the usage of the replies that it was
+        made from; none if no model made it."""
         number = previous.number if previous else None
-        usage = [usage_row(self.runtime, self.meta, f"{new.kind}:{number or 0}", *replies)]
+        usage = (
+            [usage_row(self.runtime, self.meta, f"{new.kind}:{number or 0}", *replies)]
+            if replies
+            else []
+        )
         generation = await self.runtime.memory.replace(
             self.meta.owner, self.meta.thread_id, new, number, self.meta.id, usage
         )
-        if generation is None:
+        if generation is None and usage:
             await self._record_waste(usage)
         return generation
 

@@ -10,7 +10,7 @@ from layover.context.compaction import with_slices
 from layover.context.tokens import estimate, total_tokens
 from layover.memory.compaction import observer, reflector
 from layover.memory.compaction.job import CompactionJob
-from layover.memory.compaction.observation_lines import without_repetition
+from layover.memory.compaction.observation_lines import latest, without_repetition
 from layover.memory.compaction.overlooked import overlooked
 from layover.values.memory.compaction import Compacted, Generation, NewGeneration, Observation
 from layover.values.message import Message
@@ -21,6 +21,8 @@ WAIT = timedelta(seconds=8)
 WAIT_AFTER_RUN = timedelta(seconds=20)
 """The wait after a run, when no run waits, so that slices under way are not requested again."""
 POLL_INTERVAL = timedelta(seconds=0.5)
+LATEST_VERSION = "latest-1"
+"""Of a reflection that no model made."""
 
 
 class Mode(Protocol):
@@ -91,14 +93,14 @@ async def _observe_rest(
         pieces = list(_split_all(path[start:end], limits.ahead or limits.start))
     else:
         pieces = list(compaction.slices(path[start:], limits.ahead or limits.start))
-    after, latest, has_changed = _last_message_id(current), current, False
+    after, newest, has_changed = _last_message_id(current), current, False
     for first, last in pieces:
         piece = path[start + first : start + last]
-        generation = await _observe(job, piece, after, latest)
+        generation = await _observe(job, piece, after, newest)
         if generation is None:
             break
         after, has_changed = piece[-1].id, True
-        latest = latest.model_copy(update={"slices": (*latest.slices, generation)})
+        newest = newest.model_copy(update={"slices": (*newest.slices, generation)})
     return has_changed
 
 
@@ -113,7 +115,7 @@ async def _observe(
     job: CompactionJob, messages: Sequence[Message], after: str | None, current: Compacted
 ) -> Generation | None:
     """Observe a piece and store it as a slice. Return None if the model failed or the branch has changed."""
-    before = (*current.observations, *(o for g in current.slices for o in g.observations))
+    before = latest((*current.observations, *(o for g in current.slices for o in g.observations)))
     answer = await job.ask(
         observer.request(job.model, messages, before, job.names),
         lambda text: observer.parse(text, messages, job.new_id),
@@ -162,31 +164,43 @@ async def _activate(job: CompactionJob, current: Compacted, path: Sequence[Messa
 
 
 async def _reflect(job: CompactionJob, current: Compacted) -> bool:
-    """Condense the observations that take effect, if they have become too many."""
+    """Condense the observations that take effect: leave out those that later ones restate, and ask a model
+    if there are still too many."""
     generation = current.generation
-    if generation is None or not reflector.is_due(current, job.limits.block):
+    if generation is None or generation.kind != "observations":
         return False
+    lines = latest(current.observations)
+    left = current.model_copy(update={"observations": lines})
+    if not reflector.is_due(left, job.limits.block):
+        if len(lines) == len(current.observations):
+            return False
+        reflection = _reflection(job, generation, lines, "", LATEST_VERSION)
+        return await job.replace(reflection, generation, ()) is not None
     answer = await job.ask(
-        reflector.request(job.model, current.observations),
-        lambda text: reflector.parse(text, current.observations, job.new_id),
+        reflector.request(job.model, lines),
+        lambda text: reflector.parse(text, lines, job.new_id),
         "no reflection",
     )
     if answer is None:
         return False
     # Stored even if nothing was condensed, so that no job asks again before new observations take effect.
-    reflection = _reflection(job, generation, answer.value, answer.model)
+    reflection = _reflection(job, generation, answer.value, answer.model, reflector.PROMPT_VERSION)
     return await job.replace(reflection, generation, answer.replies) is not None
 
 
 def _reflection(
-    job: CompactionJob, generation: Generation, observations: tuple[Observation, ...], model: str
+    job: CompactionJob,
+    generation: Generation,
+    observations: tuple[Observation, ...],
+    model: str,
+    version: str,
 ) -> NewGeneration:
     return NewGeneration(
         kind="reflection",
         through_message_id=generation.through_message_id,
         observations=observations,
         token_count=estimate(observer.render(observations)),
-        prompt_version=reflector.PROMPT_VERSION,
+        prompt_version=version,
         model=model,
         at=job.runtime.clock.now(),
     )

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from layover.memory.compaction.observation_lines import (
+    SEVERITY,
     lines,
     read_marker,
     tidy,
@@ -26,7 +27,6 @@ from layover.values.tokens import estimate
 
 PROMPT_VERSION = "reflector-1"
 """Changes with `prompts/reflector.md`; each generation names the version that made it."""
-_SEVERITY = (Marker.CRITICAL, Marker.IMPORTANT, Marker.COMPLETION, Marker.INFO)
 
 
 def is_due(compacted: Compacted, max_tokens: int | None) -> bool:
@@ -189,7 +189,7 @@ def _parents_of_merges(
 
 def _combine(log: _Log, merge: _Merge, id: str) -> Observation:
     parts = [log.by_id[i] for i in merge.ids]
-    marker = merge.marker or min((p.marker for p in parts), key=_SEVERITY.index)
+    marker = merge.marker or min((p.marker for p in parts), key=SEVERITY.index)
     return Observation(id=id, at=max(p.at for p in parts), marker=marker, text=merge.text)
 
 

@@ -2,12 +2,13 @@
 (docs/behaviour.md#likeness-by-words). Pure."""
 
 import re
+import unicodedata
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 
 from layover.lazy import lazy_pattern
 from layover.memory.text.evidence import anchors
-from layover.memory.text.function_words import without_function_words
+from layover.memory.text.function_words import without_function_words, words_by_language
 from layover.memory.text.words import words
 
 MIN_TOPICS = 3
@@ -74,3 +75,121 @@ def adds_nothing(new: str, old: str) -> bool:
 
 def _forms(text: str) -> set[str]:
     return set(re.findall(r"\w+", text.casefold()))
+
+
+# Statements that repeat each other (docs/behaviour.md#observation-lines)
+
+_MIN_CONTENT = 3
+"""Words with a meaning that a text has whose repetition is recognised: "it works" may be said of anything."""
+_ARTICLE, _PAUSE = "an article", "a pause"
+_OPENING = "\"'`([{\u201c\u201d\u201e\u2018\u2019\u00ab\u00bb\u300c"
+_CLOSING = _OPENING + ")]}.,;:!?\u2026\u3002\uff0c\uff1b\uff1a\uff01\uff1f\u300d"
+_APOSTROPHES = str.maketrans(dict.fromkeys("\u2019\u02bc\u2018", "'"))
+_TURN = lazy_pattern(
+    r"\b(?:if|unless|or|but|except|instead|rather|only|until|perhaps|maybe|probably|possibly|(?-i:may)|might|could"
+    r"|should|would|almost|nearly|hardly|wenn|falls|außer|oder|aber|sondern|nur|bis|vielleicht|wohl|könnte"
+    r"|sollte|würde|fast|kaum|sauf|ou|mais|seulement|peut-être|si|excepto|pero|sino|s[oó]lo|quizás?|salvo"
+    r"|mas|talvez|forse|ma|se)\b|[?\uff1f\u061f]",
+    re.IGNORECASE,
+)
+"""A condition, an exception, a choice, a doubt or a question: with one more of them, a text no longer says
+what it says without."""
+
+Phrase = tuple[tuple[str, ...], tuple[str, ...]]
+"""Words that lead to a run of words with a meaning, and the run."""
+
+
+def restates(text: str, other: str) -> bool:
+    """Return whether a text says all that another one says, in the same words: each run of words with a
+    meaning, behind the same words that lead to it. Articles and punctuation may differ. Texts that differ in
+    a name, a number, a unit, a role, a negation or a condition do not restate each other."""
+    if subject(text) != subject(other) or _turns(text) != _turns(other):
+        return False
+    mine, others = _runs(text), _runs(other)
+    size = sum(t != _ARTICLE for runs in others.values() for run in runs for t in run)
+    return size >= _MIN_CONTENT and all(
+        _is_in_order(runs, mine.get(lead, [])) for lead, runs in others.items()
+    )
+
+
+def subject(text: str) -> str:
+    """Return the first word of a text, articles aside. Texts with different ones do not restate each
+    other."""
+    return next((token for token in _tokens(text) if token != _ARTICLE), "")
+
+
+def phrases(text: str) -> frozenset[Phrase]:
+    """Return the phrases of a text. One that restates another text has all of that text's."""
+    return frozenset((lead, run) for lead, runs in _runs(text).items() for run in runs)
+
+
+def longest_phrase(text: str) -> Phrase | None:
+    """Return the phrase of a text that the fewest other texts have; None if it has none."""
+    return max(phrases(text), key=lambda p: (len(p[1]), p), default=None)
+
+
+@lru_cache(maxsize=1_024)
+def _turns(text: str) -> list[str]:
+    """Return the words that turn what a text says."""
+    return sorted(m[0].casefold() for p in (_NEGATION, _TURN) for m in p.finditer(text))
+
+
+def _is_in_order(some: list[tuple[str, ...]], all_of_them: list[tuple[str, ...]]) -> bool:
+    rest = iter(all_of_them)
+    return all(run in rest for run in some)
+
+
+@lru_cache(maxsize=1_024)
+def _runs(text: str) -> dict[tuple[str, ...], list[tuple[str, ...]]]:
+    """Return the runs of words with a meaning by the words that lead to them: `Ann wants a trip to Vienna`
+    has `Ann wants a trip`, and `Vienna` behind `to`. Phrases may change places, words within them may not."""
+    runs: dict[tuple[str, ...], list[tuple[str, ...]]] = {}
+    lead: list[str] = []
+    run: list[str] = []
+    for token in (*_tokens(text), _PAUSE):
+        if token == _ARTICLE and not run:
+            continue
+        if token == _ARTICLE or not (token == _PAUSE or _is_function_word(token)):
+            run.append(token)
+            continue
+        if run:
+            runs.setdefault(_lead(lead), []).append(tuple(run))
+            lead, run = [], []
+        lead.append(token)
+    if _lead(lead) not in ((), (_PAUSE,)):
+        runs.setdefault(_lead(lead), []).append(())
+    return runs
+
+
+def _lead(tokens: list[str]) -> tuple[str, ...]:
+    """Return the words that lead to others. A pause counts where there are none."""
+    return tuple(t for t in tokens if t != _PAUSE) or tuple(tokens[:1])
+
+
+@lru_cache(maxsize=1_024)
+def _tokens(text: str) -> tuple[str, ...]:
+    """Return the words of a text as they are written, but for the case of the first one. A pause stands for
+    punctuation between them."""
+    tokens: list[str] = []
+    for word in unicodedata.normalize("NFC", text).translate(_APOSTROPHES).split():
+        token = word.lstrip(_OPENING)
+        bare = token.rstrip(_CLOSING)
+        if not any(t != _ARTICLE for t in tokens) and bare[1:] == bare[1:].lower():
+            bare = bare.lower()
+        tokens.append(_ARTICLE if bare in _ARTICLES else bare or word)
+        if len(bare) < len(token):
+            tokens.append(_PAUSE)
+    while tokens and tokens[-1] == _PAUSE:
+        tokens.pop()
+    return tuple(tokens)
+
+
+def _is_function_word(token: str) -> bool:
+    """Return whether a token leads to others. A word in capitals is a name: US, Will."""
+    return not any(c.isalnum() for c in token) or token in _function_words()
+
+
+@cache
+def _function_words() -> frozenset[str]:
+    # Not by their stems: that of "notes" is "not".
+    return frozenset().union(*words_by_language().values())
