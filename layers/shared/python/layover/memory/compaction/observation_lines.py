@@ -136,8 +136,8 @@ def latest(observations: Sequence[Observation]) -> tuple[Observation, ...]:
                 family[0] = _with_heavier(family[0], families[other][0].marker)
                 dropped.add(other)
         heads.add(family[0].text)
-    kept = (family for place, family in enumerate(families) if place not in dropped)
-    return tuple(one for family in kept for one in family)
+    rest = (family for place, family in enumerate(families) if place not in dropped)
+    return tuple(one for family in rest for one in family)
 
 
 def _latest_of(details: Sequence[Observation]) -> list[Observation]:
@@ -189,7 +189,7 @@ class _Texts:
 
 
 class _Noted:
-    """What is noted so far."""
+    """The observations that are noted so far."""
 
     def __init__(self, observations: Sequence[Observation]) -> None:
         self._heads = _Texts()
@@ -213,11 +213,11 @@ class _Noted:
 
     def new_details(self, family: Sequence[Observation]) -> list[Observation]:
         """Return the details that are not noted below the same head."""
-        known = list(self._details.get(_plain_text(family[0].text), ()))
+        texts = list(self._details.get(_plain_text(family[0].text), ()))
         result: list[Observation] = []
         for one in family[1:]:
-            if not any(_says(text, one.text) for text in known):
-                known.append(one.text)
+            if not any(_says(text, one.text) for text in texts):
+                texts.append(one.text)
                 result.append(one)
         return result
 
