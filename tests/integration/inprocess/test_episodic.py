@@ -462,3 +462,33 @@ async def test_a_process_that_dies_while_it_learns_leaves_memory_as_before_or_af
             assert cut_at > 4
             return
     raise AssertionError("the extraction comes to no end")
+
+
+def extractors(world: Bench) -> int:
+    return sum(p.task == "extractor" for p in world.model.prompts)
+
+
+async def test_a_user_who_only_thanks_is_not_read() -> None:
+    world = LearningBench(taught())
+    assert await world.learn("Thank you so much!") == {"status": "extracted"}
+    assert extractors(world) == 0
+
+
+@pytest.mark.parametrize(
+    "settings", [{"instructions": "Keep greetings."}, {"assistant_evidence": "trust"}]
+)
+async def test_a_user_who_only_thanks_is_read_if_anything_else_may_count(settings: Any) -> None:
+    world = LearningBench(taught(), **settings)
+    await world.learn("Thank you so much!")
+    assert extractors(world) == 1
+
+
+async def test_what_an_assistant_finds_out_after_a_greeting_is_read() -> None:
+    @tool
+    async def look() -> str:
+        """Look."""
+        return "the import fails"
+
+    world = LearningBench(taught(), script=[call("look"), say("The import fails.")], tools=[look])
+    await world.learn("Hello there!")
+    assert extractors(world) == 1

@@ -213,3 +213,19 @@ async def test_a_tool_logs_what_it_tried_from_wherever_it_runs() -> None:
         (1, "push", None, "no disk", run.id),
         (2, "check", "fine\ufffd", None, run.id),
     ]
+
+
+@pytest.mark.parametrize("text", ["Thanks!", "Vielen Dank, schönen Abend noch", "Hello there"])
+async def test_a_user_who_only_greets_or_thanks_costs_no_request(text: str) -> None:
+    world = bench([facts(CITY)], [facts(GOAL)])
+    assert await learn(world, text) == {"status": "extracted"}
+    assert tasks(world) == []
+    await learn(world)
+    assert tasks(world) == ["profile", "session"]
+
+
+async def test_a_user_who_agrees_is_read() -> None:
+    world = bench([facts()], [facts({**GOAL, "evidence": "Yes, thanks!"})])
+    await learn(world, "Yes, thanks!")
+    assert tasks(world) == ["profile", "session"]
+    assert await session(world) == {"objective": "settle in Bern"}

@@ -21,7 +21,9 @@ class Observing:
 
     def __call__(self, prompt: Prompt) -> Reply:
         self.prompts.append(prompt)
-        lines = (f"* INFO (09:00) {line}" for line in next(self._answers, "Ada sleeps").splitlines())
+        lines = (
+            f"* INFO (09:00) {line}" for line in next(self._answers, "Ada sleeps").splitlines()
+        )
         return say("\n".join(lines))
 
 

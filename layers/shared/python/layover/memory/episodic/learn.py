@@ -19,6 +19,7 @@ from layover.memory.episodic.rules import Candidate, Refusal, Selection
 from layover.memory.profile.notes import profile_key
 from layover.memory.requests import ask
 from layover.memory.semantic.embedding import embed
+from layover.memory.text.courtesies import is_courtesy
 from layover.memory.usage import embedding_usage, usage_row
 from layover.runtime import Runtime
 from layover.values.memory.context import StepUsage
@@ -50,11 +51,14 @@ class EpisodicUpdate:
 async def learn_entries(
     runtime: Runtime, agent: Agent | None, snapshot: RunSnapshot
 ) -> "EpisodicExtraction | None":
-    """Extract the turn's entries, if the agent has episodic memory. If the model fails, this turn has no
-    entries; if the embedder fails, they have no vectors. Raises RetryableError (the database)."""
+    """Extract the turn's entries, if the agent has episodic memory and the turn may teach something. If the
+    model fails, this turn has no entries; if the embedder fails, they have no vectors. Raises RetryableError
+    (the database)."""
     settings = agent.memory.episodic if agent else None
     dialogue = entries.dialogue_of([snapshot.meta.input, *response_messages(snapshot)])
     if agent is None or settings is None or not settings.per_turn or not dialogue:
+        return None
+    if _teaches_nothing(dialogue, settings, snapshot):
         return None
     extraction = EpisodicExtraction(runtime, agent, settings, snapshot, dialogue)
     await extraction.learn()
@@ -266,6 +270,16 @@ def finds_out(snapshot: RunSnapshot) -> bool:
         for p in results
     )
     return has_result or _reads_more(snapshot)
+
+
+def _teaches_nothing(
+    dialogue: Sequence[Message], settings: EpisodicMemory, snapshot: RunSnapshot
+) -> bool:
+    """Return whether a turn has no words that could be evidence: its user only greets or thanks, and its
+    assistant found out nothing. An author's own instructions may ask for anything."""
+    if settings.instructions or settings.assistant_evidence == "trust" or finds_out(snapshot):
+        return False
+    return all(is_courtesy(m.text) for m in dialogue if m.role is Role.USER)
 
 
 def _called_names(snapshot: RunSnapshot) -> set[str]:

@@ -10,6 +10,7 @@ from layover.errors import LayoverError, TooLarge, UnknownAgent
 from layover.memory.profile import facts
 from layover.memory.profile.notes import profile_key
 from layover.memory.requests import ask
+from layover.memory.text.courtesies import is_courtesy
 from layover.memory.usage import usage_row
 from layover.runtime import Runtime
 from layover.values.base import Json, Time, Value
@@ -67,11 +68,12 @@ class ExtractedFacts:
 
 
 async def learn(runtime: Runtime, agent: Agent | None, snapshot: RunSnapshot) -> ExtractedFacts:
-    """Extract the turn's facts about the user and the conversation, if the agent remembers those. If the
-    model fails, only this turn's facts are missing. Raises RetryableError."""
+    """Extract the turn's facts about the user and the conversation, if the agent remembers those and the user
+    does more than greet or thank. If the model fails, only this turn's facts are missing. Raises
+    RetryableError."""
     meta = snapshot.meta
     turn = facts.turn_of([meta.input, *response_messages(snapshot)])
-    if agent is None or not turn.user:
+    if agent is None or all(is_courtesy(text) for text in turn.user):
         return ExtractedFacts({}, [])
     profile: dict[str, str | None] = {}
     session: list[facts.Fact] = []
