@@ -33,7 +33,7 @@ help:
 	@echo "make test-agents  only the tests of your agents in functions/user_agents: seconds, once set up"
 	@echo "make test-all     all of make test, and every test that starts the whole system: half an hour"
 	@echo "make torture      full kill matrices, faults and load: an hour"
-	@echo "make bench        measure a turn next to its floor, imports, turns on short and long threads: minutes"
+	@echo "make bench        measure a turn next to its floor, imports, turns on short and long threads, memory: minutes"
 	@echo "make bench-scale  measure compaction, neighbours, following, recall, a search among a million entries: longer"
 	@echo "make eval         measure what memory keeps of the evaluation set; asks a real model if a key is set"
 	@echo "make layer        build what goes to Lambda: build/layer, build/functions"
@@ -72,6 +72,7 @@ bench: $(TEST_STAMP)
 	@$(BIN)/python tests/benchmarks/turn.py
 	@$(BIN)/python tests/benchmarks/imports.py
 	@$(BIN)/python tests/benchmarks/thread_length.py
+	@$(BIN)/python tests/benchmarks/memory_cost.py
 
 bench-scale: $(TEST_STAMP)
 	@$(BIN)/python tests/benchmarks/compaction.py

@@ -10,7 +10,8 @@ _PHRASES = (
     # English
     r"(?:many )?thanks?(?: you| u)?(?: (?:so|very) much| a lot| again| in advance)?"
     r"(?: for (?:your|the|all the) (?:help|patience|time|support))?|thx|cheers"
-    r"|(?:hello|hi)(?: there)?|hey|good (?:morning|afternoon|evening|night)|good ?bye|bye(?: bye)?|see you(?: later| soon)?|take care"
+    r"|(?:hello|hi)(?: there)?|hey|good (?:morning|afternoon|evening|night)"
+    r"|good ?bye|bye(?: bye)?|see you(?: later| soon)?|take care"
     r"|have a (?:nice|good|great|lovely) (?:day|evening|night|weekend)"
     # German
     r"|danke(?: schön| sehr| dir| ihnen)?|(?:vielen|herzlichen|besten) dank|dankeschön"
