@@ -10,6 +10,7 @@ import pytest
 from layover import EpisodicMemory
 from layover.memory.episodic import rules as entries
 from layover.memory.episodic.contradiction import contradicts
+from layover.memory.episodic.person import without_reminder
 from layover.memory.episodic.rules import (
     EntryCheck,
     Refusal,
@@ -128,6 +129,28 @@ def test_kinds_that_are_worth_keeping_are_kept(kind: Any) -> None:
 @pytest.mark.parametrize("kind", ["other", "Other", "preference", "advice", "requested"])
 def test_what_the_model_itself_calls_something_else_is_dropped(kind: str) -> None:
     assert refused({**GOOD, "kind": kind}) == [Refusal.OTHER]
+
+
+@pytest.mark.parametrize(
+    ("content", "finding"),
+    [
+        ("As I said before, the lift stops.", "The lift stops."),
+        ("Reminder: the lift stops.", "The lift stops."),
+        ("Wie schon gesagt: der Aufzug hält.", "Der Aufzug hält."),
+        ("Comme je vous l'ai déjà dit, l'ascenseur s'arrête.", "L'ascenseur s'arrête."),
+        ("Como ya dije, el ascensor se detiene.", "El ascensor se detiene."),
+        ("Напомню: лифт стоит.", "Лифт стоит."),
+        ("كما قلت سابقاً: المصعد متوقف.", "المصعد متوقف."),
+        ("As I said nothing, the lift stops.", "As I said nothing, the lift stops."),
+        ("The user, as I said, is in Bern.", "The user, as I said, is in Bern."),
+        ("Reminder mails are not sent.", "Reminder mails are not sent."),
+        ("As I said:", "As I said:"),
+    ],
+)
+def test_a_finding_is_kept_without_words_that_it_was_said_before(
+    content: str, finding: str
+) -> None:
+    assert without_reminder(content) == finding
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,20 @@ _SAYS_MORE = lazy_pattern(
 """A number or an identifier, or a second clause: better models begin many a finding with its user."""
 
 
+_REMINDER = lazy_pattern(
+    r"^\W*(?:(?:as|like) (?:i|we|the user) (?:have )?(?:already )?(?:said|mentioned|told you|wrote)"
+    r"(?: before| earlier| already| yesterday| last time)?|(?:(?:just |as )?a )?reminder"
+    r"|wie (?:ich )?(?:schon |bereits |oben )?(?:gesagt|erwähnt|geschrieben)(?: habe)?|zur erinnerung"
+    r"|comme (?:je (?:te |vous )?l['\u2019]ai )?(?:déjà )?dit|pour rappel|je (?:te |vous )?rappelle"
+    r"|como (?:ya )?(?:te |le )?(?:dije|he dicho|mencioné)(?: antes)?|como (?:já )?(?:te )?(?:disse|falei)"
+    r"|come (?:ho |ti ho )?(?:già )?detto|напомню|напоминаю|как я (?:уже )?(?:говорил|сказал|писал)\\w?"
+    r"|كما قلت(?: سابق[اًا]*| من قبل)?|如前所述|(?:我)?之前说过|前にも言(?:いました|った)が)"
+    r"[,:;\uff0c\uff1a\u3001\u060c]\s*",
+    re.IGNORECASE,
+)
+"""Words before something that was said before: they are no part of it."""
+
+
 MAX_ROLE = 6
 """Words of a clause that is dropped: "the user is an administrator". A longer one has a matter."""
 
@@ -36,6 +50,12 @@ def without_role(content: str) -> str:
     first, mark, rest = content.partition(";")
     is_role = len(first.split()) <= MAX_ROLE and is_only_about_user(first)
     return rest.strip() if mark and rest.strip() and is_role else content
+
+
+def without_reminder(content: str) -> str:
+    """Return a content without words that only say that it was said before."""
+    rest = _REMINDER.sub("", content, count=1)
+    return content if rest == content or not rest else rest[0].upper() + rest[1:]
 
 
 def is_only_about_user(content: str) -> bool:

@@ -14,7 +14,7 @@ from typing import Any
 
 from layover.declare.memory import EpisodicMemory
 from layover.memory.episodic.contradiction import contradicts, replaces
-from layover.memory.episodic.person import is_only_about_user, without_role
+from layover.memory.episodic.person import is_only_about_user, without_reminder, without_role
 from layover.memory.ranking import cosine
 from layover.memory.requests import KINDS, REQUESTED, is_example, memory_prompt, prompt_file
 from layover.memory.text.answers import json_object, objects, text_of
@@ -254,7 +254,7 @@ class _Turn:
         """Return the entry that a proposal leads to, or the reason why it leads to none."""
         kind, evidence = text_of(item, "kind").casefold(), text_of(item, "evidence")
         content = normalise(text_of(item, "content"))[: self._settings.max_length + _LEEWAY]
-        content = redact(content)
+        content = without_reminder(redact(content))
         if kind and kind not in KINDS and not (kind == REQUESTED and self._settings.instructions):
             return Refusal.OTHER
         quote = None if is_example("extractor", evidence) else self._quote(evidence)
