@@ -32,7 +32,7 @@ _REMINDER = lazy_pattern(
     r"|wie (?:ich )?(?:schon |bereits |oben )?(?:gesagt|erwähnt|geschrieben)(?: habe)?|zur erinnerung"
     r"|comme (?:je (?:te |vous )?l['\u2019]ai )?(?:déjà )?dit|pour rappel|je (?:te |vous )?rappelle"
     r"|como (?:ya )?(?:te |le )?(?:dije|he dicho|mencioné)(?: antes)?|como (?:já )?(?:te )?(?:disse|falei)"
-    r"|come (?:ho |ti ho )?(?:già )?detto|напомню|напоминаю|как я (?:уже )?(?:говорил|сказал|писал)\\w?"
+    r"|come (?:ho |ti ho )?(?:già )?detto|напомню|напоминаю|как я (?:уже )?(?:говорил|сказал|писал)\w?"
     r"|كما قلت(?: سابق[اًا]*| من قبل)?|如前所述|(?:我)?之前说过|前にも言(?:いました|った)が)"
     r"[,:;\uff0c\uff1a\u3001\u060c]\s*",
     re.IGNORECASE,
