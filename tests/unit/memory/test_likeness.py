@@ -88,6 +88,17 @@ def test_what_says_more_or_something_else_adds_something(new: str, old: str) -> 
             "倉庫の自動ドアは夜間に警備会社の端末から開きます。",
             "",
         ),
+        # Another name for the same thing.
+        (
+            "The print server on the second floor is called imp-09 now.",
+            "The print server on the second floor is called imp-02.",
+            "",
+        ),
+        (
+            "Der Druckserver im zweiten Stock heißt imp-09.",
+            "Der Druckserver im zweiten Stock heißt imp-02.",
+            "",
+        ),
     ],
 )
 def test_a_later_statement_about_the_same_takes_the_place_of_the_earlier(
@@ -126,6 +137,18 @@ def test_what_says_the_known_beside_something_new_replaces_nothing() -> None:
         (
             "Order A-1004 arrived with two broken cups.",
             "Order A-1003 arrived with two broken cups.",
+        ),
+        (
+            "The print server on the third floor is called imp-09.",
+            "The print server on the second floor is called imp-02.",
+        ),
+        (
+            "Server imp-09 on the second floor is called the quick one.",
+            "Server imp-02 on the second floor is called the quick one.",
+        ),
+        (
+            "In rack R-2 the print server on the left is called imp-09.",
+            "In rack R-1 the print server on the left is called imp-02.",
         ),
         ("Order 1004 arrived with two broken cups.", "Order 1003 arrived with two broken cups."),
         ("Two broken cups were in the parcel 20118.", "Two broken cups were in the parcel 20117."),

@@ -23,6 +23,13 @@ _RETRACTION = lazy_pattern(
 """Words of somebody who takes back what was said, and not only tells what is different now."""
 _MAX_SUBJECT = 3
 """The words at the beginning of a statement among which a number names what is spoken of: `tank 6 gets`."""
+_NAMING = lazy_pattern(
+    r"(?:\b(?:called|named|renamed(?: to)?|heißt|heisst|nennt sich|s['\u2019]appelle|se nomme|se llama"
+    r"|si chiama|chama-se|se chama|называется|зовут)|名为|叫做?|という名前は?)\s*"
+    r"(?:(?:now|jetzt|nun|maintenant|ahora|ora|agora|теперь)\s+)?[\"'`\u201c\u201e\u00ab]?(?P<name>[^\s\"'`\u201d\u00bb]+)",
+    re.IGNORECASE,
+)
+"""A name that is given to what was spoken of before: it tells of that thing, and not which thing it is."""
 _LONG_NUMBER = re.compile(r"\d{4,}")
 _COVERED, _MOSTLY, _ABOUT = 0.9, 0.75, 0.6
 _ALIKE, _TOUCHED = 0.75, 0.3
@@ -66,9 +73,17 @@ def replaces(new: str, old: str, evidence: str = "", context: str = "") -> bool:
 
 
 def _names_differ(new: str, old: str) -> bool:
-    """Return whether each of the two has a name that the other lacks."""
+    """Return whether each of the two has a name that the other lacks: not whether one thing is called by
+    another name now."""
     a, b = statement(new).literals, statement(old).literals
-    return any(_is_name(x, new) for x in a - b) and any(_is_name(x, old) for x in b - a)
+    mine, others = a - b, b - a
+    if (mine & _given_names(new)) and (others & _given_names(old)):
+        mine, others = mine - _given_names(new), others - _given_names(old)
+    return any(_is_name(x, new) for x in mine) and any(_is_name(x, old) for x in others)
+
+
+def _given_names(text: str) -> set[str]:
+    return {match["name"].casefold().strip(".,;:!?()") for match in _NAMING.finditer(text)}
 
 
 def _is_name(literal: str, text: str) -> bool:
