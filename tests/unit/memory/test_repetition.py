@@ -27,6 +27,7 @@ TRIP = "The user wants to plan a trip to Vienna with Leo in May."
         ("Leo loves trains, and buses.", "Leo loves trains"),
         ("Die Reise nach Wien kostet 40 Euro.", "Eine Reise nach Wien kostet 40 Euro"),
         ("Order A-1003 was refunded on 3 May by card.", "Order A-1003 was refunded on 3 May."),
+        ('The code of the door is "12".', "The code of the door is 12"),
         ("It\u2019s Anna\u2019s bike in the yard.", "It's Anna's bike in the yard"),
     ],
 )
@@ -47,6 +48,7 @@ def test_a_text_restates_what_it_says_all_of(text: str, other: str) -> None:
         ("The file of the user is a_b in Graz.", "The file of the user is _a_b in Graz."),
         ("Water on Monday: 1204 cubic metres.", "Water on Tuesday: 1204 cubic metres."),
         ("US sales grew by 5%.", "Us sales grew by 5%."),
+        ('The screen of the user has 12".', "The screen of the user has 12."),
         # A negation, a condition, a doubt, a choice, a question.
         (TRIP, TRIP.replace("wants", "does not want")),
         (TRIP, f"{TRIP[:-1]} if Ada agrees."),

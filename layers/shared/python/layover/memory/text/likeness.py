@@ -84,6 +84,8 @@ _MIN_CONTENT = 3
 _ARTICLE, _PAUSE = "an article", "a pause"
 _OPENING = "\"'`([{\u201c\u201d\u201e\u2018\u2019\u00ab\u00bb\u300c"
 _CLOSING = _OPENING + ")]}.,;:!?\u2026\u3002\uff0c\uff1b\uff1a\uff01\uff1f\u300d"
+_INCHES = ("'", '"')
+"""Signs of feet and inches behind a number, unless a quotation began before it."""
 _APOSTROPHES = str.maketrans(dict.fromkeys("\u2019\u02bc\u2018", "'"))
 _TURN = lazy_pattern(
     r"\b(?:if|unless|or|but|except|instead|rather|only|until|perhaps|maybe|probably|possibly|(?-i:may)|might|could"
@@ -174,6 +176,8 @@ def _tokens(text: str) -> tuple[str, ...]:
     for word in unicodedata.normalize("NFC", text).translate(_APOSTROPHES).split():
         token = word.lstrip(_OPENING)
         bare = token.rstrip(_CLOSING)
+        if bare[-1:].isdigit() and token == word and token[len(bare) :][:1] in _INCHES:
+            bare += token[len(bare)]
         if not any(t != _ARTICLE for t in tokens) and bare[1:] == bare[1:].lower():
             bare = bare.lower()
         tokens.append(_ARTICLE if bare in _ARTICLES else bare or word)
