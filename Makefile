@@ -205,14 +205,27 @@ build/tools/.stamp: requirements/tools.lock
 	  --require-hashes -r requirements/tools.lock
 	@touch $@
 
+# One file of npm's package, whose own dependencies are already in it.
+MERMAID        := mermaid-12.3.0
+MERMAID_SHA512 := e35d774dd5de2c0b0caee27bf4ea452f93bcf8b4c55e142a676eb4ac5ded8149a2340b519b852e99ed3823eeb93d137ac99ebd2787fcad56165bccd193ae5463
+
 # The documentation as a site. Strict: a link or an anchor that leads nowhere is an error. The generator says
-# nothing of a page that the navigation names and nobody wrote.
-docs: build/docs/.stamp
+# nothing of a page that the navigation names and nobody wrote. The site draws diagrams with its own copy of Mermaid.
+docs: build/docs/.stamp build/docs/$(MERMAID).js
 	@for page in $$(grep -oE '[a-z0-9/-]+\.md$$' mkdocs.yml); do \
 	  [ -f docs/$$page ] || { echo "mkdocs.yml names docs/$$page, and there is no such page" >&2; exit 1; }; done
 	@build/docs/bin/zensical build --strict --clean
+	@cp build/docs/$(MERMAID).js build/site/javascripts/mermaid.min.js
 	@build/docs/bin/python tests/support/api_page.py
+	@build/docs/bin/python tests/support/site_hosts.py
 	@echo "build/site/index.html"
+
+build/docs/$(MERMAID).js: | build/docs/.stamp
+	@cd build/docs && npm pack --silent $(subst mermaid-,mermaid@,$(MERMAID)) >/dev/null
+	@build/docs/bin/python -c "import hashlib, sys; \
+	  sys.exit(hashlib.sha512(open('build/docs/$(MERMAID).tgz', 'rb').read()).hexdigest() != '$(MERMAID_SHA512)')" || { \
+	  echo "$(MERMAID).tgz is not the file that this Makefile names" >&2; exit 1; }
+	@tar -xzOf build/docs/$(MERMAID).tgz package/dist/mermaid.min.js > $@.part && mv $@.part $@
 
 build/docs/.stamp: requirements/docs.lock
 	@$(PYTHON) -m venv build/docs

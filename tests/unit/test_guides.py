@@ -10,7 +10,9 @@ import pytest
 from support.pages import Page
 
 DOCS = Path(__file__).parents[2] / "docs"
-FOLDERS = ("guides", "deploy")
+FOLDERS = ("guides", "deploy", "tutorial")
+WEB_PAGE = DOCS / "tutorial" / "web-page.md"
+"""It shows a page, which `tests/browser/test_tutorial_page.py` opens."""
 PAGES = [
     page
     for folder in FOLDERS
@@ -39,7 +41,7 @@ async def test_tests_that_a_page_shows_pass(page: Page, monkeypatch: pytest.Monk
     assert len(tests) == page.text.count("def test_")
 
 
-def test_every_guide_shows_python_that_is_tested() -> None:
-    guides = set((DOCS / "guides").glob("*.md"))
+def test_every_guide_and_chapter_shows_python_that_is_tested() -> None:
+    guides = {*(DOCS / "guides").glob("*.md"), *(DOCS / "tutorial").glob("*.md")} - {WEB_PAGE}
     tested = {page.path for page in PAGES if "def test_" in page.text}
     assert guides <= tested

@@ -10,7 +10,9 @@ import layover
 from layover import testing
 from layover.ports import table
 from layover.testing import contracts
+from support import llms
 from support.api_page import shown_names, unrendered
+from support.site_hosts import loaded_from_elsewhere
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "layers" / "shared" / "python" / "layover"
@@ -85,6 +87,38 @@ def test_build_that_shows_a_section_as_text_is_refused(text: str) -> None:
 
 def test_build_that_has_all_of_the_page_passes() -> None:
     assert unrendered(PAGE, f"{RENDERED}<pre>Args: of a block of code</pre>") == []
+
+
+@pytest.mark.parametrize(
+    "html",
+    [
+        '<script src="https://cdn.example/mermaid.js"></script>',
+        "<script defer src=//cdn.example/mermaid.js></script>",
+        '<link rel="stylesheet" href="https://fonts.example/a.css">',
+        '<link href=https://fonts.example rel="preconnect">',
+        '<img alt="a badge" src="https://badges.example/a.svg">',
+    ],
+)
+def test_page_that_loads_something_from_another_host_is_refused(html: str) -> None:
+    assert len(loaded_from_elsewhere(html)) == 1
+
+
+def test_links_to_other_hosts_and_own_files_are_no_loads() -> None:
+    own = '<script src="../javascripts/diagrams.js"></script><link rel="canonical" href="https://a.example/">'
+    assert loaded_from_elsewhere(f'{own}<a href="https://docs.example/">docs</a>') == []
+
+
+def test_diagrams_are_drawn_by_a_copy_of_the_site() -> None:
+    assert "extra_javascript:\n  - javascripts/diagrams.js\n" in SITE
+    assert 'new URL("mermaid.min.js", document.currentScript.src)' in (
+        DOCS / "javascripts" / "diagrams.js"
+    ).read_text("utf-8")
+
+
+def test_file_for_language_models_lists_the_navigation() -> None:
+    again = "write it again: PYTHONPATH=tests:. .venv/bin/python -m support.llms"
+    assert llms.PAGE.read_text("utf-8") == llms.text(), again
+    assert llms.text().count("](") == len(re.findall(r"[\w/-]+\.md$", SITE, re.MULTILINE))
 
 
 def test_no_font_is_fetched_and_warnings_are_errors() -> None:

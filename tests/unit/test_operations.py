@@ -1,0 +1,34 @@
+"""docs/deploy/operations.md has every alarm of the stack, with its words and what to do."""
+
+import inspect
+import json
+import re
+from pathlib import Path
+
+from infra.constructs.observability import Observability
+from infra.settings import Settings
+from support.pages import Page
+
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = (DOCS / "deploy" / "operations.md").read_text("utf-8")
+
+
+def alarms() -> dict[str, str]:
+    """The stack's alarms that send mail, with what each says."""
+    source = inspect.getsource(Observability)
+    made = dict(re.findall(r'self\._alarm\("(\w+)", .*, "([^"]+)"\)', source))
+    [silent] = re.findall(r'self,\s+"(\w+)",\s+alarm_description=f"\{[^}]*\}: ([^"]+)"', source)
+    return {**made, silent[0]: silent[1]}
+
+
+def test_every_alarm_is_on_the_page_with_its_words() -> None:
+    rows = dict(re.findall(r"^\| `(\w+)` \| ([^|]+) \| \[", PAGE, re.MULTILINE))
+    assert rows == alarms()
+    assert len(rows) == 7
+
+
+def test_settings_that_the_tutorial_shows_are_known() -> None:
+    page = Page(DOCS / "tutorial" / "deployed.md")
+    [shown] = [block.source for block in page.blocks if block.language == "json"]
+    settings = Settings(**json.loads(shown))
+    assert settings.approval_alarm.days == 2
