@@ -101,7 +101,9 @@ def demo() -> None:
 
 @app.command()
 def chat(
-    name: Annotated[str | None, typer.Argument(help="As --agent.")] = None,
+    name: Annotated[
+        str | None, typer.Argument(help="The agent to talk to; --agent does the same.")
+    ] = None,
     url: Annotated[
         str, typer.Option(help="The HTTP API; else the newest sign-in's, or this machine's.")
     ] = "",
@@ -194,12 +196,12 @@ def _tokens() -> Any:
 
 @app.command()
 def reembed(
-    agent: Annotated[str | None, typer.Option(help="Only this agent's, instead of all.")] = None,
+    agent: Annotated[str | None, typer.Option(help="Only this agent's memory.")] = None,
 ) -> None:
-    """After a change of embedder: vectors of the new one for all that is remembered.
+    """Make vectors with the new embedder for everything that is remembered, after you changed the embedder.
 
-    Runs where the database can be reached, with the variables of the functions and
-    LAYOVER_DATABASE_ADMIN_URL. Stopped at any point, it goes on there when it is begun again."""
+    It must run where it can reach the database, with the functions' variables and
+    LAYOVER_DATABASE_ADMIN_URL. You may stop it at any time: the next start continues from there."""
     from layover import wiring
     from layover.errors import LayoverError
     from layover.memory import reembed as service

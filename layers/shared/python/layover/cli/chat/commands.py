@@ -134,7 +134,7 @@ class Commands:
         if self._talk.thread_id is not None:
             self._terminal.note("this thread:", "bold")
             self._say_all(_notes(self._api.get(f"{self._path()}/memory")))
-        self._terminal.note(f"{self._talk.agent} of you:", "bold")
+        self._terminal.note(f"what {self._talk.agent} remembers about you:", "bold")
         entries = self._api.get("/memory/entries", agent=self._talk.agent)["items"]
         self._say_all([f"{entry['content']} ({entry['source']})" for entry in entries])
 
