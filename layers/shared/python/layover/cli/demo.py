@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 from rich.console import Console
 from rich.text import Text
 
+from layover import shipped
 from layover.cli.client import Api, ApiError
 from layover.local.aws.access_key import AccessKey
 from layover.local.aws.clients import make_client
@@ -83,7 +84,8 @@ async def _demo(console: Console) -> int:
 async def _conversation(console: Console, data: Path, is_over: threading.Event) -> None:
     console.print("Starting a fresh system ...", style="dim")
     # The examples, whatever the environment serves, because the conversation is about them.
-    async with Runner(Settings(port=0, agents="user_agents", data=data)) as runner:
+    settings = Settings(port=0, agents="user_agents", data=data, agents_folder=shipped.EXAMPLES)
+    async with Runner(settings) as runner:
         for notice in runner.notices:
             console.print(notice, style="dim", markup=False, soft_wrap=True)
         console.print(f"ready {runner.url}", style="dim", markup=False, soft_wrap=True)

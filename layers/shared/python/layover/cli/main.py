@@ -19,7 +19,10 @@ _MISSING_EXTRA = (
 try:
     import typer
 except ModuleNotFoundError:
-    sys.exit(_MISSING_EXTRA)
+    if sys.argv[1:] != ["--version"]:
+        sys.exit(_MISSING_EXTRA)
+    print(f"layover {version('layover')}")
+    sys.exit(0)
 
 app = typer.Typer(
     help="Layover: durable LLM agents.", no_args_is_help=True, pretty_exceptions_enable=False

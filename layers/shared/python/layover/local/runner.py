@@ -13,6 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
 
+from layover import shipped
 from layover.clock import install_offset
 from layover.local import agents_module, schema
 from layover.local.aws.emulator import BUCKET_NAME, STATE_MACHINE_ARN, TABLE_NAME, AwsServer
@@ -164,7 +165,7 @@ class Runner:
         # Stopped after the functions, which answer every open request when they stop.
         self._stack.push_async_callback(self._front_server.stop)
         await self._start_aws()
-        schema_digest = schema.digest_of(self.settings.migrations)
+        schema_digest = schema.digest_of(shipped.MIGRATIONS)
         is_new = not schema.is_applied(self._data / "postgres", schema_digest)
         if is_new:
             # It imports what it needs while PostgreSQL starts.
@@ -190,7 +191,10 @@ class Runner:
 
     def _prepare_folders(self) -> None:
         if not self.settings.function_names():
-            raise RunnerFailed(f"no functions in {self.settings.functions}: run it in a checkout")
+            raise RunnerFailed(
+                f"no functions in {self.settings.functions}: this installation is not whole, install "
+                "layover again"
+            )
         try:
             for folder in ("logs", "run"):
                 (self._data / folder).mkdir(parents=True, exist_ok=True)

@@ -7,11 +7,9 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 
+from layover import shipped
 from layover.local.functions.invocation import REGION
 from layover.local.functions.package import handler_of
-
-REPOSITORY = Path(__file__).resolve().parents[5]
-"""The checkout that this file is in: the runner is not part of the layer or of a wheel."""
 
 DEFAULT_TIMEOUT = timedelta(seconds=900)
 TIMEOUTS: Mapping[str, timedelta] = {
@@ -38,9 +36,16 @@ class Settings:
     concurrency: int = 12
     api_concurrency: int = 40
     """A long poll holds an environment of `api` for as long as it waits, a stream one of `streams`."""
-    functions: Path = REPOSITORY / "functions"
-    definition: Path = REPOSITORY / "infra" / "run.asl.json"
-    python_path: Path = REPOSITORY / "layers" / "shared" / "python"
+    functions: Path = shipped.FUNCTIONS
+    definition: Path = shipped.STATE_MACHINE
+    python_path: Path | None = shipped.PACKAGE.parent if shipped.IS_CHECKOUT else None
+    """Folder of this package, in which functions look before the project's. None: it is installed. Python's
+    own path has it last then, as Lambda has the layer: a project's `agents` win over an installed package of
+    that name."""
+    project: Path | None = None
+    """Folder of the project: its modules are importable. The current folder if not given."""
+    agents_folder: Path | None = None
+    """Folder of the agents' module, if that is neither the project's nor the functions'."""
     sweep_every: timedelta = timedelta(seconds=2)
     origins: tuple[str, ...] = ()
     """Origins of web pages that may call the API, in addition to those of this machine."""
@@ -49,11 +54,6 @@ class Settings:
         """The limit of a function."""
         standard = TIMEOUTS.get(function, DEFAULT_TIMEOUT)
         return self.timeouts.get(function, standard)
-
-    @property
-    def migrations(self) -> Path:
-        """Folder of the schema's migrations."""
-        return self.python_path / "layover" / "adapters" / "store" / "postgres" / "migrations"
 
     def has_agents(self) -> bool:
         """Return whether these functions run agents."""
@@ -117,8 +117,10 @@ def module_paths(settings: Settings, module: str, base_variables: Mapping[str, s
 def _paths(settings: Settings, base_variables: Mapping[str, str]) -> list[Path]:
     """Return PYTHONPATH: our folders, and after them those of the shell, whose modules hide none of ours."""
     shell_path = base_variables.get("PYTHONPATH", "").split(os.pathsep)
-    own = (settings.functions, settings.python_path, Path.cwd())
-    paths = [path.resolve() for path in (*own, *map(Path, filter(None, shell_path)))]
+    project = settings.project or Path.cwd()
+    own = (settings.functions, settings.python_path, settings.agents_folder, project)
+    shell = map(Path, filter(None, shell_path))
+    paths = [path.resolve() for path in (*own, *shell) if path is not None]
     return list(dict.fromkeys(paths))
 
 
