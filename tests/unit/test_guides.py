@@ -22,9 +22,11 @@ PAGES = [
 
 
 def module_of(page: Page, monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
-    """The page's blocks as one module, under the name that its tests import agents from."""
+    """The page's blocks as one module, under the names that its tests import agents from."""
     module = types.ModuleType("user_agents")
     monkeypatch.setitem(sys.modules, module.__name__, module)
+    # The agents of a project.
+    monkeypatch.setitem(sys.modules, "agents", module)
     for block in page.python:
         exec(block.compiled, module.__dict__)
     return module

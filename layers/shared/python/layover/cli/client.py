@@ -17,6 +17,7 @@ from layover.values.deployment.access import DISCOVERY, RESOURCE_HEADER
 TIMEOUT_S = 40.0
 """A long poll takes 25 s at most, API Gateway gives up after 30."""
 _STREAM = "text/event-stream"
+NO_AGENTS = "no agents are served: write one in the module that `agents` names in layover.toml"
 REFUSED, USAGE, NO_ANSWER = 1, 2, 3
 """Exit codes: the API refused, and will refuse again; the command line is wrong; the API did not answer, or
 failed, and may work later."""
@@ -50,8 +51,8 @@ class Api:
         self._streams: str | None = None
         """Base URL of streams, once it is known."""
         # The environment's proxy cannot reach this machine.
-        here = urlsplit(url).hostname in LOOPBACK
-        handlers = [urllib.request.ProxyHandler({})] if here else []
+        self._is_local = urlsplit(url).hostname in LOOPBACK
+        handlers = [urllib.request.ProxyHandler({})] if self._is_local else []
         self._open = urllib.request.build_opener(*handlers).open
 
     def get(self, path: str, **query: object) -> Any:
@@ -130,7 +131,8 @@ class Api:
                 raise ApiError(_problem_text(error), _exit_code(error.code), error.code) from error
         except (OSError, http.client.HTTPException) as error:
             reason = getattr(error, "reason", error)
-            raise ApiError(f"no answer from {self._url}: {reason}", NO_ANSWER) from error
+            hint = "; does `layover dev` run?" if self._is_local else ""
+            raise ApiError(f"no answer from {self._url}: {reason}{hint}", NO_ANSWER) from error
         except (ValueError, KeyError) as error:
             problem = f"{self._url} answers, but not as Layover does"
             raise ApiError(problem, NO_ANSWER) from error

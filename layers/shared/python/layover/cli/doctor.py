@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 from urllib.parse import quote, urlsplit
 
-from layover.cli.client import USAGE, Api, ApiError
-from layover.cli.tokens import TokenFile, caller
+from layover.cli.client import NO_AGENTS, USAGE, Api, ApiError
+from layover.cli.tokens import LOCAL, LOCAL_USER, TokenFile, caller
 from layover.errors import unknown_agent
 from layover.local.doors import LOOPBACK
 
@@ -89,7 +89,7 @@ class Doctor:
         raise ApiError("the API answers without a token: check its authorizer", 1)
 
     def _agents(self) -> str:
-        return ", ".join(self._names()) or "no agents are served: see functions/user_agents"
+        return ", ".join(self._names()) or NO_AGENTS
 
     def _database(self) -> str:
         agent = next(iter(self._names()), "none")
@@ -151,10 +151,14 @@ def _usage_line(usage: dict[str, Any]) -> str:
     return f"answered with {usage['total_tokens']} tokens ({price})"
 
 
-def main(url: str, user: str, tokens: TokenFile, agent: str | None, *, run: bool) -> int:
-    """Examine a deployment as the user who is signed in there, or a system on this machine as `user`."""
+def main(
+    url: str, user: str, tokens: TokenFile, agent: str | None, *, run: bool, local: str = LOCAL
+) -> int:
+    """Examine a deployment as the user who is signed in there, or the system on this machine (`local`) as
+    `user`, or as its own user where nobody has signed in."""
     try:
-        where, token = caller(url, user, "", tokens)
+        nobody = not (url or user or tokens.last())
+        where, token = caller(url, LOCAL_USER if nobody else user, "", tokens, local)
         return Doctor(Api(where, token), Api(where, "")).examine(agent, run=run)
     except ApiError as error:
         print(f"layover: {error}", file=sys.stderr)

@@ -3,6 +3,7 @@
 import asyncio
 import importlib
 import logging
+import shlex
 import sys
 from collections.abc import Callable
 from datetime import timedelta
@@ -62,14 +63,36 @@ def parse_timeout(text: str) -> tuple[str, timedelta]:
 
 
 @app.command()
+def init(
+    name: Annotated[Path, typer.Argument(help="Folder of the project; `.` is this one.")],
+    template: Annotated[
+        str, typer.Option(help="The agents to begin with: support, research or empty.")
+    ] = "support",
+) -> None:
+    """Make a project: agents, their test, settings, the stack on AWS, a workflow. Overwrites nothing."""
+    scaffold = _load("cli.scaffold")
+    try:
+        outcome = scaffold.make_project(name, template)
+    except scaffold.NotMade as error:
+        print(f"layover: {error}", file=sys.stderr)
+        raise typer.Exit(1) from error
+    for path in outcome.written:
+        print(f"made  {name / path}")
+    for path in outcome.left:
+        print(f"left  {name / path}, which was there before")
+    enter = "" if name.resolve() == Path.cwd() else f"cd {shlex.quote(str(name))} && "
+    print(f"next: {enter}layover test && layover dev")
+
+
+@app.command()
 def dev(
     port: Annotated[
-        int, typer.Option(min=0, max=65535, help="Port of the HTTP API; 0 takes a free one.")
-    ] = 8787,
-    agents: Annotated[str | None, typer.Option(help="Module whose Agents are served.")] = None,
-    data: Annotated[Path, typer.Option(help="Folder of what survives a restart.")] = Path(
-        ".layover"
-    ),
+        int | None, typer.Option(min=0, max=65535, help="Port of the HTTP API; 0 takes a free one.")
+    ] = None,
+    agents: Annotated[
+        str | None, typer.Option(help="Module whose agents are served: agents, or src/agents.")
+    ] = None,
+    data: Annotated[Path | None, typer.Option(help="Folder of what survives a restart.")] = None,
     timeout: Annotated[
         list[str] | None, typer.Option(help="FUNCTION=SECONDS; may be given several times.")
     ] = None,
@@ -82,17 +105,33 @@ def dev(
     """Run the whole system on this machine until it is interrupted."""
     from layover.errors import unknown_name
 
-    timeouts = dict(parse_timeout(text) for text in timeout or [])
-    serving, settings_module = _load("local.serve"), _load("local.settings")
+    serving, serve_options = _load("local.serve"), _load("cli.serve_options")
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
-    origins = tuple(each.rstrip("/") for each in origin or ())
-    settings = settings_module.Settings(
-        port=port, agents=agents, data=data, timeouts=timeouts, origins=origins
-    )
+    try:
+        settings = serve_options.settings_of(
+            _load("cli.here").current(),
+            serve_options.Options(
+                port, agents, data, dict(map(parse_timeout, timeout or ())), tuple(origin or ())
+            ),
+        )
+    except serve_options.NoAgents as error:
+        print(f"layover: {error}", file=sys.stderr)
+        raise typer.Exit(2) from error
     functions = settings.function_names()
-    if unknown := sorted(timeouts.keys() - set(functions)):
+    if unknown := sorted(settings.timeouts.keys() - set(functions)):
         raise typer.BadParameter(f"--timeout: {unknown_name('function', unknown[0], functions)}")
+    if settings.project is not None:
+        print(f"project {settings.project}", flush=True)
     raise typer.Exit(asyncio.run(serving.serve(settings, opens=open_)))
+
+
+@app.command("test", context_settings={"ignore_unknown_options": True})
+def run_tests(
+    args: Annotated[list[str] | None, typer.Argument(help="Of pytest, as they are.")] = None,
+) -> None:
+    """Run the tests of the project's agents, without a key and without a network."""
+    project = _load("cli.here").required()
+    raise typer.Exit(_load("cli.run_tests").run(project, args or ()))
 
 
 @app.command()
@@ -120,7 +159,7 @@ def chat(
     where the last answer failed."""
     loop = _load("cli.chat.loop")
     try:
-        api = loop.connect(url, user, _tokens())
+        api = loop.connect(url, user, _tokens(), _load("cli.here").local_url())
     except _load("cli.client").ApiError as error:
         print(f"layover: {error}", file=sys.stderr)
         raise typer.Exit(error.exit_code) from error
@@ -184,13 +223,16 @@ def add_user(
 
 @app.command()
 def doctor(
-    url: Annotated[str, typer.Option(help="The HTTP API; the newest sign-in's if not given.")] = "",
+    url: Annotated[
+        str, typer.Option(help="The HTTP API; else the newest sign-in's, or this machine's.")
+    ] = "",
     user: Annotated[str, typer.Option(help="A name, for a system on this machine.")] = "",
     agent: Annotated[str | None, typer.Option(help="Whom to ask; else the first one.")] = None,
     run: Annotated[bool, typer.Option(help="Ask an agent, which costs some tokens.")] = True,
 ) -> None:
     """Check a deployment from end to end: a line for each thing that has to work."""
-    raise typer.Exit(_load("cli.doctor").main(url, user, _tokens(), agent, run=run))
+    local = _load("cli.here").local_url()
+    raise typer.Exit(_load("cli.doctor").main(url, user, _tokens(), agent, run=run, local=local))
 
 
 def _tokens() -> Any:

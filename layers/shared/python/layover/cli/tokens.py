@@ -15,6 +15,8 @@ EARLY_S = 60.0
 FILE = "tokens.json"
 LOCAL = "http://127.0.0.1:8787"
 """Base URL of `layover dev`."""
+LOCAL_USER = "cli"
+"""The user of a system on this machine, if none is named."""
 
 
 @dataclass(frozen=True)
@@ -84,10 +86,12 @@ class TokenFile:
         fresh.replace(self.path)
 
 
-def caller(url: str, user: str, token: str, tokens: TokenFile) -> tuple[str, str]:
-    """Return the API's address and the caller's header: this token, this user of a system here, or the user
-    that is signed in. Raises ApiError."""
-    where = url or (LOCAL if user or token else tokens.last())
+def caller(
+    url: str, user: str, token: str, tokens: TokenFile, local: str = LOCAL
+) -> tuple[str, str]:
+    """Return the API's address and the caller's header: this token, this user of a system here (`local`), or
+    the user that is signed in. Raises ApiError."""
+    where = url or (local if user or token else tokens.last())
     if where is None:
         raise ApiError("sign in first: layover login --url URL", USAGE)
     return where, token or (f"dev:{user}" if user else tokens.access(where))

@@ -67,7 +67,7 @@ async def serve(settings: Settings, *, opens: bool = False) -> int:
     # Before the first process is started, because a signal has to end it, too.
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.request)
-    base_variables = variables_of(Path.cwd())
+    base_variables = variables_of(settings.project or Path.cwd())
     loading = _load_agents(settings, base_variables)
     # Its process has begun then, and imports the agents while this one imports the system.
     await asyncio.sleep(0)

@@ -13,14 +13,13 @@ from layover.cli.chat.answer import Answer, usage_line
 from layover.cli.chat.commands import Client, Commands, Talk
 from layover.cli.chat.decisions import decide
 from layover.cli.chat.terminal import Terminal
-from layover.cli.client import NO_ANSWER, REFUSED, USAGE, Api, ApiError
-from layover.cli.tokens import LOCAL, TokenFile
+from layover.cli.client import NO_AGENTS, NO_ANSWER, REFUSED, USAGE, Api, ApiError
+from layover.cli.tokens import LOCAL, LOCAL_USER, TokenFile
 from layover.errors import unknown_agent
 from layover.local.doors import LOOPBACK
 from layover.values.text import drop_controls
 
 Json = dict[str, Any]
-LOCAL_USER = "cli"
 LONG_POLL_S = 20
 INTERRUPTED = 130
 """Exit code of a program that Ctrl-C ended, as shells know it."""
@@ -263,9 +262,10 @@ class Pages(Iterator[list[Json]]):
         return page or {"items": [], "last_seq": self.after, "done": False}
 
 
-def connect(url: str, user: str, tokens: TokenFile) -> Api:
-    """The API of a deployment as the signed-in user, or of this machine as `user`. Raises ApiError."""
-    where = url or (LOCAL if user else tokens.last() or LOCAL)
+def connect(url: str, user: str, tokens: TokenFile, local: str = LOCAL) -> Api:
+    """The API of a deployment as the signed-in user, or of this machine (`local`) as `user`. Raises
+    ApiError."""
+    where = url or (local if user else tokens.last() or local)
     if user or urlsplit(where).hostname in LOOPBACK:
         return Api(where, f"dev:{user or LOCAL_USER}")
     return Api(where, tokens.access(where))
@@ -275,7 +275,10 @@ def choose(api: Client, agent: str | None) -> str:
     """The agent of this name, or the first. Raises ApiError."""
     names = [str(each["name"]) for each in api.get("/agents", limit=100)["items"]]
     if not names:
-        raise ApiError("no agents are served: see functions/user_agents", REFUSED)
+        raise ApiError(
+            NO_AGENTS,
+            REFUSED,
+        )
     if agent is not None and agent not in names:
         raise ApiError(unknown_agent(agent, names), USAGE)
     return agent or names[0]

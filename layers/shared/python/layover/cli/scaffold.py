@@ -1,0 +1,101 @@
+"""`layover init`: the files of a new project, from the templates next to this module."""
+
+import json
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+
+from layover import shipped
+from layover.errors import unknown_name
+from layover.project import FILE
+
+TEMPLATES = Path(__file__).parent / "templates"
+COMMON = "common"
+"""The folder of the files that every template has."""
+_DOT = "dot-"
+"""Beginning of names that have a dot in the project: git and hatch would follow `.gitignore` here."""
+_TRY = "try.md"
+"""First words to the template's agents, which go into the README."""
+APP = "python3 -m infra.app"
+
+
+class NotMade(Exception):
+    """No project was made. The message says why, and what to do."""
+
+
+@dataclass(frozen=True)
+class Made:
+    """The paths that were written, and those that were there before, relative to the project."""
+
+    written: tuple[str, ...]
+    left: tuple[str, ...]
+
+
+def template_names() -> list[str]:
+    """Return the names that `--template` takes."""
+    return sorted(p.name for p in TEMPLATES.iterdir() if p.is_dir() and p.name != COMMON)
+
+
+def make_project(root: Path, template: str) -> Made:
+    """Write the files of a project that are not there yet. `layover.toml` comes last, so that what was
+    interrupted can be run again. Raises NotMade."""
+    if template not in template_names():
+        raise NotMade(f"{unknown_name('template', template, template_names())}")
+    if (root / FILE).exists():
+        raise NotMade(f"{root} is a project already: nothing was changed")
+    texts = dict(_texts(root.resolve().name, template))
+    texts[FILE] = texts.pop(FILE)
+    written, left = [], []
+    for name, text in texts.items():
+        try:
+            (written if _write(root / name, text) else left).append(name)
+        except OSError as error:
+            raise NotMade(
+                f"{error.filename or root / name} cannot be written ({error.strerror}): "
+                f"{len(written)} files of the project are there; mend this and run the command again"
+            ) from error
+    return Made(tuple(written), tuple(left))
+
+
+def _texts(name: str, template: str) -> Iterator[tuple[str, str]]:
+    """Yield path and text of every file."""
+    words = {
+        "__NAME__": name,
+        "__VERSION__": version("layover"),
+        "__TRY__": (TEMPLATES / template / _TRY).read_text("utf-8").strip(),
+    }
+    for folder in (TEMPLATES / template, TEMPLATES / COMMON):
+        for path in sorted(p for p in folder.rglob("*") if p.is_file() and p.name != _TRY):
+            if path.suffix == ".pyc":
+                continue
+            text = path.read_text("utf-8")
+            for word, value in words.items():
+                text = text.replace(word, value)
+            parts = path.relative_to(folder).parts
+            yield "/".join(_name_of(part) for part in parts), text
+    flags = json.loads(shipped.CDK_FLAGS.read_text("utf-8"))
+    yield "cdk.json", json.dumps(flags | {"app": APP}, indent=2) + "\n"
+
+
+def _name_of(part: str) -> str:
+    return f".{part.removeprefix(_DOT)}" if part.startswith(_DOT) else part
+
+
+def _write(path: Path, text: str) -> bool:
+    """Write a file that is not there. Return false if it is: also a link that leads nowhere."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        file = path.open("x", encoding="utf-8", newline="\n")
+    except FileExistsError:
+        return False
+    try:
+        with file:
+            file.write(text)
+    except OSError:
+        # A part of a file would be left as it is by the next try.
+        with suppress(OSError):
+            path.unlink()
+        raise
+    return True
