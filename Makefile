@@ -59,8 +59,8 @@ PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-r
 test: $(TEST_STAMP)
 	@$(PYTEST) --tier test $(ARGS)
 
-test-agents: $(TEST_STAMP)
-	@$(BIN)/python -m pytest $(ARGS) functions/user_agents
+test-agents: $(DEV_STAMP)
+	@$(BIN)/layover test $(ARGS)
 
 test-all: $(TEST_STAMP)
 	@$(PYTEST) --tier all $(ARGS)
@@ -96,36 +96,24 @@ format: $(TEST_STAMP)
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix
 
-# AWS. The CDK's command line comes from package-lock.json, the app from this environment.
-
-# Node 20 works and is past its end of life.
-CDK := JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION=20 node_modules/.bin/cdk
-# RDS's certificates have roots of their own. AWS's own list of them, for all regions:
-BUNDLE    := build/rds-global-bundle.pem
-RDS_ROOTS := https://truststore.pki.rds.amazonaws.com/global/global-bundle.pem
+# AWS: `layover` does what is needed, in this checkout as in any project. The CDK's command line comes from
+# package-lock.json.
 
 layer: $(TEST_STAMP)
 	@$(BIN)/python -m infra.build
 
-synth: certificates layer node_modules/.package-lock.json
-	@$(CDK) synth --quiet $(ARGS)
+synth: $(TEST_STAMP) node_modules/.package-lock.json
+	@$(BIN)/layover synth $(ARGS)
 
-# The bundle first: it goes into the layer, and without it no function trusts the database. A new stack is made
-# without protection, so that one that fails can be taken back; then it is protected.
-deploy: certificates layer node_modules/.package-lock.json
-	@$(BIN)/python -m infra.preflight $(ARGS)
-	@! $(BIN)/python -m infra.preflight --new $(ARGS) || $(CDK) deploy $(ARGS) -c protection=false
-	@$(CDK) deploy $(ARGS)
+deploy: $(TEST_STAMP) node_modules/.package-lock.json
+	@$(BIN)/layover deploy $(ARGS)
 
-destroy: certificates layer node_modules/.package-lock.json
-	@$(CDK) destroy $(ARGS)
+destroy: $(TEST_STAMP) node_modules/.package-lock.json
+	@$(BIN)/layover destroy $(ARGS)
 
 # Fetched again after 30 days; without a network an older one does, as long as its roots live.
-certificates:
-	@mkdir -p build
-	@[ -n "$$(find $(BUNDLE) -mtime -30 2>/dev/null)" ] || { \
-	  curl --fail --silent --show-error --proto =https --output $(BUNDLE).part $(RDS_ROOTS) && \
-	  grep -q 'BEGIN CERTIFICATE' $(BUNDLE).part && mv $(BUNDLE).part $(BUNDLE); } || [ -s $(BUNDLE) ]
+certificates: $(TEST_STAMP)
+	@$(BIN)/python -m layover.cli.deploy.certificates
 
 node_modules/.package-lock.json: package.json package-lock.json
 	@npm ci --silent --no-audit --no-fund

@@ -21,6 +21,7 @@ from pydantic import (
 
 from infra.providers import ContextWindows, FurtherProviders, keys_of
 from layover.errors import nearest, unknown_name
+from layover.project import FILE, read
 from layover.values.deployment.providers import (
     BEDROCK_PREFIX,
     HASHING_PREFIX,
@@ -204,8 +205,8 @@ TUNED: Mapping[str, str] = {
 
 
 class Settings(BaseModel):
-    """The settings of a deployment. `infra/stages/STAGE.json` keeps its fields; context wins over it:
-    `cdk deploy -c stage=prod -c retain=false`."""
+    """The settings of a deployment. `[stages.STAGE]` of `layover.toml` or `infra/stages/STAGE.json` keeps its
+    fields; context wins over it: `layover deploy --stage prod -c retain=false`."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -561,8 +562,8 @@ class Settings(BaseModel):
         folder, stage = Path(values.get("stages", STAGES)), values.get("stage", DEV)
         if "stages" in values and not folder.is_dir():
             raise ValueError(f"there is no folder {folder} for the files of the stages")
-        stage_values = _stage_file(folder, stage)
-        _check_names(str(folder / f"{stage}.json"), stage_values, set(cls.model_fields))
+        where, stage_values = _stage_values(folder, stage)
+        _check_names(where, stage_values, set(cls.model_fields))
         try:
             return cls.model_validate({**stage_values, **values})
         except ValidationError as error:
@@ -621,6 +622,21 @@ def _check_names(where: str, names: Iterable[str], choices: set[str]) -> None:
     text = f"{where}: {unknown_name('setting', name, choices)}"
     listed = "" if text.endswith("?") else "; docs/reference/configuration.md lists the settings"
     raise ValueError(f"{text}{listed}")
+
+
+def _stage_values(folder: Path, stage: str) -> tuple[str, dict[str, Any]]:
+    """Return where the stage's settings are, and the settings: of its file, or of the project in this
+    folder."""
+    file, of_file = folder / f"{stage}.json", _stage_file(folder, stage)
+    project = read(Path()) if Path(FILE).is_file() else None
+    if project is None or (of_file and stage not in project.settings.stages):
+        return str(file), of_file
+    where, of_project = f"{FILE}: [stages.{stage}]", project.stage(stage)
+    if of_file and of_project:
+        raise ValueError(f"{where} and {file} both have settings of the stage: keep one of them")
+    if wrong := next((name for name in ("stage", "stages") if name in of_project), None):
+        raise ValueError(f"{where}: {wrong} cannot be given there: its heading names the stage")
+    return (str(file), of_file) if of_file else (where, {"stage": stage, **of_project})
 
 
 def _stage_file(folder: Path, stage: str) -> dict[str, Any]:

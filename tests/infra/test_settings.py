@@ -230,6 +230,69 @@ def test_mistyped_name_inside_a_setting_is_named(tmp_path: Path, text: str, mess
         said(kept(tmp_path, "dev", text))
 
 
+PROJECT = """
+[stages.prod]
+retain = true
+daily_cost_usd = 2.5
+origins = ["https://shop.example"]
+[stages.prod.tool_env]
+SHOP = "https://api.shop.example"
+[stages.dev]
+"""
+
+
+@pytest.fixture
+def own_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project, in whose folder the CDK's command line runs the app."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "layover.toml").write_text(PROJECT)
+    return tmp_path
+
+
+def test_stage_of_a_project_has_the_settings_of_its_layover_toml(own_project: Path) -> None:
+    prod = Settings.from_context({"stage": "prod"})
+    assert (prod.stage, prod.origins) == ("prod", ("https://shop.example",))
+    assert prod.tool_env == {"SHOP": "https://api.shop.example"}
+    assert Settings.from_context({"stage": "prod", "retain": "false"}).retain is False
+    assert Settings.from_context({}) == Settings()
+
+
+def test_stage_that_the_project_does_not_list_is_refused(own_project: Path) -> None:
+    with pytest.raises(
+        ValueError, match=r"layover.toml has no \[stages.prdo\]: did you mean 'prod'"
+    ):
+        Settings.from_context({"stage": "prdo"})
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (
+            "retian = true",
+            r"layover.toml: \[stages.dev\]: no setting 'retian': did you mean 'retain'",
+        ),
+        ("stage = 'prod'", r"\[stages.dev\]: stage cannot be given there: its heading names the"),
+        ("stages = 'a'", r"\[stages.dev\]: stages cannot be given there"),
+        ("daily_tokens = 0", "daily_tokens must be greater than or equal to 1, not 0"),
+    ],
+)
+def test_wrong_setting_of_a_projects_stage_is_named_with_its_heading(
+    own_project: Path, text: str, why: str
+) -> None:
+    (own_project / "layover.toml").write_text(f"[stages.dev]\n{text}\n")
+    with pytest.raises(ValueError, match=why):
+        Settings.from_context({})
+
+
+def test_stage_with_settings_in_two_places_is_refused(own_project: Path) -> None:
+    (own_project / "infra" / "stages").mkdir(parents=True)
+    (own_project / "infra" / "stages" / "prod.json").write_text('{"retain": false}')
+    (own_project / "infra" / "stages" / "test.json").write_text('{"retain": false}')
+    assert Settings.from_context({"stage": "test"}).retain is False
+    with pytest.raises(ValueError, match=r"prod.json both have settings of the stage: keep one"):
+        Settings.from_context({"stage": "prod"})
+
+
 def test_a_missing_folder_of_stages_is_fine_only_if_nobody_named_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -44,9 +44,7 @@ def test_packages_of_the_agents_are_installed_beside_the_lock(checkout: Path, ta
 
 @pytest.mark.skipif(shutil.which("make") is None, reason="there is no make")
 def test_the_tests_of_the_agents_run_without_the_houses_own(checkout: Path) -> None:
-    assert planned(checkout, "test-agents").splitlines()[1:-1] == [
-        ".venv/bin/python -m pytest  functions/user_agents"
-    ]
+    assert planned(checkout, "test-agents").splitlines()[1:-1] == [".venv/bin/layover test "]
 
 
 @pytest.mark.skipif(shutil.which("make") is None, reason="there is no make")

@@ -134,6 +134,88 @@ def run_tests(
     raise typer.Exit(_load("cli.run_tests").run(project, args or ()))
 
 
+Stage = Annotated[str | None, typer.Option(help="The stage; the project's if not given.")]
+Context = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--context", "-c", help="NAME=VALUE: a setting for this command; may be repeated."
+    ),
+]
+Profile = Annotated[str | None, typer.Option(help="Profile of the AWS configuration.")]
+Region = Annotated[str | None, typer.Option(help="Region of AWS.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Ask nothing, for a pipeline.")]
+More = Annotated[
+    list[str] | None, typer.Argument(help="After `--`: of the CDK's command line, as they are.")
+]
+
+
+@app.command()
+def synth(
+    args: More = None,
+    stage: Stage = None,
+    context: Context = None,
+    profile: Profile = None,
+    region: Region = None,
+) -> None:
+    """Write the CloudFormation template of the project's stack. Needs Node, and no credentials."""
+    _about_stack("synth", stage, context, profile, region, args)
+
+
+@app.command()
+def deploy(
+    args: More = None,
+    stage: Stage = None,
+    context: Context = None,
+    profile: Profile = None,
+    region: Region = None,
+    yes: Yes = False,
+) -> None:
+    """Deploy the project's stack to the AWS account of your credentials. Says what it needs first."""
+    _about_stack("deploy", stage, context, profile, region, args, yes=yes)
+
+
+@app.command()
+def destroy(
+    args: More = None,
+    stage: Stage = None,
+    context: Context = None,
+    profile: Profile = None,
+    region: Region = None,
+    yes: Yes = False,
+) -> None:
+    """Take the project's stack down; its setting `retain` decides which data stays."""
+    _about_stack("destroy", stage, context, profile, region, args, yes=yes)
+
+
+def _about_stack(
+    command: str,
+    stage: str | None,
+    context: list[str] | None,
+    profile: str | None,
+    region: str | None,
+    more: list[str] | None,
+    *,
+    yes: bool = False,
+) -> None:
+    project, requests = _load("cli.here").required(), _load("cli.deploy.request")
+    try:
+        request = requests.request_of(
+            command,
+            project,
+            stage=stage,
+            context=context or (),
+            profile=profile,
+            region=region,
+            yes=yes,
+            more=more or (),
+        )
+    except ValueError as error:
+        print(f"layover: {error}", file=sys.stderr)
+        raise typer.Exit(2) from error
+    machine = _load("cli.deploy.machine").ThisMachine()
+    raise typer.Exit(_load("cli.deploy.run").main(request, machine))
+
+
 @app.command()
 def demo() -> None:
     """Drive one conversation through a fresh system and print the transcript."""

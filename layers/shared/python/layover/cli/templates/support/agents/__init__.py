@@ -44,7 +44,7 @@ def refund(order_id: str, amount: Annotated[float, Field(gt=0)], ctx: ToolContex
 support = Agent(
     name="support",
     instructions=(
-        "You are the friendly support of a furniture shop. Look an order up before you say anything"
+        "Answer as the friendly support of a furniture shop. Look an order up before you say anything"
         " about it. Answer in two or three sentences."
     ),
     tools=[lookup_order, refund],

@@ -1,0 +1,121 @@
+"""This machine, as a deployment needs it: programs, packages, and the AWS account of its credentials."""
+
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Any, Protocol
+
+BOOTSTRAP = "/cdk-bootstrap/hnb659fds/version"
+"""SSM parameter that `cdk bootstrap` makes."""
+_NO_CREDENTIALS = (
+    "no AWS credentials: sign in (`aws configure sso`, then `aws sso login`), or name a profile "
+    "(--profile, AWS_PROFILE)"
+)
+_SIGN_IN_AGAIN = "the AWS credentials have expired: sign in again, for example with `aws sso login`"
+_EXPIRED = {"ExpiredToken", "ExpiredTokenException", "RequestExpired"}
+_ANSWER_S = 10
+
+
+class NoAccount(Exception):
+    """The credentials lead to no account. The message says what to do."""
+
+
+@dataclass(frozen=True)
+class Account:
+    """An account and region. `bootstrap`: the version of the CDK's own stack; "" where there is none, None
+    where the credentials may not look."""
+
+    id: str
+    region: str
+    bootstrap: str | None
+
+
+class Machine(Protocol):
+    """The questions of a deployment to a machine."""
+
+    def program(self, name: str) -> str | None:
+        """Return the path of a program."""
+
+    def output(self, *command: str) -> str:
+        """Return what a program prints; "" if it fails."""
+
+    def has_package(self, name: str) -> bool:
+        """Return whether a Python package can be imported."""
+
+    def has_terminal(self) -> bool:
+        """Return whether somebody can answer a question."""
+
+    def account(self, profile: str | None, region: str | None) -> Account:
+        """Return the account of the credentials. Raises NoAccount."""
+
+
+class ThisMachine:
+    """The real one."""
+
+    def program(self, name: str) -> str | None:
+        """Return the path of a program."""
+        return shutil.which(name)
+
+    def output(self, *command: str) -> str:
+        """Return what a program prints; "" if it fails."""
+        try:
+            run = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+        except (OSError, subprocess.TimeoutExpired):
+            return ""
+        return run.stdout.strip() if run.returncode == 0 else ""
+
+    def has_package(self, name: str) -> bool:
+        """Return whether a Python package can be imported."""
+        return find_spec(name) is not None
+
+    def has_terminal(self) -> bool:
+        """Return whether somebody can answer a question."""
+        return sys.stdin.isatty() and sys.stdout.isatty()
+
+    def account(self, profile: str | None, region: str | None) -> Account:
+        """Return the account of the credentials. Raises NoAccount."""
+        import boto3
+        from botocore.exceptions import ProfileNotFound
+
+        try:
+            session = boto3.Session(profile_name=profile, region_name=region)
+        except ProfileNotFound as error:
+            text = "no AWS profile {profile!r}: `aws configure list-profiles` lists them"
+            raise NoAccount(text.format(profile=profile or "of AWS_PROFILE")) from error
+        return account_of(session)
+
+
+def account_of(session: Any) -> Account:
+    """Return the account of a boto3 session. Raises NoAccount."""
+    from botocore.config import Config
+    from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError
+
+    if session.region_name is None:
+        text = "no AWS region: set `region` under [deploy] of layover.toml, or AWS_REGION"
+        raise NoAccount(text)
+    patience = Config(
+        connect_timeout=_ANSWER_S, read_timeout=_ANSWER_S, retries={"total_max_attempts": 2}
+    )
+    try:
+        identity = session.client("sts", config=patience).get_caller_identity()
+    except NoCredentialsError as error:
+        raise NoAccount(_NO_CREDENTIALS) from error
+    except ClientError as error:
+        code = error.response.get("Error", {}).get("Code", "")
+        if code in _EXPIRED:
+            raise NoAccount(_SIGN_IN_AGAIN) from error
+        raise NoAccount(f"AWS refuses the credentials ({code}): sign in again") from error
+    except BotoCoreError as error:
+        # An SSO session that ended is one of these.
+        text = f"the AWS credentials cannot be used ({type(error).__name__}): {_NO_CREDENTIALS}"
+        raise NoAccount(text) from error
+    ssm = session.client("ssm", config=patience)
+    try:
+        version = str(ssm.get_parameter(Name=BOOTSTRAP)["Parameter"]["Value"])
+    except ssm.exceptions.ParameterNotFound:
+        version = ""
+    except (ClientError, BotoCoreError):
+        return Account(identity["Account"], session.region_name, None)
+    return Account(identity["Account"], session.region_name, version)
