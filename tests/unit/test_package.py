@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 from hatchling.builders.sdist import SdistBuilder
-from hatchling.builders.wheel import WheelBuilder
+
+from support.wheels import build_wheel, unpack
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ROOT / "layers" / "shared" / "python"
@@ -36,14 +37,14 @@ def files_below(folder: Path) -> Iterator[Path]:
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("wheel")
-    return Path(next(iter(WheelBuilder(str(ROOT)).build(directory=str(folder)))))
+    return build_wheel(folder)
 
 
 @pytest.fixture(scope="module")
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder that has the wheel as `pip` unpacks it."""
     folder = tmp_path_factory.mktemp("site-packages")
-    zipfile.ZipFile(wheel).extractall(folder)
+    unpack(wheel, folder)
     return folder
 
 
@@ -110,8 +111,7 @@ def test_wheel_of_the_source_distribution_is_the_same(wheel: Path, tmp_path: Pat
     with tarfile.open(sdist) as archive:
         archive.extractall(tmp_path / "source", filter="data")
     (source,) = (tmp_path / "source").iterdir()
-    again = next(iter(WheelBuilder(str(source)).build(directory=str(tmp_path / "again"))))
-    assert names_in(Path(again)) == names_in(wheel)
+    assert names_in(build_wheel(tmp_path / "again", source)) == names_in(wheel)
 
 
 def test_extras_are_for_users_and_not_for_this_repository(installed: Path) -> None:

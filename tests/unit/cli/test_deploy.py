@@ -301,6 +301,9 @@ class FakeSession:
         self.region_name = region
         self._identity, self._bootstrap = identity, bootstrap
 
+    def get_credentials(self) -> object | None:
+        return None if isinstance(self._identity, NoCredentialsError) else object()
+
     def client(self, service: str, config: Any) -> Any:
         not_found = type("ParameterNotFound", (Exception,), {})
 
@@ -331,6 +334,7 @@ def error(code: str) -> ClientError:
     ("session", "told"),
     [
         (FakeSession(region=None), "no AWS region: set `region` under [deploy]"),
+        (FakeSession(NoCredentialsError(), region=None), "or AWS_REGION; no AWS credentials: sign"),
         (FakeSession(NoCredentialsError()), "aws sso login"),
         (FakeSession(error("ExpiredToken")), "have expired: sign in again"),
         (FakeSession(error("InvalidClientTokenId")), "refuses the credentials (InvalidClientTok"),

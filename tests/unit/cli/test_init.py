@@ -21,6 +21,7 @@ from layover import __version__, shipped
 from layover.cli.scaffold import NotMade, make_project, template_names
 from layover.project import DeploySettings, DevSettings, ProjectSettings, find, read
 
+ROOT = Path(__file__).parents[3]
 LAYOVER = Path(sys.executable).with_name("layover")
 TEMPLATES = ("empty", "research", "support")
 FILES = {
@@ -194,6 +195,18 @@ def test_workflow_tests_everything_and_deploys_with_a_role_and_without_a_key(pro
     assert "refs/heads/main" in deploy["if"]
     assert {"run": "layover deploy --yes"} in deploy["steps"]
     assert "secrets." not in text
+
+
+def test_actions_of_the_workflow_are_pinned_as_this_repository_pins_them(project: Path) -> None:
+    """A tag can be moved, and a job that may deploy runs what it names."""
+    text = (project / ".github" / "workflows" / "agents.yml").read_text()
+    own = "".join(p.read_text() for p in (ROOT / ".github" / "workflows").glob("*.yml"))
+    used = re.findall(r"uses: (\S+)@(\S+) # (v\S+)$", text, re.M)
+    assert len(used) == text.count("uses: ")
+    for action, commit, release in used:
+        assert re.fullmatch(r"[0-9a-f]{40}", commit)
+        if f"{action}@" in own:
+            assert f"{action}@{commit} # {release}" in own
 
 
 def test_keys_are_never_committed(project: Path) -> None:

@@ -7,21 +7,25 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parent
 _INSTALLED = PACKAGE / "_shipped"
-_CHECKOUT = PACKAGE.parents[3]
 
 IS_CHECKOUT = not _INSTALLED.is_dir()
 """True in a checkout, and in an editable installation of one."""
-FUNCTIONS = _CHECKOUT / "functions" if IS_CHECKOUT else _INSTALLED / "functions"
+
+
+def _place(in_checkout: str, in_wheel: str) -> Path:
+    # The folders above an installed package are anybody's, and may be too few.
+    return PACKAGE.parents[3] / in_checkout if IS_CHECKOUT else _INSTALLED / in_wheel
+
+
+FUNCTIONS = _place("functions", "functions")
 """One folder with a `handler.py` for each function. A checkout has `user_agents` there, too."""
-EXAMPLES = _CHECKOUT / "functions" if IS_CHECKOUT else _INSTALLED / "examples"
+EXAMPLES = _place("functions", "examples")
 """The folder whose `user_agents` are the agents of `layover demo`."""
-STATE_MACHINE = _CHECKOUT / "infra" / "run.asl.json" if IS_CHECKOUT else _INSTALLED / "run.asl.json"
+STATE_MACHINE = _place("infra/run.asl.json", "run.asl.json")
 """The definition of the state machine, in the Amazon States Language."""
-CDK_FLAGS = _CHECKOUT / "cdk.json" if IS_CHECKOUT else _INSTALLED / "cdk.json"
+CDK_FLAGS = _place("cdk.json", "cdk.json")
 """The CDK's feature flags that the stack is tested with."""
-LAYER_LOCK = (
-    _CHECKOUT / "requirements" / "runtime.lock" if IS_CHECKOUT else _INSTALLED / "runtime.lock"
-)
+LAYER_LOCK = _place("requirements/runtime.lock", "runtime.lock")
 """The locked packages of the Lambda layer, with their hashes."""
 MIGRATIONS = PACKAGE / "adapters" / "store" / "postgres" / "migrations"
 """The migrations of the SQL schema."""

@@ -268,7 +268,8 @@ def redrive(
     if user and token:
         raise typer.BadParameter("say who asks: either --user NAME or --token TOKEN")
     operator = f"{user};scopes=operate" if user else ""
-    who = partial(_load("cli.tokens").caller, url, operator, token, _tokens())
+    local = _load("cli.here").local_url()
+    who = partial(_load("cli.tokens").caller, url, operator, token, _tokens(), local)
     raise typer.Exit(_load("cli.client").redrive(who, run_id, owner))
 
 

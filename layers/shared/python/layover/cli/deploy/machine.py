@@ -94,7 +94,7 @@ def account_of(session: Any) -> Account:
 
     if session.region_name is None:
         text = "no AWS region: set `region` under [deploy] of layover.toml, or AWS_REGION"
-        raise NoAccount(text)
+        raise NoAccount(text if session.get_credentials() else f"{text}; {_NO_CREDENTIALS}")
     patience = Config(
         connect_timeout=_ANSWER_S, read_timeout=_ANSWER_S, retries={"total_max_attempts": 2}
     )
