@@ -112,6 +112,14 @@ def test_command_asks_nothing_without_a_terminal_and_says_what_it_did(tmp_path: 
     assert "is a project already" in again.stderr
 
 
+def test_empty_name_is_refused_and_writes_nothing(tmp_path: Path) -> None:
+    """A variable of a script that is not set would fill the current folder."""
+    ended = started(tmp_path, "init", "")
+    assert ended.returncode == 2
+    assert "NAME is empty" in ended.stderr
+    assert files_of(tmp_path) == {}
+
+
 # What it makes
 
 

@@ -64,23 +64,25 @@ def parse_timeout(text: str) -> tuple[str, timedelta]:
 
 @app.command()
 def init(
-    name: Annotated[Path, typer.Argument(help="Folder of the project; `.` is this one.")],
+    name: Annotated[str, typer.Argument(help="Folder of the project; `.` is this one.")],
     template: Annotated[
         str, typer.Option(help="The agents to begin with: support, research or empty.")
     ] = "support",
 ) -> None:
     """Make a project: agents, their test, settings, the stack on AWS, a workflow. Overwrites nothing."""
-    scaffold = _load("cli.scaffold")
+    if not name.strip():
+        raise typer.BadParameter("NAME is empty: write a folder, or `.` for this one")
+    scaffold, root = _load("cli.scaffold"), Path(name)
     try:
-        outcome = scaffold.make_project(name, template)
+        outcome = scaffold.make_project(root, template)
     except scaffold.NotMade as error:
         print(f"layover: {error}", file=sys.stderr)
         raise typer.Exit(1) from error
     for path in outcome.written:
-        print(f"made  {name / path}")
+        print(f"made  {root / path}")
     for path in outcome.left:
-        print(f"left  {name / path}, which was there before")
-    enter = "" if name.resolve() == Path.cwd() else f"cd {shlex.quote(str(name))} && "
+        print(f"left  {root / path}, which was there before")
+    enter = "" if root.resolve() == Path.cwd() else f"cd {shlex.quote(name)} && "
     print(f"next: {enter}layover test && layover dev")
 
 
