@@ -16,7 +16,8 @@ def checkout(tmp_path: Path) -> Path:
     for name in ("dev.lock", "test.lock"):
         (tmp_path / "requirements").mkdir(exist_ok=True)
         (tmp_path / "requirements" / name).touch()
-    (tmp_path / "pyproject.toml").touch()
+    for name in ("pyproject.toml", "package.json", "package-lock.json"):
+        (tmp_path / name).touch()
     (tmp_path / "functions" / "user_agents").mkdir(parents=True)
     (tmp_path / ".venv").mkdir()
     for name in ("pyvenv.cfg", ".dev-stamp", ".test-stamp"):
@@ -54,3 +55,10 @@ def test_a_first_start_says_what_it_does(checkout: Path) -> None:
     said = [line for line in planned(checkout, "dev").splitlines() if line.startswith("echo ")]
     assert [line.split()[1].strip('"') for line in said] == ["Setting", "Installing", "Installing"]
     assert "Layover itself" in said[-1]
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="there is no make")
+@pytest.mark.parametrize("command", ["dev", "demo", "synth", "deploy", "destroy"])
+def test_commands_of_make_are_those_of_the_package(checkout: Path, command: str) -> None:
+    last = planned(checkout, command).splitlines()[-2]
+    assert last.split() == [".venv/bin/layover", command]

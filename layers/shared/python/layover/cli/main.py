@@ -121,9 +121,8 @@ def dev(
         raise typer.Exit(2) from error
     functions = settings.function_names()
     if unknown := sorted(settings.timeouts.keys() - set(functions)):
-        raise typer.BadParameter(f"--timeout: {unknown_name('function', unknown[0], functions)}")
-    if settings.project is not None:
-        print(f"project {settings.project}", flush=True)
+        text = unknown_name("function", unknown[0], functions)
+        raise typer.BadParameter(f"--timeout, or [dev.timeouts] of layover.toml: {text}")
     raise typer.Exit(asyncio.run(serving.serve(settings, opens=open_)))
 
 

@@ -63,6 +63,8 @@ class _Stop:
 async def serve(settings: Settings, *, opens: bool = False) -> int:
     """Run until SIGINT or SIGTERM. Return the exit code. `opens`: the console, in a browser."""
     keep_output_harmless(write_in_background())
+    if settings.project is not None:
+        print(f"project {settings.project}", flush=True)
     stop = _Stop()
     # Before the first process is started, because a signal has to end it, too.
     for number in (signal.SIGINT, signal.SIGTERM):
