@@ -125,7 +125,9 @@ class JournalBench:
         head, step = await self.head(run.thread_id), f"{run_id}_m1"
         aside = SetAside(run, leaf_id=step, last_created_at=self.clock.now())
         accept = self.journal.commands.accept
-        return await accept(self.new_run(head, **fields), head, OnBusy.REJECT, None, None, aside=aside)
+        return await accept(
+            self.new_run(head, **fields), head, OnBusy.REJECT, None, None, aside=aside
+        )
 
     async def drop(self, run_id: str) -> bool:
         """Cancel a run that stands in line."""

@@ -51,7 +51,7 @@ async def never_cancelled(*_: Any) -> RunMeta | None:
     raise RetryableError("not now")
 
 
-async def always_late(*_: Any) -> Accepted:
+async def always_late(*_: Any, **__: Any) -> Accepted:
     """Another writer is always faster."""
     raise StaleHead
 

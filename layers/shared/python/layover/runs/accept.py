@@ -155,9 +155,6 @@ async def start_run(
     if again is not None:
         return run_view(await snapshot_of(runtime, owner, again))
     await may_begin(runtime, owner)
-    steered = await _steer(runtime, actor, thread_id, content, request, request_key)
-    if steered is not None:
-        return run_view(await snapshot_of(runtime, owner, steered))
     accepted, meta = await _accept(
         runtime,
         actor,
@@ -167,7 +164,7 @@ async def start_run(
         request_key=request_key,
         pace=pace or Pace(),
     )
-    if accepted.replayed:
+    if accepted.replayed or meta is None:
         return run_view(await snapshot_of(runtime, owner, accepted.run_id))
     # One transaction has accepted the run and flagged the run that it interrupts. A death from here on leaves
     # both to the sweeper, which starts runs without an execution and ends flagged ones.
@@ -183,18 +180,15 @@ async def start_run(
 async def _steer(
     runtime: Runtime,
     actor: Actor,
-    thread_id: str,
+    head: ThreadHead,
     content: tuple[InputPart, ...],
     request: StartRun,
     request_key: RequestKey | None,
 ) -> str | None:
     """Send the message to the run that waits, if it is to have it (`steer`, `withdraw`). Return that run."""
-    if request.parent_id is not ABSENT:
-        # A branch of its own: what waits is not spoken of.
-        return None
-    head = await head_of(runtime, actor.owner, thread_id)
     candidates = [head.active_run] if head.active_run else head.waiting_runs[-1:]
-    if not candidates or (request.on_busy is OnBusy.INTERRUPT and request.on_waiting is None):
+    # A message with a parent begins a branch of its own: what waits is not spoken of.
+    if not candidates or request.parent_id is not ABSENT or _interrupts(request):
         return None
     waiting = await find_waiting(runtime, actor.owner, candidates[0])
     if waiting is None:
@@ -208,6 +202,12 @@ async def _steer(
     return waiting.meta.id
 
 
+def _interrupts(request: StartRun) -> bool:
+    """Return whether the request ends the thread's run, whatever it does. One that says what becomes of a run
+    that waits means that only for one at work."""
+    return request.on_busy is OnBusy.INTERRUPT and request.on_waiting is None
+
+
 async def _accept(
     runtime: Runtime,
     actor: Actor,
@@ -217,9 +217,9 @@ async def _accept(
     request: StartRun,
     request_key: RequestKey | None,
     pace: Pace,
-) -> tuple[Accepted, RunMeta]:
-    """Journal the run. Nothing is locked between the read of the head and the write, which fails if the head
-    has changed: then both are done again, for `ACCEPT_TIMEOUT_S`."""
+) -> tuple[Accepted, RunMeta | None]:
+    """Journal the run, or send its message to one that waits. Nothing is locked between the read of the head
+    and the write, which fails if the head has changed: then both are done again, for `ACCEPT_TIMEOUT_S`."""
     owner, sent = actor.owner, request.sent
     run_id = request.run_id or runtime.ids.new("run")
     message_id = with_client_id(runtime.ids.new("msg"), sent.key if sent else None)
@@ -227,6 +227,9 @@ async def _accept(
     give_up = pace.now() + ACCEPT_TIMEOUT_S
     for attempt in count():
         head = await head_of(runtime, owner, thread_id)
+        steered = await _steer(runtime, actor, head, content, request, request_key)
+        if steered is not None:
+            return Accepted(steered, started=False, replayed=True), None
         if not known_parent:
             # Once, not for each try: this may query the database.
             _check_choice(runtime, head.agent, request.choice)
@@ -266,11 +269,8 @@ async def _accept(
 
 
 async def _waiting_in(runtime: Runtime, head: ThreadHead, request: StartRun) -> RunSnapshot | None:
-    """Return the active run if it only waits, so that the new run takes the thread from it. A request that
-    interrupts means the run, whatever it does, unless it says what becomes of one that waits."""
-    if head.active_run is None:
-        return None
-    if request.on_busy is OnBusy.INTERRUPT and request.on_waiting is None:
+    """Return the active run if it only waits, so that the new run takes the thread from it."""
+    if head.active_run is None or _interrupts(request):
         return None
     waiting = await find_waiting(runtime, head.owner, head.active_run)
     if waiting is None:
