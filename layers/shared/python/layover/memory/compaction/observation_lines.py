@@ -284,6 +284,9 @@ def read(
         return ()
     reader = _Reader(_Calendar([m.astimezone(UTC) for m in moments]), new_id)
     candidates = [(raw, _line(raw)) for raw in without_thinking(answer).splitlines()]
+    if any(line for _, line in candidates):
+        # Small models name the marker of most lines, and only the time of some.
+        candidates = [(raw, line or _unmarked_line(raw)) for raw, line in candidates]
     base = min((line.indent for _, line in candidates if line), default=0)
     for raw, line in candidates:
         if line is None:
@@ -403,6 +406,19 @@ def _line(raw: str) -> _Line | None:
     at, day = clock or (None, None)
     text = rest[_end(_LINK.match(rest)) :]
     return _Line(len(raw) - len(raw.lstrip()), marker, at, day, text)
+
+
+def _unmarked_line(raw: str) -> _Line | None:
+    """Return a line that has a bullet and a time in brackets, and no marker."""
+    raw = raw.expandtabs(4)
+    rest = raw.strip()
+    bullet = _BULLET.match(rest)
+    if bullet is None or not _TIME.match(rest[bullet.end() :]):
+        return None
+    clock, rest = _clock(rest[bullet.end() :])
+    at, day = clock or (None, None)
+    text = rest[_end(_LINK.match(rest)) :]
+    return _Line(len(raw) - len(raw.lstrip()), Marker.INFO, at, day, text)
 
 
 def _marker(text: str, clear: bool) -> tuple[Marker, str] | None:

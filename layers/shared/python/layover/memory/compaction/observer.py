@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 
 from layover.memory.compaction.observation_lines import lines, read
+from layover.memory.compaction.planted import without_planted
 from layover.memory.profile.notes import block
 from layover.memory.requests import text_prompt
 from layover.memory.text.reading import transcript
@@ -32,9 +33,10 @@ def request(
 def parse(
     answer: str, messages: Sequence[Message], new_id: Callable[[], str]
 ) -> tuple[Observation, ...]:
-    """Return the observations of an answer, in its order; () for a useless answer. Their times lie between
+    """Return the observations of an answer, in its order, without what others put into the user's mouth; ()
+    for a useless answer. Their times lie between
     the first and the last of the messages that the answer was made from."""
-    return read(answer, [m.created_at for m in messages], new_id)
+    return without_planted(read(answer, [m.created_at for m in messages], new_id), messages)
 
 
 def render(observations: Sequence[Observation]) -> str:
