@@ -1,11 +1,6 @@
 """The shell commands of README and the guides, typed as they are printed, and their clients of the API."""
 
-import json
-import os
-import re
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,14 +9,12 @@ import pytest
 
 from support.pages import Page
 from support.system.folders import folder
+from support.system.typed import answers, served
 
 ROOT = Path(__file__).parents[2]
 README = Page(ROOT / "README.md")
 QUICKSTART = Page(ROOT / "docs" / "guides" / "quickstart.md")
 STREAMING = Page(ROOT / "docs" / "guides" / "streaming.md")
-PRINTED = "http://127.0.0.1:8787"
-START_LIMIT_S = 60.0
-STOP_LIMIT_S = 30.0
 
 pytestmark = pytest.mark.skipif(
     not (shutil.which("curl") and shutil.which("sh")), reason="README's lines need sh and curl"
@@ -31,46 +24,8 @@ pytestmark = pytest.mark.skipif(
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
     """The URL of `layover dev`, with the stand-in model."""
-    with folder("readme") as data:
-        kept = {k: os.environ[k] for k in ("PATH", "HOME", "LANG") if k in os.environ}
-        process = subprocess.Popen(
-            [sys.executable, "-m", "layover.cli.main", "dev", "--port", "0", "--data", str(data)],
-            env=kept | {"PYTHONUNBUFFERED": "1"},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-        )
-        assert process.stdout is not None
-        try:
-            ready = next(line for line in process.stdout if line.startswith("ready "))
-            yield ready.removeprefix("ready ").strip()
-        finally:
-            process.terminate()
-            try:
-                process.communicate(timeout=STOP_LIMIT_S)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-                process.stdout.close()
-                raise
-
-
-def answers(page: Page, number: int, url: str) -> list[Any]:
-    """Return the answers to a block's requests, one after another, of those that the page prints whole."""
-    blocks = [block.source for block in page.shell if block.source.startswith("API=")]
-    lines = blocks[number]
-    assert PRINTED in lines
-    # An echo after each curl that prints, so that its answer is a line.
-    script = re.sub(r"^(curl [^#\n]*).*$", r"\1; echo", lines.replace(PRINTED, url), flags=re.M)
-    printed = subprocess.run(
-        ["sh", "-eu", "-c", script],
-        env={"PATH": os.environ["PATH"], "no_proxy": "127.0.0.1"},
-        capture_output=True,
-        text=True,
-        timeout=START_LIMIT_S,
-        check=True,
-    ).stdout.splitlines()
-    return [json.loads(line) for line in printed]
+    with folder("readme") as data, served(data) as address:
+        yield address
 
 
 def test_first_answer_and_first_approval_work_as_printed(url: str) -> None:

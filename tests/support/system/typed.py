@@ -1,0 +1,72 @@
+"""`layover dev` with the stand-in model, as a reader starts it, and a page's shell blocks typed into it."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from support.pages import Page
+
+PRINTED = "http://127.0.0.1:8787"
+"""The address that pages print."""
+START_LIMIT_S = 60.0
+STOP_LIMIT_S = 30.0
+
+
+@contextmanager
+def served(data: Path, *options: str, **variables: str) -> Iterator[str]:
+    """Yield the URL of `layover dev` with these options, in an environment without a provider."""
+    kept = {k: os.environ[k] for k in ("PATH", "HOME", "LANG") if k in os.environ}
+    command = [sys.executable, "-m", "layover.cli.main", "dev", "--port", "0", "--data", str(data)]
+    process = subprocess.Popen(
+        [*command, *options],
+        env=kept | {"PYTHONUNBUFFERED": "1"} | variables,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    assert process.stdout is not None
+    try:
+        ready = next(line for line in process.stdout if line.startswith("ready "))
+        yield ready.removeprefix("ready ").strip()
+    finally:
+        process.terminate()
+        try:
+            process.communicate(timeout=STOP_LIMIT_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            process.stdout.close()
+            raise
+
+
+@contextmanager
+def serving(page: Page, folder: Path) -> Iterator[str]:
+    """Yield the URL of a system that serves the agents of the page's first block of Python."""
+    (folder / "shown_agents.py").write_text(page.python[0].source, "utf-8")
+    options = ("--agents", "shown_agents")
+    with served(folder / "data", *options, PYTHONPATH=str(folder)) as url:
+        yield url
+
+
+def answers(page: Page, number: int, url: str) -> list[Any]:
+    """Return the answers to a block's requests, one after another, of those that the page prints whole."""
+    blocks = [block.source for block in page.shell if block.source.startswith("API=")]
+    lines = blocks[number]
+    assert PRINTED in lines
+    # An echo after each curl that prints, so that its answer is a line.
+    script = re.sub(r"^(curl [^#\n]*).*$", r"\1; echo", lines.replace(PRINTED, url), flags=re.M)
+    printed = subprocess.run(
+        ["sh", "-eu", "-c", script],
+        env={"PATH": os.environ["PATH"], "no_proxy": "127.0.0.1"},
+        capture_output=True,
+        text=True,
+        timeout=START_LIMIT_S,
+        check=True,
+    ).stdout.splitlines()
+    return [json.loads(line) for line in printed]
