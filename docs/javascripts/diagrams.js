@@ -17,9 +17,15 @@
     document.head.append(script);
   });
 
+  // On a phone, a wide diagram scrolls: it would shrink until nobody could read it.
+  const keepReadable = (whole, width) => `${whole}; min-width: ${Math.min(640, Math.round(width * 0.65))}px`;
+
   const own = {
     initialize(given) { settings = given; },
-    async render(...about) { return (await (loaded ??= load())).render(...about); },
+    async render(...about) {
+      const drawn = await (await (loaded ??= load())).render(...about);
+      return { ...drawn, svg: drawn.svg.replace(/max-width: ([\d.]+)px/, keepReadable) };
+    },
   };
   globalThis.mermaid = own;
 })();

@@ -32,27 +32,34 @@ def again(page: str) -> str:
 
 def state_machine() -> str:
     """Return the states of `infra/run.asl.json` with the words that lead from one to the next."""
-    machine = json.loads((ROOT / "infra" / "run.asl.json").read_text())
-    return "\n".join(["stateDiagram-v2", *_states(machine, 1)])
+    return "\n".join(["stateDiagram-v2", *_states(_machine())])
 
 
-def _states(machine: dict[str, Any], depth: int) -> Iterator[str]:
+def branch() -> str:
+    """Return the states of one branch of `Approvals`."""
+    return "\n".join(
+        ["stateDiagram-v2", *_states(_machine()["States"]["Approvals"]["ItemProcessor"])]
+    )
+
+
+def _machine() -> dict[str, Any]:
+    machine: dict[str, Any] = json.loads((ROOT / "infra" / "run.asl.json").read_text())
+    return machine
+
+
+def _states(machine: dict[str, Any]) -> Iterator[str]:
     """Yield the ways from the first state on. What comes of an error is on the page of a run's life: here it
     would hide the rest."""
-    space, states = "    " * depth, machine["States"]
+    states = machine["States"]
     reached = [machine["StartAt"]]
-    yield f"{space}[*] --> {reached[0]}"
+    yield f"    [*] --> {reached[0]}"
     for name in reached:
         for target, word in _ways(states[name]):
             if target == "UnknownStatus":
                 continue
-            yield f"{space}{name} --> {target}{f': {word}' if word else ''}"
+            yield f"    {name} --> {target}{f': {word}' if word else ''}"
             if target in states and target not in reached:
                 reached.append(target)
-        if "ItemProcessor" in states[name]:
-            yield f"{space}state {name} {{"
-            yield from _states(states[name]["ItemProcessor"], depth + 1)
-            yield f"{space}}}"
 
 
 def _ways(state: dict[str, Any]) -> Iterator[tuple[str, str]]:
@@ -128,6 +135,7 @@ async def _payout() -> list[dict[str, Any]]:
 
 
 PICTURES: dict[str, Callable[[], str]] = {
+    "branch": branch,
     "floors": floors,
     "payout": payout,
     "state-machine": state_machine,
