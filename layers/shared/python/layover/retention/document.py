@@ -27,6 +27,7 @@ from layover.records.threads import live_messages
 from layover.records.views import run_view
 from layover.runtime import Runtime
 from layover.values.base import Value
+from layover.values.message import Role
 from layover.values.note import PROFILE
 from layover.values.page import Page
 from layover.values.runs.run import RunSnapshot
@@ -294,10 +295,13 @@ async def _messages(runtime: Runtime, head: ThreadHead) -> AsyncIterator[Mapping
     are not over."""
     live = {message.id: message for message in await live_messages(runtime, head)}
     async for message in _stored(runtime, head.owner, "messages", head.id):
+        if message["role"] == Role.TOOL and not message["content"]:
+            continue  # The place of a result to come; the journal may have the result by now.
         live.pop(message["id"], None)
         yield message
     for left in live.values():
-        yield left.model_dump(mode="json")
+        if not left.is_place:
+            yield left.model_dump(mode="json")
 
 
 async def _runs(

@@ -225,7 +225,9 @@ class QueueHandover:
         ]
         if passed_over & set(item.get("ready", ())):
             changes["ready"] = _without(item["ready"], passed_over)
-            changes["waiting_runs"] = _without(item.get("waiting_runs", ()), passed_over)
+            # One that was cancelled leaves with its own end, which says whether it is saved.
+            goes_on = {next_run.id} if next_run else set[str]()
+            changes["waiting_runs"] = _without(item.get("waiting_runs", ()), goes_on)
             holds.append(same("waiting_runs", item.get("waiting_runs")))
         if not outcome.saved:
             # The thread's next turn saves it before anything reads the history.

@@ -177,7 +177,8 @@ def _span(thread: StoredThread, after_id: str | None, through_id: str) -> Span |
     after = -1 if after_id is None else places.get(after_id)
     if after is None:
         return None
-    return Span(messages=tuple(path[after + 1 :]), after_depth=after, through_depth=len(path) - 1)
+    messages = tuple(message for message in path[after + 1 :] if not message.is_place)
+    return Span(messages=messages, after_depth=after, through_depth=len(path) - 1)
 
 
 def _deepest(
