@@ -406,3 +406,20 @@ async def test_what_a_cancelled_run_did_not_read_stays_in_the_thread() -> None:
     await bench.start("to Bea")
     await cancel(bench.plain, ANN, first)
     assert [m.text for m in await bench.stored()] == ["pay 7", "", "", "to Bea"]
+
+
+async def test_results_of_a_run_that_goes_on_are_listed_before_it_ends() -> None:
+    bench = bench_of(call("pay", amount=7), say("It rains."), call("pay", amount=8), say("Paid."))
+    first = await waits(bench)
+    await bench.drive(await bench.start("weather?"))
+    assert await bench.answer(first, "call_1", "approve") == "suspended"
+    assert shown(await listed(bench)) == [
+        ("user", "pay 7"),
+        ("assistant", ""),
+        ("tool", "paid 7"),
+        ("user", "weather?"),
+        ("assistant", "It rains."),
+        ("assistant", ""),
+    ]
+    assert await bench.answer(first, "call_2", "approve") == "over"
+    assert [m.id for m in await listed(bench)] == [m.id for m in await bench.stored()]

@@ -33,7 +33,7 @@ _MAX_PAUSE_S = 0.2
 _log = logging.getLogger("layover")
 
 
-class Turn(Enum):
+class Claim(Enum):
     """The outcome for a run that wants its thread back."""
 
     TAKEN = "taken"
@@ -114,7 +114,7 @@ async def take_back(
     *,
     waits: bool,
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-) -> Turn:
+) -> Claim:
     """Take the thread for a run that was set aside and can go on. If another run is at work in it, the run
     goes on after that one (`waits`), or nothing is written. Raises Fenced, RetryableError."""
     meta = log.snapshot.meta
@@ -123,7 +123,7 @@ async def take_back(
         if head is None or head.deleted:
             raise Fenced("the thread is gone", run_id=meta.id, thread_id=meta.thread_id)
         if head.active_run == meta.id:
-            return Turn.TAKEN
+            return Claim.TAKEN
         busy, aside = None, None
         if head.active_run is not None:
             snapshot = await find_waiting(runtime, meta.owner, head.active_run)
@@ -131,9 +131,9 @@ async def take_back(
             busy = await runtime.journal.runs.get(meta.owner, head.active_run)
         if head.active_run is None or aside is not None:
             if await log.take_thread(head, aside):
-                return Turn.TAKEN
+                return Claim.TAKEN
         elif not waits or (busy is not None and await log.wait_for_thread(head, busy)):
-            return Turn.LATER
+            return Claim.LATER
         # Something changed in between. Requests that collided here must not collide again.
         await sleep(random.uniform(0, min(_MAX_PAUSE_S, 0.01 * 2 ** min(attempt, 5))))
     raise RetryableError("other requests keep changing the thread", run_id=meta.id)

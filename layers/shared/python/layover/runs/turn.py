@@ -21,7 +21,7 @@ from layover.memory.compaction.job import limits_of
 from layover.metering.allowance import find_reached_limit
 from layover.ports import Deadline, RunLog
 from layover.records.lifetimes import set_ttl, watch_thread
-from layover.runs.aside import Turn, hand_on, save_waiting, take_back
+from layover.runs.aside import Claim, hand_on, save_waiting, take_back
 from layover.runs.executions import BRANCH_EVENTS, PAUSE_EVENTS, room_for, start_successor
 from layover.runs.finish import end_run, save_unsaved, thread_of
 from layover.runs.load_turn import agent_of, load_turn_input
@@ -124,7 +124,7 @@ async def _advance(
     head = thread_of(log)
     is_aside = meta.id in head.waiting_runs and head.active_run != meta.id
     # A run whose calls are all decided takes its thread back at once, if no run is at work there.
-    if is_aside and not meta.waiting and await take_back(runtime, log, waits=False) is Turn.TAKEN:
+    if is_aside and not meta.waiting and await take_back(runtime, log, waits=False) is Claim.TAKEN:
         head, is_aside = await _head_now(runtime, meta), False
         meta = log.snapshot.meta
     # Before the history is read below, which would otherwise lack the runs that only the journal has.
@@ -144,8 +144,8 @@ async def _advance(
     progress = await loop.advance()
     if isinstance(progress, Aside):
         # The calls are settled. The run goes on in a fresh turn, which reads what was said meanwhile.
-        turn = await take_back(runtime, log, waits=True)
-        return _result("yielded" if turn is Turn.TAKEN else "left")
+        claim = await take_back(runtime, log, waits=True)
+        return _result("yielded" if claim is Claim.TAKEN else "left")
     if isinstance(progress, Suspended):
         # `fresh`: a waiting run has made progress, so it has all its attempts again, whatever goes wrong
         # during the wait. If this execution's history may be too short for all branches, the run waits in a

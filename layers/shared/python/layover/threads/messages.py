@@ -6,7 +6,7 @@ from layover.errors import NotFound
 from layover.records.threads import head_of, live_messages, tip_of
 from layover.runtime import Runtime
 from layover.values.cursor import bad_cursor, decode_cursor, encode_cursor
-from layover.values.message import Message
+from layover.values.message import Message, Role
 from layover.values.page import Page
 from layover.values.text import sanitise
 from layover.values.thread import ThreadHead
@@ -40,6 +40,7 @@ async def list_messages(
     # stored since.
     while True:
         page = await _stored_page(runtime, head, base, limit, stored_from, is_tip=base == tip)
+        page = page.model_copy(update={"items": _with_results(page.items, live)})
         if page.next_cursor is None:
             break
         rest = _behind(page.items, after)
@@ -57,6 +58,19 @@ async def list_messages(
     return Page(items=_visible(visible), next_cursor=more)
 
 
+def _with_results(stored: Sequence[Message], live: Sequence[Message]) -> tuple[Message, ...]:
+    """Return stored messages with the results that the journal has of their calls: a run that was set aside
+    goes on behind what others said, and its results are stored with its end."""
+    results = {m.parent_id: m for m in live if m.role is Role.TOOL and not m.is_place}
+    stored_ids = {message.id for message in stored}
+    messages: list[Message] = []
+    for message in stored:
+        messages.append(message)
+        while (result := results.get(messages[-1].id)) and result.id not in stored_ids:
+            messages.append(result)
+    return tuple(messages)
+
+
 def _visible(messages: Sequence[Message]) -> tuple[Message, ...]:
     """Leave out the places of results to come."""
     return tuple(message for message in messages if not message.is_place)
@@ -67,12 +81,13 @@ async def newest_messages(
 ) -> Sequence[Message]:
     """Return the last messages of the branch that ends in `tip`, oldest first: `limit` at least, if it has so
     many."""
-    base, overlay = _split(await live_messages(runtime, head), tip)
+    live = await live_messages(runtime, head)
+    base, overlay = _split(live, tip)
     if base is None or len(overlay) >= limit:
         return _visible(overlay)
     left = limit - len(overlay)
     stored = await runtime.threads.newest_messages(head.owner, head.id, base, left)
-    return [*stored, *_visible(overlay)]
+    return [*_with_results(stored, live), *_visible(overlay)]
 
 
 def _split(live: Sequence[Message], tip: str) -> tuple[str | None, list[Message]]:
