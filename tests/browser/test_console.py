@@ -2,15 +2,17 @@
 
 import re
 import threading
+from datetime import datetime, timedelta
 
 import pytest
-from playwright.sync_api import FilePayload, Page, Route
+from playwright.sync_api import Dialog, FilePayload, Page, Route
 
 from browser.conftest import Enter
 from support.providers.openai import call, delta, say, stream
-from support.system.system import Brain, unique
+from support.system.system import Brain, eventually, unique
 
 LONG = " ".join(f"word{n}" for n in range(1, 41))
+A_DAY = timedelta(days=1)
 PHONE = {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True}
 
 
@@ -99,6 +101,90 @@ def test_changed_arguments_are_the_ones_that_run(enter: Enter, brain: Brain) -> 
     ann.button("Approve with changes").click()
     ann.answered()
     assert "paid 40 for A-8" in str(brain.requests(text)[-1].body["messages"])
+
+
+def test_what_an_approver_changes_stands_beside_what_was_asked(enter: Enter, brain: Brain) -> None:
+    ann = enter().sign_in()
+    order = unique()
+    ann.begin(brain.plan(call("refund", order_id=order, amount=60), say("Done.")))
+    ann.button("Edit").click()
+    form = ann.page.locator(".decision form")
+    form.get_by_label("amount").wait_for()
+    # Nothing is changed yet, and a change that is taken back is none.
+    for typed, changed in (("60", 0), ("40", 1), ("60.0", 0), ("40", 1)):
+        form.get_by_label("amount").fill(typed)
+        ann.button("Approve with changes" if changed else "Approve", form).wait_for()
+        assert form.locator(".edited").count() == changed
+    assert form.locator(".edited").inner_text().split() == ["amount", "Asked:", "60"]
+    ann.picture("edited")
+    ann.button("Approve with changes").click()
+    ann.answered()
+    for _ in ("as it came", "as it is stored"):
+        ann.sees(f"approved by {ann.name} with changed arguments")
+        edits = ann.page.locator(".call .edits > div")
+        assert edits.locator("dt").all_inner_texts() == ["amount"]
+        assert edits.locator("del, ins").all_inner_texts() == ["60", "40"]
+        ann.picture("edit-decided")
+        ann.page.reload()
+
+
+def days_between(one: str, other: str) -> float:
+    """Return the days, to a second: a page counts in milliseconds."""
+    return round((datetime.fromisoformat(other) - datetime.fromisoformat(one)) / A_DAY, 4)
+
+
+def test_call_is_given_more_time(enter: Enter, brain: Brain) -> None:
+    ann = enter(refusals=[422]).sign_in()
+    ann.begin(brain.plan(call("count_out", order_id=unique(), points=7), say("Given.")), "wide")
+    expiry = ann.page.locator(".facts time").last
+    expiry.wait_for()
+    before = expiry.get_attribute("datetime") or ""
+    ann.button("More time").click()
+    ann.button("1 more week").click()
+    ann.button("More time").wait_for()
+    ann.sees(f"{ann.name} gave the request more time")
+    later = expiry.get_attribute("datetime") or ""
+    assert days_between(before, later) == 7
+    # The inbox has it as well, and says what is refused.
+    inbox = ann.tab("#/inbox")
+    ann.button("More time", inbox).click()
+    inbox.get_by_label("Until").fill("2199-01-01T12:00")
+    ann.picture("more-time", inbox)
+    ann.button("Set", inbox).click()
+    ann.sees("a call waits for a year at most", inbox)
+    ann.button("1 more day", inbox).click()
+    ann.button("More time", inbox).wait_for()
+    shown = inbox.locator(".facts time").last.get_attribute("datetime") or ""
+    assert days_between(later, shown) == 1
+    # It follows from the run's events, too.
+    eventually(lambda: expiry.get_attribute("datetime"), lambda at: at == shown)
+
+
+def test_request_is_cancelled_only_after_a_question(enter: Enter, brain: Brain) -> None:
+    ann = enter().sign_in()
+    order = unique()
+    ann.begin(brain.plan(call("refund", order_id=order, amount=60), say("never")))
+    ann.button("Approve").wait_for()
+    assert ann.button("Stop").count() == 0
+    asked: list[str] = []
+
+    def answer(dialog: Dialog) -> None:
+        asked.append(dialog.message)
+        if len(asked) > 1:
+            dialog.accept()
+        else:
+            dialog.dismiss()
+
+    ann.page.on("dialog", answer)
+    ann.button("Cancel the request \u2026").click()
+    assert asked == [
+        f"Cancel the request \u201cPay 60 euros back for {order}\u201d? "
+        "It will not run, and the answer ends here."
+    ]
+    assert ann.button("Approve").is_visible()
+    ann.button("Cancel the request \u2026").click()
+    ann.sees("Cancelled.")
+    ann.sees(f"cancelled by {ann.name}")
 
 
 def test_call_is_denied_with_a_reason_that_the_model_reads(enter: Enter, brain: Brain) -> None:
@@ -193,6 +279,13 @@ def test_votes_for_other_arguments_are_shown_and_do_not_count_together(
     cid.sees("Your approval is recorded. More are needed.", second)
     cid.picture("votes", second)
     cid.sees("1 of 2 approvals of the same arguments given", second)
+    # Whoever may change their mind takes what the other approved.
+    cid.button("Use these arguments", second).click()
+    assert second.get_by_role("textbox", name="order").input_value() == other
+    cid.button("Approve with changes", second).click()
+    ann.answered()
+    ann.sees("with changed arguments")
+    assert ann.page.locator(".call ins").all_inner_texts() == [other]
 
 
 def test_several_calls_are_decided_together_and_a_refused_one_is_named(
@@ -286,6 +379,31 @@ def test_file_goes_with_a_message_and_comes_back(enter: Enter, brain: Brain) -> 
     with ann.page.expect_download() as download:
         ann.button("notes.txt").click()
     assert download.value.path().read_bytes() == b"hello"
+
+
+def test_edited_message_keeps_its_files(enter: Enter, brain: Brain) -> None:
+    ann = enter().sign_in()
+    file: FilePayload = {"name": "notes.txt", "mimeType": "text/plain", "buffer": b"hello"}
+    ann.page.locator("input[type=file]").set_input_files(file)
+    ann.page.get_by_text("is being sent").wait_for(state="hidden")
+    ann.begin(brain.plan(say("I read it.")))
+    ann.answered()
+    ann.button("Edit and ask again").click()
+    ann.page.locator(".files li", has_text="notes.txt").wait_for()
+    ann.say(brain.plan(say("I read it again.")))
+    ann.sees("I read it again.")
+    ann.answered()
+    assert ann.button("notes.txt").count() == 1
+    with ann.page.expect_download() as download:
+        ann.button("notes.txt").click()
+    assert download.value.path().read_bytes() == b"hello"
+    # The file may be left out.
+    ann.button("Edit and ask again").click()
+    ann.button("Remove notes.txt").click()
+    ann.say(brain.plan(say("There is none.")))
+    ann.sees("There is none.")
+    ann.answered()
+    assert ann.button("notes.txt").count() == 0
 
 
 def dropped(page: Page, where: str) -> bool:

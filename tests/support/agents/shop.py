@@ -137,7 +137,7 @@ async def remember(ctx: ToolContext, key: str) -> list[str]:
     return [message["content"] for message in await node.history()]
 
 
-@tool(needs_approval=True)
+@tool(needs_approval=True, expires_after=timedelta(days=2))
 def count_out(order_id: str, points: int) -> str:
     """Give whole points."""
     return f"{points} points for {order_id}"

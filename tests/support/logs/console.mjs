@@ -2,7 +2,7 @@
 // node console.mjs PATH-OF-EVENTS.MJS < LOGS
 import { readFileSync } from "node:fs";
 
-const { PASSED_OVER, applyEvent, newView } = await import(process.argv[2]);
+const { PASSED_OVER, applyEvent, newView, onlyWaits } = await import(process.argv[2]);
 
 /** What an event has changed, but for its own number. */
 const snapshot = ({ last, marks, seen, ...view }) =>
@@ -18,10 +18,12 @@ function* within(blocks) {
 function pictureOf(events) {
   const view = newView();
   const told = new Set();
+  const waits = [];
   for (const event of events) {
     const before = snapshot(view);
     applyEvent(view, event);
     if (snapshot(view) !== before) told.add(event.type);
+    waits.push(onlyWaits(view));
   }
   const all = [...within(view.blocks)];
   const texts = (kind) => view.blocks.filter((block) => block.kind === kind).map((block) => block.text);
@@ -31,7 +33,7 @@ function pictureOf(events) {
     status: view.finish ? view.status : null, error: view.error?.message ?? null, output: view.output ?? null,
     votes: Object.fromEntries([...view.waiting].map(([id, pending]) => [id, pending.approval?.given ?? []])),
     unknown: all.filter((block) => block.kind === "data" && block.data?.seq).map((block) => block.data),
-    told: [...told],
+    told: [...told], waits,
   };
 }
 

@@ -215,6 +215,19 @@ def test_what_is_unknown_is_visible_with_its_fields(place: str) -> None:
         assert picture.unknown == expected, log.name
 
 
+@node
+def test_the_console_knows_when_a_run_only_waits() -> None:
+    """It then asks before it cancels a request. The AI SDK's and AG-UI's answers end there."""
+    printed = pictures.console()[1]["pictures"]
+    for log, picture in zip(LOGS, printed, strict=True):
+        view = RunView(log.run_id)
+        expected = []
+        for event in log.events:
+            view.apply(event)
+            expected.append(view.waits)
+        assert picture["waits"] == expected, log.name
+
+
 # Nothing is swallowed
 
 

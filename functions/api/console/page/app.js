@@ -171,13 +171,13 @@ function Shell({ who, me, leave }) {
     if (at.page === "usage") return html`<${Usage} />`;
     if (!agents) return html`<${Main} class="page"><${Loading} /></${Main}>`;
     if (at.page === "memory") return html`<${Memory} agents=${agents} />`;
-    if (at.page === "t" && at.rest) return html`<${Chat} key=${at.rest} threadId=${at.rest} listed=${threads.items.find((each) => each.id === at.rest)} changed=${changed} />`;
+    if (at.page === "t" && at.rest) return html`<${Chat} key=${at.rest} threadId=${at.rest} listed=${threads.items.find((each) => each.id === at.rest)} changed=${changed} me=${me} />`;
     return html`<${Start} agents=${agents} chosen=${agent} choose=${setAgent} onThread=${(thread, here) => { changed(); if (here) go(`#/t/${id(thread.id)}`); }} />`;
   };
   return html`<a class="skip" href="#main" onClick=${(e) => { e.preventDefault(); document.getElementById("main")?.focus(); }}>${S.skip}</a>
     <div class=${`shell${menu.open ? " open" : ""}`}>
-      <div class="top"><${IconButton} icon="menu" label=${S.nav.open} aria-expanded=${menu.open ? "true" : "false"} onClick=${menu.toggle} /><span class="brand"><${Mark} /> ${S.product}</span>
-        ${undecided > 0 && html`<a class="badge" href="#/inbox" aria-label=${`${S.nav.inbox}: ${undecided}`}>${undecided}</a>`}</div>
+      <header class="top"><${IconButton} icon="menu" label=${S.nav.open} aria-expanded=${menu.open ? "true" : "false"} onClick=${menu.toggle} /><span class="brand"><${Mark} /> ${S.product}</span>
+        ${undecided > 0 && html`<a class="badge" href="#/inbox" aria-label=${`${S.nav.inbox}: ${undecided}`}>${undecided}</a>`}</header>
       <${Sidebar} who=${who} leave=${leave} at=${at} threads=${threads} undecided=${undecided} close=${menu.close} />
       ${menu.open && html`<div class="veil" onClick=${() => menu.close(".top button")}></div>`}
       <div class="pane" inert=${menu.open}><${Guard} key=${`${at.page}/${at.rest}`}>${page()}</${Guard}></div>

@@ -8,8 +8,8 @@ import { isSame, toJson } from "./numbers.js";
 import { S } from "./strings.js";
 
 /** The contents of a run: text, reasoning, calls and what is nested in them. */
-export function Blocks({ blocks, onDecided }) {
-  return blocks.map((block, n) => html`<${Block} key=${block.id || n} block=${block} onDecided=${onDecided} />`);
+export function Blocks({ blocks, ...more }) {
+  return blocks.map((block, n) => html`<${Block} key=${block.id || n} block=${block} ...${more} />`);
 }
 
 function Block({ block, ...more }) {
@@ -37,8 +37,25 @@ function brief(args) {
   return text.length > 90 ? `${text.slice(0, 90)} …` : text;
 }
 
-function Call({ call, onDecided }) {
+/** What an approver changed of a call's arguments: `[{name, was, now}]`. The model leaves out what has a default, so an
+ *  argument that only the approver names is no change where nothing but the model's own words are known. */
+function editsOf({ asked, decision }) {
+  const now = decision?.args, before = asked?.args;
+  if (!now || !before) return [];
+  const names = [...new Set([...Object.keys(before), ...Object.keys(now)])];
+  return names.filter((name) => (asked.isWhole || Object.hasOwn(before, name)) && !isSame(before[name], now[name]))
+    .map((name) => ({ name, was: before[name], now: now[name] }));
+}
+
+function Edits({ edits }) {
+  if (!edits.length) return null;
+  const said = (value) => (value === undefined ? S.decide.nothing : shown(value));
+  return html`<dl class="values edits">${edits.map(({ name, was, now }) => html`<div key=${name}><dt>${name}</dt><dd><del>${said(was)}</del> <ins>${said(now)}</ins></dd></div>`)}</dl>`;
+}
+
+function Call({ call, onDecided, me }) {
   const decision = call.decision;
+  const edits = editsOf(call);
   return html`<div class=${`call ${call.status}`}>
     <details>
       <summary class="call-head">
@@ -52,9 +69,11 @@ function Call({ call, onDecided }) {
       ${call.hasResult && html`<p class="label">${S.call.result}</p><pre tabindex="0"><code>${shown(call.result)}</code></pre>`}
     </details>
     ${call.hooks.map((each, n) => html`<p key=${n} class="quiet small note">${S.call.hook(each)}</p>`)}
-    ${decision?.decision && html`<p class="quiet small note">${S.decide.by(S.decide.decided[decision.decision] || decision.decision, decision.decided_by || "")}${decision.args ? ` ${S.decide.changed(brief(decision.args))}` : ""}${decision.reason ? `: ${decision.reason}` : ""}</p>`}
-    ${call.blocks.length > 0 && html`<section class="nested" aria-label=${`${S.call.agent} ${call.name}`}><${Blocks} blocks=${call.blocks} onDecided=${onDecided} /></section>`}
-    ${call.pending && html`<${Decision} key=${`${call.id}-${call.pending.attempt}`} pending=${call.pending} mine onDecided=${onDecided} />`}
+    ${decision?.decision && html`<p class="quiet small note">${S.decide.by(S.decide.decided[decision.decision] || decision.decision, decision.on_behalf_of || decision.decided_by || "")}${edits.length ? ` ${S.decide.changed}` : ""}${decision.reason ? `: ${decision.reason}` : ""}</p>`}
+    <${Edits} edits=${edits} />
+    ${decision?.given?.length > 1 && html`<${Votes} pending=${{ args: call.args, approval: decision }} />`}
+    ${call.blocks.length > 0 && html`<section class="nested" aria-label=${`${S.call.agent} ${call.name}`}><${Blocks} blocks=${call.blocks} onDecided=${onDecided} me=${me} /></section>`}
+    ${call.pending && html`<${Decision} key=${`${call.id}-${call.pending.attempt}`} pending=${call.pending} mine me=${me} heading="h2" onDecided=${onDecided} />`}
   </div>`;
 }
 
@@ -64,8 +83,11 @@ function useFocus(mode) {
   useLayoutEffect(() => {
     const left = before.current;
     before.current = mode;
-    if (left === mode) return;
-    section.current.querySelector(mode === "ask" ? `[data-mode=${left}]` : "input, textarea, select, button")?.focus();
+    const at = document.activeElement;
+    // A vote from another tab changes the form, too: whoever writes a message meanwhile goes on writing.
+    if (left === mode || (at !== document.body && !section.current.contains(at))) return;
+    const choice = section.current.querySelector(".choice");
+    (choice.querySelector(`[data-mode=${left}]`) || choice.querySelector("input, textarea, select, button"))?.focus();
   }, [mode]);
   useLayoutEffect(() => {
     const place = section.current;
@@ -90,66 +112,127 @@ function ownArgs(vote, pending) {
   return args && !isSame(args, pending.args) ? args : null;
 }
 
+/** What a vote's own arguments change of those of the request, in one line. */
+const changesIn = (args, asked) => brief(Object.fromEntries(Object.entries(args).filter(([name, value]) => !isSame(value, asked?.[name]))));
+
 /** How many persons approve the same arguments: only they count together. */
 export function agreeing(pending) {
   const wanted = (pending.approval?.given || []).map((vote) => ownArgs(vote, pending));
   return Math.max(0, ...wanted.map((args) => wanted.filter((each) => isSame(each, args)).length));
 }
 
-/** Who has approved what, for those who decide next. */
-function Votes({ pending }) {
+/** Who has approved what, for those who decide next. `onTake(args)`: the same is to be approved. */
+function Votes({ pending, me, onTake }) {
   const given = pending.approval?.given || [];
   if (!given.length) return null;
-  return html`<ul class="quiet small votes">${given.map((vote) => html`<li key=${voterOf(vote)}>${
-    S.decide.vote(voterOf(vote), ownArgs(vote, pending) && brief(ownArgs(vote, pending)), vote.reason)}</li>`)}</ul>`;
+  return html`<ul class="quiet small votes">${given.map((vote) => {
+    const args = ownArgs(vote, pending);
+    return html`<li key=${voterOf(vote)}>${S.decide.vote(voterOf(vote), args && changesIn(args, pending.args), vote.reason)}
+      ${args && onTake && voterOf(vote) !== me && html` <button type="button" class="plain" onClick=${() => onTake(args)}>${S.decide.take}</button>`}</li>`;
+  })}</ul>`;
 }
 
+/** The request with the votes that are newest: its own, or those of the answer to a vote of this page. */
+function withVotes(pending, answer) {
+  const newest = (given) => (given || []).map((vote) => vote.at).sort().at(-1) || "";
+  if (!pending.approval || newest(answer?.given) <= newest(pending.approval.given)) return pending;
+  return { ...pending, approval: { ...pending.approval, given: answer.given } };
+}
+
+const pathOf = (pending) => `/runs/${id(pending.run_id)}/tool-calls/${id(pending.tool_call_id)}`;
+
 /** A call that waits, with all that is needed to decide it. `pending` has `run_id`; `mine`: it is of the caller's own
- *  run, which the rule of the call may leave to others. */
-export function Decision({ pending, onDecided, owner, mine, me }) {
+ *  run, which the rule of the call may leave to others; `heading`: the tag of its title, by where it stands. */
+export function Decision({ pending: request, onDecided, owner, mine, me, heading = "h3" }) {
   const [mode, setMode] = useState("ask");
-  const [voted, setVoted] = useState(false);
+  const [draft, setDraft] = useState(null);
+  const [answer, setAnswer] = useState(null);
+  const [extending, setExtending] = useState(false);
   const action = useAction();
-  const name = pending.agent_path?.length > 1 ? `${pending.agent_path.slice(1).join(" › ")} › ${pending.tool_name}` : pending.tool_name;
-  const section = useFocus(mode);
+  const pending = withVotes(request, answer);
+  const voted = answer?.settled === false || (me && hasVoted(pending, me));
+  const now = mode === "ask" && voted ? "voted" : mode;
+  const section = useFocus(now);
   const prefix = `call-${pending.run_id}-${pending.tool_call_id}`.replace(/[^\w-]/g, "_");
+  const name = pending.agent_path?.length > 1 ? `${pending.agent_path.slice(1).join(" › ")} › ${pending.tool_name}` : pending.tool_name;
+  const named = pending.summary && (heading === "h3" || pending.agent_path?.length > 1);  // In a thread, the call is above.
+  const title = pending.summary || (pending.kind === "input" ? S.decide.form(name) : S.decide.asks(name));
   const send = (verdict, body) => action.run(async () => {
     section.current.focus();  // The pressed button is disabled now, and a disabled button loses the focus.
-    const path = `/runs/${id(pending.run_id)}/tool-calls/${id(pending.tool_call_id)}/${verdict}`;
-    const answer = await post(path, { ...body, attempt: pending.attempt });
-    if (answer?.settled === false) setVoted(true);
+    const found = await post(`${pathOf(pending)}/${verdict}`, { ...body, attempt: pending.attempt });
+    if (found?.settled === false) { setAnswer(found); setMode("ask"); }
     decided();
     onDecided?.();
   });
-  const common = { pending, prefix, send, busy: action.busy, setMode };
-  return html`<section class="decision" ref=${section} tabindex="-1" aria-labelledby=${`${prefix}-title`}>
-    <h3 id=${`${prefix}-title`}>${pending.kind === "input" ? S.decide.form(name) : S.decide.asks(name)}</h3>
-    ${pending.summary && html`<p class="summary">${pending.summary}</p>`}
+  const edit = (args) => { setDraft(args); setMode("edit"); };
+  const close = () => { setExtending(false); requestAnimationFrame(() => section.current?.querySelector("[data-more]")?.focus()); };
+  const others = mine && pending.approval && !pending.approval.requester;
+  const common = { pending, prefix, send, busy: action.busy, setMode, edit };
+  return html`<section class="decision" role="group" ref=${section} tabindex="-1" aria-labelledby=${`${prefix}-title`}>
+    <${heading} class="title" id=${`${prefix}-title`}>${title}</${heading}>
     ${pending.asked_again && html`<p class="quiet">${S.decide.again}</p>`}
-    <${Circumstances} pending=${pending} owner=${owner} />
+    <${Circumstances} pending=${pending} owner=${owner} name=${named && name} onMore=${!others && !extending && (() => setExtending(true))} />
+    ${extending && html`<${MoreTime} pending=${pending} prefix=${prefix} close=${close} onDecided=${onDecided} />`}
     <${Denials} denials=${pending.denied_before} />
-    <${Votes} pending=${pending} />
-    ${!voted && me && hasVoted(pending, me) && html`<p role="status">${S.decide.voted}</p>`}
-    ${mine && pending.approval && !pending.approval.requester ? html`<${Facts} values=${pending.kind === "input" ? pending.payload : pending.args} /><p>${S.decide.onlyOthers(pending.approval.by)}</p>`
-      : voted ? html`<p role="status">${S.decide.voted}</p>`
+    <${Votes} pending=${pending} me=${me} onTake=${!others && !action.busy && edit} />
+    <div class="choice">
+    ${others ? html`<${Facts} values=${pending.kind === "input" ? pending.payload : pending.args} /><p>${S.decide.onlyOthers(pending.approval.by)}</p>`
       : pending.kind === "input" ? html`<${InputForm} ...${common} />`
-        : mode === "edit" ? html`<${EditForm} ...${common} />`
-          : mode === "deny" ? html`<${DenyForm} ...${common} />`
-            : html`<${Ask} ...${common} />`}
+        : now === "voted" ? html`<${Voted} ...${common} />`
+          : now === "edit" ? html`<${EditForm} key=${toJson(draft)} draft=${draft} ...${common} />`
+            : now === "deny" ? html`<${DenyForm} ...${common} />`
+              : html`<${Ask} ...${common} />`}
+    </div>
     <${Trouble} error=${action.error} />
   </section>`;
 }
 
-function Circumstances({ pending, owner }) {
+function Circumstances({ pending, owner, name, onMore }) {
   const rule = pending.approval;
   return html`<p class="quiet small facts">
     ${pending.risk && html`<span class=${`tag risk-${pending.risk}`}>${S.decide.risk[pending.risk] || pending.risk}</span>`}
+    ${name && html`<code>${name}</code>`}
     ${owner && html`<span>${S.decide.owner} ${owner}</span>`}
     ${pending.requested_at && html`<span>${S.decide.asked} <${Time} at=${pending.requested_at} /></span>`}
-    ${pending.expires_at && html`<span>${S.decide.expires} <${Time} at=${pending.expires_at} /></span>`}
+    ${pending.expires_at && html`<span>${S.decide.expires} <${Time} at=${pending.expires_at} exact />${onMore && html` <button type="button" class="plain" data-more onClick=${onMore}>${S.decide.more}</button>`}</span>`}
     ${rule && html`<span>${S.decide.others(rule.quorum || 1, (rule.by || []).join(S.decide.or))}</span>`}
     ${rule?.quorum > 1 && html`<span>${S.decide.quorum(agreeing(pending), rule.quorum)}</span>`}
   </p>`;
+}
+
+const DAY_MS = 86_400_000;
+
+/** A time as a field for dates and hours has it, in the person's own zone. */
+function localOf(date) {
+  const two = (n) => String(n).padStart(2, "0");
+  return `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())}T${two(date.getHours())}:${two(date.getMinutes())}`;
+}
+
+/** Lets a call wait for longer: so many days more, or until a time. */
+function MoreTime({ pending, prefix, close, onDecided }) {
+  const [until, setUntil] = useState("");
+  const action = useAction();
+  const form = useRef(null);
+  useLayoutEffect(() => { form.current.querySelector("button").focus(); }, []);
+  const expiry = Date.parse(pending.expires_at);
+  const extend = (date) => action.run(async () => {
+    form.current.focus();
+    await post(`${pathOf(pending)}/extend`, { expires_at: date.toISOString() });
+    decided();
+    onDecided?.();
+    close();
+  });
+  const submit = (event) => { event.preventDefault(); extend(new Date(until)); };
+  const key = (event) => { if (event.key === "Escape") close(); };
+  const more = (text, days) => html`<button type="button" class="chip" disabled=${action.busy} onClick=${() => extend(new Date(expiry + days * DAY_MS))}>${text}</button>`;
+  return html`<form class="more" ref=${form} tabindex="-1" aria-label=${S.decide.more} onSubmit=${submit} onKeyDown=${key}>
+    <div class="offers">${more(S.decide.moreDay, 1)}${more(S.decide.moreWeek, 7)}</div>
+    <div class="until"><label for=${`${prefix}-until`}>${S.decide.until}</label>
+      <input id=${`${prefix}-until`} type="datetime-local" required min=${localOf(new Date(expiry + 60_000))} value=${until} disabled=${action.busy} onInput=${(e) => setUntil(e.currentTarget.value)} />
+      <button type="submit" disabled=${action.busy}>${S.decide.setUntil}</button>
+      <button type="button" class="plain" disabled=${action.busy} onClick=${close}>${S.decide.back}</button></div>
+    <${Trouble} error=${action.error} />
+  </form>`;
 }
 
 /** Calls of the tool that persons denied earlier in this run, which whoever decides now should know. */
@@ -170,13 +253,13 @@ function Facts({ values }) {
 }
 
 function Reason({ id: field, value, onValue, needed, disabled }) {
-  return html`<div class="field"><label for=${field}>${S.decide.reason}${!needed && html` <span class="quiet small">${S.decide.optional}</span>`}</label>
+  return html`<div class="field"><label for=${field}>${S.decide.reason} <span class="quiet small">${needed ? S.decide.required : S.decide.optional}</span></label>
     <input id=${field} type="text" value=${value} required=${needed} disabled=${disabled} maxlength="10000" onInput=${(e) => onValue(e.currentTarget.value)} /></div>`;
 }
 
 const withReason = (body, reason) => (reason.trim() ? { ...body, reason: reason.trim() } : body);
 
-function Ask({ pending, prefix, send, busy, setMode }) {
+function Ask({ pending, prefix, send, busy, setMode, edit }) {
   const [reason, setReason] = useState("");
   const needed = Boolean(pending.approval?.reason_required);
   const submit = (event) => { event.preventDefault(); send("approve", withReason({}, reason)); };
@@ -184,22 +267,32 @@ function Ask({ pending, prefix, send, busy, setMode }) {
     ${needed && html`<${Reason} id=${`${prefix}-reason`} value=${reason} onValue=${setReason} needed disabled=${busy} />`}
     <div class="actions">
       <button type="submit" class="primary" disabled=${busy}>${S.decide.approve}</button>
-      <button type="button" disabled=${busy} data-mode="edit" onClick=${() => setMode("edit")}>${S.decide.edit}</button>
+      <button type="button" disabled=${busy} data-mode="edit" onClick=${() => edit(null)}>${S.decide.edit}</button>
       <button type="button" disabled=${busy} data-mode="deny" onClick=${() => setMode("deny")}>${S.decide.deny}</button>
     </div></form>`;
 }
 
-function EditForm({ pending, prefix, send, busy, setMode }) {
-  const form = useForm(schemaOf(pending.args || {}), pending.args || {});
+/** After the caller's vote: more are needed, and it may be changed. */
+function Voted({ pending, busy, setMode }) {
+  return html`<${Facts} values=${pending.args} /><p role="status">${S.decide.voted}</p>
+    <div class="actions"><button type="button" disabled=${busy} data-mode="again" onClick=${() => setMode("again")}>${S.decide.change}</button></div>`;
+}
+
+/** The arguments as fields, each with what was asked for once it differs. `draft`: what they begin with. */
+function EditForm({ pending, draft, prefix, send, busy, setMode }) {
+  const asked = pending.args || {};
+  const start = { ...asked, ...draft };
+  const form = useForm(schemaOf(start), start, asked);
   const [reason, setReason] = useState("");
+  const isEdited = form.fields.some(({ name }) => form.edited(name));
   const submit = (event) => {
     event.preventDefault();
     const found = form.values();
-    if (found) send("approve", withReason({ args: found.value }, reason));
+    if (found) send("approve", withReason(isEdited ? { args: found.value } : {}, reason));
   };
   return html`<form onSubmit=${submit}><${Fields} form=${form} prefix=${`${prefix}-edit`} disabled=${busy} />
     <${Reason} id=${`${prefix}-reason`} value=${reason} onValue=${setReason} needed=${pending.approval?.reason_required} disabled=${busy} />
-    <div class="actions"><button type="submit" class="primary" disabled=${busy}>${S.decide.approveEdited}</button>
+    <div class="actions"><button type="submit" class="primary" disabled=${busy}>${isEdited ? S.decide.approveEdited : S.decide.approve}</button>
       <button type="button" disabled=${busy} onClick=${() => setMode("ask")}>${S.decide.back}</button></div></form>`;
 }
 

@@ -1,9 +1,9 @@
 import { upload } from "./api.js";
-import { leafOf, textOf } from "./branches.js";
+import { askedOf, leafOf, textOf } from "./branches.js";
 import { Blocks } from "./calls.js";
 import { begin, useConversation } from "./conversation.js";
 import { Empty, Icon, IconButton, Loading, Main, Trouble, html, money, tokens, useAction, useEffect, useMemo, useRef, useState } from "./dom.js";
-import { viewOfMessages } from "./events.js";
+import { onlyWaits, viewOfMessages } from "./events.js";
 import { FileChip, hasFiles } from "./files.js";
 import { ThreadMemory } from "./memory.js";
 import { toJson } from "./numbers.js";
@@ -13,8 +13,8 @@ import { Timeline } from "./timeline.js";
 const NEAR_END = 120;
 
 /** A thread: what was said, what is being said, and the composer. `listed`: it as the list has it, which shows what
- *  other tabs did. */
-export function Chat({ threadId, listed, changed }) {
+ *  other tabs did; `me`: the user's id. */
+export function Chat({ threadId, listed, changed, me }) {
   const talk = useConversation(threadId, changed);
   useEffect(() => {
     if (!talk.thread || talk.error || !listed) return;
@@ -33,24 +33,29 @@ export function Chat({ threadId, listed, changed }) {
     return true;
   });
   const busy = Boolean(talk.live) && talk.live.view.status === "running";
+  const requests = busy && onlyWaits(talk.live.view) ? [...talk.live.view.waiting.values()] : [];
+  const stop = () => {
+    const what = requests.map((each) => each.summary || each.tool_name);
+    if (!what.length || confirm(S.chat.confirmCancel(what))) action.run(talk.cancel);
+  };
   return html`<${Main} class="chat">
     <header class="bar"><h1>${talk.thread.title || S.nav.untitled}</h1><span class="quiet small">${talk.thread.agent}</span>
       <${IconButton} icon="memory" label=${S.chat.memory} aria-expanded=${panel === "memory" ? "true" : "false"} onClick=${() => setPanel(panel === "memory" ? null : "memory")} /></header>
     ${!talk.connected && html`<p class="banner" role="status">${S.chat.reconnecting}</p>`}
     ${panel === "memory" && html`<aside class="panel" aria-label=${S.chat.memory}><${IconButton} icon="close" label=${S.chat.hide} onClick=${() => setPanel(null)} />
       <h2>${S.chat.memory}</h2><${ThreadMemory} threadId=${threadId} stamp=${talk.messages.length} /></aside>`}
-    <${Transcript} talk=${talk} onEdit=${setEditing} onAgain=${(turn) => action.run(() => talk.regenerate(turn))} changed=${changed} />
+    <${Transcript} talk=${talk} onEdit=${setEditing} onAgain=${(turn) => action.run(() => talk.regenerate(turn))} changed=${changed} me=${me} />
     <div class="foot">
       <${Trouble} error=${talk.error} retry=${() => talk.reload()} />
       <${Trouble} error=${action.error} />
       ${editing && html`<p class="quiet small">${S.chat.editing} <button type="button" class="plain" onClick=${() => setEditing(null)}>${S.chat.cancelEdit}</button></p>`}
-      <${Composer} key=${editing ? editing.key : threadId} agent=${talk.thread.agent} text=${editing ? textOf(editing.input) : ""}
-        busy=${busy} sending=${action.busy} onSend=${send} onStop=${() => action.run(talk.cancel)} />
+      <${Composer} key=${editing ? editing.key : threadId} agent=${talk.thread.agent} text=${editing ? textOf(editing.input) : ""} parts=${editing ? editing.input.content : []}
+        busy=${busy} waits=${requests.length > 0} sending=${action.busy} onSend=${send} onStop=${stop} />
     </div>
   </${Main}>`;
 }
 
-function Transcript({ talk, onEdit, onAgain, changed }) {
+function Transcript({ talk, onEdit, onAgain, changed, me }) {
   const box = useRef(null), follows = useRef(true);
   const scrolled = () => {
     const { scrollHeight, scrollTop, clientHeight } = box.current;
@@ -63,12 +68,12 @@ function Transcript({ talk, onEdit, onAgain, changed }) {
   return html`<div class="transcript" ref=${box} onScroll=${scrolled} role="log" aria-label=${S.chat.label} tabindex="0">
     ${turns.length === 0 && !running && html`<${Empty} title=${S.start.empty} />`}
     ${turns.map((turn) => html`<${Turn} key=${turn.key} turn=${turn} talk=${talk} live=${running?.runId === turn.runId ? running.view : null}
-      onEdit=${onEdit} onAgain=${onAgain} changed=${changed} />`)}
-    ${running && !shownLive && html`<article class="turn"><div class="answer"><${Blocks} blocks=${running.view.blocks} onDecided=${changed} /><${Progress} view=${running.view} /></div></article>`}
+      onEdit=${onEdit} onAgain=${onAgain} changed=${changed} me=${me} />`)}
+    ${running && !shownLive && html`<article class="turn"><div class="answer"><${Blocks} blocks=${running.view.blocks} onDecided=${changed} me=${me} /><${Progress} view=${running.view} /></div></article>`}
   </div>`;
 }
 
-function Turn({ turn, talk, live, onEdit, onAgain, changed }) {
+function Turn({ turn, talk, live, onEdit, onAgain, changed, me }) {
   const [open, setOpen] = useState(false);
   const stored = useMemo(() => viewOfMessages(turn.answer, turn.run?.children, turn.run?.usage), [turn.answer, turn.run]);
   const past = turn.answer.length === 0 && talk.seenOf(turn.runId);
@@ -76,7 +81,7 @@ function Turn({ turn, talk, live, onEdit, onAgain, changed }) {
   return html`<article class="turn">
     ${turn.input && html`<div class="asked"><div class="bubble"><${Input} message=${turn.input} /></div></div>`}
     <div class="answer">
-      <${Blocks} blocks=${(live || past || stored).blocks} onDecided=${changed} />
+      <${Blocks} blocks=${(live || past || stored).blocks} onDecided=${changed} me=${me} />
       ${live && html`<${Progress} view=${live} />`}
       ${!live && turn.run && html`<${Outcome} run=${turn.run} />`}
       <footer class="turn-foot">
@@ -122,10 +127,11 @@ function Outcome({ run }) {
 
 const Output = ({ value }) => html`<details class="reasoning" open><summary>${S.chat.output}</summary><pre tabindex="0"><code>${toJson(value, 2)}</code></pre></details>`;
 
-/** The field for writing messages. `onSend(input)` returns whether the input was accepted. */
-export function Composer({ agent, text = "", busy, sending, onSend, onStop, autofocus = true }) {
+/** The field for writing messages. `onSend(input)` returns whether the input was accepted; `parts`: of a message that is
+ *  edited, of which its files and data go with the new one; `waits`: the run that it would stop only waits. */
+export function Composer({ agent, text = "", parts: given = [], busy, waits, sending, onSend, onStop, autofocus = true }) {
   const [draft, setDraft] = useState(text);
-  const [files, setFiles] = useState([]);
+  const [files, setFiles] = useState(() => given.filter((part) => part.type === "file").map((part, n) => ({ key: `given-${n}`, name: part.name || part.file_id || part.url, part })));
   const [over, setOver] = useState(false);
   const box = useRef(null), picker = useRef(null);
   useEffect(() => { if (autofocus && matchMedia("(hover: hover)").matches) box.current.focus(); }, []);
@@ -145,7 +151,8 @@ export function Composer({ agent, text = "", busy, sending, onSend, onStop, auto
   const submit = async (event) => {
     event?.preventDefault();
     if (!ready) return;
-    const parts = files.filter((file) => file.part).map(({ part }) => ({ type: "file", file_id: part.file_id }));
+    const data = given.filter((part) => part.type === "data");
+    const parts = askedOf({ content: [...data, ...files.filter((file) => file.part).map((file) => file.part)] });
     const input = parts.length ? [...parts, ...(draft.trim() ? [{ type: "text", text: draft.trim() }] : [])] : draft.trim();
     const before = draft;
     setDraft("");
@@ -173,7 +180,7 @@ export function Composer({ agent, text = "", busy, sending, onSend, onStop, auto
       <input ref=${picker} type="file" multiple class="hidden" tabindex="-1" aria-label=${S.chat.attach} onChange=${(e) => { add(e.currentTarget.files); e.currentTarget.value = ""; }} />
       <textarea ref=${box} rows="1" aria-label=${S.chat.write} placeholder=${S.chat.placeholder(agent)} title=${S.chat.hint} value=${draft}
         onInput=${(e) => setDraft(e.currentTarget.value)} onKeyDown=${key} onPaste=${paste}></textarea>
-      ${busy ? html`<button type="button" class="round" aria-label=${S.chat.stop} title=${S.chat.stop} onClick=${onStop}><${Icon} name="stop" /></button>`
+      ${busy ? html`<button type="button" class="round" aria-label=${waits ? S.chat.cancelWait : S.chat.stop} title=${waits ? S.chat.cancelWait : S.chat.stop} onClick=${onStop}><${Icon} name=${waits ? "close" : "stop"} /></button>`
         : html`<button type="submit" class="round primary" aria-label=${S.chat.send} title=${S.chat.send} disabled=${!ready}><${Icon} name="send" /></button>`}
     </div></form>`;
 }

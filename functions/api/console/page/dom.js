@@ -73,7 +73,7 @@ export const IconButton = ({ icon, label, ...more }) => html`
 /** A problem as a sentence, with what can be done about it. */
 export function Trouble({ error, retry }) {
   if (!error) return null;
-  const fields = (error.body?.errors || []).map((e) => `${(e.loc || []).slice(2).join(".") || S.problem.value}: ${e.msg}`);
+  const fields = (error.body?.errors || []).filter((e) => e.msg !== error.message).map((e) => `${(e.loc || []).slice(2).join(".") || S.problem.value}: ${e.msg}`);
   return html`<div class="trouble" role="alert">
     <p>${error.message}</p>
     ${fields.length > 0 && html`<ul>${fields.map((text) => html`<li key=${text}>${text}</li>`)}</ul>`}
@@ -102,11 +102,12 @@ export function shown(value) {
   return typeof value === "string" ? value : toJson(value, 2);
 }
 
-/** A short time for lists, with a long one as its title. */
-export function Time({ at }) {
+/** A short time for lists, with a long one as its title. `exact`: with the hour, also of another day. */
+export function Time({ at, exact }) {
   const date = new Date(at);
   const today = date.toDateString() === new Date().toDateString();
-  const short = today ? { hour: "2-digit", minute: "2-digit" } : { day: "numeric", month: "short" };
+  const hour = today || exact ? { hour: "2-digit", minute: "2-digit" } : {};
+  const short = today ? hour : { day: "numeric", month: "short", ...hour };
   return html`<time dateTime=${at} title=${date.toLocaleString()}>${new Intl.DateTimeFormat(undefined, short).format(date)}</time>`;
 }
 

@@ -76,10 +76,24 @@ function settle(call, part) {
   call.result = part.result;
   call.failed = Boolean(part.is_error);
   call.hasResult = true;
-  if (part.decision) call.decision ||= part.decision;
-  if (part.decision?.args) call.args = part.decision.args;  // what ran
+  if (part.decision) call.decision = { ...part.decision, ...call.decision };
+  if (part.decision?.args) {
+    call.asked ??= { args: call.args, isWhole: false };
+    call.args = part.decision.args;  // what ran
+  }
   const refused = call.hooks.some((each) => each.decision === "refuse");
   call.status = UNDONE[call.decision?.decision] || (part.is_error ? "failed" : refused ? "denied" : "done");
+}
+
+/** Returns whether the run waits for a person and no part of it is working. */
+export function onlyWaits(view) {
+  return view.waiting.size > 0 && [...view.calls.values()].filter((call) => call.status === "running").every(rests);
+}
+
+/** Returns whether a running call only waits: a sub-agent works in it, and all its open calls wait. */
+function rests(call) {
+  const open = call.blocks.filter((block) => ["waiting", "running"].includes(block.status));
+  return open.length > 0 && open.every((inner) => inner.status === "waiting" || rests(inner));
 }
 
 /** A background sub-agent is done. */
@@ -156,7 +170,7 @@ const HANDLERS = {
   },
   "tool-call-suspended": (view, event, { blocks }) => {
     const call = callIn(view, blocks, event.tool_call_id, event.tool_name, event.args);
-    Object.assign(call, { status: "waiting", pending: event });
+    Object.assign(call, { status: "waiting", pending: event, asked: { args: event.args, isWhole: true } });
     view.waiting.set(event.tool_call_id, event);
   },
   "tool-call-approval": (view, event) => {

@@ -1,5 +1,5 @@
-import { html, useLayoutEffect, useState } from "./dom.js";
-import { parseJson, toJson, wholeOf } from "./numbers.js";
+import { html, shown, useLayoutEffect, useState } from "./dom.js";
+import { isSame, parseJson, toJson, wholeOf } from "./numbers.js";
 import { S } from "./strings.js";
 
 /** A field's schema with its `$ref` resolved; for `X | null`, that of X. */
@@ -30,8 +30,9 @@ const written = (value, kind) => {
   return typeof value === "bigint" ? String(value) : value;
 };
 
-/** The fields of an object schema as they are typed: `{fields, values(), ...}`. Texts may not be JSON yet. */
-export function useForm(schema, initial = {}) {
+/** The fields of an object schema as they are typed: `{fields, values(), ...}`. Texts may not be JSON yet. `before`:
+ *  values that `edited(name)` compares with, if they are to be compared with any. */
+export function useForm(schema, initial = {}, before = null) {
   const single = !(schema?.type === "object" && schema.properties);
   const properties = single ? { "": schema || {} } : schema.properties;
   const fields = Object.entries(properties).map(([name, each]) => {
@@ -62,7 +63,17 @@ export function useForm(schema, initial = {}) {
     if (Object.keys(errors).length) return undefined;
     return single ? { value: found[""] } : { value: found };
   };
-  return { fields, texts, wrong, change, values };
+  /** Returns whether the field differs from what was there before. */
+  const edited = (name) => {
+    if (!before) return false;
+    const { kind, schema: of } = fields.find((field) => field.name === name);
+    try {
+      return !isSame(valueOf(texts[name], kind, of), before[name]);
+    } catch {
+      return true;
+    }
+  };
+  return { fields, texts, wrong, change, values, edited, before };
 }
 
 function valueOf(text, kind, schema) {
@@ -94,22 +105,25 @@ export function Fields({ form, prefix, payload, disabled }) {
     if (name !== undefined) document.getElementById(`${prefix}-${name}`)?.focus();
   }, [form.wrong]);
   return form.fields.map((field) => html`<${Field} key=${field.name} ...${field} id=${`${prefix}-${field.name}`} value=${form.texts[field.name]}
-    wrong=${form.wrong[field.name]} offers=${offered(payload, field.name)} disabled=${disabled}
+    wrong=${form.wrong[field.name]} was=${form.edited(field.name) ? { value: form.before[field.name] } : null} offers=${offered(payload, field.name)} disabled=${disabled}
     onValue=${(value) => form.change(field.name, value)} />`);
 }
 
-function Field({ id, name, kind, schema, required, value, wrong, offers, disabled, onValue }) {
+function Field({ id, name, kind, schema, required, value, wrong, was, offers, disabled, onValue }) {
   const typed = (event) => onValue(event.currentTarget.value);
-  const about = { id, disabled, "aria-describedby": wrong || schema.description ? `${id}-about` : undefined, "aria-invalid": wrong ? "true" : undefined,
+  const notes = [(wrong || schema.description) && `${id}-about`, was && `${id}-was`].filter(Boolean).join(" ");
+  const about = { id, disabled, "aria-describedby": notes || undefined, "aria-invalid": wrong ? "true" : undefined,
     "aria-required": required && kind !== "boolean" ? "true" : undefined };
   const label = schema.title || name || S.decide.reason;
+  const before = was && html`<p id=${`${id}-was`} class="small was">${S.decide.was} <del>${was.value === undefined ? S.decide.nothing : shown(was.value)}</del></p>`;
+  const mark = was ? " edited" : "";
   const note = html`<span id=${`${id}-about`} class=${wrong ? "wrong" : "quiet small"}>${wrong || schema.description}</span>`;
   if (kind === "boolean") {
-    return html`<div class="field check"><input type="checkbox" ...${about} checked=${value} onChange=${(e) => onValue(e.currentTarget.checked)} />
-      <label for=${id}>${label}</label>${note}</div>`;
+    return html`<div class=${`field check${mark}`}><input type="checkbox" ...${about} checked=${value} onChange=${(e) => onValue(e.currentTarget.checked)} />
+      <label for=${id}>${label}</label>${note}${before}</div>`;
   }
   const choices = kind === "enum" ? schema.enum : offers;
-  return html`<div class="field">
+  return html`<div class=${`field${mark}`}>
     <label for=${id}>${label}${!required && html` <span class="quiet small">${S.decide.optional}</span>`}</label>
     ${kind === "enum"
       ? html`<select ...${about} value=${value} onChange=${typed}><option value="">${S.decide.choose}</option>${choices.map((each) => html`<option key=${each} value=${String(each)}>${String(each)}</option>`)}</select>`
@@ -117,6 +131,6 @@ function Field({ id, name, kind, schema, required, value, wrong, offers, disable
         : html`<input ...${about} type="text" inputmode=${kind === "string" ? "text" : "decimal"} value=${value} onInput=${typed} autocomplete="off" />`}
     ${kind !== "enum" && offers && html`<div class="offers" role="group" aria-label=${`${S.decide.choose}: ${label}`}>
       ${offers.map((each) => html`<button type="button" key=${each} class="chip" disabled=${disabled} aria-pressed=${String(each) === String(value) ? "true" : "false"} onClick=${() => onValue(each)}>${String(each)}</button>`)}</div>`}
-    ${(wrong || schema.description) && note}
+    ${(wrong || schema.description) && note}${before}
   </div>`;
 }

@@ -80,7 +80,7 @@ function Several({ picked, clear, onRefused, reload }) {
   const blocked = action.busy || !picked.length || (needed && !reason.trim());
   return html`<section class="card several" aria-label=${S.inbox.several}>
     <p class="small" role="status">${picked.length ? S.inbox.chosen(picked.length) : S.inbox.choose}</p>
-    ${picked.length > 0 && html`<div class="field"><label for="several-reason">${S.decide.reason}${!needed && html` <span class="quiet small">${S.decide.optional}</span>`}</label>
+    ${picked.length > 0 && html`<div class="field"><label for="several-reason">${S.decide.reason} <span class="quiet small">${needed ? S.decide.required : S.decide.optional}</span></label>
       <input id="several-reason" type="text" maxlength="10000" value=${reason} required=${needed} disabled=${action.busy} onInput=${(e) => setReason(e.currentTarget.value)} /></div>
     <div class="actions"><button type="button" class="primary" disabled=${blocked} onClick=${() => send("approve")}>${S.inbox.approveAll(picked.length)}</button>
       <button type="button" disabled=${blocked} onClick=${() => send("deny")}>${S.inbox.denyAll(picked.length)}</button>
@@ -91,7 +91,7 @@ function Several({ picked, clear, onRefused, reload }) {
 
 function Group({ title, items, titled, reload, me, chosen, choose }) {
   if (!items.length) return null;
-  return html`<section aria-label=${title}>${titled && html`<h2>${title}</h2>`}
+  return html`<section aria-label=${title}><h2 class=${titled ? "" : "hidden"}>${title}</h2>
     ${items.map((item) => html`<div class="card" key=${keyOf(item)}>
       <p class="small quiet card-head"><span>${choose && item.kind === "approval" && html`<input type="checkbox" aria-label=${S.inbox.pick(item.summary || item.tool_name)} checked=${chosen.has(keyOf(item))} onChange=${(e) => choose(item, e.currentTarget.checked)} /> `}${item.agent}</span>${item.thread_id && !item.approver && html`<a href=${`#/t/${id(item.thread_id)}`}>${S.decide.open}</a>`}</p>
       <${Decision} pending=${item} owner=${item.owner} mine=${!item.approver} me=${me} onDecided=${reload} /></div>`)}</section>`;
