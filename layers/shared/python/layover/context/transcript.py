@@ -29,18 +29,30 @@ def tails(steps: Sequence[StepRecord], hears: str | None) -> list[str | None]:
     """Return for each step the message that its `to_message` messages come behind, if others have spoken
     since: the newest that the next step hears. `hears`: the run's, for the step that comes next."""
     heard = [step.heard_through if step.heard else None for step in steps]
-    is_new = hears not in [step.heard_through for step in steps]
-    return [*heard[1:], hears if is_new else None][: len(steps)]
+    return [*heard[1:], unheard(steps, hears)][: len(steps)]
+
+
+def unheard(steps: Sequence[StepRecord], hears: str | None) -> str | None:
+    """Return the newest message of the thread that the next of these steps is to hear. `hears`: the run's."""
+    return None if hears in [step.heard_through for step in steps] else hears
 
 
 def said_so_far(snapshot: RunSnapshot) -> tuple[Message, ...]:
     """Return the input and the response of a run that waits, with the places of the results to come: what
-    another run says meanwhile follows the last of them."""
+    another run says meanwhile follows the last of them. The newest step's `to_message` messages are left
+    out, because they come behind all that is said until the run goes on."""
     calls = {call.key: call for call in snapshot.calls}
     messages: list[Message] = [snapshot.meta.input]
     steps, hears = own_steps(snapshot), snapshot.meta.hears
     for step, tail in zip(steps, tails(steps, hears), strict=True):
         own = step_messages(step, calls, tail)
+        if step is steps[-1]:
+            ids = {
+                step.message.id,
+                *(m.id for m in step.notices),
+                *(s.message_id for s in step.slots),
+            }
+            own = [message for message in own if message.id in ids]
         own_ids = {message.id for message in own}
         places = [_place(step, slot) for slot in step.slots if slot.message_id not in own_ids]
         if not places:

@@ -1,6 +1,7 @@
 """Calls that wait for a decision, as a model reads them while the conversation goes on."""
 
 from collections.abc import Collection, Iterable
+from itertools import takewhile
 
 from layover.values.message import Message, Role, ToolResultPart
 
@@ -30,6 +31,12 @@ def with_waiting_results(messages: Iterable[Message], run_ids: Collection[str]) 
             left = {call.tool_call_id: call.tool_name for call in calls}
         result.append(message)
     return [*result, *_results(speaker, left)]
+
+
+def before_waiting(messages: Iterable[Message], run_ids: Collection[str]) -> list[Message]:
+    """Return the messages before the first of these runs, which wait. Compaction goes no further: nothing is
+    observed of a call before its result is there."""
+    return list(takewhile(lambda message: message.run_id not in run_ids, messages))
 
 
 def _results(speaker: Message | None, left: dict[str, str]) -> list[Message]:

@@ -7,6 +7,7 @@ from layover.context import compaction
 from layover.context.assembly import drop_compacted, stands_for_input
 from layover.context.compaction import Limits, with_slices
 from layover.context.tokens import counted_tokens, estimate, total_tokens, with_token_count
+from layover.context.waiting import before_waiting
 from layover.engine.frame_core import FrameCore
 from layover.engine.prompter import Prompter
 from layover.memory.compaction import reflector
@@ -88,6 +89,10 @@ class Compaction:
             return list(own)
         return [*history, input_message, *own]
 
+    def _compactable(self, through: str | None) -> list[Message]:
+        """Return the part of the branch that has all its results."""
+        return before_waiting(self._path(through), self._head.waiting_runs)
+
     def _sizes(self) -> _Sizes:
         rendered, input_message = self._prompter.rendered, self._state.meta.input
         path = self._path(rendered.through)
@@ -116,7 +121,7 @@ class Compaction:
     def _can_help(self) -> bool:
         """Return whether a compaction could make the prompt smaller. The run's input stays in it in any
         case."""
-        limits, path = self._limits, self._path(self._prompter.rendered.through)
+        limits, path = self._limits, self._compactable(self._prompter.rendered.through)
         compactable = path[: compaction.count_leaving(path, limits.tail, limits.start)]
         freed_tokens = total_tokens([m for m in compactable if m.id != self._state.meta.input.id])
         least = compaction.MIN_NEW if limits.kind == "summary" else 1
@@ -140,7 +145,7 @@ class Compaction:
         ahead, background = self._limits.ahead, self._runtime.background
         if ahead is None or background is None or not self._state.steps:
             return  # the run before this one observed its own messages
-        path = self._path(self._prompter.rendered.through)
+        path = self._compactable(self._prompter.rendered.through)
         requested_through = self._state.asked_through
         start = next((i + 1 for i, m in enumerate(path) if m.id == requested_through), 0)
         pieces = list(compaction.slices(path[start:], ahead))

@@ -12,6 +12,7 @@ from layover.context.rendering import (
     render_notices,
     with_heard_note,
 )
+from layover.context.transcript import unheard
 from layover.keys import call_key, child_path, path_of, step_key
 from layover.values.message import Message
 from layover.values.runs.model_settings import RunChoice
@@ -202,28 +203,26 @@ class RunState:
     def hears(self) -> str | None:
         """The newest message of its thread up to which the next step is to hear; None: nothing was said that
         it has not heard."""
-        hears = None if self.path else self.meta.hears
-        return None if hears in [step.heard_through for step in self.steps] else hears
+        return None if self.path else unheard(self.steps, self.meta.hears)
 
     def newest_id(self) -> str:
-        """Return the id of the message that the next step's own messages follow."""
-        if self.notices:
-            return self.notices[-1].id
-        if self.heard:
-            return self.leaf_id()
-        response = self.response()
-        return response[-1].id if response else self.meta.input.id
+        """Return the id of the message that the next one follows."""
+        return self.notices[-1].id if self.notices else self._newest_id(hears=bool(self.heard))
 
     def leaf_id(self) -> str:
-        """Return the id of the newest message of the run's branch: its own, or another run's if the run has
-        said nothing since it took its thread back."""
+        """Return the id of the thread's newest message if the run ends here: what others have said since the
+        run was set aside comes behind its results, whether it has heard that or not."""
+        return self._newest_id(hears=True)
+
+    def _newest_id(self, *, hears: bool) -> str:
         response, step = self.response(), self.step
         newest = response[-1] if response else self.meta.input
         own = (step.message.id, *(s.message_id for s in step.slots)) if step else ()
         # What was heard comes behind the results of the step that waited, and before its `to_message`
         # messages.
-        is_before = newest.id in (self.meta.input.id, *own)
-        return self.hears if self.hears is not None and is_before else newest.id
+        if hears and self.hears and newest.id in (self.meta.input.id, *own):
+            return self.hears
+        return newest.id
 
     def response(self) -> list[Message]:
         """Return the messages that the run has produced so far."""
@@ -262,6 +261,13 @@ class RunState:
         """Return the ids of the messages of other runs in the next step's prompt."""
         heard = [*(m for s in self.steps for m in heard_messages(s)), *with_heard_note(self.heard)]
         return frozenset(message.id for message in heard)
+
+    def is_cut_short(self) -> bool:
+        """Return whether the run has something to add to its thread that comes behind what others say
+        meanwhile: messages that it was sent, or those of its newest step's tools."""
+        step = self.step
+        customs = (c.custom for c in self.calls_of(step)) if step else ()
+        return bool(self.unread()) or any(custom is not None for custom in customs)
 
     def unread(self) -> tuple[Message, ...]:
         """Return what the run was sent after its input, and no step has read yet."""

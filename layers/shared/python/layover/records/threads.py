@@ -2,13 +2,19 @@
 
 from collections.abc import Sequence
 
-from layover.context.transcript import response_messages, said_so_far, unread_messages
+from layover.context.transcript import (
+    own_steps,
+    response_messages,
+    said_so_far,
+    unheard,
+    unread_messages,
+)
 from layover.errors import NotFound
 from layover.keys import can_be_id
 from layover.runtime import Runtime
 from layover.values.message import Message
 from layover.values.runs.run import RunSnapshot, Status
-from layover.values.thread import ThreadHead
+from layover.values.thread import ThreadHead, after
 
 
 async def head_of(runtime: Runtime, owner: str, thread_id: str) -> ThreadHead:
@@ -41,19 +47,27 @@ async def live_messages(runtime: Runtime, head: ThreadHead) -> list[Message]:
             continue
         messages += [snapshot.meta.input, *response_messages(snapshot)]
         if not snapshot.meta.status.over:
-            messages += _unread(snapshot, messages[-1])
+            messages += _unread(head, snapshot, messages[-1])
     return messages
 
 
 def tip_of(head: ThreadHead, live: Sequence[Message]) -> str | None:
     """Return the last message of the newest branch. `live`: the thread's `live_messages`."""
-    active = [message.id for message in live if message.run_id == head.active_run]
-    return active[-1] if head.active_run and active else head.leaf_id
+    active = [message for message in live if message.run_id == head.active_run]
+    if head.active_run is None or not active:
+        return head.leaf_id
+    # A run that took its thread back has said nothing since: others' messages come behind its results.
+    if head.last_created_at is not None and active[-1].created_at <= head.last_created_at:
+        return head.leaf_id
+    return active[-1].id
 
 
-def _unread(snapshot: RunSnapshot, last: Message) -> list[Message]:
+def _unread(head: ThreadHead, snapshot: RunSnapshot, last: Message) -> list[Message]:
     messages: list[Message] = []
+    before = unheard(own_steps(snapshot), snapshot.meta.hears) or last.id
+    at = max(last.created_at, head.last_created_at or last.created_at)
     for message in unread_messages(snapshot):
-        last = message.model_copy(update={"parent_id": last.id})
-        messages.append(last)
+        at = after(at, message.created_at)
+        messages.append(message.model_copy(update={"parent_id": before, "created_at": at}))
+        before = message.id
     return messages

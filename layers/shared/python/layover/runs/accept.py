@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 from pydantic import TypeAdapter
 
+from layover.context.transcript import unread_messages
 from layover.errors import (
     Conflict,
     InvalidRequest,
@@ -27,7 +28,7 @@ from layover.ports import Accepted, RequestKey, SetAside, StaleHead
 from layover.records.runs import snapshot_of
 from layover.records.threads import head_of, live_messages
 from layover.records.views import run_view
-from layover.runs.aside import find_waiting, policy_of, set_aside
+from layover.runs.aside import find_waiting, hand_on, policy_of, set_aside
 from layover.runs.cancel import END_DURATION_S, cancel
 from layover.runs.long_polls import Pace
 from layover.runs.messages import asks_for_budget, send, withdraw
@@ -153,6 +154,7 @@ async def start_run(
     # Before the limits, because a repetition begins no run and must be neither refused nor counted as one.
     again = await _replay(runtime, owner, request_key)
     if again is not None:
+        await _withdraw_again(runtime, actor, again, content, request)
         return run_view(await snapshot_of(runtime, owner, again))
     await may_begin(runtime, owner)
     accepted, meta = await _accept(
@@ -208,6 +210,22 @@ def _interrupts(request: StartRun) -> bool:
     return request.on_busy is OnBusy.INTERRUPT and request.on_waiting is None
 
 
+async def _withdraw_again(
+    runtime: Runtime,
+    actor: Actor,
+    run_id: str,
+    content: tuple[InputPart, ...],
+    request: StartRun,
+) -> None:
+    """Finish what a process began that died between sending a message to a run and withdrawing what the run
+    waits for. Once the run has read the message, it was withdrawn."""
+    snapshot = await runtime.journal.runs.snapshot(actor.owner, run_id)
+    if snapshot is None or all(m.content != content for m in unread_messages(snapshot)):
+        return
+    if (request.on_waiting or policy_of(runtime, snapshot.meta)) is OnWaiting.WITHDRAW:
+        await withdraw(runtime, actor, run_id)
+
+
 async def _accept(
     runtime: Runtime,
     actor: Actor,
@@ -237,7 +255,10 @@ async def _accept(
             content = await take_files(runtime, owner, thread_id, content)
             known_parent = True
         waiting = await _waiting_in(runtime, head, request)
-        aside = set_aside(waiting) if waiting is not None else None
+        if waiting and head.queue and not head.ready and await hand_on(runtime, owner, thread_id):
+            # The process that was to do that has died, or is slower. Nobody overtakes the queue.
+            continue
+        aside = set_aside(head, waiting) if waiting is not None else None
         meta = _meta(
             runtime,
             actor,

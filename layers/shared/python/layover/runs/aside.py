@@ -12,7 +12,7 @@ from layover.context.frames import is_at_work
 from layover.context.rendering import render_notices
 from layover.context.repair import without_orphans
 from layover.context.tokens import total_tokens, with_token_count
-from layover.context.transcript import own_steps, said_so_far
+from layover.context.transcript import own_steps, said_so_far, unheard
 from layover.context.waiting import with_waiting_results
 from layover.errors import DefinitionError, Fenced, RetryableError
 from layover.ports import RunLog, SetAside
@@ -58,15 +58,17 @@ def _only_waits(snapshot: RunSnapshot) -> bool:
     return waiting == meta.waiting and not is_at_work(snapshot)
 
 
-def set_aside(snapshot: RunSnapshot) -> SetAside:
-    """Return the run as another one may take its thread."""
+def set_aside(head: ThreadHead, snapshot: RunSnapshot) -> SetAside:
+    """Return the run as another one may take its thread. `head`: as read with it."""
     last, steps = said_so_far(snapshot)[-1], own_steps(snapshot)
-    newest = last.created_at
+    newest = max(last.created_at, head.last_created_at or last.created_at)
     if steps:
         # Room for the results of the step, and for the messages of its tools.
         step = steps[-1]
         newest = max(newest, step.message.created_at + 2 * len(step.slots) * MICROSECOND)
-    return SetAside(snapshot.meta, last.id, newest)
+    # A run that took its thread back, and waits again without a step, has others' messages behind its own.
+    leaf_id = unheard(steps, snapshot.meta.hears) or last.id
+    return SetAside(snapshot.meta, leaf_id, newest)
 
 
 async def save_waiting(runtime: Runtime, head: ThreadHead, *more: RunSnapshot) -> None:
@@ -82,6 +84,15 @@ async def save_waiting(runtime: Runtime, head: ThreadHead, *more: RunSnapshot) -
         await runtime.threads.save_messages(head, messages)
 
 
+async def save_ahead(runtime: Runtime, head: ThreadHead, snapshot: RunSnapshot) -> None:
+    """Write the messages of waiting runs that this run's next message follows, unless an earlier turn of this
+    run has."""
+    if unheard(own_steps(snapshot), snapshot.meta.hears):
+        await save_waiting(runtime, head, snapshot)
+    elif head.waiting_runs and not snapshot.steps:
+        await save_waiting(runtime, head)
+
+
 async def load_heard(
     runtime: Runtime, head: ThreadHead, snapshot: RunSnapshot
 ) -> tuple[Message, ...]:
@@ -91,7 +102,9 @@ async def load_heard(
     assert meta.hears is not None
     branch = await runtime.threads.newest_messages(meta.owner, meta.thread_id, meta.hears, _READ)
     own = [place for place, message in enumerate(branch) if message.run_id == meta.id]
-    if not own and len(branch) < _READ:
+    # Its own messages are further back, or in another branch, which has older ones.
+    newest = said_so_far(snapshot)[-1].created_at
+    if not own and (len(branch) < _READ or branch[0].created_at < newest):
         return ()
     missed = branch[own[-1] + 1 :] if own else branch
     others = [run_id for run_id in head.waiting_runs if run_id != meta.id]
@@ -127,7 +140,7 @@ async def take_back(
         busy, aside = None, None
         if head.active_run is not None:
             snapshot = await find_waiting(runtime, meta.owner, head.active_run)
-            aside = set_aside(snapshot) if snapshot else None
+            aside = set_aside(head, snapshot) if snapshot else None
             busy = await runtime.journal.runs.get(meta.owner, head.active_run)
         if head.active_run is None or aside is not None:
             if await log.take_thread(head, aside):
@@ -154,7 +167,7 @@ async def hand_on(runtime: Runtime, owner: str, thread_id: str) -> bool:
         return await go_on(runtime, owner, head.ready[0])
     if policy_of(runtime, snapshot.meta) is not OnWaiting.ANSWER:
         return False
-    started = await runtime.journal.commands.start_queued(head, set_aside(snapshot))
+    started = await runtime.journal.commands.start_queued(head, set_aside(head, snapshot))
     if started is None:
         return False
     await start_execution(runtime, owner, started, 1)

@@ -4,7 +4,7 @@ the thread."""
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from layover.batches import batched
 from layover.context.tokens import with_token_count
@@ -16,6 +16,7 @@ from layover.metering.usage import usage_of_steps
 from layover.ports import MAX_CANCELLED, Ended, RunLog
 from layover.records.past_runs import tree_of
 from layover.records.views import run_view
+from layover.runs.aside import save_ahead, save_waiting
 from layover.runs.executions import start_execution, wake
 from layover.runtime import Runtime
 from layover.values.memory.context import TurnRecord
@@ -38,11 +39,12 @@ from layover.values.runs.run import (
     DecisionKind,
     FinishReason,
     Outcome,
+    RunSnapshot,
     Status,
     Via,
 )
 from layover.values.runs.views import Run
-from layover.values.thread import ThreadHead
+from layover.values.thread import ThreadHead, after
 
 logger = logging.getLogger("layover")
 
@@ -99,6 +101,7 @@ async def end_even_unsaved(
             return False
         try:
             async with asyncio.timeout(within.total_seconds() if within else None):
+                await save_ahead(runtime, head, log.snapshot)
                 await runtime.threads.save_turn(record)
         except Exception as error:  # the process that saves the run later will meet it too
             logger.warning(
@@ -115,11 +118,16 @@ async def save_unsaved(runtime: Runtime, head: ThreadHead) -> None:
     """Write the messages and the usage of the thread's unsaved runs to the database, oldest first, before
     anything reads the thread's history (docs/behaviour.md#unsaved-runs). Once a run is there, the journal
     says so."""
-    for run_id in head.unsaved:
-        snapshot = await runtime.journal.runs.snapshot(head.owner, run_id)
+    if not head.unsaved:
+        return
+    # An unsaved run may follow one that was set aside, whose messages the database may not have yet.
+    await save_waiting(runtime, head)
+    snapshots = {id: await runtime.journal.runs.snapshot(head.owner, id) for id in head.unsaved}
+    # One that was set aside may have ended after a run that follows it.
+    for run_id, snapshot in sorted(snapshots.items(), key=lambda item: _accepted_at(item[1])):
         if snapshot is not None:
             state = RunState(snapshot)
-            response = [*state.response(), *_unread(state)]
+            response = [*state.response(), *_unread(state, head)]
             record = _turn_record(state, head, response, run_view(snapshot))
             await runtime.threads.save_turn(record)
         # After a death before this line, the run is saved again, which changes nothing: its messages got
@@ -148,10 +156,11 @@ async def _end(
         # same (its end loses a race) reserves again.
         frames = [state.meta.id, *(c.child.id for c in state.calls.values() if c.child)]
         await runtime.allowance.release_all(state.meta.owner, frames)
-    unread = _unread(state)
-    response = [*state.response(), *unread]
+    response = [*state.response(), *(unread := _unread(state, head))]
     newest = response[-1] if response else state.meta.input
+    # A run that took its thread back and has said nothing since leaves it as others have left it.
     leaf_id = unread[-1].id if unread else state.leaf_id()
+    last_created_at = max(newest.created_at, head.last_created_at or newest.created_at)
     outcome = Outcome(
         status=over.status,
         finish_reason=over.finish_reason,
@@ -160,8 +169,7 @@ async def _end(
         usage=state.usage(),
         model=state.steps[-1].model if state.steps else None,
         leaf_id=leaf_id,
-        # A run that has said nothing since it took its thread back has no newer message than others'.
-        last_created_at=max(newest.created_at, head.last_created_at or newest.created_at),
+        last_created_at=last_created_at,
     )
     # The database before the journal. A death in between repeats an upsert. The other way round, the thread
     # would be free, and its next run would not find this one.
@@ -181,17 +189,24 @@ async def _end(
     return end
 
 
-def _unread(state: RunState) -> list[Message]:
+def _unread(state: RunState, head: ThreadHead) -> list[Message]:
     """Return what the run was sent and did not read any more: it stays in the thread, behind what the run
-    said."""
+    and others said."""
     messages: list[Message] = []
     before = state.leaf_id()
     for message in state.unread():
-        last = messages[-1].created_at if messages else state.next_time(message.created_at)
-        place = {"parent_id": before, "created_at": max(last, message.created_at)}
-        messages.append(message.model_copy(update=place))
+        hint = message.created_at
+        if messages:
+            at = after(messages[-1].created_at, hint)
+        else:
+            at = max(state.next_time(hint), head.next_time(hint))
+        messages.append(message.model_copy(update={"parent_id": before, "created_at": at}))
         before = message.id
     return messages
+
+
+def _accepted_at(snapshot: RunSnapshot | None) -> datetime:
+    return snapshot.meta.input.created_at if snapshot else datetime.min.replace(tzinfo=UTC)
 
 
 async def _close_open_calls(

@@ -19,6 +19,7 @@ from layover.engine.tools.calls import Calls
 from layover.errors import Fenced, RetryableError, RunFailed
 from layover.keys import path_of
 from layover.ports import RunLog
+from layover.runs.aside import hand_on
 from layover.runs.executions import BRANCH_EVENTS, spend
 from layover.runs.load_turn import agent_of
 from layover.runtime import Runtime
@@ -82,10 +83,15 @@ async def resume(runtime: Runtime, payload: ResumePayload) -> WaitingCall:
             )
             if call.undecided:
                 return await _wait_again(runtime, payload, call)
-        return await _settle(runtime, payload, log, call)
+        item = await _settle(runtime, payload, log, call)
     except (Fenced, Stopped):
         logger.info("the call was settled elsewhere", extra={"run_id": payload.run_id})
         return _as_done(payload.call)
+    run = log.snapshot.meta
+    if run.waiting - {call.key}:
+        # The run may only wait from now on, and until the last of its branches ends no turn looks.
+        await hand_on(runtime, run.owner, run.thread_id)
+    return item
 
 
 async def _wait_again(runtime: Runtime, payload: ResumePayload, call: CallRecord) -> WaitingCall:

@@ -21,7 +21,7 @@ from layover.memory.compaction.job import limits_of
 from layover.metering.allowance import find_reached_limit
 from layover.ports import Deadline, RunLog
 from layover.records.lifetimes import set_ttl, watch_thread
-from layover.runs.aside import Claim, hand_on, save_waiting, take_back
+from layover.runs.aside import Claim, hand_on, save_ahead, take_back
 from layover.runs.executions import BRANCH_EVENTS, PAUSE_EVENTS, room_for, start_successor
 from layover.runs.finish import end_run, save_unsaved, thread_of
 from layover.runs.load_turn import agent_of, load_turn_input
@@ -122,16 +122,14 @@ async def _advance(
     meta = log.snapshot.meta
     logs.name(thread_id=meta.thread_id)
     head = thread_of(log)
-    is_aside = meta.id in head.waiting_runs and head.active_run != meta.id
+    is_aside = _is_aside(head, meta)
     # A run whose calls are all decided takes its thread back at once, if no run is at work there.
     if is_aside and not meta.waiting and await take_back(runtime, log, waits=False) is Claim.TAKEN:
         head, is_aside = await _head_now(runtime, meta), False
         meta = log.snapshot.meta
     # Before the history is read below, which would otherwise lack the runs that only the journal has.
     await save_unsaved(runtime, head)
-    state = RunState(log.snapshot)
-    if state.hears or (head.waiting_runs and not log.snapshot.steps):
-        await save_waiting(runtime, head, *([log.snapshot] if state.hears else []))
+    await save_ahead(runtime, head, log.snapshot)
     try:
         await _check_may_start(runtime, log)
         agent = await with_deps(agent_of(runtime, meta), runtime.settings)
@@ -143,9 +141,7 @@ async def _advance(
     loop = Loop(runtime, log, agent, turn_input, deadline, holds_thread=not is_aside)
     progress = await loop.advance()
     if isinstance(progress, Aside):
-        # The calls are settled. The run goes on in a fresh turn, which reads what was said meanwhile.
-        claim = await take_back(runtime, log, waits=True)
-        return _result("yielded" if claim is Claim.TAKEN else "left")
+        return await _take_back(runtime, log)
     if isinstance(progress, Suspended):
         # `fresh`: a waiting run has made progress, so it has all its attempts again, whatever goes wrong
         # during the wait. If this execution's history may be too short for all branches, the run waits in a
@@ -178,6 +174,17 @@ async def _advance(
     return await _end(runtime, log, state, head, progress)
 
 
+def _is_aside(head: ThreadHead, meta: RunMeta) -> bool:
+    return meta.id in head.waiting_runs and head.active_run != meta.id
+
+
+async def _take_back(runtime: Runtime, log: RunLog) -> TurnResult:
+    """Take the thread back, now or later. The run goes on in a fresh turn, which reads what was said
+    meanwhile."""
+    turn = await take_back(runtime, log, waits=True)
+    return _result("yielded" if turn is Claim.TAKEN else "left")
+
+
 async def _head_now(runtime: Runtime, meta: RunMeta) -> ThreadHead:
     head = await runtime.journal.heads.get(meta.owner, meta.thread_id)
     if head is None:
@@ -204,6 +211,10 @@ async def _end(
 ) -> TurnResult:
     """End the run. If no work follows, its records may expire from here on."""
     meta = log.snapshot.meta
+    is_cut_short = over.status is not Status.CANCELLED and state.is_cut_short()
+    if is_cut_short and _is_aside(head, meta):
+        # What it has to add comes behind what others say now. A cancel waits for nobody.
+        return await _take_back(runtime, log)
     work, retention = _memory_work_after(runtime, meta.agent, over.status, head), None
     if work is MemoryWork.NOTHING:
         # Before the end, because nothing looks at the run after it. A look that comes too early is put off.

@@ -27,7 +27,7 @@ async def compact(runtime: Runtime, payload: CompactPayload) -> dict[str, str]:
     snapshot = await runtime.journal.runs.snapshot(payload.owner, payload.run_id)
     if snapshot is not None:
         logs.name(thread_id=snapshot.meta.thread_id)
-    job = _job(runtime, snapshot, payload.op) if snapshot is not None else None
+    job = await _job(runtime, snapshot, payload.op) if snapshot is not None else None
     if job is None or await runtime.allowance.stopped():
         return {"status": "nothing"}
     if payload.op == NOW:
@@ -37,7 +37,7 @@ async def compact(runtime: Runtime, payload: CompactPayload) -> dict[str, str]:
     return {"status": await _mode(job)(job, waits=False)}
 
 
-def _job(runtime: Runtime, snapshot: RunSnapshot, op: str) -> CompactionJob | None:
+async def _job(runtime: Runtime, snapshot: RunSnapshot, op: str) -> CompactionJob | None:
     """Return the job; None if the agent compacts nothing."""
     meta = snapshot.meta
     before = meta.compacted_before if op == NOW else meta.compacted_for
@@ -45,6 +45,7 @@ def _job(runtime: Runtime, snapshot: RunSnapshot, op: str) -> CompactionJob | No
     limits = limits_of(runtime, agent) if agent else None
     if agent is None or limits is None:
         return None
+    head = await runtime.journal.heads.get(meta.owner, meta.thread_id)
     leaf = (meta.input, *response_messages(snapshot))[-1].id
     steps = own_steps(snapshot)
     asked_through = steps[-1].asked_through if steps else None
@@ -58,6 +59,7 @@ def _job(runtime: Runtime, snapshot: RunSnapshot, op: str) -> CompactionJob | No
         asked_through=asked_through,
         waited_through=waited_through,
         names=agent.memory.role_prefix,
+        waiting_runs=head.waiting_runs if head else (),
     )
 
 

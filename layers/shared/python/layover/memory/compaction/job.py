@@ -1,13 +1,14 @@
 """The shared part of both compaction modes: the branch, and requests to a memory model."""
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from layover.context.compaction import Limits, limits
 from layover.context.fit import ASSUMED_WINDOW, room
 from layover.context.tokens import estimate
+from layover.context.waiting import before_waiting
 from layover.declare.agent import Agent
 from layover.errors import LayoverError
 from layover.memory.requests import ask, is_cut
@@ -44,7 +45,8 @@ class ParsedReply(Generic[Parsed]):
 class CompactionJob:
     """The compaction of one branch, on behalf of a run. `leaf_id`: the branch's newest message;
     `asked_through`: the last message of the slices that are observed ahead, ready or not; `waited_through`:
-    the last message of those that the run waited for before; `names`: of the speakers, by role."""
+    the last message of those that the run waited for before; `names`: of the speakers, by role;
+    `waiting_runs`: the runs that are set aside, whose results are still to come."""
 
     runtime: Runtime
     agent: Agent
@@ -54,6 +56,7 @@ class CompactionJob:
     asked_through: str | None = None
     waited_through: str | None = None
     names: Mapping[str, str] | None = None
+    waiting_runs: Collection[str] = ()
 
     @property
     def model(self) -> str:
@@ -83,13 +86,14 @@ class CompactionJob:
         )
 
     async def messages(self, after_id: str | None, through_id: str | None = None) -> list[Message]:
-        """Return the branch's messages after this one; an empty list if it is not on the branch."""
+        """Return the branch's messages after this one, and before those of runs that wait; an empty list if
+        it is not on the branch."""
         if after_id == (through_id or self.leaf_id):
             return []
         span = await self.runtime.memory.span(
             self.meta.owner, self.meta.thread_id, after_id, through_id or self.leaf_id
         )
-        return list(span.messages) if span else []
+        return before_waiting(span.messages, self.waiting_runs) if span else []
 
     async def ask(
         self, prompt: Prompt, read: Callable[[str], Parsed | None], useless: str

@@ -93,7 +93,7 @@ async def _observe_rest(
         pieces = list(_split_all(path[start:end], limits.ahead or limits.start))
     else:
         pieces = list(compaction.slices(path[start:], limits.ahead or limits.start))
-    after, newest, has_changed = _last_message_id(current), current, False
+    after, newest, has_changed = path[start - 1].id if start else current.through, current, False
     for first, last in pieces:
         piece = path[start + first : start + last]
         generation = await _observe(job, piece, after, newest)
@@ -206,12 +206,7 @@ def _reflection(
     )
 
 
-def _last_message_id(current: Compacted) -> str | None:
-    """Return the end of the last slice."""
-    return current.slices[-1].through_message_id if current.slices else current.through
-
-
 def _count_covered(path: Sequence[Message], slices: Sequence[Generation]) -> int:
-    """Count the messages of the path that these slices cover."""
-    last = slices[-1].through_message_id if slices else None
-    return next((i + 1 for i, m in enumerate(path) if m.id == last), 0)
+    """Count the messages of the path that these slices cover. Slices may go on behind its end."""
+    ends = {slice.through_message_id for slice in slices}
+    return max((i + 1 for i, m in enumerate(path) if m.id in ends), default=0)

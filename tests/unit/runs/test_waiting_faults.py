@@ -1,0 +1,426 @@
+"""What goes wrong while a run is set aside: deaths, cancels, a database that is away, other branches."""
+
+from typing import Any
+
+import pytest
+
+from layover import Agent, Memory, ObservationalMemory, tool
+from layover.adapters.inmemory.model import ScriptedModel, call, calls, say
+from layover.errors import ModelError
+from layover.recovery.sweep import sweep
+from layover.runs.cancel import cancel
+from layover.threads.messages import list_messages
+from layover.values.deployment.access import Actor
+from layover.values.message import Role
+from layover.values.runs.run import OnBusy, OnWaiting, Status
+from support.worlds.runs import ANN, Bench
+
+PAID: list[Any] = []
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_paid() -> None:
+    PAID.clear()
+
+
+@tool(needs_approval=True)
+async def pay(amount: float) -> str:
+    """Pay."""
+    PAID.append(amount)
+    return f"paid {amount:g}"
+
+
+@tool(needs_approval=True, to_message=lambda result: {"name": "receipt", "data": result})
+async def bill(amount: float) -> str:
+    """Bill, with a receipt for the person."""
+    return f"billed {amount:g}"
+
+
+def bench_of(*replies: Any, tools: Any = (pay, bill), **agent: Any) -> Bench:
+    return Bench(Agent("shop", model="m", tools=list(tools), **agent), list(replies))
+
+
+async def waits(bench: Bench, text: str = "pay 7", **options: Any) -> str:
+    run_id = await bench.start(text, **options)
+    assert await bench.drive(run_id) == "suspended"
+    return run_id
+
+
+async def listed(bench: Bench) -> list[str]:
+    """What a reader of the thread is shown."""
+    page = await list_messages(bench.plain, ANN, "t1", None, 100, None)
+    ids = [m.id for m in page.items]
+    assert len(set(ids)) == len(ids)
+    return [_words(m) for m in page.items]
+
+
+def _words(message: Any) -> str:
+    if message.role is Role.TOOL:
+        return str(message.content[0].result)
+    if message.role is Role.CUSTOM:
+        return "receipt"
+    return str(message.text) or "calls"
+
+
+async def stored(bench: Bench) -> list[str]:
+    return [_words(m) for m in await bench.stored()]
+
+
+async def both(bench: Bench) -> list[str]:
+    """The conversation, the same for readers and in the database."""
+    shown = await listed(bench)
+    assert shown == await stored(bench)
+    # A `to_message` message has the time of its step, wherever it stands.
+    times = [m.created_at for m in await bench.stored() if m.role is not Role.CUSTOM]
+    assert times == sorted(times)
+    return shown
+
+
+async def test_a_run_that_is_cancelled_before_its_first_turn_follows_the_one_that_waits() -> None:
+    bench = bench_of(call("pay", amount=7), say("Sun."), say("Paid."))
+    first = await waits(bench)
+    await cancel(bench.plain, ANN, await bench.start("weather?"))
+    await bench.go("tomorrow?")
+    assert await both(bench) == ["pay 7", "calls", "weather?", "tomorrow?", "Sun."]
+    await bench.answer(first, "call_1", "approve")
+    assert await both(bench) == [
+        "pay 7",
+        "calls",
+        "paid 7",
+        "weather?",
+        "tomorrow?",
+        "Sun.",
+        "Paid.",
+    ]
+
+
+async def test_runs_that_a_missing_database_did_not_save_keep_their_order() -> None:
+    bench = bench_of(call("pay", amount=7), say("Sun."))
+    first = await waits(bench)
+    bench.threads.away = True
+    await cancel(bench.plain, ANN, await bench.start("weather?"))
+    await cancel(bench.plain, ANN, first)
+    assert (await bench.head()).unsaved
+    bench.threads.away = False
+    await bench.go("tomorrow?")
+    shown = await both(bench)
+    assert [shown[0], *shown[3:]] == ["pay 7", "weather?", "tomorrow?", "Sun."]
+
+
+async def test_an_unsaved_run_that_follows_one_that_waits_is_saved_behind_it() -> None:
+    bench = bench_of(call("pay", amount=7), say("Sun."))
+    await waits(bench)
+    bench.threads.away = True
+    await cancel(bench.plain, ANN, await bench.start("weather?"))
+    bench.threads.away = False
+    await bench.go("tomorrow?")
+    assert await both(bench) == ["pay 7", "calls", "weather?", "tomorrow?", "Sun."]
+
+
+async def test_a_run_that_ends_before_it_heard_the_others_leaves_their_messages_newest() -> None:
+    bench = bench_of(call("pay", amount=7), say("It rains."), say("Sun."))
+    first = await waits(bench)
+    await bench.drive(await bench.start("weather?"))
+    await bench.decide(first, "call_1", "approve")
+    await bench.plain.journal.commands.request_cancel(ANN, first)
+    assert await bench.drive(first) == "over"
+    assert (await bench.run(first)).status is Status.CANCELLED
+    shown = await both(bench)
+    assert [shown[0], *shown[3:]] == ["pay 7", "weather?", "It rains."]
+    await bench.go("tomorrow?")
+    shown = await both(bench)
+    assert [shown[0], *shown[3:]] == ["pay 7", "weather?", "It rains.", "tomorrow?", "Sun."]
+
+
+async def test_a_run_that_took_its_thread_and_was_cancelled_leaves_their_messages_newest() -> None:
+    bench = bench_of(call("pay", amount=7), say("It rains."), say("Sun."))
+    first = await waits(bench)
+    await bench.drive(await bench.start("weather?"))
+    await bench.decide(first, "call_1", "approve")
+    await taken_back(bench, first)
+    await cancel(bench.plain, ANN, first)
+    shown = await both(bench)
+    assert [shown[0], *shown[3:]] == ["pay 7", "weather?", "It rains."]
+    await bench.go("tomorrow?")
+    shown = await both(bench)
+    assert [shown[0], *shown[3:]] == ["pay 7", "weather?", "It rains.", "tomorrow?", "Sun."]
+
+
+async def taken_back(bench: Bench, run_id: str) -> None:
+    """The run has its thread again, and its process dies before it does anything with it."""
+    from layover.runs.aside import take_back
+
+    execution = str((await bench.meta(run_id)).execution)
+    log = await bench.plain.journal.writers.acquire(ANN, run_id, execution)
+    assert log is not None
+    await take_back(bench.plain, log, waits=True)
+    assert (await bench.head()).active_run == run_id
+
+
+async def test_a_message_to_a_run_that_ends_before_it_heard_the_others_comes_behind_them() -> None:
+    bench = bench_of(call("pay", amount=7), say("It rains."))
+    first = await waits(bench)
+    await bench.drive(await bench.start("weather?"))
+    await bench.start("quick!", on_waiting=OnWaiting.STEER)
+    await bench.decide(first, "call_1", "approve")
+    await taken_back(bench, first)
+    await cancel(bench.plain, ANN, first)
+    assert (await both(bench))[3:] == ["weather?", "It rains.", "quick!"]
+
+
+async def test_what_is_said_while_a_call_is_asked_again_follows_what_was_said_before() -> None:
+    bench = bench_of(call("pay", amount=7), say("It rains."), say("Sun."), say("Paid."))
+    first = await waits(bench)
+    await bench.drive(await bench.start("weather?"))
+    _redefine(bench)
+    assert await bench.answer(first, "call_1", "approve") == "suspended"
+    assert PAID == []
+    await bench.go("tomorrow?")
+    assert await both(bench) == ["pay 7", "calls", "weather?", "It rains.", "tomorrow?", "Sun."]
+    assert await bench.answer(first, "call_1", "approve") == "over"
+    expected = [
+        "pay 7",
+        "calls",
+        "paid 7 to x",
+        "weather?",
+        "It rains.",
+        "tomorrow?",
+        "Sun.",
+        "Paid.",
+    ]
+    assert await both(bench) == expected
+    assert [m.text for m in bench.model.turns[-1].messages][3:-1] == expected[3:-1]
+
+
+def _redefine(bench: Bench) -> None:
+    """A deployment gives the tool another parameter."""
+
+    @tool(name="pay", needs_approval=True)
+    async def pay_to(amount: float, to: str = "x") -> str:
+        """Pay."""
+        PAID.append(amount)
+        return f"paid {amount:g} to {to}"
+
+    bench.agents["shop"] = Agent("shop", model="m", tools=[pay_to, bill])
+
+
+TWO = calls(call("bill", amount=7, tool_call_id="c1"), call("pay", amount=8, tool_call_id="c2"))
+
+
+async def test_a_message_of_a_tool_comes_behind_what_was_said_while_its_step_waited() -> None:
+    bench = bench_of(TWO, say("It rains."), say("Sun."), say("Both."))
+    first = await waits(bench)
+    await bench.answer(first, "c1", "approve")
+    await bench.go("weather?")
+    assert await both(bench) == ["pay 7", "calls", "billed 7", "weather?", "It rains."]
+    await bench.go("tomorrow?")
+    await bench.answer(first, "c2", "approve")
+    assert await both(bench) == [
+        "pay 7",
+        "calls",
+        "billed 7",
+        "paid 8",
+        "weather?",
+        "It rains.",
+        "tomorrow?",
+        "Sun.",
+        "receipt",
+        "Both.",
+    ]
+
+
+async def test_a_message_of_a_tool_that_ran_while_another_run_works_comes_behind_it() -> None:
+    bench = bench_of(call("bill", amount=7), say("It rains."), say("Billed."))
+    first = await waits(bench)
+    second = await bench.start("weather?")
+    await bench.answer(first, "call_1", "approve")
+    await bench.drive(second)
+    await bench.drive(first)
+    assert await both(bench) == [
+        "pay 7",
+        "calls",
+        "billed 7",
+        "weather?",
+        "It rains.",
+        "receipt",
+        "Billed.",
+    ]
+
+
+async def test_a_message_of_a_tool_of_a_run_that_ends_set_aside_is_in_the_conversation() -> None:
+    bench = bench_of(call("bill", amount=7), say("It rains."), max_iterations=1)
+    first = await waits(bench)
+    second = await bench.start("weather?")
+    await bench.answer(first, "call_1", "approve")
+    await bench.drive(second)
+    await bench.drive(first)
+    assert (await bench.run(first)).status is Status.SUCCESS
+    assert await both(bench) == ["pay 7", "calls", "billed 7", "weather?", "It rains.", "receipt"]
+
+
+async def test_a_run_goes_on_in_its_own_branch_if_the_others_chose_another() -> None:
+    bench = bench_of(say("Hello."), call("bill", amount=7), say("It rains."), say("Billed."))
+    start = await bench.go("hi")
+    first = await waits(bench)
+    second = await bench.start("weather?", parent_id=start.messages[-1].id)
+    await bench.drive(second)
+    assert await both(bench) == ["hi", "Hello.", "weather?", "It rains."]
+    await bench.answer(first, "call_1", "approve")
+    assert await both(bench) == [
+        "hi",
+        "Hello.",
+        "pay 7",
+        "calls",
+        "billed 7",
+        "receipt",
+        "Billed.",
+    ]
+    assert not [m for m in bench.model.turns[-1].messages if "weather" in m.text]
+
+
+async def test_a_message_to_a_thread_whose_queue_waits_does_not_overtake_it() -> None:
+    bench = bench_of(call("pay", amount=7), say("It rains."), say("Third."))
+    first = await bench.start("pay 7")
+    second = await bench.start("weather?", on_busy=OnBusy.ENQUEUE)
+    await _suspend(bench, first)
+    third = await bench.start("and?", on_busy=OnBusy.ENQUEUE)
+    assert (await bench.head()).active_run == second
+    await bench.drive(second)
+    await bench.drive(third)
+    assert await both(bench) == ["pay 7", "calls", "weather?", "It rains.", "and?", "Third."]
+
+
+async def _suspend(bench: Bench, run_id: str) -> None:
+    """Drive the run until its call waits, with a process that dies before it hands the thread on."""
+    from layover.runs import turn as turns
+
+    async def dies(*_: Any) -> bool:
+        return False
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(turns, "hand_on", dies)
+        assert await bench.drive(run_id) == "suspended"
+
+
+async def test_the_sweeper_hands_a_thread_on_once_although_two_look() -> None:
+    import asyncio
+
+    bench = bench_of(call("pay", amount=7), say("It rains."))
+    first = await bench.start("pay 7")
+    second = await bench.start("weather?", on_busy=OnBusy.ENQUEUE)
+    await _suspend(bench, first)
+    bench.clock.advance(bench.plain.settings.sweep_patience * 61)
+    await asyncio.gather(sweep(bench.plain), sweep(bench.plain))
+    assert bench.callbacks.started.count((ANN, second, 1)) == 1
+    assert (await bench.head()).waiting_runs == (first,)
+    await bench.drive(second)
+    assert await both(bench) == ["pay 7", "calls", "weather?", "It rains."]
+
+
+async def test_a_withdrawal_is_made_whole_by_the_request_that_is_repeated() -> None:
+    from layover.runs import accept
+    from layover.runs.accept import StartRun, make_request_key, start_run
+
+    bench = bench_of(call("pay", amount=7), say("Then not."), on_waiting="withdraw")
+    first = await waits(bench)
+    request = StartRun("never mind")
+    key = make_request_key("k", "t1", request, bench.clock.now())
+
+    async def dies(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(accept, "withdraw", dies)
+        with pytest.raises(KeyboardInterrupt):
+            await start_run(bench.plain, Actor(sub=ANN), "t1", request, key)
+    run = await start_run(bench.plain, Actor(sub=ANN), "t1", request, key)
+    assert run.id == first
+    assert (await bench.call(first, "call_1")).decision.kind == "withdrawn"
+    item = await bench.item(first, "call_1")
+    assert await bench.drive(first, call=item, output={"layover": "decided"}) == "over"
+    assert await both(bench) == [
+        "pay 7",
+        "calls",
+        (await stored(bench))[2],
+        "never mind",
+        "Then not.",
+    ]
+    again = await start_run(bench.plain, Actor(sub=ANN), "t1", request, key)
+    assert again.id == first
+
+
+async def test_a_branch_whose_call_is_the_last_at_work_hands_the_thread_on() -> None:
+    bench = bench_of(
+        call("pay", amount=7, tool_call_id="c0"), TWO, say("Paid."), tool_concurrency=2
+    )
+    first = await waits(bench)
+    second = await waits(bench, "both")
+    await bench.decide(second, "c1", "approve")
+    assert await bench.answer(first, "c0", "approve") == "left"
+    assert (await bench.head()).ready == (first,)
+    await bench.branch(second, "c1")
+    assert (ANN, first, 2) in bench.callbacks.started
+    assert await bench.drive(first) == "over"
+    assert (await bench.run(first)).text == "Paid."
+
+
+async def test_readers_see_what_others_said_while_a_run_that_took_its_thread_back_thinks() -> None:
+    bench = bench_of(call("pay", amount=7), say("It rains."))
+    first = await waits(bench)
+    await bench.drive(await bench.start("weather?"))
+    await bench.start("quick!", on_waiting=OnWaiting.STEER)
+    await bench.decide(first, "call_1", "approve")
+    await taken_back(bench, first)
+    assert await listed(bench) == ["pay 7", "calls", "weather?", "It rains.", "quick!"]
+
+
+async def test_a_message_that_a_failing_run_did_not_read_stays_behind_what_it_said() -> None:
+    def reply(prompt: Any) -> Any:
+        texts = [m.text for m in prompt.messages]
+        if texts[-1] == "hurry":
+            return ModelError("down")
+        return say("Sun.") if "tomorrow?" in texts else call("pay", amount=7, tool_call_id="c1")
+
+    bench = Bench(Agent("shop", model="m", tools=[pay]), ScriptedModel(reply))
+    first = await waits(bench)
+    await bench.start("hurry", on_waiting=OnWaiting.STEER)
+    await bench.answer(first, "c1", "approve")
+    assert (await bench.run(first)).status is Status.FAILED
+    assert await both(bench) == ["pay 7", "calls", "paid 7", "hurry"]
+    await bench.go("tomorrow?")
+    assert await both(bench) == ["pay 7", "calls", "paid 7", "hurry", "tomorrow?", "Sun."]
+
+
+LONG = "word " * 900
+
+
+async def test_nothing_is_condensed_of_an_open_call_and_what_follows_it() -> None:
+    texts: list[str] = []
+
+    def observe(prompt: Any) -> Any:
+        texts.append("".join(m.text for m in prompt.messages))
+        return say("* INFO (00:00) words")
+
+    script = [
+        say(LONG),
+        call("pay", amount=7, tool_call_id="c1"),
+        say(LONG),
+        say(LONG),
+        say(f"Paid. {LONG}"),
+    ]
+    memory = Memory(compaction=ObservationalMemory(message_tokens=2_000), last_messages=2)
+    model = ScriptedModel(script, background={"observer": observe})
+    bench = Bench(Agent("shop", model="m", tools=[pay], memory=memory), model)
+    bench.observe_ahead()
+    await bench.go("hi")
+    await bench.remember()
+    first = await waits(bench)
+    for _ in range(2):
+        await bench.go("tell me more")
+        await bench.remember()
+    assert texts
+    assert not [text for text in texts if "pay 7" in text or "tell me more" in text]
+    await bench.answer(first, "c1", "approve")
+    await bench.remember()
+    assert [text for text in texts if "paid 7" in text and "tell me more" in text]
+    await both(bench)
