@@ -68,7 +68,7 @@ async def test_a_decision_that_is_faster_keeps_the_thread(world: JournalBench) -
     accept = world.journal.commands.accept
     new = world.new_run(head)
     with pytest.raises(StaleHead):
-        await accept(new, head, OnBusy.REJECT, None, None, aside_of(world, run))
+        await accept(new, head, OnBusy.REJECT, None, None, aside=aside_of(world, run))
     assert await world.head(head.id) == head
     assert not (await world.run(run.id)).aside
     assert await world.journal.runs.get(world.owner, new.id) is None
@@ -81,7 +81,7 @@ async def test_a_cancel_that_is_faster_keeps_the_thread(world: JournalBench) -> 
     aside = aside_of(world, run)
     with pytest.raises(StaleHead):
         await world.journal.commands.accept(
-            world.new_run(head), head, OnBusy.REJECT, None, None, aside
+            world.new_run(head), head, OnBusy.REJECT, None, None, aside=aside
         )
 
 
@@ -92,7 +92,7 @@ async def test_of_many_messages_at_once_one_takes_the_thread(world: JournalBench
     async def accept() -> str | None:
         aside, new = aside_of(world, run), world.new_run(head)
         try:
-            await world.journal.commands.accept(new, head, OnBusy.REJECT, None, None, aside)
+            await world.journal.commands.accept(new, head, OnBusy.REJECT, None, None, aside=aside)
         except StaleHead:
             return None
         return new.id
@@ -111,7 +111,7 @@ async def test_as_many_runs_as_may_are_set_aside(world: JournalBench) -> None:
     )
     with pytest.raises(ThreadBusy):
         await world.journal.commands.accept(
-            world.new_run(head), many, OnBusy.REJECT, None, None, aside_of(world, run)
+            world.new_run(head), many, OnBusy.REJECT, None, None, aside=aside_of(world, run)
         )
     assert await world.journal.commands.start_queued(many, aside_of(world, run)) is None
 
@@ -122,8 +122,12 @@ async def test_a_request_that_is_repeated_gets_the_run_that_took_the_thread(
     log, _ = await waiting(world)
     run, head = await world.run(log.snapshot.meta.id), await world.head(log.snapshot.meta.thread_id)
     key, accept = RequestKey("k", "hash", None), world.journal.commands.accept
-    first = await accept(world.new_run(head), head, OnBusy.REJECT, key, None, aside_of(world, run))
-    again = await accept(world.new_run(head), head, OnBusy.REJECT, key, None, aside_of(world, run))
+    first = await accept(
+        world.new_run(head), head, OnBusy.REJECT, key, None, aside=aside_of(world, run)
+    )
+    again = await accept(
+        world.new_run(head), head, OnBusy.REJECT, key, None, aside=aside_of(world, run)
+    )
     assert (again.run_id, again.replayed, again.started) == (first.run_id, True, False)
 
 
