@@ -423,3 +423,18 @@ async def test_results_of_a_run_that_goes_on_are_listed_before_it_ends() -> None
     ]
     assert await bench.answer(first, "call_2", "approve") == "over"
     assert [m.id for m in await listed(bench)] == [m.id for m in await bench.stored()]
+
+
+async def test_what_was_said_meanwhile_is_answered_again_on_a_branch_of_its_own() -> None:
+    bench = bench_of(call("pay", amount=7), say("It rains."), say("It pours."), say("Paid."))
+    first = await waits(bench)
+    second = await bench.start("weather?")
+    await bench.drive(second)
+    before = (await bench.meta(second)).input.parent_id
+    third = await bench.start("weather?", parent_id=before)
+    assert await bench.drive(third) == "over"
+    assert prompts(bench)[2] == prompts(bench)[1]
+    await bench.answer(first, "call_1", "approve")
+    assert [m.text for m in await listed(bench) if m.text] == [
+        *("pay 7", "weather?", "It pours.", "Paid."),
+    ]

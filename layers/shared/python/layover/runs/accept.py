@@ -316,7 +316,8 @@ async def _with_parent(runtime: Runtime, head: ThreadHead, request: StartRun) ->
     if request.parent_id is ABSENT or request.parent_id is None:
         return request
     parent = sanitise(request.parent_id)
-    live = [message for message in await live_messages(runtime, head) if not message.is_place]
+    # What follows a call that waits follows the place of its result: another answer to it, too.
+    live = await live_messages(runtime, head)
     if parent == head.leaf_id or any(message.id == parent for message in live):
         return replace(request, parent_id=parent)
     if await runtime.threads.message(head.owner, head.id, parent) is None:
