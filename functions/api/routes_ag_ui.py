@@ -10,13 +10,15 @@ from functions.api.documented import stream_responses
 from functions.api.streaming import chat_caller, check_place, passed_over_header, stream_answer
 from functions.api.user_messages import ag_ui_message
 from layover.approvals.decide import DecisionRequest, Verdict
+from layover.chat.answers import last_suspension_seq
 from layover.chat.parts import ClientMessage
+from layover.chat.pieces import is_sent_to
 from layover.chat.start import ChatTurn, decide_all, say_or_retry
 from layover.chat.threads import chat_thread
 from layover.errors import InvalidRequest, LayoverError
 from layover.protocols import sse
 from layover.protocols.ag_ui import AgUiRun, state_snapshot
-from layover.protocols.ui_messages import approval_of
+from layover.protocols.ui_messages import Approval, approval_of
 from layover.runtime import Runtime
 from layover.threads.memory_view import thread_memory
 from layover.values.deployment.access import Actor
@@ -84,7 +86,7 @@ class RunAgentInput(BaseModel):
     description="AG-UI 1.0. `threadId` is a thread's id or the client's own, which is bound to one thread "
     "and this agent; an agent that was handed the conversation answers in its place. The last message is "
     "the input: one that was sent before, by its id, gets the run that answers it. The model reads `context` "
-    "as data. `resume` answers the interrupts of the run that waits.",
+    "as data. `resume` answers the interrupts of a run that waits, also of one that others' messages follow.",
     operation_id="ag_ui",
     responses=stream_responses("AG-UI's events", 400, 404, 406, 409, 413, 429),
 )
@@ -171,7 +173,11 @@ async def _begin(
     if message is None:
         raise _invalid("the last message has to be a user's, or `resume` answers what waits")
     chat = ChatTurn(runtime, actor, head, key)
-    return await say_or_retry(chat, message), head.id, 0
+    run_id = await say_or_retry(chat, message)
+    if await is_sent_to(runtime, head, run_id, message.id):
+        # The client has what the run said before it waited.
+        return run_id, head.id, await last_suspension_seq(runtime, actor.owner, run_id)
+    return run_id, head.id, 0
 
 
 async def _state(runtime: Runtime, owner: str, thread_id: str) -> bytes:
@@ -184,19 +190,19 @@ async def _state(runtime: Runtime, owner: str, thread_id: str) -> bytes:
     return sse.data_frames([state_snapshot(state)]) if any(state.values()) else b""
 
 
-def _decision(resumed: Resumed) -> tuple[str, DecisionRequest]:
+def _decision(resumed: Resumed) -> tuple[Approval, DecisionRequest]:
     approval = approval_of(resumed.interrupt_id)
     if approval is None:
         raise _invalid("there was no such interrupt")
-    attempt, tool_call_id = approval
+    attempt = approval.attempt
     payload = resumed.payload
     if resumed.status == "cancelled":
-        return tool_call_id, DecisionRequest(Verdict.DENY, attempt=attempt)
+        return approval, DecisionRequest(Verdict.DENY, attempt=attempt)
     if not isinstance(payload, dict) or not isinstance(payload.get("approved"), bool):
-        return tool_call_id, DecisionRequest(Verdict.RESUME, data=payload, attempt=attempt)
+        return approval, DecisionRequest(Verdict.RESUME, data=payload, attempt=attempt)
     verdict = Verdict.APPROVE if payload["approved"] else Verdict.DENY
     args, reason = payload.get("args"), payload.get("reason")
-    return tool_call_id, DecisionRequest(
+    return approval, DecisionRequest(
         verdict,
         args=args if isinstance(args, dict) and payload["approved"] else None,
         reason=reason if isinstance(reason, str) and reason else None,

@@ -1,6 +1,7 @@
 """Chats of the AI SDK (`useChat`): a request is the SDK's, an answer its UI message stream."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from aws_lambda_powertools.event_handler import Response
@@ -14,6 +15,7 @@ from functions.api.user_messages import ui_message
 from layover.approvals.decide import DecisionRequest, Verdict
 from layover.chat.history import chat_messages
 from layover.chat.parts import ClientMessage
+from layover.chat.pieces import Pieces, step_to_show
 from layover.chat.start import ChatTurn, decide_all, edit, regenerate, say
 from layover.chat.threads import chat_thread, find_thread
 from layover.errors import InvalidRequest
@@ -22,15 +24,18 @@ from layover.protocols.ui_history import StoredUiMessage
 from layover.protocols.ui_messages import (
     DONE,
     HEADERS,
+    Approval,
     UiMessage,
     approval_of,
     passed_over_chunks,
+    run_of_answer,
 )
 from layover.records.runs import meta_of
 from layover.runtime import Runtime
 from layover.values.deployment.access import Actor
 from layover.values.page import Page
 from layover.values.runs.event import LoggedEvent
+from layover.values.runs.run import Status
 
 router = new_router()
 _TAGS = ["chat"]
@@ -84,12 +89,12 @@ def post_chat(
     call = chat_caller(call_of(router))
     check_place(call)
     message = _message(body)
-    run_id, thread_id, after = call.act(_begin, agent, body, message, idempotency_key)
+    begun = call.act(_begin, agent, body, message, idempotency_key)
     passed_over = message.passed_over if message else ()
-    translation = UiFrames(UiMessage(run_id, thread_id), passed_over)
+    translation = UiFrames(begun.message, passed_over)
     event = router.current_event.raw_event
     headers = {**HEADERS, **passed_over_header(passed_over)}
-    return stream_answer(call, run_id, translation, event, after, headers)
+    return stream_answer(call, begun.message.run_id, translation, event, begun.after, headers)
 
 
 @router.get(
@@ -97,7 +102,8 @@ def post_chat(
     tags=_TAGS,
     summary="Go on with an answer after a reload",
     description="The answer that is being written, from its beginning, or the one that waits for a person, "
-    "with what it asks; 204 where nothing runs.",
+    "with what it asks; 204 where nothing runs, or where what waits has others' messages behind it. Of an "
+    "answer that others' messages interrupt, the part behind them.",
     operation_id="resume_chat",
     responses=also(
         stream_responses("The UI message stream", 404, 406, 409, 429), 204, None, "Nothing runs"
@@ -105,13 +111,19 @@ def post_chat(
 )
 def get_chat_stream(agent: str, chat_id: str) -> Response[str]:
     call = chat_caller(call_of(router))
-    active_run = call.do(_running, agent, chat_id)
-    if active_run is None:
+    message = call.do(_running, agent, chat_id)
+    if message is None:
         return Response(status_code=204, body="")
     check_place(call)
-    run_id, thread_id = active_run
-    translation = UiFrames(UiMessage(run_id, thread_id))
-    return stream_answer(call, run_id, translation, router.current_event.raw_event, 0, HEADERS)
+    runtime, owner, frames = call.host.runtime(), call.actor.owner, UiFrames(message)
+    pieces = Pieces(runtime, owner, message.run_id, message.first_step)
+
+    async def opening(event: LoggedEvent) -> bytes:
+        step = await pieces.begins(event)
+        return b"" if step is None else frames.go_on_as(step)
+
+    raw_event = router.current_event.raw_event
+    return stream_answer(call, message.run_id, frames, raw_event, headers=HEADERS, opening=opening)
 
 
 @router.get(
@@ -120,7 +132,8 @@ def get_chat_stream(agent: str, chat_id: str) -> Response[str]:
     summary="A chat's messages, for a page that is loaded",
     description="The newest messages of the current branch, oldest first, as the AI SDK keeps them; "
     "`next_cursor` leads to those before them. A user's message has the id that its client gave it, an "
-    "answer its run's. The answer under way is as far as it is, with the calls that wait for a person.",
+    "answer its run's; what a run says behind others' messages has an id of its own. Answers that are not "
+    "over are as far as they are, with the calls that wait for a person.",
     operation_id="list_chat_messages",
     responses=responses(200, Page[StoredUiMessage], "A page of messages", 404, 409),
 )
@@ -152,6 +165,10 @@ class UiFrames:
         """The `start` chunk, and what of the request nothing reads."""
         return sse.data_frames([self._message.begin(), *passed_over_chunks(self._passed_over)])
 
+    def go_on_as(self, step: int) -> bytes:
+        """Return the `start` chunk of the message that begins with this step."""
+        return sse.data_frames([self._message.go_on_as(step)])
+
     def go_on(self) -> bytes:
         """Return nothing, because the client knows what it was shown."""
         return b""
@@ -179,6 +196,14 @@ def _message(body: ChatRequest) -> ClientMessage | None:
     return ui_message(last.id, last.parts) if last is not None and last.role == "user" else None
 
 
+@dataclass(frozen=True)
+class _Begun:
+    """An answer. `after`: the seq after which its events are sent."""
+
+    message: UiMessage
+    after: int = 0
+
+
 async def _begin(
     runtime: Runtime,
     actor: Actor,
@@ -186,12 +211,15 @@ async def _begin(
     body: ChatRequest,
     message: ClientMessage | None,
     key: str | None,
-) -> tuple[str, str, int]:
-    """Return the run, its thread, and the seq after which the answer begins."""
+) -> _Begun:
     if body.trigger == "regenerate-message":
         head = await chat_thread(runtime, actor.owner, agent, body.id)
         chat = ChatTurn(runtime, actor, head, key)
-        return await regenerate(chat, body.message_id, message), head.id, 0
+        run_id = await regenerate(chat, body.message_id, message)
+        again, step = run_of_answer(body.message_id or "")
+        if again != run_id:
+            step = await step_to_show(runtime, head, run_id, message.id) if message else 1
+        return _Begun(UiMessage(run_id, head.id, step))
     last = body.last
     if body.trigger != "submit-message" or last is None:
         raise _invalid("a chat is asked by a message", "trigger")
@@ -203,27 +231,36 @@ async def _begin(
             )
         head = await chat_thread(runtime, actor.owner, agent, body.id)
         run_id, after = await decide_all(ChatTurn(runtime, actor, head), last.id or None, decisions)
-        return run_id, head.id, after
+        # The client goes on with the message that has the call, wherever it is.
+        is_known = run_of_answer(last.id)[0] == run_id
+        return _Begun(UiMessage(run_id, head.id, id=last.id if is_known else None), after)
     head = await chat_thread(runtime, actor.owner, agent, body.id)
     chat = ChatTurn(runtime, actor, head, key)
     if body.message_id is not None:
-        return await edit(chat, message, body.message_id), head.id, 0
-    return await say(chat, message), head.id, 0
+        run_id = await edit(chat, message, body.message_id)
+    else:
+        run_id = await say(chat, message)
+    step = await step_to_show(runtime, head, run_id, message.id)
+    return _Begun(UiMessage(run_id, head.id, step))
 
 
-async def _running(
-    runtime: Runtime, owner: str, agent: str, chat_id: str
-) -> tuple[str, str] | None:
+async def _running(runtime: Runtime, owner: str, agent: str, chat_id: str) -> UiMessage | None:
+    """Return the answer that is under way, as far as it begins with what others have not spoken behind."""
     head = await find_thread(runtime, owner, agent, chat_id)
-    if head is None or head.active_run is None:
+    if head is None:
         return None
-    meta = await meta_of(runtime, owner, head.active_run)
-    if meta.status.over:
-        return None
-    return meta.id, head.id
+    # A run that was set aside is at work again once its calls are decided, before it has its thread back.
+    for run_id in (head.active_run, *reversed(head.waiting_runs)):
+        meta = await meta_of(runtime, owner, run_id) if run_id is not None else None
+        if meta is None or meta.status.over:
+            continue
+        if run_id == head.active_run or meta.shown_status is not Status.SUSPENDED:
+            step = await step_to_show(runtime, head, meta.id)
+            return UiMessage(meta.id, head.id, step)
+    return None
 
 
-def _decisions(parts: Iterable[dict[str, Any]]) -> Iterable[tuple[str, DecisionRequest]]:
+def _decisions(parts: Iterable[dict[str, Any]]) -> Iterable[tuple[Approval, DecisionRequest]]:
     """Yield a person's decisions. No other field of a part is trusted, since the page made its `input`."""
     for part in parts:
         answer = part.get("approval")
@@ -232,11 +269,10 @@ def _decisions(parts: Iterable[dict[str, Any]]) -> Iterable[tuple[str, DecisionR
         approval = approval_of(str(answer.get("id")))
         if approval is None or not isinstance(answer.get("approved"), bool):
             raise _invalid("there was no such approval", "approval")
-        attempt, tool_call_id = approval
         verdict = Verdict.APPROVE if answer["approved"] else Verdict.DENY
         reason = answer.get("reason")
         text = reason if isinstance(reason, str) and reason else None
-        yield tool_call_id, DecisionRequest(verdict, reason=text, attempt=attempt)
+        yield approval, DecisionRequest(verdict, reason=text, attempt=approval.attempt)
 
 
 def _invalid(message: str, field: str) -> InvalidRequest:

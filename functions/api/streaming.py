@@ -19,6 +19,7 @@ from layover.runs.places import check_place_to_stream
 from layover.runtime import Runtime
 from layover.sockets.subscriptions import check_stream_ticket
 from layover.values.deployment.access import TICKETED
+from layover.values.runs.event import LoggedEvent
 from layover.values.socket import Ticket
 
 _EVENTS = re.compile(r"/runs/([^/]+)/events")
@@ -64,10 +65,20 @@ def stream_answer(
     after: int = 0,
     headers: Mapping[str, str] | None = None,
     closing: Callable[[], Awaitable[bytes]] | None = None,
+    opening: Callable[[LoggedEvent], Awaitable[bytes]] | None = None,
 ) -> Response[str]:
-    """Answer with a run's events in the words of a protocol."""
+    """Answer with a run's events in the words of a protocol. `closing`, `opening`: as `answer`."""
     runtime, until = call.host.runtime(), token_expires_at(event)
-    pieces = answer(runtime, call.actor.owner, run_id, translation, after, until, closing=closing)
+    pieces = answer(
+        runtime,
+        call.actor.owner,
+        run_id,
+        translation,
+        after,
+        until,
+        closing=closing,
+        opening=opening,
+    )
     return answer_stream(call, pieces, headers)
 
 

@@ -178,7 +178,10 @@ def test_approval_that_waits_can_be_given_after_a_reload(
     assert (waiting["id"], waiting["role"]) == (run_id, "assistant")
     part = calls(waiting)[-1]
     assert (part["type"], part["state"]) == ("tool-refund", "approval-requested")
-    assert (part["input"], part["approval"]) == ({"order": "o1"}, {"id": "1:c1"})
+    assert (part["input"], part["approval"]) == (
+        {"order": "o1"},
+        {"id": f"1:{run_id}:c1"},
+    )
     answered = chat(api, question, {**waiting, "parts": decided(waiting)}, agent="desk")
     assert answered["statusCode"] == 200, answered["body"]
     assert drive(api, world, run_id) == "over"
@@ -208,7 +211,7 @@ def test_each_of_several_approvals_waits_until_it_is_given(api: Api, world: Sock
     first, second = calls(items(api)[1])
     assert (first["state"], first["approval"]) == (
         "approval-responded",
-        {"id": "1:c1", "approved": True},
+        {"id": f"1:{run_id}:c1", "approved": True},
     )
     assert second["state"] == "approval-requested"
     answered = {**items(api)[1], "parts": decided(items(api)[1])}

@@ -7,7 +7,13 @@ from typing import Any
 import pytest
 
 from layover.clock import ManualClock
-from layover.protocols.ui_messages import UiMessage, approval_id, approval_of
+from layover.protocols.ui_messages import (
+    UiMessage,
+    answer_id,
+    approval_id,
+    approval_of,
+    run_of_answer,
+)
 from layover.values.decision import Denial
 from layover.values.message import (
     DataPart,
@@ -202,13 +208,53 @@ def test_a_call_that_waits_for_its_turn_is_not_shown_before() -> None:
 def test_an_approval_is_asked_for_by_attempt_and_call() -> None:
     (asked,) = (c for c in chunks(asks("c:1", attempt=2)) if c["type"] == "tool-approval-request")
     assert asked["toolCallId"] == "c:1"
-    assert approval_of(asked["approvalId"]) == (2, "c:1")
+    assert approval_of(asked["approvalId"]) == (2, "run_1", "c:1")
+
+
+@pytest.mark.parametrize("id", ["c", "c:1", "run_1", "x:run_1:c"])
+def test_an_approval_of_an_earlier_release_names_no_run(id: str) -> None:
+    assert approval_of(f"3:{id}") == (3, None, id)
+
+
+def test_a_part_of_an_answer_has_an_id_that_names_its_run() -> None:
+    assert answer_id("run_1", 1) == "run_1"
+    assert run_of_answer(answer_id("run_1", 12)) == ("run_1", 12)
+    for other in ("run_1", "", "x.2", "run_1.x", "run_1.", "run_1.2²", "run_1.-2", "msg_1.2"):
+        assert run_of_answer(other) == (other, 1)
+
+
+def test_a_later_part_of_an_answer_shows_nothing_of_the_steps_before() -> None:
+    ui = UiMessage("run_1", "thread_1", 2)
+    assert ui.begin()["messageId"] == "run_1.2"
+    assert chunks(start(), TextDelta(step=1, text="before", **AT), asks("c1"), ui=ui) == []
+    behind = [TurnStart(step=2, **AT), TextDelta(step=2, text="behind", **AT), ends("c1", 1)]
+    found = chunks(*behind, ui=ui)
+    assert [c["type"] for c in found] == ["start-step", "text-start", "text-delta"]
+    assert found[-1]["delta"] == "behind"
+
+
+def test_an_answer_goes_on_in_another_message() -> None:
+    ui = UiMessage("run_1", "thread_1")
+    chunks(start(), TextDelta(step=1, text="before", **AT), asks("c1"), ui=ui)
+    assert ui.go_on_as(2)["messageId"] == "run_1.2"
+    found = chunks(TurnStart(step=2, **AT), TextDelta(step=2, text="behind", **AT), ui=ui)
+    assert [c["type"] for c in found] == ["start-step", "text-start", "text-delta"]
+
+
+def test_what_a_run_is_sent_is_nothing_that_its_agent_says() -> None:
+    sent = message(
+        TextPart(text="to Bea"), FilePart(file_id="f"), DataPart(name="x", data=1), role=Role.USER
+    )
+    reply = message(TextPart(text="Paid."))
+    events = [TurnStart(step=1, **AT), *(MessageEvent(message=m, **AT) for m in (sent, reply))]
+    found = chunks(*events)
+    assert [c["type"] for c in found] == ["start-step", "text-start", "text-delta", "text-end"]
 
 
 @pytest.mark.parametrize("id", ["", "c", "x:c", "1:", ":c"])
 def test_an_approval_that_was_never_asked_for_is_none(id: str) -> None:
     assert approval_of(id) is None
-    assert approval_of(approval_id(1, "c")) == (1, "c")
+    assert approval_of(approval_id(1, "run_1", "c")) == (1, "run_1", "c")
 
 
 def test_a_denied_call_is_denied_and_no_error() -> None:

@@ -62,10 +62,11 @@ async def answer(
     until: datetime | None = None,
     pace: Pace | None = None,
     closing: Callable[[], Awaitable[bytes]] | None = None,
+    opening: Callable[[LoggedEvent], Awaitable[bytes]] | None = None,
 ) -> AsyncGenerator[bytes, None]:
     """Yield the frames of the run's events after this seq; an empty piece if there are no new events.
-    `closing`: frames just before the end of the run, or its rest. Every answer has an end: one of these, or
-    an error."""
+    `closing`: frames just before the end of the run, or its rest. `opening`: frames just before those of an
+    event. Every answer has an end: one of these, or an error."""
     yield translation.begin()
     quiet, went_on, waits = 0, after == 0, False
     # From the first event on, whatever the client has seen: the translation has to know which calls wait and
@@ -81,6 +82,8 @@ async def answer(
                     piece += translation.go_on()
                 if event.type == "finish" and closing is not None:
                     piece += await closing()
+                if opening is not None:
+                    piece += await opening(event)
                 frames = translation.frames(event)
                 piece += frames if event.seq > after else b""
             yield piece
@@ -98,16 +101,18 @@ async def answer(
 
 
 async def last_suspension_seq(
-    runtime: Runtime, owner: str, run_id: str, calls: Iterable[str]
+    runtime: Runtime, owner: str, run_id: str, calls: Iterable[str] | None = None
 ) -> int:
-    """Return the seq at which the last of these calls began to wait: the events after it follow a
-    decision."""
-    call_ids = set(calls)
+    """Return the seq at which the last of these calls (None: of all) began to wait: the events after it
+    follow a decision."""
+    call_ids = None if calls is None else set(calls)
     newest, last = 0, 0
     while True:
         page = await runtime.journal.events.page(owner, run_id, last, 500)
         for event in page.items:
-            if isinstance(event, ToolCallSuspended) and event.tool_call_id in call_ids:
+            if not isinstance(event, ToolCallSuspended):
+                continue
+            if call_ids is None or event.tool_call_id in call_ids:
                 newest = max(newest, event.seq)
         if not page.items or page.done:
             return newest

@@ -1,13 +1,16 @@
 """A chat as a page loads it: its newest messages, and what waits for a person."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 
+from layover.chat.pieces import starts_of, steps_before
 from layover.chat.threads import find_thread, is_thread_id
+from layover.context.transcript import own_steps
 from layover.errors import NotFound
 from layover.protocols.ui_history import (
     StoredUiMessage,
-    running_answer,
+    running_answers,
     stored_answer,
     user_message,
 )
@@ -17,7 +20,7 @@ from layover.threads.messages import newest_messages
 from layover.values.cursor import decode_cursor_field, encode_cursor
 from layover.values.message import Message, Role
 from layover.values.page import Page
-from layover.values.runs.event import LoggedEvent
+from layover.values.runs.event import LoggedEvent, TurnStart
 from layover.values.thread import ThreadHead
 
 _CURSOR = "chat"
@@ -43,20 +46,68 @@ async def chat_messages(
     if tip is None:
         return Page(items=())
     turns = list(_turns(await _whole_runs(runtime, head, tip, limit)))
-    run_id = turns[-1][0].run_id if turns and cursor is None else None
-    is_active = run_id is not None and run_id == head.active_run
-    if is_active and turns[-1][0].role is not Role.USER:
-        turns.pop()
-    page = turns[-limit:]
-    items = [_show(turn) for turn in page]
-    if is_active:
-        items.append(
-            running_answer(str(run_id), head.id, await _events(runtime, owner, str(run_id)))
-        )
+    page = (await _entries(runtime, head, turns, is_newest=cursor is None))[-limit:]
     return Page(
-        items=tuple(item for item in items if item.parts)[-limit:],
-        next_cursor=encode_cursor(_CURSOR, page[0][0].parent_id if page else None),
+        items=tuple(entry.shown for entry in page if entry.shown.parts),
+        next_cursor=encode_cursor(_CURSOR, page[0].behind if page else None),
     )
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """A message of the page. `behind`: the id of the message before it."""
+
+    shown: StoredUiMessage
+    behind: str | None
+
+
+async def _entries(
+    runtime: Runtime, head: ThreadHead, turns: Sequence[Sequence[Message]], *, is_newest: bool
+) -> list[_Entry]:
+    """Return what the turns show, and what runs that are not over have said and asked since."""
+    in_page = {turn[0].run_id for turn in turns}
+    running = {
+        run_id: await _running(runtime, head, run_id)
+        for run_id in (*head.waiting_runs, head.active_run)
+        if run_id is not None and run_id in in_page
+    }
+    steps: dict[str, int] = {}
+    entries: list[_Entry] = []
+    for turn in turns:
+        first = turn[0]
+        run_id = first.run_id or first.id
+        if first.role is Role.USER:
+            steps.setdefault(run_id, 0)
+            entries.append(_Entry(user_message(first), first.parent_id))
+        else:
+            if run_id not in steps:
+                is_first = first.parent_id is None or first.run_id is None
+                steps[run_id] = 0 if is_first else await steps_before(runtime, head.owner, turn)
+            step = steps[run_id] + 1
+            steps[run_id] += sum(message.role is Role.ASSISTANT for message in turn)
+            answer = running.get(run_id, {}).pop(step, None) or stored_answer(turn, step)
+            entries.append(_Entry(answer, first.parent_id))
+    if is_newest and turns and turns[-1][0].run_id == head.active_run:
+        run_id = str(head.active_run)
+        # Parts whose first message is still being written.
+        rest_of = running.get(run_id, {})
+        new = sorted(step for step in rest_of if step > steps[run_id])
+        entries += [_Entry(rest_of[step], turns[-1][-1].id) for step in new]
+    return entries
+
+
+async def _running(runtime: Runtime, head: ThreadHead, run_id: str) -> dict[int, StoredUiMessage]:
+    """Return the parts of the answer of a run that is not over, by the steps with which they begin."""
+    snapshot = await runtime.journal.runs.snapshot(head.owner, run_id)
+    if snapshot is None or snapshot.meta.status.over:
+        return {}
+    events = await _events(runtime, head.owner, run_id)
+    coming = len(own_steps(snapshot)) + 1
+    begun = (
+        e.at for e in events if isinstance(e, TurnStart) and not e.agent_path and e.step == coming
+    )
+    starts = starts_of(snapshot, head, next(begun, None))
+    return running_answers(run_id, head.id, events, starts)
 
 
 async def _whole_runs(
@@ -78,13 +129,12 @@ async def _whole_runs(
 def _turns(messages: Sequence[Message]) -> Iterator[list[Message]]:
     """Yield users' messages, and runs' answers, each as one."""
     keyed = groupby(messages, key=lambda m: (m.run_id or m.id, m.role is Role.USER))
-    for _, group in keyed:
-        yield list(group)
-
-
-def _show(turn: Sequence[Message]) -> StoredUiMessage:
-    first = turn[0]
-    return user_message(first) if first.role is Role.USER else stored_answer(turn)
+    for (_, is_user), group in keyed:
+        if is_user:
+            # A run may be sent several.
+            yield from ([message] for message in group)
+        else:
+            yield list(group)
 
 
 async def _events(runtime: Runtime, owner: str, run_id: str) -> Sequence[LoggedEvent]:

@@ -6,6 +6,7 @@ from layover.chat.parts import content_hash
 from layover.errors import NotFound
 from layover.keys import can_be_id
 from layover.ports import RequestKey
+from layover.protocols.ui_messages import run_of_answer
 from layover.records.threads import head_of, live_messages
 from layover.runtime import Runtime
 from layover.values.message import Message, Role
@@ -80,16 +81,20 @@ async def find_message(runtime: Runtime, head: ThreadHead, id: str) -> Message |
     return live.get(id) or await runtime.threads.message(head.owner, head.id, id)
 
 
-async def find_run(runtime: Runtime, head: ThreadHead, run_id: str) -> RunMeta | None:
-    """Return the run, if it is the thread's."""
+async def find_run(runtime: Runtime, head: ThreadHead, answer_id: str) -> RunMeta | None:
+    """Return the run of an answer, or of a part of it, if it is the thread's."""
+    run_id, _ = run_of_answer(answer_id)
     meta = await runtime.journal.runs.get(head.owner, run_id) if can_be_id(run_id) else None
     return meta if meta is not None and meta.thread_id == head.id else None
 
 
 async def input_of(runtime: Runtime, head: ThreadHead, sent: Sent) -> Message:
-    """Return the input of the newest run that answers the message. Raises NotFound."""
+    """Return the input of the newest run that answers the message, or the message itself, if it was sent to a
+    run that had begun. Raises NotFound."""
     meta = await find_run(runtime, head, sent.run_id)
-    message = meta.input if meta else await find_message(runtime, head, sent.message_id)
+    is_input = meta is not None and meta.input.id == sent.message_id
+    message = meta.input if meta and is_input else None
+    message = message or await find_message(runtime, head, sent.message_id)
     if message is None:
         raise NotFound("there is no such message in this chat", thread_id=head.id)
     return message

@@ -11,8 +11,9 @@ from layover.approvals.decide import DecisionRequest, Verdict, decide
 from layover.chat.answers import last_suspension_seq
 from layover.chat.parts import ClientMessage, content_hash, hash_of, input_parts
 from layover.chat.sent import Sent, find_run, find_sent, input_of, is_newest
-from layover.errors import Conflict, DecisionError, NotFound
+from layover.errors import Conflict, DecisionError, InvalidRequest, NotFound
 from layover.ports import RequestKey
+from layover.protocols.ui_messages import Approval, run_of_answer
 from layover.records.runs import meta_of, snapshot_of
 from layover.runs.accept import ABSENT, KEY_LIFETIME, StartRun, start_run
 from layover.runtime import Runtime
@@ -119,30 +120,38 @@ async def regenerate(chat: ChatTurn, message_id: str | None, message: ClientMess
 
 
 async def decide_all(
-    chat: ChatTurn, run_id: str | None, decisions: Iterable[tuple[str, DecisionRequest]]
+    chat: ChatTurn, answer_id: str | None, decisions: Iterable[tuple[Approval, DecisionRequest]]
 ) -> tuple[str, int]:
-    """Decide these calls of the run (None, or one that is not the thread's: the active one). Return the run,
-    and the seq after which its answer goes on. A repetition gets the same answer; so does a page that was
-    loaded after somebody else had decided the same. Raises Conflict (nothing waits), and what `decide`
-    raises."""
+    """Decide these calls of one run: the one that they name, or that of the answer (None, or none of the
+    thread's: the one that asks about them). Return the run, and the seq after which its answer goes on. A
+    repetition gets the same answer; so does a page that was loaded after somebody else had decided the same.
+    Raises InvalidRequest (calls of several runs), Conflict (nothing waits), and what `decide` raises."""
     all_decisions = list(decisions)
-    meta = await _asked_in(chat, run_id, [tool_call_id for tool_call_id, _ in all_decisions])
-    for tool_call_id, decision in all_decisions:
+    calls = [approval.tool_call_id for approval, _ in all_decisions]
+    named = {approval.run_id for approval, _ in all_decisions} - {None}
+    if len(named) > 1:
+        message = "these calls are of several runs: decide those of one run at a time"
+        error = {"loc": ["body"], "msg": message, "type": "several_runs"}
+        raise InvalidRequest(message, [error])
+    if named:
+        meta = await _run_of(chat, named.pop())
+    else:
+        meta = await _asked_in(chat, answer_id, calls)
+    for approval, decision in all_decisions:
         try:
-            await decide(chat.runtime, chat.actor, meta.id, tool_call_id, decision)
+            await decide(chat.runtime, chat.actor, meta.id, approval.tool_call_id, decision)
         except DecisionError:
-            if not await _was_decided(chat.runtime, meta, tool_call_id, decision):
+            if not await _was_decided(chat.runtime, meta, approval.tool_call_id, decision):
                 raise
-    calls = [tool_call_id for tool_call_id, _ in all_decisions]
     return meta.id, await last_suspension_seq(chat.runtime, chat.actor.owner, meta.id, calls)
 
 
-async def _asked_in(chat: ChatTurn, run_id: str | None, calls: Collection[str]) -> RunMeta:
-    """Return the run that asks about these calls: the named one, if it is the chat's, else the one that holds
-    the chat or waits aside. Raises Conflict if there is none."""
-    if run_id is not None:
+async def _asked_in(chat: ChatTurn, answer_id: str | None, calls: Collection[str]) -> RunMeta:
+    """Return the run that asks about these calls: that of the answer, if it is the chat's, else the one that
+    holds the chat or waits aside. Raises Conflict if there is none."""
+    if answer_id is not None:
         with suppress(NotFound):
-            return await _run_of(chat, run_id)
+            return await _run_of(chat, run_of_answer(answer_id)[0])
     head = chat.head
     candidates = [*([head.active_run] if head.active_run else []), *reversed(head.waiting_runs)]
     for candidate in candidates:

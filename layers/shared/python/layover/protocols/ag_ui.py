@@ -160,7 +160,7 @@ class AgUiRun:
     def _interrupt(self, event: Any) -> AgUiEvent:
         pending = event.model_dump(mode="json", exclude={"seq", "run_id", "at", "type"})
         interrupt = {
-            "id": approval_id(event.attempt, event.tool_call_id),
+            "id": approval_id(event.attempt, self.source, event.tool_call_id),
             "reason": str(event.kind),
             "message": event.summary or f"{event.tool_name} waits for a person",
             "toolCallId": event.tool_call_id,

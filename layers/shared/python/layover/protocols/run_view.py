@@ -226,6 +226,9 @@ class RunView:
         message: Message | None = event.message
         if message is None:
             return (Unknown(frame, event),)
+        if message.role == "user":
+            # The run was sent it meanwhile: it is nothing that the agent said.
+            return ()
         is_reply = message.role == "assistant"
         # The message repeats what has already come in pieces.
         in_pieces = frozenset(frame.told)

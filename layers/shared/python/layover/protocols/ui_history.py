@@ -3,11 +3,11 @@
 An answer's parts come from its chunks, as the AI SDK's client makes them; stored messages are told as events
 first. So a page shows the same before and after it is loaded again."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
-from layover.protocols.ui_messages import UiMessage
+from layover.protocols.ui_messages import UiMessage, answer_id, call_of
 from layover.values.base import Value
 from layover.values.client_ids import shown_id
 from layover.values.decision import DecisionKind
@@ -46,7 +46,8 @@ class StoredUiMessage(Value):
     """A message of the AI SDK (`UIMessage`).
 
     Args:
-        id: A user's message has the id that its client gave it; an answer has its run's.
+        id: A user's message has the id that its client gave it; an answer has its run's, and what the run
+            says after others' messages an id of its own (`answer_id`).
         role: `user` or `assistant`.
         metadata: `run_id` and `thread_id`.
         parts: As the AI SDK's client keeps them.
@@ -69,23 +70,42 @@ def user_message(message: Message) -> StoredUiMessage:
     )
 
 
-def stored_answer(messages: Sequence[Message]) -> StoredUiMessage:
-    """Return the answer of a run that is over, from its messages without the input. Sub-agents' calls and
-    what tools emitted are not among them."""
+def stored_answer(messages: Sequence[Message], step: int = 1) -> StoredUiMessage:
+    """Return the answer of a run that is over, from its messages without the input: the part that begins with
+    this step. Sub-agents' calls and what tools emitted are not among them."""
     first = messages[0]
-    encoder = UiMessage(first.run_id or first.id, first.thread_id)
+    run_id = first.run_id or first.id
+    encoder = UiMessage(run_id, first.thread_id)
     chunks = [chunk for event in _events_of(messages) for chunk in encoder.chunks(event)]
-    return _answer(encoder, [*chunks, *encoder.rest()])
+    return _answer(encoder, answer_id(run_id, step), [*chunks, *encoder.rest()])
 
 
-def running_answer(run_id: str, thread_id: str, events: Iterable[LoggedEvent]) -> StoredUiMessage:
-    """Return the answer of a run that is not over, as far as it is: from all of its events so far."""
+def running_answers(
+    run_id: str, thread_id: str, events: Iterable[LoggedEvent], starts: Collection[int] = (1,)
+) -> dict[int, StoredUiMessage]:
+    """Return the answer of a run that is not over, as far as it is, from all of its events so far: the parts
+    that begin with the steps `starts`, by these steps. Those of which nothing is there yet are left out."""
     encoder = UiMessage(run_id, thread_id)
-    chunks = [chunk for event in events for chunk in encoder.chunks(event)]
-    answer = _answer(encoder, [*chunks, *(encoder.rest() if encoder.view.waits else ())])
-    for part in answer.parts:
-        _respond(part, encoder)
-    return answer
+    parts: dict[int, list[Json]] = {1: []}
+    homes: dict[str, list[Json]] = {}
+    newest = parts[1]
+    for event in events:
+        begins = isinstance(event, TurnStart) and not event.agent_path and event.step in starts
+        for chunk in encoder.chunks(event):
+            if begins and isinstance(event, TurnStart) and chunk["type"] == "start-step":
+                newest = parts.setdefault(event.step, [])
+            call_id = call_of(chunk)
+            # The outcome of a call may come late, behind what others said: it is shown with the call.
+            home = newest if call_id is None else homes.setdefault(call_id, newest)
+            home.append(chunk)
+    newest += encoder.rest() if encoder.view.waits else ()
+    answers = {
+        step: _answer(encoder, answer_id(run_id, step), chunks) for step, chunks in parts.items()
+    }
+    for answer in answers.values():
+        for part in answer.parts:
+            _respond(part, encoder)
+    return answers
 
 
 def _respond(part: Json, encoder: UiMessage) -> None:
@@ -107,11 +127,11 @@ def parts_of(chunks: Iterable[Json]) -> list[Json]:
     return parts.parts
 
 
-def _answer(encoder: UiMessage, chunks: Iterable[Json]) -> StoredUiMessage:
+def _answer(encoder: UiMessage, id: str, chunks: Iterable[Json]) -> StoredUiMessage:
     parts = _Parts()
     parts.take([encoder.begin(), *chunks])
     return StoredUiMessage(
-        id=encoder.run_id,
+        id=id,
         role="assistant",
         metadata=parts.metadata,
         parts=tuple(parts.parts),

@@ -1,16 +1,17 @@
 """The AI SDK's UI message stream (protocol v1, `ai` 6): a run's events as chunks of one assistant message.
 
-The message has the run's id, even if the run waited in between. Sub-agents work behind the call of their
-parent; of them only waiting calls are changes."""
+The message has the run's id, even if the run waited in between. What the run says behind others' messages is
+a message of its own (`answer_id`). Sub-agents work behind the call of their parent; of them only waiting
+calls are changes."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from layover.protocols import changes
 from layover.protocols.changes import Change, is_in_answer
 from layover.protocols.run_view import RunView
 from layover.values.base import compact_json
-from layover.values.runs.event import LoggedEvent
+from layover.values.runs.event import LoggedEvent, TurnStart
 from layover.values.runs.run import DECLINES, Status, SuspensionKind
 
 HEADERS = {"x-vercel-ai-ui-message-stream": "v1"}
@@ -25,6 +26,7 @@ PASSED_OVER_DATA = "data-layover-passed-over"
 """Names of what the request had and nothing reads."""
 UNKNOWN = "data-layover-event"
 """An event that this version does not know: the data is the event, as `/events` has it."""
+_RUN = "run_"
 _FINISH_REASONS = frozenset({"stop", "length", "content-filter", "error"})
 
 Chunk = dict[str, Any]
@@ -51,32 +53,77 @@ def passed_over_chunks(names: Sequence[str]) -> list[Chunk]:
     return [data] if names else []
 
 
-def approval_id(attempt: int, tool_call_id: str) -> str:
-    """Return the id under which a client answers for one attempt of a call."""
-    return f"{attempt}:{tool_call_id}"
+class Approval(NamedTuple):
+    """One attempt of a call that waits. `run_id`: None in ids of earlier releases."""
+
+    attempt: int
+    run_id: str | None
+    tool_call_id: str
 
 
-def approval_of(id: str) -> tuple[int, str] | None:
+def approval_id(attempt: int, run_id: str, tool_call_id: str) -> str:
+    """Return the id under which a client answers for one attempt of a call. It names the run: several runs of
+    a chat may wait, and some providers give the calls of each run the same ids."""
+    return f"{attempt}:{run_id}:{tool_call_id}"
+
+
+def approval_of(id: str) -> Approval | None:
     """Invert `approval_id`; None for anything else."""
-    attempt, _, tool_call_id = id.partition(":")
-    return (int(attempt), tool_call_id) if attempt.isdecimal() and tool_call_id else None
+    attempt, _, rest = id.partition(":")
+    if not attempt.isdecimal() or not rest:
+        return None
+    run_id, _, tool_call_id = rest.partition(":")
+    if run_id.startswith(_RUN) and tool_call_id:
+        return Approval(int(attempt), run_id, tool_call_id)
+    return Approval(int(attempt), None, rest)
+
+
+def answer_id(run_id: str, step: int) -> str:
+    """Return the id of the part of a run's answer that begins with this step: the first has the run's id."""
+    return run_id if step <= 1 else f"{run_id}.{step}"
+
+
+def run_of_answer(id: str) -> tuple[str, int]:
+    """Invert `answer_id`. Any other id is returned as it is, with step 1."""
+    run_id, _, step = id.rpartition(".")
+    is_later = run_id.startswith(_RUN) and step.isascii() and step.isdecimal() and len(step) < 10
+    return (run_id, int(step)) if is_later else (id, 1)
 
 
 class UiMessage:
     """One assistant message. `chunks` takes the run's events from the first on, each once.
-    `view` is what they amount to."""
+    `view` is what they amount to.
 
-    def __init__(self, run_id: str, thread_id: str) -> None:
+    Args:
+        run_id: The run.
+        thread_id: Its thread.
+        step: The step with which the message begins. Of the events before it, nothing is shown.
+        id: The message's id, if a client has it under another than `answer_id`.
+    """
+
+    def __init__(self, run_id: str, thread_id: str, step: int = 1, id: str | None = None) -> None:
         self.run_id = run_id
         self.thread_id = thread_id
+        self.id = id or answer_id(run_id, step)
         self.view = RunView(run_id)
         self._pending: dict[str, Chunk] = {}
         """Data that the message has of calls that wait, by the call's id."""
+        self.first_step = step
+        """The step with which the message begins."""
+        self._has_begun = step <= 1
+        self._calls: set[str] | None = None if step <= 1 else set()
+        """The calls of this message; None: all calls of the run are."""
 
     def begin(self) -> Chunk:
         """Return the first chunk of every answer."""
         metadata = {"run_id": self.run_id, "thread_id": self.thread_id}
-        return {"type": "start", "messageId": self.run_id, "messageMetadata": metadata}
+        return {"type": "start", "messageId": self.id, "messageMetadata": metadata}
+
+    def go_on_as(self, step: int) -> Chunk:
+        """Begin another message, with the step whose events come next. Return its first chunk."""
+        self.id, self.first_step = answer_id(self.run_id, step), step
+        self._has_begun, self._calls = False, set()
+        return self.begin()
 
     def rest(self) -> Iterator[Chunk]:
         """Return the end of an answer whose run waits for a person."""
@@ -90,7 +137,21 @@ class UiMessage:
 
     def chunks(self, event: LoggedEvent) -> list[Chunk]:
         """Return the chunks that the event adds to the message."""
-        return self._encode(self.view.apply(event))
+        chunks = self._encode(self.view.apply(event))
+        return chunks if self._calls is None else self._own(self._calls, event, chunks)
+
+    def _own(self, calls: set[str], event: LoggedEvent, chunks: list[Chunk]) -> list[Chunk]:
+        """Return those of the chunks that belong to this message, not to one before it."""
+        if not self._has_begun:
+            is_own = isinstance(event, TurnStart) and not event.agent_path
+            if not is_own or event.step < self.first_step:
+                return []
+            self._has_begun = True
+            # Before it comes the end of the step before.
+            kinds = [chunk["type"] for chunk in chunks]
+            chunks = chunks[kinds.index("start-step") :]
+        calls |= {c["toolCallId"] for c in chunks if c["type"] == "tool-input-start"}
+        return [c for c in chunks if call_of(c) is None or call_of(c) in calls]
 
     def _encode(self, news: Iterable[Change]) -> list[Chunk]:
         chunks: list[Chunk] = []
@@ -162,7 +223,7 @@ class UiMessage:
         if event.kind is not SuspensionKind.APPROVAL:
             self._pending[call_id] = data
             return (data,)
-        id = approval_id(event.attempt, call_id)
+        id = approval_id(event.attempt, self.run_id, call_id)
         request = {"type": "tool-approval-request", "approvalId": id, "toolCallId": call_id}
         # A page that shows only the call needs no more than the request.
         says_more = event.summary or event.risk or event.asked_again or event.denied_before
@@ -204,6 +265,12 @@ class UiMessage:
 
     def _unknown(self, change: changes.Unknown) -> Iterable[Chunk]:
         return ({"type": UNKNOWN, "data": change.event.model_dump(mode="json")},)
+
+
+def call_of(chunk: Chunk) -> str | None:
+    """Return the id of the call that the chunk is about; None: it is about no call."""
+    found: str | None = chunk.get("id" if chunk["type"] == PENDING else "toolCallId")
+    return found
 
 
 def _input_delta(call_id: str, piece: str) -> Chunk:

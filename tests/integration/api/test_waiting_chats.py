@@ -1,0 +1,357 @@
+"""Chats that go on while an approval waits: what the page is shown, by its stream and after a reload."""
+
+import json
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from functions.api.app import answer
+from integration.api.kit import Api, http_event
+from integration.api.test_chat import chat, chunks
+from integration.api.test_chat_ids import again, edited, run_of, user
+from integration.api.test_chat_messages import calls, decided, items
+from layover import Agent, tool
+from layover.inprocess.drives import NoDeadline
+from layover.protocols.ui_history import parts_of
+from layover.runs.turn import turn
+from layover.testing import ScriptedModel, call, say
+from layover.values.runs.payload import TurnPayload, WaitingCall
+from support.worlds.services import ANN
+from support.worlds.sockets import SocketBench
+
+Json = dict[str, Any]
+PAY = call("pay", tool_call_id="c1", amount=7)
+
+
+@tool(needs_approval=True)
+def pay(amount: int) -> str:
+    """Pay."""
+    return f"paid {amount}"
+
+
+@pytest.fixture
+def world() -> SocketBench:
+    return SocketBench()
+
+
+def desk(world: SocketBench, script: list[Any], **options: Any) -> None:
+    """The chat's agent, and what its model answers."""
+    world.agents = {"desk": Agent("desk", instructions="desk", tools=[pay], **options)}
+    world.runtime = replace(world.runtime, model=ScriptedModel(script))
+
+
+def asked(api: Api, world: SocketBench, text: str, id: str) -> str:
+    """A message, as far as its run gets without a person; the run."""
+    world.clock.advance(timedelta(seconds=1))
+    run_id = run_of(api, chat(api, user(text, id), agent="desk"))
+    drive(api, world, run_id)
+    return run_id
+
+
+def drive(api: Api, world: SocketBench, run_id: str, call_id: str | None = None) -> str:
+    """Advance the run, once its call is decided, until it is over or waits."""
+    found: dict[str, Any] = {}
+    if call_id is not None:
+        snapshot = api.do(world.journal.runs.snapshot(ANN, run_id))
+        record = next(c for c in snapshot.calls if c.tool_call_id == call_id)
+        found["call"] = WaitingCall(key=record.key, attempt=1, timeout_s=1, pause_s=0)
+        found["output"] = {"layover": "decided"}
+    for _ in range(20):
+        meta = api.do(world.journal.runs.get(ANN, run_id))
+        payload = {"owner": ANN, "run_id": run_id, "execution": meta.execution, **found}
+        work = turn(world.runtime, TurnPayload.model_validate(payload), NoDeadline())
+        status, found = str(api.do(work)["status"]), {}
+        if status != "yielded":
+            return status
+    raise AssertionError("the run comes to no end")
+
+
+def approve(api: Api, message: Json) -> Json:
+    """The answer to a page's approval of what waits in one of its messages."""
+    given = {**message, "parts": decided(message)}
+    page = [given if m["id"] == message["id"] else m for m in items(api)]
+    return chat(api, *page, agent="desk", messageId=message["id"])
+
+
+def stream(api: Api) -> Json:
+    event = http_event("GET", "/chat/desk/chat-1/stream", None, {}, ANN)
+    return answer(event, None, api.host, streams=True)
+
+
+def texts(api: Api, **query: Any) -> list[tuple[str, str]]:
+    """Id and last word of each message of the page: a text, or the state of a call."""
+    return [
+        (m["id"], m["parts"][-1].get("text") or m["parts"][-1]["state"])
+        for m in items(api, **query)
+    ]
+
+
+def shown(found: list[Json]) -> list[str]:
+    return [part.get("text") or part.get("state", "") for part in parts_of(found)]
+
+
+def words(found: list[Json]) -> str:
+    """All text of an answer's chunks."""
+    return "".join(c["delta"] for c in found if c["type"] == "text-delta")
+
+
+def test_approval_waits_before_the_question_that_was_answered_meanwhile(
+    api: Api, world: SocketBench
+) -> None:
+    desk(world, [PAY, say("It rains.")])
+    first = asked(api, world, "pay", "u1")
+    second = asked(api, world, "weather?", "u2")
+    assert texts(api) == [
+        ("u1", "pay"),
+        (first, "approval-requested"),
+        ("u2", "weather?"),
+        (second, "It rains."),
+    ]
+    assert stream(api)["statusCode"] == 204
+
+
+def test_both_answers_are_in_their_places_after_the_approval(api: Api, world: SocketBench) -> None:
+    desk(world, [PAY, say("It rains."), say("Paid.")])
+    first = asked(api, world, "pay", "u1")
+    second = asked(api, world, "weather?", "u2")
+    answered = approve(api, items(api)[1])
+    assert drive(api, world, first, "c1") == "over"
+    # The page goes on with the message that asked; only what follows the decision comes.
+    found = chunks(api, answered)
+    assert found[0]["messageId"] == first
+    assert "approval-requested" not in str(found)
+    assert words(found) == "Paid."
+    assert texts(api) == [
+        ("u1", "pay"),
+        (first, "output-available"),
+        ("u2", "weather?"),
+        (second, "It rains."),
+        (f"{first}.2", "Paid."),
+    ]
+    assert stream(api)["statusCode"] == 204
+
+
+def test_page_that_is_loaded_while_the_approved_run_works_follows_what_it_says(
+    api: Api, world: SocketBench
+) -> None:
+    desk(world, [PAY, say("It rains."), PAY, say("Paid twice.")])
+    first = asked(api, world, "pay", "u1")
+    second = asked(api, world, "weather?", "u2")
+    approve(api, items(api)[1])
+    # It asks for another approval, behind what was said meanwhile.
+    assert drive(api, world, first, "c1") == "suspended"
+    before = [
+        ("u1", "pay"),
+        (first, "output-available"),
+        ("u2", "weather?"),
+        (second, "It rains."),
+    ]
+    assert texts(api) == [*before, (f"{first}.2", "approval-requested")]
+    found = chunks(api, stream(api))
+    assert found[0]["messageId"] == f"{first}.2"
+    assert parts_of(found) == items(api)[-1]["parts"]
+    call_id = calls(items(api)[-1])[0]["toolCallId"]
+    answered = approve(api, items(api)[-1])
+    assert drive(api, world, first, call_id) == "over"
+    found = chunks(api, answered)
+    assert found[0]["messageId"] == f"{first}.2"
+    assert words(found) == "Paid twice."
+    assert texts(api) == [*before, (f"{first}.2", "Paid twice.")]
+
+
+def test_reload_between_a_decision_and_the_next_step_follows_both_parts(
+    api: Api, world: SocketBench
+) -> None:
+    desk(world, [PAY, say("It rains."), say("Paid.")])
+    first = asked(api, world, "pay", "u1")
+    asked(api, world, "weather?", "u2")
+    approve(api, items(api)[1])
+    # No process has gone on with it yet.
+    followed = stream(api)
+    assert drive(api, world, first, "c1") == "over"
+    found = chunks(api, followed)
+    assert [c["messageId"] for c in found if c["type"] == "start"] == [first, f"{first}.2"]
+    at = [c["type"] for c in found].index("start", 1)
+    assert shown(found[:at]) == ["", "output-available"]
+    assert shown(found[at:]) == ["", "Paid."]
+
+
+def test_answer_at_work_is_the_one_that_is_followed(api: Api, world: SocketBench) -> None:
+    desk(world, [PAY, say("It rains.")])
+    asked(api, world, "pay", "u1")
+    second = run_of(api, chat(api, user("weather?", "u2"), agent="desk"))
+    followed = stream(api)
+    drive(api, world, second)
+    found = chunks(api, followed)
+    assert [c["messageId"] for c in found if c["type"] == "start"] == [second]
+    assert shown(found)[-1] == "It rains."
+
+
+def test_approvals_of_several_runs_are_apart(api: Api, world: SocketBench) -> None:
+    # Some providers give the calls of each run the same ids.
+    desk(world, [PAY, PAY, say("Second."), say("First.")])
+    first, second = asked(api, world, "pay", "u1"), asked(api, world, "pay", "u2")
+    ids = [calls(items(api)[n])[0]["approval"]["id"] for n in (1, 3)]
+    assert len(set(ids)) == 2
+    approve(api, items(api)[3])
+    assert [calls(m)[0]["state"] for m in items(api)[1::2]] == [
+        "approval-requested",
+        "approval-responded",
+    ]
+    assert drive(api, world, second, "c1") == "over"
+    assert texts(api)[1] == (first, "approval-requested")
+
+
+def test_approval_is_given_once_however_often_it_is_sent(api: Api, world: SocketBench) -> None:
+    desk(world, [PAY, say("It rains."), say("Paid.")])
+    first = asked(api, world, "pay", "u1")
+    asked(api, world, "weather?", "u2")
+    page = items(api)
+    for _ in range(2):
+        given = {**page[1], "parts": decided(page[1])}
+        answered = chat(api, page[0], given, *page[2:], agent="desk", messageId=first)
+        assert answered["statusCode"] == 200
+    assert drive(api, world, first, "c1") == "over"
+    given = {**page[1], "parts": decided(page[1])}
+    answered = chat(api, page[0], given, *page[2:], agent="desk", messageId=first)
+    assert words(chunks(api, answered)) == "Paid."
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 4, 100])
+def test_pages_of_such_a_chat_fit_together(api: Api, world: SocketBench, limit: int) -> None:
+    desk(world, [PAY, say("It rains."), PAY, say("Sun."), say("Paid.")])
+    first = asked(api, world, "pay", "u1")
+    asked(api, world, "weather?", "u2")
+    third = asked(api, world, "pay again", "u3")
+    asked(api, world, "tomorrow?", "u4")
+    for done in (False, True):
+        if done:
+            approve(api, items(api)[1])
+            drive(api, world, first, "c1")
+        whole, pages, query = texts(api), [], {}
+        for _ in range(20):
+            found = page_of(api, limit, query)
+            pages = [m["id"] for m in found["items"]] + pages
+            if found["next_cursor"] is None:
+                break
+            query = {"cursor": found["next_cursor"]}
+        assert pages == [id for id, _ in whole]
+        assert len(set(pages)) == len(pages)
+    assert whole[-1] == (f"{first}.2", "Paid.")
+    assert whole[5] == (third, "approval-requested")
+
+
+def page_of(api: Api, limit: int, query: Json) -> Json:
+    asked = "&".join(f"{name}={value}" for name, value in {"limit": limit, **query}.items())
+    event = http_event("GET", f"/chat/desk/chat-1/messages?{asked}", None, {}, ANN)
+    found: Json = json.loads(answer(event, None, api.host)["body"])
+    return found
+
+
+# Other answers, and edits
+
+
+def test_question_behind_a_call_that_waits_is_answered_again(api: Api, world: SocketBench) -> None:
+    desk(world, [PAY, say("It rains."), say("It pours."), say("Paid.")])
+    first = asked(api, world, "pay", "u1")
+    second = asked(api, world, "weather?", "u2")
+    world.clock.advance(timedelta(seconds=1))
+    answered = again(api, *items(api)[:3], message_id=second, agent="desk")
+    assert answered["statusCode"] == 200, answered["body"]
+    third = run_of(api, answered)
+    drive(api, world, third)
+    assert texts(api) == [
+        ("u1", "pay"),
+        (first, "approval-requested"),
+        ("u2", "weather?"),
+        (third, "It pours."),
+    ]
+    approve(api, items(api)[1])
+    assert drive(api, world, first, "c1") == "over"
+    assert texts(api)[1:] == [
+        (first, "output-available"),
+        ("u2", "weather?"),
+        (third, "It pours."),
+        (f"{first}.2", "Paid."),
+    ]
+
+
+def test_question_behind_a_call_that_waits_is_edited(api: Api, world: SocketBench) -> None:
+    desk(world, [PAY, say("It rains."), say("It is noon.")])
+    first = asked(api, world, "pay", "u1")
+    asked(api, world, "weather?", "u2")
+    answered = edited(api, user("time?", "u2"), agent="desk")
+    assert answered["statusCode"] == 200, answered["body"]
+    third = run_of(api, answered)
+    drive(api, world, third)
+    assert texts(api) == [
+        ("u1", "pay"),
+        (first, "approval-requested"),
+        ("u2", "time?"),
+        (third, "It is noon."),
+    ]
+
+
+def test_a_part_of_an_answer_names_its_run(api: Api, world: SocketBench) -> None:
+    desk(world, [PAY, say("It rains."), say("Paid."), say("Paid already.")])
+    first = asked(api, world, "pay", "u1")
+    asked(api, world, "weather?", "u2")
+    approve(api, items(api)[1])
+    drive(api, world, first, "c1")
+    answered = again(api, *items(api)[:4], message_id=f"{first}.2", agent="desk")
+    assert answered["statusCode"] == 200
+    assert run_of(api, answered) != first
+    other = again(api, message_id="run_none.2", agent="desk")
+    assert other["statusCode"] == 404
+
+
+# The agent's policy
+
+
+def test_steered_message_ends_at_once_with_what_waits(api: Api, world: SocketBench) -> None:
+    desk(world, [PAY, say("Paid to Bea.")], on_waiting="steer")
+    first = asked(api, world, "pay", "u1")
+    for _ in range(2):
+        # It is sent once, however often it comes.
+        found = chunks(api, chat(api, user("to Bea", "u2"), agent="desk"))
+        assert found[0]["messageId"] == first
+        assert shown(found)[-1] == "approval-requested"
+        assert found[-1]["finishReason"] == "tool-calls"
+    assert texts(api) == [("u1", "pay"), (first, "approval-requested"), ("u2", "to Bea")]
+    assert chunks(api, stream(api)) == found
+    answered = approve(api, items(api)[1])
+    assert drive(api, world, first, "c1") == "over"
+    assert words(chunks(api, answered)) == "Paid to Bea."
+    assert texts(api) == [
+        ("u1", "pay"),
+        (first, "output-available"),
+        ("u2", "to Bea"),
+        (f"{first}.2", "Paid to Bea."),
+    ]
+
+
+def test_message_that_withdraws_what_waits_is_answered_under_it(
+    api: Api, world: SocketBench
+) -> None:
+    desk(world, [PAY, say("Then not.")], on_waiting="withdraw")
+    first = asked(api, world, "pay", "u1")
+    answered = chat(api, user("never mind", "u2"), agent="desk")
+    assert drive(api, world, first, "c1") == "over"
+    found = chunks(api, answered)
+    assert found[0]["messageId"] == f"{first}.2"
+    assert shown(found) == ["", "Then not."]
+    assert texts(api) == [
+        ("u1", "pay"),
+        (first, "output-denied"),
+        ("u2", "never mind"),
+        (f"{first}.2", "Then not."),
+    ]
+
+
+def test_agent_that_refuses_is_busy(api: Api, world: SocketBench) -> None:
+    desk(world, [PAY, say("Never.")], on_waiting="refuse")
+    first = asked(api, world, "pay", "u1")
+    assert chat(api, user("weather?", "u2"), agent="desk")["statusCode"] == 409
+    assert texts(api) == [("u1", "pay"), (first, "approval-requested")]
