@@ -49,6 +49,10 @@ class Answer:
         """The events of the undecided calls, by the call's id."""
         return {id: dict(call.pending.json) for id, call in self._view.waiting.items()}
 
+    def speak_on(self, terminal: Terminal) -> None:
+        """Show what follows on this terminal."""
+        self._terminal = terminal
+
     def show(self, event: Json) -> None:
         """Show the next event of the log."""
         for change in self._view.apply(EventJson(event)):

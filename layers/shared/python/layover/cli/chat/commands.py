@@ -1,4 +1,4 @@
-"""Commands of a conversation: `/thread`, `/agent`, `/memory`, `/files`, `/usage`."""
+"""Commands of a conversation: `/thread`, `/agent`, `/memory`, `/files`, `/usage`, and those that decide."""
 
 import mimetypes
 from collections.abc import Callable, Iterator
@@ -18,6 +18,7 @@ HELP = """\
 /memory              what this thread, and the agent of you, remember
 /files               files of this thread; `/files PATH` sends one with the next message
 /usage               tokens and cost since the start
+/approve [N REASON]  approves a call that waits; `/deny` denies it, `/decide` asks about it again
 /exit                ends, as does the end of input; Ctrl-C cancels an answer"""
 _MAX_THREADS = 10
 
@@ -74,15 +75,22 @@ class Talk:
 
 class Commands:
     """Carries out a line that begins with a slash. Every command raises ApiError. `go_on`: shows the run that
-    a thread has under way, and returns False if it waits and no person is present."""
+    a thread has under way, and returns False if it waits and no person is present. `decide`: decides a call
+    that waits, by its number (from 1) and the answer to its question, and returns as `go_on`."""
 
     def __init__(
-        self, api: Client, terminal: Terminal, talk: Talk, go_on: Callable[[str], bool]
+        self,
+        api: Client,
+        terminal: Terminal,
+        talk: Talk,
+        go_on: Callable[[str], bool],
+        decide: Callable[[int, str | None], bool],
     ) -> None:
         self._api = api
         self._terminal = terminal
         self._talk = talk
         self._go_on = go_on
+        self._decide = decide
 
     def do(self, line: str) -> bool:
         """Carry out one command; an unknown one lists them. Return False if the conversation ends with it."""
@@ -94,6 +102,11 @@ class Commands:
             "memory": self._memory,
             "files": self._files,
             "usage": self._usage,
+            "approve": lambda rest: self._answer("y", rest),
+            "deny": lambda rest: self._answer("n", rest),
+            "decide": lambda rest: self._answer(None, rest),
+            # What waits is shown before the next line.
+            "later": lambda rest: None,
         }
         command = commands.get(name)
         if command is not None:
@@ -167,6 +180,12 @@ class Commands:
 
     def _usage(self, _: str) -> None:
         self._terminal.note(f"{self._talk.runs} answers, {usage_line(self._talk.usage)}")
+
+    def _answer(self, word: str | None, rest: str) -> bool:
+        number, _, reason = rest.partition(" ")
+        if not number.isdecimal():
+            number, reason = "1", rest
+        return self._decide(int(number), None if word is None else f"{word} {reason}".strip())
 
     def _say_all(self, lines: list[str]) -> None:
         for line in lines or ["nothing yet"]:

@@ -10,18 +10,31 @@ from layover.cli.chat.terminal import Terminal
 from layover.cli.client import ApiError
 
 Json = dict[str, Any]
+LATER = "/later"
+"""Leaves a question open."""
 _YES = ("y", "yes")
 _NO = ("", "n", "no")
 
 
-def decide(api: Client, terminal: Terminal, pending: Json) -> bool:
+class SaidInstead(Exception):
+    """The person leaves the question open, and says something else: `line`, which may be a command."""
+
+    def __init__(self, line: str) -> None:
+        super().__init__(line)
+        self.line = line
+
+
+def decide(api: Client, terminal: Terminal, pending: Json, answer: str | None = None) -> bool:
     """Ask about one call until an answer counts. Return False if the call goes on waiting, because the input
-    ended or others decide. Raises ApiError and KeyboardInterrupt."""
-    ask = _ask_form if pending["kind"] == "input" else _ask_approval
+    ended or others decide. `answer`: the first answer to the question about an approval, if the person has
+    given it already. Raises SaidInstead, ApiError and KeyboardInterrupt."""
     for denial in pending.get("denied_before") or ():
         terminal.note(_denial_line(pending["tool_name"], denial), "yellow")
     while True:
-        decision = ask(terminal, pending)
+        if pending["kind"] == "input":
+            decision = _ask_form(terminal, pending)
+        else:
+            decision, answer = _ask_approval(terminal, pending, answer), None
         if decision is None:
             return False
         verdict, body = decision
@@ -52,7 +65,9 @@ def _denial_line(tool: str, denial: Json) -> str:
     )
 
 
-def _ask_approval(terminal: Terminal, pending: Json) -> tuple[str, Json] | None:
+def _ask_approval(
+    terminal: Terminal, pending: Json, answer: str | None = None
+) -> tuple[str, Json] | None:
     _describe(terminal, pending)
     rule = pending.get("approval") or {}
     if rule:
@@ -64,7 +79,9 @@ def _ask_approval(terminal: Terminal, pending: Json) -> tuple[str, Json] | None:
         terminal.note(count_line(pending))
     needs_reason = bool(rule.get("reason_required"))
     while True:
-        line = terminal.read(f"approve {signature(pending)}? [y/N/edit] ")
+        line, answer = answer, None
+        if line is None:
+            line = terminal.read(f"approve {signature(pending)}? [y/N/edit] ")
         if line is None:
             return None
         word, _, reason = line.strip().partition(" ")
@@ -77,7 +94,7 @@ def _ask_approval(terminal: Terminal, pending: Json) -> tuple[str, Json] | None:
             return "approve", _reason(terminal, reason, needs_reason)
         if word.lower() in _NO:
             return "deny", _reason(terminal, reason, needs_reason)
-        terminal.note("y approves, n denies (a reason may follow), edit changes the arguments")
+        raise SaidInstead(line.strip())
 
 
 def _describe(terminal: Terminal, pending: Json) -> None:
@@ -158,6 +175,8 @@ def _ask_value(terminal: Terminal, name: str, schema: Json, *, is_required: bool
         line = terminal.read(f"{name}{hint}: ")
         if line is None:
             return _END_OF_INPUT
+        if line.startswith("/"):
+            raise SaidInstead(line.strip())
         if not line.strip() and not is_required:
             return _LEFT_OUT
         try:

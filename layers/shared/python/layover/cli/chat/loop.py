@@ -9,10 +9,10 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 from uuid import uuid4
 
-from layover.cli.chat.answer import Answer, usage_line
+from layover.cli.chat.answer import Answer, signature, usage_line
 from layover.cli.chat.commands import Client, Commands, Talk
-from layover.cli.chat.decisions import decide
-from layover.cli.chat.terminal import Terminal
+from layover.cli.chat.decisions import SaidInstead, decide
+from layover.cli.chat.terminal import Silence, Terminal
 from layover.cli.client import NO_AGENTS, NO_ANSWER, REFUSED, USAGE, Api, ApiError
 from layover.cli.tokens import LOCAL, LOCAL_USER, TokenFile
 from layover.errors import unknown_agent
@@ -44,8 +44,12 @@ class Chat:
         self._api = api
         self._terminal = terminal
         self._talk = talk
-        self._commands = Commands(api, terminal, talk, self._go_on)
+        self._commands = Commands(api, terminal, talk, self._go_on, self._decide)
         self._pause = pause
+        self._aside: dict[str, Turn] = {}
+        """Runs that wait while the conversation goes on, by id."""
+        self._lines: list[str] = []
+        """Lines that were typed in the place of an answer."""
         self.ended_badly = False
 
     def hold(self) -> None:
@@ -64,7 +68,10 @@ class Chat:
 
     def _next_line(self) -> str | None:
         while True:
+            if self._lines:
+                return self._lines.pop(0)
             try:
+                self._try(self._show_waiting)
                 return self._terminal.read("> ")
             except KeyboardInterrupt:
                 self._terminal.note("/exit ends")
@@ -115,9 +122,59 @@ class Chat:
         return self._complete(Turn(Answer(self._terminal), post=post))
 
     def _go_on(self, thread_id: str) -> bool:
-        """Go on with a run that the thread has under way."""
-        active = self._api.get(f"/threads/{quote(thread_id, safe='')}").get("active_run")
+        """Go on with a run that the thread has under way, beside those that wait."""
+        thread = self._api.get(f"/threads/{quote(thread_id, safe='')}")
+        self._aside = {run["id"]: self._load(run["id"]) for run in thread.get("waiting_runs") or ()}
+        active = thread.get("active_run")
         return self._complete(Turn(Answer(self._terminal), active["id"])) if active else True
+
+    def _load(self, run_id: str) -> "Turn":
+        """Return a run that waits, as far as it is."""
+        turn = Turn(Answer(Silence()), run_id)
+        turn.pages = Pages(self._api, run_id, 0, self._wait, self._pause)
+        while items := self._api.get(turn.pages.path, after=turn.pages.after)["items"]:
+            for event in items:
+                turn.answer.show(event)
+            turn.pages.after = items[-1]["seq"]
+        turn.answer.speak_on(self._terminal)
+        turn.others_calls |= {_key(call) for call in turn.answer.waiting.values()}
+        return turn
+
+    def _show_waiting(self) -> None:
+        """Show what waits, and the rest of what waits no more."""
+        for turn in list(self._aside.values()):
+            run = self._api.get(f"/runs/{quote(turn.id, safe='')}")
+            if run.get("status", "suspended") != "suspended":
+                del self._aside[turn.id]
+                self._complete(turn)
+        for number, (_, pending) in enumerate(self._waiting(), 1):
+            how = "/decide" if pending["kind"] == "input" else "/approve or /deny"
+            which = f" {number}" if len(self._waiting()) > 1 else ""
+            self._terminal.note(
+                f"{signature(pending)} waits{which and f' ({number})'}: {how}{which}"
+            )
+
+    def _waiting(self) -> list[tuple["Turn", Json]]:
+        """Return the calls that wait beside the conversation, each with its run."""
+        turns = self._aside.values()
+        return [(turn, call) for turn in turns for call in turn.answer.waiting.values()]
+
+    def _decide(self, number: int, answer: str | None) -> bool:
+        """Decide the call of this number, and show what its run says then."""
+        waiting = self._waiting()
+        if not 1 <= number <= len(waiting):
+            self._terminal.note("nothing waits" if not waiting else f"1 to {len(waiting)} wait")
+            return True
+        turn, pending = waiting[number - 1]
+        try:
+            is_decided = decide(self._api, self._terminal, pending, answer)
+        except SaidInstead as said:
+            self._lines.append(said.line)
+            return True
+        if not is_decided:
+            return self._terminal.interactive
+        del self._aside[turn.id]
+        return self._complete(turn)
 
     def _complete(self, turn: "Turn") -> bool:
         """Show the run to its end. Ctrl-C cancels it, a second one leaves it. Return False if the run waits
@@ -129,9 +186,17 @@ class Chat:
             try:
                 if not self._begin(turn):
                     return True
+                if turn.id in self._aside:
+                    # A run that waits was sent the message.
+                    turn, is_waiting = self._aside.pop(turn.id), turn.status == "suspended"
+                    if is_waiting:
+                        self._aside[turn.id] = turn
+                        self._terminal.note("it reads this once its call is decided")
+                        return True
                 if presses and not turn.answer.status:
                     self._terminal.note("cancelling ... (again to leave it)")
-                    self._try(lambda: self._api.post(f"/runs/{quote(turn.id, safe='')}/cancel"))
+                    path = f"/runs/{quote(turn.id, safe='')}/cancel"
+                    self._try(partial(self._api.post, path))
                 return self._follow(turn)
             except KeyboardInterrupt:
                 presses += 1
@@ -143,7 +208,8 @@ class Chat:
 
         def begin() -> None:
             assert turn.post is not None
-            turn.id = turn.post()["id"]
+            run = turn.post()
+            turn.id, turn.status = run["id"], run.get("status", "")
             self._talk.files = []
 
         return bool(turn.id) or self._try(begin)
@@ -155,8 +221,13 @@ class Chat:
         for page in turn.pages:
             for event in page:
                 turn.answer.show(event)
-            if not self._decide_waiting(turn):
-                return self._leave(turn)
+            try:
+                if not self._decide_waiting(turn):
+                    return self._leave(turn)
+            except SaidInstead as said:
+                self._aside[turn.id] = turn
+                self._lines.append(said.line)
+                return True
         self.ended_badly = turn.answer.status == "failed"
         if turn.answer.usage is not None:
             self._talk.count(turn.answer.usage)
@@ -165,7 +236,7 @@ class Chat:
     def _decide_waiting(self, turn: "Turn") -> bool:
         """Ask about waiting calls. Return False if there is no person to ask."""
         for pending in list(turn.answer.waiting.values()):
-            key = (pending["tool_call_id"], pending["attempt"])
+            key = _key(pending)
             if key in turn.others_calls:
                 continue
             turn.others_calls.add(key)
@@ -198,9 +269,15 @@ class Turn:
 
     answer: Answer
     id: str = ""
+    status: str = ""
+    """The run's, as the API answered `post`."""
     post: Callable[[], Json] | None = None
     pages: "Pages | None" = None
     others_calls: set[tuple[str, int]] = field(default_factory=set)
+
+
+def _key(pending: Json) -> tuple[str, int]:
+    return pending["tool_call_id"], pending["attempt"]
 
 
 class Pages(Iterator[list[Json]]):
@@ -215,7 +292,7 @@ class Pages(Iterator[list[Json]]):
         pause: Callable[[float], None],
     ) -> None:
         self._api = api
-        self._path = f"/runs/{quote(run_id, safe='')}/events"
+        self.path = f"/runs/{quote(run_id, safe='')}/events"
         self._wait = wait
         self._pause = pause
         self._empty_streams = 0
@@ -248,14 +325,14 @@ class Pages(Iterator[list[Json]]):
         page = next(self._open, None)
         if page is None and self._is_stream_over:
             self._is_stream_over = False
-            page = dict(self._api.get(self._path, after=self.after))
+            page = dict(self._api.get(self.path, after=self.after))
             if page["items"]:
                 self._empty_streams = 0
             return page
         if page is None:
             if self._empty_streams:
                 self._pause(_GLANCES_S[min(self._empty_streams, len(_GLANCES_S)) - 1])
-            self._open = self._api.follow(self._path, after=self.after, wait=LONG_POLL_S)
+            self._open = self._api.follow(self.path, after=self.after, wait=LONG_POLL_S)
             page = next(self._open, None)
             self._empty_streams = self._empty_streams + 1 if page is None else 0
         self._is_stream_over = True

@@ -39,6 +39,24 @@ class Terminal(Protocol):
         ...
 
 
+class Silence:
+    """A terminal that shows nothing."""
+
+    interactive = False
+
+    def read(self, prompt: str, text: str = "") -> str | None:
+        """As `Terminal.read`."""
+
+    def write(self, text: str) -> None:
+        """As `Terminal.write`."""
+
+    def end(self) -> None:
+        """As `Terminal.end`."""
+
+    def note(self, text: str, style: str = "dim") -> None:
+        """As `Terminal.note`."""
+
+
 class ScreenTerminal:
     """The terminal that the command was started in, or the pipes in its place: `target` then gets only
     answers, and `notes` gets the rest. No text that is shown moves the cursor."""

@@ -1,0 +1,184 @@
+"""`layover chat` goes on while a call waits: what is typed in the place of a decision is the next message."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from layover.cli.chat.commands import Talk
+from layover.cli.chat.loop import Chat
+from layover.cli.client import ApiError
+from unit.cli.test_chat import Json, Lines, pending, said
+
+
+@dataclass
+class Runs:
+    """An API whose runs have their own events. `starts`: id, status and first events of each run that a
+    message gets; `then`: a run -> its events after a decision."""
+
+    starts: list[tuple[str, str, list[Json]] | ApiError]
+    then: dict[str, list[Json]] = field(default_factory=dict)
+    thread: Json = field(default_factory=lambda: {"id": "thread_1", "agent": "shop"})
+    events: dict[str, list[Json]] = field(default_factory=dict)
+    status: dict[str, str] = field(default_factory=dict)
+    inputs: list[str] = field(default_factory=list)
+    made: list[tuple[str, str]] = field(default_factory=list)
+    """Decisions: the run and the verdict."""
+
+    def get(self, path: str, **query: Any) -> Any:
+        """As `Api.get`."""
+        parts = path.split("/")
+        if parts[1] == "threads":
+            return self.thread
+        if parts[-1] != "events":
+            return {"id": parts[2], "status": self.status[parts[2]]}
+        events = self.events[parts[2]]
+        items = [{"seq": n, **event} for n, event in enumerate(events, 1)][query["after"] :]
+        done = any(event["type"] == "finish" for event in events)
+        return {"items": items, "last_seq": len(events), "done": done}
+
+    def follow(self, path: str, **query: Any) -> Iterator[Json]:
+        """As `Api.follow`."""
+        page = self.get(path, **query)
+        if page["items"]:
+            yield page
+
+    def post(self, path: str, *, idempotency_key: str = "", **body: Any) -> Any:
+        """As `Api.post`."""
+        if path == "/threads":
+            return self.thread
+        if not path.endswith("/runs"):
+            run_id = path.split("/")[2]
+            self.made.append((run_id, path.rpartition("/")[2]))
+            self._go_on(run_id)
+            return {"id": run_id, "status": self.status[run_id]}
+        self.inputs.append(body["input"])
+        start = self.starts.pop(0)
+        if isinstance(start, ApiError):
+            raise start
+        run_id, status, events = start
+        self.status[run_id] = status
+        if events:
+            self.events.setdefault(run_id, []).extend(events)
+        return {"id": run_id, "status": status}
+
+    def _go_on(self, run_id: str) -> None:
+        self.events[run_id] += self.then[run_id]
+        self.status[run_id] = "success"
+
+    def upload(self, url: str, data: bytes, mime_type: str) -> None:
+        """As `Api.upload`."""
+
+
+def waits(run_id: str = "run_1", **more: Any) -> tuple[str, str, list[Json]]:
+    return run_id, "suspended", [pending(**{"run_id": run_id, **more})]
+
+
+def talk(server: Runs, *typed: str, thread_id: str | None = None) -> Lines:
+    lines = Lines(list(typed))
+    Chat(server, lines, Talk("shop", thread_id), lambda _: None).hold()
+    return lines
+
+
+def test_message_in_the_place_of_a_decision_is_answered_and_the_call_waits_on() -> None:
+    server = Runs([waits(), ("run_2", "running", said("It rains."))])
+    lines = talk(server, "refund it", "and the weather?")
+    assert server.inputs == ["refund it", "and the weather?"]
+    assert server.made == []
+    at = lines.shown.index("It rains.")
+    assert lines.shown[at + 2] == "refund(amount=60) waits: /approve or /deny"
+    assert lines.prompts[-1] == "> "
+
+
+def test_call_that_waits_is_approved_later_and_its_answer_is_shown() -> None:
+    server = Runs([waits(), ("run_2", "running", said("It rains."))], {"run_1": said("Paid.")})
+    lines = talk(server, "refund it", "weather?", "/approve", "/approve")
+    assert server.made == [("run_1", "approve")]
+    assert lines.shown.index("Paid.") > lines.shown.index("It rains.")
+    assert lines.shown[-1] == "nothing waits"
+
+
+def test_calls_of_several_runs_are_told_apart_by_their_numbers() -> None:
+    second = waits("run_2", args={"amount": 7})
+    server = Runs([waits(), second], {"run_2": said("Denied."), "run_1": said("Paid.")})
+    lines = talk(
+        server, "refund it", "refund 7, too", "/later", "/deny 2 no", "/approve 3", "/exit"
+    )
+    assert "refund(amount=60) waits (1): /approve or /deny 1" in lines.shown
+    assert "refund(amount=7) waits (2): /approve or /deny 2" in lines.shown
+    assert server.made == [("run_2", "deny")]
+    assert "1 to 1 wait" in lines.shown
+
+
+def test_question_is_asked_again_with_all_that_it_offers() -> None:
+    server = Runs([waits()], {"run_1": said("Paid.")})
+    lines = talk(server, "refund it", "/later", "/decide", "edit", '{"amount": 4}')
+    assert server.made == [("run_1", "approve")]
+    assert "Paid." in lines.shown
+
+
+def test_form_is_left_open_by_a_command() -> None:
+    form = waits(kind="input", payload=None, resume_schema={"type": "string"})
+    server = Runs([form, ("run_2", "running", said("It rains."))], {"run_1": said("Booked.")})
+    lines = talk(server, "book", "/later", "weather?", "/decide", "18:00")
+    assert "refund(amount=60) waits: /decide" in lines.shown
+    assert server.made == [("run_1", "resume")]
+    assert "Booked." in lines.shown
+
+
+def test_message_that_is_sent_to_the_run_that_waits_asks_nothing_again() -> None:
+    server = Runs([waits(), ("run_1", "suspended", [])], {"run_1": said("Paid to Bea.")})
+    lines = talk(server, "refund it", "to Bea, please", "/approve")
+    assert "it reads this once its call is decided" in lines.shown
+    assert len([prompt for prompt in lines.prompts if prompt.startswith("approve")]) == 1
+    assert "Paid to Bea." in lines.shown
+
+
+def test_message_that_withdraws_the_call_is_answered_by_its_run() -> None:
+    withdrawn = {"type": "tool-call-decided", "tool_call_id": "c/1", "decision": "withdrawn"}
+    gone = [{**withdrawn, "decided_by": "cli", "reason": None}, *said("Then not.")]
+    server = Runs([waits(), ("run_1", "running", gone)])
+    lines = talk(server, "refund it", "never mind")
+    assert "refund withdrawn by cli" in lines.shown
+    assert "Then not." in lines.shown
+    assert "refund(amount=60) waits: /approve or /deny" not in lines.shown[-3:]
+
+
+def test_message_that_the_agent_refuses_leaves_the_call_waiting() -> None:
+    busy = ApiError("a run of the thread waits for a decision (409)", 1, 409)
+    lines = talk(Runs([waits(), busy]), "refund it", "weather?")
+    assert lines.shown[-1] == "refund(amount=60) waits: /approve or /deny"
+
+
+def test_what_others_have_decided_meanwhile_is_shown_before_the_next_line() -> None:
+    server = Runs([waits(), ("run_2", "running", said("It rains."))], {"run_1": said("Paid.")})
+
+    class Later(Lines):
+        """Somebody else approves while the person thinks."""
+
+        def read(self, prompt: str, text: str = "") -> str | None:
+            line = super().read(prompt, text)
+            if line == "weather?":
+                server._go_on("run_1")
+            return line
+
+    lines = Later(["refund it", "weather?"])
+    Chat(server, lines, Talk("shop"), lambda _: None).hold()
+    assert lines.shown.index("It rains.") < lines.shown.index("Paid.")
+
+
+def test_thread_shows_what_waits_in_it() -> None:
+    server = Runs([], {"run_1": [{"type": "turn-start", "step": 2}, *said("Paid.")]})
+    server.events["run_1"], server.status["run_1"] = [*said("Wait.")[:1], pending()], "suspended"
+    server.thread["waiting_runs"] = [{"id": "run_1", "status": "suspended"}]
+    lines = talk(server, "/approve", thread_id="thread_1")
+    assert lines.shown.index("refund(amount=60) waits: /approve or /deny") < lines.shown.index(
+        "Paid."
+    )
+    assert "Wait." not in lines.shown
+
+
+def test_exit_in_the_place_of_a_decision_ends_the_conversation() -> None:
+    server = Runs([waits()])
+    lines = talk(server, "refund it", "/exit", "not read")
+    assert server.inputs == ["refund it"]
+    assert lines.typed == ["not read"]
