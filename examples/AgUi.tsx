@@ -11,14 +11,19 @@ export function Support({ threadId }: { threadId: string }) {
     threadId,
   }), [threadId]);
 
-  const run = (options = {}) => agent.runAgent(options, {
-    onMessagesChanged: ({ messages }) => setMessages([...messages]),
-    onRunFinishedEvent: ({ event }) =>
-      setWaiting(event.outcome?.type === "interrupt" ? event.outcome.interrupts : []),
-  });
-  const answer = (approved: boolean) => () => run({
-    resume: waiting.map(({ id }) => ({ interruptId: id, status: "resolved", payload: { approved } })),
-  });
+  const run = (answered: Interrupt[] = [], payload = {}) => {
+    // The client would have all interrupts answered first. With Layover, the conversation goes on while they wait.
+    agent.pendingInterrupts = [];
+    const resume = answered.map(({ id }) => ({ interruptId: id, status: "resolved" as const, payload }));
+    return agent.runAgent(resume.length > 0 ? { resume } : {}, {
+      onMessagesChanged: ({ messages }) => setMessages([...messages]),
+      onRunFinishedEvent: ({ event }) => {
+        const asked = event.outcome?.type === "interrupt" ? event.outcome.interrupts : [];
+        const known = new Set([...answered, ...asked].map(({ id }) => id));
+        setWaiting((before) => [...before.filter(({ id }) => !known.has(id)), ...asked]);
+      },
+    });
+  };
   const ask = () => {
     agent.addMessage({ id: crypto.randomUUID(), role: "user", content: text });
     setText("");
@@ -27,10 +32,15 @@ export function Support({ threadId }: { threadId: string }) {
   return (
     <main>
       {messages.map((m) => <p key={m.id}><b>{m.role}</b> {typeof m.content === "string" && m.content}</p>)}
-      {waiting.map((w) => <p key={w.id}>{w.message}</p>)}
-      {waiting.length > 0 && <><button onClick={answer(true)}>Approve</button><button onClick={answer(false)}>Deny</button></>}
+      {waiting.map((w) => (
+        <p key={w.id}>
+          {w.message}
+          <button onClick={() => run([w], { approved: true })}>Approve</button>
+          <button onClick={() => run([w], { approved: false })}>Deny</button>
+        </p>
+      ))}
       <form onSubmit={(e) => { e.preventDefault(); ask(); }}>
-        <input value={text} onChange={(e) => setText(e.target.value)} disabled={waiting.length > 0} />
+        <input value={text} onChange={(e) => setText(e.target.value)} />
       </form>
     </main>
   );

@@ -1,5 +1,5 @@
 import { useChat } from "@ai-sdk/react";
-import { DefaultChatTransport, lastAssistantMessageIsCompleteWithApprovalResponses } from "ai";
+import { DefaultChatTransport, lastAssistantMessageIsCompleteWithApprovalResponses, type UIMessage } from "ai";
 import { useState } from "react";
 
 const transport = new DefaultChatTransport({
@@ -24,7 +24,12 @@ export function Support({ chatId }: { chatId: string }) {
     transport,
     sendAutomaticallyWhen: lastAssistantMessageIsCompleteWithApprovalResponses,
   });
-  const answer = (id: string, approved: boolean) => () => addToolApprovalResponse({ id, approved });
+  const answer = (message: UIMessage, id: string, approved: boolean) => async () => {
+    await addToolApprovalResponse({ id, approved });
+    // The SDK sends by itself what is answered in the last message; the conversation may have gone on.
+    if (message !== messages.at(-1)) await sendMessage();
+  };
+  const isBusy = status === "submitted" || status === "streaming";
   return (
     <main>
       {messages.flatMap((message) => message.parts.map((part, at) => {
@@ -33,14 +38,14 @@ export function Support({ chatId }: { chatId: string }) {
         return (
           <p key={message.id + at}>
             {part.type} {JSON.stringify(part.input)}
-            <button onClick={answer(part.approval.id, true)}>Approve</button>
-            <button onClick={answer(part.approval.id, false)}>Deny</button>
+            <button disabled={isBusy} onClick={answer(message, part.approval.id, true)}>Approve</button>
+            <button disabled={isBusy} onClick={answer(message, part.approval.id, false)}>Deny</button>
           </p>
         );
       }))}
       {error && <p role="alert">{sentence(error)}</p>}
       <form onSubmit={(e) => { e.preventDefault(); sendMessage({ text }); setText(""); }}>
-        <input value={text} onChange={(e) => setText(e.target.value)} disabled={status !== "ready"} />
+        <input value={text} onChange={(e) => setText(e.target.value)} disabled={isBusy} />
       </form>
     </main>
   );

@@ -72,6 +72,17 @@ const scenarios = {
     const { before, events } = await asked("ag-state", { status: "resolved", payload: { approved: true } });
     return { before, events };
   },
+  async meanwhile() {
+    const one = agent("ag-meanwhile");
+    one.addMessage({ id: "m1", role: "user", content: text });
+    const { interrupts } = (await run(one, { runId: "r1" })).at(-1).outcome;
+    // The client would have them answered first.
+    one.pendingInterrupts = [];
+    one.addMessage({ id: "m2", role: "user", content: more });
+    const before = await run(one, { runId: "r2" });
+    const resume = interrupts.map(({ id }) => ({ interruptId: id, status: "resolved", payload: { approved: true } }));
+    return { before, events: await run(one, { runId: "r3", resume }), messages: one.messages };
+  },
   approved: () => asked("ag-approved", { status: "resolved", payload: { approved: true } }),
   denied: () => asked("ag-denied", { status: "cancelled" }),
 };

@@ -87,6 +87,21 @@ const scenarios = {
     const after = chat("reload", { messages: await load() });
     return { before: shown(one), loaded, resumed, messages: shown(again), after: shown(after) };
   },
+  async meanwhile() {
+    const one = chat("meanwhile");
+    const load = async () => (await (await fetch(`${url}/chat/${agent}/meanwhile/messages`, { headers })).json()).items;
+    await one.sendMessage({ text: texts[0] });
+    const { id } = asked(one).approval;
+    await one.sendMessage({ text: texts[1] });
+    const before = structuredClone(shown(one));
+    const waiting = shown(chat("meanwhile", { messages: await load() }));
+    await one.addToolApprovalResponse({ id, approved: true });
+    await one.sendMessage();
+    await at_rest(one);
+    const after = chat("meanwhile", { messages: await load() });
+    await after.resumeStream();
+    return { before, waiting, messages: shown(one), after: shown(after) };
+  },
   async tabs() {
     const [one, two] = [chat("tabs"), chat("tabs")];
     await Promise.all([one.sendMessage({ text: texts[0] }), two.sendMessage({ text: texts[0] })]);

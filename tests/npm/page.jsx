@@ -1,5 +1,6 @@
 // A page of an app: `useChat` with tools, approvals, reload and abort. `?api=URL&chat=ID` says what it shows.
-// A reload finds the messages of answers that were complete, as an app's own store would have them.
+// A reload finds the messages of answers that were complete, as an app's own store would have them; with `load=1`
+// those that Layover has.
 import { useChat } from "@ai-sdk/react";
 import { DefaultChatTransport, lastAssistantMessageIsCompleteWithApprovalResponses } from "ai";
 import { Fragment, StrictMode, useEffect, useState } from "react";
@@ -7,8 +8,10 @@ import { createRoot } from "react-dom/client";
 
 const query = new URLSearchParams(location.search);
 const id = query.get("chat");
-const kept = JSON.parse(localStorage.getItem(id) ?? "[]");
-const transport = new DefaultChatTransport({ api: query.get("api"), headers: { Authorization: "Bearer dev:ada" } });
+const headers = { Authorization: "Bearer dev:ada" };
+const load = async () => (await (await fetch(`${query.get("api")}/${id}/messages`, { headers })).json()).items;
+const kept = query.get("load") ? await load() : JSON.parse(localStorage.getItem(id) ?? "[]");
+const transport = new DefaultChatTransport({ api: query.get("api"), headers });
 
 function Page() {
   const [text, setText] = useState("");
@@ -26,7 +29,7 @@ function Page() {
     <main data-status={status}>
       {messages.map((message) => (
         <article key={message.id} data-role={message.role} data-id={message.id}>
-          {message.parts.map((part, at) => <Part key={at} part={part} chat={chat} />)}
+          {message.parts.map((part, at) => <Part key={at} part={part} message={message} chat={chat} />)}
         </article>
       ))}
       {error && <p role="alert">{error.message}</p>}
@@ -40,10 +43,13 @@ function Page() {
   );
 }
 
-function Part({ part, chat }) {
+function Part({ part, message, chat }) {
   if (part.type === "text") return <p>{part.text}</p>;
   if (!part.type.startsWith("tool-")) return null;
-  const answer = (approved) => () => chat.addToolApprovalResponse({ id: part.approval.id, approved, reason: "because" });
+  const answer = (approved) => async () => {
+    await chat.addToolApprovalResponse({ id: part.approval.id, approved, reason: "because" });
+    if (message !== chat.messages.at(-1)) await chat.sendMessage();
+  };
   return (
     <section data-state={part.state}>
       {part.type} {JSON.stringify(part.input)} <output>{JSON.stringify(part.output)}</output>

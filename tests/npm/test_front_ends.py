@@ -130,6 +130,28 @@ def test_use_chat_decides_after_a_reload(packages: Path, system: System, brain: 
     assert outputs[0][-1] == "It is **paid**."
 
 
+def test_use_chat_goes_on_while_an_approval_waits(
+    packages: Path, system: System, brain: Brain
+) -> None:
+    paying = brain.plan(call("refund", order_id="o1", amount=5), say("It is paid."))
+    asking = brain.plan(say("It rains."))
+    found = drive(packages, system, "ai_sdk.mjs", "meanwhile", paying, asking)
+    ids = [message["id"] for message in found["before"]]
+    assert len(ids) == len(set(ids)) == 4
+    assert [message["id"] for message in found["waiting"]] == ids
+    for shown in (found["before"], found["waiting"]):
+        assert shown[1]["parts"][1]["state"] == "approval-requested"
+        assert shown[3]["parts"][-1]["text"] == "It rains."
+    # The SDK goes on with the message that asked, where it is; a reload has all of it in its order.
+    live, loaded = found["messages"], found["after"]
+    assert [message["id"] for message in live] == ids
+    assert live[1]["parts"][1]["state"] == "output-available"
+    assert live[1]["parts"][-1]["text"] == "It is paid."
+    assert [message["id"] for message in loaded] == [*ids, f"{ids[1]}.2"]
+    assert loaded[1]["parts"][-1]["state"] == "output-available"
+    assert [m["parts"][-1].get("text") for m in loaded[3:]] == ["It rains.", "It is paid."]
+
+
 @pytest.mark.parametrize(
     ("script", "translation"),
     [
@@ -205,6 +227,24 @@ def test_ag_ui_interrupts_and_resumes_the_same_run(
     (result,) = (e for e in found["events"] if e["type"] == "TOOL_CALL_RESULT")
     assert ("paid 5" in result["content"]) == (scenario == "approved")
     assert found["messages"][-1]["content"] == "Done."
+
+
+def test_ag_ui_goes_on_while_an_interrupt_waits(
+    packages: Path, system: System, brain: Brain
+) -> None:
+    paying = brain.plan(call("refund", order_id="o1", amount=5), say("It is paid."))
+    asking = brain.plan(say("It rains."))
+    found = drive(packages, system, "ag_ui.mjs", "meanwhile", paying, asking)
+    assert found["before"][-1]["outcome"] == {"type": "success"}
+    assert found["events"][-1]["outcome"] == {"type": "success"}
+    messages = found["messages"]
+    # The client puts a result behind its call.
+    assert [m["role"] for m in messages] == [
+        *("user", "assistant", "tool", "user", "assistant", "assistant"),
+    ]
+    assert "paid 5" in messages[2]["content"]
+    assert [messages[n]["content"] for n in (4, 5)] == ["It rains.", "It is paid."]
+    assert len({m["id"] for m in messages}) == 6
 
 
 def test_ag_ui_shows_calls_with_their_results_and_passes_over_the_clients_tools(

@@ -19,13 +19,20 @@ from support.system.system import Brain, System, eventually, unique
 
 WAIT_MS = 60_000
 EXAMPLES = HERE.parents[1] / "examples"
-HTML = '<!doctype html><meta charset="utf-8"><div id="root"></div><script src="{}.js"></script>'
+HTML = '<!doctype html><meta charset="utf-8"><div id="root"></div><script type="module" src="{}.js"></script>'
 START = """
 import { createRoot } from "react-dom/client";
 import { Support } from "./UseChat";
 createRoot(document.getElementById("root")!).render(<Support chatId="example" />);
 """
+START_AG_UI = """
+import { createRoot } from "react-dom/client";
+import { Support } from "./AgUi";
+createRoot(document.getElementById("root")!).render(<Support threadId="ag-example" />);
+"""
 LONG = " ".join(f"word{n}" for n in range(1, 41))
+
+SHOWN = ("example.tsx", "ag_ui_example.tsx")
 
 Open = Callable[[str], Page]
 
@@ -43,10 +50,13 @@ def app(packages: Path, system: System) -> Iterator[str]:
     example = (EXAMPLES / "UseChat.tsx").read_text().replace("http://127.0.0.1:8787", system.url)
     (packages / "UseChat.tsx").write_text(example)
     (packages / "example.tsx").write_text(START)
+    example = (EXAMPLES / "AgUi.tsx").read_text().replace("http://127.0.0.1:8787", system.url)
+    (packages / "AgUi.tsx").write_text(example)
+    (packages / "ag_ui_example.tsx").write_text(START_AG_UI)
     with folder("page") as served:
-        _bundle(packages, "production", f"--outdir={served}", "page.jsx", "example.tsx")
+        _bundle(packages, "production", f"--outdir={served}", "page.jsx", *SHOWN)
         _bundle(packages, "development", f"--outfile={served}/strict.js", "page.jsx")
-        for name in ("page", "example", "strict"):
+        for name in ("page", "example", "ag_ui_example", "strict"):
             (served / f"{name}.html").write_text(HTML.format(name))
         with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(served))) as server:
             thread = threading.Thread(target=server.serve_forever)
@@ -58,6 +68,7 @@ def app(packages: Path, system: System) -> Iterator[str]:
 
 def _bundle(packages: Path, build: str, out: str, *sources: str) -> None:
     command = ["node_modules/.bin/esbuild", *sources, "--bundle", "--minify", "--jsx=automatic"]
+    command.append("--format=esm")
     made = subprocess.run(
         [*command, out, f'--define:process.env.NODE_ENV="{build}"'],
         cwd=packages,
@@ -91,6 +102,13 @@ def browse(chromium: Browser) -> Iterator[Open]:
 def chat(app: str, system: System, browse: Open) -> Callable[[], Page]:
     """`chat()` opens one more tab of the test's chat."""
     asked = {"api": f"{system.url}/chat/support", "chat": unique("chat")}
+    return lambda: browse(f"{app}/page.html?{urlencode(asked)}")
+
+
+@pytest.fixture
+def loaded_chat(app: str, system: System, browse: Open) -> Callable[[], Page]:
+    """As `chat`, with the messages that Layover has."""
+    asked = {"api": f"{system.url}/chat/support", "chat": unique("chat"), "load": "yes"}
     return lambda: browse(f"{app}/page.html?{urlencode(asked)}")
 
 
@@ -164,6 +182,72 @@ def test_person_decides_and_the_same_message_goes_on(
     assert answer(page).count() == 1
     assert answer(page).get_attribute("data-id") == asking
     assert read in str(brain.requests(text)[-1].body["messages"])
+
+
+def articles(page: Page) -> list[tuple[str | None, str]]:
+    """Role and last word of each message."""
+    found = page.locator("article").all()
+    words = [(each.text_content() or "").split() for each in found]
+    return [(each.get_attribute("data-role"), w[-1]) for each, w in zip(found, words, strict=True)]
+
+
+def test_conversation_goes_on_while_an_approval_waits(
+    loaded_chat: Callable[[], Page], brain: Brain
+) -> None:
+    page = loaded_chat()
+    paying = brain.plan(
+        call("refund", order_id="o1", amount=5), say("It is settled."), text="refund"
+    )
+    say_in(page, paying)
+    call_in(page, "approval-requested")
+    rests(page)
+    say_in(page, brain.plan(say("It rains."), text="weather"))
+    shows(page, "It rains.")
+    rests(page)
+    assert [word for _, word in articles(page)][2:] == ["weather", "rains."]
+    page.reload()
+    call_in(page, "approval-requested")
+    rests(page)
+    assert [word for _, word in articles(page)][2:] == ["weather", "rains."]
+    press(page, "Approve")
+    shows(page, "It is settled.")
+    call_in(page, "output-available")
+    rests(page)
+    assert page.get_by_role("alert").count() == 0
+    page.reload()
+    shows(page, "It is settled.")
+    rests(page)
+    assert [role for role, _ in articles(page)] == [
+        *("user", "assistant", "user", "assistant", "assistant"),
+    ]
+    assert [word for _, word in articles(page)][2:] == ["weather", "rains.", "settled."]
+    call_in(page, "output-available")
+    ids = [each.get_attribute("data-id") for each in page.locator("article").all()]
+    assert len(set(ids)) == 5
+
+
+def test_page_that_is_loaded_while_an_approved_run_answers_follows_it(
+    loaded_chat: Callable[[], Page], brain: Brain
+) -> None:
+    page, hold = loaded_chat(), threading.Event()
+    paying = brain.plan(
+        call("refund", order_id="o1", amount=5), say(LONG, hold=hold), text="refund"
+    )
+    say_in(page, paying)
+    call_in(page, "approval-requested")
+    rests(page)
+    say_in(page, brain.plan(say("It rains."), text="weather"))
+    shows(page, "It rains.")
+    rests(page)
+    press(page, "Approve")
+    shows(page, "word20")
+    page.reload()
+    shows(page, "word20")
+    hold.set()
+    shows(page, "word40")
+    rests(page)
+    assert [word for _, word in articles(page)][2:] == ["weather", "rains.", "word40"]
+    assert answer(page).get_by_text("word7 ").count() == 1
 
 
 def test_reload_in_the_middle_misses_nothing(chat: Callable[[], Page], brain: Brain) -> None:
@@ -289,3 +373,20 @@ def test_example_of_the_repository_works(app: str, browse: Open, brain: Brain) -
     box.press("Enter")
     press(page, "Approve")
     page.get_by_text("Done.").wait_for()
+
+
+@pytest.mark.parametrize("example", ["example", "ag_ui_example"])
+def test_examples_go_on_while_an_approval_waits(
+    app: str, browse: Open, brain: Brain, example: str
+) -> None:
+    page = browse(f"{app}/{example}.html")
+    box = page.locator("input:enabled")
+    box.fill(brain.plan(call("refund", order_id="o2", amount=5), say("It is settled.")))
+    box.press("Enter")
+    page.get_by_role("button", name="Approve").wait_for()
+    box.fill(brain.plan(say("It rains.")))
+    box.press("Enter")
+    page.get_by_text("It rains.").wait_for()
+    press(page, "Approve")
+    page.get_by_text("It is settled.").wait_for()
+    assert page.get_by_role("button", name="Approve").count() == 0

@@ -13,6 +13,7 @@ from integration.api.test_chat import chat, chunks
 from integration.api.test_chat_ids import again, edited, run_of, user
 from integration.api.test_chat_messages import calls, decided, items
 from layover import Agent, tool
+from layover.chat.threads import thread_id_of
 from layover.inprocess.drives import NoDeadline
 from layover.protocols.ui_history import parts_of
 from layover.runs.turn import turn
@@ -355,3 +356,107 @@ def test_agent_that_refuses_is_busy(api: Api, world: SocketBench) -> None:
     first = asked(api, world, "pay", "u1")
     assert chat(api, user("weather?", "u2"), agent="desk")["statusCode"] == 409
     assert texts(api) == [("u1", "pay"), (first, "approval-requested")]
+
+
+# AG-UI
+
+
+def ag_ui(api: Api, text: str = "", id: str = "", **more: Any) -> list[Json]:
+    """The events of the answer to a message, or to `resume`."""
+    asked = {"messages": [{"id": id, "role": "user", "content": text}]}
+    body = json.dumps({"threadId": "chat-1", "runId": "r", "messages": [], **asked, **more})
+    answered = answer(
+        http_event("POST", "/ag-ui/desk", body, {}, ANN), None, api.host, streams=True
+    )
+    assert answered["statusCode"] == 200, answered["body"]
+
+    async def whole() -> bytes:
+        return b"".join([piece async for piece in answered["body"]])
+
+    blocks = [b for b in api.do(whole()).decode().split("\n\n") if b.startswith("data: ")]
+    return [json.loads(b.removeprefix("data: ")) for b in blocks]
+
+
+def spoken(events: list[Json]) -> str:
+    return "".join(e["delta"] for e in events if e["type"] == "TEXT_MESSAGE_CONTENT")
+
+
+def begun(api: Api, world: SocketBench, text: str, id: str) -> str:
+    """A message of an AG-UI client, as far as its run gets without a person; the run."""
+    message = {"id": id, "role": "user", "content": text}
+    body = json.dumps({"threadId": "chat-1", "runId": "r", "messages": [message]})
+    event = http_event("POST", "/ag-ui/desk", body, {}, ANN)
+    assert answer(event, None, api.host, streams=True)["statusCode"] == 200
+    page = api.do(world.journal.runs.page_ids(ANN, thread_id_of(ANN, "chat-1"), 1, None))
+    drive(api, world, page.items[0])
+    world.clock.advance(timedelta(seconds=1))
+    return str(page.items[0])
+
+
+def test_ag_ui_client_decides_behind_what_was_said_meanwhile(api: Api, world: SocketBench) -> None:
+    desk(world, [PAY, say("It rains."), say("Paid.")])
+    first = begun(api, world, "pay", "m1")
+    (interrupt,) = ag_ui(api, "pay", "m1")[-1]["outcome"]["interrupts"]
+    begun(api, world, "weather?", "m2")
+    weather = ag_ui(api, "weather?", "m2")
+    assert (spoken(weather), weather[-1]["outcome"]) == ("It rains.", {"type": "success"})
+    entry = {"interruptId": interrupt["id"], "status": "resolved", "payload": {"approved": True}}
+    api.post(f"/runs/{first}/tool-calls/c1/approve", {})
+    drive(api, world, first, "c1")
+    events = ag_ui(api, resume=[entry])
+    assert events[0]["metadata"] == {"layover_run_id": first}
+    (result,) = (e for e in events if e["type"] == "TOOL_CALL_RESULT")
+    assert result["content"] == "paid 7"
+    assert spoken(events) == "Paid."
+    ids = [e["messageId"] for e in (*weather, *events) if e["type"] == "TEXT_MESSAGE_START"]
+    assert len(set(ids)) == 2
+
+
+def test_ag_ui_client_decides_calls_of_one_run_at_a_time(api: Api, world: SocketBench) -> None:
+    desk(world, [PAY, PAY])
+    runs = [begun(api, world, "pay", "m1"), begun(api, world, "pay", "m2")]
+    entries = [{"interruptId": f"1:{run_id}:c1", "status": "cancelled"} for run_id in runs]
+    body = json.dumps({"threadId": "chat-1", "runId": "r", "messages": [], "resume": entries})
+    refused = answer(http_event("POST", "/ag-ui/desk", body, {}, ANN), None, api.host, streams=True)
+    assert refused["statusCode"] == 422
+    for run_id in runs:
+        snapshot = api.do(world.journal.runs.snapshot(ANN, run_id))
+        assert [call.decision for call in snapshot.calls] == [None]
+
+
+def test_ag_ui_client_is_told_at_once_what_still_waits_for_a_message_that_steers(
+    api: Api, world: SocketBench
+) -> None:
+    desk(world, [PAY, say("Paid to Bea.")], on_waiting="steer")
+    first = begun(api, world, "pay", "m1")
+    for _ in range(2):
+        events = ag_ui(api, "to Bea", "m2")
+        # What the run said before is there already.
+        assert [e["type"] for e in events] == [
+            *("RUN_STARTED", "STEP_STARTED", "STEP_FINISHED", "RUN_FINISHED"),
+        ]
+        assert events[-1]["outcome"]["type"] == "interrupt"
+    snapshot = api.do(world.journal.runs.snapshot(ANN, first))
+    assert [message.text for message in snapshot.said] == ["to Bea"]
+
+
+def test_ag_ui_client_reads_the_answer_to_a_message_that_withdraws(
+    api: Api, world: SocketBench
+) -> None:
+    desk(world, [PAY, say("Then not.")], on_waiting="withdraw")
+    first = begun(api, world, "pay", "m1")
+    message = {"id": "m2", "role": "user", "content": "never mind"}
+    body = json.dumps({"threadId": "chat-1", "runId": "r", "messages": [message]})
+    answered = answer(
+        http_event("POST", "/ag-ui/desk", body, {}, ANN), None, api.host, streams=True
+    )
+    drive(api, world, first, "c1")
+
+    async def whole() -> bytes:
+        return b"".join([piece async for piece in answered["body"]])
+
+    found = api.do(whole()).decode()
+    assert "TOOL_CALL_START" not in found
+    assert "TOOL_CALL_RESULT" in found
+    assert "never mind" not in found
+    assert "Then " in found

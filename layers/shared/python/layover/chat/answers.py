@@ -94,10 +94,12 @@ async def answer(
             waits = quiet >= _QUIET_LOOKS and await _waits(runtime, owner, run_id, translation)
             if waits:
                 break
+    # An answer without any event ends the step that it resumes in, too.
+    resumed = b"" if went_on else translation.go_on()
     if waits or await _waits(runtime, owner, run_id, translation):
-        yield (await closing() if closing is not None else b"") + translation.rest()
+        yield resumed + (await closing() if closing is not None else b"") + translation.rest()
     else:
-        yield translation.break_off(BROKEN_OFF)
+        yield resumed + translation.break_off(BROKEN_OFF)
 
 
 async def last_suspension_seq(
