@@ -10,8 +10,10 @@ from layover.adapters.inmemory.model import call, say
 from layover.context.waiting import WAITS
 from layover.errors import ThreadBusy
 from layover.records.threads import live_messages
+from layover.runs.accept import send_message
 from layover.threads.messages import list_messages
 from layover.threads.threads import get as thread_of
+from layover.values.deployment.access import Actor
 from layover.values.message import Message, Role
 from layover.values.runs.run import MAX_WAITING_RUNS, OnBusy, OnWaiting, Status
 from support.worlds.runs import ANN, Bench
@@ -438,3 +440,27 @@ async def test_what_was_said_meanwhile_is_answered_again_on_a_branch_of_its_own(
     assert [m.text for m in await listed(bench) if m.text] == [
         *("pay 7", "weather?", "It pours.", "Paid."),
     ]
+
+
+async def test_conversation_is_whole_while_a_run_that_was_set_aside_goes_on() -> None:
+    bench = bench_of(call("pay", amount=7), say("It rains."), say("Paid."))
+    first = await waits(bench)
+    second = await bench.start("weather?")
+    assert await bench.answer(first, "call_1", "approve") == "left"
+    await bench.drive(second)
+    # It has its thread back, and has said nothing yet.
+    assert (await bench.head()).active_run == first
+    assert [m.text for m in await listed(bench)] == ["pay 7", "", "", "weather?", "It rains."]
+
+
+async def test_message_to_a_run_that_goes_on_is_behind_what_was_said_meanwhile() -> None:
+    bench = bench_of(call("pay", amount=7), say("It rains."), say("Paid to Bea."))
+    first = await waits(bench)
+    second = await bench.start("weather?")
+    await bench.answer(first, "call_1", "approve")
+    await bench.drive(second)
+    await send_message(bench.plain, Actor(sub=ANN), first, "to Bea")
+    texts = ["pay 7", "", "", "weather?", "It rains.", "to Bea"]
+    assert [m.text for m in await listed(bench)] == texts
+    await bench.drive(first)
+    assert [m.text for m in await listed(bench)] == [*texts, "Paid to Bea."]

@@ -14,7 +14,7 @@ from layover.protocols.ui_history import (
     stored_answer,
     user_message,
 )
-from layover.records.threads import live_messages, tip_of
+from layover.records.threads import live_branch
 from layover.runtime import Runtime
 from layover.threads.messages import newest_messages
 from layover.values.cursor import decode_cursor_field, encode_cursor
@@ -42,7 +42,7 @@ async def chat_messages(
         return Page(items=())
     tip = decode_cursor_field(_CURSOR, cursor)
     if cursor is None:
-        tip = tip_of(head, await live_messages(runtime, head))
+        _, tip = await live_branch(runtime, head)
     if tip is None:
         return Page(items=())
     turns = list(_turns(await _whole_runs(runtime, head, tip, limit)))

@@ -5,7 +5,7 @@ sent a message, what it says behind them is shown behind them, as a message of i
 from collections.abc import Sequence
 from datetime import datetime
 
-from layover.context.transcript import own_steps, unread_messages
+from layover.context.transcript import own_steps, unheard_leaf, unread_messages
 from layover.runs.aside import find_waiting
 from layover.runtime import Runtime
 from layover.values.client_ids import shown_id
@@ -24,9 +24,8 @@ def starts_of(
     steps, meta = own_steps(snapshot), snapshot.meta
     starts = [step.index for step in steps if step.heard or any(map(_is_users, step.notices))]
     is_aside = meta.id in head.waiting_runs
-    hears = meta.hears is not None and meta.hears not in [step.heard_through for step in steps]
     unread = (m for m in unread_messages(snapshot) if not begun_at or m.created_at <= begun_at)
-    if is_aside or hears or any(unread):
+    if is_aside or unheard_leaf(snapshot) or any(unread):
         starts.append(len(steps) + 1)
     return [1, *(step for step in starts if step > 1)]
 

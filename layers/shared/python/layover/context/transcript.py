@@ -85,6 +85,12 @@ def unread_messages(snapshot: RunSnapshot) -> tuple[Message, ...]:
     return tuple(message for message in snapshot.said if message.id not in read)
 
 
+def unheard_leaf(snapshot: RunSnapshot) -> str | None:
+    """Return the newest message of the thread up to which the run's next step is to hear; None: nothing was
+    said that it has not heard."""
+    return unheard(own_steps(snapshot), snapshot.meta.hears)
+
+
 def own_steps(snapshot: RunSnapshot) -> tuple[StepRecord, ...]:
     """Return the steps of the run itself, without its sub-agents' (their keys have a path)."""
     return steps_at(snapshot.steps, "")

@@ -1,12 +1,11 @@
 """An owner's thread as journaled: its head, and the messages that the database does not have."""
 
-from collections.abc import Sequence
+from datetime import datetime
 
 from layover.context.transcript import (
-    own_steps,
     response_messages,
     said_so_far,
-    unheard,
+    unheard_leaf,
     unread_messages,
 )
 from layover.errors import NotFound
@@ -37,7 +36,13 @@ async def live_messages(runtime: Runtime, head: ThreadHead) -> list[Message]:
     """Return input and finished messages of the runs that are not (whole) in the database, oldest run
     first. Of runs that were set aside there are places for the results to come (`Message.is_place`): others'
     messages follow them. Last of a run is what it was sent and has not read yet."""
+    return (await live_branch(runtime, head))[0]
+
+
+async def live_branch(runtime: Runtime, head: ThreadHead) -> tuple[list[Message], str | None]:
+    """Return the thread's `live_messages`, and the id of the last message of the newest branch."""
     messages: list[Message] = []
+    tip = head.leaf_id
     for run_id in dict.fromkeys((*head.unsaved, *head.waiting_runs, head.active_run)):
         snapshot = await runtime.journal.runs.snapshot(head.owner, run_id) if run_id else None
         if snapshot is None or snapshot.meta.status is Status.QUEUED:
@@ -45,27 +50,27 @@ async def live_messages(runtime: Runtime, head: ThreadHead) -> list[Message]:
         if run_id in head.waiting_runs:
             messages += said_so_far(snapshot)
             continue
-        messages += [snapshot.meta.input, *response_messages(snapshot)]
+        response = response_messages(snapshot)
+        messages += [snapshot.meta.input, *response]
+        last_id = messages[-1].id
         if not snapshot.meta.status.over:
-            messages += _unread(head, snapshot, messages[-1])
-    return messages
+            # It has its thread back, and goes on behind what was said meanwhile.
+            hears = unheard_leaf(snapshot)
+            if hears is not None and all(message.parent_id != hears for message in response):
+                last_id = hears
+            unread = _unread(head, snapshot, last_id, messages[-1].created_at)
+            messages += unread
+            last_id = unread[-1].id if unread else last_id
+        if run_id == head.active_run:
+            tip = last_id
+    return messages, tip
 
 
-def tip_of(head: ThreadHead, live: Sequence[Message]) -> str | None:
-    """Return the last message of the newest branch. `live`: the thread's `live_messages`."""
-    active = [message for message in live if message.run_id == head.active_run]
-    if head.active_run is None or not active:
-        return head.leaf_id
-    # A run that took its thread back has said nothing since: others' messages come behind its results.
-    if head.last_created_at is not None and active[-1].created_at <= head.last_created_at:
-        return head.leaf_id
-    return active[-1].id
-
-
-def _unread(head: ThreadHead, snapshot: RunSnapshot, last: Message) -> list[Message]:
+def _unread(
+    head: ThreadHead, snapshot: RunSnapshot, before: str, newest: datetime
+) -> list[Message]:
     messages: list[Message] = []
-    before = unheard(own_steps(snapshot), snapshot.meta.hears) or last.id
-    at = max(last.created_at, head.last_created_at or last.created_at)
+    at = max(newest, head.last_created_at or newest)
     for message in unread_messages(snapshot):
         at = after(at, message.created_at)
         messages.append(message.model_copy(update={"parent_id": before, "created_at": at}))

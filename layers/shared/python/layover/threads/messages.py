@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from layover.errors import NotFound
-from layover.records.threads import head_of, live_messages, tip_of
+from layover.records.threads import head_of, live_branch, live_messages
 from layover.runtime import Runtime
 from layover.values.cursor import bad_cursor, decode_cursor, encode_cursor
 from layover.values.message import Message, Role
@@ -30,8 +30,8 @@ async def list_messages(
     if cursor is not None and tip is None:
         raise bad_cursor()
     head = await head_of(runtime, owner, thread_id)
-    live = await live_messages(runtime, head)
-    tip = tip or sanitise(branch) or tip_of(head, live)
+    live, newest = await live_branch(runtime, head)
+    tip = tip or sanitise(branch) or newest
     if tip is None:
         return Page(items=())
     base, overlay = _split(live, tip)
