@@ -176,15 +176,39 @@ def test_request_is_cancelled_only_after_a_question(enter: Enter, brain: Brain) 
             dialog.dismiss()
 
     ann.page.on("dialog", answer)
-    ann.button("Cancel the request \u2026").click()
+    ann.button(f"Cancel the request \u201cPay 60 euros back for {order}\u201d \u2026").click()
     assert asked == [
         f"Cancel the request \u201cPay 60 euros back for {order}\u201d? "
         "It will not run, and the answer ends here."
     ]
     assert ann.button("Approve").is_visible()
-    ann.button("Cancel the request \u2026").click()
+    ann.button(f"Cancel the request \u201cPay 60 euros back for {order}\u201d \u2026").click()
     ann.sees("Cancelled.")
     ann.sees(f"cancelled by {ann.name}")
+
+
+def test_conversation_goes_on_while_a_call_waits(enter: Enter, brain: Brain) -> None:
+    ann = enter().sign_in()
+    order = unique()
+    ann.begin(brain.plan(call("refund", order_id=order, amount=60), say("It is paid.")))
+    ann.button("Approve").wait_for()
+    ann.say(brain.plan(say("It rains."), text="And the weather?"))
+    ann.sees("It rains.")
+    waits = ann.page.get_by_role("list", name="What waits in this thread")
+    assert f"Pay 60 euros back for {order}" in waits.inner_text()
+    ann.picture("goes-on")
+    ann.page.reload()
+    ann.sees("It rains.")
+    ann.button("Approve").click()
+    ann.sees("It is paid.")
+    waits.wait_for(state="detached")
+    ann.page.reload()
+    ann.sees(f"approved by {ann.name}")
+    ann.sees("It is paid.")
+    texts = ann.page.locator(".transcript").inner_text()
+    assert texts.index(f"approved by {ann.name}") < texts.index("It rains.")
+    assert texts.index("It rains.") < texts.index("It is paid.")
+    ann.picture("went-on")
 
 
 def test_call_is_denied_with_a_reason_that_the_model_reads(enter: Enter, brain: Brain) -> None:

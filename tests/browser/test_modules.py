@@ -65,7 +65,7 @@ def turn(step: int, **more: Any) -> Json:
     return {"type": "turn-start", "step": step, **more}
 
 
-@pytest.mark.parametrize("decision", ["denied", "expired", "cancelled"])
+@pytest.mark.parametrize("decision", ["denied", "expired", "cancelled", "withdrawn"])
 def test_call_that_never_ran_is_not_done(modules: Page, decision: str) -> None:
     events = [message(asks("c1")), decided("c1", decision), ends("c1")]
     assert view_of(modules, events) == [["refund", decision, []]]

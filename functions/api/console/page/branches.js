@@ -1,14 +1,15 @@
-/** Turns of a branch: each input with the answer to it, and its siblings. `messages` of one branch in order, `runs`
- *  of the thread, newest first. */
+/** Turns of a branch: each input with the answer to it, and its siblings. A run that went on after others has another
+ *  turn, without an input. `messages` of one branch in order, `runs` of the thread, newest first. */
 export function turnsOf(messages, runs) {
   const byId = new Map(runs.map((run) => [run.id, run]));
   const turns = [];
   for (const message of messages) {
     const last = turns.at(-1);
-    if (message.role === "user" && !(last && last.runId === message.run_id && message.run_id)) {
+    const goesOn = last && (last.runId === message.run_id || !message.run_id);
+    if (goesOn && (message.role !== "user" || message.run_id)) last.answer.push(message);
+    else if (message.role === "user") {
       turns.push({ key: message.run_id || message.id, runId: message.run_id, input: message, answer: [], run: byId.get(message.run_id) });
-    } else if (last) last.answer.push(message);
-    else turns.push({ key: message.id, runId: message.run_id, input: null, answer: [message], run: byId.get(message.run_id) });
+    } else turns.push({ key: message.id, runId: message.run_id, input: null, answer: [message], run: byId.get(message.run_id) });
   }
   for (const turn of turns) turn.siblings = turn.input ? siblingsOf(turn, runs) : [];
   return turns;

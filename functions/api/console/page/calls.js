@@ -1,4 +1,5 @@
 import { decided, id, post } from "./api.js";
+import { textOf } from "./branches.js";
 import { Time, Trouble, html, shown, useAction, useLayoutEffect, useRef, useState } from "./dom.js";
 import { voterOf } from "./events.js";
 import { FileChip } from "./files.js";
@@ -18,6 +19,7 @@ function Block({ block, ...more }) {
     case "reasoning": return html`<details class="reasoning"><summary>${block.draft ? S.chat.thinking : S.chat.thought}</summary><${Markdown} text=${block.text} /></details>`;
     case "call": return html`<${Call} call=${block} ...${more} />`;
     case "draft-call": return html`<div class="call"><div class="call-head"><span class="dot planned" /> <code>${block.name}</code><span class="quiet small">${S.call.planned}</span></div></div>`;
+    case "said": return html`<div class="asked"><div class="bubble"><div class="typed">${textOf(block.message)}</div></div></div>`;
     case "agent": return html`<section class="nested" aria-label=${`${S.call.agent} ${block.name}`}><p class="quiet small">${block.name}</p><${Blocks} blocks=${block.blocks} ...${more} /></section>`;
     case "file": return html`<${FileChip} part=${block.part} />`;
     case "data": return html`<details class="reasoning"><summary>${block.name}</summary><pre tabindex="0"><code>${shown(block.data)}</code></pre></details>`;

@@ -32,12 +32,7 @@ export function Chat({ threadId, listed, changed, me }) {
     setEditing(null);
     return true;
   });
-  const busy = Boolean(talk.live) && talk.live.view.status === "running";
-  const requests = busy && onlyWaits(talk.live.view) ? [...talk.live.view.waiting.values()] : [];
-  const stop = () => {
-    const what = requests.map((each) => each.summary || each.tool_name);
-    if (!what.length || confirm(S.chat.confirmCancel(what))) action.run(talk.cancel);
-  };
+  const busy = Boolean(talk.live) && talk.live.view.status === "running" && !onlyWaits(talk.live.view);
   return html`<${Main} class="chat">
     <header class="bar"><h1>${talk.thread.title || S.nav.untitled}</h1><span class="quiet small">${talk.thread.agent}</span>
       <${IconButton} icon="memory" label=${S.chat.memory} aria-expanded=${panel === "memory" ? "true" : "false"} onClick=${() => setPanel(panel === "memory" ? null : "memory")} /></header>
@@ -49,10 +44,21 @@ export function Chat({ threadId, listed, changed, me }) {
       <${Trouble} error=${talk.error} retry=${() => talk.reload()} />
       <${Trouble} error=${action.error} />
       ${editing && html`<p class="quiet small">${S.chat.editing} <button type="button" class="plain" onClick=${() => setEditing(null)}>${S.chat.cancelEdit}</button></p>`}
+      <${Waiting} talk=${talk} action=${action} />
       <${Composer} key=${editing ? editing.key : threadId} agent=${talk.thread.agent} text=${editing ? textOf(editing.input) : ""} parts=${editing ? editing.input.content : []}
-        busy=${busy} waits=${requests.length > 0} sending=${action.busy} onSend=${send} onStop=${stop} />
+        busy=${busy} sending=${action.busy} onSend=${send} onStop=${() => action.run(() => talk.cancel())} />
     </div>
   </${Main}>`;
+}
+
+/** What waits in the thread, beside the conversation that goes on. */
+function Waiting({ talk, action }) {
+  if (!talk.waiting.length) return null;
+  const requestsOf = (run) => [...talk.liveOf(run).waiting.values()].map((each) => each.summary || each.tool_name);
+  const cancel = (run) => { if (confirm(S.chat.confirmCancel(requestsOf(run)))) action.run(() => talk.cancel(run)); };
+  return html`<ul class="waits" aria-label=${S.chat.waiting}>${talk.waiting.map((run) => html`<li key=${run}>
+    <${Icon} name="clock" /><span>${S.chat.waits}: ${requestsOf(run).join(", ")}</span>
+    <${IconButton} icon="close" label=${S.chat.cancelOf(requestsOf(run).join(", "))} onClick=${() => cancel(run)} /></li>`)}</ul>`;
 }
 
 function Transcript({ talk, onEdit, onAgain, changed, me }) {
@@ -67,7 +73,7 @@ function Transcript({ talk, onEdit, onAgain, changed, me }) {
   const shownLive = running && turns.some((turn) => turn.runId === running.runId);
   return html`<div class="transcript" ref=${box} onScroll=${scrolled} role="log" aria-label=${S.chat.label} tabindex="0">
     ${turns.length === 0 && !running && html`<${Empty} title=${S.start.empty} />`}
-    ${turns.map((turn) => html`<${Turn} key=${turn.key} turn=${turn} talk=${talk} live=${running?.runId === turn.runId ? running.view : null}
+    ${turns.filter((turn) => turn.input || !talk.liveOf(turn.runId)).map((turn) => html`<${Turn} key=${turn.key} turn=${turn} talk=${talk} live=${talk.liveOf(turn.runId)}
       onEdit=${onEdit} onAgain=${onAgain} changed=${changed} me=${me} />`)}
     ${running && !shownLive && html`<article class="turn"><div class="answer"><${Blocks} blocks=${running.view.blocks} onDecided=${changed} me=${me} /><${Progress} view=${running.view} /></div></article>`}
   </div>`;
@@ -77,7 +83,7 @@ function Turn({ turn, talk, live, onEdit, onAgain, changed, me }) {
   const [open, setOpen] = useState(false);
   const stored = useMemo(() => viewOfMessages(turn.answer, turn.run?.children, turn.run?.usage), [turn.answer, turn.run]);
   const past = turn.answer.length === 0 && talk.seenOf(turn.runId);
-  const busy = Boolean(talk.live);
+  const busy = Boolean(talk.live) || Boolean(live);
   return html`<article class="turn">
     ${turn.input && html`<div class="asked"><div class="bubble"><${Input} message=${turn.input} /></div></div>`}
     <div class="answer">
@@ -128,8 +134,8 @@ function Outcome({ run }) {
 const Output = ({ value }) => html`<details class="reasoning" open><summary>${S.chat.output}</summary><pre tabindex="0"><code>${toJson(value, 2)}</code></pre></details>`;
 
 /** The field for writing messages. `onSend(input)` returns whether the input was accepted; `parts`: of a message that is
- *  edited, of which its files and data go with the new one; `waits`: the run that it would stop only waits. */
-export function Composer({ agent, text = "", parts: given = [], busy, waits, sending, onSend, onStop, autofocus = true }) {
+ *  edited, of which its files and data go with the new one. */
+export function Composer({ agent, text = "", parts: given = [], busy, sending, onSend, onStop, autofocus = true }) {
   const [draft, setDraft] = useState(text);
   const [files, setFiles] = useState(() => given.filter((part) => part.type === "file").map((part, n) => ({ key: `given-${n}`, name: part.name || part.file_id || part.url, part })));
   const [over, setOver] = useState(false);
@@ -180,7 +186,7 @@ export function Composer({ agent, text = "", parts: given = [], busy, waits, sen
       <input ref=${picker} type="file" multiple class="hidden" tabindex="-1" aria-label=${S.chat.attach} onChange=${(e) => { add(e.currentTarget.files); e.currentTarget.value = ""; }} />
       <textarea ref=${box} rows="1" aria-label=${S.chat.write} placeholder=${S.chat.placeholder(agent)} title=${S.chat.hint} value=${draft}
         onInput=${(e) => setDraft(e.currentTarget.value)} onKeyDown=${key} onPaste=${paste}></textarea>
-      ${busy ? html`<button type="button" class="round" aria-label=${waits ? S.chat.cancelWait : S.chat.stop} title=${waits ? S.chat.cancelWait : S.chat.stop} onClick=${onStop}><${Icon} name=${waits ? "close" : "stop"} /></button>`
+      ${busy ? html`<button type="button" class="round" aria-label=${S.chat.stop} title=${S.chat.stop} onClick=${onStop}><${Icon} name="stop" /></button>`
         : html`<button type="submit" class="round primary" aria-label=${S.chat.send} title=${S.chat.send} disabled=${!ready}><${Icon} name="send" /></button>`}
     </div></form>`;
 }

@@ -1,7 +1,7 @@
 import { all, follow, get, id, post } from "./api.js";
 import { askedOf, turnsOf } from "./branches.js";
 import { useCallback, useEffect, useMemo, useRef, useState } from "./dom.js";
-import { applyEvent, newView } from "./events.js";
+import { applyEvent, newView, onlyWaits } from "./events.js";
 import { runsOf } from "./timeline.js";
 
 const PAINT_MS = 40;
@@ -35,7 +35,7 @@ export function useConversation(threadId, changed) {
       branch.current = end;
       setState({ ...found, loading: false });
       const active = found.thread.active_run;
-      setLive((old) => (active ? (old?.runId === active.id ? old : { runId: active.id, view: newView() }) : null));
+      setLive((old) => (active ? (old?.runId === active.id ? old : { runId: active.id, view: viewOf(active.id) }) : null));
     } catch (error) {
       if (mine === newest.current) setState((old) => ({ ...old, error, loading: false }));
     } finally {
@@ -44,35 +44,56 @@ export function useConversation(threadId, changed) {
   }, []);
   useEffect(() => { reload(); }, []);
 
+  const viewOf = (run) => {
+    if (!views.current.has(run)) views.current.set(run, newView());
+    return views.current.get(run);
+  };
   const runId = live?.runId;
-  useEffect(() => {
-    if (!runId) return undefined;
-    const leave = new AbortController();
-    const { view } = live;
-    views.current.set(runId, view);
+  const asides = (state.thread?.waiting_runs || []).map((run) => run.id).filter((run) => run !== runId);
+  const followed = [...asides, ...(runId ? [runId] : [])];
+
+  const watch = async (run, signal) => {
+    const view = viewOf(run);
     let timer = null;
     const soon = () => { timer ||= setTimeout(() => { timer = null; repaint((n) => n + 1); }, PAINT_MS); };
-    (async () => {
-      try {
-        for await (const events of follow(runId, view.last, leave.signal, setConnected)) {
-          const waited = view.waiting.size;
-          for (const event of events) applyEvent(view, event);
-          if (view.waiting.size !== waited) changed();
-          soon();
+    signal.addEventListener("abort", () => clearTimeout(timer));
+    try {
+      for await (const events of follow(run, view.last, signal, setConnected)) {
+        const waited = view.waiting.size;
+        for (const event of events) applyEvent(view, event);
+        if (view.waiting.size !== waited) {
+          changed();
+          if (!view.waiting.size) reload();  // It goes on: it has the thread now, or once another run is over.
         }
-      } catch (error) {
-        if (leave.signal.aborted) return;
-        setState((old) => ({ ...old, error }));
-        setLive(null);
-        return;
+        soon();
       }
-      if (!leave.signal.aborted) {
-        await reload(null);
-        changed();
-      }
-    })();
-    return () => { leave.abort(); clearTimeout(timer); setConnected(true); };
-  }, [runId]);
+    } catch (error) {
+      if (signal.aborted) return;
+      setState((old) => ({ ...old, error }));
+      setLive((old) => (old?.runId === run ? null : old));
+      return;
+    }
+    if (!signal.aborted) {
+      await reload(null);
+      changed();
+    }
+  };
+  const watched = useRef(new Map());
+  useEffect(() => {
+    for (const [run, leave] of watched.current) {
+      if (followed.includes(run)) continue;
+      leave.abort();
+      watched.current.delete(run);
+    }
+    for (const run of followed) {
+      if (watched.current.has(run)) continue;
+      const leave = new AbortController();
+      watched.current.set(run, leave);
+      watch(run, leave.signal);
+    }
+    if (!followed.length) setConnected(true);
+  }, [followed.join(" ")]);
+  useEffect(() => () => { for (const leave of watched.current.values()) leave.abort(); }, []);
 
   const start = async (input, parent) => {
     const body = { input, stream: true };
@@ -80,13 +101,18 @@ export function useConversation(threadId, changed) {
     const run = await post(`/threads/${id(threadId)}/runs`, body);
     newest.current += 1;
     branch.current = null;
-    setState((old) => ({
-      ...old,
-      error: null,
-      messages: [...cutAt(old.messages, parent).filter((each) => each.run_id !== run.id), { ...(run.input || {}), run_id: run.id }],
-      runs: [run, ...old.runs.filter((each) => each.id !== run.id)],
-    }));
-    setLive((old) => (old?.runId === run.id ? old : { runId: run.id, view: newView() }));
+    if (live?.runId !== run.id) {
+      setState((old) => ({
+        ...old,
+        error: null,
+        messages: [...cutAt(old.messages, parent).filter((each) => each.run_id !== run.id), { ...(run.input || {}), run_id: run.id }],
+        runs: [run, ...old.runs.filter((each) => each.id !== run.id)],
+      }));
+    }
+    const before = live && live.runId !== run.id && onlyWaits(live.view) ? [{ id: live.runId, status: "suspended" }] : [];
+    setState((old) => ({ ...old, thread: { ...old.thread, waiting_runs: [...(old.thread?.waiting_runs || []), ...before] } }));
+    setLive((old) => (old?.runId === run.id ? old : { runId: run.id, view: viewOf(run.id) }));
+    if (live?.runId === run.id) reload();  // The run that waits was sent the message.
     changed();
     if (loading.current) reload();  // That load would have brought the previous answer.
   };
@@ -96,12 +122,15 @@ export function useConversation(threadId, changed) {
     return start(input, parent === undefined ? branch.current ?? undefined : parent);
   };
   const regenerate = (turn) => start(askedOf(turn.input), turn.input.parent_id);
-  const cancel = () => post(`/runs/${id(runId)}/cancel`);
+  const cancel = (run = runId) => post(`/runs/${id(run)}/cancel`);
+  /** The view of a run that is not over; null: it is, or its messages are stored. */
+  const liveOf = (run) => (followed.includes(run) ? viewOf(run) : null);
   const show = (leaf) => { shown.current = reload(leaf); };
   /** The events seen of a run, until its messages are loaded. */
   const seenOf = (run) => views.current.get(run);
+  const waiting = followed.filter((run) => onlyWaits(viewOf(run)));
   const turns = useMemo(() => turnsOf(state.messages, state.runs), [state.messages, state.runs]);
-  return { ...state, turns, live, connected, send, regenerate, cancel, show, reload, seenOf };
+  return { ...state, turns, live, waiting, liveOf, connected, send, regenerate, cancel, show, reload, seenOf };
 }
 
 /** Messages up to the one that a new run continues; null begins anew. */

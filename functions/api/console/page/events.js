@@ -70,7 +70,7 @@ function callIn(view, blocks, id, name, args) {
 }
 
 /** Decisions after which a call does not run, with its status. */
-const UNDONE = { denied: "denied", expired: "expired", cancelled: "cancelled" };
+const UNDONE = { denied: "denied", expired: "expired", cancelled: "cancelled", withdrawn: "withdrawn" };
 
 function settle(call, part) {
   call.result = part.result;
@@ -134,7 +134,10 @@ const HANDLERS = {
   message: (view, event, { blocks }) => {
     const message = event.message;
     if (!message) return showUnknown(view, event, { blocks });
-    if (message.role === "user") return;
+    if (message.role === "user") {  // The run was sent it while it waited or worked.
+      blocks.push({ kind: "said", message });
+      return;
+    }
     if (message.role === "tool") {
       for (const part of message.content) {
         const call = view.calls.get(part.tool_call_id);
