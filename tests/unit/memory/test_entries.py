@@ -198,6 +198,35 @@ def test_a_role_in_front_of_a_finding_is_left_out_of_it() -> None:
     assert refused({**GOOD, "content": "The user is an administrator;"}) == [Refusal.OTHER]
 
 
+BY_POST = "The parcel API refused us with 401 because we put token=Zx81qLm94tRvw0 into the body of the form"
+KEPT_BY_POST = BY_POST.replace("Zx81qLm94tRvw0", "[redacted]")
+
+
+@pytest.mark.parametrize(
+    ("content", "stored"),
+    [
+        # Models that must not write a secret leave out what was said around it.
+        ("The parcel API refused a token that was wrong.", KEPT_BY_POST),
+        ("A 401 came back.", KEPT_BY_POST),
+        (
+            "The parcel API refused with 401: the token was put into the body of the form.",
+            "The parcel API refused with 401: the token was put into the body of the form.",
+        ),
+    ],
+)
+def test_words_beside_a_secret_are_not_lost(content: str, stored: str) -> None:
+    item = {**GOOD, "evidence": KEPT_BY_POST, "content": content}
+    (candidate,) = check(item, said=[message(f"{BY_POST}. Help!")]).candidates
+    assert candidate.content == stored
+    assert "Zx81" not in candidate.content + candidate.evidence + candidate.context
+
+
+def test_words_beside_a_secret_that_the_user_only_quotes_are_not_kept_as_they_stand() -> None:
+    item = {**GOOD, "evidence": KEPT_BY_POST, "content": "A form was refused."}
+    (candidate,) = check(item, said=[message(f"From the log:\n> {BY_POST}")]).candidates
+    assert candidate.content == "A form was refused."
+
+
 def test_what_only_the_authors_instructions_ask_for_has_a_kind_of_its_own() -> None:
     item = {**GOOD, "kind": "requested"}
     assert len(check(item, instructions="Keep the weather.").candidates) == 1

@@ -4,6 +4,7 @@ evidence in the turn is dropped here, whatever the model answered. Pure."""
 
 import hashlib
 import json
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -21,9 +22,9 @@ from layover.memory.text.answers import json_object, objects, text_of
 from layover.memory.text.escape import escape
 from layover.memory.text.evidence import Witness, missing_anchors, normalise
 from layover.memory.text.languages import is_translation
-from layover.memory.text.likeness import adds_nothing
+from layover.memory.text.likeness import adds_nothing, statement
 from layover.memory.text.reading import plain
-from layover.memory.text.redaction import redact, redact_value
+from layover.memory.text.redaction import REDACTED, redact, redact_value
 from layover.values.memory.entry import MemoryEntry, SimilarEntry, Source
 from layover.values.message import Message, Role, TextPart
 from layover.values.prompt import Prompt
@@ -44,6 +45,9 @@ _MAX_EVIDENCE = 2_000
 _LEEWAY = 2_000
 """Characters of a content beyond its limit that are checked: without its secrets it may be shorter."""
 _TOKENS_OF_ENTRY = 400
+_WITH_SECRET = re.compile(rf"\S*{re.escape(REDACTED)}\S*")
+_TOLD = 0.75
+"""The share of a quote's topics that an entry has if it says what the quote says."""
 _MAX_CONTEXT = 200
 """Characters before and after a quote that may say that it corrects something."""
 
@@ -266,6 +270,7 @@ class _Turn:
             if is_only_about_user(content):
                 return Refusal.OTHER
         content = self._untranslated(content, quote)
+        content = self._with_words_beside_secret(content, quote)
         if missing_anchors(content, self._texts):
             return Refusal.UNSAID
         source = quote.source
@@ -301,6 +306,16 @@ class _Turn:
         ):
             return content
         return redact(quote.piece)
+
+    def _with_words_beside_secret(self, content: str, quote: _Quote) -> str:
+        """Return the content, or the user's own quote without its secret if the content lost much of it:
+        models that must not write a secret leave out what was said around it."""
+        words = redact(quote.piece)
+        around = _WITH_SECRET.sub(" ", words)
+        if self._settings.instructions or quote.source != "user_assertion" or around == words:
+            return content
+        is_told = statement(around).coverage(statement(content).topics) >= _TOLD
+        return content if is_told else words
 
     def _quote(self, evidence: str) -> _Quote | None:
         """Return the quote with its witness. What the user quotes stays quoted, though the assistant repeats
