@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal, Self, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, model_validator
 
 from layover.memory.episodic.rules import Refusal
+from layover.memory.text.courtesies import is_courtesy
 from layover.values.message import Message, Role, TextPart, ToolCallPart, ToolResultPart
 
 C = TypeVar("C", bound=BaseModel)
@@ -232,6 +233,13 @@ class Transcript(_Conversation):
             for _, p in self.proposals()
             if p.outcome in KEPT
         ]
+
+    @property
+    def number_read(self) -> int:
+        """The number of turns that the extractor reads: not those in which nobody says more than thanks."""
+        worked = ([u for s in t.steps for u in s.tools if not u.is_error] for t in self.turns)
+        turns = zip(self.turns, worked, strict=True)
+        return sum(not is_courtesy(turn.user) or bool(uses) for turn, uses in turns)
 
     @property
     def refused(self) -> Counter[str]:

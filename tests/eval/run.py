@@ -152,7 +152,7 @@ def deviation(case: Transcript, found: Held) -> str:
         f"keeps {found.new}, not {case.kept}" if sorted(found.new) != sorted(case.kept) else "",
         f"knows {found.known}, not {known}" if {t for t, _ in found.known} != set(known) else "",
         f"refuses {found.refused}, not {case.refused}" if found.refused != case.refused else "",
-        f"asks {len(found.asked)} times" if len(found.asked) != len(case.turns) else "",
+        f"asks {len(found.asked)} times" if len(found.asked) != case.number_read else "",
     ]
     return "; ".join(p for p in parts if p)
 

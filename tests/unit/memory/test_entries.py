@@ -206,7 +206,7 @@ KEPT_BY_POST = BY_POST.replace("Zx81qLm94tRvw0", "[redacted]")
     ("content", "stored"),
     [
         # Models that must not write a secret leave out what was said around it.
-        ("The parcel API refused a token that was wrong.", KEPT_BY_POST),
+        ("The parcel service had a token that was wrong.", KEPT_BY_POST),
         ("A 401 came back.", KEPT_BY_POST),
         (
             "The parcel API refused with 401: the token was put into the body of the form.",
@@ -219,6 +219,14 @@ def test_words_beside_a_secret_are_not_lost(content: str, stored: str) -> None:
     (candidate,) = check(item, said=[message(f"{BY_POST}. Help!")]).candidates
     assert candidate.content == stored
     assert "Zx81" not in candidate.content + candidate.evidence + candidate.context
+
+
+def test_a_number_that_nobody_said_is_not_made_good_by_words_beside_a_secret() -> None:
+    item = {**GOOD, "evidence": KEPT_BY_POST, "content": "A 403 came back."}
+    assert refused(item, said=[message(BY_POST)]) == [Refusal.UNSAID]
+    pin = {**GOOD, "evidence": "my door PIN is 4471", "content": "There is a PIN."}
+    (candidate,) = check(pin, said=[message("my door PIN is 4471")]).candidates
+    assert candidate.content == "There is a PIN."
 
 
 def test_words_beside_a_secret_that_the_user_only_quotes_are_not_kept_as_they_stand() -> None:

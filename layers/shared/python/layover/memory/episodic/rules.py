@@ -22,7 +22,7 @@ from layover.memory.text.answers import json_object, objects, text_of
 from layover.memory.text.escape import escape
 from layover.memory.text.evidence import Witness, missing_anchors, normalise
 from layover.memory.text.languages import is_translation
-from layover.memory.text.likeness import adds_nothing, statement
+from layover.memory.text.likeness import MIN_TOPICS, adds_nothing, statement
 from layover.memory.text.reading import plain
 from layover.memory.text.redaction import REDACTED, redact, redact_value
 from layover.values.memory.entry import MemoryEntry, SimilarEntry, Source
@@ -46,7 +46,7 @@ _LEEWAY = 2_000
 """Characters of a content beyond its limit that are checked: without its secrets it may be shorter."""
 _TOKENS_OF_ENTRY = 400
 _WITH_SECRET = re.compile(rf"\S*{re.escape(REDACTED)}\S*")
-_TOLD = 0.75
+_TOLD = 0.5
 """The share of a quote's topics that an entry has if it says what the quote says."""
 _MAX_CONTEXT = 200
 """Characters before and after a quote that may say that it corrects something."""
@@ -270,9 +270,9 @@ class _Turn:
             if is_only_about_user(content):
                 return Refusal.OTHER
         content = self._untranslated(content, quote)
-        content = self._with_words_beside_secret(content, quote)
         if missing_anchors(content, self._texts):
             return Refusal.UNSAID
+        content = self._with_words_beside_secret(content, quote)
         source = quote.source
         # Own words next to a log do not vouch for what stands only in the log.
         if source == "user_assertion" and missing_anchors(content, self._own_texts):
@@ -314,7 +314,8 @@ class _Turn:
         around = _WITH_SECRET.sub(" ", words)
         if self._settings.instructions or quote.source != "user_assertion" or around == words:
             return content
-        is_told = statement(around).coverage(statement(content).topics) >= _TOLD
+        said = statement(around)
+        is_told = len(said.topics) < MIN_TOPICS or said.coverage(statement(content).topics) >= _TOLD
         return content if is_told else words
 
     def _quote(self, evidence: str) -> _Quote | None:
