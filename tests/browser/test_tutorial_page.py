@@ -7,7 +7,7 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Dialog
+from playwright.sync_api import Browser, Dialog, ViewportSize
 from playwright.sync_api import Page as Tab
 
 from support.pages import Page
@@ -18,7 +18,7 @@ from support.system.typed import PRINTED, serving
 TUTORIAL = Path(__file__).parents[2] / "docs" / "tutorial"
 PICTURES = Path(__file__).parents[2] / "build" / "tutorial"
 WAIT_MS = 60_000
-PHONE = {"width": 390, "height": 800}
+PHONE: ViewportSize = {"width": 390, "height": 800}
 
 Open = Callable[[str], Tab]
 
