@@ -193,7 +193,7 @@ build/tools/.stamp: requirements/tools.lock
 	  --require-hashes -r requirements/tools.lock
 	@touch $@
 
-# One file of npm's package, whose own dependencies are already in it.
+# One file of npm's package, with the licence in front. The package's own dependencies are already in it.
 MERMAID        := mermaid-12.3.0
 MERMAID_SHA512 := e35d774dd5de2c0b0caee27bf4ea452f93bcf8b4c55e142a676eb4ac5ded8149a2340b519b852e99ed3823eeb93d137ac99ebd2787fcad56165bccd193ae5463
 
@@ -213,7 +213,8 @@ build/docs/$(MERMAID).js: | build/docs/.stamp
 	@build/docs/bin/python -c "import hashlib, sys; \
 	  sys.exit(hashlib.sha512(open('build/docs/$(MERMAID).tgz', 'rb').read()).hexdigest() != '$(MERMAID_SHA512)')" || { \
 	  echo "$(MERMAID).tgz is not the file that this Makefile names" >&2; exit 1; }
-	@tar -xzOf build/docs/$(MERMAID).tgz package/dist/mermaid.min.js > $@.part && mv $@.part $@
+	@{ echo '/*' && tar -xzOf build/docs/$(MERMAID).tgz package/LICENSE && echo '*/' && \
+	  tar -xzOf build/docs/$(MERMAID).tgz package/dist/mermaid.min.js; } > $@.part && mv $@.part $@
 
 build/docs/.stamp: requirements/docs.lock
 	@$(PYTHON) -m venv build/docs
