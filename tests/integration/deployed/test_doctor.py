@@ -1,10 +1,12 @@
 """`layover doctor`: a line for each thing that has to work, and what is wrong with what does not."""
 
+import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http import HTTPStatus
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +14,8 @@ from websockets.http11 import Request, Response
 from websockets.sync.server import ServerConnection, serve
 
 from layover.cli.client import ApiError
-from layover.cli.doctor import WAKING_S, Doctor, ping
+from layover.cli.doctor import WAKING_S, Doctor, main, ping
+from layover.cli.tokens import TokenFile
 
 RUN = {"id": "run_1", "status": "success", "usage": {"total_tokens": 12, "cost_usd": 0.0004}}
 
@@ -161,6 +164,17 @@ def test_mistyped_agent_is_told_the_nearest_and_no_thread_is_made(
 ) -> None:
     assert examine(Clinic(), agent="suport") == 2
     assert "FAIL  run: no agent 'suport': did you mean 'support'?" in capsys.readouterr().err
+
+
+def test_where_nobody_has_signed_in_the_system_on_this_machine_is_examined(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        local = f"http://127.0.0.1:{free.getsockname()[1]}"
+    assert main("", "", TokenFile(tmp_path), None, run=True, local=local) == 3
+    told = capsys.readouterr().err
+    assert told.startswith(f"FAIL  health: no answer from {local}: ")
+    assert told.endswith("; does `layover dev` run?\n")
 
 
 def test_run_that_fails_says_why_and_leaves_no_thread(capsys: pytest.CaptureFixture[str]) -> None:
