@@ -100,7 +100,7 @@ format: $(TEST_STAMP)
 # package-lock.json.
 
 layer: $(TEST_STAMP)
-	@$(BIN)/python -m infra.build
+	@$(BIN)/python -m layover.cdk.build
 
 synth: $(TEST_STAMP) node_modules/.package-lock.json
 	@$(BIN)/layover synth $(ARGS)

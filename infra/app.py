@@ -8,11 +8,13 @@ from pathlib import Path
 from aws_cdk import App, Tags, Validations
 from cdk_nag import AwsSolutionsChecks, ServerlessChecks
 
-from infra import certificates
-from infra.regions import streaming_caution, unfit
-from infra.settings import Settings
+from infra.settings import IN_CODE
 from infra.stack import LayoverStack
-from infra.variables import VariablesTooLarge
+from layover.cdk import certificates
+from layover.cdk.props import InvalidProps
+from layover.cdk.regions import streaming_caution, unfit
+from layover.cdk.settings import Settings
+from layover.cdk.variables import VariablesTooLarge
 
 
 def main() -> None:
@@ -26,7 +28,7 @@ def define(app: App) -> App:
     settings = read_settings(app)
     try:
         stack = LayoverStack(app, settings)
-    except VariablesTooLarge as error:
+    except (InvalidProps, VariablesTooLarge) as error:
         sys.exit(f"layover: {error}")
     Tags.of(stack).add("layover:stage", stack.settings.stage)
     Validations.of(app).add_plugins(AwsSolutionsChecks(app), ServerlessChecks(app))
@@ -37,7 +39,7 @@ def read_settings(app: App) -> Settings:
     """Return the settings. Settings that are wrong or do not fit the region end the process with a
     message."""
     try:
-        settings = Settings.from_context(app.node.get_all_context())
+        settings = Settings.from_context(app.node.get_all_context(), IN_CODE)
     except ValueError as error:
         sys.exit(f"layover: {error}")
     # The CDK's command line knows the region of the credentials.
@@ -52,7 +54,7 @@ def read_settings(app: App) -> Settings:
 
 def _untrusted(settings: Settings, region: str | None) -> str | None:
     """Return why functions with this layer would not trust the database in the region; None: they would, or
-    the region is unknown. `infra.constructs.layer` refuses a layer without any certificates."""
+    the region is unknown. `layover.cdk.constructs.layer` refuses a layer without any certificates."""
     bundle = Path(settings.layer) / "certificates" / "rds.pem"
     if region is None or not bundle.is_file():
         return None

@@ -53,6 +53,32 @@ def bedrock() -> Synthesized:
     return synthesized("bedrock")
 
 
+def own(app: str) -> Synthesized:
+    """The stack with the construct of an app of one's own."""
+    if shutil.which("node") is None:
+        pytest.skip("the CDK needs Node on the path")
+    folder = synthesis.own_apps()
+    return Synthesized(folder / app, (folder / synthesis.OUTPUT).read_text(), "shop")
+
+
+@pytest.fixture(scope="session")
+def ten_lines() -> Synthesized:
+    """The first example of the construct's page, next to the VPC of another stack."""
+    return own("ten_lines")
+
+
+@pytest.fixture(scope="session")
+def approvals() -> Synthesized:
+    """The page's second example."""
+    return own("approvals")
+
+
+@pytest.fixture(scope="session")
+def everything_given() -> Synthesized:
+    """With a VPC, a cluster and a user pool that are there already, tools and a host name."""
+    return own("everything")
+
+
 @pytest.fixture(scope="session")
 def recorded() -> Mapping[str, frozenset[str]]:
     """The calls of each function in a running system, as `call_recorder` writes them."""

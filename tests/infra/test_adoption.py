@@ -10,9 +10,9 @@ import boto3
 import pytest
 from moto import mock_aws
 
-from infra.adoption import Client, is_new, problems
-from infra.settings import Settings
 from layover.adapters.journal.items.schema import TABLE, TIME_TO_LIVE
+from layover.cdk.adoption import Client, is_new, problems
+from layover.cdk.settings import Settings
 
 REGION = "eu-west-1"
 

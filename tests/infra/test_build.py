@@ -13,9 +13,9 @@ from zipfile import ZipFile
 
 import pytest
 
-from infra import build
-from infra.build import Target, content_hash, interpreter, size_mb
-from infra.build import build as build_all
+from layover.cdk import build
+from layover.cdk.build import Target, content_hash, interpreter, size_mb
+from layover.cdk.build import build as build_all
 
 ROOT = Path(__file__).parents[2]
 HANDLERS = sorted(path.parent.name for path in (ROOT / "functions").glob("*/handler.py"))
@@ -99,6 +99,7 @@ def test_what_runs_on_one_machine_only_stays_out(built: Target) -> None:
     assert (package / "wiring.py").is_file()
     assert not (package / "local").exists()
     assert not (package / "cli").exists()
+    assert not (package / "cdk").exists()
     assert (package / "testing").is_dir()
     assert not (package / "testing" / "contracts").exists()
     libraries = {path.name for path in (built.layer / "python").iterdir()}
@@ -281,3 +282,85 @@ def test_package_that_the_layer_has_in_another_version_is_refused(
     target = Target(ARCHITECTURES[platform.machine()], VERSION, tmp_path / "out")
     with pytest.raises(build.BuildFailed, match="pydantic==2"):
         build._build_functions(target, build._libraries(target, build.LOCK))
+
+
+WRONG: dict[str, tuple[dict[str, Path], str]] = {
+    "nothing": ({"agents": Path("none")}, "there is no none"),
+    "a file of another kind": ({"agents": Path("agents.txt")}, "agents.txt is not a module"),
+    "a name that nobody can import": (
+        {"agents": Path("my-agents")},
+        "my-agents cannot be imported",
+    ),
+    "the functions' name": ({"agents": Path("functions")}, "has Layover's name 'functions'"),
+    "layover's name": ({"agents": Path("layover")}, "has Layover's name 'layover'"),
+    "requirements that are not there": (
+        {"agents": Path("agents"), "requirements": Path("requirements.txt")},
+        "there is no requirements.txt",
+    ),
+}
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of one's own, with agents and what they import."""
+    for name in ("agents", "shop", "functions", "layover", "my-agents"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text(f"OF = {name!r}\n")
+    (tmp_path / "agents.txt").touch()
+    (tmp_path / "rules.py").write_text("OF = 'rules'\n")
+    (tmp_path / "agents" / "test_agents.py").touch()
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize(("parts", "says"), WRONG.values(), ids=list(WRONG))
+def test_project_that_cannot_be_packed_is_refused(
+    project: Path, parts: dict[str, Path], says: str
+) -> None:
+    with pytest.raises(build.BuildFailed, match=says):
+        build.Project(**parts).check()  # type: ignore[arg-type]
+
+
+def test_code_of_a_project_is_packed_under_its_own_names(project: Path) -> None:
+    """No test of theirs goes along, nor what only a checkout has."""
+    theirs = build.Project(Path("agents"), (Path("shop"), Path("rules.py")))
+    target = Target(ARCHITECTURES[platform.machine()], VERSION, project / "out")
+    build._build_functions(target, project / "no-layer", theirs)
+    names = {path.name for path in target.functions.iterdir() if path.name != "__pycache__"}
+    assert names == {"agents", "functions", "rules.py", "shop"}
+    assert not (target.functions / "agents" / "test_agents.py").exists()
+    code = "import agents, rules, shop; print(agents.OF, rules.OF, shop.OF)"
+    run = subprocess.run(
+        [sys.executable, "-s", "-S", "-B", "-c", code],
+        env={"PYTHONPATH": str(target.functions)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert run.stdout == "agents rules shop\n", run.stderr
+
+
+def test_layover_in_the_requirements_of_agents_does_not_hide_the_layers(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wheel_of(project, "layover", {"layover/__init__.py": "OF = 'another release'\n"})
+    theirs = wheel_of(project, "theirs", {"theirs.py": ""})
+    wanted = Path("requirements.txt")
+    wanted.write_text(f"{project}/layover-1-py3-none-any.whl\n{theirs}\n")
+    monkeypatch.setattr(build, "BUILD", project)
+    target = Target(ARCHITECTURES[platform.machine()], VERSION, project / "out")
+    build._build_functions(target, project / "no-layer", build.Project(Path("agents"), (), wanted))
+    names = {path.name for path in target.functions.iterdir()}
+    assert "theirs.py" in names
+    assert "layover" not in names
+
+
+def test_project_is_built_again_when_anything_of_it_changes(project: Path) -> None:
+    target, theirs = Target(folder=project / "out"), build.Project(Path("agents"), (Path("shop"),))
+    inputs = build._inputs(target, theirs)
+    assert build._inputs(target, theirs) == inputs
+    (project / "shop" / "prices.py").write_text("EUROS = 1\n")
+    changed = build._inputs(target, theirs)
+    assert changed != inputs
+    assert build._inputs(target, build.Project(Path("agents"))) != changed

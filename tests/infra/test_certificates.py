@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -12,8 +13,8 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from infra import build
-from infra.certificates import MIN_LIFETIME, problem
+from layover.cdk import build
+from layover.cdk.certificates import MAX_AGE, MIN_LIFETIME, URL, fetch, problem
 from support.certificates import self_signed
 
 ROOT = Path(__file__).parents[2]
@@ -77,8 +78,8 @@ def test_layer_is_not_built_with_an_old_bundle(tmp_path: Path) -> None:
 def test_layer_without_certificates_is_not_deployed(tmp_path: Path) -> None:
     code = (
         "from aws_cdk import App, Stack\n"
-        "from infra.constructs.layer import Layer\n"
-        "from infra.settings import Settings\n"
+        "from layover.cdk.constructs.layer import Layer\n"
+        "from layover.cdk.settings import Settings\n"
         f"settings = Settings(layer={str(tmp_path)!r}, code={str(tmp_path)!r})\n"
         "Layer(Stack(App(analytics_reporting=False), 'S'), 'L', settings)\n"
     )
@@ -100,3 +101,45 @@ def _environment() -> dict[str, str]:
     if shutil.which("node") is None:
         pytest.skip("the CDK needs Node on the path")
     return {"PATH": os.environ["PATH"], "HOME": os.environ.get("HOME", "/")}
+
+
+def away(url: str) -> bytes:
+    raise OSError("no route to host")
+
+
+def test_bundle_that_is_young_is_not_fetched_again(tmp_path: Path) -> None:
+    bundle = tmp_path / "bundle.pem"
+    bundle.write_text("BEGIN CERTIFICATE")
+    fetch(bundle, datetime.now(UTC), away)
+    assert bundle.read_text() == "BEGIN CERTIFICATE"
+
+
+def test_bundle_comes_from_aws_into_a_folder_that_is_made(tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    def download(url: str) -> bytes:
+        asked.append(url)
+        return b"BEGIN CERTIFICATE new"
+
+    bundle = tmp_path / "build" / "bundle.pem"
+    fetch(bundle, NOW, download)
+    assert bundle.read_text() == "BEGIN CERTIFICATE new"
+    assert asked == [URL]
+    assert [*bundle.parent.iterdir()] == [bundle]
+
+
+def test_old_bundle_does_where_there_is_no_network(tmp_path: Path) -> None:
+    bundle = tmp_path / "bundle.pem"
+    bundle.write_text("old")
+    fetch(bundle, datetime.now(UTC) + MAX_AGE + timedelta(days=1), away)
+    assert bundle.read_text() == "old"
+
+
+@pytest.mark.parametrize("answer", [away, lambda url: b"<html>sign in to the network</html>"])
+def test_bundle_that_does_not_come_is_named_with_the_way_out(
+    tmp_path: Path, answer: Callable[[str], bytes]
+) -> None:
+    bundle = tmp_path / "bundle.pem"
+    with pytest.raises(OSError, match=f"fetch it where there is a network, and put it at {bundle}"):
+        fetch(bundle, NOW, answer)
+    assert not bundle.exists()

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from infra.calls import CALLS
-from infra.settings import FUNCTIONS, Settings
+from layover.cdk.calls import CALLS
+from layover.cdk.settings import FUNCTIONS, Settings
 from layover.cli.login import PORT
 from layover.cli.second_factor import SCOPE
 from layover.values.deployment.access import CONSOLE_FILES, DOCS, OPEN_PATHS

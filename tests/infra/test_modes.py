@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from infra.calls import CALLS
-from infra.settings import FUNCTIONS
+from layover.cdk.calls import CALLS
+from layover.cdk.settings import FUNCTIONS
 from support.aws.templates import Synthesized, listed
 
 NAMES = sorted(FUNCTIONS)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from infra.settings import Settings
+from layover.cdk.settings import Settings
 from support.aws import pairs, synthesis
 from support.aws.templates import Synthesized
 

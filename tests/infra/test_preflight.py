@@ -2,8 +2,8 @@
 
 import pytest
 
-from infra.preflight import account, context, describe, main, too_much
-from infra.settings import Settings
+from layover.cdk.preflight import account, context, describe, main, too_much
+from layover.cdk.settings import Settings
 
 
 @pytest.mark.parametrize("limit", [10, 100, 199])

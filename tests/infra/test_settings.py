@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from infra.calls import CALLS
-from infra.regions import streaming_caution, unfit
-from infra.settings import FUNCTIONS, LOOKED_UP_BY_THE_CDK, Settings
+from layover.cdk.calls import CALLS
+from layover.cdk.regions import streaming_caution, unfit
+from layover.cdk.settings import FUNCTIONS, LOOKED_UP_BY_THE_CDK, Settings
 from layover.retention.erase import LAST_WRITER
 from layover.values.deployment.settings import Settings as RuntimeSettings
 

@@ -15,8 +15,8 @@ from pydantic import BaseModel
 import layover
 from functions.api.app import resolver
 from functions.api.problems import _INTERNAL, _KINDS, PREFIX
-from infra.settings import TUNED, Settings
 from layover import keys
+from layover.cdk.settings import IN_CODE, TUNED, Settings
 from layover.cli import main as cli
 from layover.values.deployment.access import Access
 from layover.values.deployment.environment import Environment
@@ -164,13 +164,12 @@ def test_lines_are_short() -> None:
 # Configuration
 
 VARIABLES = {f.alias or "": f.get_default() for f in Environment.model_fields.values()}
-NOT_SIMPLE = {"functions", "tool_env", "tool_secrets", "tool_policies"}
 STAGE = {
     name: field.get_default()
     if name not in TUNED or field.get_default() is not None
     else VARIABLES[TUNED[name]]
     for name, field in Settings.model_fields.items()
-    if name not in NOT_SIMPLE
+    if name not in IN_CODE
 }
 
 

@@ -11,8 +11,8 @@ from jsonschema import Draft202012Validator
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from functions.api.console.assets import assets
-from infra.settings import Settings
 from integration.api.kit import Api
+from layover.cdk.settings import Settings
 from layover.values.deployment.access import OPEN_PATHS
 
 ROOT = Path(__file__).parents[3]

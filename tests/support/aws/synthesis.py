@@ -20,7 +20,14 @@ from support.locks import locked
 
 ROOT = Path(__file__).parents[3]
 KEPT = ROOT / "build" / "templates"
-MADE_FROM = ("infra", "layers", "cdk.json", "requirements/test.lock", "tests/support/aws")
+MADE_FROM = (
+    "infra",
+    "layers",
+    "cdk.json",
+    "requirements/test.lock",
+    "tests/support/aws",
+    "docs/reference/construct.md",
+)
 MAX_AGE_S = 86_400.0
 QUIET = {
     "JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION": "20",
@@ -65,17 +72,38 @@ def synthesize(
     """Have a separate process synthesize these forms, each in a folder of its name. Return its output, with
     which it fails if a rule is broken."""
     (folder / GIVEN).write_text(json.dumps(forms))
+    return _run("support.aws.synthesize", folder, _built(), within_s)
+
+
+def _built() -> Path:
+    """The folders that stand for what a build makes."""
     built = KEPT / "built"
     for name in ("layer", "functions"):
         (built / name).mkdir(parents=True, exist_ok=True)
         (built / name / "stands_for_the_build.py").touch()
     (built / "layer" / "certificates").mkdir(exist_ok=True)
     (built / "layer" / "certificates" / "rds.pem").touch()
+    return built
+
+
+def own_apps() -> Path:
+    """The folder of the apps of projects of one's own (`support.aws.own_apps`), each synthesized into a
+    folder of its name."""
+    folder = KEPT / content() / "own"
+    folder.mkdir(parents=True, exist_ok=True)
+    with locked(folder):
+        if not (folder / OUTPUT).exists():
+            said = _run("support.aws.own_apps", folder, _built(), MAX_SYNTHESIS_S)
+            (folder / OUTPUT).write_text(said)
+    return folder
+
+
+def _run(module: str, folder: Path, built: Path, within_s: float) -> str:
     # No credentials, no region, no proxy, no home with a configuration.
     paths = f"{ROOT}:{ROOT / 'tests'}"
     offline = {"PATH": os.environ["PATH"], "HOME": str(built), "PYTHONPATH": paths, **QUIET}
     run = subprocess.run(
-        [sys.executable, "-m", "support.aws.synthesize", str(folder), str(built)],
+        [sys.executable, "-m", module, str(folder), str(built)],
         cwd=ROOT,
         env=offline,
         capture_output=True,

@@ -18,15 +18,17 @@ def listed(value: Any) -> list[Any]:
 class Synthesized:
     """The folder that `cdk synth` left, and its output."""
 
-    def __init__(self, folder: Path, said: str) -> None:
+    def __init__(self, folder: Path, said: str, stack: str = "*") -> None:
+        """`stack`: its name, where an app has several."""
         self.folder = folder
         self.said = said
+        self.stack = stack
         self.template: dict[str, Any] = json.loads(self.file.read_text())
 
     @property
     def file(self) -> Path:
         """The template's file."""
-        (found,) = self.folder.glob("*.template.json")
+        (found,) = self.folder.glob(f"{self.stack}.template.json")
         return found
 
     @property
@@ -65,7 +67,7 @@ class Synthesized:
 
     def linted(self) -> list[tuple[str, str]]:
         """Return cfn-lint's findings: rules and messages."""
-        kept = self.folder / "cfn-lint.json"
+        kept = self.file.with_suffix(".cfn-lint")
         if not kept.exists():
             lint = [
                 str(Path(sys.executable).with_name("cfn-lint")),

@@ -70,10 +70,9 @@ class Recorder:
 
 @pytest.fixture
 def project(tmp_path: Path) -> Project:
-    """A checkout: its programs are in `infra`."""
+    """A project with an app."""
     (tmp_path / "infra").mkdir()
-    for name in ("app", "build", "preflight"):
-        (tmp_path / "infra" / f"{name}.py").touch()
+    (tmp_path / "infra" / "app.py").touch()
     (tmp_path / FILE).write_text("")
     return read(tmp_path)
 
@@ -183,7 +182,7 @@ APP = "--app python -m infra.app"
 def test_template_is_built_and_written(project: Project) -> None:
     run = Recorder()
     assert taken(project, "synth", FakeMachine(), run) == 0
-    assert steps(run) == ["python -m infra.build", f"{CDK} synth {APP} --quiet -c stage=dev"]
+    assert steps(run) == ["python -m layover.cdk.build", f"{CDK} synth {APP} --quiet -c stage=dev"]
     assert run.folders == {project.root}
 
 
@@ -193,9 +192,9 @@ def test_deployment_is_checked_first_and_a_known_stack_is_deployed_once(project:
     assert taken(project, "deploy", FakeMachine(), run, **options, yes=True) == 0
     given = "-c stage=prod -c retain=false --profile p --region r"
     assert steps(run) == [
-        "python -m infra.build",
-        f"python -m infra.preflight {given}",
-        f"python -m infra.preflight --new {given}",
+        "python -m layover.cdk.build",
+        f"python -m layover.cdk.preflight {given}",
+        f"python -m layover.cdk.preflight --new {given}",
         f"{CDK} deploy {APP} --require-approval never {given}",
     ]
 
@@ -211,7 +210,12 @@ def test_new_stack_is_deployed_without_protection_and_then_protected(project: Pr
 
 @pytest.mark.parametrize(
     ("word", "code", "count"),
-    [("infra.build", 3, 1), ("infra.preflight", 4, 2), ("deploy", 5, 4), ("deploy", -2, 4)],
+    [
+        ("layover.cdk.build", 3, 1),
+        ("layover.cdk.preflight", 4, 2),
+        ("deploy", 5, 4),
+        ("deploy", -2, 4),
+    ],
 )
 def test_first_step_that_fails_is_the_last(
     project: Project, word: str, code: int, count: int

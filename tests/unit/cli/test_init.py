@@ -16,8 +16,8 @@ import pytest
 import yaml
 from pydantic import BaseModel
 
-from infra.settings import Settings
 from layover import __version__, shipped
+from layover.cdk.settings import Settings
 from layover.cli.scaffold import NotMade, make_project, template_names
 from layover.project import DeploySettings, DevSettings, ProjectSettings, find, read
 

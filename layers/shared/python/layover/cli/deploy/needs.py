@@ -55,7 +55,7 @@ class Tools:
 
 def look(request: Request, machine: Machine) -> Ready:
     """Look at everything that the request needs."""
-    tools = tools_of(request.project.root)
+    tools = tools_of()
     command, cdk = _cdk(request.project.root, machine)
     needs = [_node(machine), cdk, *_python(request, machine, tools)]
     account = None
@@ -72,11 +72,9 @@ def look(request: Request, machine: Machine) -> Ready:
     return Ready(needs, command, account, tools)
 
 
-def tools_of(root: Path) -> Tools | None:
+def tools_of() -> Tools | None:
     """Return the deployment's programs; None if this installation has none."""
-    checkout, package = root / "infra", shipped.PACKAGE / "cdk"
-    if (checkout / "build.py").is_file():
-        return Tools("infra", checkout)
+    package = shipped.PACKAGE / "cdk"
     return Tools("layover.cdk", package) if package.is_dir() else None
 
 

@@ -6,8 +6,8 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk.aws_apigatewayv2_integrations import WebSocketLambdaIntegration
 from constructs import Construct
 
-from infra.constructs.acknowledge import acknowledge
-from infra.settings import Settings
+from layover.cdk.constructs.acknowledge import acknowledge
+from layover.cdk.settings import Settings
 
 STAGE = "live"
 

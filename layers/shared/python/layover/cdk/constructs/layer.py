@@ -6,14 +6,14 @@ from aws_cdk import RemovalPolicy
 from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
-from infra.settings import Settings
+from layover.cdk.settings import Settings
 
 RUNTIME = lambda_.Runtime.PYTHON_3_13
 ARCHITECTURE = lambda_.Architecture.ARM_64
 
 
 class Layer(Construct):
-    """The folders that `infra/build.py` made. Raises FileNotFoundError with the command that makes them."""
+    """The folders of `layover.cdk.build`. Raises FileNotFoundError with the command that makes them."""
 
     def __init__(self, scope: Construct, id: str, settings: Settings) -> None:
         super().__init__(scope, id)

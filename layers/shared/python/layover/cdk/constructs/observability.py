@@ -17,9 +17,9 @@ from aws_cdk import aws_sns_subscriptions as subscriptions
 from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 
-from infra.constructs.acknowledge import acknowledge
-from infra.constructs.time import duration
-from infra.settings import Settings
+from layover.cdk.constructs.acknowledge import acknowledge
+from layover.cdk.constructs.time import duration
+from layover.cdk.settings import Settings
 from layover.values.metrics import NAMESPACE, Metric
 
 FIVE_MINUTES = Duration.minutes(5)
@@ -55,6 +55,8 @@ class Observability(Construct):
         self._settings = settings
         self._resources = resources
         self._topic = self._make_topic(settings.alarms_email) if settings.alarms_email else None
+        self.alarms: dict[str, cloudwatch.Alarm] = {}
+        """Alarms by their names, such as `Errors`."""
         self._count_unforeseen()
         self._alarms()
         self._dashboard()
@@ -100,6 +102,7 @@ class Observability(Construct):
             evaluation_periods=1,
             treat_missing_data=QUIET,
         )
+        self.alarms[name] = alarm
         self._act_on(alarm)
 
     def _alarm_without_sweeps(self) -> None:
@@ -117,6 +120,7 @@ class Observability(Construct):
             evaluation_periods=1,
             treat_missing_data=cloudwatch.TreatMissingData.MISSING,
         )
+        self.alarms["NoSweeps"] = alarm
         self._act_on(alarm)
         if self._topic is not None:
             alarm.add_insufficient_data_action(actions.SnsAction(self._topic))
@@ -132,6 +136,19 @@ class Observability(Construct):
         return f"{self._settings.prefix}-{Aws.REGION}"
 
     # Metrics
+
+    @property
+    def metrics(self) -> dict[str, cloudwatch.IMetric]:
+        """Return what the alarms watch, for dashboards and alarms of the program that makes the stack."""
+        return {
+            "executions_failed": self._failed(),
+            "errors": self._errors(),
+            "throttles": self._throttles(),
+            "unforeseen_errors": self._unforeseen(),
+            "table_throttles": self._table_throttles(),
+            "approval_age": self._approval_age(),
+            "sweeps": self._resources.functions["sweep"].metric_invocations(period=FIVE_MINUTES),
+        }
 
     def _failed(self) -> cloudwatch.IMetric:
         machine = self._resources.machine

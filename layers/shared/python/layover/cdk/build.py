@@ -1,7 +1,7 @@
-"""Builds the code for Lambda: `python -m infra.build` makes build/layer and build/functions.
+"""Builds the code for Lambda: `python -m layover.cdk.build` makes build/layer and build/functions.
 
-It needs no Docker: pip unpacks wheels for the target. The same checkout built by the same Python gives the
-same bytes, so an unchanged layer is not uploaded again.
+It needs no Docker: pip unpacks wheels for the target. The same sources built by the same Python give the same
+bytes, so an unchanged layer is not uploaded again.
 
 Lambda cannot write bytecode, and compiling the source costs a cold start more than a second. If there is a
 Python of the target's version, the build compiles what a cold start loads (hash-based, never checked)."""
@@ -20,16 +20,18 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from infra import certificates
+from layover.cdk import certificates
+from layover.cdk.sources import INSTALLED, sources
 
-ROOT = Path(__file__).resolve().parents[1]
-BUILD = ROOT / "build"
-PACKAGE = ROOT / "layers" / "shared" / "python" / "layover"
-FUNCTIONS = ROOT / "functions"
-LOCK = ROOT / "requirements" / "runtime.lock"
+_SOURCES = sources()
+BUILD = _SOURCES.build
+PACKAGE = _SOURCES.package
+FUNCTIONS = _SOURCES.functions
+LOCK = _SOURCES.lock
 HANDLERS = "functions"
 """The package of the handlers, below /var/task. Users' packages are next to it, under any other name."""
-RESERVED = (HANDLERS, "user_agents")
+USER_AGENTS = "user_agents"
+"""The agents' package in a checkout."""
 CERTIFICATES = BUILD / "rds-global-bundle.pem"
 """Amazon's roots of RDS certificates, which `make synth` and `make deploy` fetch."""
 
@@ -37,8 +39,8 @@ PYTHON = "3.13"
 LIMIT_MB = 70.0
 """Megabytes of the unzipped layer. Lambda takes 250 MiB with the functions, but each megabyte costs time in a
 cold start."""
-LEFT_OUT = ("local", "cli", "testing/contracts")
-"""Folders of layover that only the one-machine system and tests need."""
+LEFT_OUT = ("local", "cli", "cdk", "testing/contracts", INSTALLED)
+"""Folders of layover that no function needs: the one-machine system, the deployment, tests."""
 RUBBISH = ("bin", "*.dist-info/RECORD", "*.dist-info/INSTALLER", "*.dist-info/REQUESTED")
 """Files that name pip's path and interpreter. Only they differ from machine to machine."""
 UNUSED = (
@@ -78,11 +80,76 @@ class Target:
         return self.folder / "functions"
 
 
-def build(target: Target) -> None:
-    """Make both folders anew. Downloads stay in `build/wheels-...` for the next build. Raises BuildFailed."""
+@dataclass(frozen=True)
+class Project:
+    """The code of a project of one's own: what goes to Lambda next to Layover's functions."""
+
+    agents: Path
+    """The package (a folder) or the module (a file) of the agents. It keeps its name."""
+    packages: tuple[Path, ...] = ()
+    """Further packages and modules of the project, which the agents import."""
+    requirements: Path | None = None
+    """File with the packages from an index that they import, as pip reads it."""
+
+    @property
+    def module(self) -> str:
+        """Return the name under which the agents are imported."""
+        return self.agents.stem
+
+    @property
+    def parts(self) -> tuple[Path, ...]:
+        """Return everything that is copied."""
+        return (self.agents, *self.packages)
+
+    def check(self) -> None:
+        """Check that the parts can be packed. Raises BuildFailed."""
+        for path in self.parts:
+            if not path.exists():
+                raise BuildFailed(
+                    f"there is no {path}: name a package (a folder) or a module (a file)"
+                )
+            if path.is_file() and path.suffix != ".py":
+                raise BuildFailed(f"{path} is not a module of Python: name a .py file or a folder")
+            if not path.stem.isidentifier():
+                raise BuildFailed(
+                    f"{path.name} cannot be imported: letters, digits and _ make a name"
+                )
+            if path.stem in (HANDLERS, "layover"):
+                raise BuildFailed(f"{path} has Layover's name {path.stem!r}: give it another one")
+        if self.requirements is not None and not self.requirements.is_file():
+            raise BuildFailed(f"there is no {self.requirements} with the agents' requirements")
+
+
+def build(target: Target, project: Project | None = None) -> None:
+    """Make both folders anew. `project`: without it the functions' own folder has the agents, as in a
+    checkout. Downloads stay in `wheels-...` of the build folder for the next build. Raises BuildFailed."""
     libraries = _libraries(target, LOCK)
+    _build_functions(target, libraries, project)
     _build_layer(target, libraries)
-    _build_functions(target, libraries)
+
+
+def build_if_changed(target: Target, project: Project) -> None:
+    """Make both folders, unless the last build had the same inputs. Raises BuildFailed."""
+    project.check()
+    stamp, inputs = target.folder / "inputs.txt", _inputs(target, project)
+    if stamp.is_file() and stamp.read_text() == inputs:
+        return
+    stamp.unlink(missing_ok=True)
+    build(target, project)
+    stamp.write_text(inputs)
+
+
+def _inputs(target: Target, project: Project) -> str:
+    """Return a hash of all that a build reads."""
+    digest = hashlib.sha256(f"{target.architecture} {target.python} {project.module}".encode())
+    files = [LOCK, CERTIFICATES, *([project.requirements] if project.requirements else [])]
+    for path in (*files, *project.parts, FUNCTIONS, PACKAGE):
+        digest.update(f"{path.name}\n".encode())
+        if path.is_file():
+            digest.update(path.read_bytes())
+        elif path.is_dir():
+            digest.update(content_hash(path).encode())
+    return digest.hexdigest()
 
 
 def _build_layer(target: Target, libraries: Path) -> None:
@@ -91,26 +158,34 @@ def _build_layer(target: Target, libraries: Path) -> None:
     shutil.copytree(libraries, python)
     shutil.copytree(PACKAGE, python / "layover", ignore=_left_out)
     if not CERTIFICATES.exists():
-        print(f"no {CERTIFICATES.name}: this layer cannot be deployed (`make synth` fetches it)")
+        print(f"no {CERTIFICATES.name}: this layer cannot be deployed before it is fetched")
     else:
         _check_certificates(CERTIFICATES)
         (target.layer / "certificates").mkdir()
         shutil.copyfile(CERTIFICATES, target.layer / "certificates" / "rds.pem")
-    _compile(target, python, _loaded_by_cold_starts())
+    _compile(target, python, _loaded_by_cold_starts(target))
     if (size := size_mb(target.layer)) > LIMIT_MB:
         raise BuildFailed(
             f"the layer has {size:.1f} MB, more than {LIMIT_MB:.0f}: leave something out"
         )
 
 
-def _build_functions(target: Target, in_layer: Path) -> None:
+def _build_functions(target: Target, in_layer: Path, project: Project | None = None) -> None:
     _empty(target.functions)
-    requirements = FUNCTIONS / "user_agents" / "requirements.txt"
-    if requirements.exists():
+    if project is not None:
+        requirements = project.requirements
+    else:
+        requirements = FUNCTIONS / USER_AGENTS / "requirements.txt"
+        requirements = requirements if requirements.exists() else None
+    if requirements is not None:
         own = _libraries(target, requirements, layer_wheels=in_layer)
-        _check_names(own)
+        _check_names(own, requirements, (HANDLERS, project.module if project else USER_AGENTS))
         shutil.copytree(own, target.functions, dirs_exist_ok=True)
-    shutil.copytree(FUNCTIONS, target.functions, ignore=_not_of_users, dirs_exist_ok=True)
+    if project is None:
+        shutil.copytree(FUNCTIONS, target.functions, ignore=_not_of_users, dirs_exist_ok=True)
+    else:
+        for path in project.parts:
+            _copy(path, target.functions / path.name)
     handlers = target.functions / HANDLERS
     handlers.mkdir()
     # With an `__init__.py` it wins against any package of this name that is later on Lambda's path.
@@ -118,6 +193,13 @@ def _build_functions(target: Target, in_layer: Path) -> None:
     for name in _function_names():
         shutil.copytree(FUNCTIONS / name, handlers / name, ignore=NOT_PACKED)
     _compile(target, target.functions, None)
+
+
+def _copy(path: Path, to: Path) -> None:
+    if path.is_dir():
+        shutil.copytree(path, to, ignore=NOT_PACKED, dirs_exist_ok=True)
+    else:
+        shutil.copyfile(path, to)
 
 
 def _not_of_users(folder: str, names: list[str]) -> set[str]:
@@ -129,14 +211,13 @@ def _function_names() -> list[str]:
     return sorted(path.parent.name for path in FUNCTIONS.glob("*/handler.py"))
 
 
-def _check_names(libraries: Path) -> None:
+def _check_names(libraries: Path, requirements: Path, reserved: tuple[str, str]) -> None:
     """Check what the agents' requirements install. Raises BuildFailed."""
     names = {path.name.partition(".")[0] for path in libraries.iterdir()}
-    for name in names.intersection(RESERVED):
-        raise BuildFailed(
-            f"functions/user_agents/requirements.txt installs a package {name!r}, which is"
-            " Layover's name: leave it out"
-        )
+    for name in names.intersection(reserved):
+        whose = "Layover's name" if name in (HANDLERS, USER_AGENTS) else "the name of your agents"
+        where = "/".join(requirements.parts[-3:])
+        raise BuildFailed(f"{where} installs a package {name!r}, which is {whose}: leave it out")
 
 
 def _check_certificates(bundle: Path) -> None:
@@ -179,7 +260,9 @@ def _libraries(target: Target, requirements: Path, *, layer_wheels: Path | None 
         _empty(fresh)
         _install(target, requirements, fresh, deps=layer_wheels is not None)
         if layer_wheels is not None:
-            _leave_out(fresh, {path.name for path in layer_wheels.glob("*.dist-info")})
+            # Layover itself is in the layer, too, and an agent's requirements may well name it.
+            in_layer = (*layer_wheels.glob("*.dist-info"), *fresh.glob("layover-*.dist-info"))
+            _leave_out(fresh, {path.name for path in in_layer})
         _prune(fresh)
         try:
             fresh.rename(folder)
@@ -254,9 +337,9 @@ json.dump(sorted(sys.modules), sys.stdout)
 """
 
 
-def _loaded_by_cold_starts() -> set[str]:
+def _loaded_by_cold_starts(target: Target) -> set[str]:
     """Return the names of the modules that any function loads before its first response, as this Python loads
-    them, whose libraries come from the same lock."""
+    them, whose libraries come from the same lock. The functions are built before."""
     handlers = [f"{HANDLERS}.{name}.handler" for name in _function_names()]
     adapters = [
         ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts)
@@ -265,8 +348,8 @@ def _loaded_by_cold_starts() -> set[str]:
     ]
     code = COLD_START.format(names=[*handlers, *adapters])
     run = subprocess.run(
-        [sys.executable, "-c", code],
-        env={"PYTHONPATH": f"{FUNCTIONS.parent}:{PACKAGE.parent}", "HOME": "/nonexistent"},
+        [sys.executable, "-B", "-c", code],
+        env={"PYTHONPATH": f"{target.functions}:{PACKAGE.parent}", "HOME": "/nonexistent"},
         capture_output=True,
         text=True,
         check=False,
@@ -340,7 +423,7 @@ def content_hash(folder: Path) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line, and return the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m infra.build", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m layover.cdk.build", description=__doc__)
     parser.add_argument("--architecture", choices=sorted(PLATFORMS), default="arm64")
     parser.add_argument("--folder", type=Path, default=BUILD)
     options = parser.parse_args(arguments)

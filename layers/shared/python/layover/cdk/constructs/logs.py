@@ -4,7 +4,7 @@ from aws_cdk import RemovalPolicy
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
-from infra.settings import Settings
+from layover.cdk.settings import Settings
 
 _DAYS = {
     1: logs.RetentionDays.ONE_DAY,

@@ -10,10 +10,11 @@ from aws_cdk import aws_rds as rds
 from aws_cdk import aws_secretsmanager as secretsmanager
 from constructs import Construct, IDependable
 
-from infra.constructs.acknowledge import acknowledge
-from infra.constructs.network import Network
-from infra.constructs.time import duration
-from infra.settings import Settings
+from layover.cdk.constructs.acknowledge import acknowledge
+from layover.cdk.constructs.network import Network
+from layover.cdk.constructs.time import duration
+from layover.cdk.props import Database
+from layover.cdk.settings import Settings
 
 PORT = 5432
 OWNER = "layover_owner"
@@ -22,7 +23,7 @@ RUNTIME_ROLE = "layover_runtime"
 """The database's role of all functions but migrate; migration 0001 makes it."""
 CREDENTIALS = "@aws-cdk/aws-rds:generatedCredsNotApplied"
 RDS_ROOTS = "/opt/certificates/rds.pem"
-"""Amazon's roots of RDS certificates, put into the layer by `infra/build.py`."""
+"""Amazon's roots of RDS certificates, put into the layer by `layover.cdk.build`."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,33 @@ class Address:
             arn_format=ArnFormat.COLON_RESOURCE_NAME,
         )
         return iam.PolicyStatement(actions=["rds-db:connect"], resources=[arn])
+
+
+def address_of(database: Database, network: Network) -> Address:
+    """Return the address of a cluster of the program that makes the stack, and let the functions in. Raises
+    InvalidProps."""
+    secret, resource_id = database.check()
+    cluster = database.cluster
+    for number, group in enumerate(cluster.connections.security_groups):
+        # In this stack: `allow_from` puts the rule into the cluster's, and then each would need the other.
+        ec2.CfnSecurityGroupIngress(
+            network,
+            f"Database{number}",
+            description="From functions of Layover",
+            group_id=group.security_group_id,
+            source_security_group_id=network.functions_group.security_group_id,
+            ip_protocol="tcp",
+            from_port=PORT,
+            to_port=PORT,
+        )
+    return Address(
+        host=cluster.cluster_endpoint.hostname,
+        name=database.name,
+        resource_id=resource_id,
+        admin=database.owner,
+        admin_secret=secret,
+        needs=(cluster, network),
+    )
 
 
 class VpcDatabase(Construct):

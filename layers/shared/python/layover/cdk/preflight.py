@@ -1,14 +1,14 @@
 """Checks that find, before a deployment, what would make it fail after a quarter of an hour: `python -m
-infra.preflight`. `make deploy` runs them first."""
+layover.cdk.preflight`. `make deploy` runs them first."""
 
 import sys
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
-from infra.adoption import is_new, problems
-from infra.regions import streaming_caution, unfit
-from infra.settings import Settings
+from layover.cdk.adoption import is_new, problems
+from layover.cdk.regions import streaming_caution, unfit
+from layover.cdk.settings import Settings
 
 NEW = "--new"
 MIN_UNRESERVED = 100

@@ -1,7 +1,6 @@
 """The state machine, from the file that the one-machine runner interprets."""
 
 from collections.abc import Mapping
-from pathlib import Path
 
 from aws_cdk import ArnFormat, RemovalPolicy, Stack
 from aws_cdk import aws_iam as iam
@@ -9,12 +8,12 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 
-from infra.constructs.acknowledge import acknowledge
-from infra.constructs.logs import log_group
-from infra.constructs.permissions import service
-from infra.settings import Settings
+from layover.cdk.constructs.acknowledge import acknowledge
+from layover.cdk.constructs.logs import log_group
+from layover.cdk.constructs.permissions import service
+from layover.cdk.settings import Settings
+from layover.cdk.sources import sources
 
-DEFINITION = Path(__file__).parents[1] / "run.asl.json"
 DRIVEN = ("turn", "resume", "extract", "compact", "settle")
 """The functions that the definition names, each as `${TurnFunctionArn}`."""
 
@@ -69,7 +68,7 @@ class Workflow(Construct):
             self,
             "Run",
             state_machine_name=machine_name(settings),
-            definition_body=sfn.DefinitionBody.from_file(str(DEFINITION)),
+            definition_body=sfn.DefinitionBody.from_file(str(sources().definition)),
             definition_substitutions={
                 f"{name.capitalize()}FunctionArn": function.function_arn
                 for name, function in task_functions.items()

@@ -6,8 +6,8 @@ from aws_cdk import RemovalPolicy
 from aws_cdk import aws_dynamodb as dynamodb
 from constructs import Construct
 
-from infra.settings import Settings
 from layover.adapters.journal.items.schema import TABLE, TTL_ATTRIBUTE
+from layover.cdk.settings import Settings
 
 
 class Journal(Construct):

@@ -10,10 +10,10 @@ from aws_cdk.aws_apigatewayv2_authorizers import HttpJwtAuthorizer
 from aws_cdk.aws_apigatewayv2_integrations import HttpLambdaIntegration
 from constructs import Construct
 
-from infra.constructs.acknowledge import acknowledge
-from infra.constructs.identity import Identity
-from infra.constructs.logs import log_group
-from infra.settings import Settings
+from layover.cdk.constructs.acknowledge import acknowledge
+from layover.cdk.constructs.identity import Identity
+from layover.cdk.constructs.logs import log_group
+from layover.cdk.settings import Settings
 from layover.values.deployment.access import CONSOLE_FILES, DOCS, OPEN_PATHS
 
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")

@@ -4,9 +4,9 @@ from aws_cdk import RemovalPolicy
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
-from infra.constructs.acknowledge import acknowledge
-from infra.constructs.time import duration
-from infra.settings import Settings
+from layover.cdk.constructs.acknowledge import acknowledge
+from layover.cdk.constructs.time import duration
+from layover.cdk.settings import Settings
 
 
 class Bucket(Construct):

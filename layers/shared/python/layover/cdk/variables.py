@@ -17,6 +17,10 @@ _PSEUDO_BYTES = {
     "AWS::URLSuffix": 13,
 }
 
+AGENTS = "LAYOVER_AGENTS"
+"""The package of the agents, where a project has given it another name than `user_agents`."""
+LOADS_AGENTS = ("api", "compact", "extract", "resume", "streams", "sweep", "turn")
+"""Functions that read it."""
 ALL = ("LAYOVER_SERVICE", "LAYOVER_LOG_LEVEL")
 STATE = ("LAYOVER_TABLE", "LAYOVER_BUCKET", "LAYOVER_AUDIT_DAYS")
 """The journal, and how long it keeps decisions."""
@@ -168,7 +172,7 @@ def check_size(function: str, variables: Mapping[str, Any]) -> None:
     raise VariablesTooLarge(
         f"the variables of the function {function} have {size:,} bytes, and Lambda takes {MAX_BYTES:,}. The "
         f"largest: {listed}. Name fewer `providers`, or put a router in front of them; give tools fewer or "
-        "shorter TOOL_ENV, such as the name of an SSM parameter instead of its value"
+        "shorter `tool_env`, such as the name of an SSM parameter instead of its value"
     )
 
 

@@ -9,8 +9,8 @@ from aws_cdk import aws_cloudwatch_actions as actions
 from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 
-from infra.constructs.acknowledge import acknowledge
-from infra.settings import Settings
+from layover.cdk.constructs.acknowledge import acknowledge
+from layover.cdk.settings import Settings
 
 IMAGE = "{{resolve:ssm:/aws/service/ami-amazon-linux-latest/al2023-ami-kernel-default-arm64}}"
 """CloudFormation looks a dynamic reference up only when it makes the instance or changes its properties. A

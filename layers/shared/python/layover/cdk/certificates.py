@@ -2,8 +2,15 @@
 
 import re
 import ssl
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
+URL = "https://truststore.pki.rds.amazonaws.com/global/global-bundle.pem"
+"""AWS's own list of them, for all regions."""
+MAX_AGE = timedelta(days=30)
+"""After that the bundle is fetched again; without a network an older one does, as long as its roots live."""
+MAX_FETCH_S = 60
 ROOT = re.compile(r"Amazon RDS (\S+) Root CA")
 """The common name of a root; each region has its own roots."""
 MIN_LIFETIME = timedelta(days=90)
@@ -26,6 +33,36 @@ def problem(bundle: str, now: datetime, region: str | None = None) -> str | None
     if last < now + MIN_LIFETIME:
         return f"is old: its roots end on {last:%Y-%m-%d}"
     return None
+
+
+def fetch(path: Path, now: datetime, download: Callable[[str], bytes] | None = None) -> None:
+    """Put the bundle at `path`, unless one that is young enough is there. Raises OSError with what to do if
+    there is none and none comes. `download`: of a URL; it raises OSError."""
+    if path.is_file() and now.timestamp() - path.stat().st_mtime < MAX_AGE.total_seconds():
+        return
+    try:
+        content = (download or _download)(URL)
+        if b"BEGIN CERTIFICATE" not in content:
+            raise OSError("the answer has no certificates")
+    except OSError as error:
+        if path.is_file() and path.stat().st_size:
+            return
+        raise OSError(
+            f"{URL} could not be fetched ({error}), and without RDS's roots no function trusts the database: "
+            f"fetch it where there is a network, and put it at {path}"
+        ) from None
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f"{path.name}.part")
+    part.write_bytes(content)
+    part.replace(path)
+
+
+def _download(url: str) -> bytes:
+    from urllib.request import urlopen
+
+    with urlopen(url, timeout=MAX_FETCH_S) as response:
+        content: bytes = response.read()
+    return content
 
 
 def _ends(bundle: str) -> dict[str, datetime] | None:

@@ -5,9 +5,9 @@ from aws_cdk import aws_events_targets as targets
 from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
-from infra.constructs.acknowledge import acknowledge
-from infra.constructs.time import duration
-from infra.settings import Settings
+from layover.cdk.constructs.acknowledge import acknowledge
+from layover.cdk.constructs.time import duration
+from layover.cdk.settings import Settings
 
 
 class Bus(Construct):

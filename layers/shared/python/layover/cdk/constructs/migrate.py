@@ -6,11 +6,11 @@ from aws_cdk import CustomResource
 from aws_cdk import aws_lambda as lambda_
 from constructs import Construct, IDependable
 
-from infra.constructs.database import Address
-from infra.constructs.network import Network
-from infra.constructs.time import duration
-from infra.settings import Settings
 from layover.adapters.store.postgres.migrate import shipped_migrations
+from layover.cdk.constructs.database import Address
+from layover.cdk.constructs.network import Network
+from layover.cdk.constructs.time import duration
+from layover.cdk.settings import Settings
 
 
 def schema_hash() -> str:

@@ -1,6 +1,6 @@
 """The regions of a deployment, checked before anything is made."""
 
-from infra.settings import Settings
+from layover.cdk.settings import Settings
 
 PARTITION = "aws"
 """In the others (China, GovCloud, the isolated ones, the European Sovereign Cloud) names, endpoints and

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from aws_cdk import Aws
 from aws_cdk import aws_iam as iam
 
-from infra.calls import Calls
+from layover.cdk.calls import Calls
 
 OWNERS = "u/*"
 """All keys of all users (`layover.keys.Keys.blob`); nothing else is in the bucket."""

@@ -7,7 +7,7 @@ from aws_cdk import Aws, Stack
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from infra.settings import Settings
+from layover.cdk.settings import Settings
 
 ASK = ("bedrock:InvokeModel", "bedrock:InvokeModelWithResponseStream")
 """IAM knows Converse and Chat Completions on `bedrock-runtime` under the actions of InvokeModel, and their

@@ -6,9 +6,9 @@ from aws_cdk import Aws, Fn, RemovalPolicy
 from aws_cdk import aws_cognito as cognito
 from constructs import Construct
 
-from infra.constructs.acknowledge import acknowledge
-from infra.constructs.time import duration
-from infra.settings import Mfa, Settings
+from layover.cdk.constructs.acknowledge import acknowledge
+from layover.cdk.constructs.time import duration
+from layover.cdk.settings import Mfa, Settings
 
 _SCOPES = {
     "use": "Use agents as yourself",
@@ -39,16 +39,28 @@ def own_provider(settings: Settings) -> Identity:
 
 class UserPool(Construct):
     """A Cognito user pool. An operator makes the users, unless `sign_up` opens the pool. `web`: URLs to which
-    browsers return after signing in."""
+    browsers return after signing in. `pool`: a pool of the program that makes the stack, which it leaves as
+    it is, but for clients, scopes and, unless it `has_pages`, the host of its sign-in pages."""
 
-    def __init__(self, scope: Construct, id: str, settings: Settings, web: list[str]) -> None:
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        settings: Settings,
+        web: list[str],
+        *,
+        pool: cognito.IUserPool | None = None,
+        has_pages: bool = False,
+    ) -> None:
         super().__init__(scope, id)
         self._settings = settings
-        adopted = settings.adopt_user_pool
+        # By its id, so that clients are made in this stack: their callbacks name the API, which names them.
+        adopted = pool.user_pool_id if pool is not None else settings.adopt_user_pool
         self._pool: cognito.IUserPool = (
             cognito.UserPool.from_user_pool_id(self, "Users", adopted) if adopted else self._users()
         )
-        self._domain()
+        if not has_pages:
+            self._domain()
         self._scopes = self._resource_server()
         people = self._people(web)
         audience = [people.user_pool_client_id]
@@ -103,9 +115,8 @@ class UserPool(Construct):
         it contains a part of the stack's id."""
         unique = Fn.select(0, Fn.split("-", Fn.select(2, Fn.split("/", Aws.STACK_ID))))
         prefix = f"{self._settings.prefix}-{unique}"
-        self._pool.add_domain(
-            "Domain", cognito_domain=cognito.CognitoDomainOptions(domain_prefix=prefix)
-        )
+        options = cognito.CognitoDomainOptions(domain_prefix=prefix)
+        self._pool.add_domain("Domain", cognito_domain=options)
 
     def _resource_server(self) -> dict[str, cognito.OAuthScope]:
         """Return OAuth scopes by their second part: `layover/use` and those of backends and operators."""

@@ -1,30 +1,56 @@
 """Private subnets for the database and for the functions that connect to it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from aws_cdk import Annotations, Aws
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from infra.constructs.acknowledge import acknowledge
-from infra.constructs.nat import NatInstance
-from infra.settings import Nat, Settings
+from layover.cdk.constructs.acknowledge import acknowledge
+from layover.cdk.constructs.nat import NatInstance
+from layover.cdk.settings import Nat, Settings, Statement
 
 ANSWERS = "cloudformation-custom-resource-response-*"
 """AWS's own buckets, one for each region, into which the migration puts its response by a presigned URL."""
 OURS = {"aws:PrincipalAccount": Aws.ACCOUNT_ID, "aws:ResourceAccount": Aws.ACCOUNT_ID}
 
 
+@dataclass(frozen=True)
+class Placement:
+    """A VPC of the program that makes the stack, and the subnets in it."""
+
+    vpc: ec2.IVpc
+    functions: ec2.SubnetSelection
+    """Subnets with a way to the internet."""
+    database: ec2.SubnetSelection
+
+
 class Network(Construct):
     """The stack's own VPC, or subnets of the deployer's. In its own, functions reach DynamoDB and S3 through
     free gateway endpoints, and the rest (models, Step Functions, EventBridge) through one NAT."""
 
-    def __init__(self, scope: Construct, id: str, settings: Settings) -> None:
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        settings: Settings,
+        placement: Placement | None = None,
+        tools: Sequence[Statement] = (),
+    ) -> None:
+        """`tools`: what the functions that run tools may do; the endpoints of the stack's own VPC let it
+        pass."""
         super().__init__(scope, id)
         self._settings = settings
-        if settings.vpc_id is None:
-            self.vpc: ec2.IVpc = self._own()
+        self._tools = tools
+        self.vpc: ec2.IVpc
+        if placement is not None:
+            self.vpc = placement.vpc
+            self.function_subnets = placement.functions
+            self.database_subnets = placement.database
+        elif settings.vpc_id is None:
+            self.vpc = self._own()
             self.function_subnets = ec2.SubnetSelection(subnet_group_name="functions")
             """Subnets of the functions."""
             self.database_subnets = ec2.SubnetSelection(subnet_group_name="database")
@@ -108,7 +134,7 @@ class Network(Construct):
             actions=[f"{service}:*"], resources=["*"], conditions={"StringEquals": OURS}
         )
         account = {"StringEquals": {"aws:PrincipalAccount": Aws.ACCOUNT_ID}}
-        for tool in self._settings.tool_policies:
+        for tool in self._tools:
             actions = [a for a in tool.actions if a.lower().startswith(f"{service}:")]
             if actions:
                 yield iam.PolicyStatement(

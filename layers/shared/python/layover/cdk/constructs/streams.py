@@ -8,10 +8,10 @@ from aws_cdk import aws_cognito as cognito
 from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
-from infra.constructs.acknowledge import acknowledge
-from infra.constructs.api import ASKED_HEADERS, TOLD_HEADERS
-from infra.constructs.identity import Identity
-from infra.settings import Settings
+from layover.cdk.constructs.acknowledge import acknowledge
+from layover.cdk.constructs.api import ASKED_HEADERS, TOLD_HEADERS
+from layover.cdk.constructs.identity import Identity
+from layover.cdk.settings import Settings
 from layover.values.deployment.access import (
     CHAT_ROUTES,
     STREAM_ROUTES,

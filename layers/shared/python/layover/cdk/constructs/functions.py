@@ -9,20 +9,30 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
-from infra.build import HANDLERS
-from infra.calls import CALLS, Calls
-from infra.constructs.acknowledge import acknowledge, spelled
-from infra.constructs.database import RUNTIME_ROLE, Address
-from infra.constructs.identity import Identity
-from infra.constructs.layer import ARCHITECTURE, RUNTIME, Layer
-from infra.constructs.logs import log_group
-from infra.constructs.models import anywhere, model_statements
-from infra.constructs.network import Network
-from infra.constructs.permissions import OWNERS, Resources, service, statements
-from infra.constructs.time import duration
-from infra.providers import as_variable, keys_of, windows_as_variable
-from infra.settings import TUNED, FunctionSettings, Provider, Settings
-from infra.variables import EMBEDS, KEY, ORIGINS, PROVIDERS, READS, WINDOWS, check_size
+from layover.cdk.build import HANDLERS, USER_AGENTS
+from layover.cdk.calls import CALLS, Calls
+from layover.cdk.constructs.acknowledge import acknowledge, spelled
+from layover.cdk.constructs.database import RUNTIME_ROLE, Address
+from layover.cdk.constructs.identity import Identity
+from layover.cdk.constructs.layer import ARCHITECTURE, RUNTIME, Layer
+from layover.cdk.constructs.logs import log_group
+from layover.cdk.constructs.models import anywhere, model_statements
+from layover.cdk.constructs.network import Network
+from layover.cdk.constructs.permissions import OWNERS, Resources, service, statements
+from layover.cdk.constructs.time import duration
+from layover.cdk.providers import as_variable, keys_of, windows_as_variable
+from layover.cdk.settings import TUNED, FunctionSettings, Provider, Settings
+from layover.cdk.variables import (
+    AGENTS,
+    EMBEDS,
+    KEY,
+    LOADS_AGENTS,
+    ORIGINS,
+    PROVIDERS,
+    READS,
+    WINDOWS,
+    check_size,
+)
 
 MIGRATE = "migrate"
 STREAMS = "streams"
@@ -75,6 +85,8 @@ class Deployment:
     socket_endpoint: str
     stream_url: str
     origins: list[str]
+    tools: tuple[iam.PolicyStatement, ...] = ()
+    """Permissions of the functions that run tools."""
 
 
 class Functions(Construct):
@@ -157,6 +169,8 @@ class Functions(Construct):
             # Only the functions in the subnets have no other way out.
             variables["HTTPS_PROXY"] = self._settings.https_proxy
             variables["NO_PROXY"] = ",".join(self._settings.no_proxy) or None
+        if self._settings.agents != USER_AGENTS and name in LOADS_AGENTS:
+            variables[AGENTS] = self._settings.agents
         if each.tools:
             variables |= {**self._settings.tool_env, **self._settings.tool_secrets}
         texts = {key: str(value) for key, value in variables.items() if value is not None}
@@ -280,10 +294,9 @@ class Functions(Construct):
                 for name in names
             ]
             yield iam.PolicyStatement(actions=["ssm:GetParameter"], resources=arns)
-        for policy in self._settings.tool_policies if each.tools else ():
-            yield iam.PolicyStatement(
-                actions=list(policy.actions), resources=list(policy.resources)
-            )
+        for statement in self._deployment.tools if each.tools else ():
+            # A role's policy takes a statement over, and two roles have these.
+            yield statement.copy()
 
     def _log_streams(self, name: str) -> str:
         return Stack.of(self).format_arn(

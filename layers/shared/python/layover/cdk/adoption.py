@@ -4,8 +4,8 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from infra.settings import Settings
 from layover.adapters.journal.items.schema import TABLE, TTL_ATTRIBUTE
+from layover.cdk.settings import Settings
 
 Client = Callable[..., Any]
 """A function like a boto3 Session's `client`."""
