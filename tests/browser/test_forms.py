@@ -100,6 +100,49 @@ def test_owner_who_may_not_decide_is_told_who_can(enter: Enter, brain: Brain) ->
     assert ann.page.locator(".badge").count() == 0
 
 
+def test_owner_who_has_voted_is_told_so_and_may_change_the_vote(enter: Enter, brain: Brain) -> None:
+    ann = enter(f"{unique('ann')};groups=finance").sign_in()
+    bea = enter(f"{unique('bea')};groups=finance").sign_in()
+    amount = 90_000 + int(unique(""))
+    ann.begin(brain.plan(call("pay_by_two", amount=amount), say("Paid.")), "treasurer")
+    ann.button("Approve").click()
+    for _ in ("as it was answered", "as it is loaded"):
+        ann.sees("Your approval is recorded. More are needed.")
+        ann.sees("1 of 2 approvals of the same arguments given")
+        assert ann.button("Approve").count() == 0
+        ann.page.reload()
+    ann.button("Change your vote").click()
+    ann.button("Edit").click()
+    ann.page.get_by_label("amount").fill("7")
+    ann.button("Approve with changes").click()
+    ann.sees("approved with other arguments (amount: 7)")
+    inbox = bea.tab("#/inbox")
+    card = bea.card(str(amount), inbox)
+    bea.sees("approved with other arguments (amount: 7)", inbox)
+    bea.button("Use these arguments", card).click()
+    bea.button("Approve with changes", card).click()
+    ann.answered()
+    assert ann.page.locator(".call ins").all_inner_texts() == ["7"]
+
+
+def test_reason_that_a_rule_requires_is_marked(enter: Enter, brain: Brain) -> None:
+    ann = enter().sign_in()
+    bea = enter(f"{unique('bea')};groups=finance").sign_in()
+    amount = 90_000 + int(unique(""))
+    ann.begin(brain.plan(call("pay_explained", amount=amount), say("Paid.")), "treasurer")
+    ann.sees("Needs finance")
+    inbox = bea.tab("#/inbox")
+    card = bea.card(str(amount), inbox)
+    reason = card.get_by_label("Reason required")
+    reason.wait_for()
+    bea.button("Approve", card).click()  # Nothing is sent without it.
+    assert reason.evaluate("(field) => field.validity.valueMissing")
+    reason.fill("it is due")
+    bea.button("Approve", card).click()
+    ann.answered()
+    ann.sees("it is due")
+
+
 def test_agent_that_was_just_saved_can_be_chosen(enter: Enter) -> None:
     ann = enter()
     found: list[dict[str, object]] = []
