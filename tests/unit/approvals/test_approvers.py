@@ -19,6 +19,7 @@ from layover.runs.cancel import cancel
 from layover.threads import threads
 from layover.values.decision import ApprovalRule
 from layover.values.deployment.access import Actor
+from layover.values.runs.event import ToolCallApproval
 from layover.values.runs.run import CallState, SuspensionKind
 from layover.values.runs.views import Run, RunGlimpse, VotedGlimpse, VotedRun
 from support.worlds.services import ANN, ServiceBench
@@ -416,7 +417,7 @@ async def test_the_events_of_votes_say_what_the_call_has(world: ServiceBench) ->
     await decide(world, run, carol, DecisionRequest(Verdict.APPROVE, args=same))
     await decide(world, run, BOB, DecisionRequest(Verdict.APPROVE, args=less))
     items = (await runs.events(world.runtime, ANN, run.id, 0, 99)).items
-    votes = [e for e in items if e.type == "tool-call-approval"]
+    votes = [e for e in items if isinstance(e, ToolCallApproval)]
     facts = [(v.by, v.on_behalf_of, v.args, v.reason) for v in votes]
     assert facts == [
         ("bob", None, less, "enough"),

@@ -85,11 +85,10 @@ async def test_calls_that_waited_in_a_run_that_a_person_cancelled_were_cancelled
         await cancel(bench.plain, ANN, run.id, by=person)
     assert await facts(bench) == [("cancelled", "shop", "api", None)] * 2
     assert {r.on_behalf_of for r in await rows(bench)} == {ANN}
-    told = [e for e in await bench.events(run.id) if e.type == "tool-call-decided"]
-    noted = notes(await bench.run(run.id))
-    for each in (*told, *noted):
-        assert (each.decided_by, each.on_behalf_of, each.via) == ("shop", ANN, "api")
-    assert (len(told), len(noted)) == (2, 2)
+    events = await bench.events(run.id)
+    told = [(e.decided_by, e.on_behalf_of, e.via) for e in events if e.type == "tool-call-decided"]
+    noted = [(n.decided_by, n.on_behalf_of, n.via) for n in notes(await bench.run(run.id))]
+    assert told == noted == [("shop", ANN, "api")] * 2
 
 
 async def test_calls_that_waited_in_a_run_that_failed_were_cancelled_by_nobody() -> None:
