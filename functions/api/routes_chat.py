@@ -89,12 +89,12 @@ def post_chat(
     call = chat_caller(call_of(router))
     check_place(call)
     message = _message(body)
-    begun = call.act(_begin, agent, body, message, idempotency_key)
+    begin = call.act(_begin, agent, body, message, idempotency_key)
     passed_over = message.passed_over if message else ()
-    translation = UiFrames(begun.message, passed_over)
+    translation = UiFrames(begin.message, passed_over)
     event = router.current_event.raw_event
     headers = {**HEADERS, **passed_over_header(passed_over)}
-    return stream_answer(call, begun.message.run_id, translation, event, begun.after, headers)
+    return stream_answer(call, begin.message.run_id, translation, event, begin.after, headers)
 
 
 @router.get(
@@ -197,7 +197,7 @@ def _message(body: ChatRequest) -> ClientMessage | None:
 
 
 @dataclass(frozen=True)
-class _Begun:
+class _Answer:
     """An answer. `after`: the seq after which its events are sent."""
 
     message: UiMessage
@@ -211,7 +211,7 @@ async def _begin(
     body: ChatRequest,
     message: ClientMessage | None,
     key: str | None,
-) -> _Begun:
+) -> _Answer:
     if body.trigger == "regenerate-message":
         head = await chat_thread(runtime, actor.owner, agent, body.id)
         chat = ChatTurn(runtime, actor, head, key)
@@ -219,7 +219,7 @@ async def _begin(
         again, step = run_of_answer(body.message_id or "")
         if again != run_id:
             step = await step_to_show(runtime, head, run_id, message.id) if message else 1
-        return _Begun(UiMessage(run_id, head.id, step))
+        return _Answer(UiMessage(run_id, head.id, step))
     last = body.last
     if body.trigger != "submit-message" or last is None:
         raise _invalid("a chat is asked by a message", "trigger")
@@ -233,7 +233,7 @@ async def _begin(
         run_id, after = await decide_all(ChatTurn(runtime, actor, head), last.id or None, decisions)
         # The client goes on with the message that has the call, wherever it is.
         is_known = run_of_answer(last.id)[0] == run_id
-        return _Begun(UiMessage(run_id, head.id, id=last.id if is_known else None), after)
+        return _Answer(UiMessage(run_id, head.id, id=last.id if is_known else None), after)
     head = await chat_thread(runtime, actor.owner, agent, body.id)
     chat = ChatTurn(runtime, actor, head, key)
     if body.message_id is not None:
@@ -241,7 +241,7 @@ async def _begin(
     else:
         run_id = await say(chat, message)
     step = await step_to_show(runtime, head, run_id, message.id)
-    return _Begun(UiMessage(run_id, head.id, step))
+    return _Answer(UiMessage(run_id, head.id, step))
 
 
 async def _running(runtime: Runtime, owner: str, agent: str, chat_id: str) -> UiMessage | None:

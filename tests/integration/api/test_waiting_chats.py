@@ -460,3 +460,26 @@ def test_ag_ui_client_reads_the_answer_to_a_message_that_withdraws(
     assert "TOOL_CALL_RESULT" in found
     assert "never mind" not in found
     assert "Then " in found
+
+
+# Runs that go on
+
+
+def test_page_shows_all_while_an_approved_run_has_its_chat_back(
+    api: Api, world: SocketBench
+) -> None:
+    desk(world, [PAY, say("It rains."), say("Paid.")])
+    first = asked(api, world, "pay", "u1")
+    second = run_of(api, chat(api, user("weather?", "u2"), agent="desk"))
+    approve(api, items(api)[1])
+    assert drive(api, world, first, "c1") == "left"
+    assert texts(api)[1:3] == [(first, "output-available"), ("u2", "weather?")]
+    drive(api, world, second)
+    # It is the one at work now, and has said nothing yet.
+    before = [("u1", "pay"), (first, "output-available"), ("u2", "weather?")]
+    assert texts(api) == [*before, (second, "It rains.")]
+    followed = stream(api)
+    assert drive(api, world, first) == "over"
+    found = chunks(api, followed)
+    assert [c["messageId"] for c in found if c["type"] == "start"] == [first, f"{first}.2"]
+    assert texts(api) == [*before, (second, "It rains."), (f"{first}.2", "Paid.")]

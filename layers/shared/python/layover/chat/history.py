@@ -103,10 +103,10 @@ async def _running(runtime: Runtime, head: ThreadHead, run_id: str) -> dict[int,
         return {}
     events = await _events(runtime, head.owner, run_id)
     coming = len(own_steps(snapshot)) + 1
-    begun = (
+    times = (
         e.at for e in events if isinstance(e, TurnStart) and not e.agent_path and e.step == coming
     )
-    starts = starts_of(snapshot, head, next(begun, None))
+    starts = starts_of(snapshot, head, next(times, None))
     return running_answers(run_id, head.id, events, starts)
 
 

@@ -56,10 +56,10 @@ async def step_to_show(
         for step in own_steps(snapshot):
             if any(message_id in (m.id, shown_id(m.id)) for m in step.notices):
                 return step.index
-    starts, made = starts_of(snapshot, head), len(own_steps(snapshot))
+    starts, count = starts_of(snapshot, head), len(own_steps(snapshot))
     waits = message_id is None or await find_waiting(runtime, head.owner, run_id) is not None
     # The next step of a run that waits is far: it is asked for with what the run said before.
-    return max(step for step in starts if step <= max(made, 1)) if waits else starts[-1]
+    return max(step for step in starts if step <= max(count, 1)) if waits else starts[-1]
 
 
 class Pieces:

@@ -128,13 +128,13 @@ async def decide_all(
     Raises InvalidRequest (calls of several runs), Conflict (nothing waits), and what `decide` raises."""
     all_decisions = list(decisions)
     calls = [approval.tool_call_id for approval, _ in all_decisions]
-    named = {approval.run_id for approval, _ in all_decisions} - {None}
-    if len(named) > 1:
+    run_ids = {approval.run_id for approval, _ in all_decisions} - {None}
+    if len(run_ids) > 1:
         message = "these calls are of several runs: decide those of one run at a time"
         error = {"loc": ["body"], "msg": message, "type": "several_runs"}
         raise InvalidRequest(message, [error])
-    if named:
-        meta = await _run_of(chat, named.pop())
+    if run_ids:
+        meta = await _run_of(chat, run_ids.pop())
     else:
         meta = await _asked_in(chat, answer_id, calls)
     for approval, decision in all_decisions:

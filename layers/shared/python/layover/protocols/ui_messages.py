@@ -269,8 +269,8 @@ class UiMessage:
 
 def call_of(chunk: Chunk) -> str | None:
     """Return the id of the call that the chunk is about; None: it is about no call."""
-    found: str | None = chunk.get("id" if chunk["type"] == PENDING else "toolCallId")
-    return found
+    call_id: str | None = chunk.get("id" if chunk["type"] == PENDING else "toolCallId")
+    return call_id
 
 
 def _input_delta(call_id: str, piece: str) -> Chunk:
