@@ -71,7 +71,7 @@ def test_a_run_that_waits_ends_with_interrupts_and_goes_on_in_its_step() -> None
     assert closed["type"] == "STEP_FINISHED"
     assert ended["outcome"]["type"] == "interrupt"
     (interrupt,) = ended["outcome"]["interrupts"]
-    assert (interrupt["id"], interrupt["toolCallId"]) == ("2:c", "c")
+    assert (interrupt["id"], interrupt["toolCallId"]) == ("2:run_1:c", "c")
     assert interrupt["metadata"]["pending"]["args"] == {"amount": 5}
     assert interrupt["message"] == "refund waits for a person"
 

@@ -143,8 +143,9 @@ class UiMessage:
     def _own(self, calls: set[str], event: LoggedEvent, chunks: list[Chunk]) -> list[Chunk]:
         """Return those of the chunks that belong to this message, not to one before it."""
         if not self._has_begun:
-            is_own = isinstance(event, TurnStart) and not event.agent_path
-            if not is_own or event.step < self.first_step:
+            if not isinstance(event, TurnStart) or event.agent_path:
+                return []
+            if event.step < self.first_step:
                 return []
             self._has_begun = True
             # Before it comes the end of the step before.
