@@ -85,6 +85,8 @@ class RunState:
         """Messages of the run that end the next step's prompt, behind all earlier messages."""
         self.heard: tuple[Message, ...] = ()
         """Messages of other runs that the next step's prompt has before them."""
+        self.heard_at: datetime | None = None
+        """The time of the newest of what was said meanwhile, whether the prompt has it or not."""
         self._rendering = Rendering(self.calls)
         self._pinning = [s for s in self.steps if s.base is not None]
 
@@ -301,8 +303,8 @@ class RunState:
         if self.steps:
             step = self.steps[-1]
             last = step.message.created_at + 2 * len(step.slots) * MICROSECOND
-        if self.heard:
-            last = max(last, self.heard[-1].created_at)
+        if self.hears and self.heard_at is not None:
+            last = max(last, self.heard_at)
         if self.notices:
             last = self.notices[-1].created_at
         return after(last, hint)

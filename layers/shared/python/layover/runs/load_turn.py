@@ -106,6 +106,7 @@ async def load_turn_input(
         rendered=render_memory(base, context, snapshot.meta.input),
         memory_tools=tools,
         heard=heard,
+        newest_at=head.last_created_at,
         compaction=CompactionState(bounds, head, compacted) if bounds else None,
     )
 

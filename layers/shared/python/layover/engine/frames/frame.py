@@ -103,6 +103,7 @@ class Frame:
         self._settings = agent.model_settings.over(turn_input.model_settings)
         self._above = above
         self._heard = turn_input.heard
+        self._newest_at = turn_input.newest_at
         self._awaits_budget = False
         """True while a budget, of this frame or above it, waits for a person."""
         self._time = invocation.time
@@ -262,17 +263,22 @@ class Frame:
                 return Yielded(context=True)
             # Last of all, because a notice is journaled with the step whose prompt contains it, and never
             # without a step.
+            self._hear_others()
             self._background.notify()
             await self._read_messages()
             await self._steps.make()
 
+    def _hear_others(self) -> None:
+        """Let the next step's prompt have what was said while the run was set aside. All else in it comes
+        behind that."""
+        if self._state.hears:
+            self._state.heard, self._state.heard_at = self._heard, self._newest_at
+
     async def _read_messages(self) -> None:
-        """Let the next step's prompt have what was said while the run was set aside, and what the run was
-        sent."""
+        """Let the next step's prompt have what the run was sent."""
         if self._above is not None:
             return
         state = self._state
-        state.heard = self._heard if state.hears else ()
         state.add_said(await self._invocation.log.new_messages(len(state.sent_messages)))
         for message in state.unread():
             place = {

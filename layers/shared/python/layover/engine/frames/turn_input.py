@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from layover.context.assembly import RenderedMemory
 from layover.declare.tools.tool import AnyTool
@@ -25,5 +26,7 @@ class TurnInput:
     """The settings of the agent above. They hold where this agent sets nothing."""
     heard: tuple[Message, ...] = ()
     """Messages of other runs while this one was set aside, for its next step."""
+    newest_at: datetime | None = None
+    """The time of the thread's newest message, or of the place of a result to come."""
     tools: Sequence[AnyTool] | None = None
     """The tools that the agent's function returned; None: the agent has a list."""

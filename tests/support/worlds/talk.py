@@ -1,0 +1,181 @@
+"""One thread in which several runs wait, work and end between each other, with deaths anywhere."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from layover import Agent, tool
+from layover.adapters.inmemory.model import ScriptedModel, call, calls, say
+from layover.context.rendering import HEARD
+from layover.errors import Conflict, DecisionAlreadyMade, RetryableError
+from layover.inprocess.drives import NoDeadline
+from layover.memory.compaction.compact import NOW, compact
+from layover.recovery.sweep import sweep
+from layover.runs.accept import StartRun, make_request_key, start_run
+from layover.runs.turn import turn
+from layover.threads.messages import list_messages
+from layover.values.deployment.access import Actor
+from layover.values.message import Message, Role
+from layover.values.prompt import Prompt
+from layover.values.runs.payload import CompactPayload, TurnPayload
+from layover.values.runs.run import RunMeta, Status
+from layover.values.thread import ThreadHead
+from support.worlds.runs import ANN, Bench, Crash, Power
+
+ACTOR = Actor(sub=ANN)
+
+
+def check_prompt(messages: Sequence[Message]) -> None:
+    """Check that a provider takes this prompt: each call has its one result, and a user or a tool spoke
+    last."""
+    ids = [m.id for m in messages]
+    assert len(set(ids)) == len(ids), "a message is in a prompt once"
+    at = 0
+    while at < len(messages):
+        message = messages[at]
+        at += 1
+        assert message.role is not Role.TOOL, "a result without its call"
+        if not message.tool_calls:
+            continue
+        results = [m.content[0] for m in messages[at : at + len(message.tool_calls)]]
+        answers = [getattr(part, "tool_call_id", None) for part in results]
+        assert answers == [c.tool_call_id for c in message.tool_calls], "each call, its result"
+        at += len(answers)
+    assert messages[-1].role in (Role.USER, Role.TOOL), "the model speaks next"
+
+
+def reply(prompt: Prompt) -> Any:
+    """Answer the same however often the same is asked: "pay 1 2" pays so much, other words are repeated."""
+    check_prompt(prompt.messages)
+    last = prompt.messages[-1]
+    if last.role is Role.TOOL or last.text == HEARD:
+        return say("done")
+    word, *amounts = last.text.split()
+    if word != "pay":
+        return say(f"re {last.text}")
+    return calls(*(call("pay", amount=int(n), tool_call_id=f"c{n}") for n in amounts))
+
+
+class Talk(Bench):
+    """A thread with an agent that pays once somebody approved."""
+
+    def __init__(self, power: Power | None = None, **agent: Any) -> None:
+        self.paid: list[tuple[int, str]] = []
+        self.account = "x"
+        super().__init__(self._agent(**agent), ScriptedModel(reply), power=power or Power())
+        self._options = agent
+        self._keys = 0
+        self._executions: dict[str, str] = {}
+
+    def _agent(self, **options: Any) -> Agent:
+        @tool(needs_approval=True)
+        async def pay(amount: int, account: str = self.account) -> str:
+            """Pay; twice is twice."""
+            self.power.point()
+            self.paid.append((amount, account))
+            self.power.point()
+            return f"paid {amount}"
+
+        return Agent("shop", model="m", tools=[pay], tool_concurrency=3, **options)
+
+    def redeploy(self) -> None:
+        """Change the tool's default: what was approved is asked for again."""
+        self.account += "x"
+        self.agents["shop"] = self._agent(**self._options)
+
+    async def say(self, text: str, **options: Any) -> str:
+        """A request that its client repeats until it is answered; the id of its run."""
+        await self._thread()
+        self._keys += 1
+        request = StartRun(text, **options)
+        key = make_request_key(f"k{self._keys}", "t1", request, self.clock.now())
+        for _ in range(5):
+            try:
+                return (await start_run(self.runtime, ACTOR, "t1", request, key)).id
+            except Crash:
+                self.power.restore()
+        raise AssertionError("the request is never answered")
+
+    async def _thread(self) -> None:
+        now = self.clock.now()
+        head = ThreadHead(id="t1", owner=ANN, agent="shop", created_at=now, updated_at=now)
+        await self.plain.journal.heads.put(head)
+
+    async def turn(self, run_id: str, deadline: Any = None, **answer: Any) -> dict[str, Any]:
+        """One invocation of the execution that drives the run now."""
+        execution = (await self.meta(run_id)).execution
+        payload = TurnPayload(owner=ANN, run_id=run_id, execution=str(execution), **answer)
+        return dict(await turn(self.runtime, payload, deadline or NoDeadline()))
+
+    def payload(self, run_id: str, cls: Any = CompactPayload, **more: Any) -> Any:
+        execution = more.pop("execution", None) or self._executions.get(run_id, f"{run_id}-1")
+        return cls(owner=ANN, run_id=run_id, execution=execution, **more)
+
+    async def step(self, run_id: str) -> str:
+        """One invocation, and what the state machine does about its answer."""
+        self._executions[run_id] = str((await self.meta(run_id)).execution)
+        try:
+            answer = await self.turn(run_id)
+        except (Crash, RetryableError) as error:
+            self.power.restore()
+            return await self.settle(run_id, Error=type(error).__name__)
+        if answer["status"] == "compact":
+            await compact(self.plain, self.payload(run_id, CompactPayload, op=NOW))
+        return str(answer["status"])
+
+    async def decide_as(self, run_id: str, call_id: str, verdict: str, **given: Any) -> None:
+        """A decision that its client repeats until it is answered. The run is not driven."""
+        for _ in range(5):
+            try:
+                await self.decide(run_id, call_id, verdict, **given)
+                return
+            except Crash:
+                self.power.restore()
+            except (DecisionAlreadyMade, Conflict):
+                return
+        raise AssertionError("the decision is never answered")
+
+    async def runs(self) -> list[RunMeta]:
+        """The runs that are not over, oldest first."""
+        page = await self.plain.journal.runs.page_ids(ANN, "t1", 100, None)
+        metas = [await self.meta(run_id) for run_id in reversed(page.items)]
+        return [meta for meta in metas if not meta.status.over]
+
+    async def rest(self) -> None:
+        """Let everything go on until nothing can without a decision."""
+        for _ in range(60):
+            busy = [m for m in await self.runs() if _may_go_on(m)]
+            head = await self.head()
+            if not busy and not head.ready and not head.queue:
+                return
+            moved = False
+            for meta in busy:
+                moved = await self.step(meta.id) not in ("left",) or moved
+            if not moved:
+                # Whatever a death left behind, the sweeper finds.
+                self.clock.advance(self.plain.settings.sweep_patience * 61)
+                self.callbacks.started.clear()
+                self.callbacks.stopped.clear()
+                await sweep(self.plain)
+        raise AssertionError(f"no rest: {await self.head()} {await self.runs()}")
+
+    async def words(self) -> list[str]:
+        """The conversation as readers see it and, if no run is at work, as the database has it."""
+        page = await list_messages(self.plain, ANN, "t1", None, 200, None)
+        ids = [m.id for m in page.items]
+        assert len(set(ids)) == len(ids)
+        head = await self.head()
+        if head.active_run is None and not head.unsaved:
+            assert [m.id for m in await self.stored()] == ids, "what is shown is what is stored"
+            times = [m.created_at for m in page.items if m.role is not Role.CUSTOM]
+            assert times == sorted(set(times)), "times only grow"
+        return [_word(m) for m in page.items]
+
+
+def _may_go_on(meta: RunMeta) -> bool:
+    if meta.status is Status.QUEUED:
+        return False
+    return not meta.waiting or bool(meta.decided) or meta.cancel
+
+
+def _word(message: Message) -> str:
+    return "result" if message.role is Role.TOOL else message.text or "calls"
