@@ -61,7 +61,8 @@ class Talk(Bench):
     def __init__(self, power: Power | None = None, **agent: Any) -> None:
         self.paid: list[tuple[int, str]] = []
         self.account = "x"
-        super().__init__(self._agent(**agent), ScriptedModel(reply), power=power or Power())
+        model = ScriptedModel(reply, background={"observer": lambda _: say("* INFO (00:00) words")})
+        super().__init__(self._agent(**agent), model, power=power or Power())
         self._options = agent
         self._keys = 0
         self._executions: dict[str, str] = {}
