@@ -190,7 +190,7 @@ def play_all(seeds: range) -> Counter[str]:
 def test_nothing_is_lost_or_done_twice_while_runs_of_a_thread_wait() -> None:
     total = play_all(range(40))
     # Runs are set aside, processes die, and calls are made.
-    assert min(total["aside"], total["deaths"], total["paid"]) > 10, total
+    assert min(total["aside"], total["deaths"], total["paid"]) > 5, total
 
 
 @pytest.mark.torture
