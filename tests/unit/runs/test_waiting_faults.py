@@ -10,6 +10,7 @@ from layover.errors import ModelError
 from layover.recovery.sweep import sweep
 from layover.runs.cancel import cancel
 from layover.threads.messages import list_messages
+from layover.threads.threads import delete
 from layover.values.deployment.access import Actor
 from layover.values.message import Role
 from layover.values.runs.run import OnBusy, OnWaiting, Status
@@ -424,3 +425,39 @@ async def test_nothing_is_condensed_of_an_open_call_and_what_follows_it() -> Non
     await bench.remember()
     assert [text for text in texts if "paid 7" in text and "tell me more" in text]
     await both(bench)
+
+
+async def test_the_end_of_a_sub_agent_in_the_background_is_told_behind_what_others_said() -> None:
+    aide = Agent("aide", instructions="aide", model="m", tools=[pay])
+
+    def reply(prompt: Any) -> Any:
+        texts = [m.text for m in prompt.messages]
+        if (prompt.system or "").startswith("aide"):
+            return say("aide paid") if prompt.messages[-1].role is Role.TOOL else ask
+        if texts[-1] == "weather?":
+            return say("It rains.")
+        if texts[-1] == "pay 7":
+            return call("aide", input="pay", tool_call_id="a1")
+        return say("It pays." if prompt.messages[-1].role is Role.TOOL else "All paid.")
+
+    ask = call("pay", amount=7, tool_call_id="c1")
+    shop = Agent("shop", model="m", tools=[aide.as_tool("x", background=True)])
+    bench = Bench(shop, ScriptedModel(reply))
+    first = await waits(bench)
+    await bench.drive(await bench.start("weather?"))
+    assert await bench.answer(first, "c1", "approve") == "over"
+    shown = [
+        m.text for m in await bench.stored() if m.role in (Role.USER, Role.ASSISTANT) and m.text
+    ]
+    assert shown == ["pay 7", "It pays.", "weather?", "It rains.", "All paid."]
+    await both(bench)
+
+
+async def test_a_deleted_thread_ends_the_runs_that_are_set_aside() -> None:
+    bench = bench_of(call("pay", amount=7), say("It rains."))
+    first = await waits(bench)
+    await bench.drive(await bench.start("weather?"))
+    await delete(bench.plain, ANN, "t1")
+    run = await bench.plain.journal.runs.get(ANN, first)
+    assert run is None or run.status.over
+    assert f"{first}-1" in bench.callbacks.stopped
