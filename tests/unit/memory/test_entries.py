@@ -229,6 +229,25 @@ def test_a_number_that_nobody_said_is_not_made_good_by_words_beside_a_secret() -
     assert candidate.content == "There is a PIN."
 
 
+PAYS_NOT = "the canteen in Graz no longer takes the cards of the finance team"
+
+
+@pytest.mark.parametrize(
+    ("said", "evidence", "content", "stored"),
+    [
+        (PAYS_NOT, PAYS_NOT, "The cards were moved to another place.", PAYS_NOT),
+        # Told well enough, told with its denial, or perhaps a correction of what was said before.
+        (PAYS_NOT, PAYS_NOT, "The canteen in Graz refuses cards of the finance team.", None),
+        (PAYS_NOT, PAYS_NOT, "Cards do not work.", None),
+        (f"Cards work. No, {PAYS_NOT}", f"Cards work. No, {PAYS_NOT}", "Cards were moved.", None),
+    ],
+)
+def test_a_denial_is_not_lost(said: str, evidence: str, content: str, stored: str | None) -> None:
+    item = {**GOOD, "evidence": evidence, "content": content}
+    (candidate,) = check(item, said=[message(f"{said}, sadly")]).candidates
+    assert candidate.content == (stored or content)
+
+
 def test_words_beside_a_secret_that_the_user_only_quotes_are_not_kept_as_they_stand() -> None:
     item = {**GOOD, "evidence": KEPT_BY_POST, "content": "A form was refused."}
     (candidate,) = check(item, said=[message(f"From the log:\n> {BY_POST}")]).candidates

@@ -22,7 +22,7 @@ from layover.memory.text.answers import json_object, objects, text_of
 from layover.memory.text.escape import escape
 from layover.memory.text.evidence import Witness, missing_anchors, normalise
 from layover.memory.text.languages import is_translation
-from layover.memory.text.likeness import MIN_TOPICS, adds_nothing, statement
+from layover.memory.text.likeness import MIN_TOPICS, adds_nothing, denies, statement
 from layover.memory.text.reading import plain
 from layover.memory.text.redaction import REDACTED, redact, redact_value
 from layover.values.memory.entry import MemoryEntry, SimilarEntry, Source
@@ -46,7 +46,8 @@ _LEEWAY = 2_000
 """Characters of a content beyond its limit that are checked: without its secrets it may be shorter."""
 _TOKENS_OF_ENTRY = 400
 _WITH_SECRET = re.compile(rf"\S*{re.escape(REDACTED)}\S*")
-_TOLD = 0.5
+_SENTENCES = re.compile(r"[.!?;:\u2026\u3002\uff01\uff1f]\s+\S|[\u3002\uff01\uff1f].")
+_MIN_SHARE = 0.5
 """The share of a quote's topics that an entry has if it says what the quote says."""
 _MAX_CONTEXT = 200
 """Characters before and after a quote that may say that it corrects something."""
@@ -272,7 +273,7 @@ class _Turn:
         content = self._untranslated(content, quote)
         if missing_anchors(content, self._texts):
             return Refusal.UNSAID
-        content = self._with_words_beside_secret(content, quote)
+        content = self._faithful(content, quote)
         source = quote.source
         # Own words next to a log do not vouch for what stands only in the log.
         if source == "user_assertion" and missing_anchors(content, self._own_texts):
@@ -307,16 +308,20 @@ class _Turn:
             return content
         return redact(quote.piece)
 
-    def _with_words_beside_secret(self, content: str, quote: _Quote) -> str:
-        """Return the content, or the user's own quote without its secret if the content lost much of it:
-        models that must not write a secret leave out what was said around it."""
+    def _faithful(self, content: str, quote: _Quote) -> str:
+        """Return the content, or the user's own quote if the content tells less than half of it and lost
+        what matters: words beside a secret, which models leave out with it, or a denial."""
+        if self._settings.instructions or quote.source != "user_assertion":
+            return content
         words = redact(quote.piece)
         around = _WITH_SECRET.sub(" ", words)
-        if self._settings.instructions or quote.source != "user_assertion" or around == words:
+        # A denial between sentences may take back what was said before it.
+        is_denial = denies(around) and not denies(content) and not _SENTENCES.search(around)
+        if around == words and not is_denial:
             return content
-        said = statement(around)
-        is_told = len(said.topics) < MIN_TOPICS or said.coverage(statement(content).topics) >= _TOLD
-        return content if is_told else words
+        whole = statement(around)
+        share = whole.coverage(statement(content).topics)
+        return content if len(whole.topics) < MIN_TOPICS or share >= _MIN_SHARE else words
 
     def _quote(self, evidence: str) -> _Quote | None:
         """Return the quote with its witness. What the user quotes stays quoted, though the assistant repeats
