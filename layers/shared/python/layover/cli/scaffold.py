@@ -47,7 +47,8 @@ def make_project(root: Path, template: str) -> Made:
         raise NotMade(f"{root} is a project already: nothing was changed")
     texts = dict(_texts(root.resolve().name, template))
     texts[FILE] = texts.pop(FILE)
-    written, left = [], []
+    written: list[str] = []
+    left: list[str] = []
     for name, text in texts.items():
         try:
             (written if _write(root / name, text) else left).append(name)
