@@ -11,8 +11,9 @@ import pytest
 from moto import mock_aws
 
 from layover.adapters.journal.items.schema import TABLE, TIME_TO_LIVE
-from layover.cdk.adoption import Client, is_new, problems
+from layover.cdk.adoption import Client, Place, is_new, problems
 from layover.cdk.settings import Settings
+from layover.cdk.sources import release
 
 REGION = "eu-west-1"
 
@@ -182,3 +183,49 @@ def test_stack_that_never_came_to_be_is_new() -> None:
     failed = Deployed({"Resources": {}})
     failed.describe_stacks = lambda **_: {"Stacks": [{"StackStatus": "ROLLBACK_COMPLETE"}]}  # type: ignore[method-assign]
     assert is_new(Settings(), lambda _: failed)
+
+
+@pytest.mark.parametrize("newer", ["99.0.0", "0.99.0", "0.1.0.1"])
+def test_release_older_than_the_deployed_one_is_refused_with_the_way_back(
+    client: Client, newer: str
+) -> None:
+    stack(client, {"Release": newer})
+    refused = said(client)
+    assert f"release {newer} is deployed, and this is {release()}" in refused
+    assert "move the aliases" in refused
+
+
+@pytest.mark.parametrize("older", ["0.0.9", "0.1.0", "0.0.0.dev1"])
+def test_release_that_is_not_older_passes(client: Client, older: str) -> None:
+    stack(client, {"Release": older})
+    assert "is deployed, and this is" not in said(client)
+
+
+def test_stack_from_before_releases_were_told_passes(client: Client) -> None:
+    stack(client, {"ApiUrl": "https://a.example"})
+    assert "is deployed, and this is" not in said(client)
+
+
+def test_only_what_the_construct_made_counts_in_a_stack_of_ones_own(client: Client) -> None:
+    """Their cluster came from a snapshot, their table has other indexes, their outputs are theirs."""
+    template = {
+        "Resources": {
+            "Agents": {"Type": "AWS::SNS::Topic"},
+            "Orders": {
+                "Type": "AWS::DynamoDB::Table",
+                "Properties": {
+                    "TableName": "orders",
+                    "KeySchema": [{"AttributeName": "id", "KeyType": "HASH"}],
+                    "AttributeDefinitions": [{"AttributeName": "id", "AttributeType": "S"}],
+                    "BillingMode": "PAY_PER_REQUEST",
+                },
+            },
+        },
+        "Outputs": {"TableName": {"Value": "orders"}, "AgentsRelease": {"Value": "99.0.0"}},
+    }
+    client("cloudformation").create_stack(StackName="shop", TemplateBody=json.dumps(template))
+    place = Place(stack="shop", id="Agents")
+    (found,) = problems(Settings(), client, place)
+    assert "release 99.0.0 is deployed" in found
+    assert not is_new(Settings(), client, place)
+    assert is_new(Settings(), client)

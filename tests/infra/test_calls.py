@@ -7,7 +7,7 @@ import pytest
 
 from layover.cdk.calls import CALLS
 from layover.cdk.settings import FUNCTIONS, TUNED
-from layover.cdk.variables import KEY, READS
+from layover.cdk.variables import AGENTS, KEY, LOADS_AGENTS, READS
 from layover.values.deployment.environment import Environment
 from support.aws.templates import Synthesized, listed
 
@@ -118,8 +118,9 @@ def allowed(name: str) -> set[str]:
 
     made = statements(CALLS[name], Resources(**ON))
     found: list[dict[str, Any]] = [s.to_statement_json() for s in made]
+    # A running system has no aliases. Both ARNs are allowed: docs/adr/0015-versions-and-aliases.md.
     return {
-        f"{action} {resource}"
+        f"{action} {resource.removesuffix(':live')}"
         for each in found
         for action in listed(each["Action"])
         for resource in listed(each["Resource"])
@@ -154,6 +155,12 @@ def test_function_is_given_what_it_reads_and_nothing_else(recorded: Recording, n
     others = {v for v, names in ONLY.items() if name not in names}
     seen = read(recorded[name]) - others
     assert seen == set(READS[name])
+
+
+def test_functions_that_load_agents_are_told_their_package(recorded: Recording) -> None:
+    """Where a project has given it another name than `user_agents` (test_construct.py)."""
+    loading = {name for name, lines in recorded.items() if f"env {AGENTS}" in lines}
+    assert {"api", "turn"} <= loading <= {*LOADS_AGENTS}
 
 
 def test_template_gives_each_function_exactly_these(vpc: Synthesized) -> None:

@@ -58,6 +58,15 @@ class Synthesized:
         ours = [p for p in found if p["Handler"].startswith("functions.")]
         return {p["Handler"].split(".")[1]: p for p in ours}
 
+    def function_behind(self, alias: str) -> str:
+        """The name of the folder of the function to which an alias leads, by the alias's logical id."""
+        resources = self.template["Resources"]
+        assert resources[alias]["Type"] == "AWS::Lambda::Alias", alias
+        version = resources[alias]["Properties"]["FunctionVersion"]["Fn::GetAtt"][0]
+        function = resources[version]["Properties"]["FunctionName"]["Ref"]
+        assert resources[alias]["Properties"]["FunctionName"]["Ref"] == function
+        return str(resources[function]["Properties"]["Handler"].split(".")[1])
+
     def statements(self, function: str) -> list[dict[str, Any]]:
         """Return the statements of a function's role."""
         role = self.functions()[function]["Role"]["Fn::GetAtt"][0]

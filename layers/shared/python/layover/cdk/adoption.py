@@ -2,10 +2,12 @@
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from layover.adapters.journal.items.schema import TABLE, TTL_ATTRIBUTE
 from layover.cdk.settings import Settings
+from layover.cdk.sources import release
 
 Client = Callable[..., Any]
 """A function like a boto3 Session's `client`."""
@@ -13,12 +15,24 @@ NEVER_WHOLE = ("ROLLBACK_COMPLETE", "ROLLBACK_FAILED", "REVIEW_IN_PROGRESS", "DE
 """States of a stack that was never complete: the CDK deletes it and begins again."""
 
 
-def is_new(settings: Settings, client: Client) -> bool:
+@dataclass(frozen=True)
+class Place:
+    """The stack that has the system, and the id of the construct in it. Empty: the stack of the stage, of
+    which the construct is all."""
+
+    stack: str = ""
+    id: str = ""
+
+
+WHOLE_STACK = Place()
+
+
+def is_new(settings: Settings, client: Client, place: Place = WHOLE_STACK) -> bool:
     """Return whether the next deployment is the stage's first. Raises botocore's errors."""
-    return _stack(settings, client) is None
+    return _stack(place.stack or settings.prefix, client) is None
 
 
-def problems(settings: Settings, client: Client) -> Iterator[str]:
+def problems(settings: Settings, client: Client, place: Place = WHOLE_STACK) -> Iterator[str]:
     """Yield the problems that would lose data or make the deployment fail, each with what to do. Raises
     botocore's errors."""
     if settings.adopt_table is not None:
@@ -27,8 +41,9 @@ def problems(settings: Settings, client: Client) -> Iterator[str]:
         yield from _bucket(settings.adopt_bucket, client("s3"))
     if settings.adopt_user_pool is not None:
         yield from _user_pool(settings.adopt_user_pool, client("cognito-idp"))
-    if (stack := _stack(settings, client)) is not None:
-        yield from _left_behind(settings, stack)
+    if (template := _stack(place.stack or settings.prefix, client)) is not None:
+        yield from _newer(template, place)
+        yield from _left_behind(settings, template, place)
 
 
 def _table(name: str, dynamodb: Any) -> Iterator[str]:
@@ -74,28 +89,48 @@ def _user_pool(pool: str, cognito: Any) -> Iterator[str]:
         yield f"adopt_user_pool: there is no user pool {pool} in this region"
 
 
-def _stack(settings: Settings, client: Client) -> dict[str, Any] | None:
+def _stack(name: str, client: Client) -> dict[str, Any] | None:
     """Return the deployed template; None if there is none, or its stack was never complete."""
     from botocore.exceptions import ClientError
 
     cloudformation = client("cloudformation")
     try:
-        (stack,) = cloudformation.describe_stacks(StackName=settings.prefix)["Stacks"]
+        (stack,) = cloudformation.describe_stacks(StackName=name)["Stacks"]
     except ClientError as error:
         if error.response["Error"]["Code"] != "ValidationError":
             raise
         return None
     if stack["StackStatus"] in NEVER_WHOLE:
         return None
-    body = cloudformation.get_template(StackName=settings.prefix)["TemplateBody"]
+    body = cloudformation.get_template(StackName=name)["TemplateBody"]
     # JSON comes parsed, anything else as text.
     template: dict[str, Any] = json.loads(body) if isinstance(body, str) else body
     return template
 
 
-def _left_behind(settings: Settings, template: dict[str, Any]) -> Iterator[str]:
+def _newer(template: dict[str, Any], place: Place) -> Iterator[str]:
+    """Yield why this release would not work on what is deployed."""
+    deployed = template.get("Outputs", {}).get(f"{place.id}Release", {}).get("Value")
+    if isinstance(deployed, str) and _order(deployed) > _order(release()):
+        yield (
+            f"release {deployed} is deployed, and this is {release()}: an older release does not know the "
+            "newer one's schema and records, and runs would wait. Install that one or a newer one; "
+            "to go back to what was deployed before, move the aliases (docs/deploy/upgrade.md#back)"
+        )
+
+
+def _order(version: str) -> tuple[int, ...]:
+    """Return the numbers of a version, to compare it; what is not a number counts as the beginning."""
+    return tuple(int(part) if part.isdecimal() else 0 for part in version.split("."))
+
+
+def _left_behind(settings: Settings, template: dict[str, Any], place: Place) -> Iterator[str]:
     """Yield the resources that the stage would lose although no setting asks for that."""
-    kinds = {each["Type"]: each.get("Properties", {}) for each in template["Resources"].values()}
+    kinds = {
+        each["Type"]: each.get("Properties", {})
+        for name, each in template["Resources"].items()
+        if name.startswith(place.id)
+    }
     snapshot = kinds.get("AWS::RDS::DBCluster", {}).get("SnapshotIdentifier")
     if snapshot != settings.restore_snapshot:
         now = f"restore_snapshot={snapshot}" if snapshot else "no restore_snapshot"
@@ -107,7 +142,7 @@ def _left_behind(settings: Settings, template: dict[str, Any]) -> Iterator[str]:
     outputs = template.get("Outputs", {})
     for output, setting in (("TableName", "adopt_table"), ("BucketName", "adopt_bucket")):
         # In the template, the output of the stack's own resource is a reference; of an adopted one, the name.
-        name = outputs.get(output, {}).get("Value")
+        name = outputs.get(f"{place.id}{output}", {}).get("Value")
         if isinstance(name, str) and getattr(settings, setting) is None:
             yield f"{settings.prefix} uses {name}: without {setting}={name} it would begin with an empty one"
     own_users = "AWS::Cognito::UserPool" in kinds or settings.issuer is not None

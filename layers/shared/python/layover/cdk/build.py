@@ -412,10 +412,11 @@ def size_mb(folder: Path) -> float:
     return sum(path.stat().st_size for path in files_of(folder)) / 1e6
 
 
-def content_hash(folder: Path) -> str:
-    """Return a hash of names and contents. The CDK uploads a folder again when they change."""
+def content_hash(folder: Path, pattern: str = "*") -> str:
+    """Return a hash of names and contents. The CDK uploads a folder again when they change. `pattern`: of the
+    files' names."""
     digest = hashlib.sha256()
-    for path in files_of(folder):
+    for path in (each for each in files_of(folder) if each.match(pattern)):
         inner = hashlib.sha256(path.read_bytes()).hexdigest()
         digest.update(f"{path.relative_to(folder).as_posix()} {inner}\n".encode())
     return digest.hexdigest()

@@ -53,6 +53,7 @@ from layover.cdk.props import (
 )
 from layover.cdk.regions import unfit
 from layover.cdk.settings import Provider, Settings
+from layover.cdk.sources import release
 
 PROPS = (
     "agents",
@@ -360,12 +361,12 @@ class Layover(Construct):
 
     def _connect(self) -> None:
         """Make what invokes the functions, and what watches them."""
-        settings, functions = self.settings, self._functions
-        self._workflow = Workflow(self, "Workflow", settings, functions.by_name)
-        Sweeper(self, "Sweeper", settings, functions["sweep"])
-        self._http.serve(functions["api"], self.identity)
-        self._sockets.serve(functions["sockets"])
-        self._streams.serve(functions["streams"], self.identity, self._origins)
+        settings, functions, live = self.settings, self._functions, self._functions.live
+        self._workflow = Workflow(self, "Workflow", settings, functions.by_name, live)
+        Sweeper(self, "Sweeper", settings, live["sweep"])
+        self._http.serve(live["api"], self.identity)
+        self._sockets.serve(live["sockets"])
+        self._streams.serve(live["streams"], self.identity, self._origins)
         monitored = MonitoredResources(
             functions=functions.by_name,
             machine=self._workflow.machine,
@@ -422,6 +423,11 @@ class Layover(Construct):
         return self._functions.by_name
 
     @property
+    def live(self) -> Mapping[str, lambda_.Alias]:
+        """The alias of each function but `migrate`, for whatever else invokes one."""
+        return self._functions.live
+
+    @property
     def tool_functions(self) -> tuple[lambda_.Function, ...]:
         """The functions that run tools. Grant to each what tools need: `orders.grant_read_data(each)`."""
         names = (name for name, each in self.settings.functions.items() if each.tools)
@@ -453,6 +459,7 @@ class Layover(Construct):
             "EventBusName": self.bus.event_bus_name,
             "TableName": self.table.table_name,
             "BucketName": self.bucket.bucket_name,
+            "Release": release(),
         }
         if self.settings.provider is Provider.OPENAI:
             outputs["ModelKeyParameter"] = self.settings.key_parameter

@@ -18,7 +18,7 @@ MIN_UNRESERVED = 100
 def context(arguments: Sequence[str]) -> dict[str, str]:
     """Return `-c name=value` and `--context name=value` of the CDK's command line. Raises ValueError for one
     without a value."""
-    values = list(_values(arguments, "-c", "--context"))
+    values = list(options(arguments, "-c", "--context"))
     wrong = next((value for value in values if "=" not in value), None)
     if wrong is not None:
         # The CDK's command line only warns of it, and deploys without the setting.
@@ -29,11 +29,11 @@ def context(arguments: Sequence[str]) -> dict[str, str]:
 def account(arguments: Sequence[str]) -> dict[str, Any]:
     """Return the account and the region of the command line, as boto3's Session takes them."""
     names = {"--profile": "profile_name", "--region": "region_name"}
-    return {keyword: value for flag, keyword in names.items() for value in _values(arguments, flag)}
+    return {keyword: value for flag, keyword in names.items() for value in options(arguments, flag)}
 
 
-def _values(arguments: Sequence[str], *flags: str) -> Iterator[str]:
-    """Yield the values of `--flag value` and `--flag=value`, in order."""
+def options(arguments: Sequence[str], *flags: str) -> Iterator[str]:
+    """Yield the values of flags, as `--flag value` and `--flag=value`, in order."""
     for flag, value in pairwise((*arguments, "")):
         name, equals, same = flag.partition("=")
         if flag in flags:

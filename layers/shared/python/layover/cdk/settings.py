@@ -317,6 +317,10 @@ class Settings(BaseModel):
     context_windows: ContextWindows = Field(default={})
     """LAYOVER_CONTEXT_WINDOWS: tokens by the names of models that the catalogue does not know."""
 
+    revision: str = Field(default="", max_length=64)
+    """Any text: another one publishes every function anew. It is for what a template does not show, such as a
+    cluster of your own that another one has replaced under the same name."""
+
     stages: str = STAGES
     """Folder with a file of settings for each stage."""
     layer: str = "build/layer"

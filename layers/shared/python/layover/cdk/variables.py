@@ -19,8 +19,8 @@ _PSEUDO_BYTES = {
 
 AGENTS = "LAYOVER_AGENTS"
 """The package of the agents, where a project has given it another name than `user_agents`."""
-LOADS_AGENTS = ("api", "compact", "extract", "resume", "streams", "sweep", "turn")
-"""Functions that read it."""
+LOADS_AGENTS = ("api", "compact", "extract", "resume", "settle", "streams", "sweep", "turn")
+"""Functions that may read it."""
 ALL = ("LAYOVER_SERVICE", "LAYOVER_LOG_LEVEL")
 STATE = ("LAYOVER_TABLE", "LAYOVER_BUCKET", "LAYOVER_AUDIT_DAYS")
 """The journal, and how long it keeps decisions."""

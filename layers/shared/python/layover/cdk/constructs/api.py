@@ -13,6 +13,7 @@ from constructs import Construct
 from layover.cdk.constructs.acknowledge import acknowledge
 from layover.cdk.constructs.identity import Identity
 from layover.cdk.constructs.logs import log_group
+from layover.cdk.constructs.versions import allow_first
 from layover.cdk.settings import Settings
 from layover.values.deployment.access import CONSOLE_FILES, DOCS, OPEN_PATHS
 
@@ -79,6 +80,7 @@ class HttpApi(Construct):
             authorizer=HttpJwtAuthorizer("Tokens", identity.issuer, jwt_audience=identity.audience),
             authorization_scopes=[self._settings.scope],
         )
+        allow_first(self.api)
         acknowledge(
             self,
             (

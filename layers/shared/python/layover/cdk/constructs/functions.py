@@ -20,6 +20,7 @@ from layover.cdk.constructs.models import anywhere, model_statements
 from layover.cdk.constructs.network import Network
 from layover.cdk.constructs.permissions import OWNERS, Resources, service, statements
 from layover.cdk.constructs.time import duration
+from layover.cdk.constructs.versions import ALIAS, aliases, digest_of, version_options
 from layover.cdk.providers import as_variable, keys_of, windows_as_variable
 from layover.cdk.settings import TUNED, FunctionSettings, Provider, Settings
 from layover.cdk.variables import (
@@ -99,9 +100,13 @@ class Functions(Construct):
         self._settings = settings
         self._layer = layer
         self._deployment = deployment
+        self._digest = digest_of(settings)
         self.by_name: dict[str, lambda_.Function] = {
             name: self._function(name, each) for name, each in settings.functions.items()
         }
+        self.live: dict[str, lambda_.Alias] = aliases(self, self._others)
+        """Aliases that are to be invoked. `migrate` has none: CloudFormation invokes it before anything is
+        published."""
         newer = "Python 3.13 is what the layer is built for and the tests run on."
         failing = "Nothing is lost: runs are in the journal, and the sweeper and CloudFormation try again."
         acknowledge(
@@ -118,7 +123,11 @@ class Functions(Construct):
     @property
     def others(self) -> list[lambda_.Function]:
         """Return all functions but the one that makes the schema, which they wait for."""
-        return [function for name, function in self.by_name.items() if name != MIGRATE]
+        return list(self._others.values())
+
+    @property
+    def _others(self) -> dict[str, lambda_.Function]:
+        return {name: function for name, function in self.by_name.items() if name != MIGRATE}
 
     def _function(self, name: str, each: FunctionSettings) -> lambda_.Function:
         title = name.capitalize()
@@ -135,7 +144,8 @@ class Functions(Construct):
             self,
             title,
             function_name=full,
-            description=f"Layover: {name}",
+            description=f"Layover: {name} ({self._digest})",
+            current_version_options=version_options(self._digest),
             runtime=RUNTIME,
             architecture=ARCHITECTURE,
             handler=f"{HANDLERS}.{name}.handler.handler",
@@ -199,10 +209,10 @@ class Functions(Construct):
             "LAYOVER_BUCKET": deployment.bucket,
             "LAYOVER_STATE_MACHINE_ARN": deployment.resources.machine,
             "LAYOVER_EVENT_BUS": deployment.bus,
-            "LAYOVER_COMPACT_FUNCTION": function_name(settings, "compact"),
+            "LAYOVER_COMPACT_FUNCTION": f"{function_name(settings, 'compact')}:{ALIAS}",
             "LAYOVER_SOCKET_URL": deployment.socket_url,
             "LAYOVER_SOCKET_ENDPOINT": deployment.socket_endpoint,
-            "LAYOVER_SOCKET_FUNCTION": function_name(settings, "sockets"),
+            "LAYOVER_SOCKET_FUNCTION": f"{function_name(settings, 'sockets')}:{ALIAS}",
             "LAYOVER_STREAM_URL": deployment.stream_url,
             ORIGINS: ",".join(deployment.origins),
             "LAYOVER_ISSUER": deployment.identity.issuer,
@@ -259,13 +269,13 @@ class Functions(Construct):
         if not each.postgres:
             return
         yield iam.PolicyStatement(actions=list(VPC_ACTIONS), resources=["*"])
+        arn = function_arn(self, self._settings, name)
         yield iam.PolicyStatement(
             effect=iam.Effect.DENY,
             actions=list(DENIED_TO_CODE),
             resources=["*"],
-            conditions={
-                "ArnEquals": {"lambda:SourceFunctionArn": function_arn(self, self._settings, name)}
-            },
+            # AWS does not say that the ARN is without the version: both are denied.
+            conditions={"ArnLike": {"lambda:SourceFunctionArn": [arn, f"{arn}:*"]}},
         )
         address = self._deployment.database
         if name != MIGRATE:

@@ -7,6 +7,7 @@ from aws_cdk import Aws
 from aws_cdk import aws_iam as iam
 
 from layover.cdk.calls import Calls
+from layover.cdk.constructs.versions import ALIAS
 
 OWNERS = "u/*"
 """All keys of all users (`layover.keys.Keys.blob`); nothing else is in the bucket."""
@@ -34,6 +35,13 @@ def service(name: str) -> iam.IPrincipal:
     )
 
 
+def invoked(function: str) -> list[str]:
+    """Return the ARNs by which a function is invoked: the alias's, and its own. Executions live for up to a
+    year in a definition, and invocations for a quarter of an hour: those from before there were aliases
+    invoke the function itself."""
+    return [f"{function}:{ALIAS}", function]
+
+
 def statements(calls: Calls, on: Resources) -> list[iam.PolicyStatement]:
     """Return the calls as policy statements."""
     objects = f"{on.bucket}/{OWNERS}"
@@ -46,8 +54,8 @@ def statements(calls: Calls, on: Resources) -> list[iam.PolicyStatement]:
         ("states", calls.machine, [on.machine]),
         ("states", calls.executions, [on.executions]),
         ("events", ("PutEvents",) if calls.publishes else (), [on.bus]),
-        ("lambda", ("InvokeFunction",) if calls.condenses else (), [on.compact]),
-        ("lambda", ("InvokeFunction",) if calls.pushes else (), [on.sockets]),
+        ("lambda", ("InvokeFunction",) if calls.condenses else (), invoked(on.compact)),
+        ("lambda", ("InvokeFunction",) if calls.pushes else (), invoked(on.sockets)),
         ("execute-api", ("ManageConnections",) if calls.pushes else (), [on.connections]),
     ]
     return [

@@ -7,6 +7,7 @@ from aws_cdk.aws_apigatewayv2_integrations import WebSocketLambdaIntegration
 from constructs import Construct
 
 from layover.cdk.constructs.acknowledge import acknowledge
+from layover.cdk.constructs.versions import allow_first
 from layover.cdk.settings import Settings
 
 STAGE = "live"
@@ -62,6 +63,7 @@ class SocketApi(Construct):
         for route in ("$connect", "$disconnect", "$default"):
             name = f"{route.removeprefix('$').capitalize()}Function"
             self.api.add_route(route, integration=WebSocketLambdaIntegration(name, function))
+        allow_first(self.api)
         acknowledge(
             self,
             (

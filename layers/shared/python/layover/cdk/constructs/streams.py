@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping
 
-from aws_cdk import Duration
+from aws_cdk import Aws, Duration
 from aws_cdk import aws_apigateway as gateway
 from aws_cdk import aws_cognito as cognito
+from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
@@ -51,10 +52,12 @@ class StreamApi(Construct):
             ),
         )
         self._tell_browsers_of_refusals()
-        self.url = self.api.url.removesuffix("/")
+        # Spelled out: the CDK's own names the stage, which waits for the functions, which get this URL.
+        host = f"{self.api.rest_api_id}.execute-api.{Aws.REGION}.{Aws.URL_SUFFIX}"
+        self.url = f"https://{host}/{STAGE}"
         self._acknowledge()
 
-    def serve(self, function: lambda_.IFunction, identity: Identity, origins: list[str]) -> None:
+    def serve(self, function: lambda_.Alias, identity: Identity, origins: list[str]) -> None:
         """Add the routes. Routes that stream need a token of the user pool with the scope, which API Gateway
         verifies. One route needs a ticket instead, which the function verifies. `origins`: of pages that may
         read the streams."""
@@ -63,6 +66,7 @@ class StreamApi(Construct):
             response_transfer_mode=gateway.ResponseTransferMode.STREAM,
             timeout=MAX_DURATION,
         )
+        self._allow_first(function)
         resources: dict[str, gateway.IResource] = {}
         if identity.pool_id is not None:
             pool = cognito.UserPool.from_user_pool_id(self, "Users", identity.pool_id)
@@ -82,6 +86,17 @@ class StreamApi(Construct):
         self._open(self._resource(f"{TICKETED}{TICKETED_ROUTE}", resources), integration)
         for resource in resources.values():
             self._let_browsers_ask(resource, origins)
+
+    def _allow_first(self, function: lambda_.Alias) -> None:
+        """Let the API invoke the function before its stage leads there. The CDK's permissions name the stage,
+        so they come after it, and a new alias would refuse for some seconds."""
+        function.add_permission(
+            "Streams",
+            principal=iam.ServicePrincipal("apigateway.amazonaws.com"),
+            source_arn=self.api.arn_for_execute_api(),
+        )
+        assert self.api.latest_deployment is not None
+        self.api.latest_deployment.node.add_dependency(function.node.find_child("Streams"))
 
     def _resource(self, path: str, resources: dict[str, gateway.IResource]) -> gateway.IResource:
         if path not in resources:

@@ -10,7 +10,7 @@ from constructs import Construct
 
 from layover.cdk.constructs.acknowledge import acknowledge
 from layover.cdk.constructs.logs import log_group
-from layover.cdk.constructs.permissions import service
+from layover.cdk.constructs.permissions import invoked, service
 from layover.cdk.settings import Settings
 from layover.cdk.sources import sources
 
@@ -52,16 +52,17 @@ class Workflow(Construct):
         id: str,
         settings: Settings,
         functions: Mapping[str, lambda_.Function],
+        live: Mapping[str, lambda_.Alias],
     ) -> None:
+        """`live`: the aliases, which the definition names."""
         super().__init__(scope, id)
-        task_functions = {name: functions[name] for name in DRIVEN}
         role = iam.Role(
             self,
             "Role",
             assumed_by=service("states.amazonaws.com"),
             description="Invokes the functions of a run",
         )
-        arns = [function.function_arn for function in task_functions.values()]
+        arns = [arn for name in DRIVEN for arn in invoked(functions[name].function_arn)]
         role.add_to_policy(iam.PolicyStatement(actions=["lambda:InvokeFunction"], resources=arns))
         group = log_group(self, "Log", settings, f"/aws/vendedlogs/states/{settings.prefix}-run")
         self.machine = sfn.StateMachine(
@@ -70,8 +71,7 @@ class Workflow(Construct):
             state_machine_name=machine_name(settings),
             definition_body=sfn.DefinitionBody.from_file(str(sources().definition)),
             definition_substitutions={
-                f"{name.capitalize()}FunctionArn": function.function_arn
-                for name, function in task_functions.items()
+                f"{name.capitalize()}FunctionArn": live[name].function_arn for name in DRIVEN
             },
             role=role,
             tracing_enabled=True,
