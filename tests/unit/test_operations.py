@@ -4,7 +4,7 @@ import json
 import re
 from pathlib import Path
 
-from infra.settings import Settings
+from layover.cdk.settings import Settings
 from support.pages import Page
 
 ROOT = Path(__file__).parents[2]
