@@ -19,6 +19,7 @@ from layover.protocols.ui_history import parts_of
 from layover.runs.turn import turn
 from layover.testing import ScriptedModel, call, say
 from layover.values.runs.payload import TurnPayload, WaitingCall
+from layover.values.runs.run import RunSnapshot
 from support.worlds.services import ANN
 from support.worlds.sockets import SocketBench
 
@@ -51,17 +52,23 @@ def asked(api: Api, world: SocketBench, text: str, id: str) -> str:
     return run_id
 
 
+def snapshot_of(api: Api, world: SocketBench, run_id: str) -> RunSnapshot:
+    snapshot = api.do(world.journal.runs.snapshot(ANN, run_id))
+    assert snapshot is not None
+    return snapshot
+
+
 def drive(api: Api, world: SocketBench, run_id: str, call_id: str | None = None) -> str:
     """Advance the run, once its call is decided, until it is over or waits."""
     found: dict[str, Any] = {}
     if call_id is not None:
-        snapshot = api.do(world.journal.runs.snapshot(ANN, run_id))
+        snapshot = snapshot_of(api, world, run_id)
         record = next(c for c in snapshot.calls if c.tool_call_id == call_id)
         found["call"] = WaitingCall(key=record.key, attempt=1, timeout_s=1, pause_s=0)
         found["output"] = {"layover": "decided"}
     for _ in range(20):
-        meta = api.do(world.journal.runs.get(ANN, run_id))
-        payload = {"owner": ANN, "run_id": run_id, "execution": meta.execution, **found}
+        execution = snapshot_of(api, world, run_id).meta.execution
+        payload = {"owner": ANN, "run_id": run_id, "execution": execution, **found}
         work = turn(world.runtime, TurnPayload.model_validate(payload), NoDeadline())
         status, found = str(api.do(work)["status"]), {}
         if status != "yielded":
@@ -231,7 +238,9 @@ def test_pages_of_such_a_chat_fit_together(api: Api, world: SocketBench, limit: 
         if done:
             approve(api, items(api)[1])
             drive(api, world, first, "c1")
-        whole, pages, query = texts(api), [], {}
+        whole = texts(api)
+        pages: list[str] = []
+        query: Json = {}
         for _ in range(20):
             found = page_of(api, limit, query)
             pages = [m["id"] for m in found["items"]] + pages
@@ -420,7 +429,7 @@ def test_ag_ui_client_decides_calls_of_one_run_at_a_time(api: Api, world: Socket
     refused = answer(http_event("POST", "/ag-ui/desk", body, {}, ANN), None, api.host, streams=True)
     assert refused["statusCode"] == 422
     for run_id in runs:
-        snapshot = api.do(world.journal.runs.snapshot(ANN, run_id))
+        snapshot = snapshot_of(api, world, run_id)
         assert [call.decision for call in snapshot.calls] == [None]
 
 
@@ -436,7 +445,7 @@ def test_ag_ui_client_is_told_at_once_what_still_waits_for_a_message_that_steers
             *("RUN_STARTED", "STEP_STARTED", "STEP_FINISHED", "RUN_FINISHED"),
         ]
         assert events[-1]["outcome"]["type"] == "interrupt"
-    snapshot = api.do(world.journal.runs.snapshot(ANN, first))
+    snapshot = snapshot_of(api, world, first)
     assert [message.text for message in snapshot.said] == ["to Bea"]
 
 
