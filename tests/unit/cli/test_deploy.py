@@ -3,7 +3,7 @@
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError, NoCredentialsError, SSOTokenLoadError
 
+from layover import shipped
 from layover.cli.deploy import certificates, needs
 from layover.cli.deploy.certificates import NAME, NotFetched, keep_fresh
 from layover.cli.deploy.machine import Account, NoAccount, account_of
@@ -182,8 +183,15 @@ APP = "--app python -m infra.app"
 def test_template_is_built_and_written(project: Project) -> None:
     run = Recorder()
     assert taken(project, "synth", FakeMachine(), run) == 0
-    assert steps(run) == ["python -m layover.cdk.build", f"{CDK} synth {APP} --quiet -c stage=dev"]
+    assert steps(run) == [f"{CDK} synth {APP} --quiet -c stage=dev"]
     assert run.folders == {project.root}
+
+
+def test_checkout_is_built_first(project: Project) -> None:
+    assert shipped.CHECKOUT is not None
+    run = Recorder({"layover.cdk.build": 3})
+    assert taken(replace(project, root=shipped.CHECKOUT), "synth", FakeMachine(), run) == 3
+    assert steps(run) == ["python -m layover.cdk.build"]
 
 
 def test_deployment_is_checked_first_and_a_known_stack_is_deployed_once(project: Project) -> None:
@@ -192,7 +200,6 @@ def test_deployment_is_checked_first_and_a_known_stack_is_deployed_once(project:
     assert taken(project, "deploy", FakeMachine(), run, **options, yes=True) == 0
     given = "-c stage=prod -c retain=false --profile p --region r"
     assert steps(run) == [
-        "python -m layover.cdk.build",
         f"python -m layover.cdk.preflight {given}",
         f"python -m layover.cdk.preflight --new {given}",
         f"{CDK} deploy {APP} --require-approval never {given}",
@@ -211,10 +218,9 @@ def test_new_stack_is_deployed_without_protection_and_then_protected(project: Pr
 @pytest.mark.parametrize(
     ("word", "code", "count"),
     [
-        ("layover.cdk.build", 3, 1),
-        ("layover.cdk.preflight", 4, 2),
-        ("deploy", 5, 4),
-        ("deploy", -2, 4),
+        ("layover.cdk.preflight", 4, 1),
+        ("deploy", 5, 3),
+        ("deploy", -2, 3),
     ],
 )
 def test_first_step_that_fails_is_the_last(

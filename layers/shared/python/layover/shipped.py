@@ -12,6 +12,10 @@ IS_CHECKOUT = not _INSTALLED.is_dir()
 """True in a checkout, and in an editable installation of one."""
 
 
+CHECKOUT = PACKAGE.parents[3] if IS_CHECKOUT else None
+"""The folder of the checkout; None in an installation."""
+
+
 def _place(in_checkout: str, in_wheel: str) -> Path:
     # The folders above an installed package are anybody's, and may be too few.
     return PACKAGE.parents[3] / in_checkout if IS_CHECKOUT else _INSTALLED / in_wheel

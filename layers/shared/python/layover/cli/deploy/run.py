@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from layover import shipped
 from layover.cli.deploy.certificates import NotFetched, keep_fresh
 from layover.cli.deploy.machine import Machine
 from layover.cli.deploy.needs import Ready, look
@@ -71,7 +72,8 @@ class _Steps:
     def take(self) -> int:
         """Take all steps up to the first that fails. Return its exit code, or 0."""
         request = self._request
-        if code := self._program("build"):
+        # In a checkout only: the construct of a project builds what it needs while it is synthesised.
+        if request.project.root == shipped.CHECKOUT and (code := self._program("build")):
             return self._failed("the build", code)
         if request.command == "deploy":
             if code := self._program("preflight", *request.arguments):
