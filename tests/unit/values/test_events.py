@@ -48,7 +48,7 @@ def test_an_unknown_event_is_answered_with_the_fields_that_it_came_with() -> Non
             "type": "tool-call-decided",
             "tool_call_id": "c1",
             "decided_by": "ann",
-            "decision": "withdrawn",
+            "decision": "postponed",
         },
         {"type": "message", "message": {"content": [{"type": "hologram"}]}},
     ],
