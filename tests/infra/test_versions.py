@@ -120,7 +120,7 @@ def test_executions_from_before_the_aliases_may_go_on(stack: Synthesized) -> Non
     driven = ("turn", "resume", "extract", "compact", "settle")
     made = stack.of_type("AWS::Lambda::Function")
     ids = {r["Properties"]["Handler"].split(".")[1]: n for n, r in made.items()}
-    itself = [{"Fn::GetAtt": [ids[name], "Arn"]} for name in driven]
+    itself: list[Any] = [{"Fn::GetAtt": [ids[name], "Arn"]} for name in driven]
     live = [{"Fn::Join": ["", [arn, ":live"]]} for arn in itself]
     assert sorted(map(json.dumps, invoking["Resource"])) == sorted(map(json.dumps, itself + live))
 

@@ -14,7 +14,9 @@ PAGE = (DOCS / "deploy" / "operations.md").read_text("utf-8")
 
 def alarms() -> dict[str, str]:
     """The stack's alarms that send mail, with what each says."""
-    source = (ROOT / "infra" / "constructs" / "observability.py").read_text("utf-8")
+    source = (ROOT / "layers/shared/python/layover/cdk/constructs/observability.py").read_text(
+        "utf-8"
+    )
     made = dict(re.findall(r'self\._alarm\("(\w+)", .*, "([^"]+)"\)', source))
     [silent] = re.findall(r'self,\s+"(\w+)",\s+alarm_description=f"\{[^}]*\}: ([^"]+)"', source)
     return {**made, silent[0]: silent[1]}

@@ -73,6 +73,8 @@ def uses() -> Iterator[Use]:
             query = {*_QUERY.findall(whole), *(("limit", "cursor") if name == "all" else ())}
             given = frozenset(fields if METHODS.get(name) != "get" and name != "send" else ())
             path = whole.partition("?")[0]
+            if path == _VERDICT.format("{}").replace("{{}}", "{}"):
+                continue
             yield Use(module, METHODS.get(name) or method.lower(), path, frozenset(query), given)
 
 
@@ -80,9 +82,9 @@ def _expanded(template: str, source: str) -> str:
     """The template with paths and queries that are kept in variables; anything else is `{}`."""
 
     def put(hole: re.Match[str]) -> str:
-        const = (
-            re.search(_CONST.format(re.escape(hole[1])), source) if hole[1].isidentifier() else None
-        )
+        # A path may be kept in a variable, or made by a function.
+        name = hole[1].partition("(")[0]
+        const = re.search(_CONST.format(re.escape(name)), source) if name.isidentifier() else None
         parts = _LITERAL.findall(const[1]) if const else []
         known = [part for part in parts if part.startswith(("/", "?", "&"))]
         return _expanded(known[0], source) if known else "{}"

@@ -227,7 +227,11 @@ def test_a_later_part_of_an_answer_shows_nothing_of_the_steps_before() -> None:
     ui = UiMessage("run_1", "thread_1", 2)
     assert ui.begin()["messageId"] == "run_1.2"
     assert chunks(start(), TextDelta(step=1, text="before", **AT), asks("c1"), ui=ui) == []
-    behind = [TurnStart(step=2, **AT), TextDelta(step=2, text="behind", **AT), ends("c1", 1)]
+    behind: list[Event] = [
+        TurnStart(step=2, **AT),
+        TextDelta(step=2, text="behind", **AT),
+        ends("c1", 1),
+    ]
     found = chunks(*behind, ui=ui)
     assert [c["type"] for c in found] == ["start-step", "text-start", "text-delta"]
     assert found[-1]["delta"] == "behind"
@@ -246,8 +250,8 @@ def test_what_a_run_is_sent_is_nothing_that_its_agent_says() -> None:
         TextPart(text="to Bea"), FilePart(file_id="f"), DataPart(name="x", data=1), role=Role.USER
     )
     reply = message(TextPart(text="Paid."))
-    events = [TurnStart(step=1, **AT), *(MessageEvent(message=m, **AT) for m in (sent, reply))]
-    found = chunks(*events)
+    messages = [MessageEvent(message=m, **AT) for m in (sent, reply)]
+    found = chunks(TurnStart(step=1, **AT), *messages)
     assert [c["type"] for c in found] == ["start-step", "text-start", "text-delta", "text-end"]
 
 

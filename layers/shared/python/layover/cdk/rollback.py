@@ -137,7 +137,7 @@ def main(arguments: Sequence[str]) -> int:
         settings = Settings.from_context(context(arguments))
         to = next(iter(options(arguments, "--to")), None)
         client = boto3.Session(**account(arguments)).client("lambda")
-        now = current(settings, client)
+        now: Mapping[str, str] = current(settings, client)
         everything = deployments(settings, client)
         if to is not None:
             target = choose(everything, now, to)

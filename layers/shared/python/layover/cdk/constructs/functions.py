@@ -20,8 +20,9 @@ from layover.cdk.constructs.models import anywhere, model_statements
 from layover.cdk.constructs.network import Network
 from layover.cdk.constructs.permissions import OWNERS, Resources, service, statements
 from layover.cdk.constructs.time import duration
-from layover.cdk.constructs.versions import ALIAS, aliases, digest_of, version_options
+from layover.cdk.constructs.versions import aliases, digest_of, version_options
 from layover.cdk.providers import as_variable, keys_of, windows_as_variable
+from layover.cdk.rollback import ALIAS
 from layover.cdk.settings import TUNED, FunctionSettings, Provider, Settings
 from layover.cdk.variables import (
     AGENTS,

@@ -7,7 +7,7 @@ from aws_cdk import Aws
 from aws_cdk import aws_iam as iam
 
 from layover.cdk.calls import Calls
-from layover.cdk.constructs.versions import ALIAS
+from layover.cdk.rollback import ALIAS
 
 OWNERS = "u/*"
 """All keys of all users (`layover.keys.Keys.blob`); nothing else is in the bucket."""

@@ -9,7 +9,8 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 from uuid import uuid4
 
-from layover.cli.chat.answer import Answer, signature, usage_line
+from layover.cli.chat.answer import Answer, usage_line
+from layover.cli.chat.calls import signature
 from layover.cli.chat.commands import Client, Commands, Talk
 from layover.cli.chat.decisions import SaidInstead, decide
 from layover.cli.chat.terminal import Silence, Terminal
