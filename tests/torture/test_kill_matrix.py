@@ -11,6 +11,7 @@ from support.kills.matrix import Outcome, baselines, check, matrix
 from support.kills.outages import Outages
 from support.kills.proxy import PostgresProxy
 from support.kills.scenarios import (
+    ASIDE,
     BESIDE,
     CHATTED,
     DELETED,
@@ -46,6 +47,7 @@ DRIVEN = (
     STREAMED_OUT,
     QUORUM,
     DENIED,
+    ASIDE,
     NESTED,
     BESIDE,
     HANDED_OVER,
@@ -60,6 +62,7 @@ SAMPLE = {
     "streamed out": 4,
     "quorum": 3,
     "denied": 3,
+    "aside": 4,
     "nested": 5,
     "beside": 4,
     "handed over": 5,

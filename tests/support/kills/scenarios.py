@@ -190,6 +190,31 @@ DENIED = Scenario(
 is asked for it again, whatever dies."""
 
 
+def _talk_on(client: Client, thread: str, run_id: str) -> str:
+    """Say something else while the call waits, until that is answered."""
+    client.suspended(run_id, 1)
+    other = client.start(thread, NEXT)
+    client.over(other)
+    return other
+
+
+ASIDE = Scenario(
+    "aside",
+    (_ask(("refund", "a1")), say("paid back")),
+    "please pay it back while we talk on",
+    act=_talk_on,
+    watched=(
+        "api POST /threads/runs",
+        "api POST /runs",
+        "resume ",
+        "turn Database",
+        "turn DynamoTable.transact",
+        "turn DynamoTable.write",
+    ),
+)
+"""A run that waits, and is set aside by a message: it goes on behind the other one, whatever dies."""
+
+
 def _filter(body: Json) -> Reply:
     """Refuse each request that has the charge's result."""
     if any(m["role"] == "tool" and "charged" in m["content"] for m in body["messages"]):
