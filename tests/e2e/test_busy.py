@@ -206,7 +206,7 @@ def test_a_suspended_run_is_cancelled_at_once(ann: Caller, brain: Brain, system:
         assert ann.decide(run["id"], call_id, "approve").status == 409
         assert ann.get("/approvals")["items"] == []
         (decided,) = [e for e in ann.events(run["id"]) if e["type"] == "tool-call-decided"]
-        assert (decided["decision"], decided["decided_by"]) == ("cancelled", "system")
+        assert (decided["decision"], decided["decided_by"]) == ("cancelled", ann.name)
         assert system.ledger(key) == []
         return answer.seconds
 

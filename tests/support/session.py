@@ -32,7 +32,7 @@ _OWN_IDS = (
     (r"R-[0-9a-z]+", "R-5f3k2p"),
 )
 """They differ from one recording to the next."""
-_LEFT_OUT = re.compile(r"in all |.*no embedder is set|.*OPENAI_API_KEY|logs: |.*\d tokens")
+_LEFT_OUT = re.compile(r"in all |project |.*no embedder is set|.*OPENAI_API_KEY|logs: |.*\d tokens")
 """Lines about the machine or its time. The page says what the stand-in is."""
 
 

@@ -362,7 +362,8 @@ def test_timeout_is_function_and_seconds(text: str) -> None:
 def test_timeout_of_a_mistyped_function_is_told_the_nearest() -> None:
     answer = CliRunner().invoke(app, ["dev", "--timeout", "trun=3"])
     assert answer.exit_code == 2
-    assert "no function 'trun': did you mean 'turn'?" in answer.output
+    told = " ".join(answer.output.replace("\u2502", " ").split())  # it stands in a box
+    assert "no function 'trun': did you mean 'turn'?" in told
 
 
 def test_environment_variables_of_a_real_account_stay_outside(folder: Path) -> None:

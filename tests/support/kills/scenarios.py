@@ -89,9 +89,12 @@ BESIDE = Scenario(
 
 
 def _queue_before(client: Client, thread: str, run_id: str) -> str:
-    """Queue a run while its predecessor waits for a person, before it hands the conversation over."""
-    client.suspended(run_id, 1)
-    return client.start(thread, NEXT, on_busy="enqueue")
+    """Queue a run behind one that goes on, before it hands the conversation over: the queued one is answered
+    when the first waits again."""
+    client.decide(run_id, client.suspended(run_id, 1)["pending"][0])
+    next_id = client.start(thread, NEXT, on_busy="enqueue")
+    client.over(next_id)
+    return next_id
 
 
 HANDED_OVER = Scenario(
@@ -287,8 +290,9 @@ def _never_send(client: Client, thread: str, run_id: str) -> None:
 
 
 def _queue_behind(client: Client, thread: str, run_id: str) -> str:
-    next_id = client.start(thread, NEXT, on_busy="enqueue")
+    # Queued before the decision, it would be answered while the first waits.
     client.decide(run_id, client.suspended(run_id, 1)["pending"][0])
+    next_id = client.start(thread, NEXT, on_busy="enqueue")
     client.over(run_id)
     return next_id
 

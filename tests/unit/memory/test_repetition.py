@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from layover.memory.compaction.observation_lines import latest, without_repetition
@@ -194,9 +194,9 @@ def test_statements_that_differ_in_one_slot_both_stand(
 
 
 @given(statements, st.sampled_from(DRESS), st.sampled_from(DRESS))
+@example(Said("Anna", "needs", "a trip", "to Graz", ""), DRESS[0], DRESS[3])
 def test_the_same_in_another_dress_is_noted_once(one: Said, first: Any, second: Any) -> None:
-    if len(meaning(one.text)) < 5:
-        return
+    assume(restates(one.text, one.text))  # of fewer words with a meaning, it is not known
     active = [observation("a", first(one.text))]
     assert without_repetition([observation("b", second(one.text))], active) == ()
 
