@@ -15,6 +15,7 @@ import re
 import signal
 import time
 from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, NoReturn
@@ -25,7 +26,10 @@ ATTEMPTS = 5
 """Without a step; then the sweeper gives a run up."""
 _last_owner = ""
 _request = ""
-_state = ""
+_owner = ContextVar("_owner", default="")
+"""Whose item a task is about: the sweeper looks at the items of several users side by side."""
+_state = ContextVar("_state", default="")
+"""State of the item that a task is about."""
 
 
 def install() -> None:
@@ -71,14 +75,17 @@ def _wrap(owner: type, name: str, describe: Describe) -> None:
     async def traced(self: Any, *args: Any, **more: Any) -> Any:
         global _last_owner
         found, about = describe(*args)
-        _last_owner = found or _last_owner
+        if found:
+            _owner.set(found)
+            _last_owner = found
+        named = _owner.get() or _last_owner
         # A write that a process makes once, for whichever user, is part of no run's story.
-        if not _last_owner or _request.startswith("GET ") or about.startswith("MARK#"):
+        if not named or _request.startswith("GET ") or about.startswith("MARK#"):
             return await work(self, *args, **more)
-        trace = _Trace(_last_owner)
+        trace = _Trace(named)
         what = f"{owner.__name__}.{name}"
         reads = what == "DynamoTable.get"
-        point = " ".join(filter(None, [_request, what, about, "" if reads else _state]))
+        point = " ".join(filter(None, [_request, what, about, "" if reads else _state.get()]))
         trace.begin(point)
         result = await work(self, *args, **more)
         trace.end(point)
@@ -92,7 +99,6 @@ def _wrap(owner: type, name: str, describe: Describe) -> None:
 def _see(about: str, item: Any) -> None:
     """Note the state of the item that the sweeper reads. Its work depends on that state, and its points are
     named by it: it looks at the same run again and again, and how often is a matter of time."""
-    global _state
     if about == "META" and item:
         over = item["status"] not in ("running", "queued")
         seen = {
@@ -104,9 +110,9 @@ def _see(about: str, item: Any) -> None:
             "tired": item["attempts"] >= ATTEMPTS,
             "unsaved": item.get("saved") is False,
         }
-        _state = f"({', '.join(word for word, there in seen.items() if there)})"
+        _state.set(f"({', '.join(word for word, there in seen.items() if there)})")
     elif about == "HEAD" and item and item.get("deleted"):
-        _state = "(deleted)"
+        _state.set("(deleted)")
 
 
 def _wrap_due(table: type) -> None:
@@ -116,9 +122,8 @@ def _wrap_due(table: type) -> None:
     work = table.due  # type: ignore[attr-defined]
 
     async def traced(self: Any, *args: Any) -> Any:
-        global _state
         found = await work(self, *args)
-        _state = ""
+        _state.set("")
         for owner in sorted({_hash(pk) for pk, _ in found}):
             trace = _Trace(owner)
             trace.begin("DynamoTable.due")
@@ -232,6 +237,7 @@ def _name_requests() -> None:
 
     def named(event: Any, *rest: Any) -> Any:
         global _request, _last_owner
+        _owner.set("")
         http = event["requestContext"]["http"]
         path = _IDS.sub(r"/\1", event.get("rawPath", ""))
         _request = f"{http['method']} {path}"
