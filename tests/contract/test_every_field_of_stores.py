@@ -435,19 +435,6 @@ async def test_every_field_of_a_note_is_read_as_it_was_written(
     assert not_shown(key, row) == set()
 
 
-async def test_every_field_of_a_merged_note_is_read_as_it_was_written(
-    stores: Stores, owner: str
-) -> None:
-    key = NoteKey(kind="working", scope="resource", key="support")
-    note = filled(Note, key=key, version=2)
-    assert note.created_at is not None
-    assert note.updated_at is not None
-    before = dict.fromkeys(note.value, "another")
-    await stores.memory.merge_note(owner, key, before, note.created_at)
-    await stores.memory.merge_note(owner, key, note.value, note.updated_at, note.run_id)
-    assert await stores.memory.read_notes(owner, [key]) == (note,)
-
-
 async def test_every_field_of_a_threads_state_is_read_as_it_was_written(
     stores: Stores, owner: str, talk: Conversation
 ) -> None:

@@ -92,20 +92,18 @@ async def test_a_note_that_is_made_anew_is_another_one(
 ) -> None:
     owner = talk.owner
     made: list[Note] = []
-    for days, way in enumerate(("replace", "merge", "learn")):
+    for days, way in enumerate(("replace", "learn")):
         at = START + timedelta(days=days)
         await memory.delete_note(owner, PROFILE, START)
         if way == "replace":
             await memory.replace_note(owner, PROFILE, {"a": 1}, at)
-        elif way == "merge":
-            await memory.merge_note(owner, PROFILE, {"a": 1}, at)
         else:
             assert await memory.record_extraction(owner, learned(profile={"a": 1}, at=at))
         made += await memory.read_notes(owner, [PROFILE])
-        await memory.merge_note(owner, PROFILE, {"a": 2}, at + timedelta(hours=1))
+        await memory.replace_note(owner, PROFILE, {"a": 2}, at + timedelta(hours=1))
         (changed,) = await memory.read_notes(owner, [PROFILE])
         assert (changed.created_at, changed.version) == (at, 2)
-    assert [n.version for n in made] == [1, 1, 1]
+    assert [n.version for n in made] == [1, 1]
     assert not any(a.same_as(b) for a, b in pairwise(made))
 
 
@@ -114,30 +112,15 @@ async def test_another_users_notes_are_out_of_reach(memory: MemoryStore, owner: 
     stranger = f"{owner}-stranger"
     assert await value(memory, stranger) is None
     await memory.delete_note(stranger, PROFILE, START)
-    await memory.merge_note(stranger, PROFILE, {"a": 1}, START)
+    await memory.replace_note(stranger, PROFILE, {"a": 1}, START)
     assert await value(memory, owner) == "mine"
-
-
-async def test_a_field_takes_its_old_place_and_none_takes_it_away(
-    memory: MemoryStore, owner: str
-) -> None:
-    await memory.merge_note(owner, PROFILE, {"b": 1, "a": {"x": [1, None]}, "c": None}, START)
-    write = await memory.merge_note(owner, PROFILE, {"d": "é", "a": 2, "b": None}, LATER, "run")
-    assert list(write.note.value.items()) == [("a", 2), ("d", "é")]
-    assert (write.note.version, write.note.updated_at, write.note.run_id) == (2, LATER, "run")
-
-
-async def test_a_text_becomes_a_field_when_fields_come(memory: MemoryStore, owner: str) -> None:
-    await memory.replace_note(owner, PROFILE, 'says "hi"', START)
-    write = await memory.merge_note(owner, PROFILE, {"name": "Ann"}, START)
-    assert write.note.value == {"about": 'says "hi"', "name": "Ann"}
 
 
 async def test_the_time_of_a_note_goes_forward_whatever_the_clock_says(
     memory: MemoryStore, owner: str
 ) -> None:
-    await memory.merge_note(owner, PROFILE, {"a": 1}, LATER)
-    write = await memory.merge_note(owner, PROFILE, {"a": 2}, START)
+    await memory.replace_note(owner, PROFILE, {"a": 1}, LATER)
+    write = await memory.replace_note(owner, PROFILE, {"a": 2}, START)
     assert write.note.updated_at is not None
     assert write.note.updated_at > LATER
 
@@ -146,12 +129,12 @@ async def test_notes_of_a_thread_go_with_it_and_come_no_more(
     memory: MemoryStore, talk: Conversation
 ) -> None:
     owner = talk.owner
-    assert (await memory.merge_note(owner, OF_THREAD, {"a": 1}, START)).stored
+    assert (await memory.replace_note(owner, OF_THREAD, {"a": 1}, START)).stored
     assert await memory.write_plan(owner, "thread", {"goal": "g"}, START)
     assert await memory.log_attempt(owner, "thread", attempt(), "1") == 1
-    await memory.merge_note(owner, PROFILE, {"stays": True}, START)
+    await memory.replace_note(owner, PROFILE, {"stays": True}, START)
     await talk.store.erase(owner, "thread")
-    assert not (await memory.merge_note(owner, OF_THREAD, {"a": 1}, START)).stored
+    assert not (await memory.replace_note(owner, OF_THREAD, {"a": 1}, START)).stored
     assert not (await memory.replace_note(owner, OF_THREAD, "x", START)).stored
     assert not await memory.write_plan(owner, "thread", {"goal": "g"}, START)
     assert await memory.log_attempt(owner, "thread", attempt(), "2") is None
@@ -195,7 +178,7 @@ async def test_attempts_are_counted_by_task_and_logged_once(
 async def test_a_turn_reads_what_it_asks_for_in_the_same_round_trip(
     memory: MemoryStore, talk: Conversation
 ) -> None:
-    await memory.merge_note(talk.owner, PROFILE, {"name": "Ann"}, START)
+    await memory.replace_note(talk.owner, PROFILE, {"name": "Ann"}, START)
     await memory.write_plan(talk.owner, "thread", {"goal": "g", "steps": []}, START)
     await memory.log_attempt(talk.owner, "thread", attempt(), "1")
     query = talk.query(talk.message("q2", "a"))
@@ -212,7 +195,7 @@ async def test_what_was_learned_is_stored_once_and_whole(
     memory: MemoryStore, talk: Conversation
 ) -> None:
     owner = talk.owner
-    await memory.merge_note(owner, PROFILE, {"city": "Rome", "diet": "vegan"}, START)
+    await memory.replace_note(owner, PROFILE, {"city": "Rome", "diet": "vegan"}, START)
     first = learned(profile={"city": "Bern", "diet": None}, session={"objective": "move"})
     assert await memory.record_extraction(owner, first.model_copy(update={"state_version": 0}))
     again = learned(profile={"city": "Oslo"}, session={"objective": "stay"}, state_version=1)
@@ -247,8 +230,16 @@ async def test_ten_writers_of_one_note_and_one_log_lose_nothing(
         memories = [PostgresMemory(d) for d in databases]
 
     async def write(n: int, memory: MemoryStore) -> int | None:
-        await memory.merge_note(owner, PROFILE, {f"f{n}": n}, START)
-        await memory.merge_note(owner, OF_THREAD, {f"f{n}": n}, START)
+        for key in (PROFILE, OF_THREAD):
+            (note,) = await memory.read_notes(owner, [key])
+            for _ in range(10):
+                fields = {**(note.value or {}), f"f{n}": n}
+                write = await memory.replace_note(
+                    owner, key, fields, START, expected_version=note.version
+                )
+                if write.stored:
+                    break
+                note = write.note
         return await memory.log_attempt(owner, "thread", attempt(action=str(n)), f"id{n}")
 
     numbers = await asyncio.gather(*(write(n, m) for n, m in enumerate(memories)))

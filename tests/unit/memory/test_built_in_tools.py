@@ -195,6 +195,140 @@ async def test_fields_are_merged_and_null_leaves_them_as_they_are() -> None:
     await call(mine["update_working_memory"])
 
 
+class Address(BaseModel):
+    street: str | None = None
+    city: str | None
+    floor: int = 0
+
+
+class Contact(BaseModel):
+    forget: str | None = None
+    phone: str | None = None
+    address: Address | None = None
+    past: list[Address] = []
+    vip: bool | None = None
+
+
+async def update(desk: Desk, text: str, id: str = "r1") -> Any:
+    """Call the tool with arguments as a model writes them."""
+    tool = desk.run(id)["update_working_memory"]
+    return await tool.invoke(tool.validate(text), ToolContext.for_test())
+
+
+async def test_a_field_within_a_field_stays_if_the_change_has_null_or_nothing_there() -> None:
+    desk = Desk(working_memory=WorkingMemory(schema=Contact))
+    await update(desk, '{"address": {"street": "Elm Street 1", "city": "Bonn", "floor": 3}}')
+    await update(desk, '{"address": {"street": null, "city": "Kiel"}, "phone": null}')
+    assert await desk.value() == {"address": {"street": "Elm Street 1", "city": "Kiel", "floor": 3}}
+
+
+async def test_nulls_are_kept_nowhere() -> None:
+    desk = Desk(working_memory=WorkingMemory(schema=Contact))
+    text = '{"address": {"street": null, "city": null}, "past": [{"city": "Bonn", "street": null}]}'
+    await update(desk, text)
+    assert await desk.value() == {"address": {}, "past": [{"city": "Bonn", "floor": 0}]}
+
+
+@pytest.mark.parametrize("blank", ['""', '" "'])
+async def test_a_blank_text_takes_a_field_away(blank: str) -> None:
+    desk = Desk(working_memory=WorkingMemory(schema=Contact))
+    await update(
+        desk, '{"phone": "555 0199", "address": {"street": "Elm Street 1", "city": "Bonn"}}'
+    )
+    done = await update(
+        desk, f'{{"phone": {blank}, "address": {{"street": {blank}, "city": null}}}}'
+    )
+    assert done == {"success": True}
+    assert await desk.value() == {"address": {"city": "Bonn"}}
+
+
+async def test_a_model_may_forget_any_field_that_may_be_missing() -> None:
+    desk = Desk(working_memory=WorkingMemory(schema=Contact))
+    await update(desk, '{"vip": true, "phone": "1", "address": {"street": "Elm", "city": "Bonn"}}')
+    # The schema has a field of that name itself.
+    done = await update(desk, '{"forget_": ["vip", "address.street", "past"], "phone": "2"}')
+    assert done == {"success": True}
+    assert await desk.value() == {"phone": "2", "address": {"city": "Bonn"}}
+
+
+def test_a_field_that_an_object_needs_cannot_be_forgotten() -> None:
+    tool = Desk(working_memory=WorkingMemory(schema=Person)).run()["update_working_memory"]
+    tool.validate({"forget": ["home", "name"]})
+    for path in ("home.city", "unknown", "home."):
+        with pytest.raises(ValidationError):
+            tool.validate({"forget": [path]})
+
+
+@pytest.mark.parametrize("text", ["{}", '{"phone": null, "address": null, "forget_": []}'])
+async def test_a_call_that_changes_nothing_does_not_report_success(text: str) -> None:
+    desk = Desk(working_memory=WorkingMemory(schema=Contact))
+    await update(desk, '{"phone": "555 0199"}')
+    done = await update(desk, text)
+    assert not done["success"]
+    assert "Null leaves a field as it is" in done["reason"]
+    assert await desk.value() == {"phone": "555 0199"}
+
+
+async def test_a_text_in_place_of_the_fields_becomes_a_field() -> None:
+    desk = Desk(working_memory=WorkingMemory(schema=Contact))
+    key = working_key(desk.agent, "t1")
+    assert key is not None
+    await desk.memory.replace_note("ann", key, 'says "hi"', desk.clock.now())
+    await update(desk, '{"phone": "1"}')
+    assert await desk.value() == {"about": 'says "hi"', "phone": "1"}
+
+
+async def test_fields_of_writers_who_come_between_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    desk = Desk(working_memory=WorkingMemory(schema=Contact))
+    key = working_key(desk.agent, "t1")
+    assert key is not None
+    replace_note, others = desk.memory.replace_note, ['{"address": {"floor": 7, "city": null}}']
+
+    async def interrupted(*args: Any, **options: Any) -> Any:
+        if others:
+            await update(desk, others.pop(), "r2")
+        return await replace_note(*args, **options)
+
+    monkeypatch.setattr(desk.memory, "replace_note", interrupted)
+    await update(desk, '{"address": {"street": "Elm", "city": "Bonn"}}')
+    assert await desk.value() == {"address": {"street": "Elm", "city": "Bonn", "floor": 7}}
+
+
+async def test_a_field_that_was_deleted_meanwhile_does_not_come_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    desk = Desk(working_memory=WorkingMemory(schema=Contact))
+    key = working_key(desk.agent, "t1")
+    assert key is not None
+    await update(desk, '{"phone": "1"}')
+    replace_note, deletions = desk.memory.replace_note, [key]
+
+    async def interrupted(*args: Any, **options: Any) -> Any:
+        if deletions:
+            await desk.memory.delete_note("ann", deletions.pop(), desk.clock.now())
+        return await replace_note(*args, **options)
+
+    monkeypatch.setattr(desk.memory, "replace_note", interrupted)
+    await update(desk, '{"vip": true}')
+    assert await desk.value() == {"vip": True}
+
+
+async def test_writers_without_end_stop_a_merge_with_an_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    desk = Desk(working_memory=WorkingMemory(schema=Contact))
+    replace_note = desk.memory.replace_note
+    await update(desk, '{"phone": "1"}')
+
+    async def late(*args: Any, **options: Any) -> Any:
+        return await replace_note(*args, **{**options, "expected_version": 0})
+
+    monkeypatch.setattr(desk.memory, "replace_note", late)
+    with pytest.raises(WorkingMemoryChanged, match="nothing was stored"):
+        await update(desk, '{"phone": "2"}')
+    assert await desk.value() == {"phone": "1"}
+
+
 async def test_notes_of_a_thread_that_is_gone_are_not_written() -> None:
     desk = Desk(working_memory=WorkingMemory(scope="thread"), plan=True)
     tools = desk.run()

@@ -2,9 +2,11 @@
 
 import inspect
 import json
-from typing import Annotated, Any
+from collections.abc import Sequence
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
-from pydantic import Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 from pydantic.fields import FieldInfo
 
 from layover.declare.agent import Agent
@@ -12,7 +14,7 @@ from layover.declare.schemas.render import jsonable
 from layover.declare.tools.tool import AnyTool, tool
 from layover.errors import NotFound
 from layover.memory.episodic.search import recall_memory_tool
-from layover.memory.profile.notes import working_key
+from layover.memory.profile.notes import merged_notes, working_key
 from layover.memory.profile.plan import MAX_STEPS, Plan, PlanStep
 from layover.ports import Clock, Embedder, MemoryStore
 from layover.values.note import Note
@@ -20,7 +22,15 @@ from layover.values.runs.run import RunMeta
 
 MAX_WORKING_MEMORY = 20_000
 """The most characters of working memory, which every prompt contains."""
+_MAX_MERGES = 20
+"""Writers that may come between before a merge gives up."""
+_MAX_DEPTH = 3
+"""Levels below the fields of a schema of which one may be forgotten: models may contain themselves."""
 _DONE = {"success": True}
+_NOTHING_DONE = {
+    "success": False,
+    "reason": "No field was given, so nothing was changed. Null leaves a field as it is.",
+}
 
 
 class WorkingMemoryChanged(Exception):
@@ -89,12 +99,32 @@ class _Notes:
             raise self._conflict(write.note)
         self._require_thread(write.stored)
 
-    async def merge(self, fields: dict[str, Any]) -> None:
-        """Set these fields; other writers' fields stay."""
-        write = await self._memory.merge_note(
-            self._meta.owner, self._key, fields, self._clock.now(), self._meta.id
+    async def merge(self, change: dict[str, Any], forget: Sequence[str], schema: Any) -> bool:
+        """Merge a change into the fields and take the named ones away; other writers' fields stay. Return
+        False if there is nothing to change. Raises ValueError, WorkingMemoryChanged."""
+        if not change and not forget:
+            return False
+        note = await self._read()
+        for _ in range(_MAX_MERGES):
+            value = merged_notes(note.value, change, forget)
+            _check_fields(schema, value)
+            if value == note.value:
+                return True
+            write = await self._memory.replace_note(
+                self._meta.owner,
+                self._key,
+                value,
+                self._clock.now(),
+                self._meta.id,
+                expected_version=note.version,
+            )
+            if write.stored:
+                return True
+            self._require_thread(bool(note.version or write.note.version))
+            note = write.note
+        raise WorkingMemoryChanged(
+            "others change it all the time, and nothing was stored; try again"
         )
-        self._require_thread(write.stored)
 
     async def _read(self) -> Note:
         return (await self._memory.read_notes(self._meta.owner, [self._key]))[0]
@@ -132,16 +162,16 @@ def _text_tool(notes: _Notes) -> AnyTool:
 
 
 def _fields_tool(notes: _Notes, schema: Any) -> AnyTool:
-    """Return a tool whose arguments are the schema's fields, each optional: null leaves a field as it is."""
+    """Return a tool whose arguments are the schema's fields, each optional: null leaves a field as it is,
+    also within a field, since strict mode makes models write one for what they do not touch."""
+    forget = "forget"
+    while forget in schema.model_fields:
+        forget += "_"
 
-    async def update_working_memory(**fields: Any) -> dict[str, bool]:
-        change = {name: jsonable(v) for name, v in fields.items() if v is not None}
-        present = await notes.value()
-        old_fields = present if isinstance(present, dict) else {}
-        _check_fields(schema, {**old_fields, **change})
-        if change:
-            await notes.merge(change)
-        return _DONE
+    async def update_working_memory(**fields: Any) -> dict[str, Any]:
+        paths = fields.pop(forget, None) or []
+        change = {name: _change(v) for name, v in fields.items() if v is not None}
+        return _DONE if await notes.merge(change, paths, schema) else _NOTHING_DONE
 
     parameters = [
         inspect.Parameter(
@@ -152,11 +182,59 @@ def _fields_tool(notes: _Notes, schema: Any) -> AnyTool:
         )
         for name, field in schema.model_fields.items()
     ]
+    if removable := _removable_fields(schema):
+        parameters.append(
+            inspect.Parameter(
+                forget,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=Field(default_factory=list, description="Fields to take away."),
+                annotation=list[Literal[*removable]],  # type: ignore[valid-type]
+            )
+        )
     function: Any = update_working_memory
     function.__signature__ = inspect.Signature(parameters)
     function.__annotations__ = {p.name: p.annotation for p in parameters}
-    what = "Update your working memory: give the fields that changed, the others stay as they are."
+    what = (
+        "Update your working memory: give the fields that changed, the others stay as they are. Null leaves a"
+        f" field as it is; name in `{forget}` what is no longer true or is to be forgotten."
+    )
     return tool(idempotent=True, description=what)(function)
+
+
+def _change(value: Any) -> Any:
+    """Return an argument as a change: of a model only the fields that were given."""
+    if not isinstance(value, BaseModel):
+        return jsonable(value)
+    given = [
+        (n, getattr(value, n)) for n in type(value).model_fields if n in value.model_fields_set
+    ]
+    return {name: _change(v) for name, v in given if v is not None}
+
+
+def _removable_fields(schema: Any, depth: int = 0) -> tuple[str, ...]:
+    """Return the paths of the fields that may be missing: every one of the schema itself, and those within
+    that have a default or may be null."""
+    paths: list[str] = []
+    for name, field in schema.model_fields.items():
+        if not depth or not field.is_required() or _takes_null(field):
+            paths.append(name)
+        if depth < _MAX_DEPTH:
+            inner = (m for m in _choices(field.annotation) if _is_model(m))
+            paths += [f"{name}.{path}" for m in inner for path in _removable_fields(m, depth + 1)]
+    return tuple(dict.fromkeys(paths))
+
+
+def _takes_null(field: FieldInfo) -> bool:
+    return NoneType in _choices(field.annotation)
+
+
+def _choices(annotation: Any) -> tuple[Any, ...]:
+    """Return the members of a union, or the type itself."""
+    return get_args(annotation) if get_origin(annotation) in {Union, UnionType} else (annotation,)
+
+
+def _is_model(type_: Any) -> bool:
+    return isinstance(type_, type) and issubclass(type_, BaseModel)
 
 
 def _hint(field: FieldInfo) -> Any:
@@ -167,12 +245,13 @@ def _hint(field: FieldInfo) -> Any:
 
 
 def _check_fields(schema: Any, value: dict[str, Any]) -> None:
-    """Check that the whole fits the schema, except fields without a value yet. Raises ValueError."""
+    """Check that the whole fits the schema, except fields without a value. Raises ValueError."""
     _check_size(value)
     try:
         schema.model_validate(value, by_name=True)
     except ValidationError as error:
-        wrong = [e for e in error.errors() if e["type"] != "missing" or len(e["loc"]) > 1]
+        # What has to be given within a field is checked where the tool is called.
+        wrong = [e for e in error.errors() if e["type"] != "missing"]
         if wrong:
             lines = (f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in wrong)
             raise ValueError("; ".join(lines)) from error

@@ -69,9 +69,47 @@ def without_deleted(note: Note, notes: Iterable[Note]) -> Note:
 
 
 def _fields(value: Any) -> dict[str, Any]:
-    """Return the fields that have content; a text is the field `about`, as for `merge_note`."""
+    """Return the fields that have content; a text is the field `about`, as for `merged_notes`."""
     fields = value if isinstance(value, Mapping) else {"about": value}
     return {k: v for k, v in fields.items() if not blank(v)}
+
+
+def merged_notes(old: Any, change: Mapping[str, Any], forget: Iterable[str] = ()) -> dict[str, Any]:
+    """Return the fields of working memory after a change: objects are merged field by field, null leaves a
+    field as it is, a blank text takes it away, and so does its path in `forget` (`home.city`). A text that
+    stands in place of the fields becomes the field `about`."""
+    fields = {"about": old} if isinstance(old, str) else old
+    merged = _merged(fields if isinstance(fields, Mapping) else {}, change)
+    for path in forget:
+        *parents, name = path.split(".")
+        inner: Any = merged
+        for parent in parents:
+            inner = inner.get(parent) if isinstance(inner, dict) else None
+        if isinstance(inner, dict):
+            inner.pop(name, None)
+    return merged
+
+
+def _merged(old: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
+    fields = {name: _without_nulls(value) for name, value in old.items() if value is not None}
+    for name, value in change.items():
+        if value is None:
+            continue
+        if isinstance(value, str) and not value.strip():
+            fields.pop(name, None)
+        elif isinstance(value, Mapping):
+            before = fields.get(name)
+            fields[name] = _merged(before if isinstance(before, Mapping) else {}, value)
+        else:
+            fields[name] = _without_nulls(value)
+    return fields
+
+
+def _without_nulls(value: Any) -> Any:
+    """Return a value without the nulls of its objects, which are no knowledge."""
+    if isinstance(value, Mapping):
+        return {k: _without_nulls(v) for k, v in value.items() if v is not None}
+    return [_without_nulls(v) for v in value] if isinstance(value, list) else value
 
 
 def volatile_blocks(state: ThreadState) -> str:

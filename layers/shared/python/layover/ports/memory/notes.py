@@ -1,7 +1,7 @@
 """The part of `ports.MemoryStore` that is about notes: working memory, profiles, the state of a thread and
 its iteration log."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Protocol
 
@@ -21,18 +21,6 @@ class NoteStore(Protocol):
 
     async def read_notes(self, owner: str, keys: Sequence[NoteKey]) -> tuple[Note, ...]:
         """Return a note for each key, in order; version 0 if there is none."""
-        ...
-
-    async def merge_note(
-        self,
-        owner: str,
-        key: NoteKey,
-        fields: Mapping[str, Any],
-        at: datetime,
-        run_id: str | None = None,
-    ) -> NoteWrite:
-        """Set these fields of an object in one statement: parallel writers lose nothing. A field that is None
-        is removed. A text in place of the object becomes the field `about`."""
         ...
 
     async def replace_note(

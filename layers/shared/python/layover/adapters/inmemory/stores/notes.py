@@ -131,21 +131,6 @@ class InMemoryNotes:
         """Return a note for each key, in order; version 0 if there is none."""
         return tuple(self._shelf.note(owner, key) for key in keys)
 
-    async def merge_note(
-        self,
-        owner: str,
-        key: NoteKey,
-        fields: Mapping[str, Any],
-        at: datetime,
-        run_id: str | None = None,
-    ) -> NoteWrite:
-        """Set these fields; one that is None goes."""
-        note = self._shelf.note(owner, key)
-        if self._is_gone(owner, key):
-            return NoteWrite(note=note, stored=False)
-        value = merged_fields(note.value, fields)
-        return NoteWrite(note=self._shelf.put(owner, note, value, at, run_id), stored=True)
-
     async def replace_note(
         self,
         owner: str,

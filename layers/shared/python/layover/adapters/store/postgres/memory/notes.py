@@ -1,6 +1,6 @@
 """Working memory, profiles, the state of a thread and its iteration log, on Postgres."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
@@ -59,21 +59,6 @@ class PostgresNotes:
         """Return a note for each key, in order; version 0 if there is none."""
         (rows,) = await self._database.run(owner, read_notes(keys))
         return notes_of(rows)
-
-    async def merge_note(
-        self,
-        owner: str,
-        key: NoteKey,
-        fields: Mapping[str, Any],
-        at: datetime,
-        run_id: str | None = None,
-    ) -> NoteWrite:
-        """Set these fields in one statement; a field that is None is removed."""
-        write = _query("merge_note")(
-            **_place(key), fields=dump_json(dict(fields)), run_id=run_id, at=at.isoformat()
-        )
-        note = await self._write(owner, key, write)
-        return NoteWrite(note=note, stored=note.version > 0)
 
     async def replace_note(
         self,

@@ -28,16 +28,6 @@ from rows from (
 ) with ordinality as k (kind, scope, key, n)
 left join working_memory w on w.kind = k.kind and w.scope = k.scope and w.key = k.key
 
--- name: merge_note
-insert into working_memory as w (kind, scope, key, thread_id, value, run_id, created_at, updated_at)
-select %(kind)s, %(scope)s, %(key)s, %(thread_id)s, merged_fields('{}', %(fields)s::json), %(run_id)s,
-       %(at)s::timestamptz, %(at)s::timestamptz
-where %(thread_id)s::text is null
-   or exists (select from threads t where t.id = %(thread_id)s and t.deleted_at is null)
-on conflict on constraint working_memory_pkey do update
-set value = merged_fields(w.value, %(fields)s::json), version = w.version + 1, run_id = excluded.run_id,
-    updated_at = greatest(excluded.updated_at, w.updated_at + interval '1 microsecond')
-
 -- name: replace_note
 -- Another version than the expected one: nothing is written.
 insert into working_memory as w (kind, scope, key, thread_id, value, run_id, created_at, updated_at)
