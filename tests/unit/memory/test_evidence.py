@@ -60,11 +60,31 @@ def test_a_short_piece_is_evidence_only_as_the_whole_message() -> None:
 
 
 def test_sixteen_letters_are_enough_without_words() -> None:
-    assert has_evidence(
-        "我住在伯尔尼而且我有两只狗和一只猫", ["你好。我住在伯尔尼而且我有两只狗和一只猫。谢谢"]
-    )
-    assert not has_evidence("我住在伯尔尼", ["你好。我住在伯尔尼而且我有两只狗。"])
     assert has_evidence("Donaudampfschifffahrt", ["the Donaudampfschifffahrt again"])
+    assert not has_evidence("Donaudampfer", ["the Donaudampfer again"])
+
+
+@pytest.mark.parametrize(
+    ("clause", "too_short", "said"),
+    [
+        ("我住在伯尔尼", "住在伯尔尼", "你好。我住在伯尔尼而且我有两只狗。"),
+        ("我对花生过敏", "花生过敏", "你好。我姓李。我对花生过敏。谢谢。"),
+        (
+            "卵アレルギーがあります",
+            "アレルギー",
+            "こんにちは、田中です。卵アレルギーがあります。よろしく。",
+        ),
+        ("땅콩알레르기", "알레르기가", "안녕하세요, 저는 땅콩알레르기가 있습니다."),
+        ("แพ้ถั่วลิสง", "ลิสง", "สวัสดีค่ะ ดิฉันแพ้ถั่วลิสงค่ะ ขอบคุณค่ะ"),
+        ("ဘန်ကောက်မြို့ မှာ နေပါတယ်", "မြို့", "မင်္ဂလာပါ။ ကျွန်တော် ဘန်ကောက်မြို့ မှာ နေပါတယ်။"),
+        ("我用Python写代码", "用Python", "你好。我用Python写代码。谢谢。"),
+    ],
+)
+def test_six_characters_of_a_dense_script_are_enough(
+    clause: str, too_short: str, said: str
+) -> None:
+    assert has_evidence(clause, [said])
+    assert not has_evidence(too_short, [said])
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,14 @@ from layover.memory.text.forms import Form, bare
 from layover.memory.text.quoted import pieces
 from layover.memory.text.reading import GAP
 from layover.memory.text.redaction import redact
+from layover.memory.text.words import UNSPACED
 
 MIN_WORDS = 4
 MIN_LETTERS = 16
+_DENSE = 3
+"""The letters of an alphabet that a character of Chinese, Japanese, Korean, Thai, Lao, Burmese or Khmer is
+worth: 6 of them say what 16 letters say."""
+_HANGUL = lazy_pattern("[\u1100-\u11ff\u3130-\u318f\uac00-\ud7a3]+")
 _MAX_WORD = 300
 """The most characters of a word that is examined, at quadratic cost. A longer word is a blob."""
 
@@ -86,7 +91,7 @@ class Witness:
 
     def own_piece(self, evidence: str) -> str | None:
         """Return the piece that the evidence quotes of what the text's author wrote; None if it quotes none,
-        or too short a one: it has at least 4 words or 16 letters, or is the whole text."""
+        or too short a one, which is not the whole text."""
         return _quoted_piece(evidence, self._own, self._whole if self._is_all_own else ())
 
     def piece(self, evidence: str) -> str | None:
@@ -120,9 +125,11 @@ def _quoted_piece(evidence: str, parts: Sequence[Form], whole: Sequence[Form]) -
 
 
 def says_enough(piece: str) -> bool:
-    """Return whether the piece has at least 4 words or 16 letters."""
+    """Return whether the piece has at least 4 words, 16 letters, or 6 characters of a dense script."""
     words = sum(any(c.isalnum() for c in w) for w in piece.split())
-    return words >= MIN_WORDS or sum(c.isalpha() for c in piece) >= MIN_LETTERS
+    dense = "".join(run for pattern in (UNSPACED, _HANGUL) for run in pattern.findall(piece))
+    letters = sum(c.isalpha() for c in piece) + (_DENSE - 1) * sum(c.isalpha() for c in dense)
+    return words >= MIN_WORDS or letters >= MIN_LETTERS
 
 
 def missing_anchors(content: str, texts: Sequence[str]) -> list[str]:

@@ -19,7 +19,7 @@ _MAX_MARKS = 8
 """Marks of a letter; no script needs more."""
 
 # Scripts without blanks between words: their text is indexed by pairs of neighbouring characters.
-_UNSPACED = lazy_pattern(
+UNSPACED = lazy_pattern(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u2fdf\u3005-\u3007\u3021-\u3029\u3040-\u312f"
     "\u31a0-\u31bf\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\ua9e0-\ua9ff\uaa60-\uaa7f\uf900-\ufaff"
     "\U0001b000-\U0001b16f\U00020000-\U0003fffd]+"
@@ -60,7 +60,7 @@ def _is_word_character(character: str) -> bool:
 def _parts(piece: str) -> Iterator[str]:
     """Yield pairs of characters if the script has no blanks, else the word."""
     start = 0
-    for run in _UNSPACED.finditer(piece):
+    for run in UNSPACED.finditer(piece):
         yield from _word(piece[start : run.start()])
         yield from pairs(run[0])
         start = run.end()
