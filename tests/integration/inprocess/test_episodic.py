@@ -230,7 +230,7 @@ async def test_what_is_contradicted_is_superseded(embedder: Any) -> None:
 E2207 = {
     "content": "The nightly import of shop-7 fails with E2207.",
     "source": "user_assertion",
-    "evidence": "the import of shop-7 fails with E2207",
+    "evidence": "the import of shop-7 actually fails with E2207",
 }
 
 

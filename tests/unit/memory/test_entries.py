@@ -641,6 +641,122 @@ def test_a_correction_may_stand_in_the_evidence_alone(evidence: str) -> None:
     assert kept.supersedes == (f"id of {old}",)
 
 
+AGAINST = [
+    ("The nightly export fails on staging.", "The nightly export succeeds on staging."),
+    ("The export fails since Monday.", "The export succeeds."),
+    ("Card payments are disabled in the shop.", "Card payments are enabled in the shop."),
+    ("The invoice of May is unpaid.", "The invoice of May is paid."),
+    ("The invoice of May is non-refundable.", "The invoice of May is refundable."),
+    ("The courier comes after noon.", "The courier comes before noon."),
+    (
+        "The customer wants the parcel without insurance.",
+        "The customer wants the parcel with insurance.",
+    ),
+    ("The lift is on the left side.", "The lift is on the right side."),
+    ("The door of the depot is closed.", "The door of the depot is open."),
+    ("Ann hates the night shift.", "Ann loves the night shift."),
+    ("Der Import läuft langsamer als gestern.", "Der Import läuft schneller als gestern."),
+    ("Die Rechnung ist unbezahlt.", "Die Rechnung ist bezahlt."),
+    ("Der Kurier kommt nach der Pause.", "Der Kurier kommt vor der Pause."),
+    ("La porte du dépôt est ouverte.", "La porte du dépôt est fermée."),
+    ("El envío llega después del almuerzo.", "El envío llega antes del almuerzo."),
+    ("The upload limit is 50 files.", "The upload limit is 20 files."),
+    ("The upload limit was raised to 50 files.", "The upload limit is 20 files."),
+    ("The upload limit is 5 GB.", "The upload limit is 5 MB."),
+    ("The guarantee lasts 3 months.", "The guarantee lasts 3 years."),
+    (
+        "The cache is not the cause of the slow search.",
+        "The cache is the cause of the slow search.",
+    ),
+    ("The cache is the cause of the slow search.", "The cache isn't the cause of the slow search."),
+    ("Der Export läuft nicht auf dem Server.", "Der Export läuft auf dem Server."),
+    ("Do not drain the queue.", "Drain the queue before a restart."),
+    ("缓存不是原因", "缓存是原因"),
+]
+OTHER = [
+    ("Do not forget to restart the worker pool.", "Drain the queue and restart the worker pool."),
+    (
+        "Restarting the router never hurts and fixes the drop-outs.",
+        "Restarting the router fixes the drop-outs.",
+    ),
+    ("Vergiss nicht, den Router neu zu starten.", "Den Router neu zu starten hilft."),
+    ("Order A-1004 arrived broken.", "Order A-1003 arrived broken."),
+    ("Order A-1004 arrived too late.", "Order A-1003 arrived too early."),
+    ("The gateway is disabled for Sweden.", "The gateway is enabled for Norway."),
+    ("The gateway is enabled for Sweden.", "The gateway is enabled for Norway."),
+    ("The user's sister lives in Munich.", "The user's sister lives in Bonn."),
+    ("The production cluster was patched in May.", "The staging cluster was patched in May."),
+    ("The export to Berlin fails.", "The export to Vienna succeeds."),
+    ("Bob pays for the trip of Ann.", "Ann pays for the trip of Bob."),
+    ("The train goes from Kiel to Bonn.", "The train goes from Bonn to Kiel."),
+    ("The login page is not slow.", "The search page is slow."),
+    ("Order 7 boxes of masks from the wholesaler.", "Order 5 boxes of gloves from the wholesaler."),
+    ("The import is slow if the cache is cold.", "The import is slow today and always."),
+    ("The left lift fails often.", "The right lift squeaks often in winter."),
+]
+MORE = [
+    (
+        "The nightly export fails on staging because the disk is full.",
+        "The nightly export fails on staging.",
+    ),
+    (
+        "Ann is allergic to peanuts and walnuts since childhood.",
+        "Ann is allergic to peanuts since childhood.",
+    ),
+]
+SAME = [
+    ("the disk is full", "the disk is at its limit"),
+    ("The cause is the cache.", "The cache is the cause."),
+    ("Ann is allergic to peanuts.", "Ann is allergic to peanuts since childhood."),
+    (
+        "The customer moved their delivery to Friday.",
+        "Delivery for the client got shifted to Friday.",
+    ),
+]
+
+
+@pytest.mark.parametrize(("new", "old"), AGAINST)
+def test_of_two_that_cannot_both_hold_the_later_one_wins(new: str, old: str) -> None:
+    for later, before in ((new, old), (old, new)):
+        superseded = [f"id of {before}"]
+        assert chosen(later, stored=[near(before)]) == [f"{later} -> {superseded}"], later
+
+
+@pytest.mark.parametrize(("new", "old"), OTHER)
+def test_in_doubt_both_stand(new: str, old: str) -> None:
+    for later, before in ((new, old), (old, new)):
+        assert chosen(later, stored=[near(before)]) == [f"{later} -> []"], later
+    assert len(chosen(new, old)) == 2
+
+
+@pytest.mark.parametrize(("new", "old"), MORE)
+def test_what_says_all_and_more_takes_the_place_of_the_shorter(new: str, old: str) -> None:
+    assert chosen(new, stored=[near(old)]) == [f"{new} -> ['id of {old}']"]
+    assert chosen(old, stored=[near(new)]) == []
+    assert chosen(old, stored=[near(new, **LATER)]) == []
+
+
+@pytest.mark.parametrize(("new", "old"), SAME)
+def test_the_same_in_other_words_is_dropped(new: str, old: str) -> None:
+    assert chosen(new, stored=[near(old)]) == []
+
+
+@pytest.mark.parametrize(
+    ("evidence", "against"),
+    [
+        ("No, he comes on Friday", True),
+        ("Sorry, wrong: he comes on Friday", True),
+        ("Not on Monday, on Friday", True),
+        ("He comes on Friday, I do not doubt it", False),
+    ],
+)
+def test_the_words_of_a_finding_may_take_back_the_older_one(evidence: str, against: bool) -> None:
+    new, old = "The fitter comes on Friday", "The fitter comes on Monday"
+    made = replace(candidates(new)[0], evidence=evidence)
+    (kept,) = entries.select([made], [(1.0, 0.0)], [near(old)], 0.86, AT)
+    assert kept.supersedes == ((f"id of {old}",) if against else ())
+
+
 # In a prompt
 
 

@@ -1,9 +1,22 @@
-"""Detects that a new entry contradicts a stored one (docs/behaviour.md#contradictions). Pure."""
+"""Compares a new entry with a stored one: what contradicts it, and what only repeats it
+(docs/behaviour.md#contradictions). Pure."""
 
 import re
+from collections.abc import Sequence
+from enum import Enum, auto
 
 from layover.lazy import lazy_pattern
-from layover.memory.text.likeness import MIN_TOPICS, denies, statement
+from layover.memory.text.likeness import (
+    MIN_TOPICS,
+    conditions,
+    denied_topics,
+    denies,
+    names_change_places,
+    proper_names,
+    statement,
+)
+from layover.memory.text.opposites import opposite_pairs
+from layover.memory.text.words import words
 
 _CORRECTION = lazy_pattern(
     r"\b(?:actually|instead|rather than|correction|corrected|no longer|not any ?more|turn(?:s|ed) out"
@@ -92,3 +105,115 @@ def _is_name(literal: str, text: str) -> bool:
     if any(c.isalpha() for c in literal) or _LONG_NUMBER.fullmatch(literal):
         return True
     return any(literal in word for word in text.casefold().split()[:_MAX_SUBJECT])
+
+
+# Entries whose vectors are alike
+
+
+class Relation(Enum):
+    """What a new statement is to an old one that is like it."""
+
+    SAME = auto()
+    """It says the same in other words."""
+    MORE = auto()
+    """It says all of it and more."""
+    AGAINST = auto()
+    """Only one of them can hold."""
+    OTHER = auto()
+    """It is about something else, or nobody can tell: both may hold."""
+
+
+_ANSWERED_NO = lazy_pattern(
+    r"^\W*(?:no|nope|nein|non|não|нет|いいえ|不)\b\s*[,.!;:\u2013\u2014]", re.IGNORECASE
+)
+"""A "no" by itself takes back what was said, and denies nothing of its own sentence."""
+_CHANGES = frozenset(
+    words(
+        "raised lowered increased decreased reduced changed switched updated set now new current currently"
+        " jetzt nun neu neuerdings erhöht gesenkt geändert maintenant ahora nuevo ora agora"
+    )
+)
+"""Words that tell of a change: they say nothing about what it is a change of."""
+_QUANTITY = lazy_pattern(r"\d[\d.,]*\s*(?P<unit>[^\W\d_]+)")
+
+
+def relation(new: str, old: str, evidence: str = "", context: str = "") -> Relation:
+    """Return what `new` is to `old`, which is like it by its vector. Vectors put opposites, numbers and names
+    next to each other, so words decide whether both may hold; in doubt both do. `evidence`: the words that
+    `new` was learned from; `context`: what was said around them."""
+    if new.casefold() == old.casefold():
+        return Relation.SAME
+    takes_back = bool(
+        _RETRACTION.search(f"{new} {evidence} {context}") or _ANSWERED_NO.search(evidence)
+    )
+    if not takes_back and _names_differ(new, old):
+        return Relation.OTHER
+    if takes_back or (
+        (_CORRECTION.search(new) or _CORRECTION.search(evidence)) and not _CORRECTION.search(old)
+    ):
+        return Relation.AGAINST
+    if _proper_names_differ(new, old, denied_topics(evidence)):
+        return Relation.OTHER
+    turned = _turned_topics(new, old, evidence)
+    if turned is not None:
+        return Relation.AGAINST if _is_about_the_same(new, old, turned) else Relation.OTHER
+    return _unturned(new, old)
+
+
+def _turned_topics(new: str, old: str, evidence: str) -> frozenset[str] | None:
+    """Return the topics in which one of the two turns the other round: opposites, denials, numbers, units.
+    None if there is nothing of the kind."""
+    mine, others = _differing_words(new, old)
+    if pairs := opposite_pairs(mine, others):
+        return frozenset(word for pair in pairs for word in pair)
+    denied, denied_before = denied_topics(new), denied_topics(old)
+    a, b = statement(new), statement(old)
+    against = ((denied - denied_before) & b.topics) | ((denied_before - denied) & a.topics)
+    if not denied_before and not denied:
+        against |= denied_topics(evidence) & b.topics
+    if against:
+        return against
+    if a.literals - b.literals:
+        return frozenset()
+    units = [[m["unit"].casefold() for m in _QUANTITY.finditer(text)] for text in (new, old)]
+    if all(units) and units[0] != units[1]:
+        return frozenset(words(" ".join([*units[0], *units[1]])))
+    return None
+
+
+def _is_about_the_same(new: str, old: str, turned: frozenset[str]) -> bool:
+    """Return whether one of the two has all topics of the other, but for what is turned round."""
+    roots = {root for word in turned for root in (word, *statement(word).topics)}
+    a, b = (statement(text).topics - roots - _CHANGES for text in (new, old))
+    return a <= b or b <= a
+
+
+def _unturned(new: str, old: str) -> Relation:
+    a, b = statement(new), statement(old)
+    mine, others = a.topics - b.topics, b.topics - a.topics
+    if a.denies != b.denies or conditions(new) != conditions(old):
+        return Relation.OTHER
+    if not others and mine and b.literals <= a.literals:
+        return Relation.MORE if len(b.topics) >= MIN_TOPICS else Relation.OTHER
+    # One word of several: it may be another thing as well as another word for it.
+    if len(mine) == len(others) == 1 and len(a.topics & b.topics) > 1:
+        return Relation.OTHER
+    if names_change_places(new, old):
+        return Relation.OTHER
+    return Relation.SAME
+
+
+def _differing_words(new: str, old: str) -> tuple[Sequence[str], Sequence[str]]:
+    """Return the words that only one of the two has, as they are written: `before` and `after`, which carry
+    no topic, are opposites all the same."""
+    mine, others = (re.findall(r"[\w\-]+", text.casefold()) for text in (new, old))
+    return [w for w in mine if w not in others], [w for w in others if w not in mine]
+
+
+def _proper_names_differ(new: str, old: str, denied: frozenset[str]) -> bool:
+    """Return whether each of the two has a word with a capital letter that the other lacks, and that the
+    evidence of the new one does not deny."""
+    a, b = statement(new).topics, statement(old).topics
+    names = (proper_names(_QUANTITY.sub(" ", text)) for text in (new, old))
+    mine, others = (statement(" ".join(words)).topics for words in names)
+    return bool(mine - b) and bool(others - a - denied)

@@ -14,7 +14,7 @@ from functools import cache
 from typing import Any
 
 from layover.declare.memory import EpisodicMemory
-from layover.memory.episodic.contradiction import contradicts, replaces
+from layover.memory.episodic.contradiction import Relation, relation, replaces
 from layover.memory.episodic.person import is_only_about_user, without_reminder, without_role
 from layover.memory.ranking import cosine
 from layover.memory.requests import KINDS, REQUESTED, is_example, memory_prompt, prompt_file
@@ -395,6 +395,9 @@ def _says_all(candidate: Candidate, other: Candidate) -> bool:
     return is_as_good and adds_nothing(other.content, candidate.content)
 
 
+_REPLACING = frozenset({Relation.AGAINST, Relation.MORE})
+
+
 class _Verdict(Enum):
     """The relation of a candidate to a similar stored entry."""
 
@@ -408,17 +411,20 @@ class _Verdict(Enum):
 
 
 def _verdict(candidate: Candidate, entry: SimilarEntry, said_at: datetime) -> _Verdict:
-    """Compare the two. If they contradict each other, the later one wins, unless it is unverified and the
+    """Compare the two. If only one of them can hold, the later one wins, unless it is unverified and the
     other verified: both are then kept, the doubtful one with its label."""
-    against = contradicts(candidate.content, entry.content, candidate.evidence)
+    mine = relation(candidate.content, entry.content, candidate.evidence, candidate.context)
     if entry.created_at > said_at:
-        if contradicts(entry.content, candidate.content, entry.evidence):
-            doubtful = candidate.verified and not entry.verified
-            return _Verdict.BESIDE if doubtful else _Verdict.OUTDATED
-        return _Verdict.BESIDE if against else _Verdict.SAME
-    if against:
+        theirs = relation(entry.content, candidate.content, entry.evidence)
+        doubtful = candidate.verified and not entry.verified
+        if theirs in _REPLACING and not doubtful:
+            return _Verdict.OUTDATED
+        return _Verdict.SAME if theirs is mine is Relation.SAME else _Verdict.BESIDE
+    if mine in _REPLACING:
         doubtful = entry.verified and not candidate.verified
         return _Verdict.BESIDE if doubtful else _Verdict.SUPERSEDES
+    if mine is Relation.OTHER:
+        return _Verdict.BESIDE
     return _Verdict.VOUCHES if candidate.verified and not entry.verified else _Verdict.SAME
 
 
@@ -450,6 +456,6 @@ def _is_repeated(
     return any(
         other.vector is not None
         and (cosine(vector, other.vector) or 0.0) >= least
-        and not contradicts(candidate.content, other.candidate.content)
+        and relation(candidate.content, other.candidate.content) is Relation.SAME
         for other in selections
     )

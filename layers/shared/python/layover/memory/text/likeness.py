@@ -5,6 +5,7 @@ import re
 import unicodedata
 from dataclasses import dataclass
 from functools import cache, lru_cache
+from itertools import pairwise
 
 from layover.lazy import lazy_pattern
 from layover.memory.text.evidence import anchors
@@ -66,15 +67,70 @@ def denies(text: str) -> bool:
 
 def adds_nothing(new: str, old: str) -> bool:
     """Return whether the old text says all that the new one says: it has all its words but articles, each in
-    the same form, since another tense is another state. Of few words, that is not known."""
+    the same form, since another tense is another state, and no two names have changed places. Of few words,
+    that is not known."""
     a, b = statement(new), statement(old)
     if len(a.topics) < MIN_TOPICS or a.denies != b.denies or not a.literals <= b.literals:
         return False
-    return _forms(new) - _forms(old) <= _ARTICLES
+    return _forms(new) - _forms(old) <= _ARTICLES and not names_change_places(new, old)
+
+
+_PROPER = lazy_pattern(r"(?<=[\w,;]\s)[^\W\d_a-z]\w+")
+
+
+def proper_names(text: str) -> list[str]:
+    """Return the words with a capital letter that do not begin a sentence."""
+    return _PROPER.findall(text)
+
+
+def names_change_places(new: str, old: str) -> bool:
+    """Return whether a name of one text stands behind a word behind which the other has another of their
+    names: who pays whom, and from where to where, is told by nothing else."""
+    names = {name.casefold() for text in (new, old) for name in proper_names(text)}
+    names |= statement(new).literals | statement(old).literals
+    leads, leads_before = (_leads(text, names) for text in (new, old))
+    common = leads.keys() & leads_before.keys()
+    return any(
+        (leads[name] - leads_before[name]) & leads_before[another]
+        for name in common
+        for another in common - {name}
+    )
+
+
+def _leads(text: str, names: set[str]) -> dict[str, set[str]]:
+    """Return the words in front of each name; "" at the beginning."""
+    found: dict[str, set[str]] = {}
+    for lead, name in pairwise(["", *re.findall(r"[\w\-]+", text.casefold())]):
+        if name in names:
+            found.setdefault(name, set()).add(lead)
+    return found
 
 
 def _forms(text: str) -> set[str]:
     return set(re.findall(r"\w+", text.casefold()))
+
+
+_BEHIND = frozenset({"ない", "ません", "않", "없"})
+"""Denials that stand behind the word that they deny."""
+_CLAUSE = lazy_pattern(r"[.,;:!?()\u3002\uff0c\uff1b\uff1a\uff01\uff1f\u2013\u2014]")
+
+
+def denied_topics(text: str) -> frozenset[str]:
+    """Return the topics that a text denies: of each denial the next word of its clause that carries a topic,
+    or the one before it if none follows. `Do not forget to restart it` denies only that one forgets."""
+    found: set[str] = set()
+    for match in _NEGATION.finditer(text):
+        before = _topics(_CLAUSE.split(text[: match.start()])[-1])
+        after = _topics(_CLAUSE.split(text[match.end() :])[0])
+        follows = match[0] in _BEHIND or not after
+        found.update(before[-1:] if follows else after[:1])
+    return frozenset(found)
+
+
+def _topics(text: str) -> list[str]:
+    """Return the roots of a text's words with a topic, in order."""
+    plain = _NEGATION.sub(" ", text)
+    return [w[:_ROOT] for w in without_function_words(words(plain), plain) if not w.isdecimal()]
 
 
 # Statements that repeat each other (docs/behaviour.md#observation-lines)
@@ -128,6 +184,11 @@ def phrases(text: str) -> frozenset[Phrase]:
 def longest_phrase(text: str) -> Phrase | None:
     """Return the phrase of a text that the fewest other texts have; None if it has none."""
     return max(phrases(text), key=lambda p: (len(p[1]), p), default=None)
+
+
+def conditions(text: str) -> list[str]:
+    """Return the words of a text that make a condition, an exception, a choice, a doubt or a question."""
+    return sorted(m[0].casefold() for m in _TURN.finditer(text))
 
 
 @lru_cache(maxsize=1_024)
