@@ -205,10 +205,10 @@ def _change(value: Any) -> Any:
     """Return an argument as a change: of a model only the fields that were given."""
     if not isinstance(value, BaseModel):
         return jsonable(value)
-    given = [
+    parts = [
         (n, getattr(value, n)) for n in type(value).model_fields if n in value.model_fields_set
     ]
-    return {name: _change(v) for name, v in given if v is not None}
+    return {name: _change(v) for name, v in parts if v is not None}
 
 
 def _removable_fields(schema: Any, depth: int = 0) -> tuple[str, ...]:

@@ -111,7 +111,7 @@ def _is_name(literal: str, text: str) -> bool:
 
 
 class Relation(Enum):
-    """What a new statement is to an old one that is like it."""
+    """The relation of a new statement to an old one that is like it."""
 
     SAME = auto()
     """It says the same in other words."""

@@ -99,11 +99,11 @@ def names_change_places(new: str, old: str) -> bool:
 
 def _leads(text: str, names: set[str]) -> dict[str, set[str]]:
     """Return the words in front of each name; "" at the beginning."""
-    found: dict[str, set[str]] = {}
+    leads: dict[str, set[str]] = {}
     for lead, name in pairwise(["", *re.findall(r"[\w\-]+", text.casefold())]):
         if name in names:
-            found.setdefault(name, set()).add(lead)
-    return found
+            leads.setdefault(name, set()).add(lead)
+    return leads
 
 
 def _forms(text: str) -> set[str]:
@@ -118,13 +118,13 @@ _CLAUSE = lazy_pattern(r"[.,;:!?()\u3002\uff0c\uff1b\uff1a\uff01\uff1f\u2013\u20
 def denied_topics(text: str) -> frozenset[str]:
     """Return the topics that a text denies: of each denial the next word of its clause that carries a topic,
     or the one before it if none follows. `Do not forget to restart it` denies only that one forgets."""
-    found: set[str] = set()
+    topics: set[str] = set()
     for match in _NEGATION.finditer(text):
         before = _topics(_CLAUSE.split(text[: match.start()])[-1])
         after = _topics(_CLAUSE.split(text[match.end() :])[0])
         follows = match[0] in _BEHIND or not after
-        found.update(before[-1:] if follows else after[:1])
-    return frozenset(found)
+        topics.update(before[-1:] if follows else after[:1])
+    return frozenset(topics)
 
 
 def _topics(text: str) -> list[str]:

@@ -35,12 +35,12 @@ def are_opposites(one: str, other: str) -> bool:
 
 @cache
 def _opposites() -> dict[str, frozenset[str]]:
-    found: dict[str, set[str]] = {}
+    opposites: dict[str, set[str]] = {}
     text = files("layover.memory.text").joinpath("opposites.txt").read_text("utf-8")
     lines = (line for line in text.splitlines() if not line.startswith("#"))
     for pair in " ".join(lines).split():
         word, _, others = pair.partition(":")
         for other in others.split(","):
-            found.setdefault(word, set()).add(other)
-            found.setdefault(other, set()).add(word)
-    return {word: frozenset(others) for word, others in found.items()}
+            opposites.setdefault(word, set()).add(other)
+            opposites.setdefault(other, set()).add(word)
+    return {word: frozenset(others) for word, others in opposites.items()}
