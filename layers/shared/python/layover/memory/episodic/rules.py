@@ -30,7 +30,7 @@ from layover.values.message import Message, Role, TextPart
 from layover.values.prompt import Prompt
 from layover.values.text import sanitise
 
-PROMPT_VERSION = "extractor-5"
+PROMPT_VERSION = "extractor-4"
 """Changes with `prompts/extractor.md`; each entry names the version that proposed it."""
 MAX_KNOWN = 20
 """Similar entries that the extractor is shown."""
