@@ -20,7 +20,7 @@ _SURELY_FITS = MAX_ANSWER // 6
 """Characters: in the answer a character takes six bytes at most."""
 _PIECE = 1_000_000
 """Characters that are compressed in one piece."""
-_OPEN = frozenset({"result", "args", "payload", "resume_schema", "data", "output"})
+_OPEN = frozenset({"result", "args", "payload", "resume_schema", "args_schema", "data", "output"})
 """Fields that hold whatever JSON a tool, a model or a caller made."""
 _FIELD_LIMITS = (200_000, 20_000, 2_000)
 """Characters that such a field may have, tried in turn. The first is the longest result that a model sees."""

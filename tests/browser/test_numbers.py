@@ -78,12 +78,12 @@ def edited(modules: Page, args: str, field: str, typed: str) -> str:
     written: str = modules.evaluate(
         """async ([args, field, typed]) => {
           const { parseJson, toJson } = await import("/numbers.js");
-          const { Fields, schemaOf, useForm } = await import("/forms.js");
+          const { Fields, schemaFor, useForm } = await import("/forms.js");
           const { html, paint } = await import("/dom.js");
           const values = parseJson(args);
           let form;
           const Edit = () => {
-            form = useForm(schemaOf(values), values);
+            form = useForm(schemaFor(values, null), values, values);
             return html`<${Fields} form=${form} prefix="f" />`;
           };
           const app = document.getElementById("app");

@@ -228,7 +228,7 @@ def test_a_run_that_waits_for_a_person_is_shown_and_decided(api: Api) -> None:
     [pending] = shown["pending"]
     assert pending.keys() == {
         *("tool_call_id", "tool_name", "args", "kind", "payload", "resume_schema"),
-        *("attempt", "agent_path", "requested_at", "expires_at"),
+        *("args_schema", "attempt", "agent_path", "requested_at", "expires_at"),
         *("summary", "risk", "denied_before"),
     }
     [listed] = api.get("/approvals").json["items"]

@@ -1,12 +1,13 @@
 """Decisions that an author may give."""
 
 from datetime import date, timedelta
-from typing import Any
+from typing import Any, Literal
 
 import pytest
+from jsonschema import Draft202012Validator
 from pydantic import BaseModel
 
-from layover import Agent, ToolContext, tool
+from layover import Agent, Limits, ToolContext, tool
 from layover.adapters.inmemory.model import ScriptedModel, call, calls, say
 from layover.clock import ManualClock
 from layover.errors import DecisionAlreadyMade, DecisionInvalid, ThreadBusy
@@ -57,6 +58,63 @@ async def test_decisions_are_made_with_the_authors_own_types() -> None:
     last = await helper.resume(first.run_id, two, Choice(day=date(2026, 1, 3)))
     results = [said for role, said in told(last.messages) if role == "tool"]
     assert results == ["2026-01-02", "booked 2026-01-03"]
+
+
+@tool(needs_approval=True)
+async def send(to: Literal["ann", "bob"], copies: int = 1) -> str:
+    """Send something."""
+    return f"{copies} to {to}"
+
+
+async def test_waiting_calls_say_which_arguments_they_may_be_approved_with() -> None:
+    deputy = Agent("deputy", tools=[send])
+    tools = [send, book, deputy.as_tool("Sends.")]
+    helper = Agent("helper", tools=tools, tool_concurrency=40)
+    delegates = call("deputy", input="send it")
+    script = [calls(call("send", to="ann"), call("book"), delegates), call("send", to="bob")]
+    helper.runtime = in_memory_runtime(helper, model=ScriptedModel(script))
+    first = await helper.generate("hi")
+    expected = {
+        "type": "object",
+        "properties": {
+            "to": {"type": "string", "enum": ["ann", "bob"]},
+            "copies": {"type": "integer", "default": 1},
+        },
+        "required": ["to"],
+        "additionalProperties": False,
+    }
+    shown = {tuple(p.agent_path): p.args_schema for p in first.pending if p.tool_name == "send"}
+    assert shown == {("helper",): expected, ("helper", "deputy"): expected}
+    assert [p.args_schema for p in first.pending if p.tool_name == "book"] == [None]
+    assert helper.state().pending == first.pending
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [
+        *({}, {"tokens": None}, {"tokens": 5, "cost_usd": 0.5, "tool_calls": 0}, {"cost_usd": 2}),
+        *({"tokens": 0}, {"tokens": 0.5}, {"cost_usd": 0}, {"tool_calls": -1}, {"steps": 4}),
+        *({"stale_steps": 4}, {"tokens": "5"}, {"tool_calls": [1]}),
+    ],
+    ids=str,
+)
+async def test_schema_of_a_reached_limit_takes_the_limits_that_are_taken(
+    limits: dict[str, Any],
+) -> None:
+    helper = Agent("helper", tools=[send], limits=Limits(tool_calls=0))
+    script = [call("send", to="ann"), say("done")]
+    helper.runtime = in_memory_runtime(helper, model=ScriptedModel(script))
+    first = await helper.generate("hi")
+    (pending,) = first.pending
+    assert pending.tool_name == "layover.budget"
+    assert pending.args_schema is not None
+    fits = Draft202012Validator(pending.args_schema).is_valid(limits)
+    refused = False
+    try:
+        await helper.approve(first.run_id, pending.tool_call_id, limits)
+    except DecisionInvalid:
+        refused = True
+    assert fits is not refused
 
 
 @pytest.mark.parametrize("levels", [101, 150, 300])

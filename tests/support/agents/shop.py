@@ -1,8 +1,8 @@
 """Everything that an author declares: each kind of tool, each part of memory."""
 
 import math
-from datetime import timedelta
-from typing import Any
+from datetime import date, timedelta
+from typing import Any, Literal
 
 from pydantic import BaseModel
 
@@ -143,6 +143,19 @@ def count_out(order_id: str, points: int) -> str:
     return f"{points} points for {order_id}"
 
 
+@tool(needs_approval=True)
+def ship(
+    order_id: str,
+    speed: Literal["slow", "fast", "now"],
+    day: date,
+    boxes: list[int],
+    gift: bool = False,
+    card: str | None = None,
+) -> str:
+    """Send an order: an argument of each kind."""
+    return f"{order_id} goes {speed} on {day} in {boxes}, gift: {gift}, card: {card!r}"
+
+
 FILES: list[Any] = [dump, draw, remember]
 TOOLS: list[Any] = [look_up, breaks, tells, refund, book, urgent, slow, slow_again, slow_refund]
 
@@ -151,7 +164,7 @@ wide = Agent(
     name="wide",
     model="openai/fake-1",
     instructions="You do much at once.",
-    tools=[*TOOLS, count_out],
+    tools=[*TOOLS, count_out, ship],
     tool_concurrency=math.inf,
 )
 clerk = Agent(

@@ -1,9 +1,9 @@
-import { decided, id, post } from "./api.js";
+import { decided, get, id, post } from "./api.js";
 import { textOf } from "./branches.js";
 import { Time, Trouble, html, shown, useAction, useLayoutEffect, useRef, useState } from "./dom.js";
 import { voterOf } from "./events.js";
 import { FileChip } from "./files.js";
-import { Fields, schemaOf, useForm } from "./forms.js";
+import { Fields, schemaFor, useForm } from "./forms.js";
 import { Markdown } from "./markdown.js";
 import { isSame, toJson } from "./numbers.js";
 import { S } from "./strings.js";
@@ -141,6 +141,12 @@ function withVotes(pending, answer) {
   return { ...pending, approval: { ...pending.approval, given: answer.given } };
 }
 
+/** The schema of a waiting call's arguments, which the events of a run do not have. */
+async function argsSchema({ run_id: run, tool_call_id: call }) {
+  const { pending } = await get(`/runs/${id(run)}`);
+  return pending.find((each) => each.tool_call_id === call)?.args_schema ?? null;
+}
+
 const pathOf = (pending) => `/runs/${id(pending.run_id)}/tool-calls/${id(pending.tool_call_id)}`;
 
 /** A call that waits, with all that is needed to decide it. `pending` has `run_id`; `mine`: it is of the caller's own
@@ -148,6 +154,7 @@ const pathOf = (pending) => `/runs/${id(pending.run_id)}/tool-calls/${id(pending
 export function Decision({ pending: request, onDecided, owner, mine, me, heading = "h3" }) {
   const [mode, setMode] = useState("ask");
   const [draft, setDraft] = useState(null);
+  const [schema, setSchema] = useState(null);
   const [answer, setAnswer] = useState(null);
   const [extending, setExtending] = useState(false);
   const action = useAction();
@@ -166,7 +173,15 @@ export function Decision({ pending: request, onDecided, owner, mine, me, heading
     decided();
     onDecided?.();
   });
-  const edit = (args) => { setDraft(args); setMode("edit"); };
+  const edit = (args) => {
+    const begin = () => { setDraft(args); setMode("edit"); };
+    if (pending.args_schema !== undefined) return begin();
+    return action.run(async () => {
+      section.current.focus();
+      setSchema(await argsSchema(pending));
+      begin();
+    });
+  };
   const close = () => { setExtending(false); requestAnimationFrame(() => section.current?.querySelector("[data-more]")?.focus()); };
   const others = mine && pending.approval && !pending.approval.requester;
   const common = { pending, prefix, send, busy: action.busy, setMode, edit };
@@ -181,7 +196,7 @@ export function Decision({ pending: request, onDecided, owner, mine, me, heading
     ${others ? html`<${Facts} values=${pending.kind === "input" ? pending.payload : pending.args} /><p>${S.decide.onlyOthers(pending.approval.by)}</p>`
       : pending.kind === "input" ? html`<${InputForm} ...${common} />`
         : now === "voted" ? html`<${Voted} ...${common} />`
-          : now === "edit" ? html`<${EditForm} key=${toJson(draft)} draft=${draft} ...${common} />`
+          : now === "edit" ? html`<${EditForm} key=${toJson(draft)} draft=${draft} schema=${pending.args_schema ?? schema} ...${common} />`
             : now === "deny" ? html`<${DenyForm} ...${common} />`
               : html`<${Ask} ...${common} />`}
     </div>
@@ -280,11 +295,12 @@ function Voted({ pending, busy, setMode }) {
     <div class="actions"><button type="button" disabled=${busy} data-mode="again" onClick=${() => setMode("again")}>${S.decide.change}</button></div>`;
 }
 
-/** The arguments as fields, each with what was asked for once it differs. `draft`: what they begin with. */
-function EditForm({ pending, draft, prefix, send, busy, setMode }) {
+/** The arguments as fields, each with what was asked for once it differs. `draft`: what they begin with; `schema`: the
+ *  tool's own, null if nobody knows it any more. */
+function EditForm({ pending, schema, draft, prefix, send, busy, setMode }) {
   const asked = pending.args || {};
   const start = { ...asked, ...draft };
-  const form = useForm(schemaOf(start), start, asked);
+  const form = useForm(schemaFor(start, schema), start, asked);
   const [reason, setReason] = useState("");
   const isEdited = form.fields.some(({ name }) => form.edited(name));
   const submit = (event) => {

@@ -1,15 +1,13 @@
 """Validation of a decision against its waiting call, whichever way the decision arrived."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from layover.approvals.schema_errors import schema_errors
 from layover.errors import DecisionInvalid, DefinitionError
+from layover.records.deployed import deployed_tool
 from layover.runtime import Runtime
 from layover.values.runs.run import BUDGET_TOOL, CallRecord
-
-if TYPE_CHECKING:
-    from layover.declare.tools.tool import AnyTool
 
 T = TypeVar("T")
 
@@ -36,7 +34,7 @@ def check_data(runtime: Runtime, agent_name: str, call: CallRecord, data: Any) -
     errors = schema_errors(schema, data)
     if errors:
         raise DecisionInvalid("the data does not fit what the call waits for", errors)
-    tool = _tool(runtime, agent_name, call)
+    tool = deployed_tool(runtime.agents, agent_name, call.agent_path, call.tool_name)
     # If new code has another schema, no data could ever fit both, and the call would wait forever. So the
     # data is accepted here, and the model reads the error when the call is settled
     # (docs/behaviour.md#long-waits).
@@ -54,18 +52,11 @@ def check_args(
     if call.tool_name == BUDGET_TOOL:
         _check_limits(args)
         return None
-    tool = _tool(runtime, agent_name, call)
+    tool = deployed_tool(runtime.agents, agent_name, call.agent_path, call.tool_name)
     if tool is None:
         return None
     valid = _check_type(tool.validate, args, "args", "the arguments do not fit the tool")
     return valid.as_dict()
-
-
-def _tool(runtime: Runtime, agent_name: str, call: CallRecord) -> "AnyTool | None":
-    """Return the call's tool, which belongs to the run's agent or to the sub-agent that made the call."""
-    top = runtime.agents().get(agent_name)
-    agent = top.at(call.agent_path) if top else None
-    return agent.tool(call.tool_name) if agent else None
 
 
 def _check_type(parse: Callable[[Any], T], value: Any, field: str, message: str) -> T:

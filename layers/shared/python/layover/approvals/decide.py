@@ -159,7 +159,7 @@ async def _decide_once(
     # to the call and the run since.
     if _repeats(call, request, decision):
         await _wake_waiting(runtime, call)
-        return DecisionOutcome(_view(actor, snapshot, call, request), again=True)
+        return DecisionOutcome(_view(runtime, actor, snapshot, call, request), again=True)
     if not snapshot.meta.status.over:
         await _wake_waiting(runtime, call)
     suspension = check_open(runtime, snapshot, call, request.attempt)
@@ -175,8 +175,8 @@ async def _decide_once(
         await _wake_waiting(runtime, call)
         if not _repeats(call, request, decision):
             raise
-        return DecisionOutcome(_view(actor, snapshot, call, request), again=True)
-    return DecisionOutcome(_view(actor, with_call(snapshot, call), call, request))
+        return DecisionOutcome(_view(runtime, actor, snapshot, call, request), again=True)
+    return DecisionOutcome(_view(runtime, actor, with_call(snapshot, call), call, request))
 
 
 def _repeats(call: CallRecord, request: DecisionRequest, decision: Decision) -> bool:
@@ -283,9 +283,13 @@ async def _wake(runtime: Runtime, call: CallRecord, token: str | None) -> None:
 
 
 def _view(
-    actor: Actor, snapshot: RunSnapshot, call: CallRecord, request: DecisionRequest
+    runtime: Runtime,
+    actor: Actor,
+    snapshot: RunSnapshot,
+    call: CallRecord,
+    request: DecisionRequest,
 ) -> Run | RunGlimpse:
-    run = view_for(actor, snapshot)
+    run = view_for(runtime, actor, snapshot)
     rule = rule_of(call)
     # The votes of an earlier attempt are not kept: its repeated decision is answered without them.
     if rule is None or rule.quorum <= 1 or request.attempt not in (None, call.attempt):

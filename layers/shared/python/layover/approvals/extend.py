@@ -28,7 +28,7 @@ async def extend(
         snapshot, call = await find_call(runtime, actor, run_id, tool_call_id, operates=operates)
         suspension = check_open(runtime, snapshot, call)
         if call.extended_to == expires_at:
-            return view_for(actor, snapshot), True
+            return view_for(runtime, actor, snapshot), True
         now = runtime.clock.now()
         _check_time(call, suspension, expires_at, now)
         later = call.model_copy(update={"extended_to": expires_at})
@@ -38,7 +38,7 @@ async def extend(
         except StaleWait:
             # Somebody else has extended it in the meantime, perhaps for longer.
             continue
-        return view_for(actor, with_call(snapshot, later)), False
+        return view_for(runtime, actor, with_call(snapshot, later)), False
 
 
 def _check_time(

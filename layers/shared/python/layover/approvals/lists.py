@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from layover.approvals.approvers import may_decide
 from layover.errors import NotFound
+from layover.records.deployed import with_args_schema
 from layover.runtime import Runtime
 from layover.values.cursor import decode_cursor_field, encode_cursor
 from layover.values.decision import Risk
@@ -75,7 +76,11 @@ async def list_approvals(
         start,
     )
     live_threads = await _live_threads(runtime, ((owner, a.thread_id) for a in own))
-    items = tuple(a for a in own if (owner, a.thread_id) in live_threads)
+    items = tuple(
+        with_args_schema(runtime.agents, a.agent, a)
+        for a in own
+        if (owner, a.thread_id) in live_threads
+    )
     return Page(items=items, next_cursor=encode_cursor(_APPROVALS, next_cursor))
 
 
@@ -105,7 +110,8 @@ async def list_for_approver(
         for a in items
         if (a.owner, a.thread_id) in live_threads
     )
-    return Page(items=tuple(views), next_cursor=encode_cursor(_INBOX, next_cursor))
+    items_now = tuple(with_args_schema(runtime.agents, view.agent, view) for view in views)
+    return Page(items=items_now, next_cursor=encode_cursor(_INBOX, next_cursor))
 
 
 async def _matches(

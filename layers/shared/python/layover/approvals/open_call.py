@@ -76,10 +76,10 @@ def with_call(snapshot: RunSnapshot, call: CallRecord) -> RunSnapshot:
     return snapshot.model_copy(update={"meta": meta, "calls": calls})
 
 
-def view_for(actor: Actor, snapshot: RunSnapshot) -> Run | RunGlimpse:
+def view_for(runtime: Runtime, actor: Actor, snapshot: RunSnapshot) -> Run | RunGlimpse:
     """Return the run as its owner sees it, or what others who decide see of it."""
     if snapshot.meta.owner == actor.owner:
-        return run_view(snapshot)
+        return run_view(snapshot, runtime.agents)
     return RunGlimpse(id=snapshot.meta.id, status=snapshot.meta.shown_status)
 
 

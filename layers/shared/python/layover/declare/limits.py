@@ -8,6 +8,17 @@ from layover.declare.option_names import unknown_options, with_named_options
 from layover.declare.schemas import checks
 
 _LIMITS = frozenset({"tokens", "cost_usd", "tool_calls"})
+_NO_LIMIT = {"type": "null"}
+ARGS_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "tokens": {"anyOf": [{"type": "integer", "minimum": 1}, _NO_LIMIT]},
+        "cost_usd": {"anyOf": [{"type": "number", "exclusiveMinimum": 0}, _NO_LIMIT]},
+        "tool_calls": {"anyOf": [{"type": "integer", "minimum": 0}, _NO_LIMIT]},
+    },
+    "additionalProperties": False,
+}
+"""The JSON schema of limits that a person writes (`Limits.from_args`)."""
 STALE_STEPS = 4
 """Steps in a row without anything new, of a run whose agent says nothing else."""
 

@@ -399,7 +399,8 @@ class InProcess:
         await self._result(run_id)
 
     async def _result(self, run_id: str) -> Result:
-        run = run_view(await snapshot_of(self._runtime, self._owner(run_id), run_id))
+        snapshot = await snapshot_of(self._runtime, self._owner(run_id), run_id)
+        run = run_view(snapshot, self._runtime.agents)
         if run_id == self._newest:
             self._state = AgentState(
                 status=run.status.value if run.status is not Status.QUEUED else "running",

@@ -1,10 +1,12 @@
-"""Views for owners (docs/reference/http-api.md#objects), made from the journal's records. No I/O."""
+"""Views for owners (docs/reference/http-api.md#objects), made from the journal's records. No I/O, except that
+the user's agents are imported on first use, where a waiting approval is shown with its schema."""
 
 from collections.abc import Mapping, Sequence
 
 from layover import keys
 from layover.context.frames import calls_at, steps_at, usage_at
 from layover.context.transcript import own_steps, response_messages, step_messages
+from layover.records.deployed import Agents, with_args_schema
 from layover.values.message import Message, Role
 from layover.values.runs.child import ChildRun
 from layover.values.runs.run import CallRecord, CallState, RunMeta, RunSnapshot, Status, StepRecord
@@ -12,12 +14,13 @@ from layover.values.runs.views import Pending, Run, UnexecutedCall
 from layover.values.thread import ActiveRun, Thread, ThreadHead
 
 
-def run_view(snapshot: RunSnapshot) -> Run:
-    """Return the run with its messages, its waiting calls, its usage so far, and its sub-agents'."""
+def run_view(snapshot: RunSnapshot, agents: Agents | None = None) -> Run:
+    """Return the run with its messages, its waiting calls, its usage so far, and its sub-agents'. `agents`:
+    what is deployed, for the schemas of arguments that wait for approval; None: nobody is to edit them."""
     meta = snapshot.meta
     steps = own_steps(snapshot)
     messages = response_messages(snapshot)
-    waits = pending_calls(snapshot)
+    waits = pending_calls(snapshot, agents)
     calls = {call.key: call for call in snapshot.calls}
     return Run(
         id=meta.id,
@@ -34,30 +37,40 @@ def run_view(snapshot: RunSnapshot) -> Run:
         model=meta.model or (steps[-1].model if steps else None),
         error=meta.error,
         input=meta.input,
-        children=_children(snapshot, calls, ""),
+        children=_children(snapshot, calls, "", waits),
         created_at=meta.created_at,
         updated_at=meta.updated_at,
     )
 
 
-def _children(snapshot: RunSnapshot, calls: Mapping[str, CallRecord], path: str) -> tuple[Run, ...]:
-    """Return the runs of a frame's sub-agents, in the order of their calls."""
+def _children(
+    snapshot: RunSnapshot,
+    calls: Mapping[str, CallRecord],
+    path: str,
+    run_waits: tuple[Pending, ...],
+) -> tuple[Run, ...]:
+    """Return the runs of a frame's sub-agents, in the order of their calls. `run_waits`: the waiting calls of
+    the whole run."""
     own = steps_at(snapshot.steps, path)
     return tuple(
-        _child(snapshot, calls, call, call.child)
+        _child(snapshot, calls, call, call.child, run_waits)
         for call in calls_at(own, calls)
         if call.child is not None
     )
 
 
 def _child(
-    snapshot: RunSnapshot, calls: Mapping[str, CallRecord], call: CallRecord, child: ChildRun
+    snapshot: RunSnapshot,
+    calls: Mapping[str, CallRecord],
+    call: CallRecord,
+    child: ChildRun,
+    run_waits: tuple[Pending, ...],
 ) -> Run:
     path = keys.child_path(call.key)
     steps = steps_at(snapshot.steps, path)
     messages = tuple(m for step in steps for m in step_messages(step, calls))
     ids_below = {call.tool_call_id for call in calls.values() if call.key.startswith(path)}
-    waits = tuple(p for p in pending_calls(snapshot) if p.tool_call_id in ids_below)
+    waits = tuple(p for p in run_waits if p.tool_call_id in ids_below)
     running = Status.SUSPENDED if waits else child.status
     # A call may be settled although its child has not ended, if its tool no longer existed by then.
     ended = child.status if child.status.over else Status.CANCELLED
@@ -78,7 +91,7 @@ def _child(
         model=steps[-1].model if steps else None,
         error=child.error,
         input=child.input,
-        children=_children(snapshot, calls, path),
+        children=_children(snapshot, calls, path, run_waits),
         created_at=child.started_at,
         updated_at=child.ended_at or (steps[-1].message.created_at if steps else child.started_at),
     )
@@ -90,16 +103,19 @@ def last_text(messages: tuple[Message, ...]) -> str:
     return next((text for text in texts if text), "")
 
 
-def pending_calls(snapshot: RunSnapshot) -> tuple[Pending, ...]:
+def pending_calls(snapshot: RunSnapshot, agents: Agents | None = None) -> tuple[Pending, ...]:
     """Return the calls that wait undecided, at any depth, in the order of the calls; none once the run is
-    over."""
+    over. `agents`: as for `run_view`."""
     if snapshot.meta.status.over:
         return ()
     waiting = {call.key: call for call in snapshot.calls if call.undecided}
     calls = {call.key: call for call in snapshot.calls}
     ordered = [key for key in _in_order(snapshot, calls, "") if key in waiting]
     ordered += [key for key in waiting if key not in ordered]
-    return tuple(Pending.of(waiting[key], snapshot.meta.agent) for key in ordered)
+    views = (Pending.of(waiting[key], snapshot.meta.agent) for key in ordered)
+    if agents is None:
+        return tuple(views)
+    return tuple(with_args_schema(agents, snapshot.meta.agent, view) for view in views)
 
 
 def _in_order(snapshot: RunSnapshot, calls: Mapping[str, CallRecord], path: str) -> list[str]:

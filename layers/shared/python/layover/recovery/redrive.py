@@ -35,7 +35,7 @@ async def redrive(runtime: Runtime, owner: str, run_id: str) -> Run:
         _check_pause(runtime, snapshot.meta)
     else:
         await start_execution(runtime, owner, run_id, n)
-    return run_view(snapshot)
+    return run_view(snapshot, runtime.agents)
 
 
 def _check_pause(runtime: Runtime, run: RunMeta) -> None:

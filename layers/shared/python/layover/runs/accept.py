@@ -134,7 +134,7 @@ async def send_message(
     parts = _content(content)
     if await _replay(runtime, actor.owner, request_key) is None:
         await send(runtime, actor, run_id, parts, request_key)
-    return run_view(await snapshot_of(runtime, actor.owner, run_id))
+    return run_view(await snapshot_of(runtime, actor.owner, run_id), runtime.agents)
 
 
 async def start_run(
@@ -155,7 +155,7 @@ async def start_run(
     again = await _replay(runtime, owner, request_key)
     if again is not None:
         await _withdraw_again(runtime, actor, again, content, request)
-        return run_view(await snapshot_of(runtime, owner, again))
+        return run_view(await snapshot_of(runtime, owner, again), runtime.agents)
     await may_begin(runtime, owner)
     accepted, meta = await _accept(
         runtime,
@@ -167,14 +167,14 @@ async def start_run(
         pace=pace or Pace(),
     )
     if accepted.replayed or meta is None:
-        return run_view(await snapshot_of(runtime, owner, accepted.run_id))
+        return run_view(await snapshot_of(runtime, owner, accepted.run_id), runtime.agents)
     # One transaction has accepted the run and flagged the run that it interrupts. A death from here on leaves
     # both to the sweeper, which starts runs without an execution and ends flagged ones.
     if accepted.started:
         await _start(runtime, owner, meta)
     if accepted.interrupts is not None:
         await _interrupt(runtime, actor, accepted.interrupts)
-        return run_view(await snapshot_of(runtime, owner, accepted.run_id))
+        return run_view(await snapshot_of(runtime, owner, accepted.run_id), runtime.agents)
     status = Status.RUNNING if accepted.started else Status.QUEUED
     return run_view(RunSnapshot(meta=meta.model_copy(update={"status": status})))
 

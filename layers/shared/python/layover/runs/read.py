@@ -35,8 +35,10 @@ async def get(
         if wait > 0:
             meta = await meta_of(runtime, owner, run_id)
             if not meta.shown_status.settled:
-                return run_view(await _wait_until_settled(runtime, meta, wait, pace or Pace()))
-        return run_view(await snapshot_of(runtime, owner, run_id))
+                return run_view(
+                    await _wait_until_settled(runtime, meta, wait, pace or Pace()), runtime.agents
+                )
+        return run_view(await snapshot_of(runtime, owner, run_id), runtime.agents)
     except NotFound:
         past = await past_run(runtime, owner, run_id)
         if past is None:
@@ -95,7 +97,7 @@ async def list_runs(
     views: list[Run] = []
     for some in batched(ids, _MAX_CONCURRENT_READS):
         snapshots = await asyncio.gather(*(runtime.journal.runs.snapshot(owner, i) for i in some))
-        for view in (run_view(s) for s in snapshots if s is not None):
+        for view in (run_view(s, runtime.agents) for s in snapshots if s is not None):
             if not takes(view):
                 # Read again, so that the cursor points behind the last run of the shorter page.
                 place = ids.index(view.id)
@@ -120,7 +122,7 @@ async def cancel(runtime: Runtime, actor: Actor, run_id: str) -> Run:
     owner = actor.owner
     await meta_of(runtime, owner, run_id)
     await end_cancelled(runtime, owner, run_id, by=actor)
-    return run_view(await snapshot_of(runtime, owner, run_id))
+    return run_view(await snapshot_of(runtime, owner, run_id), runtime.agents)
 
 
 async def events(

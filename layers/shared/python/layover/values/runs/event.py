@@ -24,7 +24,7 @@ from layover.values.runs.run import (
     Via,
 )
 from layover.values.runs.usage import Usage
-from layover.values.runs.views import Pending
+from layover.values.runs.views import PendingFacts
 
 
 class BaseEvent(Value):
@@ -185,7 +185,7 @@ class DataEvent(BaseEvent):
     data: Json
 
 
-class ToolCallSuspended(BaseEvent, Pending):
+class ToolCallSuspended(BaseEvent, PendingFacts):
     """A call waits for a person."""
 
     type: Literal["tool-call-suspended"] = "tool-call-suspended"
@@ -399,7 +399,8 @@ of a sub-agent, `agent_path` and `parent_tool_call_id`. A newer release may add 
 - `message`: a finished message of the run.
 - `tool-execution-start`, `tool-execution-end`: a call begins to run, is settled.
 - `data`: what a running tool emitted (`ctx.emit`).
-- `tool-call-suspended`: a call waits for a person; it has the fields of `Pending`.
+- `tool-call-suspended`: a call waits for a person; it has the fields of `Pending`, but no
+  `args_schema`.
 - `tool-call-approval`: one person's approval of a call that takes more; of each person the newest counts.
 - `tool-call-decided`: a waiting call was decided.
 - `hook-decision`: a hook decided about a call before it ran.

@@ -12,61 +12,8 @@ from layover.values.runs.status import ErrorInfo, FinishReason, Status
 from layover.values.runs.usage import Usage
 
 
-class Pending(Value):
-    '''A call that waits for a person.
-
-    Attributes:
-        tool_call_id: The call's id: with the run's id, it names the call in `approve`, `deny` and `resume`.
-        tool_name: The tool's name.
-        args: The arguments that it would run with: validated, as JSON, with their defaults.
-        kind: `approval`: it waits for `approve` or `deny`. `input`: it suspended itself, and waits for
-            `resume`.
-        payload: The data that the person decides by: of an approval `{type, tool_name, args}`, else what the
-            tool gave `ctx.suspend`.
-        resume_schema: The JSON schema of the answer.
-        attempt: The number of this suspension, from 1: a call that was resumed may suspend again.
-        agent_path: The names from the run's agent down to the agent that made the call.
-        requested_at: The time at which it began to wait, in UTC.
-        expires_at: The time at which the wait counts as a denial, in UTC; None: never.
-        summary: What the call would do, in the words of `@tool(summary=)`; None: the tool has none.
-        risk: `low`, `medium` or `high`, by `@tool(risk=)`; None: the tool does not say.
-        approval: The rule of who may decide (`by`, `requester`, `quorum`, `reason_required`) and the
-            approvals `given` so far; None: the run's owner decides.
-        denied_before: Calls of the same tool with other arguments that persons have denied in this run, the
-            newest last and ten at most: `args`, `reason`, `decided_by`, `at`.
-        asked_again: `definition`: it was decided, and a deployment then changed the arguments that it would
-            run with. Nothing ran. None: it is asked for the first time.
-
-    Example:
-        ```python
-        import asyncio
-
-        from layover import Agent, tool
-        from layover.testing import ScriptedModel, call, say
-
-
-        @tool(needs_approval=True)
-        def refund(amount: float) -> str:
-            """Pay money back."""
-            return f"paid {amount:.2f} euros"
-
-
-        shop = Agent("shop", tools=[refund])
-
-
-        async def main() -> None:
-            with shop.override(model=ScriptedModel([call("refund", amount=5), say("Done.")])):
-                waiting = await shop.generate("5 euros back, please.")
-                (pending,) = waiting.pending
-                assert (pending.kind, pending.tool_name) == ("approval", "refund")
-                assert pending.args == {"amount": 5}
-                result = await shop.approve(waiting.run_id, pending.tool_call_id)
-            assert result.text == "Done."
-
-
-        asyncio.run(main())
-        ```
-    '''
+class PendingFacts(Value):
+    """What a call's record says about its wait, and so what its event tells."""
 
     tool_call_id: str
     tool_name: str
@@ -125,6 +72,71 @@ class Pending(Value):
             "asked_again": suspension.asked_again,
         }
         return cls.model_validate({**fields, **more})
+
+
+class Pending(PendingFacts):
+    '''A call that waits for a person.
+
+    Attributes:
+        tool_call_id: The call's id: with the run's id, it names the call in `approve`, `deny` and `resume`.
+        tool_name: The tool's name.
+        args: The arguments that it would run with: validated, as JSON, with their defaults.
+        kind: `approval`: it waits for `approve` or `deny`. `input`: it suspended itself, and waits for
+            `resume`.
+        payload: The data that the person decides by: of an approval `{type, tool_name, args}`, else what the
+            tool gave `ctx.suspend`.
+        resume_schema: The JSON schema of the answer.
+        args_schema: The JSON schema of the arguments that an approval may be given, by the tool as it is
+            deployed at the time of reading. None: the call waits for input, or nobody knows its tool here.
+        attempt: The number of this suspension, from 1: a call that was resumed may suspend again.
+        agent_path: The names from the run's agent down to the agent that made the call.
+        requested_at: The time at which it began to wait, in UTC.
+        expires_at: The time at which the wait counts as a denial, in UTC; None: never.
+        summary: What the call would do, in the words of `@tool(summary=)`; None: the tool has none.
+        risk: `low`, `medium` or `high`, by `@tool(risk=)`; None: the tool does not say.
+        approval: The rule of who may decide (`by`, `requester`, `quorum`, `reason_required`) and the
+            approvals `given` so far; None: the run's owner decides.
+        denied_before: Calls of the same tool with other arguments that persons have denied in this run, the
+            newest last and ten at most: `args`, `reason`, `decided_by`, `at`.
+        asked_again: `definition`: it was decided, and a deployment then changed the arguments that it would
+            run with. Nothing ran. None: it is asked for the first time.
+
+    Example:
+        ```python
+        import asyncio
+
+        from layover import Agent, tool
+        from layover.testing import ScriptedModel, call, say
+
+
+        @tool(needs_approval=True)
+        def refund(amount: float) -> str:
+            """Pay money back."""
+            return f"paid {amount:.2f} euros"
+
+
+        shop = Agent("shop", tools=[refund])
+
+
+        async def main() -> None:
+            with shop.override(model=ScriptedModel([call("refund", amount=5), say("Done.")])):
+                waiting = await shop.generate("5 euros back, please.")
+                (pending,) = waiting.pending
+                assert (pending.kind, pending.tool_name) == ("approval", "refund")
+                assert pending.args == {"amount": 5}
+                result = await shop.approve(waiting.run_id, pending.tool_call_id)
+            assert result.text == "Done."
+
+
+        asyncio.run(main())
+        ```
+    '''
+
+    args_schema: dict[str, Any] | None = Field(
+        default=None,
+        description="The JSON schema of the arguments that an approval may be given, by the tool as it is "
+        "deployed now; null if the call waits for input, or if its tool is not known here (any more).",
+    )
 
 
 class ApproverItem(Pending):
