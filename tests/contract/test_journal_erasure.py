@@ -26,6 +26,7 @@ async def test_erased_runs_leave_nothing_behind_and_other_threads_alone(
     await world.journal.erasure.mark_deleted(world.owner, thread_id)
     for _ in range(2):
         await world.journal.erasure.erase_runs(world.owner, thread_id)
+        await world.journal.erasure.erase_bodies(world.owner, thread_id)
     assert await world.state(run_id) == {}
     assert await world.blobs.get(key) is None
     assert await world.state(other.snapshot.meta.id) == kept
@@ -51,6 +52,7 @@ async def test_what_a_writer_leaves_after_its_run_was_erased_is_erased_later(
     assert await world.state(run_id), "nothing leads to it but its mark"
     for _ in range(2):
         await world.journal.erasure.erase_late(world.owner, thread_id)
+        await world.journal.erasure.erase_bodies(world.owner, thread_id)
         assert await world.state(run_id) == {}
         assert await world.blobs.get(key) is None
     assert await world.state(other.snapshot.meta.id) == kept
@@ -121,7 +123,7 @@ async def test_another_owner_sees_and_changes_nothing_with_any_method(
     assert await journal.heads.get(owner, thread_id) is None
     assert (await journal.heads.page(owner, 9, None)).items == ()
     assert await journal.heads.edit(owner, thread_id, title="mine") is None
-    assert await journal.erasure.mark_deleted(owner, thread_id) is None
+    await journal.erasure.mark_deleted(owner, thread_id)
     assert await journal.runs.get(owner, run_id) is None
     assert await journal.runs.snapshot(owner, run_id) is None
     assert (await journal.runs.page_ids(owner, thread_id, 9, None)).items == ()
@@ -143,6 +145,7 @@ async def test_another_owner_sees_and_changes_nothing_with_any_method(
     await journal.commands.mark_saved(owner, run_id, thread_id)
     await journal.erasure.erase_runs(owner, thread_id)
     await journal.erasure.erase_late(owner, thread_id)
+    await journal.erasure.erase_bodies(owner, thread_id)
     await journal.erasure.mark_purged(owner, thread_id, world.clock.now())
     await journal.erasure.finish(owner, thread_id)
     await journal.erasure.reschedule(owner, thread_id, world.clock.now())

@@ -117,6 +117,11 @@ class Keys:
         """Partition of the owner's leases: an item for each kind."""
         return f"U#{self.hash}#LEASES"
 
+    def of_thread(self, thread_id: str) -> str:
+        """Prefix of the objects in S3 that lead to all others of a thread: its runs' bodies, and the marks of
+        its files and of its nodes' memory."""
+        return self.blob("threads", thread_id) + "/"
+
     def bodies(self, thread_id: str, run_id: str = "") -> str:
         """Prefix of a run's objects in S3 (without `run_id`: of all runs of the thread). It is below the
         thread, so that deleting the thread finds them even when the run's records have expired."""

@@ -9,7 +9,7 @@ earlier."""
 import asyncio
 import random
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from datetime import datetime, timedelta
 
 from layover.batches import batched
@@ -120,10 +120,13 @@ class Files:
                 return None
         return await self._blobs.download_url(key, facts.name, facts.mime_type, lifetime)
 
-    async def erase(self, thread_id: str) -> None:
-        """Take a thread's files from it. Raises RetryableError."""
-        for mark in await self._blobs.keys(self._keys.blob("threads", thread_id, "files") + "/"):
-            await self.release(mark.rsplit("/", 1)[1], thread_id)
+    async def erase(self, thread_id: str, listed: Sequence[str] | None = None) -> None:
+        """Take a thread's files from it. `listed`: the keys below the thread's prefix, if the caller has
+        listed them (`Keys.of_thread`). Raises RetryableError."""
+        prefix = self._keys.blob("threads", thread_id, "files") + "/"
+        for mark in await self._blobs.keys(prefix) if listed is None else listed:
+            if mark.startswith(prefix):
+                await self.release(mark.removeprefix(prefix), thread_id)
 
     async def release(self, file_id: str, thread_id: str) -> None:
         """Release the thread's hold on the file; the file is deleted with its last thread. Its mark goes

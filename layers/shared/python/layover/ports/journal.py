@@ -429,13 +429,18 @@ class Erasure(Protocol):
 
     async def mark_deleted(
         self, owner: str, thread_id: str, *, forget_profile: bool = False
-    ) -> ThreadHead | None:
-        """Delete the thread's title, and let it accept no further runs. Return the previous head; None if
-        there is none. `forget_profile`: a flag for the eraser."""
+    ) -> None:
+        """Delete the thread's title, and let it accept no further runs. A thread that is not there stays so.
+        `forget_profile`: a flag for the eraser."""
         ...
 
     async def erase_runs(self, owner: str, thread_id: str) -> None:
-        """Delete the records of a deleted thread's runs, and their objects in S3."""
+        """Delete the records of a deleted thread's runs, and the clients' ids of its messages."""
+        ...
+
+    async def erase_bodies(self, owner: str, thread_id: str) -> None:
+        """Delete the objects in S3 of a deleted thread's runs. They are below `Keys.bodies`, where the caller
+        may see that there are none."""
         ...
 
     async def mark_purged(self, owner: str, thread_id: str, again_at: datetime) -> None:
@@ -443,7 +448,8 @@ class Erasure(Protocol):
         ...
 
     async def erase_late(self, owner: str, thread_id: str) -> None:
-        """Delete what unstoppable writers have written to runs after these were erased."""
+        """Delete the records of runs that `erase_runs` has missed, and those that unstoppable writers have
+        written to runs after these were erased."""
         ...
 
     async def finish(self, owner: str, thread_id: str) -> None:

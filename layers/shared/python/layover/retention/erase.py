@@ -13,6 +13,7 @@ from datetime import datetime
 from layover.batches import batched
 from layover.errors import NotFound
 from layover.files.store import Files
+from layover.keys import Keys
 from layover.memory.node.store import erase_nodes
 from layover.memory.profile.notes import profile_key
 from layover.runs.cancel import cancel
@@ -37,7 +38,8 @@ async def erase(runtime: Runtime, owner: str, thread_id: str) -> None:
     # An execution whose run's records are gone would wait for a decision for up to a year.
     await _stop(runtime, owner, [head.active_run] if head and head.active_run else [])
     await _stop(runtime, owner, (*head.waiting_runs, *head.queue) if head else ())
-    await _empty(runtime, owner, thread_id)
+    await runtime.journal.erasure.erase_runs(owner, thread_id)
+    await _erase_objects(runtime, owner, thread_id)
     lives = runtime.settings.sweep_patience * LAST_WRITER
     await runtime.journal.erasure.mark_purged(owner, thread_id, runtime.clock.now() + lives)
 
@@ -47,15 +49,20 @@ async def _erase_late(runtime: Runtime, owner: str, thread_id: str, at: datetime
     if runtime.clock.now() < at:
         await runtime.journal.erasure.reschedule(owner, thread_id, at)
         return
-    await _empty(runtime, owner, thread_id)
     await runtime.journal.erasure.erase_late(owner, thread_id)
+    await _erase_objects(runtime, owner, thread_id)
     await runtime.journal.erasure.finish(owner, thread_id)
 
 
-async def _empty(runtime: Runtime, owner: str, thread_id: str) -> None:
-    await runtime.journal.erasure.erase_runs(owner, thread_id)
-    await Files(runtime.blobs, owner).erase(thread_id)
-    await erase_nodes(runtime.blobs, owner, thread_id)
+async def _erase_objects(runtime: Runtime, owner: str, thread_id: str) -> None:
+    """Delete the thread's objects in S3, behind the records that name them. One list tells of all, because
+    most threads have none, and a list costs as much as eight writes to the journal."""
+    keys = Keys(owner)
+    listed = await runtime.blobs.keys(keys.of_thread(thread_id))
+    await Files(runtime.blobs, owner).erase(thread_id, listed)
+    await erase_nodes(runtime.blobs, owner, thread_id, listed)
+    if any(key.startswith(keys.bodies(thread_id)) for key in listed):
+        await runtime.journal.erasure.erase_bodies(owner, thread_id)
 
 
 async def _stop(runtime: Runtime, owner: str, run_ids: Sequence[str]) -> None:

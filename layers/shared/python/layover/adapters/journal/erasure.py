@@ -55,11 +55,9 @@ class TableErasure:
 
     async def mark_deleted(
         self, owner: str, thread_id: str, *, forget_profile: bool = False
-    ) -> ThreadHead | None:
+    ) -> None:
         """See `ports.Erasure`. The head turns into a tombstone: it leaves the list, takes no run, and stays,
         without its owner's words."""
-        item = await self._table.get(Keys(owner).thread(thread_id), HEAD)
-        before = head_from(owner, item) if item else None
         changes = {
             **dict.fromkeys(ThreadEdit.__annotations__),
             "metadata": "{}",
@@ -71,12 +69,24 @@ class TableErasure:
             "gsi2sk": rfc3339(self._clock.now()),
         }
         await self._change(owner, thread_id, changes, Exists("pk"))
-        return before
 
     async def erase_runs(self, owner: str, thread_id: str) -> None:
-        """See `ports.Erasure`. Runs come from the index, a page at a time, until none is left; of each, META
-        goes last, which keeps the run in the index. The clients' ids of messages go behind them."""
-        keys, after = Keys(owner), None
+        """See `ports.Erasure`. The clients' ids of messages go behind the runs."""
+        keys = Keys(owner)
+        await self._erase_indexed(keys, thread_id)
+        # A deleted thread takes no run, and so no further id of a message.
+        pk, high = keys.thread(thread_id), MESSAGE_PREFIX + _HIGHEST
+        while items := await self._table.query(pk, MESSAGE_PREFIX, high, limit=_PAGE):
+            await asyncio.gather(*(self._table.write(Delete(pk, item["sk"])) for item in items))
+
+    async def erase_bodies(self, owner: str, thread_id: str) -> None:
+        """See `ports.Erasure`."""
+        await self._blobs.delete_prefix(Keys(owner).bodies(thread_id))
+
+    async def _erase_indexed(self, keys: Keys, thread_id: str) -> None:
+        """Delete the runs that the index has, a page at a time, until none is left; of each, META goes last,
+        which keeps the run in the index."""
+        after = None
         while True:
             page = await self._table.query_index(
                 keys.partition, f"R#{thread_id}#", limit=_PAGE, forward=True, after=after
@@ -84,14 +94,9 @@ class TableErasure:
             for item in page:
                 await self._erase_thoroughly(keys, thread_id, item["id"])
             if len(page) < _PAGE:
-                break
+                return
             # The index is eventually consistent, so it may still have runs that were just deleted.
             after = page[-1]["gsi1sk"]
-        # A deleted thread takes no run, and so no further id of a message.
-        pk, high = keys.thread(thread_id), MESSAGE_PREFIX + _HIGHEST
-        while items := await self._table.query(pk, MESSAGE_PREFIX, high, limit=_PAGE):
-            await asyncio.gather(*(self._table.write(Delete(pk, item["sk"])) for item in items))
-        await self._blobs.delete_prefix(keys.bodies(thread_id))
 
     async def mark_purged(self, owner: str, thread_id: str, again_at: datetime) -> None:
         """See `ports.Erasure`. Only the first emptying is noted: a later one changes nothing."""
@@ -100,15 +105,15 @@ class TableErasure:
         await self._change(owner, thread_id, {"empty_again_at": at, "gsi2sk": at}, first)
 
     async def erase_late(self, owner: str, thread_id: str) -> None:
-        """See `ports.Erasure`. Deltas and objects in S3 are written without a check of META, as long as a
-        function lives."""
+        """See `ports.Erasure`. Deltas are written without a check of META, as long as a function lives."""
         keys = Keys(owner)
+        # A run that was accepted just before the deletion may not have been in the index yet.
+        await self._erase_indexed(keys, thread_id)
         pk, high = keys.thread(thread_id), ERASED_PREFIX + _HIGHEST
         while marks := await self._table.query(pk, ERASED_PREFIX, high, limit=_PAGE):
             for mark in marks:
                 await self._erase_thoroughly(keys, thread_id, mark["id"])
                 await self._table.write(Delete(pk, mark["sk"]))
-        await self._blobs.delete_prefix(keys.bodies(thread_id))
 
     async def finish(self, owner: str, thread_id: str) -> None:
         """See `ports.Erasure`. The tombstone leaves the watch."""

@@ -208,10 +208,16 @@ async def list_nodes(blobs: Blobs, owner: str, thread_id: str) -> AsyncIterator[
             yield {**node, "messages": [_with_file_parts(entry) for entry in _decode(data)]}
 
 
-async def erase_nodes(blobs: Blobs, owner: str, thread_id: str) -> None:
-    """Delete the memory of all nodes of a thread."""
+async def erase_nodes(
+    blobs: Blobs, owner: str, thread_id: str, listed: Sequence[str] | None = None
+) -> None:
+    """Delete the memory of all nodes of a thread. `listed`: the keys below the thread's prefix, if the caller
+    has listed them (`Keys.of_thread`)."""
     keys = Keys(owner)
-    for mark in await blobs.keys(keys.blob("threads", thread_id, "nodes") + "/"):
+    prefix = keys.blob("threads", thread_id, "nodes") + "/"
+    for mark in await blobs.keys(prefix) if listed is None else listed:
+        if not mark.startswith(prefix):
+            continue
         agent, name = (unquote(part) for part in mark.rsplit("/", 2)[1:])
         await blobs.delete(keys.blob("node_memory", agent, thread_id, name))
         await blobs.delete(mark)
