@@ -29,6 +29,18 @@ TRIP = "The user wants to plan a trip to Vienna with Leo in May."
         ("Order A-1003 was refunded on 3 May by card.", "Order A-1003 was refunded on 3 May."),
         ('The code of the door is "12".', "The code of the door is 12"),
         ("It\u2019s Anna\u2019s bike in the yard.", "It's Anna's bike in the yard"),
+        # A speaker's name in front of their words.
+        (
+            "So it is not the power supply of web-3.",
+            "assistant: So it is not the power supply of web-3.",
+        ),
+        ("Assistant: the power supply of web-3 is fine", "The power supply of web-3 is fine."),
+        (
+            "user: I replaced the power supply of web-3.",
+            "The user replaced the power supply of web-3.",
+        ),
+        ("User replaced the power supply of web-3", "User: I replaced the power supply of web-3."),
+        ("user: Water on Tuesday: 1209 cubic metres.", "Water on Tuesday: 1209 cubic metres."),
     ],
 )
 def test_a_text_restates_what_it_says_all_of(text: str, other: str) -> None:
@@ -63,6 +75,13 @@ def test_a_text_restates_what_it_says_all_of(text: str, other: str) -> None:
         ("The user wants to cancel the trip to Vienna.", "The user wants the trip to Vienna."),
         ("The user bought a car seat in Graz.", "The user bought a car in Graz."),
         ("The import of orders fails.", "The import of orders failed."),
+        # Another speaker, and one that speaks of another.
+        ("user: Delete the backup of web-3.", "assistant: Delete the backup of web-3."),
+        (
+            "user: I replaced the power supply of web-3.",
+            "assistant: I replaced the power supply of web-3.",
+        ),
+        ("User: Anna replaced the power supply.", "The user replaced the power supply."),
         # Too little to tell.
         ("It works.", "It works since Monday."),
     ],
@@ -171,6 +190,7 @@ DRESS = (
     lambda text: re.sub(r"\b(a|the) ", lambda m: "the " if m[1] == "a" else "a ", text),
     lambda text: re.sub(r"^(?:a|the) ", "", text),
     lambda text: text.replace(" ", "  "),
+    lambda text: f"User: {text}",
 )
 """Ways to write the same."""
 

@@ -153,6 +153,10 @@ _TURN = lazy_pattern(
 """A condition, an exception, a choice, a doubt or a question: with one more of them, a text no longer says
 what it says without."""
 
+_LABEL = lazy_pattern(r"^\s*(?:the\s+)?(?P<who>user|assistant)\s*[:\uff1a]\s*(?=\S)", re.IGNORECASE)
+"""The name of a speaker in front of their words, as a transcript has it."""
+_SELF = lazy_pattern(r"^(?:i|ich|je|yo|eu|io)\s+", re.IGNORECASE)
+
 Phrase = tuple[tuple[str, ...], tuple[str, ...]]
 """Words that lead to a run of words with a meaning, and the run."""
 
@@ -160,14 +164,31 @@ Phrase = tuple[tuple[str, ...], tuple[str, ...]]
 def restates(text: str, other: str) -> bool:
     """Return whether a text says all that another one says, in the same words: each run of words with a
     meaning, behind the same words that lead to it. Articles and punctuation may differ. Texts that differ in
-    a name, a number, a unit, a role, a negation or a condition do not restate each other."""
+    a name, a number, a unit, a role, a negation or a condition do not restate each other. A speaker's name
+    may stand in front of one of them: `User: I moved` and `The user moved`."""
     if subject(text) != subject(other) or _turns(text) != _turns(other):
+        return False
+    if len({_speaker(text), _speaker(other)} - {""}) > 1:
         return False
     mine, others = _runs(text), _runs(other)
     size = sum(t != _ARTICLE for runs in others.values() for run in runs for t in run)
     return size >= _MIN_CONTENT and all(
         _is_in_order(runs, mine.get(lead, [])) for lead, runs in others.items()
     )
+
+
+def _speaker(text: str) -> str:
+    label = _LABEL.match(text)
+    return label["who"].casefold() if label else ""
+
+
+def _without_label(text: str) -> str:
+    """Return a text without its speaker's name, in the third person if it begins in the first."""
+    label = _LABEL.match(text)
+    if label is None:
+        return text
+    said = text[label.end() :]
+    return _SELF.sub(f"{label['who'].casefold()} ", said)
 
 
 def subject(text: str) -> str:
@@ -234,7 +255,8 @@ def _tokens(text: str) -> tuple[str, ...]:
     """Return the words of a text as they are written, but for the case of the first one. A pause stands for
     punctuation between them."""
     tokens: list[str] = []
-    for word in unicodedata.normalize("NFC", text).translate(_APOSTROPHES).split():
+    plain = unicodedata.normalize("NFC", _without_label(text))
+    for word in plain.translate(_APOSTROPHES).split():
         token = word.lstrip(_OPENING)
         bare = token.rstrip(_CLOSING)
         if bare[-1:].isdigit() and token == word and token[len(bare) :][:1] in _INCHES:
