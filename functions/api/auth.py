@@ -30,6 +30,7 @@ def caller(event: Mapping[str, Any], path: str, access: Access) -> Actor | None:
     if access.scope not in scopes:
         raise Forbidden("the token lacks a scope; an ID token has none", access.scope)
     groups = _groups(event, claims, access.groups_claim)
+    scopes = access.scopes_of(scopes, groups)
     resource = _header(event, RESOURCE_HEADER)
     if resource is None:
         return Actor(sub=sub, scopes=scopes, groups=groups)

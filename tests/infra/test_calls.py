@@ -90,8 +90,8 @@ ONLY = {
     "LAYOVER_DATABASE_WAKING_S": {"api", "streams", "turn"},
 }
 """Variables that all with a database look at, and only these are given."""
-OTHER_FORMS = {"LAYOVER_PROVIDER"}
-"""Variables of deployments without a key (test_bedrock.py)."""
+OTHER_FORMS = {"LAYOVER_PROVIDER", "LAYOVER_LOGIN_SCOPE"}
+"""Variables of deployments without a key (test_bedrock.py), and of an issuer (test_doors.py)."""
 
 
 def on(action: str, line: list[str]) -> str:

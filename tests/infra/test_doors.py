@@ -9,7 +9,13 @@ from layover.cdk.calls import CALLS
 from layover.cdk.settings import FUNCTIONS, Settings
 from layover.cli.login import PORT
 from layover.cli.second_factor import SCOPE
-from layover.values.deployment.access import CONSOLE_FILES, DOCS, OPEN_PATHS
+from layover.values.deployment.access import (
+    AUDITORS,
+    CONSOLE_FILES,
+    DOCS,
+    OPEN_PATHS,
+    OPERATORS,
+)
 from support.aws.templates import Synthesized
 
 PUSHING = sorted(name for name, calls in CALLS.items() if calls.pushes)
@@ -159,6 +165,38 @@ def test_second_factor_is_the_deployers_choice(gateway: Synthesized) -> None:
     assert pool["MfaConfiguration"] == "OFF"
     assert "EnabledMfas" not in pool
     assert SCOPE.split()[1] not in people(gateway)["AllowedOAuthScopes"]
+
+
+def groups_of_roles(stack: Synthesized, function: str) -> tuple[object, object]:
+    """The groups of operators and auditors that a function knows."""
+    variables = stack.functions()[function]["Environment"]["Variables"]
+    return variables.get("LAYOVER_OPERATE_GROUP"), variables.get("LAYOVER_AUDIT_GROUP")
+
+
+@pytest.mark.parametrize("function", ["api", "streams"])
+def test_groups_of_a_foreign_issuer_or_pool_make_no_operators_unless_they_are_named(
+    plain: Synthesized, everything_given: Synthesized, function: str
+) -> None:
+    assert groups_of_roles(plain, function) == ("platform", None)
+    assert groups_of_roles(everything_given, function) == (None, None)
+
+
+@pytest.mark.parametrize("function", ["api", "streams"])
+def test_groups_of_the_stacks_own_users_make_operators_and_auditors(
+    gateway: Synthesized, guest: Synthesized, function: str
+) -> None:
+    for stack in (gateway, guest):
+        assert groups_of_roles(stack, function) == (OPERATORS, AUDITORS)
+
+
+def test_pages_ask_an_own_provider_for_the_scopes_by_its_own_names(
+    plain: Synthesized, vpc: Synthesized
+) -> None:
+    scopes = [
+        stack.functions()["api"]["Environment"]["Variables"].get("LAYOVER_LOGIN_SCOPE")
+        for stack in (plain, vpc)
+    ]
+    assert scopes == ["api://layover/use", None]
 
 
 def test_login_listens_where_the_pool_sends_browsers_back() -> None:

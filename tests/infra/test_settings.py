@@ -53,6 +53,10 @@ def kept(folder: Path, stage: str, text: str) -> dict[str, str]:
         {"scope": "shop/use"},
         {"act_as_scope": "shop/act-as"},
         {"operate_scope": "shop/operate"},
+        # People ask the pool for what its tokens have.
+        {"login_scope": "api://layover/use"},
+        {"operate_group": "two words"},
+        {"audit_group": "a" * 129},
         # Cognito takes no domain with such a word in it.
         {"stage": "aws"},
         {"stage": "laws"},

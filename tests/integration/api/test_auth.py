@@ -73,9 +73,12 @@ def test_open_paths_tell_how_to_sign_in(api: Api) -> None:
         "operate_scope": "layover/operate",
         "audit_scope": "layover/audit",
         "groups_claim": "cognito:groups",
+        "operate_group": None,
+        "audit_group": None,
         "issuer": None,
         "client_id": None,
         "stream_url": None,
+        "login_scope": None,
     }
 
 

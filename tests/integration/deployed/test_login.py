@@ -124,6 +124,14 @@ def test_tokens_are_for_their_owners_eyes(
     assert "support" in said.out
 
 
+def test_scopes_are_asked_for_by_the_names_that_the_provider_has_for_them(
+    deployment: Deployment, tokens: TokenFile
+) -> None:
+    deployment.login_scope = "api://layover/use offline_access"
+    assert sign_in(deployment, tokens) == 0
+    assert deployment.scopes == ["openid api://layover/use offline_access"]
+
+
 def test_newest_sign_in_is_meant_where_no_deployment_is_named(
     deployment: Deployment, tokens: TokenFile
 ) -> None:

@@ -49,6 +49,8 @@ FORMS: dict[str, dict[str, str]] = {
         "audience": "https://layover.example",
         "client_id": "people",
         "scope": "use:layover",
+        "login_scope": "api://layover/use",
+        "operate_group": "platform",
         "api_concurrency": "0",
     },
     # AWS's own NAT, no second factor, and the stack's own users, protected.

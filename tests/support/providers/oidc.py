@@ -23,6 +23,7 @@ class Deployment:
         self.says_issuer = self.issuer
         self.token_endpoint = f"{self.url}/token"
         self.client_id: str | None = "people"
+        self.login_scope: str | None = None
         self.expires_in = 3600
         self.tokens_begin = "access-"
         """With a number behind it, this is a token."""
@@ -57,6 +58,7 @@ class Deployment:
         match path:
             case "/.well-known/layover":
                 known = {"issuer": self.issuer, "client_id": self.client_id}
+                known |= {"login_scope": self.login_scope} if self.login_scope else {}
                 return 200, {**known, "scope": "layover/use", "act_as_scope": "layover/act-as"}
             case "/pool/.well-known/openid-configuration":
                 found = {"issuer": self.says_issuer, "token_endpoint": self.token_endpoint}
@@ -72,7 +74,8 @@ class Deployment:
             self.wrong.append("no code with PKCE was asked for")
         self.places.append(query["redirect_uri"])
         self.scopes.append(query.get("scope", ""))
-        if query.get("scope") not in ("openid layover/use", "openid aws.cognito.signin.user.admin"):
+        scope = self.login_scope or "layover/use"
+        if query.get("scope") not in (f"openid {scope}", "openid aws.cognito.signin.user.admin"):
             self.wrong.append(f"scope {query.get('scope')}")
         answer = {"state": query["state"]}
         if self.denies:

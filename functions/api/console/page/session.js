@@ -33,7 +33,7 @@ export async function signIn(access) {
   const page = new URL((await provider(access.issuer)).authorization_endpoint);
   const query = {
     response_type: "code", client_id: access.client_id, redirect_uri: here(), state,
-    scope: `openid ${access.scope}`, code_challenge: encoded(new Uint8Array(digest)), code_challenge_method: "S256",
+    scope: `openid ${access.login_scope || access.scope}`, code_challenge: encoded(new Uint8Array(digest)), code_challenge_method: "S256",
   };
   for (const [name, value] of Object.entries(query)) page.searchParams.set(name, value);
   location.assign(page);

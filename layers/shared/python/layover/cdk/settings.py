@@ -149,6 +149,8 @@ LOOKED_UP_BY_THE_CDK = frozenset(
 )
 """Beginnings of names in `cdk.context.json`: `vpc-provider:account=1:...`. They are written out, because the
 import of the CDK starts a process."""
+GROUP = r"^\S{1,128}$"
+"""A group's name, as Cognito takes it."""
 RESERVED = ("aws", "amazon", "cognito")
 """Words that Cognito refuses in a domain, of which the names are a part."""
 WAITS_OF_A_NEW_ACCOUNT = 5
@@ -187,6 +189,7 @@ TUNED: Mapping[str, str] = {
         "operate_scope",
         "audit_scope",
         "groups_claim",
+        "login_scope",
         "audit_days",
         "max_user_waits",
         "max_user_streams",
@@ -244,6 +247,14 @@ class Settings(BaseModel):
     """Scope with which an auditor reads decisions, over all users."""
     groups_claim: str | None = None
     """LAYOVER_GROUPS_CLAIM: the claim of a token that names the caller's groups."""
+    operate_group: str | None = Field(default=None, pattern=GROUP)
+    """LAYOVER_OPERATE_GROUP: its members are operators. In a user pool that Layover made it is
+    `layover-operators`; elsewhere, without it, only `operate_scope` makes an operator."""
+    audit_group: str | None = Field(default=None, pattern=GROUP)
+    """LAYOVER_AUDIT_GROUP: likewise for auditors, `layover-auditors`."""
+    login_scope: str | None = None
+    """LAYOVER_LOGIN_SCOPE: the scopes to ask `issuer` for when a person signs in, where they have other names
+    than in its tokens."""
     sign_up: bool = False
     """Open the user pool for sign-up to everyone."""
     machine_client: bool = False
@@ -412,6 +423,10 @@ class Settings(BaseModel):
             raise ValueError(
                 "sign_up and machine_client belong to the stack's own user pool: your issuer has its own "
                 "users and clients"
+            )
+        if self.login_scope and not self.issuer:
+            raise ValueError(
+                f"login_scope needs an issuer: at the user pool people ask for {USE}, as its tokens have it"
             )
         if self.sign_up and not (self.daily_tokens or self.daily_cost_usd):
             raise ValueError(

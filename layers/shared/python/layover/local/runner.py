@@ -34,6 +34,7 @@ from layover.local.postgres import Postgres
 from layover.local.settings import Settings, child_variables, function_variables
 from layover.local.terminal import show
 from layover.local.terminal.show import RunWatch
+from layover.values.deployment.access import AUDITORS, OPERATORS
 from layover.values.lease import max_waits
 
 logger = logging.getLogger(__name__)
@@ -255,6 +256,9 @@ class Runner:
             "LAYOVER_SOCKET_ENDPOINT": self.aws.endpoint_url,
             "LAYOVER_SOCKET_FUNCTION": "sockets",
             "LAYOVER_EVENT_BUS": "default",
+            # As in a stack with users of its own.
+            "LAYOVER_OPERATE_GROUP": OPERATORS,
+            "LAYOVER_AUDIT_GROUP": AUDITORS,
             "LAYOVER_MAX_WAITS": str(max_waits(self.settings.api_concurrency)),
             "LAYOVER_SWEEP_PATIENCE_S": "2",
             "LAYOVER_DATABASE_URL": self._postgres.dsn(RUNTIME_ROLE),

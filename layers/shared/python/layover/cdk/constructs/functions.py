@@ -218,6 +218,8 @@ class Functions(Construct):
             ORIGINS: ",".join(deployment.origins),
             "LAYOVER_ISSUER": deployment.identity.issuer,
             "LAYOVER_CLIENT_ID": deployment.identity.client_id,
+            "LAYOVER_OPERATE_GROUP": deployment.identity.operate_group,
+            "LAYOVER_AUDIT_GROUP": deployment.identity.audit_group,
         }
 
     @property

@@ -9,6 +9,7 @@ from constructs import Construct
 from layover.cdk.constructs.acknowledge import acknowledge
 from layover.cdk.constructs.time import duration
 from layover.cdk.settings import Mfa, Settings
+from layover.values.deployment.access import AUDITORS, OPERATORS
 
 _SCOPES = {
     "use": "Use agents as yourself",
@@ -17,7 +18,7 @@ _SCOPES = {
     "audit": "Read what was decided, over all users",
 }
 """Scope -> its description. Cognito gives a client's scopes to each of its users, so the client of people has
-only `use`, and the client of a backend has all of them."""
+only `use`: groups make operators and auditors of them."""
 
 
 @dataclass(frozen=True)
@@ -28,13 +29,23 @@ class Identity:
     issuer: str
     audience: list[str]
     client_id: str | None
+    operate_group: str | None = None
+    """The group whose members are operators; None: only the scope makes one."""
+    audit_group: str | None = None
     pool_id: str | None = None
 
 
 def own_provider(settings: Settings) -> Identity:
     """Return the provider that the settings name."""
     assert settings.issuer is not None
-    return Identity(settings.issuer, list(settings.audience), settings.client_id)
+    return Identity(
+        settings.issuer,
+        list(settings.audience),
+        settings.client_id,
+        # Only by name: whoever makes groups there might not be who deploys.
+        operate_group=settings.operate_group,
+        audit_group=settings.audit_group,
+    )
 
 
 class UserPool(Construct):
@@ -55,6 +66,7 @@ class UserPool(Construct):
         super().__init__(scope, id)
         self._settings = settings
         # By its id, so that clients are made in this stack: their callbacks name the API, which names them.
+        self._is_of_layover = pool is None
         adopted = pool.user_pool_id if pool is not None else settings.adopt_user_pool
         self._pool: cognito.IUserPool = (
             cognito.UserPool.from_user_pool_id(self, "Users", adopted) if adopted else self._users()
@@ -71,6 +83,8 @@ class UserPool(Construct):
             issuer=f"https://{self._pool.user_pool_provider_name}",
             audience=audience,
             client_id=people.user_pool_client_id,
+            operate_group=settings.operate_group or (OPERATORS if self._is_of_layover else None),
+            audit_group=settings.audit_group or (AUDITORS if self._is_of_layover else None),
             pool_id=self._pool.user_pool_id,
         )
 

@@ -29,6 +29,8 @@ CHAT_ROUTES = (
 TICKETED = "/ticketed"
 """The prefix of the path of a stream at `stream_url` that a ticket opens: the gateway there lets it pass
 without a token."""
+OPERATORS, AUDITORS = "layover-operators", "layover-auditors"
+"""The groups of a stack's own users whose members operate it and read its audit."""
 RESOURCE_HEADER = "X-Layover-Resource"
 """The end user for whom a backend asks."""
 
@@ -68,8 +70,24 @@ class Access(Value):
     """The scope of an auditor, who may read all users' decisions."""
     groups_claim: str = "cognito:groups"
     """The claim that names the caller's groups."""
+    operate_group: str | None = None
+    """The group whose members are operators as well; None: only the scope makes one."""
+    audit_group: str | None = None
+    """The group whose members are auditors as well; None: only the scope makes one."""
     issuer: str | None = None
     client_id: str | None = None
     """The public client that people sign in with."""
     stream_url: str | None = None
     """Base URL of the streamed responses, under the same paths; None: this one."""
+    login_scope: str | None = None
+    """The scopes that a client asks for when a person signs in, besides `openid`, where the issuer has other
+    names for them than its tokens; None: `scope`."""
+
+    def scopes_of(self, scopes: frozenset[str], groups: frozenset[str]) -> frozenset[str]:
+        """Return the scopes of a token, with those that its groups give. A group never gives `scope` or
+        `act_as_scope`: a token without them stays refused."""
+        by_group = (
+            (self.operate_group, self.operate_scope),
+            (self.audit_group, self.audit_scope),
+        )
+        return scopes | {scope for group, scope in by_group if group and group in groups}

@@ -67,6 +67,9 @@ class Environment(BaseModel):
     operate_scope: str = Field(default="layover/operate", alias="LAYOVER_OPERATE_SCOPE")
     audit_scope: str = Field(default="layover/audit", alias="LAYOVER_AUDIT_SCOPE")
     groups_claim: str = Field(default="cognito:groups", alias="LAYOVER_GROUPS_CLAIM")
+    operate_group: str | None = Field(default=None, alias="LAYOVER_OPERATE_GROUP")
+    audit_group: str | None = Field(default=None, alias="LAYOVER_AUDIT_GROUP")
+    login_scope: str | None = Field(default=None, alias="LAYOVER_LOGIN_SCOPE")
     issuer: str | None = Field(default=None, alias="LAYOVER_ISSUER")
     client_id: str | None = Field(default=None, alias="LAYOVER_CLIENT_ID")
     stream_url: str | None = Field(default=None, alias="LAYOVER_STREAM_URL")
@@ -121,6 +124,9 @@ class Environment(BaseModel):
                 operate_scope=self.operate_scope,
                 audit_scope=self.audit_scope,
                 groups_claim=self.groups_claim,
+                operate_group=self.operate_group,
+                audit_group=self.audit_group,
+                login_scope=self.login_scope,
                 issuer=self.issuer,
                 client_id=self.client_id,
                 stream_url=self.stream_url,
