@@ -50,9 +50,13 @@ class Words(RootModel[list[str]]):
     [
         ({"name": ""}, "name of an agent"),
         ({"name": "a\nb"}, "name of an agent"),
-        ({"name": "x" * 129}, "at most 128"),
+        ({"name": "x" * 65}, "name of an agent"),
+        ({"name": "the billing desk"}, "1 to 64 letters, digits, '_' or '-'"),
+        ({"name": "shop/desk"}, "1 to 64 letters, digits, '_' or '-'"),
+        ({"name": "b\u00fcro"}, "1 to 64 letters, digits, '_' or '-'"),
+        ({"name": "desk\n"}, "name of an agent"),
         ({"name": None}, "name of an agent"),
-        ({"name": "*"}, "means all"),
+        ({"name": "*"}, "name of an agent"),
         ({"model": ""}, "model"),
         ({"instructions": None}, "instructions"),
         ({"max_iterations": 0}, "max_iterations"),
@@ -198,10 +202,10 @@ def test_a_reply_is_parsed_or_refused() -> None:
 
 
 def test_a_sub_agent_is_a_tool_named_after_it_that_takes_a_briefing() -> None:
-    made = Agent("the billing desk").as_tool("Bills.")
-    assert (made.name, made.description) == ("the_billing_desk", "Bills.")
+    made = Agent("billing-desk").as_tool("Bills.")
+    assert (made.name, made.description) == ("billing-desk", "Bills.")
     assert set(made.parameters["properties"]) == {"input", "context"}
-    assert Agent("top", tools=[made]).tool("the_billing_desk") is made
+    assert Agent("top", tools=[made]).tool("billing-desk") is made
 
 
 def test_a_sub_agent_needs_a_description_for_the_model() -> None:

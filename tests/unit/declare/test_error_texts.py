@@ -65,7 +65,7 @@ OBJECT = {"type": "object", "properties": {"n": {"type": "integer"}, "m": {"type
         ),
         (
             lambda: make.Agent("sh\nop"),
-            "the name of an agent must be a text of printable characters, not 'sh\\nop'",
+            "the name of an agent must be 1 to 64 letters, digits, '_' or '-', not 'sh\\nop'",
         ),
         (
             lambda: make.Agent("shop", output_validator=lambda output, ctx: output),

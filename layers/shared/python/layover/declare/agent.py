@@ -69,7 +69,7 @@ class Agent(Driven[Output], Generic[Deps, Output]):
     '''The definition that a run follows: instructions, a model, tools and memory.
 
     Args:
-        name: 1 to 128 printable characters, unique among the agents that are served.
+        name: 1 to 64 letters, digits, `_` or `-`, unique among the agents that are served.
         model: The model's name with its provider (`openai/gpt-5-mini`); None: the deployment's
             (`LAYOVER_MODEL`). Of a list, each is called if the one before it stays down or refuses (event
             `model-fallback`).

@@ -12,22 +12,11 @@ from layover.errors import DefinitionError
 from layover.values.runs.model_settings import OVERRIDABLE, Overridable
 from layover.values.runs.run import MAX_WINDOW, OnWaiting
 
-_MAX_NAME = 128
-ALL = "*"
-"""The key of what all of a user's agents share. It is not an agent's name."""
-
 
 def name_of(name: Any) -> str:
-    """Return the name of an agent. Raises DefinitionError."""
-    if not isinstance(name, str) or not name.strip() or not name.isprintable():
-        raise checks.fail("the name of an agent", "a text of printable characters", name)
-    if len(name) > _MAX_NAME:
-        raise checks.fail("the name of an agent", f"at most {_MAX_NAME} characters", name)
-    if name == ALL:
-        raise checks.fail(
-            "the name of an agent", f"another one than {ALL!r}, which means all", name
-        )
-    return name
+    """Return the name of an agent, as URLs, requests and the tools that stand for it take it. Raises
+    DefinitionError."""
+    return checks.name("the name of an agent", name)
 
 
 def on_waiting_of(what: str, value: Any) -> OnWaiting:

@@ -12,7 +12,7 @@ from layover.errors import DefinitionError, nearest
 _MAX_SHOWN = 80
 _UNKNOWN_TYPE = re.compile(r"core schema for <class '([^']+)'>")
 NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
-"""Names of tools that providers accept."""
+"""Names of tools that every provider accepts, and of agents, which may become such tools."""
 
 
 NO_SCHEMA = (PydanticUserError, TypeError, NameError, KeyError)
@@ -107,8 +107,8 @@ def models(what: str, value: Any) -> tuple[str | None, tuple[str, ...]]:
     return value[0], tuple(value[1:])
 
 
-def tool_name(what: str, value: Any) -> str:
-    """Return a name that every provider accepts."""
+def name(what: str, value: Any) -> str:
+    """Return the name of a tool or of an agent."""
     if not isinstance(value, str) or not NAME.fullmatch(value):
         raise fail(what, "1 to 64 letters, digits, '_' or '-'", value)
     return value

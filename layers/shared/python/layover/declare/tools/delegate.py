@@ -1,6 +1,5 @@
 """`Agent.as_tool`: an agent as a tool of another (docs/sub-agents.md)."""
 
-import re
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Annotated, Any
 
@@ -16,15 +15,8 @@ from layover.values.runs.run import FinishReason
 
 MAX_DEPTH = 5
 """Levels of sub-agents below the top agent."""
-_MAX_TOOL_NAME = 64
 _INPUT = "The task, complete: nothing of this conversation is known to whoever does it."
 _CONTEXT = "What else has to be known for it: facts, constraints, what was found so far."
-
-
-def delegate_name(name: str) -> str:
-    """Return the name of an agent's tool: the agent's own, with `_` for each character that a provider would
-    refuse."""
-    return re.sub(r"[^a-zA-Z0-9_-]", "_", name)[:_MAX_TOOL_NAME]
 
 
 def sub_agents(tools: Iterable[Any]) -> list[Any]:
@@ -91,7 +83,7 @@ def delegate_tool(agent: Any, description: str, *, memory: bool, background: boo
         raise checks.fail(f"{what}description", "a text that is not empty", description)
     checks.flag(f"{what}memory", memory)
     checks.flag(f"{what}background", background)
-    fn, name = runner(agent.generate), delegate_name(agent.name)
+    fn, name = runner(agent.generate), agent.name
     return Tool(
         fn,
         name=name,
@@ -110,7 +102,7 @@ def handoff_tool(name: str) -> AnyTool:
 
     return Tool(
         transfer,
-        name=f"transfer_to_{delegate_name(name)}"[:64],
+        name=f"transfer_to_{name}"[:64],
         description=f"Give the conversation to {name}, who answers from here on.",
         signature=read(transfer, "transfer", {}),
         options=Options(idempotent=True, trusted=True, handoff=name),

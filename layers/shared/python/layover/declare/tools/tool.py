@@ -462,7 +462,7 @@ def tool_from_schema(
     """
     if not callable(handler):
         raise checks.fail(f"tool {name!r}: handler", "a function", handler)
-    signature = json_schema_signature(handler, checks.tool_name("the name of a tool", name), schema)
+    signature = json_schema_signature(handler, checks.name("the name of a tool", name), schema)
     return Tool(
         handler,
         name=name,
@@ -482,7 +482,7 @@ def _make(fn: Callable[P, R], scope: Mapping[str, Any], options: dict[str, Any])
         )
     options = dict(options)
     name = options.pop("name", None)
-    name = checks.tool_name("the name of a tool", fn.__name__ if name is None else name)
+    name = checks.name("the name of a tool", fn.__name__ if name is None else name)
     description = options.pop("description", None)
     signature = read(fn, name, scope)
     return Tool(

@@ -7,7 +7,6 @@ from importlib.resources import files
 from typing import Any
 
 from layover.declare.agent import Agent
-from layover.declare.agents.options import ALL
 from layover.memory.profile.iteration_log import previous_attempts
 from layover.memory.profile.plan import plan_lines
 from layover.memory.text.escape import escape, escape_value
@@ -15,7 +14,7 @@ from layover.values.memory.context import ThreadState
 from layover.values.message import Message, is_context
 from layover.values.note import Note, NoteKey
 
-SHARED = ALL
+SHARED = "*"
 """Key of the working memory that all of a user's agents share."""
 _BLOCKS = {"profile": "user_profile", "working": "working_memory"}
 """Kind of note -> its block, in the order of the blocks."""
