@@ -45,6 +45,43 @@ def test_any_value_becomes_json(value: Any, expected: Any) -> None:
     assert jsonable(value) == expected
 
 
+class Silent:
+    """Says nothing about itself."""
+
+
+async def coroutine() -> None:
+    """Return nothing."""
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [
+        (Silent(), "Silent"),
+        ([{"order": Silent()}], "Silent"),
+        ({Silent(): 1}, "Silent"),
+        (lambda: 1, "function"),
+        ([object()], "object"),
+        (["a\0b", Silent()], "Silent"),
+        (["\ud800", Silent()], "Silent"),
+    ],
+)
+def test_a_thing_that_says_nothing_but_its_address_is_an_error(value: Any, kind: str) -> None:
+    for render in (jsonable, as_text):
+        with pytest.raises(ValueError, match=f"a value of type {kind} has no JSON form: give text"):
+            render(value)
+
+
+def test_a_coroutine_that_nobody_awaited_is_an_error() -> None:
+    forgotten = coroutine()
+    with pytest.raises(ValueError, match="a value of type coroutine has no JSON form"):
+        jsonable(forgotten)
+    forgotten.close()
+
+
+def test_text_that_looks_like_an_address_stays() -> None:
+    assert jsonable("<Order object at 0x7f>") == "<Order object at 0x7f>"
+
+
 def test_a_value_that_contains_itself_is_an_error() -> None:
     loop: list[Any] = []
     loop.append(loop)

@@ -283,6 +283,31 @@ async def test_a_result_that_contains_itself_is_a_tool_error() -> None:
     assert run.status is Status.SUCCESS
 
 
+@pytest.mark.parametrize("way", ["result", "model_output", "emit", "message"])
+async def test_a_result_that_says_nothing_but_its_address_is_a_tool_error(way: str) -> None:
+    """The model read `<Order object at 0x7f...>` as a success."""
+
+    class Order:
+        """Says nothing about itself."""
+
+    def shape(result: Any) -> Any:
+        return Order() if way == "model_output" else result
+
+    def card(result: Any) -> Any:
+        return {"name": "card", "data": Order()} if way == "message" else None
+
+    @tool(to_model_output=shape, to_message=card)
+    async def find(ctx: ToolContext) -> Any:
+        """Find an order."""
+        if way == "emit":
+            ctx.emit({"order": Order()})
+        return [Order()] if way == "result" else "found"
+
+    told_model, _, run = await run_tool(find)
+    assert told_model.startswith("ValueError: a value of type Order has no JSON form: give text")
+    assert run.status is Status.SUCCESS
+
+
 @pytest.mark.parametrize("way", ["result", "suspend", "emit", "message"])
 @pytest.mark.parametrize("levels", [101, 150, 195, 199, 300])
 async def test_what_a_tool_nests_too_deep_is_a_tool_error_and_the_events_stay_readable(

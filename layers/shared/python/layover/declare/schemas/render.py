@@ -1,6 +1,7 @@
 """Results and errors as JSON and as text for a model."""
 
 import json
+import re
 from typing import Any
 
 from pydantic import ValidationError
@@ -12,6 +13,8 @@ from layover.values.text import sanitise
 MAX_PROBLEM = 2_000
 """Characters of the error in an answer: names of fields may be the model's, and long."""
 _MAX_ERRORS = 10
+_NAMELESS = re.compile(r"<.* at 0x[0-9a-fA-F]+>", re.DOTALL)
+"""Python's text for a thing that says nothing about itself."""
 
 
 def jsonable(value: Any) -> Any:
@@ -19,7 +22,8 @@ def jsonable(value: Any) -> Any:
 
     Models and dataclasses become objects, dates ISO text, bytes base64, NaN and infinities null,
     unknown types their `str`. NUL and lone surrogates, which no database takes, become U+FFFD.
-    Raises ValueError for a value that contains itself, or is nested deeper than 100 levels."""
+    Raises ValueError for a value that contains itself, is nested deeper than 100 levels, or has a thing
+    of which `str` tells nothing but its address."""
     plain = from_json(_to_json(value))
     if too_deep(plain):
         raise ValueError(TOO_DEEP)
@@ -33,11 +37,22 @@ def as_text(value: Any) -> str:
 
 def _to_json(value: Any) -> bytes:
     try:
-        text = to_json(value, fallback=str, bytes_mode="base64", inf_nan_mode="null")
+        text = to_json(value, fallback=_as_str, bytes_mode="base64", inf_nan_mode="null")
     except (PydanticSerializationError, UnicodeEncodeError):
-        plain = to_jsonable_python(value, fallback=str, bytes_mode="base64")
+        plain = to_jsonable_python(value, fallback=_as_str, bytes_mode="base64")
         return to_json(_clean(plain), inf_nan_mode="null")
     return to_json(_clean(from_json(text))) if b"\\u0000" in text else text
+
+
+def _as_str(value: Any) -> str:
+    text = str(value)
+    if _NAMELESS.fullmatch(text):
+        # `<Order object at 0x7f...>` would be a success that tells a model nothing.
+        raise ValueError(
+            f"a value of type {type(value).__name__} has no JSON form: give text, numbers, lists, dicts, "
+            "pydantic models or dataclasses"
+        )
+    return text
 
 
 def _clean(value: Any) -> Any:
