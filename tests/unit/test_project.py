@@ -85,6 +85,9 @@ def test_file_that_is_not_utf_8_is_refused(tmp_path: Path) -> None:
         ("shop.agents", ".", "shop.agents"),
         ("src/agents", "src", "agents"),
         ("./src/agents.py", "src", "agents"),
+        ("./agents", ".", "agents"),
+        ("src/agents/", "src", "agents"),
+        ("src/agents/__init__.py", "src", "agents"),
         ("functions/user_agents/", "functions", "user_agents"),
     ],
 )

@@ -98,9 +98,9 @@ class AgentsModule:
 
 
 def parse_agents(text: str) -> AgentsModule:
-    """Return the module that `agents`, `shop.agents`, `src/agents` or `src/agents.py` names. Raises
-    ValueError."""
-    path, _, last = text.removesuffix("/").rpartition("/")
+    """Return the module that `agents`, `shop.agents`, `src/agents`, `src/agents.py` or
+    `src/agents/__init__.py` names. Raises ValueError."""
+    path, _, last = text.removesuffix("/__init__.py").removesuffix("/").rpartition("/")
     name = last.removesuffix(".py")
     folder = Path(path or ("/" if text.startswith("/") else "."))
     if _MODULE.fullmatch(name) is None:
