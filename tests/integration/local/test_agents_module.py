@@ -78,3 +78,21 @@ mute = Agent("mute")
         "agent mute: no tools",
     )
     assert answer.warnings[0].startswith("agent 'shop': handlers of `on` hear")
+    assert [line.split(":")[0] for line in answer.warnings[1:]] == [
+        f"tool {name} of shop has no description" for name in ("look", "pay", "book")
+    ]
+
+
+async def test_tool_that_agents_share_is_warned_of_once(tmp_path: Path) -> None:
+    text = """
+@tool
+def look(): ...
+@tool
+def pay():
+    "Pay."
+@tool(description="Book.")
+def book(): ...
+first, second = Agent("first", tools=[look, pay]), Agent("second", tools=[look, book])
+"""
+    (warning,) = (await loaded(tmp_path, HEAD + text)).warnings
+    assert warning.startswith("tool look of first, second has no description: write a docstring")

@@ -19,6 +19,7 @@ import pytest
 from layover.local.agents_module import LoadReport
 from layover.local.development import Reloader, problem_of, problems_of
 from layover.local.functions.log_lines import format_entry
+from layover.local.runner import model_notice
 from layover.local.serve import variables_of
 from layover.local.sources import Sources
 from layover.local.terminal.lines import RunLines
@@ -489,3 +490,43 @@ async def test_a_broken_save_keeps_the_last_good_one_and_the_next_good_one_repla
     assert functions.changes == [(f"{tmp_path / 'copy'}:/path", False), ("/path", True)]
     assert [colour for _, colour in told.lines] == ["red", "green"]
     assert "mine.py:1: SyntaxError" in told.lines[0][0]
+
+
+@pytest.mark.parametrize(
+    ("variables", "told"),
+    [
+        ({}, "openai/gpt-5-mini answers"),
+        ({"LAYOVER_MODEL": "openai/gpt-5"}, "openai/gpt-5 answers"),
+        (
+            {
+                "LAYOVER_MODEL": "qwen/q3",
+                "OPENAI_BASE_URL": "http://ann:secret@[::1]:8080/v1?k=secret",
+            },
+            "qwen/q3 at [::1]:8080 answers",
+        ),
+        (
+            {
+                "LAYOVER_MODEL": "groq/q3",
+                "OPENAI_BASE_URL": "http://127.0.0.1:1/v1",
+                "LAYOVER_PROVIDERS": '{"groq": {"base_url": "https://api.groq.example"}}',
+            },
+            "groq/q3 answers",
+        ),
+        (
+            {"LAYOVER_MODEL": "bedrock/nova", "OPENAI_BASE_URL": "http://127.0.0.1:1/v1"},
+            "bedrock/nova answers",
+        ),
+        (
+            {"OPENAI_BASE_URL": "http://127.0.0.1:1/v1", "LAYOVER_PROVIDERS": "no JSON"},
+            "openai/gpt-5-mini at 127.0.0.1:1 answers",
+        ),
+        (
+            {"OPENAI_BASE_URL": "http://127.0.0.1:1/v1", "LAYOVER_PROVIDERS": "[1]"},
+            "openai/gpt-5-mini at 127.0.0.1:1 answers",
+        ),
+    ],
+)
+def test_model_that_answers_is_named_with_its_place_and_no_secret(
+    variables: dict[str, str], told: str
+) -> None:
+    assert model_notice(variables) == f"model: {told} for agents that name none"

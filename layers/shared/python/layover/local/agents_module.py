@@ -10,7 +10,7 @@ import logging
 import os
 import sys
 import traceback
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import timedelta
@@ -76,9 +76,8 @@ def import_agents(module_name: str) -> LoadReport:
     except BaseException as error:
         return LoadReport(warnings=tuple(handler.lines), problem=_problem(error))
     models = dict.fromkeys(each.model for each in agents.values() if isinstance(each.model, str))
-    return LoadReport(
-        tuple(map(_line, agents.values())), tuple(handler.lines), models=tuple(models)
-    )
+    warnings = (*handler.lines, *_undescribed(agents.values()))
+    return LoadReport(tuple(map(_line, agents.values())), warnings, models=tuple(models))
 
 
 class _LineHandler(logging.Handler):
@@ -95,6 +94,20 @@ def _line(agent: Any) -> str:
     tools = [f"{t.name} (asks a person)" if t.name in asks else t.name for t in agent.tools]
     model = f" ({agent.model})" if agent.model else ""
     return f"agent {agent.name}{model}: {', '.join(tools) or 'no tools'}"
+
+
+def _undescribed(agents: Iterable[Any]) -> Iterator[str]:
+    """Yield a line for each tool of which a model reads nothing but the name and the arguments."""
+    users: dict[str, list[str]] = {}
+    for agent in agents:
+        for each in agent.tools:
+            if not each.description.strip():
+                users.setdefault(each.name, []).append(agent.name)
+    for tool, names in users.items():
+        yield (
+            f"tool {tool} of {', '.join(names)} has no description: write a docstring, which models read to "
+            "know what it does"
+        )
 
 
 def _problem(error: BaseException) -> str:

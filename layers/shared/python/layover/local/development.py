@@ -15,7 +15,7 @@ from layover.errors import nearest
 from layover.local import agents_module
 from layover.local.doors import LOOPBACK
 from layover.local.functions.lambda_service import LambdaService
-from layover.local.runner import Runner
+from layover.local.runner import STANDARD_MODEL, Runner
 from layover.local.settings import child_variables, module_paths
 from layover.local.sources import Sources
 from layover.local.terminal.show import say
@@ -28,7 +28,6 @@ from layover.values.deployment.providers import (
 
 logger = logging.getLogger(__name__)
 
-STANDARD_MODEL = "openai/gpt-5-mini"
 POLL_INTERVAL = timedelta(milliseconds=250)
 _CHECK_LIMIT_S = 5.0
 _STANDARD_URL = "https://api.openai.com/v1"

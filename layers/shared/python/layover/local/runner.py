@@ -12,6 +12,7 @@ from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
+from urllib.parse import urlsplit
 
 from layover import shipped
 from layover.clock import install_offset
@@ -35,6 +36,7 @@ from layover.local.settings import Settings, child_variables, function_variables
 from layover.local.terminal import show
 from layover.local.terminal.show import RunWatch
 from layover.values.deployment.access import AUDITORS, OPERATORS
+from layover.values.deployment.providers import BEDROCK_PREFIX, split_model
 from layover.values.lease import max_waits
 
 logger = logging.getLogger(__name__)
@@ -45,12 +47,32 @@ STAND_IN_NOTICE = (
     "model: a built-in stand-in answers; for a real one set OPENAI_API_KEY (and OPENAI_BASE_URL "
     "for any other OpenAI-compatible server) and start again"
 )
+STANDARD_MODEL = "openai/gpt-5-mini"
 SWEEPER = "the sweeper"
 _MAX_SWEEP = timedelta(seconds=180)
 """More than a process takes to start and a sweep to time out, after each other."""
 _MAX_PAUSE_S = 60.0
 # Interpreter threads and this loop share the GIL; an answer must not wait 5 ms for it.
 _SWITCH_INTERVAL_S = 0.001
+
+
+def model_notice(variables: Mapping[str, str]) -> str:
+    """Return the line that says which model answers for agents that name none, and where, without a name or a
+    password in the address."""
+    model = variables.get("LAYOVER_MODEL") or STANDARD_MODEL
+    place = urlsplit(variables.get("OPENAI_BASE_URL") or "").netloc.rpartition("@")[2]
+    try:
+        elsewhere = json.loads(variables.get("LAYOVER_PROVIDERS") or "{}")
+    except ValueError:
+        elsewhere = {}
+    # The functions refuse what is not an object, and say why.
+    provider = split_model(model, elsewhere if isinstance(elsewhere, dict) else {})[0]
+    at = (
+        f" at {place}"
+        if place and provider is None and not model.startswith(BEDROCK_PREFIX)
+        else ""
+    )
+    return f"model: {model}{at} answers for agents that name none"
 
 
 class RunnerFailed(Exception):
@@ -307,6 +329,7 @@ class Runner:
 
     async def _start_model(self) -> dict[str, str]:
         if self._inherited.get("OPENAI_API_KEY") or self._inherited.get("OPENAI_BASE_URL"):
+            self.notices.append(model_notice(self._inherited))
             return {}
         key = secrets.token_hex(16)
         server = HttpServer(ForPrograms(_StandIn(), key))
