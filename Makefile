@@ -113,7 +113,7 @@ destroy: $(TEST_STAMP) node_modules/.package-lock.json
 
 # Fetched again after 30 days; without a network an older one does, as long as its roots live.
 certificates: $(TEST_STAMP)
-	@$(BIN)/python -m layover.cli.deploy.certificates
+	@$(BIN)/python -m layover.cdk.certificates
 
 node_modules/.package-lock.json: package.json package-lock.json
 	@npm ci --silent --no-audit --no-fund

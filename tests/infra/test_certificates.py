@@ -110,8 +110,17 @@ def away(url: str) -> bytes:
 def test_bundle_that_is_young_is_not_fetched_again(tmp_path: Path) -> None:
     bundle = tmp_path / "bundle.pem"
     bundle.write_text("BEGIN CERTIFICATE")
-    fetch(bundle, datetime.now(UTC), away)
+    assert fetch(bundle, datetime.now(UTC), away) == f"{bundle} is there"
     assert bundle.read_text() == "BEGIN CERTIFICATE"
+
+
+def test_bundle_that_is_older_than_thirty_days_is_fetched_again(tmp_path: Path) -> None:
+    bundle = tmp_path / "bundle.pem"
+    bundle.write_text("old")
+    later = datetime.now(UTC) + MAX_AGE + timedelta(days=1)
+    fetch(bundle, later, lambda url: b"BEGIN CERTIFICATE new")
+    assert bundle.read_text() == "BEGIN CERTIFICATE new"
+    assert [*tmp_path.iterdir()] == [bundle]
 
 
 def test_bundle_comes_from_aws_into_a_folder_that_is_made(tmp_path: Path) -> None:
@@ -122,7 +131,7 @@ def test_bundle_comes_from_aws_into_a_folder_that_is_made(tmp_path: Path) -> Non
         return b"BEGIN CERTIFICATE new"
 
     bundle = tmp_path / "build" / "bundle.pem"
-    fetch(bundle, NOW, download)
+    assert fetch(bundle, NOW, download) == f"fetched {bundle}"
     assert bundle.read_text() == "BEGIN CERTIFICATE new"
     assert asked == [URL]
     assert [*bundle.parent.iterdir()] == [bundle]
@@ -131,7 +140,8 @@ def test_bundle_comes_from_aws_into_a_folder_that_is_made(tmp_path: Path) -> Non
 def test_old_bundle_does_where_there_is_no_network(tmp_path: Path) -> None:
     bundle = tmp_path / "bundle.pem"
     bundle.write_text("old")
-    fetch(bundle, datetime.now(UTC) + MAX_AGE + timedelta(days=1), away)
+    told = fetch(bundle, datetime.now(UTC) + MAX_AGE + timedelta(days=1), away)
+    assert told.endswith("older than 30 days, and no newer one could be fetched (no route to host)")
     assert bundle.read_text() == "old"
 
 

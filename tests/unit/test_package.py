@@ -114,6 +114,22 @@ def test_wheel_of_the_source_distribution_is_the_same(wheel: Path, tmp_path: Pat
     assert names_in(build_wheel(tmp_path / "again", source)) == names_in(wheel)
 
 
+def test_certificates_that_somebody_brought_to_a_project_are_those_of_its_build(
+    installed: Path, tmp_path: Path
+) -> None:
+    """The command asked for another file than the build then read, and each fetched its own."""
+    code = (
+        "from pathlib import Path\n"
+        "from layover.cdk.build import CERTIFICATES\n"
+        "from layover.cli.deploy.run import fetch_certificates\n"
+        "CERTIFICATES.parent.mkdir(parents=True)\n"
+        "CERTIFICATES.write_text('BEGIN CERTIFICATE')\n"
+        "print(fetch_certificates(Path.cwd()))"
+    )
+    place = tmp_path / ".layover" / "build" / "rds-global-bundle.pem"
+    assert printed(installed, code, tmp_path) == f"{place} is there"
+
+
 def test_extras_are_for_users_and_not_for_this_repository(installed: Path) -> None:
     (metadata,) = installed.glob("layover-*.dist-info/METADATA")
     fields = Parser().parsestr(metadata.read_text())

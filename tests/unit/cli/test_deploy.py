@@ -12,8 +12,7 @@ import pytest
 from botocore.exceptions import ClientError, NoCredentialsError, SSOTokenLoadError
 
 from layover import shipped
-from layover.cli.deploy import certificates, needs
-from layover.cli.deploy.certificates import NAME, NotFetched, keep_fresh
+from layover.cli.deploy import needs
 from layover.cli.deploy.machine import Account, NoAccount, account_of
 from layover.cli.deploy.request import Request, RequestInvalid, request_of
 from layover.cli.deploy.run import main
@@ -21,8 +20,6 @@ from layover.project import FILE, Project, ProjectInvalid, read
 
 ROOT = Path(__file__).parents[3]
 HERE = Account("123456789012", "eu-west-1", "27")
-BUNDLE = b"-----BEGIN CERTIFICATE-----\n"
-DAY_S = 86_400.0
 
 
 @dataclass
@@ -148,7 +145,7 @@ def test_certificates_that_cannot_be_fetched_end_it_with_where_to_put_them(
     project: Project, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def refuse(_: Path) -> str:
-        raise NotFetched("bring that file")
+        raise OSError("bring that file")
 
     run = Recorder()
     request = request_of("synth", project, stage=None)
@@ -364,36 +361,3 @@ def test_credentials_that_lead_nowhere_are_told_with_what_to_do(
 )
 def test_bootstrap_is_looked_at(answer: str | Exception, version: str | None) -> None:
     assert account_of(FakeSession(bootstrap=answer)) == Account("1", "r", version)
-
-
-# Certificates
-
-
-def unreachable() -> bytes:
-    raise OSError("no route")
-
-
-def test_certificates_are_fetched_once_in_thirty_days(tmp_path: Path) -> None:
-    assert keep_fresh(tmp_path, lambda: BUNDLE) == f"fetched {NAME}"
-    written = (tmp_path / NAME).stat().st_mtime
-    assert keep_fresh(tmp_path, unreachable, lambda: written + 29 * DAY_S) == f"{NAME} is there"
-    fresh = keep_fresh(tmp_path, lambda: BUNDLE + b"new", lambda: written + 31 * DAY_S)
-    assert fresh == f"fetched {NAME}"
-    assert (tmp_path / NAME).read_bytes() == BUNDLE + b"new"
-
-
-def test_older_certificates_do_without_a_network(tmp_path: Path) -> None:
-    keep_fresh(tmp_path, lambda: BUNDLE)
-    written = (tmp_path / NAME).stat().st_mtime
-    told = keep_fresh(tmp_path, unreachable, lambda: written + 400 * DAY_S)
-    assert "no newer one could be fetched (no route)" in told
-    assert (tmp_path / NAME).read_bytes() == BUNDLE
-
-
-@pytest.mark.parametrize("fetch", [unreachable, lambda: b"<html>blocked</html>"])
-def test_without_certificates_the_message_says_what_to_bring(tmp_path: Path, fetch: Any) -> None:
-    with pytest.raises(NotFetched) as caught:
-        keep_fresh(tmp_path, fetch)
-    assert certificates.URL in str(caught.value)
-    assert f"put it at {tmp_path / NAME}" in str(caught.value)
-    assert not (tmp_path / NAME).exists()

@@ -32,8 +32,7 @@ HANDLERS = "functions"
 """The package of the handlers, below /var/task. Users' packages are next to it, under any other name."""
 USER_AGENTS = "user_agents"
 """The agents' package in a checkout."""
-CERTIFICATES = BUILD / "rds-global-bundle.pem"
-"""Amazon's roots of RDS certificates, which `make synth` and `make deploy` fetch."""
+CERTIFICATES = certificates.BUNDLE
 
 PYTHON = "3.13"
 LIMIT_MB = 70.0
@@ -225,7 +224,7 @@ def _check_certificates(bundle: Path) -> None:
     BuildFailed."""
     wrong = certificates.problem(bundle.read_text(errors="replace"), datetime.now(UTC))
     if wrong is not None:
-        raise BuildFailed(f"{bundle.name} {wrong}: delete it, and deploy again")
+        raise BuildFailed(f"{bundle} {wrong}: delete it, and deploy again")
 
 
 def _left_out(folder: str, names: list[str]) -> set[str]:

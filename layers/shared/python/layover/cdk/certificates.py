@@ -1,11 +1,19 @@
-"""Amazon's roots of RDS certificates, and the check whether a deployment can trust a bundle of them."""
+"""Amazon's roots of RDS certificates, and the check whether a deployment can trust a bundle of them:
+`python -m layover.cdk.certificates` fetches them for the current project."""
 
+import os
 import re
 import ssl
+import sys
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from layover.cdk.sources import sources
+
+BUNDLE = sources().build / "rds-global-bundle.pem"
+"""The file that commands fetch and builds read: of the checkout, or below the folder of the current
+project."""
 URL = "https://truststore.pki.rds.amazonaws.com/global/global-bundle.pem"
 """AWS's own list of them, for all regions."""
 MAX_AGE = timedelta(days=30)
@@ -35,26 +43,31 @@ def problem(bundle: str, now: datetime, region: str | None = None) -> str | None
     return None
 
 
-def fetch(path: Path, now: datetime, download: Callable[[str], bytes] | None = None) -> None:
-    """Put the bundle at `path`, unless one that is young enough is there. Raises OSError with what to do if
-    there is none and none comes. `download`: of a URL; it raises OSError."""
-    if path.is_file() and now.timestamp() - path.stat().st_mtime < MAX_AGE.total_seconds():
-        return
+def fetch(
+    path: Path, now: datetime | None = None, download: Callable[[str], bytes] | None = None
+) -> str:
+    """Put the bundle at `path`, unless one that is young enough is there, and return what was done. Raises
+    OSError with what to do if there is none and none comes. `download`: of a URL; it raises OSError."""
+    at_s = (now or datetime.now(UTC)).timestamp()
+    if path.is_file() and at_s - path.stat().st_mtime < MAX_AGE.total_seconds():
+        return f"{path} is there"
     try:
         content = (download or _download)(URL)
         if b"BEGIN CERTIFICATE" not in content:
             raise OSError("the answer has no certificates")
     except OSError as error:
+        why = getattr(error, "reason", error)
         if path.is_file() and path.stat().st_size:
-            return
+            return f"{path} is older than {MAX_AGE.days} days, and no newer one could be fetched ({why})"
         raise OSError(
-            f"{URL} could not be fetched ({error}), and without RDS's roots no function trusts the database: "
+            f"{URL} could not be fetched ({why}), and without RDS's roots no function trusts the database: "
             f"fetch it where there is a network, and put it at {path}"
         ) from None
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f"{path.name}.part")
+    part = path.with_name(f"{path.name}.{os.getpid()}")
     part.write_bytes(content)
     part.replace(path)
+    return f"fetched {path}"
 
 
 def _download(url: str) -> bytes:
@@ -80,3 +93,17 @@ def _ends(bundle: str) -> dict[str, datetime] | None:
         for match in ROOT.finditer(str(certificate["subject"])):
             ends[match[1]] = max(end, ends.get(match[1], end))
     return ends
+
+
+def main() -> int:
+    """Fetch them, and return the exit code."""
+    try:
+        print(fetch(BUNDLE))
+    except OSError as error:
+        print(f"layover: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

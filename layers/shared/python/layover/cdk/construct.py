@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Never
 
@@ -20,7 +19,7 @@ from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 
 from layover.cdk import certificates
-from layover.cdk.build import CERTIFICATES, Project, Target, build_if_changed
+from layover.cdk.build import Project, Target, build_if_changed
 from layover.cdk.constructs.api import HttpApi
 from layover.cdk.constructs.bucket import Bucket
 from layover.cdk.constructs.database import Address, VpcDatabase, address_of
@@ -273,7 +272,7 @@ class Layover(Construct):
             requirements=None if requirements is None else Path(requirements),
         )
         project.check()
-        certificates.fetch(CERTIFICATES, datetime.now(UTC))
+        certificates.fetch(certificates.BUNDLE)
         target = Target(folder=BUILT)
         build_if_changed(target, project)
         return {"layer": str(target.layer), "code": str(target.functions)}

@@ -36,7 +36,7 @@ def _layer_asset(folder: str) -> lambda_.Code:
     code = _asset(folder)
     if not (Path(folder) / "certificates" / "rds.pem").is_file():
         raise FileNotFoundError(
-            f"{folder} has no certificates of RDS: run `make synth` or `make deploy`, which fetch them"
+            f"{folder} has no certificates of RDS: `layover synth` and `layover deploy` fetch them"
         )
     return code
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from layover import shipped
-from layover.cli.deploy.certificates import NotFetched, keep_fresh
+from layover.cdk import certificates
 from layover.cli.deploy.machine import Machine
 from layover.cli.deploy.needs import Ready, look
 from layover.cli.deploy.request import Request
@@ -29,11 +29,16 @@ def run_command(command: Sequence[str], folder: Path, variables: Mapping[str, st
     return subprocess.run(command, cwd=folder, env=variables, check=False).returncode
 
 
+def fetch_certificates(root: Path) -> str:
+    """Fetch the bundle that the build of the project reads, and return what was done. Raises OSError."""
+    return certificates.fetch(root / certificates.BUNDLE)
+
+
 def main(
     request: Request,
     machine: Machine,
     run: Run = run_command,
-    fetch: Callable[[Path], str] = keep_fresh,
+    fetch: Callable[[Path], str] = fetch_certificates,
 ) -> int:
     """Say what the request needs, and do it only if all of that is there. Return the exit code."""
     project, start = request.project, time.monotonic()
@@ -49,7 +54,7 @@ def main(
         return 1
     try:
         print(f"ok       certificates: {fetch(project.root)}", flush=True)
-    except NotFetched as error:
+    except OSError as error:
         print(f"missing  certificates: {error}", file=sys.stderr)
         return 1
     code = _Steps(request, ready, run).take()
