@@ -32,6 +32,7 @@ from layover.values.runs.run import Decision, DecisionKind, OnBusy, Status
 from layover.values.runs.views import Run
 from support.worlds.loops import LoopClock, skipping
 from support.worlds.runs import ANN, Bench, Ledger, types
+from support.worlds.write_units import CountingTable
 
 PATIENCE = timedelta(seconds=60)
 A_CANCEL = timedelta(seconds=4)
@@ -219,6 +220,28 @@ async def delete_new_thread(bench: Bench) -> None:
     """A thread without runs, which is to be erased."""
     thread = await threads.create(bench.plain, ANN, bench.agent.name, None, {})
     await bench.plain.journal.erasure.mark_deleted(ANN, thread.id)
+
+
+async def test_deletions_that_a_sweep_has_no_time_to_begin_cost_it_no_write() -> None:
+    table = CountingTable()
+    bench = Bench(Agent("helper", model="m"), [], table=table)
+    for _ in range(3):
+        await delete_new_thread(bench)
+    before = table.total
+    assert await sweep(bench.plain, erase_until=timedelta(0)) == {"erasing": 3}
+    assert table.total == before
+    assert await sweep(bench.plain) == {"erased": 3}
+
+
+@skipping
+async def test_a_deletion_that_a_sweep_began_and_did_not_finish_goes_behind_others() -> None:
+    bench, _ = await deleting(clock=LoopClock())
+    sweeping = asyncio.create_task(sweep(bench.plain))
+    await asyncio.sleep(10)
+    await delete_new_thread(bench)
+    assert (await sweeping)["erasing"] == 1
+    first, last = await bench.plain.journal.watch.deletions(bench.clock.now(), 9)
+    assert (first.thread_id != "t1", last.thread_id) == (True, "t1")
 
 
 class Poisoned(InMemoryBlobs):

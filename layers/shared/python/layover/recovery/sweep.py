@@ -265,7 +265,10 @@ async def _is_forgotten(runtime: Runtime, run: RunMeta) -> bool:
 
 
 async def _erase(runtime: Runtime, owner: str, thread_id: str, end: float) -> str:
-    """Erase until `end`, in the loop's time. Erased data stays erased, and the next sweep goes on."""
+    """Erase until `end`, in the loop's time. Erased data stays erased, and the next sweep goes on: with
+    others first, if this one has begun. What it does not begin keeps its place, and costs no write."""
+    if asyncio.get_running_loop().time() >= end:
+        return "erasing"
     try:
         async with asyncio.timeout_at(end):
             await erase(runtime, owner, thread_id)
