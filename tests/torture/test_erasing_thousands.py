@@ -53,6 +53,7 @@ def test_ten_thousand_threads_are_erased_and_lost_runs_of_others_go_on_in_time(
     alone = [recovered_s(system) for _ in range(ROUNDS)]
     with system.client() as greedy:
         greedy.give_until(ERASED_WITHIN_S)
+        system.leave_untraced(greedy.name)
         made_s = fill(system, greedy.name)
         assert len(items_of(system, greedy.name)) == THREADS
         began = time.monotonic()
@@ -67,6 +68,7 @@ def test_ten_thousand_threads_are_erased_and_lost_runs_of_others_go_on_in_time(
             time.sleep(BETWEEN_S)
         erased_s = time.monotonic() - began
         assert left(system, greedy.name) == []
+        assert system.trace(greedy.name) == []
     print(
         f"\n{THREADS} threads made in {made_s:.0f} s, hidden in {hidden_s:.0f} s, erased in {erased_s:.0f} s"
     )

@@ -73,3 +73,13 @@ def test_other_points_and_functions_go_on(
         [">", "turn", "write HEAD", "1"],
         [">", "resume", "write META", "1"],
     ]
+
+
+def test_owner_who_is_left_out_has_no_trace_and_no_death(
+    trace: points._Trace, tmp_path: Path
+) -> None:
+    order(tmp_path, "before", 1)
+    (tmp_path / OWNER).with_suffix(".untraced").touch()
+    trace.begin("write META")
+    trace.end("write META")
+    assert not (tmp_path / OWNER).with_suffix(".trace").exists()

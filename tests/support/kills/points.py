@@ -2,7 +2,8 @@
 
 Every piece of I/O that Layover does, and every tool, is traced by the owner of the run that it is for:
 `<hash>.trace` in LAYOVER_TORTURE_FOLDER gets a line when it begins and one when it ends. If
-`<hash>.kill` names the point that is reached, the process kills itself.
+`<hash>.kill` names the point that is reached, the process kills itself. An owner with `<hash>.untraced` is left
+out.
 
 Only the lowest I/O methods are wrapped, only in this process, and they behave as before. Reading requests are
 left out: they change nothing, and clients may ask any number of times."""
@@ -150,6 +151,10 @@ class _Trace:
     def _pass(self, point: str, when: str, marks: str) -> None:
         """Number the beginnings and the ends apart: a transaction that another process's write refuses
         begins a second time and ends once."""
+        # Every pass reads the whole trace: for thousands of threads of one owner, that would take most of the
+        # time.
+        if self._stem.with_suffix(".untraced").exists():
+            return
         about = f"\t{_function()}\t{point}\t"
         with self._stem.with_suffix(".trace").open("a+") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
