@@ -2,8 +2,8 @@
 
 Every piece of I/O that Layover does, and every tool, is traced by the owner of the run that it is for:
 `<hash>.trace` in LAYOVER_TORTURE_FOLDER gets a line when it begins and one when it ends. If
-`<hash>.kill` names the point that is reached, the process kills itself. An owner with `<hash>.untraced` is left
-out.
+`<hash>.kill` names the point that is reached, the process kills itself. An owner with `<hash>.untraced` is
+left out.
 
 Only the lowest I/O methods are wrapped, only in this process, and they behave as before. Reading requests are
 left out: they change nothing, and clients may ask any number of times."""
