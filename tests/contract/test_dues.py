@@ -115,6 +115,7 @@ async def test_deleting_a_thread_finds_bodies_whose_records_are_gone(world: Jour
         await world.table.write(Delete(world.keys.run(run_id), sk))
     await world.journal.erasure.mark_deleted(world.owner, thread_id)
     await world.journal.erasure.erase_runs(world.owner, thread_id)
+    await world.journal.erasure.erase_bodies(world.owner, thread_id)
     assert await world.blobs.get(key) is None
 
 

@@ -1,4 +1,4 @@
-"""Operators and auditors by group: where the issuer cannot give scopes to single persons, as Cognito cannot."""
+"""Operators and auditors by group, for issuers that give no scopes to single persons, as Cognito does not."""
 
 from dataclasses import replace
 from typing import Any

@@ -45,7 +45,7 @@ CALLER = (
     "LAYOVER_OPERATE_GROUP",
     "LAYOVER_AUDIT_GROUP",
 )
-"""Variables that make a caller of a token's claims. A run records the caller's scopes, and tools read them."""
+"""Variables that make a caller of a token's claims. A run records the scopes, and tools read them."""
 RETENTION = ("LAYOVER_THREAD_RETENTION_DAYS", "LAYOVER_ENTRY_RETENTION_DAYS")
 OBSERVES = ("LAYOVER_OBSERVER_MESSAGE_TOKENS", "LAYOVER_REFLECTOR_OBSERVATION_TOKENS")
 

@@ -187,8 +187,7 @@ def _without_label(text: str) -> str:
     label = _LABEL.match(text)
     if label is None:
         return text
-    said = text[label.end() :]
-    return _SELF.sub(f"{label['who'].casefold()} ", said)
+    return _SELF.sub(f"{label['who'].casefold()} ", text[label.end() :])
 
 
 def subject(text: str) -> str:

@@ -13,7 +13,7 @@ from layover.values.runs.usage import Usage
 
 
 class PendingFacts(Value):
-    """What a call's record says about its wait, and so what its event tells."""
+    """The facts of a wait that a call's record keeps, and so its event tells."""
 
     tool_call_id: str
     tool_name: str
