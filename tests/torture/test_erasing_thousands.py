@@ -28,7 +28,7 @@ DELAY_S = 10.0
 """The most that is added to the wait of a lost run. Each of the two looks that it takes may be one sweep's
 interval of 2 s later; the rest is for two cores that erase meanwhile. A sweep erases for 45 s."""
 ERASED_WITHIN_S = 3_600.0
-"""For two calm cores. On two at load 15, 400 threads took 200 s, and 2,000 more than 1,800 s."""
+"""On two cores at load 5 to 15, they took 1,565 s."""
 BETWEEN_S = 5.0
 """From the end of a lost run to the next: it is no load."""
 _AT_ONCE = 25
