@@ -11,9 +11,10 @@ import pytest
 from moto import mock_aws
 
 from layover.adapters.journal.items.schema import TABLE, TIME_TO_LIVE
-from layover.cdk.adoption import Client, Place, is_new, problems
+from layover.cdk.adoption import Client, is_new, problems
+from layover.cdk.deployed import Place, find
 from layover.cdk.settings import Settings
-from layover.cdk.sources import release
+from layover.shipped import release
 
 REGION = "eu-west-1"
 
@@ -229,3 +230,68 @@ def test_only_what_the_construct_made_counts_in_a_stack_of_ones_own(client: Clie
     assert "release 99.0.0 is deployed" in found
     assert not is_new(Settings(), client, place)
     assert is_new(Settings(), client)
+
+
+MACHINE = "arn:aws:states:eu-west-1:123456789012:stateMachine:"
+
+
+def shop(client: Client, stack: str = "shop", **outputs: str) -> None:
+    """A stack of the deployer's with these outputs."""
+    template = {
+        "Resources": {"Cluster": {"Type": "AWS::SNS::Topic"}},
+        "Outputs": {name: {"Value": value} for name, value in outputs.items()},
+    }
+    client("cloudformation").create_stack(StackName=stack, TemplateBody=json.dumps(template))
+
+
+def test_system_that_no_stack_has_is_not_found(client: Client) -> None:
+    shop(
+        client, StateMachineArn=f"{MACHINE}shop-run", AgentsStateMachineArn=f"{MACHINE}shop-dev-go"
+    )
+    shop(client, "shop-prod", ApiUrl="https://shop.example")
+    assert find("shop-dev", client("cloudformation")) is None
+    assert find("shop-prod", client("cloudformation")) is None
+
+
+def test_system_is_found_in_whichever_stack_has_it(client: Client) -> None:
+    """Most projects put it next to other things, and each stack has an id for it."""
+    for number in range(120):
+        shop(client, f"other-{number}")
+    shop(
+        client,
+        "backend",
+        ApiUrl="https://shop.example",
+        AgentsStateMachineArn=f"{MACHINE}shop-dev-run",
+        AgentsRelease="0.0.9",
+        HelpersStateMachineArn=f"{MACHINE}shop-prod-run",
+        HelpersRelease="99.0.0",
+    )
+    deployed = find("shop-dev", client("cloudformation"))
+    assert deployed is not None
+    assert deployed.place == Place("backend", "Agents")
+    assert deployed.release == "0.0.9"
+    assert "ApiUrl" not in deployed.outputs
+    other = find("shop-prod", client("cloudformation"))
+    assert other is not None
+    assert (other.place.id, other.release) == ("Helpers", "99.0.0")
+
+
+def test_system_that_is_all_of_its_stack_is_found_by_one_request(client: Client) -> None:
+    shop(client, "layover-dev", StateMachineArn=f"{MACHINE}layover-dev-run", Release="0.1.0")
+    cloudformation = client("cloudformation")
+    cloudformation.get_paginator = None
+    deployed = find("layover-dev", cloudformation)
+    assert deployed is not None
+    assert (deployed.place, deployed.release) == (Place("layover-dev", ""), "0.1.0")
+
+
+def test_first_system_in_a_stack_that_is_there_is_new_and_nothing_of_the_stack_counts(
+    client: Client,
+) -> None:
+    """Their cluster was taken for the system's, and what it was made of had to be named."""
+    shop(client, "layover-dev", TableName="orders")
+    assert is_new(Settings(), client, None)
+    assert list(problems(Settings(restore_snapshot="before"), client, None)) == []
+    assert "adopt_table: there is no table before" in "".join(
+        problems(Settings(adopt_table="before"), client, None)
+    )

@@ -1,9 +1,15 @@
 """Checks of the account before a deployment."""
 
+import json
+
+import boto3
 import pytest
+from moto import mock_aws
 
 from layover.cdk.preflight import account, context, describe, main, too_much
 from layover.cdk.settings import Settings
+
+MACHINE = "arn:aws:states:eu-west-1:123456789012:stateMachine:"
 
 
 @pytest.mark.parametrize("limit", [10, 100, 199])
@@ -51,3 +57,22 @@ def test_quota_is_that_of_the_account_and_region_of_the_command_line() -> None:
 def test_what_is_deployed_is_told_before() -> None:
     assert describe(Settings(stage="prod")) == "stage prod: the defaults"
     assert describe(Settings(retain=False, model="some")) == "stage dev: model='some' retain=False"
+
+
+def test_system_in_a_stack_of_ones_own_is_no_first_deployment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its stack has a name of the deployer's. Each deployment of it took the protection away for minutes."""
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "a")
+    where = ["--region", "eu-west-1"]
+    template = {
+        "Resources": {"T": {"Type": "AWS::SNS::Topic"}},
+        "Outputs": {"AgentsStateMachineArn": {"Value": f"{MACHINE}layover-dev-run"}},
+    }
+    with mock_aws():
+        assert main(["--new", *where]) == 0
+        cloudformation = boto3.client("cloudformation", region_name="eu-west-1")
+        cloudformation.create_stack(StackName="shop", TemplateBody=json.dumps(template))
+        assert main(["--new", *where]) == 1
+        assert main(["--new", *where, "-c", "stage=prod"]) == 0

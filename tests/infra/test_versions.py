@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from layover.cdk.settings import FUNCTIONS, Settings
-from layover.cdk.sources import release
+from layover.shipped import release
 from support.aws.templates import Synthesized, listed
 
 PUBLISHED = FUNCTIONS.keys() - {"migrate"}

@@ -25,13 +25,15 @@ def _made(secrets: dict[str, str], service: str, region_name: str = REGION) -> A
     return boto3.client(service, region_name=region_name, **secrets)  # type: ignore[call-overload]
 
 
-def stack(client: Client, issuer: str) -> None:
-    """A deployed stage `dev`."""
-    resources = {"T": {"Type": "AWS::SNS::Topic"}}
-    template = {"Resources": resources, "Outputs": {"Issuer": {"Value": issuer}}}
-    client("cloudformation").create_stack(
-        StackName="layover-dev", TemplateBody=json.dumps(template)
-    )
+def stack(client: Client, issuer: str, name: str = "layover-dev", id: str = "") -> None:
+    """A deployed stage `dev`. `id`: of the construct, in a stack of one's own."""
+    machine = f"arn:aws:states:{REGION}:123456789012:stateMachine:layover-dev-run"
+    outputs = {f"{id}Issuer": issuer, f"{id}StateMachineArn": machine}
+    template = {
+        "Resources": {"T": {"Type": "AWS::SNS::Topic"}},
+        "Outputs": {name: {"Value": value} for name, value in outputs.items()},
+    }
+    client("cloudformation").create_stack(StackName=name, TemplateBody=json.dumps(template))
 
 
 def pool(client: Client) -> str:
@@ -46,6 +48,14 @@ def test_stage_that_is_not_there_is_named(
 ) -> None:
     assert add("ann@example.com", "prod", client) == 1
     assert "layover-prod" in capsys.readouterr().err
+
+
+def test_user_is_made_in_the_pool_of_a_stack_of_ones_own(client: Client) -> None:
+    """A project's outputs have the id of its construct before their names."""
+    made = client("cognito-idp").create_user_pool(PoolName="shop")["UserPool"]["Id"]
+    stack(client, f"https://cognito-idp.{REGION}.amazonaws.com/{made}", "backend", "Agents")
+    assert add("ann@example.com", "dev", client) == 0
+    assert len(client("cognito-idp").list_users(UserPoolId=made)["Users"]) == 1
 
 
 def test_users_of_another_provider_are_made_there(

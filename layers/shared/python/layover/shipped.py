@@ -1,8 +1,9 @@
-"""Files that are shipped with the package and are not modules of it.
+"""The package's version, and files that are shipped with it and are not modules of it.
 
 In a checkout they are in its own folders. `pyproject.toml` maps them to `layover/_shipped` in the wheel, so
 that an installation finds the same files."""
 
+import re
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parent
@@ -33,3 +34,15 @@ LAYER_LOCK = _place("requirements/runtime.lock", "runtime.lock")
 """The locked packages of the Lambda layer, with their hashes."""
 MIGRATIONS = PACKAGE / "adapters" / "store" / "postgres" / "migrations"
 """The migrations of the SQL schema."""
+
+
+def release(package: Path = PACKAGE) -> str:
+    """Return the version of Layover. It is read and not imported: the package's facade stands above all."""
+    match = re.search(r'^__version__ = "([^"]+)"$', (package / "__init__.py").read_text(), re.M)
+    assert match is not None
+    return match[1]
+
+
+def order(version: str) -> tuple[int, ...]:
+    """Return the numbers of a version, to compare it; what is not a number counts as the beginning."""
+    return tuple(int(part) if part.isdecimal() else 0 for part in version.split("."))

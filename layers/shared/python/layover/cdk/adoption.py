@@ -2,12 +2,12 @@
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from layover.adapters.journal.items.schema import TABLE, TTL_ATTRIBUTE
+from layover.cdk.deployed import Place
 from layover.cdk.settings import Settings
-from layover.cdk.sources import release
+from layover.shipped import order, release
 
 Client = Callable[..., Any]
 """A function like a boto3 Session's `client`."""
@@ -15,32 +15,28 @@ NEVER_WHOLE = ("ROLLBACK_COMPLETE", "ROLLBACK_FAILED", "REVIEW_IN_PROGRESS", "DE
 """States of a stack that was never complete: the CDK deletes it and begins again."""
 
 
-@dataclass(frozen=True)
-class Place:
-    """The stack that has the system, and the id of the construct in it. Empty: the stack of the stage, of
-    which the construct is all."""
-
-    stack: str = ""
-    id: str = ""
-
-
 WHOLE_STACK = Place()
 
 
-def is_new(settings: Settings, client: Client, place: Place = WHOLE_STACK) -> bool:
-    """Return whether the next deployment is the stage's first. Raises botocore's errors."""
-    return _stack(place.stack or settings.prefix, client) is None
+def is_new(settings: Settings, client: Client, place: Place | None = WHOLE_STACK) -> bool:
+    """Return whether the next deployment is the stage's first. `place`: None if no stack has the system.
+    Raises botocore's errors."""
+    return place is None or _stack(place.stack or settings.prefix, client) is None
 
 
-def problems(settings: Settings, client: Client, place: Place = WHOLE_STACK) -> Iterator[str]:
-    """Yield the problems that would lose data or make the deployment fail, each with what to do. Raises
-    botocore's errors."""
+def problems(
+    settings: Settings, client: Client, place: Place | None = WHOLE_STACK
+) -> Iterator[str]:
+    """Yield the problems that would lose data or make the deployment fail, each with what to do. `place`:
+    None if no stack has the system, so that nothing of a stack is its own. Raises botocore's errors."""
     if settings.adopt_table is not None:
         yield from _table(settings.adopt_table, client("dynamodb"))
     if settings.adopt_bucket is not None:
         yield from _bucket(settings.adopt_bucket, client("s3"))
     if settings.adopt_user_pool is not None:
         yield from _user_pool(settings.adopt_user_pool, client("cognito-idp"))
+    if place is None:
+        return
     if (template := _stack(place.stack or settings.prefix, client)) is not None:
         yield from _newer(template, place)
         yield from _left_behind(settings, template, place)
@@ -111,17 +107,12 @@ def _stack(name: str, client: Client) -> dict[str, Any] | None:
 def _newer(template: dict[str, Any], place: Place) -> Iterator[str]:
     """Yield why this release would not work on what is deployed."""
     deployed = template.get("Outputs", {}).get(f"{place.id}Release", {}).get("Value")
-    if isinstance(deployed, str) and _order(deployed) > _order(release()):
+    if isinstance(deployed, str) and order(deployed) > order(release()):
         yield (
             f"release {deployed} is deployed, and this is {release()}: an older release does not know the "
             "newer one's schema and records, and runs would wait. Install that one or a newer one; "
             "to go back to what was deployed before, move the aliases (docs/deploy/upgrade.md#back)"
         )
-
-
-def _order(version: str) -> tuple[int, ...]:
-    """Return the numbers of a version, to compare it; what is not a number counts as the beginning."""
-    return tuple(int(part) if part.isdecimal() else 0 for part in version.split("."))
 
 
 def _left_behind(settings: Settings, template: dict[str, Any], place: Place) -> Iterator[str]:

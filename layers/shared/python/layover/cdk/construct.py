@@ -52,7 +52,7 @@ from layover.cdk.props import (
 )
 from layover.cdk.regions import unfit
 from layover.cdk.settings import Provider, Settings
-from layover.cdk.sources import release
+from layover.shipped import release
 
 PROPS = (
     "agents",

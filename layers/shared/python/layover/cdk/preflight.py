@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 from layover.cdk.adoption import is_new, problems
+from layover.cdk.deployed import Place, find
 from layover.cdk.regions import streaming_caution, unfit
 from layover.cdk.settings import Settings
 
@@ -84,7 +85,7 @@ def main(arguments: Sequence[str]) -> int:
     try:
         session = boto3.Session(**account(arguments))
         if NEW in arguments:
-            return int(not (settings.protects and is_new(settings, session.client)))
+            return int(not (settings.protects and _is_new(settings, session)))
         if (caution := streaming_caution(session.region_name)) is not None:
             print(caution, file=sys.stderr)
         wrong = list(_wrong(settings, session))
@@ -103,7 +104,16 @@ def _wrong(settings: Settings, session: Any) -> Iterator[str]:
         return
     if (much := too_much(settings, concurrency(session.client("lambda")))) is not None:
         yield much
-    yield from problems(settings, session.client)
+    yield from problems(settings, session.client, _place(settings, session))
+
+
+def _is_new(settings: Settings, session: Any) -> bool:
+    return is_new(settings, session.client, _place(settings, session))
+
+
+def _place(settings: Settings, session: Any) -> Place | None:
+    deployed = find(settings.prefix, session.client("cloudformation"))
+    return None if deployed is None else deployed.place
 
 
 if __name__ == "__main__":

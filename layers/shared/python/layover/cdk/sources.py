@@ -1,6 +1,5 @@
 """The places of what a deployment is made of: in an installed wheel, or in the checkout."""
 
-import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -56,10 +55,3 @@ def sources(package: Path = PACKAGE) -> Sources:
                 "`pip install --force-reinstall layover`, or use a complete checkout"
             )
     return result
-
-
-def release(package: Path = PACKAGE) -> str:
-    """Return the version of Layover. It is read and not imported: the package's facade stands above all."""
-    match = re.search(r'^__version__ = "([^"]+)"$', (package / "__init__.py").read_text(), re.M)
-    assert match is not None
-    return match[1]

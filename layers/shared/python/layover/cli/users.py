@@ -5,6 +5,9 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from layover.cdk.deployed import find
+from layover.cdk.settings import Settings
+
 POOL = re.compile(r"https://cognito-idp\.([\w-]+)\.amazonaws\.com(?:\.cn)?/([\w-]+)")
 Client = Callable[..., Any]
 """As `boto3.client`."""
@@ -50,13 +53,21 @@ def _add(email: str, stage: str, client: Client) -> None:
 
 
 def _pool(stage: str, cloudformation: Any) -> tuple[str, str]:
-    """Region and id of the stage's user pool."""
-    name = f"layover-{stage}"
-    (stack,) = cloudformation.describe_stacks(StackName=name)["Stacks"]
-    outputs = {o["OutputKey"]: o["OutputValue"] for o in stack.get("Outputs", ())}
-    match = POOL.fullmatch(outputs.get("Issuer", ""))
+    """Return region and id of the stage's user pool. Raises NotDone."""
+    try:
+        name = Settings.from_context({"stage": stage}).prefix
+    except ValueError as error:
+        raise NotDone(str(error)) from error
+    deployed = find(name, cloudformation)
+    if deployed is None:
+        raise NotDone(
+            f"no stack of this account and region has {name}: check --stage, AWS_PROFILE and AWS_REGION, and "
+            "run the command in the folder of the project"
+        )
+    issuer = deployed.outputs.get("Issuer", "")
+    match = POOL.fullmatch(issuer)
     if match is None:
-        raise NotDone(f"{name} has no user pool: its users are those of {outputs.get('Issuer')}")
+        raise NotDone(f"{name} has no user pool: its users are those of {issuer}")
     return match[1], match[2]
 
 

@@ -14,7 +14,7 @@ from constructs import Construct, IConstruct
 from layover.cdk.build import content_hash
 from layover.cdk.rollback import ALIAS
 from layover.cdk.settings import BUILT_PATHS, Settings
-from layover.cdk.sources import release
+from layover.shipped import release
 
 DIGITS = 12
 
