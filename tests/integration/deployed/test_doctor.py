@@ -96,6 +96,23 @@ def test_first_failure_ends_it(capsys: pytest.CaptureFixture[str]) -> None:
     assert "database" not in said.out
 
 
+def test_comparison_of_releases_ends_nothing_and_its_failure_is_not_forgotten(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def another() -> str:
+        raise ApiError("requirements.txt pins 0.1.0, and 0.2.0 is installed", 1)
+
+    clinic: Any = Clinic()
+    stranger: Any = Clinic(token=False)
+    doctor = Doctor(clinic, stranger, clinic.pause, lambda: clinic.time, clinic.ping, another)
+    assert doctor.examine(None, run=True) == 1
+    said = capsys.readouterr()
+    assert said.err == "FAIL  releases: requirements.txt pins 0.1.0, and 0.2.0 is installed\n"
+    assert said.out.count("ok    ") == 6
+    clinic.ill = {"/healthz": [], "/agents": [ApiError("no answer", 3)]}
+    assert doctor.examine(None, run=True) == 3
+
+
 def test_database_that_does_not_wake_is_ill(capsys: pytest.CaptureFixture[str]) -> None:
     clinic = Clinic(ill=waking(100))
     assert examine(clinic) == 3

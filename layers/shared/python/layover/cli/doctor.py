@@ -9,9 +9,11 @@ from typing import Any, Literal
 from urllib.parse import quote, urlsplit
 
 from layover.cli.client import NO_AGENTS, USAGE, Api, ApiError
+from layover.cli.releases import releases
 from layover.cli.tokens import LOCAL, LOCAL_USER, TokenFile, caller
 from layover.errors import unknown_agent
 from layover.local.doors import LOOPBACK
+from layover.project import Project
 
 WAKING_S = 120.0
 """The time in which a sleeping database has to answer."""
@@ -55,10 +57,12 @@ class Doctor:
     pause: Callable[[float], None] = time.sleep
     now: Callable[[], float] = time.monotonic
     ping: Callable[[str], None] = ping
+    releases: Callable[[], str] | None = None
 
     def examine(self, agent: str | None, *, run: bool) -> int:
-        """Print a line for each check, and return 0 if all is well. The first failure ends it: later checks
-        depend on earlier ones."""
+        """Print a line for each check, and return 0 if all is well. The first failure ends it, because later
+        checks depend on earlier ones; only on the comparison of releases none depends."""
+        compared = 0 if self.releases is None else self._take("releases", self.releases)
         checks: list[tuple[str, Callable[[], str]]] = [
             ("health", self._health),
             ("strangers", self._strangers),
@@ -68,12 +72,16 @@ class Doctor:
         ]
         if run:
             checks.append(("run", lambda: self._run(agent)))
-        for name, check in checks:
-            try:
-                print(f"ok    {name}: {check()}", flush=True)
-            except ApiError as error:
-                print(f"FAIL  {name}: {error}", file=sys.stderr, flush=True)
-                return error.exit_code
+        codes = (self._take(name, check) for name, check in checks)
+        return next((code for code in codes if code), compared)
+
+    @staticmethod
+    def _take(name: str, check: Callable[[], str]) -> int:
+        try:
+            print(f"ok    {name}: {check()}", flush=True)
+        except ApiError as error:
+            print(f"FAIL  {name}: {error}", file=sys.stderr, flush=True)
+            return error.exit_code
         return 0
 
     def _health(self) -> str:
@@ -152,14 +160,28 @@ def _usage_line(usage: dict[str, Any]) -> str:
 
 
 def main(
-    url: str, user: str, tokens: TokenFile, agent: str | None, *, run: bool, local: str = LOCAL
+    url: str,
+    user: str,
+    tokens: TokenFile,
+    agent: str | None,
+    *,
+    run: bool,
+    local: str = LOCAL,
+    project: Project | None = None,
+    stage: str | None = None,
 ) -> int:
     """Examine a deployment as the user who is signed in there, or the system on this machine (`local`) as
-    `user`, or as its own user where nobody has signed in."""
+    `user`, or as its own user where nobody has signed in. `stage`: of the deployment whose release is
+    compared."""
     try:
         nobody = not (url or user or tokens.last())
         where, token = caller(url, LOCAL_USER if nobody else user, "", tokens, local)
-        return Doctor(Api(where, token), Api(where, "")).examine(agent, run=run)
+        doctor = Doctor(
+            Api(where, token),
+            Api(where, ""),
+            releases=lambda: releases(project, stage).check(),
+        )
+        return doctor.examine(agent, run=run)
     except ApiError as error:
         print(f"layover: {error}", file=sys.stderr)
         return error.exit_code

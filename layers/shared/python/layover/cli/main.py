@@ -313,10 +313,24 @@ def doctor(
     user: Annotated[str, typer.Option(help="A name, for a system on this machine.")] = "",
     agent: Annotated[str | None, typer.Option(help="Whom to ask; else the first one.")] = None,
     run: Annotated[bool, typer.Option(help="Ask an agent, which costs some tokens.")] = True,
+    stage: Annotated[
+        str | None,
+        typer.Option(help="Compare the release of this deployment, too; needs AWS credentials."),
+    ] = None,
 ) -> None:
     """Check a deployment from end to end: a line for each thing that has to work."""
-    local = _load("cli.here").local_url()
-    raise typer.Exit(_load("cli.doctor").main(url, user, _tokens(), agent, run=run, local=local))
+    here = _load("cli.here")
+    code = _load("cli.doctor").main(
+        url,
+        user,
+        _tokens(),
+        agent,
+        run=run,
+        local=here.local_url(),
+        project=here.current(),
+        stage=stage,
+    )
+    raise typer.Exit(code)
 
 
 def _tokens() -> Any:

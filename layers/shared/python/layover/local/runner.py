@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from layover import shipped
 from layover.clock import install_offset
-from layover.local import agents_module, schema
+from layover.local import agents_module, newest_release, schema
 from layover.local.aws.emulator import BUCKET_NAME, STATE_MACHINE_ARN, TABLE_NAME, AwsServer
 from layover.local.aws.storage import StorageFailed
 from layover.local.functions.clock_file import ClockFile
@@ -200,6 +200,8 @@ class Runner:
         if is_new:
             await self._migrate()
             schema.note(self._data / "postgres", schema_digest)
+        if (warning := newest_release.note(self._data)) is not None:
+            self.notices.append(warning)
         self._watch_logs()
         if self._watch is not None:
             self._watch.resume(self.aws.waiting_runs(), self.aws.events.list())
