@@ -10,7 +10,7 @@ from layover.values.base import Value
 from layover.values.message import InputPart, Message
 from layover.values.runs.run import ErrorInfo, FinishReason, Status
 from layover.values.runs.usage import Usage
-from layover.values.runs.views import Pending
+from layover.values.runs.views import Pending, Run
 
 Input = str | Sequence[InputPart | dict[str, Any]]
 """A text, or parts (objects, or dicts of the shapes in docs/reference/http-api.md#objects)."""
@@ -29,6 +29,7 @@ class Result(Value, Generic[Output]):
         usage: Tokens, and US dollars where the price is known, of all its requests so far.
         pending: The calls that wait for a person; empty unless the run is suspended.
         error: Why the run failed, as `type` and `message`; None unless it did.
+        children: The runs of its sub-agents, in the order of their calls, unfinished ones included.
 
     Example:
         ```python
@@ -72,6 +73,7 @@ class Result(Value, Generic[Output]):
     usage: Usage = Usage()
     pending: list[Pending] = Field(default_factory=list)
     error: ErrorInfo | None = None
+    children: list[Run] = Field(default_factory=list)
 
 
 class AgentState(Value):

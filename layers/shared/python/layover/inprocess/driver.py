@@ -467,4 +467,5 @@ def _result_of(run: Run, agent: Agent) -> Result:
         usage=run.usage,
         pending=list(run.pending),
         error=run.error,
+        children=list(run.children),
     )
