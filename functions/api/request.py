@@ -22,6 +22,9 @@ _WAIT = re.compile(r'(?:^|[,;\s])wait\s*=\s*"?(\d{1,9})"?\s*(?:$|[,;])', re.IGNO
 
 _REMEMBERED_PREFERENCE = re.compile(r"(?:^|[,;\s])remembered\s*(?:$|[,;])", re.IGNORECASE)
 
+_TRACEPARENT = re.compile(r"00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
+"""Version 00 of W3C Trace Context, which later versions have to be readable as."""
+
 
 def prepare_event(event: Mapping[str, Any]) -> dict[str, Any]:
     """Return the event with its body as text. Raises NotFound (absurd paths). `parse_json` reports
@@ -110,6 +113,13 @@ def preferred_wait(prefer: str | None) -> int | None:
 def prefers_remembered(prefer: str | None) -> bool:
     """Return whether `Prefer` asks to wait for memory's work as well."""
     return _REMEMBERED_PREFERENCE.search(prefer or "") is not None
+
+
+def traceparent(headers: Mapping[str, str]) -> str | None:
+    """Return the caller's trace context; None if it has none, or one that is not well-formed: then the header
+    counts as absent, as W3C wants it."""
+    match = _TRACEPARENT.fullmatch(headers.get("traceparent", "").strip())
+    return match[0] if match else None
 
 
 def takes_gzip(event: Mapping[str, Any]) -> bool:

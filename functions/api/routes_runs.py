@@ -21,7 +21,7 @@ from functions.api.call import (
     new_router,
 )
 from functions.api.documented import also, or_stream, responses
-from functions.api.request import preferred_wait, prefers_remembered
+from functions.api.request import preferred_wait, prefers_remembered, traceparent
 from functions.api.streaming import stream_events, wants_stream
 from layover.protocols.sse import last_seq, named_frame
 from layover.recovery.redrive import redrive
@@ -70,9 +70,10 @@ def post_run(
     accept: Accept = None,
 ) -> Response[str]:
     call = call_of(router)
+    request = replace(body.request(), traceparent=traceparent(router.current_event.headers))
     if wants_stream(call, accept):
-        return _stream_run(call, thread_id, body.request(), idempotency_key)
-    run = call.act(_start, thread_id, body.request(), idempotency_key)
+        return _stream_run(call, thread_id, request, idempotency_key)
+    run = call.act(_start, thread_id, request, idempotency_key)
     wait = preferred_wait(prefer)
     if wait is None:
         return answer_run(call, run, 202)

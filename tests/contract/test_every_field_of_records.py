@@ -125,6 +125,8 @@ SET_LATER: dict[str, str] = {
     "sockets": "followed",
     "subscribed": "followed",
     "records_kept": "suspended",
+    "takes": "taken",
+    "left": "left",
 }
 """Fields that a run does not have when it is accepted, with what sets them later (`Life`)."""
 
@@ -157,6 +159,10 @@ class Life:
         return await self._world.taken(
             records_expire_at=self._world.clock.now() + timedelta(days=1)
         )
+
+    async def left(self) -> None:
+        run = (await self.taken()).snapshot.meta
+        await self._world.journal.commands.mark_left(run.owner, run.id, run.takes)
 
     async def requested(self) -> None:
         log = await self.taken()

@@ -80,6 +80,9 @@ NOT_SEEN = {
 """Actions that are allowed and not recorded: the functions, and the reason."""
 NOT_DEPLOYED = {
     "LAYOVER_AGENTS": "functions/user_agents is what is packed",
+    "OTEL_EXPORTER_OTLP_ENDPOINT": "only a stage that traces has it (test_traces.py)",
+    "LAYOVER_OTLP_HEADERS_PARAMETER": "likewise",
+    "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT": "likewise",
     "LAYOVER_LOG_FILE": "for the one-machine system: Lambda logs to CloudWatch",
     "LAYOVER_SWEEP_PATIENCE_S": "for tests that cannot wait a minute",
     "OPENAI_API_KEY": "would be in the template in plain sight: KEY is read instead",

@@ -22,6 +22,7 @@ AT_HOME = {
     "botocore": ("adapters", "wiring.py", "local", "cli", "cdk"),
     "psycopg": ("adapters", "wiring.py", "local", "cli"),
     "openai": (),
+    "opentelemetry": ("adapters",),
     "pytest": ("testing",),
     "moto": ("local",),
     "starlette": ("local",),
@@ -67,7 +68,16 @@ PARTICIPLES = {
     "wanted",
 }
 """Names that do not say what they hold."""
-HEAVY = ("openai", "numpy", "psycopg", "boto3", "moto", "layover.local", "layover.cli")
+HEAVY = (
+    "openai",
+    "opentelemetry",
+    "numpy",
+    "psycopg",
+    "boto3",
+    "moto",
+    "layover.local",
+    "layover.cli",
+)
 
 
 def names_of(path: Path) -> Iterator[tuple[str, int]]:

@@ -32,6 +32,7 @@ from layover.adapters.inmemory.stores.personal import InMemoryPersonal
 from layover.adapters.inmemory.stores.recall import InMemoryRecall
 from layover.adapters.inmemory.stores.threads import InMemoryThreads
 from layover.adapters.inmemory.table import InMemoryTable
+from layover.adapters.inmemory.tracing import InMemoryTracing
 from layover.adapters.journal.allowance import TableAllowance
 from layover.adapters.journal.audit import TableAudit
 from layover.adapters.journal.commands import TableRunCommands
@@ -64,6 +65,10 @@ from layover.adapters.store.postgres.memory.recall import PostgresRecall
 from layover.adapters.store.postgres.memory.reembedding import PostgresOwners, PostgresReembedding
 from layover.adapters.store.postgres.migrate import PostgresMigrations
 from layover.adapters.store.postgres.threads import PostgresThreads
+from layover.adapters.tracing.otlp import OtlpTracing
+from layover.adapters.tracing.requests import TracedModel
+from layover.adapters.tracing.session import LeanSession
+from layover.adapters.tracing.writers import TracedLog, TracedWriters
 from layover.clock import ManualClock, SystemClock
 from layover.declare.agents.driver import Driver
 from layover.ids import RandomIds, SequentialIds
@@ -104,6 +109,7 @@ from layover.ports import (
     NoMetrics,
     NoSink,
     NoteStore,
+    NoTracing,
     PushLater,
     RecallStore,
     RunCommands,
@@ -112,6 +118,7 @@ from layover.ports import (
     Runs,
     Sockets,
     ThreadStore,
+    Tracing,
     Watch,
     Writers,
 )
@@ -129,6 +136,7 @@ background: tuple[type[Background], ...] = (InThisProcess, LambdaEvents)
 blobs: tuple[type[Blobs], ...] = (InMemoryBlobs, S3Blobs)
 callbacks: tuple[type[Callbacks], ...] = (InMemoryCallbacks, StepFunctions)
 chat_model: tuple[type[ChatModel], ...] = (
+    TracedModel,
     ScriptedModel,
     OpenAIChat,
     BedrockChat,
@@ -163,6 +171,7 @@ inbox: tuple[type[Inbox], ...] = (TableInbox,)
 leases: tuple[type[Leases], ...] = (NoLeases, TableLeases)
 memory: tuple[type[MemoryStore], ...] = (InMemoryMemory, PostgresMemory)
 metrics: tuple[type[Metrics], ...] = (NoMetrics, InMemoryMetrics, EmfMetrics)
+tracing: tuple[type[Tracing], ...] = (NoTracing, InMemoryTracing, OtlpTracing)
 migrator: tuple[type[Migrator], ...] = (PostgresMigrations,)
 notes: tuple[type[NoteStore], ...] = (InMemoryNotes, PostgresNotes)
 owners: tuple[type[Owners], ...] = (InMemoryThreads, PostgresOwners)
@@ -170,13 +179,13 @@ personal: tuple[type[PersonalStore], ...] = (InMemoryPersonal, PostgresPersonal)
 push_later: tuple[type[PushLater], ...] = (InMemoryLater, LambdaPush)
 recall: tuple[type[RecallStore], ...] = (InMemoryRecall, PostgresRecall)
 reembedding: tuple[type[ReembeddingStore], ...] = (InMemoryEntries, PostgresReembedding)
-run_log: tuple[type[RunLog], ...] = (TableRunLog,)
+run_log: tuple[type[RunLog], ...] = (TableRunLog, TracedLog)
 runs: tuple[type[Runs], ...] = (TableRuns,)
 sockets: tuple[type[Sockets], ...] = (InMemorySockets, ApiGatewaySockets)
 table: tuple[type[Table], ...] = (InMemoryTable, DynamoTable)
 threads: tuple[type[ThreadStore], ...] = (InMemoryThreads, PostgresThreads)
 watch: tuple[type[Watch], ...] = (TableWatch,)
-writers: tuple[type[Writers], ...] = (TableWriters,)
+writers: tuple[type[Writers], ...] = (TableWriters, TracedWriters)
 
 
 BESIDE: dict[type, tuple[type, ...]] = {
@@ -216,7 +225,7 @@ def test_every_adapter_that_has_the_methods_of_a_port_is_compared_with_it() -> N
         for module in modules
         for candidate in classes_of(module)
         for port, adapters in BESIDE.items()
-        if not (is_port(candidate) or issubclass(candidate, str | tuple))
+        if not (is_port(candidate) or issubclass(candidate, str | tuple | LeanSession))
         and members(port) <= members(candidate)
         and not any(issubclass(candidate, a) or issubclass(a, candidate) for a in adapters)
     ]

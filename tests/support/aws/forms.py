@@ -53,8 +53,14 @@ FORMS: dict[str, dict[str, str]] = {
         "operate_group": "platform",
         "api_concurrency": "0",
     },
-    # AWS's own NAT, no second factor, and the stack's own users, protected.
-    "gateway": {"nat": "gateway", "mfa": "off"},
+    # AWS's own NAT, no second factor, the stack's own users, protected, and traces.
+    "gateway": {
+        "nat": "gateway",
+        "mfa": "off",
+        "otlp_endpoint": "https://otlp.example",
+        "otlp_headers_parameter": "/shop/otlp-headers",
+        "trace_content": "true",
+    },
     # In a VPC of the deployer's, with all that an earlier stack left.
     "guest": {
         "nat": "none",

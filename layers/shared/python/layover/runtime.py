@@ -24,8 +24,10 @@ from layover.ports import (
     NoDialer,
     NoLeases,
     NoMetrics,
+    NoTracing,
     SocketPorts,
     ThreadStore,
+    Tracing,
 )
 from layover.values.deployment.settings import Settings
 from layover.values.runs.model_settings import ModelSettings
@@ -68,6 +70,7 @@ class Runtime:
     sockets: SocketPorts | None = None
     """None: no run can be followed by socket."""
     dialer: Dialer = field(default_factory=NoDialer)
+    tracing: Tracing = field(default_factory=NoTracing)
 
     def window_of(self, model: str, settings: ModelSettings | None = None) -> int | None:
         """Return the tokens of a model's context window, as the agent's settings say, or by its name; None if

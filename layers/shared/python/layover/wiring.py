@@ -4,9 +4,11 @@ import asyncio
 import logging
 import os
 from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import replace
 from datetime import timedelta
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import unquote
 
 from layover import logs, ports
 from layover.clock import SystemClock
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from layover.adapters.models.bedrock.chat import BedrockChat
     from layover.adapters.models.providers import Providers
     from layover.adapters.store.postgres.database import Database
+    from layover.adapters.tracing.writers import TracedWriters
     from layover.declare.agent import Agent
     from layover.inprocess.driver import InProcess
     from layover.ports.memory.entries import Owners
@@ -62,7 +65,7 @@ def runtime() -> Runtime:
         threads=lazy(_threads),
         memory=lazy(_memory),
         blobs=lazy(_blobs),
-        model=lazy(_model),
+        model=lazy(_traced_model if _traces() else _model),
         callbacks=lazy(_callbacks),
         clock=clock,
         ids=RandomIds(),
@@ -78,6 +81,7 @@ def runtime() -> Runtime:
         background=lazy(_background) if environment().compact_function else None,
         sockets=lazy(_sockets) if environment().socket_endpoint else None,
         dialer=ClientDialer(_database, _model),
+        tracing=lazy(_tracing) if _traces() else ports.NoTracing(),
     )
 
 
@@ -96,6 +100,13 @@ def _aws() -> "AwsServices":
 
 @cache
 def _journal() -> ports.Journal:
+    journal = _plain_journal()
+    # Lazy: `api` has a journal and takes no run, so it never imports OpenTelemetry.
+    return replace(journal, writers=lazy(_traced_writers)) if _traces() else journal
+
+
+@cache
+def _plain_journal() -> ports.Journal:
     from layover.adapters.journal.journal import table_journal
 
     sink = lazy(_pusher) if environment().socket_endpoint else None
@@ -103,6 +114,62 @@ def _journal() -> ports.Journal:
     return table_journal(
         _table(), lazy(_blobs), SystemClock(), sink, audit_retention=audit_retention
     )
+
+
+def _traces() -> bool:
+    return bool(environment().otlp_endpoint)
+
+
+@cache
+def _tracing() -> ports.Tracing:
+    """Return the receiver's client of a function, which sends at the end of each invocation."""
+    return _make_tracing(in_background=False)
+
+
+@cache
+def _background_tracing() -> ports.Tracing:
+    """Return the receiver's client of any other process."""
+    return _make_tracing(in_background=True)
+
+
+def _make_tracing(*, in_background: bool) -> ports.Tracing:
+    """Without the packages of the extra, says so and traces nothing: a run never fails for want of a
+    trace."""
+    env = environment()
+    try:
+        from layover.adapters.tracing.otlp import OtlpTracing
+    except ModuleNotFoundError as error:
+        logging.getLogger("layover").warning(
+            "OTEL_EXPORTER_OTLP_ENDPOINT is set, and nothing is traced: the packages of the extra `otel` are "
+            "missing. Install `layover[otel]`; for AWS, list them in the requirements.txt of the agents",
+            extra={"missing": error.name},
+        )
+        return ports.NoTracing()
+    parameter = env.otlp_headers_parameter
+    headers = _headers(_parameter(parameter)) if parameter else None
+    return OtlpTracing(SystemClock(), env.service, headers=headers, in_background=in_background)
+
+
+def _headers(text: str) -> dict[str, str]:
+    """Return the headers of a list as `OTEL_EXPORTER_OTLP_HEADERS` has them: `name=value,...`, in which
+    values may be percent-encoded."""
+    pairs = (pair.partition("=") for pair in text.split(",") if "=" in pair)
+    return {name.strip().lower(): unquote(value.strip()) for name, _, value in pairs}
+
+
+@cache
+def _traced_writers() -> "TracedWriters":
+    from layover.adapters.tracing.writers import TracedWriters
+
+    content = environment().trace_content
+    return TracedWriters(_plain_journal(), _tracing(), SystemClock(), content=content)
+
+
+@cache
+def _traced_model() -> ports.ChatModel:
+    from layover.adapters.tracing.requests import TracedModel
+
+    return TracedModel(_model(), content=environment().trace_content)
 
 
 @cache
@@ -279,7 +346,7 @@ def import_ahead(function: str) -> None:
     if "AWS_LAMBDA_INITIALIZATION_TYPE" in os.environ:
         from layover.adapters.ahead import import_all
 
-        import_all(function, _agents)
+        import_all(function, _agents, traces=_traces())
 
 
 def owners() -> "Owners":
@@ -310,6 +377,7 @@ async def _finish() -> None:
         await _pusher().finish()
     await _write_allowance()
     _publish_metrics()
+    await _send_traces()
 
 
 _loop = InvocationLoop(_finish)
@@ -333,6 +401,15 @@ def _publish_metrics() -> None:
         logging.getLogger("layover").warning("metrics were not published", exc_info=True)
 
 
+async def _send_traces() -> None:
+    """Send the traces, for as long as an invocation may wait. A failure does not cost it its answer."""
+    if _traced_writers.cache_info().currsize:
+        # For the next process: what this one did will be sent by this one.
+        await _traced_writers().leave()
+    if _tracing.cache_info().currsize:
+        await _tracing().finish()
+
+
 def with_logging(handler: H) -> H:
     """Return the handler with log lines that name the invocation: its request and its run."""
     return logs.with_ids(handler, _logging)
@@ -351,8 +428,25 @@ def in_process(agent: "Agent") -> "InProcess":
     from layover.inprocess.driver import InProcess
 
     bell = asyncio.Event()
-    runtime = agent.runtime or in_memory_runtime(agent, on_change=bell.set)
+    runtime = agent.runtime or _traced(in_memory_runtime(agent, on_change=bell.set))
     return InProcess(runtime, agent, bell)
+
+
+def _traced(runtime: Runtime) -> Runtime:
+    """Return the runtime of this process with traces, if they are on."""
+    if not _traces():
+        return runtime
+    from layover.adapters.tracing.requests import TracedModel
+    from layover.adapters.tracing.writers import TracedWriters
+
+    tracing, content = _background_tracing(), environment().trace_content
+    writers = TracedWriters(runtime.journal, tracing, runtime.clock, content=content)
+    return replace(
+        runtime,
+        journal=replace(runtime.journal, writers=writers),
+        model=TracedModel(runtime.model, content=content),
+        tracing=tracing,
+    )
 
 
 def in_memory_runtime(

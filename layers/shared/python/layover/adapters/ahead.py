@@ -33,11 +33,16 @@ MODULES: Mapping[str, tuple[str, ...]] = {
 """By function. The modules that other functions need differ from one event to the next."""
 
 
-def import_all(function: str, agents: Callable[[], object]) -> None:
+_TRACES = "layover.adapters.tracing.otlp"
+
+
+def import_all(function: str, agents: Callable[[], object], *, traces: bool = False) -> None:
     """Import, and define the user's agents. Opens no connection and reads no credential, because a snapshot
     of the process may be restored many times. Whatever fails here fails again, and is reported, where it is
     used."""
-    for name in MODULES[function]:
+    names = MODULES[function]
+    # `api` accepts runs and takes none.
+    for name in (*names, _TRACES) if traces and function != "api" else names:
         with suppress(ImportError):
             import_module(name)
     system_trust()

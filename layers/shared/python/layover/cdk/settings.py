@@ -318,6 +318,13 @@ class Settings(BaseModel):
     thread_retention_days: int | None = Field(default=None, ge=1)
     entry_retention_days: int | None = Field(default=None, ge=1)
     log_level: str | None = Field(default=None, pattern="^(DEBUG|INFO|WARNING|ERROR)$")
+    otlp_endpoint: str = Field(default="", pattern=r"^(https?://\S+)?$")
+    """OTEL_EXPORTER_OTLP_ENDPOINT: the receiver of traces and metrics, without `/v1/traces`. The agents'
+    requirements list its packages (docs/guides/tracing.md)."""
+    otlp_headers_parameter: str = ""
+    """SSM SecureString parameter with the receiver's headers, made by hand: `authorization=Bearer ...`."""
+    trace_content: bool = False
+    """True: traces also say what messages, arguments and results say, as the agents' hooks leave them."""
     openai_base_url: str | None = None
     """OPENAI_BASE_URL."""
     api_key_parameter: str = ""

@@ -21,6 +21,14 @@ AGENTS = "LAYOVER_AGENTS"
 """The package of the agents, where a project has given it another name than `user_agents`."""
 LOADS_AGENTS = ("api", "compact", "extract", "resume", "settle", "streams", "sweep", "turn")
 """Functions that may read it."""
+TRACES = "OTEL_EXPORTER_OTLP_ENDPOINT"
+"""The receiver of traces, where a stage has one."""
+TRACE_HEADERS = "LAYOVER_OTLP_HEADERS_PARAMETER"
+TRACE_CONTENT = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
+ACCEPTS = ("api", "streams")
+"""Functions that only keep the trace context of the requests that start runs."""
+SENDS_TRACES = ("compact", "extract", "resume", "settle", "sweep", "turn")
+"""Functions that may read all three."""
 ALL = ("LAYOVER_SERVICE", "LAYOVER_LOG_LEVEL")
 STATE = ("LAYOVER_TABLE", "LAYOVER_BUCKET", "LAYOVER_AUDIT_DAYS")
 """The journal, and how long it keeps decisions."""

@@ -100,6 +100,11 @@ async def ask_model(runtime: Runtime, agent: Agent, meta: RunMeta, prompt: Promp
     """Return the model's reply to a request of memory, made for a run of this agent. Hooks that are
     `everywhere` change both. Raises LayoverError: the model's, or RunFailed if a hook fails; then
     the request is not sent."""
+    with runtime.tracing.memory(meta, prompt.task):
+        return await _ask_with_hooks(runtime, agent, meta, prompt)
+
+
+async def _ask_with_hooks(runtime: Runtime, agent: Agent, meta: RunMeta, prompt: Prompt) -> Reply:
     hooks = [hook for hook in agent.hooks if is_everywhere(hook)]
     if not hooks:
         return await runtime.model.complete(prompt)

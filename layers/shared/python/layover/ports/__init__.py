@@ -61,6 +61,7 @@ from layover.ports.sockets import (
 )
 from layover.ports.stores import MemoryStore, ThreadStore
 from layover.ports.table import Table
+from layover.ports.tracing import NoTracing, Tracing
 
 __all__ = [
     "MAX_CANCELLED",
@@ -105,6 +106,7 @@ __all__ = [
     "NoLeases",
     "NoMetrics",
     "NoSink",
+    "NoTracing",
     "NoteStore",
     "OnDelta",
     "PushLater",
@@ -125,6 +127,7 @@ __all__ = [
     "StaleWait",
     "Table",
     "ThreadStore",
+    "Tracing",
     "Watch",
     "Writers",
     "send_deltas",

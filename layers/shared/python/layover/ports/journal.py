@@ -328,6 +328,11 @@ class RunCommands(Protocol):
         of such faults in a row: 0 for the first since a writer took it under this epoch."""
         ...
 
+    async def mark_left(self, owner: str, run_id: str, takes: int) -> None:
+        """Note that the process of the run's writer number `takes` ends, and has recorded the spans of its
+        work. Nothing is noted if the run is over, or another writer has taken it."""
+        ...
+
     async def mark_saved(self, owner: str, run_id: str, thread_id: str) -> None:
         """Record that a run that ended unsaved is in the database now."""
         ...

@@ -28,6 +28,10 @@ async def give_up(runtime: Runtime, payload: SettlePayload) -> Mapping[str, Any]
     it is over, or another execution drives it (also one that starts now, if this one's history is full)."""
     run = await runtime.journal.runs.get(payload.owner, payload.run_id)
     if run is None or run.status is not Status.RUNNING or run.execution != payload.execution:
+        if runtime.settings.traces and run is not None and run.status.over:
+            # Turn may have died between the end and its trace. Nobody can take a run that is over; who tries
+            # sees to its trace.
+            await runtime.journal.writers.seize(run.owner, run.id)
         return _answer("left")
     logs.name(thread_id=run.thread_id)
     faults = await runtime.journal.commands.count_fault(run.owner, run.id, run.epoch)

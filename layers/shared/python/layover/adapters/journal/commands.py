@@ -437,6 +437,14 @@ class TableRunCommands:
         assert item is not None
         return int(item["faults"])
 
+    async def mark_left(self, owner: str, run_id: str, takes: int) -> None:
+        """See `ports.RunCommands`."""
+        is_last = all_of(Equals("status", Status.RUNNING.value), Equals("takes", takes))
+        with suppress(ConditionFailed):
+            await self._table.write(
+                Update(Keys(owner).run(run_id), META, set={"left": takes}, when=is_last)
+            )
+
     async def mark_saved(self, owner: str, run_id: str, thread_id: str) -> None:
         """See `ports.RunCommands`."""
         keys = Keys(owner)

@@ -90,7 +90,7 @@ class TableWriters:
         changes = {"updated_at": rfc3339(self._backing.clock.now()), "taker": taker}
         # One write fences earlier writers, counts the attempt before any part of it can fail, and counts the
         # most that the turn may add to its execution's history.
-        counts = {"epoch": 1, "attempts": 1, "history": TURN_EVENTS}
+        counts = {"epoch": 1, "attempts": 1, "history": TURN_EVENTS, "takes": 1}
         new = all_of(Equals("status", "running"), *conditions, Differs("taker", taker))
         try:
             meta_item = await self._table.write(Update(pk, META, set=changes, add=counts, when=new))

@@ -25,6 +25,7 @@ from layover.cdk.providers import as_variable, keys_of, windows_as_variable
 from layover.cdk.rollback import ALIAS
 from layover.cdk.settings import TUNED, FunctionSettings, Provider, Settings
 from layover.cdk.variables import (
+    ACCEPTS,
     AGENTS,
     EMBEDS,
     KEY,
@@ -32,6 +33,10 @@ from layover.cdk.variables import (
     ORIGINS,
     PROVIDERS,
     READS,
+    SENDS_TRACES,
+    TRACE_CONTENT,
+    TRACE_HEADERS,
+    TRACES,
     WINDOWS,
     check_size,
 )
@@ -182,11 +187,23 @@ class Functions(Construct):
             variables["NO_PROXY"] = ",".join(self._settings.no_proxy) or None
         if self._settings.agents != USER_AGENTS and name in LOADS_AGENTS:
             variables[AGENTS] = self._settings.agents
+        variables |= self._of_traces(name)
         if each.tools:
             variables |= {**self._settings.tool_env, **self._settings.tool_secrets}
         texts = {key: str(value) for key, value in variables.items() if value is not None}
         check_size(name, Stack.of(self).resolve(texts))
         return texts
+
+    def _of_traces(self, name: str) -> dict[str, str | None]:
+        settings = self._settings
+        if not settings.otlp_endpoint or name not in (*ACCEPTS, *SENDS_TRACES):
+            return {}
+        receiver: dict[str, str | None] = {TRACES: settings.otlp_endpoint}
+        if name in ACCEPTS:
+            return receiver
+        receiver[TRACE_HEADERS] = settings.otlp_headers_parameter or None
+        receiver[TRACE_CONTENT] = "true" if settings.trace_content else None
+        return receiver
 
     def _values(self, name: str) -> dict[str, object]:
         """Return every variable that has a value."""
@@ -297,6 +314,8 @@ class Functions(Construct):
         names = [self._settings.key_parameter] if reads else []
         if PROVIDERS in READS[name]:
             names += keys_of(self._settings.providers)
+        if self._settings.otlp_endpoint and name in SENDS_TRACES:
+            names += filter(None, [self._settings.otlp_headers_parameter])
         if each.tools:
             names += self._settings.tool_secrets.values()
         if names:

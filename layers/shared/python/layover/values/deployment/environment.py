@@ -83,6 +83,15 @@ class Environment(BaseModel):
     max_user_waits: int = Field(default=10, ge=0, alias="LAYOVER_MAX_USER_WAITS")
     max_user_streams: int = Field(default=10, ge=0, alias="LAYOVER_MAX_USER_STREAMS")
     max_waits: int = Field(default=60, ge=0, alias="LAYOVER_MAX_WAITS")
+    otlp_endpoint: str = Field(default="", alias="OTEL_EXPORTER_OTLP_ENDPOINT")
+    """URL of a receiver of traces and metrics; without it, nothing is traced and nothing of OpenTelemetry is
+    imported. The SDK reads the other variables of `OTEL_` itself."""
+    otlp_headers_parameter: str = Field(default="", alias="LAYOVER_OTLP_HEADERS_PARAMETER")
+    """SSM SecureString parameter with the receiver's headers, as `OTEL_EXPORTER_OTLP_HEADERS` has them."""
+    trace_content: bool = Field(
+        default=False, alias="OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
+    )
+    """`true`: spans also say what messages, arguments and results say, as hooks have left them."""
     service: str = Field(default="layover", alias="LAYOVER_SERVICE")
     """The name of this deployment in its account: a dimension of every metric, and part of every log line."""
     sweep_patience_s: float = Field(default=60, gt=0, alias="LAYOVER_SWEEP_PATIENCE_S")
@@ -139,6 +148,7 @@ class Environment(BaseModel):
             daily_tokens=self.daily_tokens,
             daily_cost_usd=self.daily_cost_usd,
             runs_per_minute=self.runs_per_minute,
+            traces=bool(self.otlp_endpoint),
         )
 
 

@@ -42,6 +42,8 @@ class Settings(Value):
     """Tokens of a user and day (UTC) after which no step of their runs begins; None: no limit."""
     runs_per_minute: int | None = None
     """Runs that one user may begin in a minute; None: no limit."""
+    traces: bool = False
+    """Keep the trace context of requests that start runs, for the links of their traces."""
     docs: bool = True
     """Serve `/docs`, without a token."""
     origins: tuple[str, ...] = ()

@@ -398,6 +398,13 @@ class RunMeta(Value):
     it."""
     said: int = 0
     """Count of messages that the run was sent after its input."""
+    takes: int = 0
+    """Count of the writers that took the run, one after another."""
+    left: int = 0
+    """The number of the last writer whose process recorded the spans of its work before it ended. Only a
+    process that traces notes it."""
+    traceparent: str | None = None
+    """The W3C trace context of the request that started the run."""
 
     def has_to_keep_records(self, now: datetime) -> bool:
         """Return whether records of this run still have the expiry of one that ends soon, although it takes

@@ -111,6 +111,7 @@ def run_item(keys: Keys, run: RunMeta) -> dict[str, Any]:
         "n": run.n,
         "execution": run.execution,
         "records_expire": epoch_seconds(run.records_expire_at),
+        "traceparent": run.traceparent,
         **run_index(keys, run),
         "gsi2pk": keys.watch(run.id),
         "gsi2sk": rfc3339(run.updated_at),

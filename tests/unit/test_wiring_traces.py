@@ -1,0 +1,110 @@
+"""Tracing as the environment switches it: off, nothing of OpenTelemetry is imported by anybody."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from support.otlp import receiving
+
+ROOT = Path(__file__).parents[2]
+LAYER = ROOT / "layers" / "shared" / "python"
+HANDLERS = sorted(path.parent.name for path in (ROOT / "functions").glob("*/handler.py"))
+ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
+
+
+def modules(code: str, **variables: str) -> Any:
+    """The last line that the code prints, as JSON."""
+    run = subprocess.run(
+        [sys.executable, "-c", code],
+        env={
+            "PYTHONPATH": f"{ROOT}:{LAYER}:{ROOT / 'functions'}",
+            "AWS_REGION": "eu-west-1",
+            **variables,
+        },
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr
+    return json.loads(run.stdout.splitlines()[-1])
+
+
+LOADED = (
+    "print(json.dumps(sorted(n for n in sys.modules if n.partition('.')[0] == 'opentelemetry')))"
+)
+TOUCH = (
+    "from layover import wiring; r = wiring.runtime(); j = r.journal.writers, r.journal.runs\n"
+    "wiring.run(wiring._finish())\n"
+)
+
+
+def test_without_an_endpoint_no_function_imports_opentelemetry() -> None:
+    handlers = "; ".join(f"import functions.{name}.handler" for name in HANDLERS)
+    init = {"AWS_LAMBDA_INITIALIZATION_TYPE": "on-demand"}
+    assert modules(f"import json, sys; {handlers}\n{TOUCH}{LOADED}", **init) == []
+
+
+def test_with_an_endpoint_a_function_that_takes_runs_imports_it_before_the_first_event() -> None:
+    init = {"AWS_LAMBDA_INITIALIZATION_TYPE": "on-demand", ENDPOINT: "http://127.0.0.1:9"}
+    code = "import json, sys, functions.{}.handler\n" + LOADED
+    assert modules(code.format("turn"), **init) != []
+    assert modules(code.format("api"), **init) == []
+
+
+def test_with_an_endpoint_api_accepts_runs_without_opentelemetry() -> None:
+    code = (
+        "import json, sys\nfrom layover import wiring\n"
+        "wiring.runtime().journal.commands; wiring.run(wiring._finish())\n" + LOADED
+    )
+    assert modules(code, **{ENDPOINT: "http://127.0.0.1:9"}) == []
+
+
+def test_without_the_packages_nothing_is_traced_and_a_line_says_what_to_install() -> None:
+    code = (
+        "import json, logging, sys\nsys.modules['opentelemetry'] = None\n"
+        "from layover import wiring\nlines = []\n"
+        "logging.getLogger('layover').warning = lambda text, **more: lines.append(text)\n"
+        "wiring.runtime().tracing.record; wiring.run(wiring._finish())\nprint(json.dumps(lines))"
+    )
+    [line] = modules(code, **{ENDPOINT: "http://127.0.0.1:9"})
+    assert "layover[otel]" in line
+
+
+def test_an_invocation_sends_its_spans_before_it_answers() -> None:
+    code = (
+        "import json\nfrom datetime import UTC, datetime\nfrom layover import wiring\n"
+        "from layover.values.span import RUN, Span\n"
+        "async def work():\n"
+        "    now = datetime.now(UTC)\n"
+        "    wiring.runtime().tracing.record(Span('run_1', RUN, None, 'invoke_agent x', now, now))\n"
+        "wiring.run(work()); print(json.dumps('answered'))"
+    )
+    with receiving() as receiver:
+        modules(code, **{ENDPOINT: receiver.url, "LAYOVER_SERVICE": "shop"})
+        assert [(s.name, s.service) for s in receiver.spans] == [("invoke_agent x", "shop")]
+
+
+def test_an_agent_of_this_process_sends_its_trace_in_the_background() -> None:
+    code = (
+        "import asyncio, json\nfrom layover import Agent\nfrom layover import wiring\n"
+        "from layover.testing import ScriptedModel, say\n"
+        "wiring._model = lambda: ScriptedModel([say('Hello.')])\n"
+        "agent = Agent('guide', instructions='x')\n"
+        "print(json.dumps(asyncio.run(agent.generate('Hi')).status))"
+    )
+    with receiving() as receiver:
+        assert modules(code, **{ENDPOINT: receiver.url}) == "success"
+        assert receiver.tree() == ["invoke_agent guide", "  chat gpt-5-mini"]
+
+
+def test_headers_of_a_parameter_are_read_as_the_variable_is() -> None:
+    code = (
+        "import json\nfrom layover.wiring import _headers\n"
+        "print(json.dumps(_headers('Authorization=Basic%20YQ==, x-tenant = a')))"
+    )
+    assert modules(code) == {"authorization": "Basic YQ==", "x-tenant": "a"}
+    assert os.environ.get(ENDPOINT) is None
