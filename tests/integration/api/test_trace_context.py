@@ -41,8 +41,15 @@ class TestTraced:
 
     @pytest.mark.parametrize(
         "header",
-        ["", "x", CONTEXT.upper(), f"{CONTEXT}-more", CONTEXT.replace("00-0", "ff-0", 1)]
-        + [f"00-{'0' * 32}-b7ad6b7169203331-01", f"00-{'a' * 32}-{'0' * 16}-01"],
+        [
+            "",
+            "x",
+            CONTEXT.upper(),
+            f"{CONTEXT}-more",
+            CONTEXT.replace("00-0", "ff-0", 1),
+            f"00-{'0' * 32}-b7ad6b7169203331-01",
+            f"00-{'a' * 32}-{'0' * 16}-01",
+        ],
     )
     def test_a_trace_context_that_is_not_well_formed_counts_as_absent(
         self, api: Api, header: str
