@@ -20,6 +20,7 @@ from layover.runs.turn import turn
 from layover.testing import ScriptedModel, call, say
 from layover.values.runs.payload import TurnPayload, WaitingCall
 from layover.values.runs.run import RunSnapshot
+from support.worlds.runs import without_decisions
 from support.worlds.services import ANN
 from support.worlds.sockets import SocketBench
 
@@ -357,6 +358,71 @@ def test_message_that_withdraws_what_waits_is_answered_under_it(
         (first, "output-denied"),
         ("u2", "never mind"),
         (f"{first}.2", "Then not."),
+    ]
+
+
+@pytest.mark.parametrize("known_by", ["id", "edit of the same", "key"])
+def test_withdrawal_that_a_death_cut_off_is_made_whole_by_the_message_that_comes_again(
+    api: Api, world: SocketBench, known_by: str
+) -> None:
+    desk(world, [PAY, say("Then not.")], on_waiting="withdraw")
+    first = asked(api, world, "pay", "u1")
+    headers = {"Idempotency-Key": "k1"} if known_by == "key" else {}
+    id = "" if known_by == "key" else "u2"
+    message, whole = user("never mind", id), world.runtime
+    world.runtime = without_decisions(whole)
+    assert send_chat(api, message, headers)["statusCode"] == 503
+    assert snapshot_of(api, world, first).calls[0].decision is None
+    world.runtime = whole
+    more = {"messageId": "u2"} if known_by == "edit of the same" else {}
+    for _ in range(2):
+        answered = send_chat(api, message, headers, **more)
+        assert answered["statusCode"] == 200, answered["body"]
+        [withdrawn] = snapshot_of(api, world, first).calls
+        assert withdrawn.decision is not None
+        assert withdrawn.decision.kind == "withdrawn"
+    assert drive(api, world, first, "c1") == "over"
+    assert shown(chunks(api, answered)) == ["", "Then not."]
+
+
+def test_message_that_was_read_withdraws_nothing_when_it_comes_again(
+    api: Api, world: SocketBench
+) -> None:
+    again_asked = call("pay", tool_call_id="c2", amount=8)
+    desk(world, [PAY, again_asked, say("Paid.")], on_waiting="withdraw")
+    first = asked(api, world, "pay", "u1")
+    message = user("8, not 7", "u2")
+    assert send_chat(api, message, {})["statusCode"] == 200
+    assert drive(api, world, first, "c1") == "suspended"
+    assert send_chat(api, message, {})["statusCode"] == 200
+    assert [c.decision is None for c in snapshot_of(api, world, first).calls] == [False, True]
+
+
+def send_chat(api: Api, message: Json, headers: dict[str, str], **more: Any) -> Json:
+    asked = {"id": "chat-1", "messages": [message], "trigger": "submit-message", **more}
+    event = http_event("POST", "/chat/desk", json.dumps(asked), headers, ANN)
+    return answer(event, None, api.host, streams=True)
+
+
+def test_page_shows_what_a_run_that_is_set_aside_was_sent_behind_the_answer_at_work(
+    api: Api, world: SocketBench
+) -> None:
+    desk(world, [PAY, say("It rains."), say("Paid to Bea.")])
+    first = asked(api, world, "pay", "u1")
+    second = run_of(api, chat(api, user("weather?", "u2"), agent="desk"))
+    sent = api.post(f"/runs/{first}/messages", {"input": "to Bea"})
+    assert sent.status == 202, sent.body
+    before = [("u1", "pay"), (first, "approval-requested"), ("u2", "weather?")]
+    *rest, (bea, text) = texts(api)
+    assert (rest, text) == (before, "to Bea")
+    drive(api, world, second)
+    assert texts(api) == [*before, (second, "It rains."), (bea, "to Bea")]
+    approve(api, items(api)[1])
+    assert drive(api, world, first, "c1") == "over"
+    assert texts(api)[3:] == [
+        (second, "It rains."),
+        (bea, "to Bea"),
+        (f"{first}.2", "Paid to Bea."),
     ]
 
 

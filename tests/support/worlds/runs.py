@@ -111,6 +111,21 @@ def powered_journal(journal: Journal, power: Power) -> Journal:
     return replace(journal, **parts)
 
 
+class Away:
+    """A port that is away: each call fails, and did nothing."""
+
+    def __getattr__(self, name: str) -> Any:
+        async def fails(*_: Any, **__: Any) -> None:
+            raise RetryableError(f"{name}: away")
+
+        return fails
+
+
+def without_decisions(runtime: Runtime) -> Runtime:
+    """Return a runtime that can write no decision."""
+    return replace(runtime, journal=replace(runtime.journal, decisions=cast(Any, Away())))
+
+
 @dataclass
 class FailingThreads(InMemoryThreads):
     """A database that can be away for reading or for saving."""

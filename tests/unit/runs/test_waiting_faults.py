@@ -4,17 +4,20 @@ from typing import Any
 
 import pytest
 
-from layover import Agent, Memory, ObservationalMemory, tool
+from layover import Agent, Limits, Memory, ObservationalMemory, tool
 from layover.adapters.inmemory.model import ScriptedModel, call, calls, say
-from layover.errors import ModelError
+from layover.errors import ModelError, RetryableError
+from layover.files.store import Files, thread_file_facts
 from layover.recovery.sweep import sweep
+from layover.runs.accept import StartRun, make_request_key, start_run
 from layover.runs.cancel import cancel
+from layover.runs.messages import send, withdraw_again
 from layover.threads.messages import list_messages
 from layover.threads.threads import delete
 from layover.values.deployment.access import Actor
-from layover.values.message import Role
+from layover.values.message import FilePart, Role, TextPart
 from layover.values.runs.run import OnBusy, OnWaiting, Status
-from support.worlds.runs import ANN, Bench
+from support.worlds.runs import ANN, Bench, without_decisions
 
 PAID: list[Any] = []
 
@@ -319,21 +322,13 @@ async def test_the_sweeper_hands_a_thread_on_once_although_two_look() -> None:
 
 
 async def test_a_withdrawal_is_made_whole_by_the_request_that_is_repeated() -> None:
-    from layover.runs import accept
-    from layover.runs.accept import StartRun, make_request_key, start_run
-
     bench = bench_of(call("pay", amount=7), say("Then not."), on_waiting="withdraw")
     first = await waits(bench)
     request = StartRun("never mind")
     key = make_request_key("k", "t1", request, bench.clock.now())
 
-    async def dies(*_: Any) -> None:
-        raise KeyboardInterrupt
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(accept, "withdraw", dies)
-        with pytest.raises(KeyboardInterrupt):
-            await start_run(bench.plain, Actor(sub=ANN), "t1", request, key)
+    with pytest.raises(RetryableError):
+        await start_run(without_decisions(bench.plain), Actor(sub=ANN), "t1", request, key)
     run = await start_run(bench.plain, Actor(sub=ANN), "t1", request, key)
     assert run.id == first
     assert (await bench.call(first, "call_1")).decision.kind == "withdrawn"
@@ -348,6 +343,30 @@ async def test_a_withdrawal_is_made_whole_by_the_request_that_is_repeated() -> N
     ]
     again = await start_run(bench.plain, Actor(sub=ANN), "t1", request, key)
     assert again.id == first
+
+
+async def test_a_withdrawal_with_a_file_is_made_whole_by_the_request_that_is_repeated() -> None:
+    bench = bench_of(call("pay", amount=7), say("Then not."), on_waiting="withdraw")
+    first = await waits(bench)
+    facts = thread_file_facts("f1", "t1", "a.csv", "text/csv", b"1,2", bench.clock.now())
+    await Files(bench.plain.blobs, ANN).keep(facts, b"1,2")
+    request = StartRun([TextPart(text="never mind"), FilePart(file_id="f1")])
+    key = make_request_key("k", "t1", request, bench.clock.now())
+    with pytest.raises(RetryableError):
+        await start_run(without_decisions(bench.plain), Actor(sub=ANN), "t1", request, key)
+    await start_run(bench.plain, Actor(sub=ANN), "t1", request, key)
+    assert (await bench.call(first, "call_1")).decision.kind == "withdrawn"
+
+
+async def test_a_repeated_request_withdraws_no_budget_that_is_asked_for_since() -> None:
+    limits = Limits(tool_calls=0)
+    bench = bench_of(call("pay", amount=7), say("Then not."), on_waiting="withdraw", limits=limits)
+    run_id = await bench.start("pay 7")
+    assert await bench.drive(run_id) == "suspended"
+    await send(bench.plain, Actor(sub=ANN), run_id, [TextPart(text="never mind")])
+    await withdraw_again(bench.plain, Actor(sub=ANN), run_id, lambda _: True)
+    [budget] = (await bench.run(run_id)).pending
+    assert budget.tool_name == "layover.budget"
 
 
 async def test_a_branch_whose_call_is_the_last_at_work_hands_the_thread_on() -> None:

@@ -264,6 +264,37 @@ async def test_an_agent_that_refuses_answers_no_message_while_its_run_waits() ->
     assert (await bench.head()).waiting_runs == ()
 
 
+@pytest.mark.parametrize("by", ["agent", "request"])
+async def test_a_message_is_refused_while_the_run_that_waits_is_set_aside_too(by: str) -> None:
+    policy = {"on_waiting": "refuse"} if by == "agent" else {}
+    chosen = {} if by == "agent" else {"on_waiting": OnWaiting.REFUSE}
+    bench = bench_of(call("pay", amount=7), say("It rains."), say("Paid."), say("Sun."), **policy)
+    first = await waits(bench)
+    await bench.drive(await bench.start("weather?", on_waiting=OnWaiting.ANSWER))
+    assert (await bench.head()).waiting_runs == (first,)
+    for _ in range(2):
+        with pytest.raises(ThreadBusy, match=first):
+            await bench.start("tomorrow?", **chosen)
+    await bench.answer(first, "call_1", "approve")
+    assert (await bench.go("tomorrow?", **chosen)).text == "Sun."
+
+
+async def test_a_message_that_interrupts_is_not_refused_while_a_run_is_set_aside() -> None:
+    bench = bench_of(call("pay", amount=7), say("It rains."), say("Sun."), on_waiting="refuse")
+    await waits(bench)
+    await bench.drive(await bench.start("weather?", on_waiting=OnWaiting.ANSWER))
+    assert (await bench.go("tomorrow?", on_busy=OnBusy.INTERRUPT)).text == "Sun."
+
+
+async def test_a_run_at_work_is_what_a_message_meets_while_another_is_set_aside() -> None:
+    bench = bench_of(call("pay", amount=7), say("It rains."), say("Sun."), on_waiting="refuse")
+    await waits(bench)
+    second = await bench.start("weather?", on_waiting=OnWaiting.ANSWER)
+    third = await bench.start("tomorrow?", on_busy=OnBusy.ENQUEUE)
+    await bench.drive(second)
+    assert await bench.drive(third) == "over"
+
+
 async def test_a_request_chooses_otherwise_than_its_agent() -> None:
     bench = bench_of(call("pay", amount=7), say("It rains."), on_waiting="refuse")
     await waits(bench)
@@ -451,6 +482,78 @@ async def test_conversation_is_whole_while_a_run_that_was_set_aside_goes_on() ->
     # It has its thread back, and has said nothing yet.
     assert (await bench.head()).active_run == first
     assert [m.text for m in await listed(bench)] == ["pay 7", "", "", "weather?", "It rains."]
+
+
+async def test_message_to_a_run_that_is_set_aside_is_listed_when_it_is_taken() -> None:
+    bench = bench_of(call("pay", amount=7), say("It rains."), say("Sun."), say("Paid to Bea."))
+    first = await waits(bench)
+    second = await bench.start("weather?")
+    await send_message(bench.plain, Actor(sub=ANN), first, "to Bea")
+    said = ["pay 7", "", "weather?"]
+    assert [m.text for m in await listed(bench)] == [*said, "to Bea"]
+    await bench.drive(second)
+    await send_message(bench.plain, Actor(sub=ANN), first, "soon")
+    said += ["It rains."]
+    assert [m.text for m in await listed(bench)] == [*said, "to Bea", "soon"]
+    await bench.go("tomorrow?")
+    said += ["tomorrow?", "Sun."]
+    assert [m.text for m in await listed(bench)] == [*said, "to Bea", "soon"]
+    times = [m.created_at for m in await listed(bench)]
+    assert times == sorted(set(times))
+    ids = [m.id for m in await listed(bench)][-2:]
+    await bench.answer(first, "call_1", "approve")
+    said.insert(2, "")
+    assert [m.text for m in await listed(bench)] == [*said, "to Bea", "soon", "Paid to Bea."]
+    assert [m.id for m in await listed(bench)][-3:-1] == ids
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3])
+async def test_pages_of_a_thread_fit_together_while_a_run_has_not_read_what_it_was_sent(
+    limit: int,
+) -> None:
+    bench = bench_of(call("pay", amount=7), say("It rains."))
+    first = await waits(bench)
+    await bench.go("weather?")
+    for text in ("to Bea", "soon"):
+        await send_message(bench.plain, Actor(sub=ANN), first, text)
+    texts: list[str] = []
+    cursor = None
+    for _ in range(10):
+        page = await list_messages(bench.plain, ANN, "t1", None, limit, cursor)
+        texts += [m.text for m in page.items]
+        if (cursor := page.next_cursor) is None:
+            break
+    assert texts == ["pay 7", "", "weather?", "It rains.", "to Bea", "soon"]
+
+
+async def test_message_to_a_run_that_is_set_aside_is_not_in_a_branch_without_the_run() -> None:
+    bench = bench_of(say("Hello."), call("pay", amount=7), say("It rains."), say("Paid."))
+    greeting = await bench.go("hi")
+    first = await waits(bench)
+    await bench.drive(await bench.start("weather?", parent_id=greeting.messages[-1].id))
+    await send_message(bench.plain, Actor(sub=ANN), first, "to Bea")
+    assert [m.text for m in await listed(bench)] == ["hi", "Hello.", "weather?", "It rains."]
+    await bench.answer(first, "call_1", "approve")
+    texts = ["hi", "Hello.", "pay 7", "", "", "to Bea", "Paid."]
+    assert [m.text for m in await listed(bench)] == texts
+
+
+@pytest.mark.parametrize("aside", [False, True], ids=["holds the thread", "set aside"])
+async def test_message_behind_one_that_is_not_read_yet_follows_what_was_said(aside: bool) -> None:
+    bench = bench_of(call("pay", amount=7), say("It rains."), say("Sun."), say("Paid."))
+    first = await waits(bench)
+    if aside:
+        await bench.go("weather?")
+    await send_message(bench.plain, Actor(sub=ANN), first, "to Bea")
+    newest = (await listed(bench))[-1]
+    assert newest.text == "to Bea"
+    await bench.go("tomorrow?", parent_id=newest.id)
+    said = ["pay 7", ""] + (["weather?", "It rains."] if aside else [])
+    answer = "Sun." if aside else "It rains."
+    assert [m.text for m in await listed(bench)] == [*said, "tomorrow?", answer, "to Bea"]
+    await bench.answer(first, "call_1", "approve")
+    texts = [m.text for m in await listed(bench)]
+    assert texts == ["pay 7", "", *said[1:], "tomorrow?", answer, "to Bea", texts[-1]]
 
 
 async def test_message_to_a_run_that_goes_on_is_behind_what_was_said_meanwhile() -> None:

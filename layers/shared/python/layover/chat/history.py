@@ -87,12 +87,16 @@ async def _entries(
             steps[run_id] += sum(message.role is Role.ASSISTANT for message in turn)
             answer = running.get(run_id, {}).pop(step, None) or stored_answer(turn, step)
             entries.append(_Entry(answer, first.parent_id))
-    if is_newest and turns and turns[-1][0].run_id == head.active_run:
+    at = len(turns) - 1
+    # Last of all is what runs were sent that wait, and have not read yet.
+    while at >= 0 and turns[at][0].role is Role.USER and turns[at][0].run_id in head.waiting_runs:
+        at -= 1
+    if is_newest and at >= 0 and turns[at][0].run_id == head.active_run:
         run_id = str(head.active_run)
         # Parts whose first message is still being written.
         rest_of = running.get(run_id, {})
         new = sorted(step for step in rest_of if step > steps[run_id])
-        entries += [_Entry(rest_of[step], turns[-1][-1].id) for step in new]
+        entries[at + 1 : at + 1] = [_Entry(rest_of[step], turns[at][-1].id) for step in new]
     return entries
 
 

@@ -2,7 +2,7 @@
 
 Each function returns the run whose stream is the answer. The same request again gets the same run."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +16,7 @@ from layover.ports import RequestKey
 from layover.protocols.ui_messages import Approval, run_of_answer
 from layover.records.runs import meta_of, snapshot_of
 from layover.runs.accept import ABSENT, KEY_LIFETIME, StartRun, start_run
+from layover.runs.messages import withdraw_again
 from layover.runtime import Runtime
 from layover.values.client_ids import shown_id
 from layover.values.decision import DecisionKind
@@ -188,6 +189,8 @@ async def _ask(
         # Before a file of the message is kept for the second time.
         again = await chat.runtime.journal.commands.find_request(chat.head.owner, request_key, now)
         if again is not None:
+            is_said = _says(message)
+            await withdraw_again(chat.runtime, chat.actor, again, is_said)
             return again
     parts = await input_parts(chat.runtime, chat.head, message)
     parent_id = branch.get("parent_id") if "parent_id" in branch else ABSENT
@@ -244,7 +247,18 @@ async def _same(chat: ChatTurn, sent: Sent, message: ClientMessage) -> str:
             "the answer",
             run_id=sent.run_id,
         )
+    await withdraw_again(
+        chat.runtime, chat.actor, sent.run_id, lambda unread: unread.id == sent.message_id
+    )
     return sent.run_id
+
+
+def _says(message: ClientMessage) -> Callable[[Message], bool]:
+    """Return a check for the message in the run that it was sent to: by its id, or by its words if it has
+    none."""
+    if message.id:
+        return lambda unread: shown_id(unread.id) == message.id
+    return lambda unread: unread.text == message.text
 
 
 def _remember(head: ThreadHead, message: ClientMessage) -> RequestKey | None:

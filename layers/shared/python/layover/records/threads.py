@@ -1,6 +1,6 @@
 """An owner's thread as journaled: its head, and the messages that the database does not have."""
 
-from datetime import datetime
+from collections.abc import Sequence
 
 from layover.context.transcript import (
     response_messages,
@@ -14,6 +14,9 @@ from layover.runtime import Runtime
 from layover.values.message import Message
 from layover.values.runs.run import RunSnapshot, Status
 from layover.values.thread import ThreadHead, after
+
+LOOK = 500
+"""Messages of a branch that are looked through for those of a run that was set aside."""
 
 
 async def head_of(runtime: Runtime, owner: str, thread_id: str) -> ThreadHead:
@@ -35,13 +38,55 @@ async def head_of(runtime: Runtime, owner: str, thread_id: str) -> ThreadHead:
 async def live_messages(runtime: Runtime, head: ThreadHead) -> list[Message]:
     """Return input and finished messages of the runs that are not (whole) in the database, oldest run
     first. Of runs that were set aside there are places for the results to come (`Message.is_place`): others'
-    messages follow them. Last of a run is what it was sent and has not read yet."""
-    return (await live_branch(runtime, head))[0]
+    messages follow them. Last of a run is what it was sent and has not read yet; of runs that were set aside,
+    that is last of all. Does not ask the database."""
+    messages, tip, aside = await _live(runtime, head)
+    for snapshot in aside:
+        messages += _unread(head, snapshot, tip or messages[-1].id, messages)
+        tip = messages[-1].id
+    return messages
 
 
 async def live_branch(runtime: Runtime, head: ThreadHead) -> tuple[list[Message], str | None]:
-    """Return the thread's `live_messages`, and the id of the last message of the newest branch."""
+    """Return the thread's `live_messages`, and the id of the last message of the newest branch. What a run
+    was sent that was set aside comes behind all that others have said, as the run will read it; in the run's
+    own branch, if the others chose another."""
+    messages, tip, aside = await _live(runtime, head)
+    on_branch = [await _is_on_branch(runtime, head, messages, tip, s.meta.id) for s in aside]
+    for snapshot, is_on in zip(aside, on_branch, strict=True):
+        before = tip if is_on else said_so_far(snapshot)[-1].id
+        messages += _unread(head, snapshot, str(before), messages)
+        tip = messages[-1].id if is_on else tip
+    return messages, tip
+
+
+async def _is_on_branch(
+    runtime: Runtime, head: ThreadHead, live: Sequence[Message], tip: str | None, run_id: str
+) -> bool:
+    """Return whether the branch that ends in `tip` has messages of the run, as far back as a run looks that
+    goes on (`layover.runs.aside`)."""
+    by_id = {message.id: message for message in live}
+    at = tip
+    while at is not None and (message := by_id.pop(at, None)) is not None:
+        if message.run_id == run_id:
+            return True
+        at = message.parent_id
+    if at is None:
+        return False
+    stored = await runtime.threads.newest_messages(head.owner, head.id, at, LOOK)
+    own = [message.created_at for message in live if message.run_id == run_id]
+    if any(message.run_id == run_id for message in stored):
+        return True
+    return len(stored) == LOOK and stored[0].created_at >= max(own)
+
+
+async def _live(
+    runtime: Runtime, head: ThreadHead
+) -> tuple[list[Message], str | None, list[RunSnapshot]]:
+    """Return the messages of runs that the database does not have whole, the last one of the newest branch,
+    and the runs that were set aside and have not read all that they were sent."""
     messages: list[Message] = []
+    aside: list[RunSnapshot] = []
     tip = head.leaf_id
     for run_id in dict.fromkeys((*head.unsaved, *head.waiting_runs, head.active_run)):
         snapshot = await runtime.journal.runs.snapshot(head.owner, run_id) if run_id else None
@@ -49,6 +94,8 @@ async def live_branch(runtime: Runtime, head: ThreadHead) -> tuple[list[Message]
             continue
         if run_id in head.waiting_runs:
             messages += said_so_far(snapshot)
+            if not snapshot.meta.status.over and unread_messages(snapshot):
+                aside.append(snapshot)
             continue
         response = response_messages(snapshot)
         messages += [snapshot.meta.input, *response]
@@ -58,18 +105,21 @@ async def live_branch(runtime: Runtime, head: ThreadHead) -> tuple[list[Message]
             hears = unheard_leaf(snapshot)
             if hears is not None and all(message.parent_id != hears for message in response):
                 last_id = hears
-            unread = _unread(head, snapshot, last_id, messages[-1].created_at)
+            unread = _unread(head, snapshot, last_id, messages[-1:])
             messages += unread
             last_id = unread[-1].id if unread else last_id
         if run_id == head.active_run:
             tip = last_id
-    return messages, tip
+    return messages, tip, aside
 
 
 def _unread(
-    head: ThreadHead, snapshot: RunSnapshot, before: str, newest: datetime
+    head: ThreadHead, snapshot: RunSnapshot, before: str, behind: Sequence[Message]
 ) -> list[Message]:
+    """Return what the run was sent and has not read yet: behind the message `before`, and later than all of
+    `behind`."""
     messages: list[Message] = []
+    newest = max(message.created_at for message in behind)
     at = max(newest, head.last_created_at or newest)
     for message in unread_messages(snapshot):
         at = after(at, message.created_at)

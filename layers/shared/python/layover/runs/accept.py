@@ -31,12 +31,12 @@ from layover.records.views import run_view
 from layover.runs.aside import find_waiting, hand_on, policy_of, set_aside
 from layover.runs.cancel import END_DURATION_S, cancel
 from layover.runs.long_polls import Pace
-from layover.runs.messages import asks_for_budget, send, withdraw
+from layover.runs.messages import asks_for_budget, send, withdraw, withdraw_again
 from layover.runtime import Runtime
 from layover.values.base import compact_json
 from layover.values.client_ids import with_client_id
 from layover.values.deployment.access import Actor
-from layover.values.message import MAX_URL, FilePart, InputPart, Message, Role, TextPart
+from layover.values.message import MAX_URL, FilePart, InputPart, Message, Part, Role, TextPart
 from layover.values.runs.model_settings import RunChoice
 from layover.values.runs.run import (
     INTERRUPT_GRACE,
@@ -156,7 +156,9 @@ async def start_run(
     # Before the limits, because a repetition begins no run and must be neither refused nor counted as one.
     again = await _replay(runtime, owner, request_key)
     if again is not None:
-        await _withdraw_again(runtime, actor, again, content, request)
+        await withdraw_again(
+            runtime, actor, again, lambda message: _is_of(message, content), request.on_waiting
+        )
         return run_view(await snapshot_of(runtime, owner, again), runtime.agents)
     await may_begin(runtime, owner)
     accepted, meta = await _accept(
@@ -190,11 +192,11 @@ async def _steer(
     request_key: RequestKey | None,
 ) -> str | None:
     """Send the message to the run that waits, if it is to have it (`steer`, `withdraw`). Return that run."""
-    candidates = [head.active_run] if head.active_run else head.waiting_runs[-1:]
+    at = _last_at_rest(head)
     # A message with a parent begins a branch of its own: what waits is not spoken of.
-    if not candidates or request.parent_id is not ABSENT or _interrupts(request):
+    if at is None or request.parent_id is not ABSENT or _interrupts(request):
         return None
-    waiting = await find_waiting(runtime, actor.owner, candidates[0])
+    waiting = await find_waiting(runtime, actor.owner, at)
     if waiting is None:
         return None
     policy = request.on_waiting or policy_of(runtime, waiting.meta)
@@ -212,20 +214,13 @@ def _interrupts(request: StartRun) -> bool:
     return request.on_busy is OnBusy.INTERRUPT and request.on_waiting is None
 
 
-async def _withdraw_again(
-    runtime: Runtime,
-    actor: Actor,
-    run_id: str,
-    content: tuple[InputPart, ...],
-    request: StartRun,
-) -> None:
-    """Finish what a process began that died between sending a message to a run and withdrawing what the run
-    waits for. Once the run has read the message, it was withdrawn."""
-    snapshot = await runtime.journal.runs.snapshot(actor.owner, run_id)
-    if snapshot is None or all(m.content != content for m in unread_messages(snapshot)):
-        return
-    if (request.on_waiting or policy_of(runtime, snapshot.meta)) is OnWaiting.WITHDRAW:
-        await withdraw(runtime, actor, run_id)
+def _is_of(message: Message, content: Sequence[InputPart]) -> bool:
+    """Return whether the message was made of this content. Its files have got their names and types since."""
+    return _without_facts(message.content) == _without_facts(content)
+
+
+def _without_facts(content: Sequence[Part]) -> list[Any]:
+    return [p.file_id if isinstance(p, FilePart) and p.file_id else p for p in content]
 
 
 async def _accept(
@@ -243,11 +238,11 @@ async def _accept(
     owner, sent = actor.owner, request.sent
     run_id = request.run_id or runtime.ids.new("run")
     message_id = with_client_id(runtime.ids.new("msg"), sent.key if sent else None)
-    known_parent = False
+    known_parent, as_sent = False, request
     give_up = pace.now() + ACCEPT_TIMEOUT_S
     for attempt in count():
         head = await head_of(runtime, owner, thread_id)
-        steered = await _steer(runtime, actor, head, content, request, request_key)
+        steered = await _steer(runtime, actor, head, content, as_sent, request_key)
         if steered is not None:
             return Accepted(steered, started=False, replayed=True), None
         if not known_parent:
@@ -292,15 +287,23 @@ async def _accept(
 
 
 async def _waiting_in(runtime: Runtime, head: ThreadHead, request: StartRun) -> RunSnapshot | None:
-    """Return the active run if it only waits, so that the new run takes the thread from it."""
-    if head.active_run is None or _interrupts(request):
+    """Return the active run if it only waits, so that the new run takes the thread from it. Raises ThreadBusy
+    for a message that what waits refuses, set aside or not."""
+    at = _last_at_rest(head)
+    if at is None or _interrupts(request):
         return None
-    waiting = await find_waiting(runtime, head.owner, head.active_run)
+    waiting = await find_waiting(runtime, head.owner, at)
     if waiting is None:
         return None
     if (request.on_waiting or policy_of(runtime, waiting.meta)) is OnWaiting.REFUSE:
         raise ThreadBusy("a run of the thread waits for a decision", run_id=waiting.meta.id)
-    return waiting
+    return waiting if head.active_run else None
+
+
+def _last_at_rest(head: ThreadHead) -> str | None:
+    """Return the run that a message meets: the one that holds the thread, or else the last that was set
+    aside."""
+    return head.active_run or next(reversed(head.waiting_runs), None)
 
 
 def _without_its_run(head: ThreadHead, aside: SetAside) -> ThreadHead:
@@ -319,13 +322,24 @@ async def _with_parent(runtime: Runtime, head: ThreadHead, request: StartRun) ->
         return request
     parent = sanitise(request.parent_id)
     # What follows a call that waits follows the place of its result: another answer to it, too.
-    live = await live_messages(runtime, head)
-    if parent == head.leaf_id or any(message.id == parent for message in live):
+    live = {message.id: message for message in await live_messages(runtime, head)}
+    if parent in live and await _is_unread(runtime, head.owner, live[parent]):
+        # It has no place yet, and is the newest message until then: the next one follows what there is.
+        return replace(request, parent_id=ABSENT)
+    if parent == head.leaf_id or parent in live:
         return replace(request, parent_id=parent)
     if await runtime.threads.message(head.owner, head.id, parent) is None:
         error = {"loc": ["body", "parent_id"], "msg": "no such message in this thread"}
         raise InvalidRequest("the parent is unknown", [{**error, "type": "unknown_message"}])
     return replace(request, parent_id=parent)
+
+
+async def _is_unread(runtime: Runtime, owner: str, message: Message) -> bool:
+    """Return whether the message was sent to a run that has not read it yet."""
+    if message.role is not Role.USER or message.run_id is None:
+        return False
+    snapshot = await runtime.journal.runs.snapshot(owner, message.run_id)
+    return snapshot is not None and any(m.id == message.id for m in unread_messages(snapshot))
 
 
 def _check_choice(runtime: Runtime, agent_name: str, choice: RunChoice) -> None:

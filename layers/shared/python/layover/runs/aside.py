@@ -16,6 +16,7 @@ from layover.context.transcript import own_steps, said_so_far, unheard
 from layover.context.waiting import with_waiting_results
 from layover.errors import DefinitionError, Fenced, RetryableError
 from layover.ports import RunLog, SetAside
+from layover.records.threads import LOOK
 from layover.runs.executions import start_execution, start_successor
 from layover.runtime import Runtime
 from layover.values.message import Message, Role
@@ -26,8 +27,6 @@ MAX_HEARD = 100
 """The most messages that a run hears of others when it goes on, the newest ones."""
 HEARD_TOKENS = 16_000
 """The most tokens of them, by estimate."""
-_READ = 500
-"""Messages of the branch that are looked through for the run's own."""
 _TRIES = 50
 _MAX_PAUSE_S = 0.2
 _log = logging.getLogger("layover")
@@ -100,11 +99,11 @@ async def load_heard(
     oldest first. None of it, if the conversation goes on in another branch than the run's."""
     meta = snapshot.meta
     assert meta.hears is not None
-    branch = await runtime.threads.newest_messages(meta.owner, meta.thread_id, meta.hears, _READ)
+    branch = await runtime.threads.newest_messages(meta.owner, meta.thread_id, meta.hears, LOOK)
     own = [place for place, message in enumerate(branch) if message.run_id == meta.id]
     # Its own messages are further back, or in another branch, which has older ones.
     newest = said_so_far(snapshot)[-1].created_at
-    if not own and (len(branch) < _READ or branch[0].created_at < newest):
+    if not own and (len(branch) < LOOK or branch[0].created_at < newest):
         return ()
     missed = branch[own[-1] + 1 :] if own else branch
     others = [run_id for run_id in head.waiting_runs if run_id != meta.id]

@@ -5,15 +5,17 @@ import random
 from collections.abc import Awaitable, Callable, Sequence
 
 from layover.approvals.decide import record_withdrawal
+from layover.context.transcript import unread_messages
 from layover.errors import Conflict, LimitReached
 from layover.files.uploads import take_files
 from layover.ports import RequestKey, StaleRun
 from layover.records.runs import meta_of
+from layover.runs.aside import policy_of
 from layover.runtime import Runtime
 from layover.values.client_ids import with_client_id
 from layover.values.deployment.access import Actor
 from layover.values.message import InputPart, Message, Role
-from layover.values.runs.run import BUDGET_TOOL, MAX_SAID, RunSnapshot
+from layover.values.runs.run import BUDGET_TOOL, MAX_SAID, OnWaiting, RunSnapshot
 
 _TRIES = 50
 _MAX_PAUSE_S = 0.1
@@ -70,6 +72,32 @@ async def withdraw(runtime: Runtime, actor: Actor, run_id: str) -> None:
     for call in snapshot.calls:
         if call.undecided:
             await record_withdrawal(runtime, actor, snapshot, call)
+
+
+async def withdraw_again(
+    runtime: Runtime,
+    actor: Actor,
+    run_id: str,
+    is_it: Callable[[Message], bool],
+    on_waiting: OnWaiting | None = None,
+) -> None:
+    """Finish what a process began that died between sending a message to a run and withdrawing what the run
+    waits for. Once the run has read the message, it was withdrawn.
+
+    Args:
+        runtime: The ports.
+        actor: The caller, who sends the message again.
+        run_id: The run that has it.
+        is_it: Returns True for that message, of those that the run was sent and has not read.
+        on_waiting: The request's policy; None: the agent's.
+    """
+    snapshot = await runtime.journal.runs.snapshot(actor.owner, run_id)
+    if snapshot is None or not any(map(is_it, unread_messages(snapshot))):
+        return
+    policy = on_waiting or policy_of(runtime, snapshot.meta)
+    # A run that asks for a larger budget by now had gone on: what it waited for was decided.
+    if policy is OnWaiting.WITHDRAW and not asks_for_budget(snapshot):
+        await withdraw(runtime, actor, run_id)
 
 
 def asks_for_budget(snapshot: RunSnapshot) -> bool:
