@@ -5,6 +5,7 @@ from datetime import timedelta
 
 import pytest
 
+from layover import Agent
 from layover.adapters.inmemory.callbacks import InMemoryCallbacks
 from layover.adapters.inmemory.metrics import InMemoryMetrics
 from layover.adapters.inmemory.model import call, calls, say
@@ -76,6 +77,20 @@ async def test_a_call_that_expired_unheard_gets_an_execution_of_its_own() -> Non
     assert await swept(bench, timedelta(minutes=59)) == {}
     assert await swept(bench, GRACE) == {"succeeded": 1}
     assert bench.callbacks.stopped == [f"{run_id}-1"]
+
+
+async def test_a_call_of_a_sub_agent_that_nobody_listens_for_gets_an_execution_of_its_own() -> None:
+    ledger = Ledger()
+    desk = Agent("desk", tools=[ledger.pay])
+    script = [
+        call("desk", input="pay", tool_call_id="d1"),
+        call("pay", amount=1, tool_call_id="c1"),
+    ]
+    bench = Bench(Agent("top", tools=[desk.as_tool("Pays.")]), script)
+    run = await suspended(bench)
+    assert await swept(bench, timedelta(minutes=1)) == {"driven": 1}
+    assert await swept(bench, GRACE) == {"succeeded": 1}
+    assert bench.callbacks.started[-1] == (ANN, run.id, 2)
 
 
 async def test_a_call_that_never_got_a_token_gets_an_execution_of_its_own() -> None:

@@ -1,12 +1,13 @@
 """A run that only waits does not hold its thread: the conversation goes on
 (docs/run-lifecycle.md#set-aside)."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from layover import Agent, tool
-from layover.adapters.inmemory.model import call, say
+from layover.adapters.inmemory.model import ScriptedModel, call, calls, say
 from layover.context.waiting import WAITS
 from layover.errors import ThreadBusy
 from layover.records.threads import live_messages
@@ -94,6 +95,56 @@ async def test_the_other_run_reads_that_the_call_waits_and_nobody_stores_that() 
         ("user", "weather?"),
         ("assistant", "It rains."),
     ]
+
+
+def with_desk(*replies: Any, **agent: Any) -> Bench:
+    """An agent whose sub-agent pays."""
+    desk = Agent("desk", model="m", tools=[pay])
+    tools = [pay, desk.as_tool("Pays.")]
+    return Bench(Agent("shop", model="m", tools=tools, tool_concurrency=3, **agent), list(replies))
+
+
+DELEGATES = call("desk", input="pay 7", tool_call_id="d1")
+BELOW = call("pay", amount=7, tool_call_id="c1")
+
+
+async def test_a_run_whose_sub_agent_waits_does_not_hold_its_thread() -> None:
+    replies = (DELEGATES, BELOW, say("It rains."), say("It is paid."), say("Paid."))
+    bench = with_desk(*replies)
+    first = await waits(bench)
+    await bench.drive(await bench.start("weather?"))
+    assert (await bench.head()).waiting_runs == (first,)
+    assert ("tool", WAITS) in prompts(bench)[2]
+    assert await bench.answer(first, "c1", "approve") == "over"
+    assert PAID == [7]
+    texts = [m.text for m in await listed(bench)]
+    assert texts == ["pay 7", "", "", "weather?", "It rains.", "Paid."]
+
+
+async def test_a_queued_run_starts_when_the_sub_agent_of_the_one_before_it_waits() -> None:
+    bench = with_desk(DELEGATES, BELOW, say("It rains."))
+    first = await bench.start("pay 7")
+    second = await bench.start("weather?", on_busy=OnBusy.ENQUEUE)
+    assert await bench.drive(first) == "suspended"
+    assert await bench.drive(second) == "over"
+
+
+async def test_a_run_holds_its_thread_while_a_sub_agent_works_next_to_one_that_waits() -> None:
+    async def slow(_: Any) -> Any:
+        with pytest.raises(ThreadBusy):
+            await bench.start("weather?")
+        return say("Nothing to pay.")
+
+    def reply(prompt: Any) -> Any:
+        text = prompt.messages[-1].text
+        if text == "both":
+            return calls(DELEGATES, call("desk", input="nothing", tool_call_id="d2"))
+        return BELOW if text == "pay 7" else slow(prompt)
+
+    bench = with_desk()
+    bench.model = ScriptedModel(reply)
+    bench.runtime = replace(bench.runtime, model=bench.model)
+    assert await bench.drive(await bench.start("both")) == "suspended"
 
 
 async def test_an_approved_run_goes_on_with_its_results_and_then_what_was_said_meanwhile() -> None:

@@ -1,7 +1,7 @@
 """The frames of a run: the run itself, and each sub-agent inside one of its calls, at any depth
 (docs/sub-agents.md). Pure: read from the journal's records."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from layover import keys
@@ -94,16 +94,23 @@ def pending_notices(steps: Iterable[StepRecord], calls: Iterable[CallRecord]) ->
     return [end[3] for end in sorted(left, key=lambda end: end[:2])]
 
 
+def _waits_below(call: CallRecord, waiting: Sequence[str]) -> bool:
+    """Return whether the call's sub-agent waits for one of these calls. It is at work if another call of it
+    is open."""
+    path = keys.child_path(call.key)
+    return call.child is not None and any(key.startswith(path) for key in waiting)
+
+
 def is_at_work(snapshot: RunSnapshot) -> bool:
     """Return whether a process makes one of the run's calls, or goes on with the run while background
     sub-agents wait. True also if the process died doing so."""
-    if any(call.state is CallState.OPEN for call in snapshot.calls):
+    waiting = [call.key for call in snapshot.calls if call.undecided]
+    if any(c.state is CallState.OPEN and not _waits_below(c, waiting) for c in snapshot.calls):
         return True
     background = [c for c in snapshot.calls if c.child is not None and c.child.background]
     own = steps_at(snapshot.steps, "")
     if not background or not own or snapshot.meta.status.over:
         return False
-    waiting = [call.key for call in snapshot.calls if call.undecided]
     paths = {
         c.key: keys.child_path(c.key) for c in background if c.child and c.child.answer is None
     }
