@@ -147,6 +147,22 @@ async def test_a_run_holds_its_thread_while_a_sub_agent_works_next_to_one_that_w
     assert await bench.drive(await bench.start("both")) == "suspended"
 
 
+async def test_results_that_are_there_are_among_those_that_wait_in_the_order_of_the_calls() -> None:
+    both = calls(
+        call("pay", amount=7, tool_call_id="c1"),
+        call("pay", amount=8, tool_call_id="c2"),
+        call("pay", amount=9, tool_call_id="c3"),
+    )
+    bench = bench_of(both, say("It rains."), tool_concurrency=3)
+    first = await waits(bench)
+    await bench.decide(first, "c2", "approve")
+    await bench.branch(first, "c2")
+    await bench.drive(await bench.start("weather?"))
+    results = [m.content[0] for m in bench.model.turns[-1].messages if m.role is Role.TOOL]
+    assert [part.tool_call_id for part in results] == ["c1", "c2", "c3"]
+    assert [part.result for part in results] == [WAITS, "paid 8", WAITS]
+
+
 async def test_an_approved_run_goes_on_with_its_results_and_then_what_was_said_meanwhile() -> None:
     bench = bench_of(call("pay", amount=7), say("It rains."), say("Paid, and take an umbrella."))
     first = await waits(bench)

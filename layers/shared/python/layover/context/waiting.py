@@ -1,6 +1,6 @@
 """Calls that wait for a decision, as a model reads them while the conversation goes on."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import takewhile
 
 from layover.values.message import Message, Role, ToolResultPart
@@ -15,22 +15,19 @@ WAITS = (
 
 def with_waiting_results(messages: Iterable[Message], run_ids: Collection[str]) -> list[Message]:
     """Return the messages with a result for each call of these runs that has none yet: the runs wait, and no
-    provider takes a call without its result."""
+    provider takes a call without its result. The results of a step are in the order of its calls."""
     result: list[Message] = []
     speaker: Message | None = None
-    left: dict[str, str] = {}
+    step: list[Message] = []
     for message in messages:
-        if message.role is Role.TOOL:
-            for part in message.content:
-                if isinstance(part, ToolResultPart):
-                    left.pop(part.tool_call_id, None)
-        elif message.role is not Role.CUSTOM:
-            result += _results(speaker, left)
-            speaker = message if message.run_id in run_ids else None
-            calls = speaker.tool_calls if speaker else ()
-            left = {call.tool_call_id: call.tool_name for call in calls}
+        if message.role in (Role.TOOL, Role.CUSTOM):
+            step.append(message)
+            continue
+        result += _whole(speaker, step)
+        step = []
+        speaker = message if message.run_id in run_ids else None
         result.append(message)
-    return [*result, *_results(speaker, left)]
+    return [*result, *_whole(speaker, step)]
 
 
 def before_waiting(messages: Iterable[Message], run_ids: Collection[str]) -> list[Message]:
@@ -39,11 +36,29 @@ def before_waiting(messages: Iterable[Message], run_ids: Collection[str]) -> lis
     return list(takewhile(lambda message: message.run_id not in run_ids, messages))
 
 
-def _results(speaker: Message | None, left: dict[str, str]) -> list[Message]:
-    if speaker is None:
-        return []
-    return [
-        speaker.model_copy(
+def _whole(speaker: Message | None, step: Sequence[Message]) -> Sequence[Message]:
+    """Return what follows a message, with the results that its calls lack. None: it lacks none."""
+    if speaker is None or not speaker.tool_calls:
+        return step
+    order = {call.tool_call_id: n for n, call in enumerate(speaker.tool_calls)}
+    results = {id: m for m in step if (id := _call_of(m)) in order}
+    others = [m for m in step if _call_of(m) not in order]
+    left = {
+        c.tool_call_id: c.tool_name for c in speaker.tool_calls if c.tool_call_id not in results
+    }
+    results.update(_waiting_results(speaker, left))
+    return [*(results[id] for id in sorted(results, key=order.__getitem__)), *others]
+
+
+def _call_of(message: Message) -> str:
+    """Return the id of the call whose result the message is; empty if it is none."""
+    parts = (part.tool_call_id for part in message.content if isinstance(part, ToolResultPart))
+    return next(parts, "")
+
+
+def _waiting_results(speaker: Message, left: Mapping[str, str]) -> dict[str, Message]:
+    return {
+        call_id: speaker.model_copy(
             update={
                 "id": f"{speaker.id}.{call_id}.w",
                 "parent_id": speaker.id,
@@ -55,4 +70,4 @@ def _results(speaker: Message | None, left: dict[str, str]) -> list[Message]:
             }
         )
         for call_id, name in left.items()
-    ]
+    }
