@@ -1,4 +1,4 @@
-"""Operators and auditors by group, for issuers that give no scopes to single persons, as Cognito does not."""
+"""Operators and auditors by group: Cognito cannot give scopes to single persons."""
 
 from dataclasses import replace
 from typing import Any
