@@ -300,9 +300,19 @@ app.add_typer(user, name="user")
 def add_user(
     email: Annotated[str, typer.Argument(help="Whom to invite.")],
     stage: Annotated[str, typer.Option(help="Which deployment of the AWS account.")] = "dev",
+    group: Annotated[
+        list[str] | None, typer.Option(help="A group to put the user into; may be repeated.")
+    ] = None,
+    local: Annotated[
+        bool, typer.Option("--local", help="Of a system on this machine: prints the token.")
+    ] = False,
 ) -> None:
-    """Make a user of the deployment's Cognito pool; needs AWS credentials of its operator."""
-    raise typer.Exit(_load("cli.users").add(email, stage))
+    """Make a user of the deployment's Cognito pool, or put one into groups; needs AWS credentials of its
+    operator."""
+    users = _load("cli.users")
+    raise typer.Exit(
+        users.token(email, group or ()) if local else users.add(email, stage, groups=group or ())
+    )
 
 
 @app.command()

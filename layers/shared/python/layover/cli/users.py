@@ -1,14 +1,18 @@
-"""`layover user add`: users of a deployment's Cognito pool, for an administrator on AWS."""
+"""`layover user add`: users of a deployment's Cognito pool and their groups, for its operator."""
 
 import re
+import shlex
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from layover.cdk.deployed import find
 from layover.cdk.settings import Settings
+from layover.errors import unknown_name
 
 POOL = re.compile(r"https://cognito-idp\.([\w-]+)\.amazonaws\.com(?:\.cn)?/([\w-]+)")
+PLAIN = re.compile(r"[^\s,;=]+")
+"""A name in a `dev:` token."""
 Client = Callable[..., Any]
 """As `boto3.client`."""
 
@@ -17,12 +21,30 @@ class NotDone(Exception):
     """The message says why, and what to do."""
 
 
-def add(email: str, stage: str, client: Client | None = None) -> int:
-    """Make a user, who gets a first password by mail. The exit code."""
-    from botocore.exceptions import BotoCoreError, ClientError
+def token(name: str, groups: Sequence[str] = ()) -> int:
+    """Print who stands for such a user on this machine, where every name is a user. The exit code."""
+    who = f"{name};groups={','.join(groups)}" if groups else name
+    wrong = next((each for each in (name, *groups) if not PLAIN.fullmatch(each)), None)
+    if wrong is not None:
+        text = "is no name on this machine: blanks, commas and semicolons separate there"
+        print(f"layover: {wrong!r} {text}", file=sys.stderr)
+        return 1
+    print(f"nothing is made: on this machine every name is a user. Authorization: Bearer dev:{who}")
+    print(f"layover chat --user {shlex.quote(who)}")
+    return 0
 
+
+def add(email: str, stage: str, client: Client | None = None, groups: Sequence[str] = ()) -> int:
+    """Make a user, who gets a first password by mail, and put them into groups that the pool has. A user who
+    is there already only gets the groups. The exit code."""
+    from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, NoRegionError
+
+    groups = tuple(dict.fromkeys(groups))
     try:
-        _add(email, stage, client or _boto3())
+        is_new = _add(email, stage, client or _boto3(), groups)
+    except (NoCredentialsError, NoRegionError) as error:
+        print(f"layover: {_without(error)}", file=sys.stderr)
+        return 1
     except (NotDone, BotoCoreError) as error:
         print(f"layover: {error}", file=sys.stderr)
         return 1
@@ -30,13 +52,42 @@ def add(email: str, stage: str, client: Client | None = None) -> int:
         message = error.response.get("Error", {}).get("Message", "AWS refused")
         print(f"layover: {message}", file=sys.stderr)
         return 1
-    print(f"{email} gets a mail with a first password, and signs in with: layover login --url URL")
+    if groups:
+        print(f"{email} is in {', '.join(groups)}; tokens know a group from the next sign-in on")
+    if is_new:
+        print(
+            f"{email} gets a mail with a first password, and signs in with: layover login --url URL"
+        )
     return 0
 
 
-def _add(email: str, stage: str, client: Client) -> None:
+def _add(email: str, stage: str, client: Client, groups: Sequence[str]) -> bool:
+    """Return whether the user is new. Nothing is made if a group is not there."""
     region, pool = _pool(stage, client("cloudformation"))
     cognito = client("cognito-idp", region_name=region)
+    if groups:
+        _check_groups(groups, pool, cognito)
+    is_new = _make(email, pool, cognito, has_groups=bool(groups))
+    for group in groups:
+        cognito.admin_add_user_to_group(UserPoolId=pool, Username=email, GroupName=group)
+    return is_new
+
+
+def _check_groups(groups: Sequence[str], pool: str, cognito: Any) -> None:
+    """Raise NotDone for a group that the pool does not have: one with a mistyped name would approve
+    nothing."""
+    pages = cognito.get_paginator("list_groups").paginate(UserPoolId=pool)
+    known = sorted(each["GroupName"] for page in pages for each in page["Groups"])
+    wrong = next((group for group in groups if group not in known), None)
+    if wrong is None:
+        return
+    raise NotDone(
+        f"{unknown_name('group', wrong, known)} To make it: aws cognito-idp create-group "
+        f"--user-pool-id {pool} --group-name {shlex.quote(wrong)}"
+    )
+
+
+def _make(email: str, pool: str, cognito: Any, *, has_groups: bool) -> bool:
     try:
         cognito.admin_create_user(
             UserPoolId=pool,
@@ -49,7 +100,20 @@ def _add(email: str, stage: str, client: Client) -> None:
             DesiredDeliveryMediums=["EMAIL"],
         )
     except cognito.exceptions.UsernameExistsException as error:
-        raise NotDone(f"{email} is a user already") from error
+        if has_groups:
+            return False
+        raise NotDone(f"{email} is a user already; --group puts them into a group") from error
+    return True
+
+
+def _without(error: Exception) -> str:
+    """Return what to do where there is no region or no credentials."""
+    if "region" in str(error).lower():
+        return "no AWS region: set AWS_REGION, or `region` of the profile that AWS_PROFILE names"
+    return (
+        "no AWS credentials: sign in (`aws configure sso`, then `aws sso login`), or name a profile with "
+        "AWS_PROFILE"
+    )
 
 
 def _pool(stage: str, cloudformation: Any) -> tuple[str, str]:
