@@ -340,6 +340,13 @@ def _window(model: str) -> int | None:
     return window_of(model, environment())
 
 
+def serves_model(name: str) -> bool:
+    """Return whether the environment names somebody to ask for this model."""
+    from layover.adapters.models.providers import can_serve
+
+    return can_serve(environment(), name)
+
+
 def import_ahead(function: str) -> None:
     """Import what each invocation needs, in Lambda's init phase only: elsewhere a process may never be
     used."""

@@ -38,7 +38,7 @@ PYTHON = "3.13"
 LIMIT_MB = 70.0
 """Megabytes of the unzipped layer. Lambda takes 250 MiB with the functions, but each megabyte costs time in a
 cold start."""
-LEFT_OUT = ("local", "cli", "cdk", "testing/contracts", INSTALLED)
+LEFT_OUT = ("local", "cli", "cdk", "evals", "testing/contracts", INSTALLED)
 """Folders of layover that no function needs: the one-machine system, the deployment, tests."""
 RUBBISH = ("bin", "*.dist-info/RECORD", "*.dist-info/INSTALLER", "*.dist-info/REQUESTED")
 """Files that name pip's path and interpreter. Only they differ from machine to machine."""

@@ -135,6 +135,44 @@ def run_tests(
     raise typer.Exit(_load("cli.run_tests").run(project, args or ()))
 
 
+@app.command("eval")
+def run_evals(
+    file: Annotated[Path, typer.Argument(help="Cases, as YAML or JSON.")],
+    agent: Annotated[
+        str | None, typer.Option(help="The agent; else the file's `agent`, or the only one.")
+    ] = None,
+    agents: Annotated[
+        str | None, typer.Option(help="Module that has the agent: agents, or src/agents.")
+    ] = None,
+    model: Annotated[str | None, typer.Option(help="A model instead of the agent's.")] = None,
+    judge: Annotated[
+        list[str] | None, typer.Option(help="A model that judges; may be given several times.")
+    ] = None,
+    repeat: Annotated[int, typer.Option(min=1, help="Runs of each case.")] = 1,
+    at_once: Annotated[int, typer.Option(min=1, help="Runs at the same time.")] = 1,
+    stubs_only: Annotated[
+        bool, typer.Option("--stubs-only", help="Run no tool that has no stub.")
+    ] = False,
+    junit: Annotated[Path | None, typer.Option(help="File for JUnit's XML.")] = None,
+    json_: Annotated[Path | None, typer.Option("--json", help="File for all results.")] = None,
+) -> None:
+    """Run an agent on cases, and say which held. Exits with 1 if some did not, with 2 if none ran."""
+    evals = _load("cli.evals")
+    request = evals.Request(
+        file=file,
+        agent=agent,
+        agents=agents,
+        model=model,
+        judges=evals.judges_of(judge),
+        repeat=repeat,
+        at_once=at_once,
+        stubs_only=stubs_only,
+        junit=junit,
+        json=json_,
+    )
+    raise typer.Exit(evals.main(request, _load("cli.here").current()))
+
+
 Stage = Annotated[str | None, typer.Option(help="The stage; the project's if not given.")]
 Context = Annotated[
     list[str] | None,

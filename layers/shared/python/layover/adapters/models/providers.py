@@ -133,6 +133,15 @@ def make_model(
     return Providers(own, addresses, key_of, with_bedrock, make_client)
 
 
+def can_serve(environment: Environment, model: str) -> bool:
+    """Return whether the environment names somebody to ask for this model: a server, a key, or an account of
+    AWS. It asks nobody."""
+    provider, _ = split_model(model, environment.providers)
+    is_bedrock = environment.provider == "bedrock" or model.startswith(BEDROCK_PREFIX)
+    own = environment.openai_api_key or environment.openai_base_url or environment.api_key_parameter
+    return provider is not None or is_bedrock or bool(own)
+
+
 def has_bedrock(variables: Mapping[str, str]) -> bool:
     """Return whether there is a Bedrock: not on one machine, whose own server answers for Bedrock's models,
     too."""

@@ -1,0 +1,154 @@
+"""`layover eval`: cases that an agent is run on."""
+
+import asyncio
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from layover import wiring
+from layover.cli.client import USAGE
+from layover.cli.serve_options import NoAgents, Options, settings_of
+from layover.declare.agent import Agent
+from layover.errors import unknown_agent
+from layover.evals.cases import CaseFile
+from layover.evals.outcome import Outcome
+from layover.evals.play import Play
+from layover.evals.read import CasesInvalid, read_cases
+from layover.evals.report import json_of, junit_of, lines_of
+from layover.evals.stubs import StubsInvalid, check_stubs
+from layover.evals.suite import evaluate
+from layover.local.agents_module import import_agents
+from layover.local.serve import variables_of
+from layover.project import Project
+from layover.values.text import drop_controls
+
+FAILED = 1
+_NO_MODEL = (
+    "no model can be asked for {what}: set OPENAI_API_KEY, OPENAI_BASE_URL or LAYOVER_PROVIDERS, in the "
+    "shell or in .env"
+)
+
+
+class NotRun(Exception):
+    """Nothing was run. The message says why, and what to do."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """The command's arguments."""
+
+    file: Path
+    agent: str | None = None
+    agents: str | None = None
+    model: str | None = None
+    judges: tuple[str, ...] = ()
+    repeat: int = 1
+    at_once: int = 1
+    stubs_only: bool = False
+    junit: Path | None = None
+    json: Path | None = None
+
+
+def main(request: Request, project: Project | None) -> int:
+    """Run the cases, print the report, and return the exit code: 0 if all held, 1 if some did not, 2 if
+    nothing could be run."""
+    try:
+        agent, file = _prepare(request, project)
+        outcomes = asyncio.run(_evaluate(request, agent, file))
+        for line in lines_of(outcomes):
+            print(drop_controls(line))
+        if request.junit is not None:
+            _write(request.junit, junit_of(outcomes, request.file.stem, agent.name))
+        if request.json is not None:
+            _write(request.json, json_of(outcomes))
+    except (NotRun, CasesInvalid, StubsInvalid) as error:
+        print(f"layover: {drop_controls(str(error))}", file=sys.stderr)
+        return USAGE
+    except KeyboardInterrupt:
+        return 130
+    return 0 if all(outcome.holds for outcome in outcomes) else FAILED
+
+
+def _prepare(request: Request, project: Project | None) -> tuple[Agent, CaseFile]:
+    """Return the agent and the cases. Raises NotRun, CasesInvalid and StubsInvalid."""
+    file = read_cases(request.file)
+    for path in filter(None, (request.junit, request.json)):
+        if not path.absolute().parent.is_dir():
+            raise NotRun(
+                f"{path.parent} is no folder: make it, or name another place for {path.name}"
+            )
+    agents = _agents(request, project)
+    name = request.agent or file.agent
+    if name is None and len(agents) > 1:
+        raise NotRun(f"say which agent: --agent NAME, of {', '.join(agents)}")
+    agent = agents.get(name) if name is not None else next(iter(agents.values()))
+    if agent is None:
+        raise NotRun(unknown_agent(str(name), agents))
+    for case in file.cases:
+        try:
+            check_stubs(agent, case.stubs)
+        except StubsInvalid as error:
+            raise StubsInvalid(f"{request.file}: case {case.name!r}: {error}") from None
+    default = wiring.environment().model
+    asks = any(case.script is None for case in file.cases) and agent.runtime is None
+    names = [request.model or agent.model or default] if asks else []
+    if any(case.expect.judge for case in file.cases):
+        names += request.judges or [default]
+    for each in names:
+        if not wiring.serves_model(each):
+            raise NotRun(_NO_MODEL.format(what=each))
+    return agent, file
+
+
+def _agents(request: Request, project: Project | None) -> dict[str, Agent]:
+    """Return the agents of the module, with the variables and paths that `layover dev` gives it."""
+    from layover.declare.registry import load_agents
+
+    try:
+        settings = settings_of(project, Options(agents=request.agents))
+    except NoAgents as error:
+        raise NotRun(str(error)) from error
+    for name, value in variables_of(settings.project or Path.cwd()).items():
+        os.environ.setdefault(name, value)
+    folder = settings.agents_folder or settings.functions
+    sys.path[:0] = [str(folder), str(settings.project or Path.cwd())]
+    name = settings.agents or "user_agents"
+    report = import_agents(name)
+    if report.problem is not None:
+        raise NotRun(report.problem)
+    return load_agents(name)
+
+
+async def _evaluate(request: Request, agent: Agent, file: CaseFile) -> list[Outcome]:
+    own = agent.runtime.model if agent.runtime is not None else None
+    return await evaluate(
+        Play(agent, own, request.model, request.stubs_only),
+        file.cases,
+        judges=request.judges or (wiring.environment().model,),
+        judge_model=wiring.runtime().model,
+        repeat=request.repeat,
+        at_once=request.at_once,
+        progress=_say,
+    )
+
+
+def _say(outcome: Outcome, ended: int, total: int) -> None:
+    word = "held" if outcome.holds else "failed"
+    line = (
+        f"{ended}/{total} {word} {outcome.case} ({outcome.tokens} tokens, {outcome.seconds:.1f} s)"
+    )
+    print(drop_controls(line), file=sys.stderr, flush=True)
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, "utf-8")
+    except OSError as error:
+        raise NotRun(f"{path} cannot be written: {error.strerror}") from error
+
+
+def judges_of(names: Sequence[str] | None) -> tuple[str, ...]:
+    """Return the judges, each once."""
+    return tuple(dict.fromkeys(names or ()))

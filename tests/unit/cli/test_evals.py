@@ -1,0 +1,109 @@
+"""`layover eval` as a command: exit codes, and what it says."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from support.providers.openai import FakeOpenAI
+
+LAYOVER = Path(sys.executable).with_name("layover")
+AGENTS = """
+from layover import Agent, tool
+
+@tool
+def pay(amount: float) -> str:
+    \"\"\"Pay.\"\"\"
+    open("paid", "w").close()
+    return "paid"
+
+shop = Agent("shop", tools=[pay])
+desk = Agent("desk")
+"""
+CASES = "cases:\n  - {name: greets, input: hi, expect: {output: {contains: Hello}}, script: [{say: WORD}]}\n"
+KEYS = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "LAYOVER_PROVIDERS", "LAYOVER_AGENTS")
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    (tmp_path / "layover.toml").write_text('agents = "my_agents"\n')
+    (tmp_path / "my_agents.py").write_text(AGENTS)
+    (tmp_path / "cases.yaml").write_text(CASES.replace("WORD", "Hello."))
+    return tmp_path
+
+
+def evals(project: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    inherited = {name: value for name, value in os.environ.items() if name not in KEYS}
+    return subprocess.run(
+        [LAYOVER, "eval", *arguments],
+        cwd=project,
+        env={**inherited, **variables},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["none.yaml", "--agent", "shop"], "none.yaml cannot be read"),
+        (["cases.yaml"], "say which agent: --agent NAME, of shop, desk"),
+        (["cases.yaml", "--agent", "shpo"], "no agent 'shpo': did you mean 'shop'?"),
+        (["cases.yaml", "--agent", "shop", "--agents", "nobody"], "No module named 'nobody'"),
+        (["cases.yaml", "--agent", "shop", "--junit", "no/a.xml"], "no is no folder"),
+        (["real.yaml", "--agent", "shop"], "no model can be asked for openai/gpt-5-mini: set OPEN"),
+        (["stub.yaml", "--agent", "shop"], "no tool 'pya': did you mean 'pay'?"),
+    ],
+)
+def test_what_cannot_be_run_exits_with_2_and_says_what_to_do(
+    project: Path, arguments: list[str], message: str
+) -> None:
+    (project / "real.yaml").write_text("cases: [{name: a, input: hi, expect: {}}]")
+    stub = "cases: [{name: a, input: hi, expect: {}, stubs: [{tool: pya, result: 1}]}]"
+    (project / "stub.yaml").write_text(stub)
+    ended = evals(project, *arguments)
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert ended.stderr.startswith("layover: ")
+    assert message in ended.stderr
+
+
+def test_case_that_does_not_hold_exits_with_1_and_is_in_the_report(project: Path) -> None:
+    (project / "cases.yaml").write_text(CASES.replace("WORD", "Bye."))
+    ended = evals(project, "cases.yaml", "--agent", "shop", "--repeat", "2", "--junit", "out.xml")
+    assert ended.returncode == 1, ended.stderr
+    assert "failed  greets: 0 of 2, 0% (95 % interval 0% to 66%)" in ended.stdout
+    assert "2/2 failed greets" in ended.stderr
+    (case,) = ElementTree.parse(project / "out.xml").getroot()[0]
+    assert (case.get("name"), case.get("classname"), len(case)) == ("greets", "shop", 1)
+
+
+def test_cases_that_hold_exit_with_0(project: Path) -> None:
+    ended = evals(project, "cases.yaml", "--agent", "shop", "--json", "out.json")
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.endswith("1 of 1 cases held, 1 runs, 15 tokens\n")
+    assert '"holds": true' in (project / "out.json").read_text()
+
+
+def test_model_of_the_environment_is_asked_as_an_agent_and_as_a_judge(
+    project: Path, server: FakeOpenAI
+) -> None:
+    (project / "cases.yaml").write_text(
+        "cases: [{name: a, input: hi, expect: {judge: Be kind.}, script: [{say: Hi}]}]"
+    )
+    ended = evals(
+        project,
+        "cases.yaml",
+        "--agent",
+        "desk",
+        "--judge",
+        "openai/j",
+        OPENAI_BASE_URL=server.base_url,
+    )
+    assert ended.returncode == 1, ended.stderr
+    assert "judge: 0 of 1 find 'Be kind.' kept (openai/j: " in ended.stdout
