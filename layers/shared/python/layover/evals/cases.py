@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
-from layover.values.message import InputPart, Part, Role, TextPart, ToolResultPart
+from layover.values.message import InputPart, Part, TextPart, ToolResultPart
 
 
 class _Written(BaseModel):
@@ -95,7 +95,8 @@ class OutputExpectation(_Written):
 
     @model_validator(mode="after")
     def _expects(self) -> Self:
-        return _not_empty(self)
+        _check_not_empty(self)
+        return self
 
 
 class MaxExpectation(_Written):
@@ -108,14 +109,14 @@ class MaxExpectation(_Written):
 
     @model_validator(mode="after")
     def _expects(self) -> Self:
-        return _not_empty(self)
+        _check_not_empty(self)
+        return self
 
 
-def _not_empty(model: Any) -> Any:
+def _check_not_empty(model: Any) -> None:
     if not model.model_fields_set:
         names = (field.alias or name for name, field in type(model).model_fields.items())
         raise ValueError(f"name at least one of {', '.join(names)}")
-    return model
 
 
 class Expect(_Written):
@@ -186,7 +187,7 @@ class EarlierMessage(_Written):
     @model_validator(mode="after")
     def _fits_role(self) -> Self:
         is_result = [isinstance(part, ToolResultPart) for part in self.content]
-        if self.role == Role.TOOL and is_result != [True]:
+        if self.role == "tool" and is_result != [True]:
             raise ValueError("a tool's message has a part of the type tool_result, and no other")
         return self
 

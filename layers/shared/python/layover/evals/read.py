@@ -162,7 +162,7 @@ def _json(text: str, file: Path) -> tuple[Any, Mapping[Place, int]]:
 def _yaml(text: str, file: Path) -> tuple[Any, Mapping[Place, int]]:
     import yaml
 
-    class Loader(yaml.SafeLoader):
+    class Loader(yaml.SafeLoader):  # type: ignore[misc]
         """Without dates: the arguments of a call are JSON, and have texts there."""
 
         yaml_implicit_resolvers = {

@@ -77,9 +77,14 @@ def junit_of(outcomes: Sequence[Outcome], suite: str, agent: str) -> str:
     bad = {name: list(_failures(runs)) for name, runs in cases.items()}
     seconds = sum(run.seconds for run in outcomes)
     counts = {"tests": str(len(cases)), "failures": str(sum(map(bool, bad.values())))}
-    root = ElementTree.Element(
-        "testsuite", name=_clean(suite), errors="0", skipped="0", time=f"{seconds:.3f}", **counts
-    )
+    facts = {
+        "name": _clean(suite),
+        "errors": "0",
+        "skipped": "0",
+        "time": f"{seconds:.3f}",
+        **counts,
+    }
+    root = ElementTree.Element("testsuite", facts)
     for name, runs in cases.items():
         case = ElementTree.SubElement(
             root,
