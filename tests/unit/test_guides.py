@@ -13,6 +13,8 @@ DOCS = Path(__file__).parents[2] / "docs"
 FOLDERS = ("guides", "deploy", "tutorial")
 WEB_PAGE = DOCS / "tutorial" / "web-page.md"
 """It shows a page, which `tests/browser/test_tutorial_page.py` opens."""
+SETTINGS = DOCS / "guides" / "tracing.md"
+"""It shows settings; `tests/integration/tracing` reads what they do."""
 PAGES = [
     page
     for folder in FOLDERS
@@ -44,6 +46,9 @@ async def test_tests_that_a_page_shows_pass(page: Page, monkeypatch: pytest.Monk
 
 
 def test_every_guide_and_chapter_shows_python_that_is_tested() -> None:
-    guides = {*(DOCS / "guides").glob("*.md"), *(DOCS / "tutorial").glob("*.md")} - {WEB_PAGE}
+    guides = {*(DOCS / "guides").glob("*.md"), *(DOCS / "tutorial").glob("*.md")} - {
+        WEB_PAGE,
+        SETTINGS,
+    }
     tested = {page.path for page in PAGES if "def test_" in page.text}
     assert guides <= tested

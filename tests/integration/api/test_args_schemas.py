@@ -37,7 +37,7 @@ def schemas(api: Api, run_id: str, approver: bool) -> list[Any]:
 def test_schema_of_the_arguments_is_shown_wherever_a_waiting_call_is(
     api: Api, approver: bool
 ) -> None:
-    rule = {"approval": ApprovalRule(by=("finance",), quorum=2)} if approver else {}
+    rule: dict[str, Any] = {"approval": ApprovalRule(by=("finance",), quorum=2)} if approver else {}
     run, call = api.do(api.world.suspended(**rule))
     api.do(api.world.token(call))
     shown = schemas(api, run.id, approver)

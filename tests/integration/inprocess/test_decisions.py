@@ -68,8 +68,8 @@ async def send(to: Literal["ann", "bob"], copies: int = 1) -> str:
 
 async def test_waiting_calls_say_which_arguments_they_may_be_approved_with() -> None:
     deputy = Agent("deputy", tools=[send])
-    tools = [send, book, deputy.as_tool("Sends.")]
-    helper = Agent("helper", tools=tools, tool_concurrency=40)
+    delegate = deputy.as_tool("Sends.")
+    helper = Agent("helper", tools=[send, book, delegate], tool_concurrency=40)
     delegates = call("deputy", input="send it")
     script = [calls(call("send", to="ann"), call("book"), delegates), call("send", to="bob")]
     helper.runtime = in_memory_runtime(helper, model=ScriptedModel(script))

@@ -29,7 +29,7 @@ ASSEMBLE = frozenset(
         ("runtime", None),
         ("settings", None),
         ("has_embedder", None),
-        ("_journal", "socket_endpoint"),
+        ("_plain_journal", "socket_endpoint"),
     }
 )
 """Functions that look without using: at any variable, or at this one."""

@@ -77,12 +77,12 @@ def _check_groups(groups: Sequence[str], pool: str, cognito: Any) -> None:
     """Raise NotDone for a group that the pool does not have: one with a mistyped name would approve
     nothing."""
     pages = cognito.get_paginator("list_groups").paginate(UserPoolId=pool)
-    known = sorted(each["GroupName"] for page in pages for each in page["Groups"])
-    wrong = next((group for group in groups if group not in known), None)
+    names = sorted(each["GroupName"] for page in pages for each in page["Groups"])
+    wrong = next((group for group in groups if group not in names), None)
     if wrong is None:
         return
     raise NotDone(
-        f"{unknown_name('group', wrong, known)} To make it: aws cognito-idp create-group "
+        f"{unknown_name('group', wrong, names)} To make it: aws cognito-idp create-group "
         f"--user-pool-id {pool} --group-name {shlex.quote(wrong)}"
     )
 
