@@ -707,6 +707,10 @@ MORE = [
 SAME = [
     ("the disk is full", "the disk is at its limit"),
     ("The cause is the cache.", "The cache is the cause."),
+    (
+        "Когда датчик покрыт известью, насос в подвале отключается.",
+        "Насос в подвале отключается, когда датчик покрыт известью.",  # noqa: RUF001
+    ),
     ("Ann is allergic to peanuts.", "Ann is allergic to peanuts since childhood."),
     (
         "The customer moved their delivery to Friday.",

@@ -75,12 +75,13 @@ def adds_nothing(new: str, old: str) -> bool:
     return _forms(new) - _forms(old) <= _ARTICLES and not names_change_places(new, old)
 
 
-_PROPER = lazy_pattern(r"(?<=[\w,;]\s)[^\W\d_a-z]\w+")
+_INNER = lazy_pattern(r"(?<=[\w,;]\s)[^\W\d_]\w+")
+"""A word that does not begin a sentence."""
 
 
 def proper_names(text: str) -> list[str]:
     """Return the words with a capital letter that do not begin a sentence."""
-    return _PROPER.findall(text)
+    return [word for word in _INNER.findall(text) if word[0].isupper()]
 
 
 def names_change_places(new: str, old: str) -> bool:
