@@ -120,6 +120,7 @@ NOT_SHOWN_OF_RUNS = {
     "pointed": "how approvers find it",
     "definition": "the event `definition-changed` tells of it",
     **dict.fromkeys(("records_expire_at", "records_kept"), "when its records go"),
+    **dict.fromkeys(("traceparent", "takes", "left"), "for its trace"),
 }
 MADE_OF_STEPS = {"status", "text", "messages", "pending", "unexecuted", "usage", "children"}
 """Fields of a run's view that no single field of its record says."""

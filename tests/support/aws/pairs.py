@@ -80,6 +80,14 @@ SWITCHES: Mapping[str, Mapping[str, Mapping[str, str]]] = {
             "runs_per_minute": "9",
         },
     },
+    "traces": {
+        "off": {},
+        "on": {
+            "otlp_endpoint": "https://otlp.example",
+            "otlp_headers_parameter": "/shop/otlp-headers",
+            "trace_content": "true",
+        },
+    },
     "stage": {"dev": {}, "prod": {"stage": "prod"}},
 }
 ISSUERS = ("issuer", "issuer with scopes")
