@@ -1,11 +1,13 @@
 """One thread in which several runs wait, work and end between each other, with deaths anywhere."""
 
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import Any
 
 from layover import Agent, tool
 from layover.adapters.inmemory.model import ScriptedModel, call, calls, say
 from layover.context.rendering import HEARD
+from layover.context.transcript import response_messages, unread_messages
 from layover.errors import Conflict, DecisionAlreadyMade, RetryableError
 from layover.inprocess.drives import NoDeadline
 from layover.memory.compaction.compact import NOW, compact
@@ -17,11 +19,13 @@ from layover.values.deployment.access import Actor
 from layover.values.message import Message, Role
 from layover.values.prompt import Prompt
 from layover.values.runs.payload import CompactPayload, TurnPayload
-from layover.values.runs.run import RunMeta, Status
+from layover.values.runs.run import CallRecord, CallState, RunMeta, Status
 from layover.values.thread import ThreadHead
 from support.worlds.runs import ANN, Bench, Crash, Power
 
 ACTOR = Actor(sub=ANN)
+EXPIRES_AFTER = timedelta(hours=6)
+TIMEOUT = {"Error": "States.Timeout", "Cause": ""}
 
 
 def check_prompt(messages: Sequence[Message]) -> None:
@@ -44,15 +48,30 @@ def check_prompt(messages: Sequence[Message]) -> None:
 
 
 def reply(prompt: Prompt) -> Any:
-    """Answer the same however often the same is asked: "pay 1 2" pays so much, other words are repeated."""
+    """Answer the same however often the same is asked: "pay 1 2" pays so much, "soon 3" as long as nothing
+    expires, "desk 4+5" lets a sub-agent pay twice; other words are repeated."""
     check_prompt(prompt.messages)
     last = prompt.messages[-1]
     if last.role is Role.TOOL or last.text == HEARD:
         return say("done")
-    word, *amounts = last.text.split()
-    if word != "pay":
+    word, *words = last.text.split()
+    if word not in _CALLS:
         return say(f"re {last.text}")
-    return calls(*(call("pay", amount=int(n), tool_call_id=f"c{n}") for n in amounts))
+    asked: list[Any] = []
+    for each in words:
+        if each in _CALLS:
+            word = each
+        else:
+            asked.append(_CALLS[word](each))
+    return calls(*asked)
+
+
+_CALLS = {
+    "pay": lambda n: call("pay", amount=int(n), tool_call_id=f"c{n}"),
+    "soon": lambda n: call("soon", amount=int(n), tool_call_id=f"s{n}"),
+    "desk": lambda n: call("desk", input=f"pay {n.replace('+', ' ')}", tool_call_id=f"d{n[:9]}"),
+}
+"""The calls of the words that a message may have, by their numbers."""
 
 
 class Talk(Bench):
@@ -66,17 +85,29 @@ class Talk(Bench):
         self._options = agent
         self._keys = 0
         self._executions: dict[str, str] = {}
+        self._maps: set[str] = set()
+        """Executions in which several calls wait, each in a branch of its own."""
 
     def _agent(self, **options: Any) -> Agent:
-        @tool(needs_approval=True)
-        async def pay(amount: int, account: str = self.account) -> str:
-            """Pay; twice is twice."""
+        async def pays(amount: int, account: str) -> str:
             self.power.point()
             self.paid.append((amount, account))
             self.power.point()
             return f"paid {amount}"
 
-        return Agent("shop", model="m", tools=[pay], tool_concurrency=3, **options)
+        @tool(needs_approval=True)
+        async def pay(amount: int, account: str = self.account) -> str:
+            """Pay; twice is twice."""
+            return await pays(amount, account)
+
+        @tool(needs_approval=True, expires_after=EXPIRES_AFTER)
+        async def soon(amount: int, account: str = self.account) -> str:
+            """Pay, if it is approved soon."""
+            return await pays(amount, account)
+
+        desk = Agent("desk", model="m", tools=[pay], tool_concurrency=3)
+        tools: list[Any] = [pay, soon, desk.as_tool("Pays.")]
+        return Agent("shop", model="m", tools=tools, tool_concurrency=3, **options)
 
     def redeploy(self) -> None:
         """Change the tool's default: what was approved is asked for again."""
@@ -111,29 +142,74 @@ class Talk(Bench):
         execution = more.pop("execution", None) or self._executions.get(run_id, f"{run_id}-1")
         return cls(owner=ANN, run_id=run_id, execution=execution, **more)
 
-    async def step(self, run_id: str) -> str:
-        """One invocation, and what the state machine does about its answer."""
-        self._executions[run_id] = str((await self.meta(run_id)).execution)
+    async def step(self, run_id: str, **given: Any) -> str:
+        """One invocation, and what the state machine does about its answer. `given`: the answer of the only
+        token."""
+        execution = self._executions[run_id] = str((await self.meta(run_id)).execution)
         try:
-            answer = await self.turn(run_id)
+            if execution in self._maps and await self._resume(run_id):
+                return "suspended"
+            answer = await self.turn(run_id, **given)
         except (Crash, RetryableError) as error:
             self.power.restore()
             return await self.settle(run_id, Error=type(error).__name__)
         if answer["status"] == "compact":
             await compact(self.plain, self.payload(run_id, CompactPayload, op=NOW))
+        if len(answer.get("waiting") or ()) > 1:
+            self._maps.add(execution)
         return str(answer["status"])
 
-    async def decide_as(self, run_id: str, call_id: str, verdict: str, **given: Any) -> None:
-        """A decision that its client repeats until it is answered. The run is not driven."""
+    async def _resume(self, run_id: str) -> bool:
+        """Let the branch of each decided call settle it. Return whether others still wait."""
+        snapshot = await self.plain.journal.runs.snapshot(ANN, run_id)
+        assert snapshot is not None
+        for each in snapshot.calls:
+            if each.state is CallState.WAITING and each.decision is not None:
+                await self.branch(run_id, each.tool_call_id)
+        return bool((await self.meta(run_id)).waiting)
+
+    async def decide_as(self, run_id: str, call_id: str, verdict: str, **given: Any) -> bool:
+        """A decision that its client repeats until it is answered. The run is not driven. False: it is
+        refused."""
         for _ in range(5):
             try:
                 await self.decide(run_id, call_id, verdict, **given)
-                return
+                return True
             except Crash:
                 self.power.restore()
             except (DecisionAlreadyMade, Conflict):
-                return
+                return False
         raise AssertionError("the decision is never answered")
+
+    async def time_out(self) -> int:
+        """Let the state machine's branches of calls that have expired time out. Return how many did."""
+        count = 0
+        for meta in await self.runs():
+            snapshot = await self.plain.journal.runs.snapshot(ANN, meta.id)
+            assert snapshot is not None
+            for late in [c for c in snapshot.calls if c.undecided and self._is_late(c)]:
+                await self._time_out(meta.id, late.tool_call_id)
+                count += 1
+        return count
+
+    def _is_late(self, waiting: CallRecord) -> bool:
+        return waiting.expires_at is not None and waiting.expires_at <= self.clock.now()
+
+    async def _time_out(self, run_id: str, call_id: str) -> None:
+        for _ in range(5):
+            if not (await self.call(run_id, call_id)).undecided:
+                return
+            meta = await self.meta(run_id)
+            if len(meta.waiting) == 1 and meta.execution not in self._maps:
+                item = await self.item(run_id, call_id)
+                await self.step(run_id, call=item, output=TIMEOUT)
+                continue
+            self._executions[run_id] = str(meta.execution)
+            try:
+                await self.branch(run_id, call_id, TIMEOUT)
+            except (Crash, RetryableError):
+                self.power.restore()
+        assert not (await self.call(run_id, call_id)).undecided, "an expired call waits on"
 
     async def runs(self) -> list[RunMeta]:
         """The runs that are not over, oldest first."""
@@ -166,10 +242,24 @@ class Talk(Bench):
         assert len(set(ids)) == len(ids)
         head = await self.head()
         if head.active_run is None and not head.unsaved:
-            assert [m.id for m in await self.stored()] == ids, "what is shown is what is stored"
+            stored_ids = [m.id for m in await self.stored()]
+            own_ids = await self._only_in_journal(head)
+            told = [id for id in ids if id in stored_ids or id not in own_ids]
+            assert stored_ids == told, "what is shown is what is stored"
             times = [m.created_at for m in page.items if m.role is not Role.CUSTOM]
             assert times == sorted(set(times)), "times only grow"
         return [_word(m) for m in page.items]
+
+    async def _only_in_journal(self, head: ThreadHead) -> set[str]:
+        """What runs that are set aside were sent, and have not read, and results of their calls: the
+        database has them with their next step, or their end."""
+        ids: set[str] = set()
+        for run_id in head.waiting_runs:
+            snapshot = await self.plain.journal.runs.snapshot(ANN, run_id)
+            assert snapshot is not None
+            results = (m for m in response_messages(snapshot) if m.role is Role.TOOL)
+            ids |= {m.id for m in (*unread_messages(snapshot), *results)}
+        return ids
 
 
 def _may_go_on(meta: RunMeta) -> bool:
