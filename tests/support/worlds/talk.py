@@ -148,7 +148,7 @@ class Talk(Bench):
         execution = self._executions[run_id] = str((await self.meta(run_id)).execution)
         try:
             if execution in self._maps and await self._resume(run_id):
-                return "suspended"
+                return "waits"
             answer = await self.turn(run_id, **given)
         except (Crash, RetryableError) as error:
             self.power.restore()
@@ -226,7 +226,8 @@ class Talk(Bench):
                 return
             moved = False
             for meta in busy:
-                moved = await self.step(meta.id) not in ("left",) or moved
+                # One that only waits, and is being cancelled, is the sweeper's to end.
+                moved = await self.step(meta.id) not in ("left", "waits") or moved
             if not moved:
                 # Whatever a death left behind, the sweeper finds.
                 self.clock.advance(self.plain.settings.sweep_patience * 61)
