@@ -117,4 +117,4 @@ def test_doctor_finds_a_running_system_well(system: System) -> None:
     )
     assert told.returncode == 0, told.stderr
     checked = [line.split()[1] for line in told.stdout.splitlines()]
-    assert checked == ["health:", "strangers:", "sign-in:", "database:", "sockets:"]
+    assert checked == ["releases:", "health:", "strangers:", "sign-in:", "database:", "sockets:"]
