@@ -173,14 +173,15 @@ export function Decision({ pending: request, onDecided, owner, mine, me, heading
     decided();
     onDecided?.();
   });
-  const edit = (args) => {
-    const begin = () => { setDraft(args); setMode("edit"); };
-    if (pending.args_schema !== undefined) return begin();
-    return action.run(async () => {
-      section.current.focus();
-      setSchema(await argsSchema(pending));
-      begin();
-    });
+  const edit = async (args) => {
+    if (pending.args_schema === undefined) {
+      const found = await action.run(async () => { section.current.focus(); return { schema: await argsSchema(pending) }; });
+      if (!found) return;
+      setSchema(found.schema);
+    }
+    // Not before the action is over: the first field takes the focus, and a disabled one takes none.
+    setDraft(args);
+    setMode("edit");
   };
   const close = () => { setExtending(false); requestAnimationFrame(() => section.current?.querySelector("[data-more]")?.focus()); };
   const others = mine && pending.approval && !pending.approval.requester;
