@@ -77,10 +77,6 @@ class _Notes:
         self._known_note = prompt_note
         """Texts that the model knows: from its prompt, or from a refusal."""
 
-    async def value(self) -> Any:
-        """Return the current value."""
-        return (await self._read()).value
-
     async def replace(self, text: str) -> None:
         """Write a text over the one that the model knows. Raises WorkingMemoryChanged, ValueError."""
         _check_size(text)

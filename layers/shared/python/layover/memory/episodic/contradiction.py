@@ -59,8 +59,12 @@ def contradicts(new: str, old: str, evidence: str = "") -> bool:
     old_denies = denies(old)
     if denies(new) != old_denies or (denies(evidence) and not old_denies):
         return True
-    corrects = _CORRECTION.search(new) or _CORRECTION.search(evidence)
-    return bool(corrects) and not _CORRECTION.search(old)
+    return _corrects(new, old, evidence)
+
+
+def _corrects(new: str, old: str, evidence: str) -> bool:
+    says_so = _CORRECTION.search(new) or _CORRECTION.search(evidence)
+    return says_so is not None and not _CORRECTION.search(old)
 
 
 def replaces(new: str, old: str, evidence: str = "", context: str = "") -> bool:
@@ -148,9 +152,7 @@ def relation(new: str, old: str, evidence: str = "", context: str = "") -> Relat
     )
     if not takes_back and _names_differ(new, old):
         return Relation.OTHER
-    if takes_back or (
-        (_CORRECTION.search(new) or _CORRECTION.search(evidence)) and not _CORRECTION.search(old)
-    ):
+    if takes_back or _corrects(new, old, evidence):
         return Relation.AGAINST
     if _proper_names_differ(new, old, denied_topics(evidence)):
         return Relation.OTHER
@@ -214,6 +216,6 @@ def _proper_names_differ(new: str, old: str, denied: frozenset[str]) -> bool:
     """Return whether each of the two has a word with a capital letter that the other lacks, and that the
     evidence of the new one does not deny."""
     a, b = statement(new).topics, statement(old).topics
-    names = (proper_names(_QUANTITY.sub(" ", text)) for text in (new, old))
-    mine, others = (statement(" ".join(words)).topics for words in names)
+    names_of_both = (proper_names(_QUANTITY.sub(" ", text)) for text in (new, old))
+    mine, others = (statement(" ".join(names)).topics for names in names_of_both)
     return bool(mine - b) and bool(others - a - denied)

@@ -8,7 +8,8 @@ from functools import cache
 from importlib.resources import files
 
 _PREFIXES = ("un", "in", "im", "ir", "il", "dis", "non", "de", "des", "dés", "mis", "miss", "not")
-"""Beginnings that turn a word round: `unpaid`, `incomplete`, `disconnect`."""
+_BEGINNINGS = (*_PREFIXES, *(f"{prefix}-" for prefix in _PREFIXES))
+"""What turns a word round: `unpaid`, `incomplete`, `non-refundable`."""
 _MIN_ROOT = 4
 """Letters that a word has behind such a beginning: `disco` is not the opposite of `co`."""
 
@@ -27,10 +28,7 @@ def are_opposites(one: str, other: str) -> bool:
     longer, shorter = sorted((one, other), key=len, reverse=True)
     if longer.startswith(("dis", "dés")) and shorter.startswith(("en", "an")):
         return len(shorter) > _MIN_ROOT and longer[3:] == shorter[2:]
-    return any(
-        longer == prefix + shorter and len(shorter) >= _MIN_ROOT
-        for prefix in (*_PREFIXES, *(f"{p}-" for p in _PREFIXES))
-    )
+    return any(longer == prefix + shorter and len(shorter) >= _MIN_ROOT for prefix in _BEGINNINGS)
 
 
 @cache
