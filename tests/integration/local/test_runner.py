@@ -169,10 +169,16 @@ async def test_start_names_the_agents_with_their_tools_and_where_logs_are(folder
     async with serving(folder, agents=("shop_agents",)) as process:
         assert process.stdout is not None
         async with asyncio.timeout(40):
-            said = [(await process.stdout.readline()).decode() for _ in range(3)]
+            said = [(await process.stdout.readline()).decode() for _ in range(6)]
     logs = f"{folder / 'data' / 'logs'}/FUNCTION.log; what tools print is in turn.log, resume.log"
-    assert said[:2] == ["agent shop (m): look, pay (asks a person)\n", f"logs: {logs}\n"]
-    assert said[2].startswith("ready http://127.0.0.1:")
+    advice = "has no description: write a docstring, which models read to know what it does"
+    assert said[:5] == [
+        "model: openai/gpt-5-mini answers for agents that name none\n",
+        "agent shop (m): look, pay (asks a person)\n",
+        *(f"warning: tool {name} of shop {advice}\n" for name in ("look", "pay")),
+        f"logs: {logs}\n",
+    ]
+    assert said[5].startswith("ready http://127.0.0.1:")
 
 
 async def test_failing_initdb_is_said(folder: Path) -> None:
