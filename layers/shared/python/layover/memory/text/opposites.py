@@ -9,7 +9,7 @@ from importlib.resources import files
 
 _PREFIXES = ("un", "in", "im", "ir", "il", "dis", "non", "de", "des", "dés", "mis", "miss", "not")
 _BEGINNINGS = (*_PREFIXES, *(f"{prefix}-" for prefix in _PREFIXES))
-"""What turns a word round: `unpaid`, `incomplete`, `non-refundable`."""
+"""Beginnings that turn a word round: `unpaid`, `incomplete`, `non-refundable`."""
 _MIN_ROOT = 4
 """Letters that a word has behind such a beginning: `disco` is not the opposite of `co`."""
 
