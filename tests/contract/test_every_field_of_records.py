@@ -127,6 +127,7 @@ SET_LATER: dict[str, str] = {
     "records_kept": "suspended",
     "takes": "taken",
     "left": "left",
+    "rests": "rested",
 }
 """Fields that a run does not have when it is accepted, with what sets them later (`Life`)."""
 
@@ -163,6 +164,13 @@ class Life:
     async def left(self) -> None:
         run = (await self.taken()).snapshot.meta
         await self._world.journal.commands.mark_left(run.owner, run.id, run.takes)
+
+    async def rested(self) -> None:
+        run = (await self.taken()).snapshot.meta
+        assert run.execution is not None
+        await self._world.journal.commands.spend(
+            run.owner, run.id, run.execution, 5, 100, rests=run.epoch
+        )
 
     async def requested(self) -> None:
         log = await self.taken()

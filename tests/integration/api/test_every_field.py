@@ -113,7 +113,9 @@ NOT_SHOWN_OF_RUNS = {
     **dict.fromkeys(("waiting", "decided", "cancel"), "the status and `pending` tell of it"),
     **dict.fromkeys(("aside", "ready", "hears"), "how it shares its thread"),
     "said": "its messages are the thread's",
-    **dict.fromkeys(("epoch", "attempts", "n", "execution", "history"), "who drives the run"),
+    **dict.fromkeys(
+        ("epoch", "attempts", "n", "execution", "history", "rests"), "who drives the run"
+    ),
     **dict.fromkeys(("lost_at", "redriven_at"), "who drives the run"),
     **dict.fromkeys(("compacted_for", "compacted_before"), "when it waited for its compaction"),
     **dict.fromkeys(("step_ended", "saved", "sockets", "subscribed"), "delivery"),

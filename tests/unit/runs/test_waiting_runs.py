@@ -121,6 +121,61 @@ async def test_a_run_whose_sub_agent_waits_does_not_hold_its_thread() -> None:
     assert texts == ["pay 7", "", "", "weather?", "It rains.", "Paid."]
 
 
+def by_words(prompt: Any) -> Any:
+    """Let "both" ask two sub-agents, each of which asks for a payment."""
+    text = prompt.messages[-1].text
+    if text == "both":
+        return calls(DELEGATES, call("desk", input="pay 8", tool_call_id="d2"))
+    if text.startswith("pay "):
+        amount = int(text.removeprefix("pay "))
+        return call("pay", amount=amount, tool_call_id=f"c{amount}")
+    return say("done")
+
+
+async def both_wait(bench: Bench) -> str:
+    bench.model = ScriptedModel(by_words)
+    bench.runtime = replace(bench.runtime, model=bench.model)
+    run_id = await bench.start("both")
+    assert await bench.drive(run_id) == "suspended"
+    return run_id
+
+
+async def test_a_run_does_not_hold_its_thread_once_a_branch_settled_one_of_two_sub_agents_calls() -> (
+    None
+):
+    bench = with_desk()
+    first = await both_wait(bench)
+    await bench.decide(first, "c7", "approve")
+    await bench.branch(first, "c7")
+    assert PAID == [7]
+    second = await bench.start("weather?")
+    assert await bench.drive(second) == "over"
+    assert (await bench.head()).waiting_runs == (first,)
+    assert await bench.answer(first, "c8", "approve") == "over"
+    assert PAID == [7, 8]
+
+
+async def test_a_run_holds_its_thread_while_a_branch_makes_a_call() -> None:
+    @tool(needs_approval=True)
+    async def refund(amount: float) -> str:
+        """Refund."""
+        with pytest.raises(ThreadBusy):
+            await bench.start("weather?")
+        PAID.append(amount)
+        return "refunded"
+
+    replies = [
+        calls(
+            call("refund", amount=7, tool_call_id="c7"), call("refund", amount=8, tool_call_id="c8")
+        )
+    ]
+    bench = Bench(Agent("shop", model="m", tools=[refund], tool_concurrency=3), replies)
+    first = await waits(bench, "both")
+    await bench.decide(first, "c7", "approve")
+    await bench.branch(first, "c7")
+    assert PAID == [7]
+
+
 async def test_a_queued_run_starts_when_the_sub_agent_of_the_one_before_it_waits() -> None:
     bench = with_desk(DELEGATES, BELOW, say("It rains."))
     first = await bench.start("pay 7")

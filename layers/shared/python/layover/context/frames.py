@@ -104,6 +104,10 @@ def _waits_below(call: CallRecord, waiting: Sequence[str]) -> bool:
 def is_at_work(snapshot: RunSnapshot) -> bool:
     """Return whether a process makes one of the run's calls, or goes on with the run while background
     sub-agents wait. True also if the process died doing so."""
+    if snapshot.meta.rests == snapshot.meta.epoch > 0:
+        # A branch may make a call that was decided. What a sub-agent does then is a turn's work.
+        return any(c.state is CallState.OPEN and c.child is None for c in snapshot.calls)
+    # A turn is at work, or died. Runs that an earlier release left waiting are among these.
     waiting = [call.key for call in snapshot.calls if call.undecided]
     if any(c.state is CallState.OPEN and not _waits_below(c, waiting) for c in snapshot.calls):
         return True

@@ -317,10 +317,12 @@ class RunCommands(Protocol):
         limit: int,
         *,
         fresh: bool = False,
+        rests: int | None = None,
     ) -> int | None:
         """Add to the events that the execution may have used of its history, and return their number. Above
-        `limit`, the sweeper looks at the run at once. `fresh`: it has all its attempts again. None: the run
-        is over, or driven by another execution."""
+        `limit`, the sweeper looks at the run at once. `fresh`: it has all its attempts again. `rests`: the
+        epoch of the writer that leaves the run waiting. None: the run is over, or driven by another
+        execution."""
         ...
 
     async def count_fault(self, owner: str, run_id: str, epoch: int) -> int:

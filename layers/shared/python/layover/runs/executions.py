@@ -58,13 +58,19 @@ async def spend(runtime: Runtime, payload: RunPayload, events: int) -> None:
 
 
 async def room_for(
-    runtime: Runtime, payload: RunPayload, events: int, *, fresh: bool = False
+    runtime: Runtime,
+    payload: RunPayload,
+    events: int,
+    *,
+    fresh: bool = False,
+    rests: int | None = None,
 ) -> bool:
     """Count events to come. If there would be too many, start the successor and return False: this execution
-    has no more to do. `fresh`: the run has all its attempts again."""
+    has no more to do. `fresh`: the run has all its attempts again. `rests`: the epoch of the writer that
+    leaves it waiting."""
     owner, run_id, limit = payload.owner, payload.run_id, runtime.settings.max_history
     spent = await runtime.journal.commands.spend(
-        owner, run_id, payload.execution, events, limit, fresh=fresh
+        owner, run_id, payload.execution, events, limit, fresh=fresh, rests=rests
     )
     if spent is None or spent <= limit:
         return True

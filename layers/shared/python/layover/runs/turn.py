@@ -147,7 +147,7 @@ async def _advance(
         # during the wait. If this execution's history may be too short for all branches, the run waits in a
         # fresh one.
         branch_events = BRANCH_EVENTS * len(progress.waiting)
-        if not await room_for(runtime, payload, branch_events, fresh=True):
+        if not await room_for(runtime, payload, branch_events, fresh=True, rests=meta.epoch):
             return _result("left")
         if not is_aside:
             await hand_on(runtime, meta.owner, meta.thread_id)

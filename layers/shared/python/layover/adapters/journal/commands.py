@@ -405,15 +405,18 @@ class TableRunCommands:
         limit: int,
         *,
         fresh: bool = False,
+        rests: int | None = None,
     ) -> int | None:
         """See `ports.RunCommands`."""
         pk = Keys(owner).run(run_id)
         is_driver = all_of(Equals("status", Status.RUNNING.value), Equals("execution", execution))
-        attempts = {"attempts": 0} if fresh else {}
+        changes = {"attempts": 0} if fresh else {}
+        if rests is not None:
+            changes["rests"] = rests
         try:
             # A repeated request counts twice, which is acceptable for an upper bound.
             item = await self._table.write(
-                Update(pk, META, set=attempts, add={"history": events}, when=is_driver)
+                Update(pk, META, set=changes, add={"history": events}, when=is_driver)
             )
             assert item is not None
             if item["history"] > limit:

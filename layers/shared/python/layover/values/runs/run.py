@@ -400,6 +400,8 @@ class RunMeta(Value):
     """Count of messages that the run was sent after its input."""
     takes: int = 0
     """Count of the writers that took the run, one after another."""
+    rests: int = 0
+    """The epoch of the last writer that left the run waiting: until another takes it, no turn is at work."""
     left: int = 0
     """The number of the last writer whose process recorded the spans of its work before it ended. Only a
     process that traces notes it."""
