@@ -220,7 +220,7 @@ class Talk(Bench):
     async def rest(self) -> None:
         """Let everything go on until nothing can without a decision."""
         for _ in range(60):
-            busy = [m for m in await self.runs() if _may_go_on(m)]
+            busy = [m for m in await self.runs() if self._may_go_on(m)]
             head = await self.head()
             if not busy and not head.ready and not head.queue:
                 return
@@ -235,6 +235,14 @@ class Talk(Bench):
                 self.callbacks.stopped.clear()
                 await sweep(self.plain)
         raise AssertionError(f"no rest: {await self.head()} {await self.runs()}")
+
+    def _may_go_on(self, meta: RunMeta) -> bool:
+        if meta.status is Status.QUEUED:
+            return False
+        if meta.cancel or self._executions.get(meta.id) != meta.execution:
+            return True
+        # Nothing drives a run that is ready, before whoever hands it the thread starts its next execution.
+        return not meta.ready and (not meta.waiting or bool(meta.decided))
 
     async def words(self) -> list[str]:
         """The conversation as readers see it and, if no run is at work, as the database has it."""
@@ -261,12 +269,6 @@ class Talk(Bench):
             results = (m for m in response_messages(snapshot) if m.role is Role.TOOL)
             ids |= {m.id for m in (*unread_messages(snapshot), *results)}
         return ids
-
-
-def _may_go_on(meta: RunMeta) -> bool:
-    if meta.status is Status.QUEUED:
-        return False
-    return not meta.waiting or bool(meta.decided) or meta.cancel
 
 
 def _word(message: Message) -> str:

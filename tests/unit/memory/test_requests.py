@@ -90,6 +90,7 @@ def test_every_request_has_a_limit_and_its_prompt(task: str) -> None:
     prompt = every_request()[task]
     assert 100 <= (prompt.settings.max_tokens or 0) <= 8_000 + ROOM_TO_THINK
     assert prompt.settings.temperature == 0
+    assert prompt.stops_repeating
     assert (prompt.system or "").strip()
     assert prompt.tools == ()
 

@@ -131,6 +131,7 @@ def memory_prompt(
         system=system,
         messages=(message,),
         task=task,
+        stops_repeating=True,
         output=output,
         settings=_settings(model, tokens),
     )

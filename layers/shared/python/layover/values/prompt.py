@@ -50,6 +50,8 @@ class Prompt(Value):
     tools: tuple[ToolSpec, ...] = ()
     output: OutputSpec | None = None
     stream: bool = False
+    stops_repeating: bool = False
+    """A streamed answer that goes on repeating itself is not read to its end."""
     task: str = "turn"
     """Sent as `X-Layover-Task`."""
     run_id: str | None = None

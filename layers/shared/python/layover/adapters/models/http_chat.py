@@ -27,6 +27,7 @@ from layover.adapters.models.first_bytes import (
     reread,
 )
 from layover.adapters.models.refusals import refused_format, refused_settings, refuses_streams
+from layover.adapters.models.repetition import Repetition
 from layover.adapters.models.replies import decode
 from layover.adapters.models.retrying import Sleep, retrying
 from layover.adapters.models.sse import EventParser, ServerEvent
@@ -35,6 +36,7 @@ from layover.ports import ChatModel, Ids, OnDelta, send_deltas
 from layover.values.json_answer import json_candidates
 from layover.values.prompt import Delta, Prompt, Reply
 from layover.values.runs.usage import Usage
+from layover.values.tokens import estimate
 
 logger = logging.getLogger("layover")
 
@@ -273,13 +275,17 @@ class HttpChat(ChatModel):
         self, prompt: Prompt, response: Response, on_delta: OnDelta | None
     ) -> Reply:
         assembly = self._assembly(prompt)
+        repetition = Repetition() if prompt.stops_repeating and on_delta is None else None
+        listener = repetition.add if repetition else on_delta
         started = False
         arrivals = self._chunks(response)
         try:
             async with contextlib.aclosing(arrivals):
                 async for chunks in arrivals:
-                    is_last = await _take(chunks, assembly, on_delta)
+                    is_last = await _take(chunks, assembly, listener)
                     started = True
+                    if repetition is not None and repetition.is_stuck and not assembly.finished:
+                        return self._stopped(prompt, assembly.reply())
                     if is_last:
                         await _drain(arrivals)
                         break
@@ -296,6 +302,17 @@ class HttpChat(ChatModel):
         except ProviderFault as fault:
             fault.started = started
             raise
+
+    def _stopped(self, prompt: Prompt, reply: Reply) -> Reply:
+        """Return a reply that repeats itself, as one that its limit cut. The provider says what an answer
+        cost at its end, which does not come: it is estimated."""
+        logger.warning("%s repeats itself: the rest of its answer is not read", self._name(prompt))
+        asked = (prompt.system or "", *(m.text for m in prompt.messages))
+        usage = Usage(
+            input_tokens=sum(map(estimate, asked)),
+            output_tokens=estimate(reply.reasoning) + estimate(reply.text),
+        )
+        return reply.model_copy(update={"finish_reason": "length", "usage": usage})
 
     async def _post(
         self, prompt: Prompt, path: str, body: bytes, silence_s: float, *, stream: bool
