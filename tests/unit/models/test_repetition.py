@@ -61,10 +61,10 @@ def test_an_answer_that_begins_anew_has_not_repeated_anything() -> None:
     assert not listener.is_stuck
 
 
-async def asked(url: str, prompt: Prompt, *deltas: Any) -> Reply:
+async def ask_once(url: str, prompt: Prompt, *listeners: Any) -> Reply:
     chat = OpenAIChat("key", url, streams_always=True, ids=SequentialIds(), sleep=_at_once)
     try:
-        return await chat.complete(prompt, *deltas)
+        return await chat.complete(prompt, *listeners)
     finally:
         await chat.aclose()
 
@@ -80,7 +80,7 @@ async def test_memory_leaves_an_answer_that_repeats_itself_and_keeps_what_came(
     end = threading.Event()
     pieces = [delta(**{field: text}) for text in [OBSERVED, *[LINES] * 6]]
     server.script([stream(*pieces, delta("the end"), hold=end, done=False)], task="observer")
-    reply = await asked(server.base_url, PROMPT)
+    reply = await ask_once(server.base_url, PROMPT)
     server.wait_for(lambda fake: fake.abandoned == 1)
     said = reply.text + reply.reasoning
     assert said.startswith(OBSERVED + LINES)
@@ -108,8 +108,8 @@ async def test_a_run_reads_every_answer_to_its_end(server: FakeOpenAI) -> None:
     pieces = [*[delta(LINES)] * 9, delta("the end"), delta(finish="stop")]
     server.script([stream(*pieces) for _ in range(2)])
     turn = PROMPT.model_copy(update={"task": "turn", "stops_repeating": False})
-    assert (await asked(server.base_url, turn)).text.endswith("the end")
-    told: list[Delta] = []
+    assert (await ask_once(server.base_url, turn)).text.endswith("the end")
+    deltas: list[Delta] = []
     follows = turn.model_copy(update={"stream": True})
-    assert (await asked(server.base_url, follows, told.append)).text.endswith("the end")
-    assert told[-1].text.endswith("the end")
+    assert (await ask_once(server.base_url, follows, deltas.append)).text.endswith("the end")
+    assert deltas[-1].text.endswith("the end")

@@ -307,9 +307,9 @@ class HttpChat(ChatModel):
         """Return a reply that repeats itself, as one that its limit cut. The provider says what an answer
         cost at its end, which does not come: it is estimated."""
         logger.warning("%s repeats itself: the rest of its answer is not read", self._name(prompt))
-        asked = (prompt.system or "", *(m.text for m in prompt.messages))
+        parts = (prompt.system or "", *(m.text for m in prompt.messages))
         usage = Usage(
-            input_tokens=sum(map(estimate, asked)),
+            input_tokens=sum(map(estimate, parts)),
             output_tokens=estimate(reply.reasoning) + estimate(reply.text),
         )
         return reply.model_copy(update={"finish_reason": "length", "usage": usage})
