@@ -90,6 +90,14 @@ def test_cases_that_hold_exit_with_0(project: Path) -> None:
     assert '"holds": true' in (project / "out.json").read_text()
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [["run", "cases.yaml", "--agent", "shop"], ["--agent", "shop", "cases.yaml"]],
+)
+def test_file_is_run_as_by_the_command_of_that_name(project: Path, arguments: list[str]) -> None:
+    assert evals(project, *arguments).returncode == 0
+
+
 def test_model_of_the_environment_is_asked_as_an_agent_and_as_a_judge(
     project: Path, server: FakeOpenAI
 ) -> None:

@@ -79,7 +79,7 @@ def _prepare(request: Request, project: Project | None) -> tuple[Agent, CaseFile
             raise NotRun(
                 f"{path.parent} is no folder: make it, or name another place for {path.name}"
             )
-    agents = _agents(request, project)
+    agents = agents_of(request.agents, project)
     name = request.agent or file.agent
     if name is None and len(agents) > 1:
         raise NotRun(f"say which agent: --agent NAME, of {', '.join(agents)}")
@@ -102,12 +102,13 @@ def _prepare(request: Request, project: Project | None) -> tuple[Agent, CaseFile
     return agent, file
 
 
-def _agents(request: Request, project: Project | None) -> dict[str, Agent]:
-    """Return the agents of the module, with the variables and paths that `layover dev` gives it."""
+def agents_of(module: str | None, project: Project | None) -> dict[str, Agent]:
+    """Return the agents of the module, or of the project's, with the variables and paths that `layover dev`
+    gives it. Raises NotRun."""
     from layover.declare.registry import load_agents
 
     try:
-        settings = settings_of(project, Options(agents=request.agents))
+        settings = settings_of(project, Options(agents=module))
     except NoAgents as error:
         raise NotRun(str(error)) from error
     for name, value in variables_of(settings.project or Path.cwd()).items():

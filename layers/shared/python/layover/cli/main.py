@@ -19,6 +19,7 @@ _MISSING_EXTRA = (
 
 try:
     import typer
+    from typer.core import TyperGroup
 except ModuleNotFoundError:
     if sys.argv[1:] != ["--version"]:
         sys.exit(_MISSING_EXTRA)
@@ -135,7 +136,52 @@ def run_tests(
     raise typer.Exit(_load("cli.run_tests").run(project, args or ()))
 
 
-@app.command("eval")
+class _Evals(TyperGroup):
+    """`layover eval FILE` runs the file, as `layover eval run FILE` does."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Take what is no command as what to run."""
+        if args and args[0] not in (*self.commands, "--help"):
+            args = ["run", *args]
+        return super().parse_args(ctx, args)
+
+
+evals = typer.Typer(
+    cls=_Evals, help="Run an agent on cases: FILE, or a command.", no_args_is_help=True
+)
+app.add_typer(evals, name="eval")
+
+
+@evals.command("add")
+def add_case(
+    run_id: Annotated[str, typer.Argument(help="The run, as the API names it.")],
+    to: Annotated[
+        Path | None, typer.Option(help="File to add to; else evals/AGENT.yaml of the project.")
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option(help="Name of the case; else its first words.")
+    ] = None,
+    agents: Annotated[
+        str | None, typer.Option(help="Module that has the agent: agents, or src/agents.")
+    ] = None,
+    url: Annotated[str, typer.Option(help="The HTTP API; the newest sign-in's if not given.")] = "",
+    user: Annotated[str, typer.Option(help="Who owns the run; of a system on this machine.")] = "",
+    token: Annotated[str, typer.Option(help="A token instead of it.", envvar="LAYOVER_TOKEN")] = "",
+    owner: Annotated[
+        str, typer.Option(help="Who owns the run, for a token that may act for users.")
+    ] = "",
+) -> None:
+    """Make a case of a run: what was said, the calls with their results as stubs, the decisions."""
+    if user and token:
+        raise typer.BadParameter("say who asks: either --user NAME or --token TOKEN")
+    here = _load("cli.here")
+    keep_run = _load("cli.keep_run")
+    who = partial(_load("cli.tokens").caller, url, user, token, _tokens(), here.local_url())
+    request = keep_run.Request(run_id=run_id, to=to, name=name, agents=agents, owner=owner)
+    raise typer.Exit(keep_run.main(request, who, here.current()))
+
+
+@evals.command("run")
 def run_evals(
     file: Annotated[Path, typer.Argument(help="Cases, as YAML or JSON.")],
     agent: Annotated[
@@ -157,20 +203,20 @@ def run_evals(
     json_: Annotated[Path | None, typer.Option("--json", help="File for all results.")] = None,
 ) -> None:
     """Run an agent on cases, and say which held. Exits with 1 if some did not, with 2 if none ran."""
-    evals = _load("cli.evals")
-    request = evals.Request(
+    of_evals = _load("cli.evals")
+    request = of_evals.Request(
         file=file,
         agent=agent,
         agents=agents,
         model=model,
-        judges=evals.judges_of(judge),
+        judges=of_evals.judges_of(judge),
         repeat=repeat,
         at_once=at_once,
         stubs_only=stubs_only,
         junit=junit,
         json=json_,
     )
-    raise typer.Exit(evals.main(request, _load("cli.here").current()))
+    raise typer.Exit(of_evals.main(request, _load("cli.here").current()))
 
 
 Stage = Annotated[str | None, typer.Option(help="The stage; the project's if not given.")]

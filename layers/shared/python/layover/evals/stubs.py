@@ -125,12 +125,16 @@ class _Copies:
 def check_stubs(agent: Agent, stubs: Sequence[Stub]) -> None:
     """Raise StubsInvalid for a stub of a tool that neither the agent nor one below it has: the tool that was
     meant would run. A function of the run may give an agent any tool."""
-    names: set[str] = set()
-    if _gather(agent, names, set()):
-        return
+    names = tools_for_stubs(agent)
     for stub in stubs:
-        if stub.tool not in names:
+        if names is not None and stub.tool not in names:
             raise StubsInvalid(f"stubs: {unknown_name('tool', stub.tool, names)}")
+
+
+def tools_for_stubs(agent: Agent) -> set[str] | None:
+    """Return the names of the tools of an agent and of those below it. None: a function may give it any."""
+    names: set[str] = set()
+    return None if _gather(agent, names, set()) else names
 
 
 def _gather(agent: Agent, names: set[str], gathered: set[int]) -> bool:

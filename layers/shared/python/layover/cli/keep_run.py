@@ -1,0 +1,123 @@
+"""`layover eval add`: a run of a system becomes a case of an eval file."""
+
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import takewhile
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from layover.cli.client import REFUSED, USAGE, Api, ApiError
+from layover.cli.evals import NotRun, agents_of
+from layover.declare.agent import Agent
+from layover.evals.keep import CaseDraft, draft_case
+from layover.evals.read import CasesInvalid
+from layover.evals.stubs import tools_for_stubs
+from layover.evals.write import with_case
+from layover.project import Project
+from layover.values.text import drop_controls
+
+PAGE = 100
+MAX_ANSWER = 400
+"""Characters of the answer that the comment above the case has."""
+_OVER = ("success", "failed", "cancelled")
+
+
+@dataclass(frozen=True)
+class Request:
+    """The command's arguments. `to`: None is the agent's file in `evals`. `owner`: for a token that may act
+    for users."""
+
+    run_id: str
+    to: Path | None = None
+    name: str | None = None
+    agents: str | None = None
+    owner: str = ""
+
+
+def main(request: Request, who: Callable[[], tuple[str, str]], project: Project | None) -> int:
+    """Add the run to the file as `who` (URL and token), say where and what is left to do, and return the exit
+    code."""
+    try:
+        agents = agents_of(request.agents, project)
+        api = Api(*who(), owner=request.owner)
+        run = api.get(f"/runs/{quote(request.run_id, safe='')}")
+        if run["status"] not in _OVER:
+            raise NotRun(f"{request.run_id} is {run['status']}: a case needs a run that is over")
+        agent = agents.get(run["agent"])
+        draft = _draft(api, run, agent, request.name)
+        file = request.to or _folder(project) / "evals" / f"{run['agent']}.yaml"
+        _add(draft, file, run)
+    except ApiError as error:
+        print(f"layover: {request.run_id}: {drop_controls(str(error))}", file=sys.stderr)
+        return error.exit_code
+    except (NotRun, CasesInvalid) as error:
+        print(f"layover: {drop_controls(str(error))}", file=sys.stderr)
+        return USAGE
+    except OSError as error:
+        print(f"layover: {file} cannot be written: {error.strerror}", file=sys.stderr)
+        return REFUSED
+    if agent is None:
+        print(
+            f"The agent {run['agent']} is not here: see which of its stubs answer tools of its own."
+        )
+    return 0
+
+
+def _draft(api: Api, run: dict[str, Any], agent: Agent | None, name: str | None) -> CaseDraft:
+    thread = api.get(f"/threads/{quote(run['thread_id'], safe='')}")
+    return draft_case(
+        run,
+        metadata=thread["metadata"] or {},
+        before=list(_before(api, run)),
+        events=_events(api, run["id"]),
+        tool_names=tools_for_stubs(agent) if agent is not None else None,
+        name=name,
+    )
+
+
+def _before(api: Api, run: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield the messages before the run's input, oldest first."""
+    path = f"/threads/{quote(run['thread_id'], safe='')}/messages"
+    pages = _pages(api, path, branch=run["input"]["id"])
+    yield from takewhile(lambda message: message["id"] != run["input"]["id"], pages)
+
+
+def _pages(api: Api, path: str, **query: Any) -> Iterator[dict[str, Any]]:
+    cursor: dict[str, Any] = {}
+    while True:
+        page = api.get(path, limit=PAGE, **query, **cursor)
+        yield from page["items"]
+        if page["next_cursor"] is None:
+            return
+        cursor = {"cursor": page["next_cursor"]}
+
+
+def _events(api: Api, run_id: str) -> Iterator[dict[str, Any]]:
+    after, done = 0, False
+    while not done:
+        page = api.get(f"/runs/{quote(run_id, safe='')}/events", after=after, limit=1_000)
+        yield from page["items"]
+        after, done = page["last_seq"], page["done"] or not page["items"]
+
+
+def _folder(project: Project | None) -> Path:
+    return project.root if project is not None else Path.cwd()
+
+
+def _add(draft: CaseDraft, file: Path, run: dict[str, Any]) -> None:
+    """Write the case behind the others, and say what is left to do. Raises CasesInvalid and OSError."""
+    text = file.read_text("utf-8") if file.exists() else ""
+    answer = " ".join(str(run["text"]).split())
+    if len(answer) > MAX_ANSWER:
+        answer = answer[: MAX_ANSWER - 1] + "…"
+    note = f"Of {run['id']}, which answered: {answer}"
+    longer = with_case(text, file, run["agent"], draft.case, note)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(longer, "utf-8")
+    print(drop_controls(f"{file}: {draft.case['name']}"))
+    for remark in draft.remarks:
+        print(drop_controls(f"- {remark}"))
+    print("- say what has to hold of its answer: `output` or `judge`")
+    print("- it has what people and tools said: take out what must not be in a repository")
