@@ -121,6 +121,23 @@ async def test_a_run_whose_sub_agent_waits_does_not_hold_its_thread() -> None:
     assert texts == ["pay 7", "", "", "weather?", "It rains.", "Paid."]
 
 
+async def test_a_run_hears_what_was_said_in_another_branch_once() -> None:
+    again = call("pay", amount=8, tool_call_id="c8")
+    first_call = call("pay", amount=7, tool_call_id="c7")
+    bench = bench_of(first_call, say("It rains."), again, say("It snows."), say("Both are paid."))
+    first = await waits(bench)
+    question = (await bench.meta(first)).input.id
+    await bench.drive(await bench.start("weather?", parent_id=question))
+    weather = (await listed(bench))[-1]
+    assert await bench.answer(first, "c7", "approve") == "suspended"
+    await bench.drive(await bench.start("and now?", parent_id=weather.id))
+    assert await bench.answer(first, "c8", "approve") == "over"
+    heard = [text for _, text in prompts(bench)[-1]]
+    assert heard.count("weather?") == 1
+    assert heard.count("It rains.") == 1
+    assert heard.count("It snows.") == 1
+
+
 def by_words(prompt: Any) -> Any:
     """Let "both" ask two sub-agents, each of which asks for a payment."""
     text = prompt.messages[-1].text

@@ -105,7 +105,9 @@ async def load_heard(
     newest = said_so_far(snapshot)[-1].created_at
     if not own and (len(branch) < LOOK or branch[0].created_at < newest):
         return ()
-    missed = branch[own[-1] + 1 :] if own else branch
+    # A branch that began behind an early message of the run has what the run heard of it before.
+    earlier = {message.id for step in own_steps(snapshot) for message in step.heard}
+    missed = [m for m in (branch[own[-1] + 1 :] if own else branch) if m.id not in earlier]
     others = [run_id for run_id in head.waiting_runs if run_id != meta.id]
     visible = without_orphans(render_notices(with_waiting_results(missed, others)))
     return tuple(_newest(visible))
