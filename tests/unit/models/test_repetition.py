@@ -53,6 +53,44 @@ def test_whatever_is_repeated_is_noticed(before: str, piece: str) -> None:
     assert repeats(before + piece * (TIMES + LEAST // len(piece) + 1))
 
 
+WATER = "".join(
+    f"- INFO: Water on day {n} {1300 + 5 * n} cubic metres.\n- INFO: is the time of the message.\n"
+    for n in range(1, 9)
+)
+"""As a model of 1.5 billion parameters wrote it, on to day 40."""
+
+
+def stuck_after(text: str, *, in_lines: bool, size: int = 7) -> bool:
+    listener = Repetition(in_lines=in_lines)
+    for at in range(0, len(text), size):
+        listener.add(Delta(kind="text", text=text[at : at + size]))
+    return listener.is_stuck
+
+
+def test_the_same_line_between_others_is_a_repetition_of_what_comes_in_lines() -> None:
+    lines = WATER.splitlines(keepends=True)
+    assert stuck_after("".join(lines[:8]), in_lines=True)
+    assert not stuck_after("".join(lines[:7]), in_lines=True)
+    assert not stuck_after(WATER, in_lines=False)
+
+
+def test_short_lines_and_the_lines_of_json_may_be_the_same() -> None:
+    entry = (
+        '  {\n    "evidence": "EACH",\n    "kind": "environment",\n    "content": "EACH"\n  },\n'
+    )
+    entries = "".join(entry.replace("EACH", f"fan {n} is loud") for n in range(9))
+    assert not stuck_after(entries, in_lines=False)
+    assert not stuck_after("".join(f"## Day\n{n} words of it\n" for n in range(9)), in_lines=True)
+
+
+def test_thoughts_may_come_back_to_the_same_line() -> None:
+    listener = Repetition(in_lines=True)
+    for n in range(9):
+        thought = f"Let me read that again.\nMessage {n} says something else.\n"
+        listener.add(Delta(kind="reasoning", text=thought))
+    assert not listener.is_stuck
+
+
 def test_an_answer_that_begins_anew_has_not_repeated_anything() -> None:
     listener = Repetition()
     listener.add(Delta(kind="text", text=LINES * 9))

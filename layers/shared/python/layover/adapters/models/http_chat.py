@@ -275,8 +275,11 @@ class HttpChat(ChatModel):
         self, prompt: Prompt, response: Response, on_delta: OnDelta | None
     ) -> Reply:
         assembly = self._assembly(prompt)
-        repetition = Repetition() if prompt.stops_repeating and on_delta is None else None
-        listener = repetition.add if repetition else on_delta
+        repetition, listener = None, on_delta
+        if prompt.stops_repeating and on_delta is None:
+            # The lines of a JSON document look alike.
+            repetition = Repetition(in_lines=prompt.output is None)
+            listener = repetition.add
         started = False
         arrivals = self._chunks(response)
         try:

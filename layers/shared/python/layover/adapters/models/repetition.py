@@ -1,5 +1,7 @@
 """An answer that repeats itself: small models go on so until their limit, which may take half an hour."""
 
+from collections import Counter
+
 from layover.values.prompt import Delta
 
 TIMES = 4
@@ -8,23 +10,31 @@ LEAST = 240
 """Characters that they take up together at least: short answers may repeat a word."""
 MOST = 8_000
 """Characters of the end that are compared, which holds pieces up to a quarter of it."""
+MIN_LINE = 20
+"""Characters of a line that counts as said again: shorter ones are headings and brackets."""
 _STEP = 80
 """Characters between two looks."""
 
 
 class Repetition:
-    """Listens to an answer as it comes, thoughts and text alike, as `OnDelta`."""
+    """Listens to an answer as it comes, thoughts and text alike, as `OnDelta`. `in_lines`: each line of its
+    text says something of its own, so the same one for the fourth time is a repetition wherever it stands."""
 
-    def __init__(self) -> None:
-        self._end = ""
+    def __init__(self, *, in_lines: bool = False) -> None:
+        self._in_lines = in_lines
+        self._begin()
+
+    def _begin(self) -> None:
+        self._end = self._line = ""
         self._unread = 0
+        self._lines: Counter[str] = Counter()
         self.is_stuck = False
-        """True once the answer only repeats what it ended with."""
+        """True once the answer only repeats what it said."""
 
     def add(self, delta: Delta) -> None:
         """Take a piece of the answer."""
         if delta.kind == "restart":
-            self._end, self._unread, self.is_stuck = "", 0, False
+            self._begin()
             return
         if delta.kind not in ("text", "reasoning"):
             return
@@ -33,6 +43,15 @@ class Repetition:
         if self._unread >= _STEP:
             self._unread = 0
             self.is_stuck = self.is_stuck or repeats(self._end)
+        if self._in_lines and delta.kind == "text":
+            self._count(delta.text)
+
+    def _count(self, text: str) -> None:
+        *ended, self._line = (self._line + text).split("\n")
+        for line in map(str.strip, ended):
+            if len(line) >= MIN_LINE:
+                self._lines[line] += 1
+                self.is_stuck = self.is_stuck or self._lines[line] >= TIMES
 
 
 def repeats(text: str) -> bool:
