@@ -44,6 +44,27 @@ def test_run_that_is_not_over_makes_no_case(system: System, brain: Brain, tmp_pa
     assert not list(tmp_path.iterdir())
 
 
+def test_file_that_cannot_take_a_case_stays_as_it_is(
+    system: System, brain: Brain, tmp_path: Path
+) -> None:
+    ada = system.caller("ada")
+    run = ada.ask(ada.thread(), brain.plan(say("Hello.")))
+    latin = tmp_path / "latin.yaml"
+    latin.write_bytes("agent: bücher".encode("latin-1"))
+    for to, reason in [
+        (latin, "is not UTF-8: save it as UTF-8"),
+        (latin / "cases.yaml", "cannot be written"),
+        (tmp_path, "cannot be read"),
+    ]:
+        ended = evals(
+            tmp_path, "add", run["id"], "--url", system.url, "--user", "ada", "--to", str(to)
+        )
+        assert (ended.returncode, ended.stdout) == (2, ""), ended.stderr
+        assert ended.stderr.startswith(f"layover: {to} {reason}")
+    assert latin.read_bytes() == "agent: bücher".encode("latin-1")
+    assert list(tmp_path.iterdir()) == [latin]
+
+
 def test_run_with_an_approval_is_a_case_that_holds(
     system: System, brain: Brain, tmp_path: Path
 ) -> None:

@@ -60,9 +60,9 @@ def main(request: Request, project: Project | None) -> int:
         for line in lines_of(outcomes):
             print(drop_controls(line))
         if request.junit is not None:
-            _write(request.junit, junit_of(outcomes, request.file.stem, agent.name))
+            write(request.junit, junit_of(outcomes, request.file.stem, agent.name))
         if request.json is not None:
-            _write(request.json, json_of(outcomes))
+            write(request.json, json_of(outcomes))
     except (NotRun, CasesInvalid, StubsInvalid) as error:
         print(f"layover: {drop_controls(str(error))}", file=sys.stderr)
         return USAGE
@@ -143,8 +143,10 @@ def _say(outcome: Outcome, ended: int, total: int) -> None:
     print(drop_controls(line), file=sys.stderr, flush=True)
 
 
-def _write(path: Path, text: str) -> None:
+def write(path: Path, text: str) -> None:
+    """Write a file that the command names. Raises NotRun."""
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, "utf-8")
     except OSError as error:
         raise NotRun(f"{path} cannot be written: {error.strerror}") from error

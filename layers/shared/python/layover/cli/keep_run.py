@@ -8,20 +8,20 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from layover.cli.client import REFUSED, USAGE, Api, ApiError
-from layover.cli.evals import NotRun, agents_of
+from layover.cli.client import USAGE, Api, ApiError
+from layover.cli.evals import NotRun, agents_of, write
 from layover.declare.agent import Agent
-from layover.evals.keep import CaseDraft, draft_case
-from layover.evals.read import CasesInvalid
+from layover.evals.keep import CaseDraft, beginning, draft_case
+from layover.evals.read import CasesInvalid, text_of
 from layover.evals.stubs import tools_for_stubs
 from layover.evals.write import with_case
 from layover.project import Project
+from layover.values.runs.run import Status
 from layover.values.text import drop_controls
 
 PAGE = 100
 MAX_ANSWER = 400
 """Characters of the answer that the comment above the case has."""
-_OVER = ("success", "failed", "cancelled")
 
 
 @dataclass(frozen=True)
@@ -43,21 +43,18 @@ def main(request: Request, who: Callable[[], tuple[str, str]], project: Project 
         agents = agents_of(request.agents, project)
         api = Api(*who(), owner=request.owner)
         run = api.get(f"/runs/{quote(request.run_id, safe='')}")
-        if run["status"] not in _OVER:
+        if not Status(run["status"]).over:
             raise NotRun(f"{request.run_id} is {run['status']}: a case needs a run that is over")
         agent = agents.get(run["agent"])
         draft = _draft(api, run, agent, request.name)
-        file = request.to or _folder(project) / "evals" / f"{run['agent']}.yaml"
-        _add(draft, file, run)
+        folder = project.root if project is not None else Path.cwd()
+        _add(draft, request.to or folder / "evals" / f"{run['agent']}.yaml", run)
     except ApiError as error:
         print(f"layover: {request.run_id}: {drop_controls(str(error))}", file=sys.stderr)
         return error.exit_code
     except (NotRun, CasesInvalid) as error:
         print(f"layover: {drop_controls(str(error))}", file=sys.stderr)
         return USAGE
-    except OSError as error:
-        print(f"layover: {file} cannot be written: {error.strerror}", file=sys.stderr)
-        return REFUSED
     if agent is None:
         print(
             f"The agent {run['agent']} is not here: see which of its stubs answer tools of its own."
@@ -102,20 +99,11 @@ def _events(api: Api, run_id: str) -> Iterator[dict[str, Any]]:
         after, done = page["last_seq"], page["done"] or not page["items"]
 
 
-def _folder(project: Project | None) -> Path:
-    return project.root if project is not None else Path.cwd()
-
-
 def _add(draft: CaseDraft, file: Path, run: dict[str, Any]) -> None:
-    """Write the case behind the others, and say what is left to do. Raises CasesInvalid and OSError."""
-    text = file.read_text("utf-8") if file.exists() else ""
-    answer = " ".join(str(run["text"]).split())
-    if len(answer) > MAX_ANSWER:
-        answer = answer[: MAX_ANSWER - 1] + "…"
-    note = f"Of {run['id']}, which answered: {answer}"
-    longer = with_case(text, file, run["agent"], draft.case, note)
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(longer, "utf-8")
+    """Write the case behind the others, and say what is left to do. Raises CasesInvalid and NotRun."""
+    note = f"Of {run['id']}, which answered: {beginning(run['text'], MAX_ANSWER)}"
+    earlier = text_of(file) if file.exists() else ""
+    write(file, with_case(earlier, file, run["agent"], draft.case, note))
     print(drop_controls(f"{file}: {draft.case['name']}"))
     for remark in draft.remarks:
         print(drop_controls(f"- {remark}"))

@@ -146,6 +146,20 @@ class _Evals(TyperGroup):
         return super().parse_args(ctx, args)
 
 
+AgentsModule = Annotated[
+    str | None, typer.Option(help="Module that has the agent: agents, or src/agents.")
+]
+Url = Annotated[str, typer.Option(help="The HTTP API; the newest sign-in's if not given.")]
+User = Annotated[str, typer.Option(help="Who owns the run; of a system on this machine.")]
+Owner = Annotated[str, typer.Option(help="Who owns the run, for a token that may act for users.")]
+
+
+def _check_one_caller(user: str, token: str) -> None:
+    """Raise typer.BadParameter if both say who asks."""
+    if user and token:
+        raise typer.BadParameter("say who asks: either --user NAME or --token TOKEN")
+
+
 evals = typer.Typer(
     cls=_Evals, help="Run an agent on cases: FILE, or a command.", no_args_is_help=True
 )
@@ -161,19 +175,14 @@ def add_case(
     name: Annotated[
         str | None, typer.Option(help="Name of the case; else its first words.")
     ] = None,
-    agents: Annotated[
-        str | None, typer.Option(help="Module that has the agent: agents, or src/agents.")
-    ] = None,
-    url: Annotated[str, typer.Option(help="The HTTP API; the newest sign-in's if not given.")] = "",
-    user: Annotated[str, typer.Option(help="Who owns the run; of a system on this machine.")] = "",
+    agents: AgentsModule = None,
+    url: Url = "",
+    user: User = "",
     token: Annotated[str, typer.Option(help="A token instead of it.", envvar="LAYOVER_TOKEN")] = "",
-    owner: Annotated[
-        str, typer.Option(help="Who owns the run, for a token that may act for users.")
-    ] = "",
+    owner: Owner = "",
 ) -> None:
     """Make a case of a run: what was said, the calls with their results as stubs, the decisions."""
-    if user and token:
-        raise typer.BadParameter("say who asks: either --user NAME or --token TOKEN")
+    _check_one_caller(user, token)
     here = _load("cli.here")
     keep_run = _load("cli.keep_run")
     who = partial(_load("cli.tokens").caller, url, user, token, _tokens(), here.local_url())
@@ -187,9 +196,7 @@ def run_evals(
     agent: Annotated[
         str | None, typer.Option(help="The agent; else the file's `agent`, or the only one.")
     ] = None,
-    agents: Annotated[
-        str | None, typer.Option(help="Module that has the agent: agents, or src/agents.")
-    ] = None,
+    agents: AgentsModule = None,
     model: Annotated[str | None, typer.Option(help="A model instead of the agent's.")] = None,
     judge: Annotated[
         list[str] | None, typer.Option(help="A model that judges; may be given several times.")
@@ -338,20 +345,17 @@ def chat(
 @app.command()
 def redrive(
     run_id: Annotated[str, typer.Argument(help="The run, as the API names it.")],
-    url: Annotated[str, typer.Option(help="The HTTP API; the newest sign-in's if not given.")] = "",
-    user: Annotated[str, typer.Option(help="Who owns the run; of a system on this machine.")] = "",
+    url: Url = "",
+    user: User = "",
     token: Annotated[str, typer.Option(help="An operator's token.", envvar="LAYOVER_TOKEN")] = "",
-    owner: Annotated[
-        str, typer.Option(help="Who owns the run, for a token that may act for users.")
-    ] = "",
+    owner: Owner = "",
 ) -> None:
     """Drive a run on, from its last journaled step, in a fresh execution. Needs a token with the scope
     of operators (`layover/operate`): the newest sign-in's, or --token; --user on this machine has it.
 
     Exits with 1 if that is refused (no such run, nothing to drive, no scope), with 3 without an answer
     and where the run was redriven within a minute."""
-    if user and token:
-        raise typer.BadParameter("say who asks: either --user NAME or --token TOKEN")
+    _check_one_caller(user, token)
     operator = f"{user};scopes=operate" if user else ""
     local = _load("cli.here").local_url()
     who = partial(_load("cli.tokens").caller, url, operator, token, _tokens(), local)

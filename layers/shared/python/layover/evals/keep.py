@@ -4,10 +4,14 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from layover.values.decision import DECLINES, DecisionKind
+
 Json = Mapping[str, Any]
 
 MAX_NAME = 60
 """Characters of a name that is made of an input."""
+_NOT_RUN = DECLINES | {DecisionKind.CANCELLED}
+"""Decisions after which a call's tool did not run."""
 _DECIDE = {"approved": "approve", "denied": "deny"}
 _PLAIN_PARTS = ("text", "data", "tool_call", "tool_result", "file")
 _OF_RESULTS = ("type", "tool_call_id", "tool_name", "result", "is_error")
@@ -60,10 +64,14 @@ def draft_case(
 
 
 def _name_of(message: Json) -> str:
-    words = " ".join(" ".join(p["text"] for p in message["content"] if p["type"] == "text").split())
-    if len(words) > MAX_NAME:
-        words = words[: MAX_NAME - 1].rstrip() + "…"
-    return words or "a run without words"
+    texts = (part["text"] for part in message["content"] if part["type"] == "text")
+    return beginning(" ".join(texts), MAX_NAME) or "a run without words"
+
+
+def beginning(text: str, most: int) -> str:
+    """Return the text in one line, cut to so many characters."""
+    line = " ".join(text.split())
+    return line if len(line) <= most else line[: most - 1].rstrip() + "…"
 
 
 def _content(parts: Sequence[Json], draft: CaseDraft) -> Any:
@@ -97,7 +105,7 @@ def _stubs(
     for call in calls:
         tool, result = call["tool_name"], results.get(call["tool_call_id"])
         decision = ((result or {}).get("decision") or {}).get("decision")
-        if result is None or decision in ("denied", "expired", "cancelled", "withdrawn"):
+        if result is None or decision in _NOT_RUN:
             continue
         if tool_names is not None and tool not in tool_names:
             continue
@@ -133,16 +141,14 @@ def _approvals(events: Iterable[Json], draft: CaseDraft) -> list[dict[str, Any]]
         call = waiting.get(event.get("tool_call_id", ""))
         if event["type"] != "tool-call-decided" or call is None:
             continue
+        tool, args = call["tool_name"], call.get("args")
         if event["decision"] not in _DECIDE:
-            tool = call["tool_name"]
             draft.remarks.append(f"a call of {tool} was {event['decision']}: no case can do that")
             continue
         if event.get("args"):
-            tool = call["tool_name"]
             draft.remarks.append(
                 f"{tool} was approved with other arguments: a case approves those that were asked for"
             )
-        expected = {"tool": call["tool_name"], "decide": _DECIDE[event["decision"]]}
-        args = call.get("args")
+        expected = {"tool": tool, "decide": _DECIDE[event["decision"]]}
         decided[event["tool_call_id"]] = {**expected, "args": args} if args else expected
     return list(decided.values())

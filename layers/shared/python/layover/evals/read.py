@@ -23,15 +23,20 @@ class CasesInvalid(ValueError):
 
 def read_cases(file: Path) -> CaseFile:
     """Return the cases of a YAML or JSON file. Raises CasesInvalid."""
+    text = text_of(file)
+    if not text.strip():
+        raise CasesInvalid(f"{file} is empty: write `cases:` with a list of cases")
+    return parse_cases(text, file)
+
+
+def text_of(file: Path) -> str:
+    """Return the text of a file of cases. Raises CasesInvalid."""
     try:
-        text = file.read_text("utf-8")
+        return file.read_text("utf-8")
     except OSError as error:
         raise CasesInvalid(f"{file} cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise CasesInvalid(f"{file} is not UTF-8: save it as UTF-8") from error
-    if not text.strip():
-        raise CasesInvalid(f"{file} is empty: write `cases:` with a list of cases")
-    return parse_cases(text, file)
 
 
 def parse_cases(text: str, file: Path) -> CaseFile:

@@ -31,12 +31,12 @@ from layover.adapters.models.repetition import Repetition
 from layover.adapters.models.replies import decode
 from layover.adapters.models.retrying import Sleep, retrying
 from layover.adapters.models.sse import EventParser, ServerEvent
+from layover.context.tokens import estimate, total_tokens
 from layover.errors import ModelError
 from layover.ports import ChatModel, Ids, OnDelta, send_deltas
 from layover.values.json_answer import json_candidates
 from layover.values.prompt import Delta, Prompt, Reply
 from layover.values.runs.usage import Usage
-from layover.values.tokens import estimate
 
 logger = logging.getLogger("layover")
 
@@ -310,9 +310,8 @@ class HttpChat(ChatModel):
         """Return a reply that repeats itself, as one that its limit cut. The provider says what an answer
         cost at its end, which does not come: it is estimated."""
         logger.warning("%s repeats itself: the rest of its answer is not read", self._name(prompt))
-        parts = (prompt.system or "", *(m.text for m in prompt.messages))
         usage = Usage(
-            input_tokens=sum(map(estimate, parts)),
+            input_tokens=estimate(prompt.system or "") + total_tokens(prompt.messages),
             output_tokens=estimate(reply.reasoning) + estimate(reply.text),
         )
         return reply.model_copy(update={"finish_reason": "length", "usage": usage})

@@ -5,7 +5,8 @@ from collections import Counter
 from layover.values.prompt import Delta
 
 TIMES = 4
-"""Times that the same piece has to stand at the end of an answer, one behind the other."""
+"""Times that the same piece has to stand at the end of an answer, one behind the other, or the same line
+anywhere in it."""
 LEAST = 240
 """Characters that they take up together at least: short answers may repeat a word."""
 MOST = 8_000
@@ -61,5 +62,6 @@ def repeats(text: str) -> bool:
     if earlier < 0:
         return False
     size = len(text) - len(mark) - earlier
-    end = text[-max(LEAST, TIMES * size) :]
-    return len(end) >= max(LEAST, TIMES * size) and end[size:] == end[:-size]
+    length = max(LEAST, TIMES * size)
+    end = text[-length:]
+    return len(end) == length and end[size:] == end[:-size]
