@@ -1,8 +1,9 @@
 """A small model repeats itself until its limit: memory does not read such an answer to its end."""
 
+import asyncio
 import threading
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -12,7 +13,7 @@ from layover.adapters.models.openai_chat import OpenAIChat
 from layover.adapters.models.repetition import LEAST, TIMES, Repetition, repeats
 from layover.ids import SequentialIds
 from layover.memory.requests import text_prompt
-from layover.values.prompt import Delta, Prompt, Reply
+from layover.values.prompt import Delta
 from support.providers.openai import FakeOpenAI, delta, say, stream
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -99,27 +100,30 @@ def test_an_answer_that_begins_anew_has_not_repeated_anything() -> None:
     assert not listener.is_stuck
 
 
-async def ask_once(url: str, prompt: Prompt, *listeners: Any) -> Reply:
-    chat = OpenAIChat("key", url, streams_always=True, ids=SequentialIds(), sleep=_at_once)
-    try:
-        return await chat.complete(prompt, *listeners)
-    finally:
-        await chat.aclose()
+@pytest.fixture
+async def chat(server: FakeOpenAI) -> AsyncIterator[OpenAIChat]:
+    """A client that always streams, and repeats a request at once."""
 
+    async def at_once(_: float) -> None:
+        return
 
-async def _at_once(_: float) -> None:
-    """No pause between attempts."""
+    made = OpenAIChat(
+        "key", server.base_url, streams_always=True, ids=SequentialIds(), sleep=at_once
+    )
+    yield made
+    await made.aclose()
 
 
 @pytest.mark.parametrize("field", ["content", "reasoning_content"])
 async def test_memory_leaves_an_answer_that_repeats_itself_and_keeps_what_came(
-    server: FakeOpenAI, field: str
+    server: FakeOpenAI, chat: OpenAIChat, field: str
 ) -> None:
     end = threading.Event()
     pieces = [delta(**{field: text}) for text in [OBSERVED, *[LINES] * 6]]
     server.script([stream(*pieces, delta("the end"), hold=end, done=False)], task="observer")
-    reply = await ask_once(server.base_url, PROMPT)
-    server.wait_for(lambda fake: fake.abandoned == 1)
+    reply = await chat.complete(PROMPT)
+    # The connection is closed while the client is open: the server is free again.
+    await asyncio.to_thread(server.wait_for, lambda fake: fake.abandoned == 1)
     said = reply.text + reply.reasoning
     assert said.startswith(OBSERVED + LINES)
     assert "the end" not in said
@@ -130,24 +134,20 @@ async def test_memory_leaves_an_answer_that_repeats_itself_and_keeps_what_came(
 
 
 async def test_a_server_whose_answer_was_left_is_asked_for_streams_again(
-    server: FakeOpenAI,
+    server: FakeOpenAI, chat: OpenAIChat
 ) -> None:
-    chat = OpenAIChat(
-        "key", server.base_url, streams_always=True, ids=SequentialIds(), sleep=_at_once
-    )
     again = stream(*[delta(LINES)] * 6, delta("the end"), hold=threading.Event(), done=False)
     server.script([again, say("x")], task="observer")
     assert [(await chat.complete(PROMPT)).finish_reason for _ in range(2)] == ["length", "stop"]
-    await chat.aclose()
     assert [r.body["stream"] for r in server.requests] == [True, True]
 
 
-async def test_a_run_reads_every_answer_to_its_end(server: FakeOpenAI) -> None:
+async def test_a_run_reads_every_answer_to_its_end(server: FakeOpenAI, chat: OpenAIChat) -> None:
     pieces = [*[delta(LINES)] * 9, delta("the end"), delta(finish="stop")]
     server.script([stream(*pieces) for _ in range(2)])
     turn = PROMPT.model_copy(update={"task": "turn", "stops_repeating": False})
-    assert (await ask_once(server.base_url, turn)).text.endswith("the end")
+    assert (await chat.complete(turn)).text.endswith("the end")
     deltas: list[Delta] = []
     follows = turn.model_copy(update={"stream": True})
-    assert (await ask_once(server.base_url, follows, deltas.append)).text.endswith("the end")
+    assert (await chat.complete(follows, deltas.append)).text.endswith("the end")
     assert deltas[-1].text.endswith("the end")
