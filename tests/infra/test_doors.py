@@ -167,6 +167,36 @@ def test_second_factor_is_the_deployers_choice(gateway: Synthesized) -> None:
     assert SCOPE.split()[1] not in people(gateway)["AllowedOAuthScopes"]
 
 
+def made_groups(stack: Synthesized) -> dict[str, dict[str, Any]]:
+    """The groups of the pool, by name."""
+    groups = stack.of_type("AWS::Cognito::UserPoolGroup").values()
+    return {group["Properties"]["GroupName"]: group for group in groups}
+
+
+def test_no_groups_are_made_in_a_pool_that_is_not_the_stacks_own(
+    plain: Synthesized, guest: Synthesized, everything_given: Synthesized
+) -> None:
+    for stack in (plain, guest, everything_given):
+        assert made_groups(stack) == {}
+
+
+def test_groups_of_approvals_and_roles_are_there_without_members(
+    vpc: Synthesized, ten_lines: Synthesized
+) -> None:
+    assert made_groups(vpc).keys() == {OPERATORS, AUDITORS, "board"}
+    assert made_groups(ten_lines).keys() == {OPERATORS, AUDITORS, "of-agents"}
+    assert vpc.of_type("AWS::Cognito::UserPoolUserToGroupAttachment") == {}
+
+
+def test_groups_outlive_the_stack_as_their_pool_does(
+    vpc: Synthesized, gateway: Synthesized
+) -> None:
+    for stack, policy in ((vpc, "Delete"), (gateway, "RetainExceptOnCreate")):
+        (pool,) = stack.of_type("AWS::Cognito::UserPool").values()
+        assert pool["DeletionPolicy"] == policy
+        assert {group["DeletionPolicy"] for group in made_groups(stack).values()} == {policy}
+
+
 def groups_of_roles(stack: Synthesized, function: str) -> tuple[object, object]:
     """The groups of operators and auditors that a function knows."""
     variables = stack.functions()[function]["Environment"]["Variables"]

@@ -53,6 +53,10 @@ def kept(folder: Path, stage: str, text: str) -> dict[str, str]:
         {"scope": "shop/use"},
         {"act_as_scope": "shop/act-as"},
         {"operate_scope": "shop/operate"},
+        # Of the stack's own pool, and nothing that Cognito refuses.
+        {"groups": "finance", "issuer": "https://id.example", "audience": "a"},
+        {"groups": "finance", "adopt_user_pool": "eu-west-1_Before"},
+        {"groups": "finance,two words"},
         # People ask the pool for what its tokens have.
         {"login_scope": "api://layover/use"},
         {"operate_group": "two words"},

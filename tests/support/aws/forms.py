@@ -35,6 +35,7 @@ FORMS: dict[str, dict[str, str]] = {
         "alarms_email": "ann@example.com",
         "budget_usd": "20",
         "machine_client": "true",
+        "groups": "board",
         "docs": "true",
         "max_user_waits": "5",
         "max_user_streams": "6",

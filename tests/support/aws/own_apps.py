@@ -42,7 +42,7 @@ def main(folder: Path, built: Path) -> None:
     project = folder / "project"
     for name in ("agents", "shop_rules"):
         (project / name).mkdir(parents=True, exist_ok=True)
-        (project / name / "__init__.py").touch()
+        (project / name / "__init__.py").write_text(f"RULE = Approval(by=['of-{name}'])")
     os.chdir(project)
     for name, app_of in APPS.items():
         # The CDK's command line gives both to an app, by variables of a process.

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Never
 
-from aws_cdk import CfnOutput, Stack, Token
+from aws_cdk import Annotations, CfnOutput, Stack, Token
 from aws_cdk import aws_apigatewayv2 as gateway
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_cognito as cognito
@@ -36,6 +36,7 @@ from layover.cdk.constructs.permissions import Resources
 from layover.cdk.constructs.sockets import SocketApi
 from layover.cdk.constructs.streams import StreamApi
 from layover.cdk.constructs.workflow import Workflow, execution_arn, machine_arn
+from layover.cdk.groups import groups_of
 from layover.cdk.props import (
     Database,
     Domain,
@@ -163,6 +164,8 @@ class Layover(Construct):
             domain.check()
         tools = (*_declared(self.settings), *statements_of(tool_policies or {}))
         self._check_place()
+        sources = [place, *map(Path, packages)] if place else [self._code_of_agents]
+        self._groups = groups_of(sources)
         if place is not None:
             built = self._built(place, packages, requirements)
             self.settings = self.settings.model_copy(update=built)
@@ -173,6 +176,11 @@ class Layover(Construct):
         self._add_outputs()
 
     # What was given
+
+    @property
+    def _code_of_agents(self) -> Path:
+        """The agents in what was built before."""
+        return Path(self.settings.code) / self.settings.agents
 
     def _check_users(
         self, pool: cognito.IUserPool | None, domain: cognito.IUserPoolDomain | None
@@ -192,7 +200,7 @@ class Layover(Construct):
             raise InvalidProps(
                 "user_pool and issuer exclude each other: users belong to one of them"
             )
-        for name in ("adopt_user_pool", "sign_up", "mfa"):
+        for name in ("adopt_user_pool", "sign_up", "mfa", "groups"):
             if name in settings.model_fields_set:
                 raise InvalidProps(
                     f"settings={{{name!r}: ...}} is about a user pool that Layover makes, and user_pool= is "
@@ -317,8 +325,28 @@ class Layover(Construct):
             self.identity = own_provider(settings)
         else:
             web = [f"{page}/" for page in pages]
-            users = UserPool(self, "Identity", settings, web, pool=pool, has_pages=has_pages)
+            users = UserPool(
+                self,
+                "Identity",
+                settings,
+                web,
+                pool=pool,
+                has_pages=has_pages,
+                groups=self._groups.names,
+            )
             self.identity = users.identity
+            if users.makes_groups:
+                self._warn_of_groups()
+
+    def _warn_of_groups(self) -> None:
+        """Warn of rules whose groups are not in the stack."""
+        if self._groups.unclear and not self.settings.groups:
+            text = (
+                f"Approval in {', '.join(self._groups.unclear)} names groups that only running the code "
+                "tells, so the stack does not make them, and nobody can be put into them: name them in the "
+                "setting `groups`"
+            )
+            Annotations.of(self).add_warning_v2("@layover:groups", text)
 
     def _make_functions(self, tools: tuple[iam.PolicyStatement, ...]) -> None:
         settings = self.settings

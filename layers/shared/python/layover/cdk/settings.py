@@ -149,8 +149,8 @@ LOOKED_UP_BY_THE_CDK = frozenset(
 )
 """Beginnings of names in `cdk.context.json`: `vpc-provider:account=1:...`. They are written out, because the
 import of the CDK starts a process."""
-GROUP = r"^\S{1,128}$"
-"""A group's name, as Cognito takes it."""
+GROUP = r"""^[^\s,;\[\]"]{1,128}$"""
+"""A group's name, as Cognito and `Approval` take it."""
 RESERVED = ("aws", "amazon", "cognito")
 """Words that Cognito refuses in a domain, of which the names are a part."""
 WAITS_OF_A_NEW_ACCOUNT = 5
@@ -259,6 +259,9 @@ class Settings(BaseModel):
     """Open the user pool for sign-up to everyone."""
     machine_client: bool = False
     """Give the user pool a client for your backend (Cognito bills those by the month)."""
+    groups: Names = ()
+    """Groups that the stack makes in its own user pool, besides those that `Approval` names in the agents'
+    code: for names that the code computes, of which synthesis warns."""
     origins: Names = ()
     """Web origins that may call the API and put files into the bucket."""
     alarms_email: str | None = None
@@ -431,6 +434,7 @@ class Settings(BaseModel):
                 "sign_up and machine_client belong to the stack's own user pool: your issuer has its own "
                 "users and clients"
             )
+        self._check_pool()
         if self.login_scope and not self.issuer:
             raise ValueError(
                 f"login_scope needs an issuer: at the user pool people ask for {USE}, as its tokens have it"
@@ -443,6 +447,24 @@ class Settings(BaseModel):
         if self.budget_usd and not self.alarms_email:
             raise ValueError("budget_usd needs alarms_email: its warnings go there")
         return self
+
+    def _check_pool(self) -> None:
+        """Raise ValueError for settings of a user pool that is not there, or that Cognito refuses."""
+        if self.issuer and self.groups:
+            raise ValueError(
+                "groups belong to the stack's own user pool: your issuer has its own groups"
+            )
+        if self.groups and self.adopt_user_pool:
+            raise ValueError(
+                "groups and adopt_user_pool exclude each other: the stack changes nothing in an adopted "
+                "pool. Make a group there with: aws cognito-idp create-group "
+                f"--user-pool-id {self.adopt_user_pool} --group-name NAME"
+            )
+        if wrong := next((g for g in self.groups if not re.fullmatch(GROUP, g)), None):
+            raise ValueError(
+                f"groups cannot have {wrong!r}: a name has up to 128 characters, and no blanks, commas, "
+                "semicolons, brackets or quotes"
+            )
 
     @field_validator("functions")
     @classmethod

@@ -82,7 +82,8 @@ def _check_groups(groups: Sequence[str], pool: str, cognito: Any) -> None:
     if wrong is None:
         return
     raise NotDone(
-        f"{unknown_name('group', wrong, names)} To make it: aws cognito-idp create-group "
+        f"{unknown_name('group', wrong, names)} A stack makes the groups that Approval(by=) of its agents "
+        "and the setting `groups` name: deploy it first. In a pool of yours: aws cognito-idp create-group "
         f"--user-pool-id {pool} --group-name {shlex.quote(wrong)}"
     )
 

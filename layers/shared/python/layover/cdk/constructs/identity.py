@@ -1,5 +1,7 @@
 """The users' identity: a Cognito user pool, or the deployer's own OIDC provider."""
 
+import hashlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from aws_cdk import Aws, Fn, RemovalPolicy
@@ -50,8 +52,9 @@ def own_provider(settings: Settings) -> Identity:
 
 class UserPool(Construct):
     """A Cognito user pool. An operator makes the users, unless `sign_up` opens the pool. `web`: URLs to which
-    browsers return after signing in. `pool`: a pool of the program that makes the stack, which it leaves as
-    it is, but for clients, scopes and, unless it `has_pages`, the host of its sign-in pages."""
+    browsers return after signing in. `groups`: groups that approvals name. `pool`: a pool of the program that
+    makes the stack, which it leaves as it is, but for clients, scopes and, unless it `has_pages`, the host of
+    its sign-in pages."""
 
     def __init__(
         self,
@@ -62,6 +65,7 @@ class UserPool(Construct):
         *,
         pool: cognito.IUserPool | None = None,
         has_pages: bool = False,
+        groups: Iterable[str] = (),
     ) -> None:
         super().__init__(scope, id)
         self._settings = settings
@@ -71,6 +75,10 @@ class UserPool(Construct):
         self._pool: cognito.IUserPool = (
             cognito.UserPool.from_user_pool_id(self, "Users", adopted) if adopted else self._users()
         )
+        self.makes_groups = not adopted
+        """Others make the groups of their own pool."""
+        if self.makes_groups:
+            self._groups(groups)
         if not has_pages:
             self._domain()
         self._scopes = self._resource_server()
@@ -123,6 +131,23 @@ class UserPool(Construct):
             ("AwsSolutions-COG8", "The plan without monthly cost does all that is needed here."),
         )
         return pool
+
+    def _groups(self, names: Iterable[str]) -> None:
+        """Make the groups of operators, of auditors and of approvals, without members. They outlive the stack
+        as the pool does: a group that goes takes along who is in it."""
+        settings = self._settings
+        roles = (settings.operate_group or OPERATORS, settings.audit_group or AUDITORS)
+        for name in sorted({*roles, *settings.groups, *names}):
+            # An id of the name's own: of two names, letters and digits might be the same.
+            id = f"Group-{hashlib.sha256(name.encode()).hexdigest()[:12]}"
+            group = cognito.CfnUserPoolGroup(
+                self, id, user_pool_id=self._pool.user_pool_id, group_name=name
+            )
+            group.apply_removal_policy(
+                RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE
+                if settings.retain
+                else RemovalPolicy.DESTROY
+            )
 
     def _domain(self) -> None:
         """Make the host of the sign-in pages. Its name has to be unique among all accounts of the region, so
