@@ -167,6 +167,14 @@ def test_second_factor_is_the_deployers_choice(gateway: Synthesized) -> None:
     assert SCOPE.split()[1] not in people(gateway)["AllowedOAuthScopes"]
 
 
+def test_own_pages_get_their_users_back(vpc: Synthesized, gateway: Synthesized) -> None:
+    urls = ["https://a.example/back", "http://localhost:5173/", "shop://signed-in"]
+    client = people(vpc)
+    assert client["CallbackURLs"][-3:] == client["LogoutURLs"][-3:] == urls
+    assert len(client["CallbackURLs"]) == 5
+    assert len(people(gateway)["CallbackURLs"]) == 2
+
+
 def made_groups(stack: Synthesized) -> dict[str, dict[str, Any]]:
     """The groups of the pool, by name."""
     groups = stack.of_type("AWS::Cognito::UserPoolGroup").values()

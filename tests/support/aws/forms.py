@@ -36,6 +36,7 @@ FORMS: dict[str, dict[str, str]] = {
         "budget_usd": "20",
         "machine_client": "true",
         "groups": "board",
+        "callback_urls": "https://a.example/back,http://localhost:5173/,shop://signed-in",
         "docs": "true",
         "max_user_waits": "5",
         "max_user_streams": "6",

@@ -8,6 +8,7 @@ from decimal import Decimal
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
+from urllib.parse import urlsplit
 
 from pydantic import (
     BaseModel,
@@ -262,6 +263,8 @@ class Settings(BaseModel):
     groups: Names = ()
     """Groups that the stack makes in its own user pool, besides those that `Approval` names in the agents'
     code: for names that the code computes, of which synthesis warns."""
+    callback_urls: Names = ()
+    """URLs of your own front ends to which the user pool's pages send browsers back, letter by letter."""
     origins: Names = ()
     """Web origins that may call the API and put files into the bucket."""
     alarms_email: str | None = None
@@ -450,9 +453,10 @@ class Settings(BaseModel):
 
     def _check_pool(self) -> None:
         """Raise ValueError for settings of a user pool that is not there, or that Cognito refuses."""
-        if self.issuer and self.groups:
+        if self.issuer and (self.groups or self.callback_urls):
             raise ValueError(
-                "groups belong to the stack's own user pool: your issuer has its own groups"
+                "groups and callback_urls belong to the stack's own user pool: your issuer has its own "
+                "groups, and its public client the URLs of your front ends"
             )
         if self.groups and self.adopt_user_pool:
             raise ValueError(
@@ -464,6 +468,11 @@ class Settings(BaseModel):
             raise ValueError(
                 f"groups cannot have {wrong!r}: a name has up to 128 characters, and no blanks, commas, "
                 "semicolons, brackets or quotes"
+            )
+        if wrong := next((url for url in self.callback_urls if not _may_return_to(url)), None):
+            raise ValueError(
+                f"callback_urls cannot have {wrong!r}: Cognito takes https://HOST/PATH, http://localhost for "
+                "tests, or an app's own scheme, without a fragment (#)"
             )
 
     @field_validator("functions")
@@ -640,6 +649,20 @@ class Settings(BaseModel):
                 for each in errors
             )
             raise ValueError("\n".join(lines)) from None
+
+
+def _may_return_to(url: str) -> bool:
+    """Return whether Cognito sends browsers back to this URL."""
+    if re.search(r"[\s#*]", url):
+        return False
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return False
+    if parts.scheme in ("http", "https"):
+        return bool(parts.hostname) and (parts.scheme == "https" or parts.hostname == "localhost")
+    # Browsers run or open what these have, and never return to a page.
+    return bool(parts.scheme) and parts.scheme not in ("javascript", "data", "file", "blob")
 
 
 def _bedrock_ids(names: Iterable[str | None], *, every: bool) -> tuple[str, ...]:

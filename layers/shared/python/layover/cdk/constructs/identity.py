@@ -82,7 +82,7 @@ class UserPool(Construct):
         if not has_pages:
             self._domain()
         self._scopes = self._resource_server()
-        people = self._people(web)
+        people = self._people([*dict.fromkeys((*web, *settings.callback_urls))])
         audience = [people.user_pool_client_id]
         if settings.machine_client:
             audience.append(self._machine().user_pool_client_id)
