@@ -167,6 +167,16 @@ def test_second_factor_is_the_deployers_choice(gateway: Synthesized) -> None:
     assert SCOPE.split()[1] not in people(gateway)["AllowedOAuthScopes"]
 
 
+def test_a_backend_operates_and_audits_nothing_unless_the_settings_say_so(
+    vpc: Synthesized,
+) -> None:
+    clients = [r["Properties"] for r in vpc.of_type("AWS::Cognito::UserPoolClient").values()]
+    (machine,) = (c for c in clients if c["GenerateSecret"])
+    text = json.dumps(machine["AllowedOAuthScopes"])
+    scopes = {name for name in ("use", "act-as", "operate", "audit") if f"/{name}" in text}
+    assert scopes == {"use", "act-as"}
+
+
 def test_own_pages_get_their_users_back(vpc: Synthesized, gateway: Synthesized) -> None:
     urls = ["https://a.example/back", "http://localhost:5173/", "shop://signed-in"]
     client = people(vpc)
@@ -203,6 +213,23 @@ def test_groups_outlive_the_stack_as_their_pool_does(
         (pool,) = stack.of_type("AWS::Cognito::UserPool").values()
         assert pool["DeletionPolicy"] == policy
         assert {group["DeletionPolicy"] for group in made_groups(stack).values()} == {policy}
+
+
+def test_outputs_name_the_pool_and_its_clients(
+    vpc: Synthesized, gateway: Synthesized, plain: Synthesized
+) -> None:
+    names = ("UserPoolId", "PeopleClientId", "MachineClientId", "TokenUrl")
+    outputs = {
+        form: [name for name in names if name in stack.template["Outputs"]]
+        for form, stack in (("vpc", vpc), ("gateway", gateway), ("plain", plain))
+    }
+    assert outputs == {
+        "vpc": [*names],
+        "gateway": ["UserPoolId", "PeopleClientId", "TokenUrl"],
+        "plain": ["PeopleClientId"],
+    }
+    url = json.dumps(vpc.template["Outputs"]["TokenUrl"]["Value"])
+    assert ".amazoncognito.com/oauth2/token" in url
 
 
 def groups_of_roles(stack: Synthesized, function: str) -> tuple[object, object]:

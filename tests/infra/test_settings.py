@@ -65,6 +65,9 @@ def kept(folder: Path, stage: str, text: str) -> dict[str, str]:
         {"callback_urls": "https:///back"},
         {"callback_urls": "javascript:alert(1)"},
         {"callback_urls": "https://[/"},
+        {"machine_scopes": "operate"},
+        {"machine_scopes": "act-as", "machine_client": "true"},
+        {"machine_scopes": "layover/operate", "machine_client": "true"},
         # People ask the pool for what its tokens have.
         {"login_scope": "api://layover/use"},
         {"operate_group": "two words"},

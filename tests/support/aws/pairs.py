@@ -39,7 +39,11 @@ SWITCHES: Mapping[str, Mapping[str, Mapping[str, str]]] = {
     },
     "mfa": {"optional": {}, "required": {"mfa": "required"}, "off": {"mfa": "off"}},
     "groups": {"of Cognito": {}, "named": {"groups_claim": "groups"}},
-    "backend": {"no": {}, "yes": {"machine_client": "true"}},
+    "backend": {
+        "no": {},
+        "yes": {"machine_client": "true"},
+        "operator": {"machine_client": "true", "machine_scopes": "operate,audit"},
+    },
     "origins": {"none": {}, "two": {"origins": "https://a.example,https://b.example"}},
     "docs": {"off": {}, "on": {"docs": "true"}},
     "retain": {

@@ -482,6 +482,10 @@ class Layover(Construct):
             "SocketUrl": self.socket_url,
             "StreamUrl": self.stream_url,
             "Issuer": self.identity.issuer,
+            "UserPoolId": self.identity.pool_id,
+            "PeopleClientId": self.identity.client_id,
+            "MachineClientId": self.identity.machine_id,
+            "TokenUrl": self.identity.token_url,
             "StateMachineArn": self.state_machine.state_machine_arn,
             "EventBusName": self.bus.event_bus_name,
             "TableName": self.table.table_name,
@@ -490,7 +494,8 @@ class Layover(Construct):
         }
         if self.settings.provider is Provider.OPENAI:
             outputs["ModelKeyParameter"] = self.settings.key_parameter
-        for name, value in outputs.items():
+        given = {name: value for name, value in outputs.items() if value is not None}
+        for name, value in given.items():
             CfnOutput(self, name, value=value).override_logical_id(f"{self._prefix}{name}")
 
     @property

@@ -152,6 +152,8 @@ LOOKED_UP_BY_THE_CDK = frozenset(
 import of the CDK starts a process."""
 GROUP = r"""^[^\s,;\[\]"]{1,128}$"""
 """A group's name, as Cognito and `Approval` take it."""
+MACHINE_SCOPES = ("operate", "audit")
+"""Scopes that a backend's client has only if a setting says so."""
 RESERVED = ("aws", "amazon", "cognito")
 """Words that Cognito refuses in a domain, of which the names are a part."""
 WAITS_OF_A_NEW_ACCOUNT = 5
@@ -260,6 +262,8 @@ class Settings(BaseModel):
     """Open the user pool for sign-up to everyone."""
     machine_client: bool = False
     """Give the user pool a client for your backend (Cognito bills those by the month)."""
+    machine_scopes: Names = ()
+    """Scopes of that client besides `use` and `act-as`: `operate`, `audit`."""
     groups: Names = ()
     """Groups that the stack makes in its own user pool, besides those that `Approval` names in the agents'
     code: for names that the code computes, of which synthesis warns."""
@@ -463,6 +467,13 @@ class Settings(BaseModel):
                 "groups and adopt_user_pool exclude each other: the stack changes nothing in an adopted "
                 "pool. Make a group there with: aws cognito-idp create-group "
                 f"--user-pool-id {self.adopt_user_pool} --group-name NAME"
+            )
+        if self.machine_scopes and not self.machine_client:
+            raise ValueError("machine_scopes needs machine_client: it has those scopes")
+        if wrong := next((s for s in self.machine_scopes if s not in MACHINE_SCOPES), None):
+            raise ValueError(
+                f"machine_scopes cannot have {wrong!r}: besides use and act-as there are "
+                f"{' and '.join(MACHINE_SCOPES)}"
             )
         if wrong := next((g for g in self.groups if not re.fullmatch(GROUP, g)), None):
             raise ValueError(

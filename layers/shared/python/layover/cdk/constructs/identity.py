@@ -35,6 +35,10 @@ class Identity:
     """The group whose members are operators; None: only the scope makes one."""
     audit_group: str | None = None
     pool_id: str | None = None
+    machine_id: str | None = None
+    """The client of a backend."""
+    token_url: str | None = None
+    """URL at which clients get tokens; None: the issuer's document names it."""
 
 
 def own_provider(settings: Settings) -> Identity:
@@ -79,13 +83,13 @@ class UserPool(Construct):
         """Others make the groups of their own pool."""
         if self.makes_groups:
             self._groups(groups)
-        if not has_pages:
-            self._domain()
+        pages = None if has_pages else self._domain()
         self._scopes = self._resource_server()
         people = self._people([*dict.fromkeys((*web, *settings.callback_urls))])
         audience = [people.user_pool_client_id]
-        if settings.machine_client:
-            audience.append(self._machine().user_pool_client_id)
+        machine = self._machine().user_pool_client_id if settings.machine_client else None
+        if machine is not None:
+            audience.append(machine)
         self.identity = Identity(
             # In the pool's own spelling. An adopted pool has no such attribute, so it is put together.
             issuer=f"https://{self._pool.user_pool_provider_name}",
@@ -94,6 +98,8 @@ class UserPool(Construct):
             operate_group=settings.operate_group or (OPERATORS if self._is_of_layover else None),
             audit_group=settings.audit_group or (AUDITORS if self._is_of_layover else None),
             pool_id=self._pool.user_pool_id,
+            machine_id=machine,
+            token_url=f"{pages.base_url()}/oauth2/token" if pages else None,
         )
 
     def _users(self) -> cognito.UserPool:
@@ -149,13 +155,13 @@ class UserPool(Construct):
                 else RemovalPolicy.DESTROY
             )
 
-    def _domain(self) -> None:
+    def _domain(self) -> cognito.UserPoolDomain:
         """Make the host of the sign-in pages. Its name has to be unique among all accounts of the region, so
         it contains a part of the stack's id."""
         unique = Fn.select(0, Fn.split("-", Fn.select(2, Fn.split("/", Aws.STACK_ID))))
         prefix = f"{self._settings.prefix}-{unique}"
         options = cognito.CognitoDomainOptions(domain_prefix=prefix)
-        self._pool.add_domain("Domain", cognito_domain=options)
+        return self._pool.add_domain("Domain", cognito_domain=options)
 
     def _resource_server(self) -> dict[str, cognito.OAuthScope]:
         """Return OAuth scopes by their second part: `layover/use` and those of backends and operators."""
@@ -203,14 +209,15 @@ class UserPool(Construct):
     def _machine(self) -> cognito.UserPoolClient:
         """Make a backend's client. Its secret is in no template: an operator reads it with the AWS command
         line."""
+        settings = self._settings
         return self._pool.add_client(
             "Machine",
-            user_pool_client_name=f"{self._settings.prefix}-machine",
+            user_pool_client_name=f"{settings.prefix}-machine",
             generate_secret=True,
             enable_token_revocation=True,
-            access_token_validity=duration(self._settings.access_token),
+            access_token_validity=duration(settings.access_token),
             o_auth=cognito.OAuthSettings(
                 flows=cognito.OAuthFlows(client_credentials=True),
-                scopes=list(self._scopes.values()),
+                scopes=[self._scopes[name] for name in ("use", "act-as", *settings.machine_scopes)],
             ),
         )
