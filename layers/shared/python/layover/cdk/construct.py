@@ -494,9 +494,9 @@ class Layover(Construct):
         }
         if self.settings.provider is Provider.OPENAI:
             outputs["ModelKeyParameter"] = self.settings.key_parameter
-        given = {name: value for name, value in outputs.items() if value is not None}
-        for name, value in given.items():
-            CfnOutput(self, name, value=value).override_logical_id(f"{self._prefix}{name}")
+        for name, value in outputs.items():
+            if value is not None:
+                CfnOutput(self, name, value=value).override_logical_id(f"{self._prefix}{name}")
 
     @property
     def _prefix(self) -> str:

@@ -35,9 +35,9 @@ def groups_of(sources: Iterable[Path]) -> Groups:
     unclear: list[str] = []
     for path, tree in trees.items():
         for rule in _rules(tree):
-            found = [text for value in _naming(rule) for text in _texts(value, constants)]
-            names |= {text for text in found if text and re.fullmatch(GROUP, text)}
-            if None in found:
+            texts = [text for value in _naming(rule) for text in _texts(value, constants)]
+            names |= {text for text in texts if text and re.fullmatch(GROUP, text)}
+            if None in texts:
                 unclear.append(f"{path}:{rule.lineno}")
     return Groups(tuple(sorted(names)), tuple(unclear))
 
@@ -66,14 +66,16 @@ def _constants(trees: Iterable[ast.Module]) -> Mapping[str, list[ast.expr]]:
     counts. A group that nobody needs has no members; without one that is needed, nobody can approve."""
     constants: dict[str, list[ast.expr]] = {}
     for node in (each for tree in trees for each in ast.walk(tree)):
-        targets: list[ast.expr] = []
-        if isinstance(node, ast.Assign):
-            targets = node.targets
-        elif isinstance(node, ast.AnnAssign):
-            targets = [node.target]
-        for target in targets:
-            if isinstance(target, ast.Name) and node.value is not None:
-                constants.setdefault(target.id, []).append(node.value)
+        match node:
+            case ast.Assign(targets=targets, value=value):
+                pass
+            case ast.AnnAssign(target=target, value=ast.expr() as value):
+                targets = [target]
+            case _:
+                continue
+        for each in targets:
+            if isinstance(each, ast.Name):
+                constants.setdefault(each.id, []).append(value)
     return constants
 
 
