@@ -1,6 +1,8 @@
 """Checks of the account before a deployment."""
 
 import json
+import re
+from pathlib import Path
 
 import boto3
 import pytest
@@ -8,6 +10,11 @@ from moto import mock_aws
 
 from layover.cdk.preflight import account, context, describe, main, too_much
 from layover.cdk.settings import Settings
+from support.aws.templates import listed
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "layers" / "shared" / "python" / "layover"
+PAGE = ROOT / "docs" / "deploy" / "first-deployment.md"
 
 MACHINE = "arn:aws:states:eu-west-1:123456789012:stateMachine:"
 
@@ -76,3 +83,51 @@ def test_system_in_a_stack_of_ones_own_is_no_first_deployment(
         cloudformation.create_stack(StackName="shop", TemplateBody=json.dumps(template))
         assert main(["--new", *where]) == 1
         assert main(["--new", *where, "-c", "stage=prod"]) == 0
+
+
+CALL = re.compile(
+    r"\.((?:admin|describe|get|head|list)_\w+)\(\s*(?:\w+=|\))|get_paginator\(\s*\"(\w+)\""
+)
+"""A call of a client of boto3's, with keywords or nothing, or page by page."""
+ACTIONS = {
+    "admin_add_user_to_group": "cognito-idp:AdminAddUserToGroup",
+    "admin_create_user": "cognito-idp:AdminCreateUser",
+    "describe_stacks": "cloudformation:DescribeStacks",
+    "describe_table": "dynamodb:DescribeTable",
+    "describe_time_to_live": "dynamodb:DescribeTimeToLive",
+    "describe_user_pool": "cognito-idp:DescribeUserPool",
+    "get_account_settings": "lambda:GetAccountSettings",
+    "get_caller_identity": None,  # Everybody may.
+    "get_credentials": None,  # Of this machine.
+    "get_parameter": "ssm:GetParameter",
+    "get_template": "cloudformation:GetTemplate",
+    "head_bucket": "s3:ListBucket",
+    "list_groups": "cognito-idp:ListGroups",
+}
+"""What IAM calls them."""
+
+
+def actions_of(*patterns: str) -> set[str]:
+    """The actions that the modules ask AWS for. Fails for a call that nobody has named yet."""
+    code = "".join(path.read_text() for p in patterns for path in sorted(PACKAGE.glob(p)))
+    calls = {call or paged for call, paged in CALL.findall(code)}
+    return {action for call in calls if (action := ACTIONS[call])}
+
+
+def test_the_page_gives_a_deployer_what_the_checks_read_and_nothing_else() -> None:
+    section = PAGE.read_text().partition('id="deployer"')[2]
+    (policy,) = re.findall(r"```json\n(.*?)```", section, re.DOTALL)
+    actions = {a for s in json.loads(policy)["Statement"] for a in listed(s["Action"])}
+    checks = (PACKAGE / "cdk/preflight.py").read_text()
+    parts = [f"cdk/{name}.py" for name in re.findall(r"from layover\.cdk\.(\w+) import", checks)]
+    assert "cdk/adoption.py" in parts
+    asked = actions_of("cdk/preflight.py", *parts, "cli/deploy/*.py")
+    assert actions == asked | {"sts:AssumeRole"}
+
+
+def test_the_page_names_what_adding_a_user_needs() -> None:
+    """Its stack is found by the same call as before a deployment."""
+    (sentence,) = re.findall(r"`layover user add` needs .*?\.\n", PAGE.read_text(), re.DOTALL)
+    assert set(re.findall(r"`(\w[\w-]*:\w+)`", sentence)) == (
+        actions_of("cli/users.py") | actions_of("cdk/deployed.py")
+    )
