@@ -11,6 +11,7 @@ from functions.api.corrections import correct
 from functions.api.links import add_links
 from functions.api.problems import Problem
 from functions.api.reference import page
+from functions.api.words import add_words
 from layover.values.deployment.access import DISCOVERY, RESOURCE_HEADER
 
 _REFS = "#/components/schemas/{model}"
@@ -48,7 +49,9 @@ def document(app: ApiGatewayResolver) -> str:
     spec = json.loads(text)
     correct(spec)
     add_links(spec)
-    return json.dumps(_with_problems(spec))
+    spec = _with_problems(spec)
+    add_words(spec)
+    return json.dumps(spec)
 
 
 @cache

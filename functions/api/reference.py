@@ -63,9 +63,16 @@ def _operation(method: str, path: str, operation: Mapping[str, Any]) -> str:
             for name, text, is_required in parameters
         )
     )
+    parts += [f"<pre>{text}</pre>" for text in _examples(operation)]
     answers = sorted(operation["responses"].items())
     parts.append(_table((code, f"{r['description']} {_content(r)}") for code, r in answers))
     return f"<details><summary>{heading} {summary}</summary>\n{''.join(parts)}</details>"
+
+
+def _examples(operation: Mapping[str, Any]) -> Iterator[str]:
+    for media in operation.get("requestBody", {}).get("content", {}).values():
+        if "example" in media:
+            yield escape(json.dumps(media["example"]), quote=False)
 
 
 def _table(rows: Iterator[tuple[str, str]]) -> str:

@@ -1,6 +1,7 @@
 """The document that describes the API, and the page that shows it."""
 
 import re
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from jsonschema import Draft202012Validator
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from functions.api.console.assets import assets
+from functions.api.words import EXAMPLES, FIELDS, HEADERS
 from integration.api.kit import Api
 from layover.cdk.settings import Settings
 from layover.values.deployment.access import OPEN_PATHS
@@ -62,6 +64,24 @@ CALLS = {
     ("get", "/me/exports/{export_id}"),
     ("delete", "/me"),
 }
+
+OTHERS_ELSEWHERE = {
+    *(
+        "by",
+        "content",
+        "data",
+        "error",
+        "id",
+        "items",
+        "kind",
+        "messages",
+        "metadata",
+        "model",
+        "name",
+    ),
+    *("output", "payload", "role", "status", "summary", "text", "title", "type", "usage"),
+}
+"""Names that mean other things in other schemas, whose own words say what."""
 
 
 def operations(spec: dict[str, Any]) -> dict[tuple[str, str], dict[str, Any]]:
@@ -196,6 +216,51 @@ def test_no_schema_has_a_default(api: Api) -> None:
     # A generated client takes what has one for always there, in requests as well.
     spec = api.get("/openapi.json", sub=None).json
     assert [s for s in schemas(spec) if "default" in s] == []
+
+
+def test_every_parameter_says_what_it_is(api: Api) -> None:
+    spec = api.get("/openapi.json", sub=None).json
+    silent = [
+        (call, parameter["name"])
+        for call, operation in operations(spec).items()
+        for parameter in operation.get("parameters", ())
+        if not parameter.get("description")
+    ]
+    assert silent == []
+
+
+def test_headers_are_spelled_as_their_documents_spell_them(api: Api) -> None:
+    """Generated clients take them letter by letter."""
+    spec = api.get("/openapi.json", sub=None).json
+    parameters = [p for o in operations(spec).values() for p in o.get("parameters", ())]
+    assert {p["name"] for p in parameters if p["in"] == "header"} == set(HEADERS)
+
+
+def test_every_body_has_an_example_that_the_document_permits(api: Api) -> None:
+    spec = api.get("/openapi.json", sub=None).json
+    examples = {}
+    for operation in operations(spec).values():
+        for media in operation.get("requestBody", {}).get("content", {}).values():
+            examples[operation["operationId"]] = media["example"]
+            assert permits(spec, media["schema"], media["example"]), operation["operationId"]
+    assert examples == EXAMPLES
+
+
+def has_words(field: dict[str, Any]) -> bool:
+    """Return whether a field, or a form of it, is described."""
+    return any(each.get("description") for each in (field, *field.get("anyOf", ())))
+
+
+def test_fields_that_many_schemas_share_are_described(api: Api) -> None:
+    named = api.get("/openapi.json", sub=None).json["components"]["schemas"]
+    fields = [each for s in named.values() for each in s.get("properties", {}).items()]
+    shared = {name for name, count in Counter(name for name, _ in fields).items() if count > 3}
+    assert shared - FIELDS.keys() - OTHERS_ELSEWHERE <= {
+        n for n, field in fields if has_words(field)
+    }
+    assert FIELDS.keys() <= {name for name, _ in fields}
+    assert [name for name, field in fields if name in FIELDS and not has_words(field)] == []
+    assert [name for name, field in fields if "title" in field] == []
 
 
 def test_fields_that_are_always_in_an_answer_are_required(api: Api) -> None:
