@@ -15,6 +15,8 @@ WEB_PAGE = DOCS / "tutorial" / "web-page.md"
 """It shows a page, which `tests/browser/test_tutorial_page.py` opens."""
 SETTINGS = DOCS / "guides" / "tracing.md"
 """It shows settings; `tests/integration/tracing` reads what they do."""
+FRONT_ENDS = DOCS / "guides" / "front-ends.md"
+"""It shows TypeScript, which `tests/npm/test_typed_client.py` compiles and runs."""
 PAGES = [
     page
     for folder in FOLDERS
@@ -49,6 +51,7 @@ def test_every_guide_and_chapter_shows_python_that_is_tested() -> None:
     guides = {*(DOCS / "guides").glob("*.md"), *(DOCS / "tutorial").glob("*.md")} - {
         WEB_PAGE,
         SETTINGS,
+        FRONT_ENDS,
     }
     tested = {page.path for page in PAGES if "def test_" in page.text}
     assert guides <= tested

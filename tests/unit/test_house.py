@@ -327,3 +327,12 @@ def test_no_test_depends_on_how_fast_a_process_is_scheduled() -> None:
         if MAX_EXPIRY_S < seconds < MIN_GUARD_S
     ]
     assert hasty == [], "a guard against a hang is 30 s or more: a busy machine takes its time"
+
+
+def test_agents_in_several_files_pass_the_checks() -> None:
+    """`__init__.py` imports what is served, and uses it nowhere."""
+    code = "from user_agents.orders import orders\n"
+    name = ROOT / "functions" / "user_agents" / "__init__.py"
+    command = [sys.executable, "-m", "ruff", "check", "--stdin-filename", str(name), "-"]
+    run = subprocess.run(command, cwd=ROOT, input=code, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stdout
