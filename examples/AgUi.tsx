@@ -34,7 +34,7 @@ export function Support({ threadId }: { threadId: string }) {
       {messages.map((m) => <p key={m.id}><b>{m.role}</b> {typeof m.content === "string" && m.content}</p>)}
       {waiting.map((w) => (
         <p key={w.id}>
-          {w.message}
+          {w.message} {JSON.stringify(w.metadata?.pending.args)}
           <button onClick={() => run([w], { approved: true })}>Approve</button>
           <button onClick={() => run([w], { approved: false })}>Deny</button>
         </p>

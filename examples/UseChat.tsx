@@ -18,7 +18,7 @@ function sentence({ message }: Error) {
 
 export function Support({ chatId }: { chatId: string }) {
   const [text, setText] = useState("");
-  const { messages, sendMessage, addToolApprovalResponse, status, error } = useChat({
+  const { messages, sendMessage, addToolApprovalResponse, stop, status, error } = useChat({
     id: chatId,
     resume: true,
     transport,
@@ -46,6 +46,7 @@ export function Support({ chatId }: { chatId: string }) {
       {error && <p role="alert">{sentence(error)}</p>}
       <form onSubmit={(e) => { e.preventDefault(); sendMessage({ text }); setText(""); }}>
         <input value={text} onChange={(e) => setText(e.target.value)} disabled={isBusy} />
+        {isBusy && <button type="button" onClick={stop}>Stop reading</button>}
       </form>
     </main>
   );

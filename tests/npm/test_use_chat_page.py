@@ -1,5 +1,6 @@
 """`useChat` in a page of an app, in Chromium: the app's origin is another than the API's."""
 
+import re
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
@@ -385,6 +386,8 @@ def test_examples_go_on_while_an_approval_waits(
     box.fill(brain.plan(call("refund", order_id="o2", amount=5), say("It is settled.")))
     box.press("Enter")
     page.get_by_role("button", name="Approve").wait_for()
+    # Nobody decides what they cannot see.
+    page.get_by_text(re.compile(r'"order_id": ?"o2"')).wait_for()
     box.fill(brain.plan(say("It rains.")))
     box.press("Enter")
     page.get_by_text("It rains.").wait_for()
