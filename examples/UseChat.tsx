@@ -1,11 +1,10 @@
 import { useChat } from "@ai-sdk/react";
 import { DefaultChatTransport, lastAssistantMessageIsCompleteWithApprovalResponses, type UIMessage } from "ai";
-import { useState } from "react";
+import { useEffect, useState } from "react";
 
-const transport = new DefaultChatTransport({
-  api: "http://127.0.0.1:8787/chat/support",
-  headers: { Authorization: "Bearer dev:ada" },
-});
+const api = "http://127.0.0.1:8787/chat/support";
+const headers = { Authorization: "Bearer dev:ada" };
+const transport = new DefaultChatTransport({ api, headers });
 
 /** A refusal comes as the text of a problem document (RFC 9457), whose `detail` is a sentence. */
 function sentence({ message }: Error) {
@@ -16,10 +15,22 @@ function sentence({ message }: Error) {
   }
 }
 
+/** The chat with what was said before it was loaded, calls that wait included. */
 export function Support({ chatId }: { chatId: string }) {
+  const [before, setBefore] = useState<UIMessage[]>();
+  useEffect(() => {
+    fetch(`${api}/${chatId}/messages`, { headers })
+      .then((answer) => answer.json())
+      .then(({ items }) => setBefore(items));
+  }, [chatId]);
+  return before && <Chat chatId={chatId} before={before} />;
+}
+
+function Chat({ chatId, before }: { chatId: string; before: UIMessage[] }) {
   const [text, setText] = useState("");
   const { messages, sendMessage, addToolApprovalResponse, stop, status, error } = useChat({
     id: chatId,
+    messages: before,
     resume: true,
     transport,
     sendAutomaticallyWhen: lastAssistantMessageIsCompleteWithApprovalResponses,

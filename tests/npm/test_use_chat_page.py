@@ -377,6 +377,22 @@ def test_example_of_the_repository_works(app: str, browse: Open, brain: Brain) -
     page.get_by_text("Done.").wait_for()
 
 
+def test_example_shows_after_a_reload_what_waits_and_what_was_said(
+    app: str, browse: Open, brain: Brain
+) -> None:
+    page = browse(f"{app}/example.html")
+    box = page.locator("input:enabled")
+    box.fill(brain.plan(call("refund", order_id="o3", amount=5), say("It was paid.")))
+    box.press("Enter")
+    page.get_by_role("button", name="Approve").wait_for()
+    page.reload()
+    press(page, "Approve")
+    page.get_by_text("It was paid.").wait_for()
+    page.reload()
+    page.get_by_text("It was paid.").wait_for()
+    page.get_by_role("button", name="Approve").wait_for(state="detached")
+
+
 @pytest.mark.parametrize("example", ["example", "ag_ui_example"])
 def test_examples_go_on_while_an_approval_waits(
     app: str, browse: Open, brain: Brain, example: str
