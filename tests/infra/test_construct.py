@@ -385,6 +385,9 @@ def test_events_of_the_bus_reach_what_the_app_has(approvals: Synthesized) -> Non
     (asking,) = (r for r in rules if "EventPattern" in r)
     assert asking["EventPattern"] == {"detail-type": ["ApprovalRequested"]}
     assert "Ref" in asking["EventBusName"] or "Fn::" in json.dumps(asking["EventBusName"])
+    (target,) = asking["Targets"]
+    # Whoever reads the token may decide: what the page shows sends it to nobody.
+    assert [*target["InputTransformer"]["InputPathsMap"].values()] == ["$.detail.tool_name"]
 
 
 def test_logical_ids_of_the_repositorys_stack_are_those_before_the_construct(

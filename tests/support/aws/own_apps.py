@@ -55,6 +55,7 @@ def main(folder: Path, built: Path) -> None:
             rules = (
                 *(f"AwsSolutions-{rule}" for rule in RULES_OF_THEIRS.split()),
                 "Serverless-EventBusDLQ",
+                "Serverless-SNSRedrivePolicy",
             )
             acknowledge(node, *((rule, "It is the deployer's.") for rule in rules))
         Validations.of(app).add_plugins(AwsSolutionsChecks(app), ServerlessChecks(app))
