@@ -26,6 +26,8 @@ HEAD = "from layover import Agent, ToolContext, tool\n"
         ("1 / 0\n", "{file}:2: ZeroDivisionError: division by zero"),
         ("\n@tool\ndef pay(amount): ...\n", "{file}:3: DefinitionError: "),
         ("a = Agent('a', max_iterations=0)\n", "{file}:2: DefinitionError: "),
+        # A dataclass, whose `__init__` has no file.
+        ("from layover import Approval\nr = Approval(by='ops')\n", "{file}:3: DefinitionError: "),
         ("import no_such_package\n", "{file}:2: ModuleNotFoundError: No module named"),
         ("x = 1\n", "the agents' module 'shop_agents' has no Agent at its top level"),
         ("a = Agent('twin')\nb = Agent('twin')\n", "'shop_agents' has two agents called 'twin'"),

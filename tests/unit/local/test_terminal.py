@@ -247,6 +247,27 @@ def test_what_waits_since_before_the_start_is_shown_again_once(told: Told) -> No
     assert len(told.lines) == 1
 
 
+def test_of_many_calls_that_wait_the_newest_are_shown_and_the_others_counted(told: Told) -> None:
+    events = [asked(run_id=f"run_{n}", tool_name=f"tool_{n}") for n in range(122)]
+    # A reminder makes an old call the newest.
+    events.append(
+        {**asked(run_id="run_0", tool_name="tool_0", n=1), "detail_type": "ApprovalReminder"}
+    )
+    told.watch.resume({f"run_{n}": "ann" for n in range(122)}, events)
+    (first, _), *others = told.lines
+    assert first == "117 other calls wait since before the start: decide them at http://here"
+    shown = [line.splitlines()[0] for line, _ in others]
+    assert len(shown) == 5
+    assert "tool_118" in shown[0]
+    assert "tool_0" in shown[-1]
+
+
+def test_a_single_other_call_is_counted_as_one(told: Told) -> None:
+    events = [asked(run_id=f"run_{n}") for n in range(6)]
+    told.watch.resume({f"run_{n}": "ann" for n in range(6)}, events)
+    assert told.lines[0][0].startswith("1 other call waits since")
+
+
 def test_a_tool_error_is_shown_with_the_lines_of_its_source(tmp_path: Path) -> None:
     file = tmp_path / "tools.py"
     file.write_text("def pay():\n    raise KeyError('x')\n")

@@ -126,7 +126,9 @@ def _problem(error: BaseException) -> str:
 
 
 def _is_authors(file: str) -> bool:
-    return not file.startswith(_PACKAGE) and not any(part in file for part in _LIBRARIES)
+    # A dataclass's own functions have no file: `<string>`.
+    is_file = not file.startswith("<")
+    return is_file and not file.startswith(_PACKAGE) and not any(p in file for p in _LIBRARIES)
 
 
 def main(arguments: list[str]) -> None:

@@ -45,6 +45,13 @@ class RunLines:
             text = waiting(self._url(), owner, event["detail"])
             self._say(f"{prefix}{text}", _COLOURS["suspended"])
 
+    def count_others(self, others: int) -> None:
+        """Print how many calls wait that are not shown one by one, if there are any."""
+        if others:
+            calls = "1 other call waits" if others == 1 else f"{others} other calls wait"
+            text = f"{calls} since before the start: decide them at {self._url()}"
+            self._say(text, _COLOURS["suspended"])
+
 
 def _prefix(event: Mapping[str, Any]) -> str | None:
     """Return the beginning of the line of an event about a waiting call; None for any other event."""

@@ -25,6 +25,10 @@ def say_log(text: str) -> None:
     say(text, "red" if text.startswith(("error", "critical")) else "yellow")
 
 
+_MAX_SHOWN = 5
+"""Calls that have waited since before a start. Each takes about three lines, and `ready` comes below them."""
+
+
 class RunWatch:
     """Prints the services' events of runs as lines. It knows the owners of open runs, because an event names
     only the run and its decision needs the owner."""
@@ -34,15 +38,19 @@ class RunWatch:
         self._owners: dict[str, str] = {}
 
     def resume(self, owners: Mapping[str, str], events: Iterable[Mapping[str, Any]]) -> None:
-        """Print the calls that have waited since before the start: runs (id -> owner), and all that was
-        published."""
+        """Print the newest calls that have waited since before the start, and the number of the others: runs
+        (id -> owner), and all that was published."""
         self._owners |= owners
         requests = {}
         for event in events:
             detail = event.get("detail")
             if isinstance(detail, dict) and detail.get("run_id") in owners:
-                requests[detail["run_id"], detail.get("tool_call_id")] = event
-        for event in requests.values():
+                call = detail["run_id"], detail.get("tool_call_id")
+                requests.pop(call, None)
+                requests[call] = event
+        newest = [*requests.values()][-_MAX_SHOWN:]
+        self._lines.count_others(len(requests) - len(newest))
+        for event in newest:
             self.on_event(event)
 
     def on_item(self, old: Mapping[str, Any] | None, new: Mapping[str, Any] | None) -> None:
