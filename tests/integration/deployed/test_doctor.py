@@ -183,15 +183,25 @@ def test_mistyped_agent_is_told_the_nearest_and_no_thread_is_made(
     assert "FAIL  run: no agent 'suport': did you mean 'support'?" in capsys.readouterr().err
 
 
-def test_where_nobody_has_signed_in_the_system_on_this_machine_is_examined(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("named", [False, True])
+def test_where_nobody_has_signed_in_a_system_on_this_machine_is_examined(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], named: bool
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         local = f"http://127.0.0.1:{free.getsockname()[1]}"
-    assert main("", "", TokenFile(tmp_path), None, run=True, local=local) == 3
+    url = local if named else ""
+    assert main(url, "", TokenFile(tmp_path), None, run=True, local=local) == 3
     told = capsys.readouterr().err
     assert told.startswith(f"FAIL  health: no answer from {local}: ")
     assert told.endswith("; does `layover dev` run?\n")
+
+
+def test_deployment_where_nobody_has_signed_in_asks_for_that(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    url = "https://api.example"
+    assert main(url, "", TokenFile(tmp_path), None, run=True) == 2
+    assert f"sign in first: layover login --url {url}" in capsys.readouterr().err
 
 
 def test_run_that_fails_says_why_and_leaves_no_thread(capsys: pytest.CaptureFixture[str]) -> None:

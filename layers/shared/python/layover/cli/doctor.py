@@ -170,12 +170,15 @@ def main(
     project: Project | None = None,
     stage: str | None = None,
 ) -> int:
-    """Examine a deployment as the user who is signed in there, or the system on this machine (`local`) as
-    `user`, or as its own user where nobody has signed in. `stage`: of the deployment whose release is
-    compared."""
+    """Examine a deployment as the user who is signed in there, or a system on this machine (`local`, if no
+    `url` says where) as `user`, or as its own user where nobody has signed in. `stage`: of the deployment
+    whose release is compared."""
     try:
-        nobody = not (url or user or tokens.last())
-        where, token = caller(url, LOCAL_USER if nobody else user, "", tokens, local)
+        is_here = (
+            urlsplit(url).hostname in LOOPBACK and not tokens.has(url) if url else not tokens.last()
+        )
+        who = user or (LOCAL_USER if is_here else "")
+        where, token = caller(url, who, "", tokens, local)
         doctor = Doctor(
             Api(where, token),
             Api(where, ""),

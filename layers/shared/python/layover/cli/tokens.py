@@ -53,6 +53,10 @@ class TokenFile:
         url: str | None = self._read().get("last")
         return url
 
+    def has(self, url: str) -> bool:
+        """Return whether somebody has signed in to this deployment."""
+        return _plain(url) in self._read().get("tokens", {})
+
     def access(self, url: str) -> str:
         """A token for this deployment, renewed if it has to be. Raises ApiError."""
         fields = self._read().get("tokens", {}).get(_plain(url))
