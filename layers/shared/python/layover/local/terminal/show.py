@@ -41,7 +41,7 @@ class RunWatch:
         """Print the newest calls that have waited since before the start, and the number of the others: runs
         (id -> owner), and all that was published."""
         self._owners |= owners
-        requests = {}
+        requests: dict[tuple[Any, Any], Mapping[str, Any]] = {}
         for event in events:
             detail = event.get("detail")
             if isinstance(detail, dict) and detail.get("run_id") in owners:
