@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from layover.cli.client import Api
-from support.own_project import Installation, Serving, approved, asked_refund
+from support.own_project import Environment, Installation, Serving, approved, asked_refund
 from support.system.folders import folder
 
 
@@ -16,8 +16,8 @@ def place() -> Iterator[Path]:
         yield made
 
 
-def test_project_is_made_tested_served_approved_and_changed(place: Path) -> None:
-    installation = Installation(place)
+def walk(installation: Installation, place: Path) -> None:
+    """Make a project, test and serve it, approve a call, change the tool and see the change."""
     assert "made  shop/layover.toml" in installation.run(place, "init", "shop")
     project = place / "shop"
     assert "2 passed" in installation.run(project / "tests", "test")
@@ -32,7 +32,21 @@ def test_project_is_made_tested_served_approved_and_changed(place: Path) -> None
         assert "Paid back 20.00 euros" in approved(api, *asked_refund(api, 20))
     assert (project / ".layover" / "aws.sqlite").exists()
     assert "Every step held." in installation.run(place, "demo")
-    assert sorted(each.name for each in place.iterdir() if each.is_dir()) == [
-        "shop",
-        "site-packages",
-    ]
+
+
+def folders(place: Path) -> list[str]:
+    """Return the names of the folders in a place."""
+    return sorted(each.name for each in place.iterdir() if each.is_dir())
+
+
+def test_project_is_made_tested_served_approved_and_changed(place: Path) -> None:
+    walk(Installation(place), place)
+    assert folders(place) == ["shop", "site-packages"]
+
+
+@pytest.mark.package
+def test_fresh_environment_with_the_extra_local_has_all_that_a_project_needs(place: Path) -> None:
+    environment = Environment(place)
+    environment.install("local")
+    walk(environment, place)
+    assert folders(place) == [".venv", "shop"]

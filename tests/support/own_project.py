@@ -5,6 +5,7 @@ import re
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +16,16 @@ from support.wheels import build_wheel, unpack
 
 _OF_THE_MACHINE = ("PIP_", "SSL_", "NODE_", "npm_config_")
 """How the variables begin that say where this machine gets packages."""
+INSTALL_S = 900.0
+"""It may have to fetch 70 packages."""
 
 
 class Installation:
-    """The wheel, unpacked below `place`: not the checkout. No variable of this process leads to a
-    provider."""
+    """The wheel, unpacked below `place`: not the checkout. Its libraries are those of this environment. No
+    variable of this process leads to a provider."""
+
+    command: Sequence[str] = (sys.executable, "-m", "layover.cli")
+    """What runs `layover`."""
 
     def __init__(self, place: Path, wheel: Path | None = None) -> None:
         """`wheel`: this checkout's if not given."""
@@ -38,12 +44,18 @@ class Installation:
             for name, value in os.environ.items()
             if name in ("PATH", "HOME") or name.startswith(_OF_THE_MACHINE)
         }
-        return {**kept, "PYTHONPATH": str(self._packages), "PYTHONUNBUFFERED": "1"}
+        return {**kept, **self._path(), "PYTHONUNBUFFERED": "1"}
+
+    def _path(self) -> dict[str, str]:
+        return {"PYTHONPATH": str(self._packages)}
 
     def run(self, where: Path, *arguments: str, within_s: float = START_LIMIT_S) -> str:
-        """Run a command to its end, and return what it printed."""
+        """Run a command of `layover` to its end, and return what it printed."""
+        return self._called([*self.command, *arguments], where, within_s)
+
+    def _called(self, command: Sequence[str], where: Path, within_s: float) -> str:
         ended = subprocess.run(
-            [sys.executable, "-m", "layover.cli", *arguments],
+            command,
             cwd=where,
             env=self.variables(),
             stdin=subprocess.DEVNULL,
@@ -57,6 +69,32 @@ class Installation:
         return ended.stdout
 
 
+class Environment(Installation):
+    """A fresh virtual environment below `place`, as a team makes it: with the wheel, its extras and nothing
+    else."""
+
+    def __init__(
+        self, place: Path, python: str = sys.executable, wheel: Path | None = None
+    ) -> None:
+        """`python`: the interpreter. The environment is empty until `install`."""
+        self._place = place
+        self._wheel = wheel or build_wheel(place)
+        self._folder = place / ".venv"
+        self.command = (str(self._folder / "bin" / "layover"),)
+        self._called([python, "-m", "venv", str(self._folder)], place, INSTALL_S)
+        (self._packages,) = self._folder.glob("lib/python3*/site-packages")
+
+    def install(self, *extras: str, options: Sequence[str] = ()) -> None:
+        """Install the wheel with these extras. `options`: more of them for pip."""
+        wheel = f"{self._wheel}[{','.join(extras)}]"
+        python = self._folder / "bin" / "python"
+        command = [str(python), "-m", "pip", "install", "-q", *options, wheel]
+        self._called(command, self._place, INSTALL_S)
+
+    def _path(self) -> dict[str, str]:
+        return {}
+
+
 class Serving:
     """`layover dev` in a folder of the project, until the block ends."""
 
@@ -64,7 +102,7 @@ class Serving:
         self._log = log
         with log.open("w") as output:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "layover.cli", "dev", "--port", "0"],
+                [*installation.command, "dev", "--port", "0"],
                 cwd=where,
                 env=installation.variables(),
                 stdin=subprocess.DEVNULL,
