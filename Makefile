@@ -175,7 +175,7 @@ lock: build/tools/.stamp
 	$(COMPILE) pyproject.toml -o requirements/runtime.lock
 	$(COMPILE) pyproject.toml --extra local --group build -c requirements/runtime.lock \
 	  -o requirements/dev.lock
-	$(COMPILE) pyproject.toml --extra local --extra cdk --extra otel --group test --group build \
+	$(COMPILE) pyproject.toml --extra local --extra cdk --extra mcp --extra otel --group test --group build \
 	  -c requirements/dev.lock -o requirements/test.lock
 	$(COMPILE) --group tools -o requirements/tools.lock
 	$(COMPILE) --group docs -o requirements/docs.lock

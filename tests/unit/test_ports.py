@@ -49,6 +49,7 @@ from layover.adapters.journal.runlog import TableRunLog
 from layover.adapters.journal.runs import TableRuns
 from layover.adapters.journal.sweep import TableDues, TableWatch
 from layover.adapters.journal.writers import TableWriters
+from layover.adapters.mcp.servers import McpServers
 from layover.adapters.metrics.emf import EmfMetrics
 from layover.adapters.models.bedrock.chat import BedrockChat
 from layover.adapters.models.bedrock.converse import ConverseChat
@@ -109,6 +110,7 @@ from layover.ports import (
     NoMetrics,
     NoSink,
     NoteStore,
+    NoToolServers,
     NoTracing,
     PushLater,
     RecallStore,
@@ -118,6 +120,7 @@ from layover.ports import (
     Runs,
     Sockets,
     ThreadStore,
+    ToolServers,
     Tracing,
     Watch,
     Writers,
@@ -183,6 +186,7 @@ run_log: tuple[type[RunLog], ...] = (TableRunLog, TracedLog)
 runs: tuple[type[Runs], ...] = (TableRuns,)
 sockets: tuple[type[Sockets], ...] = (InMemorySockets, ApiGatewaySockets)
 table: tuple[type[Table], ...] = (InMemoryTable, DynamoTable)
+tool_servers: tuple[type[ToolServers], ...] = (NoToolServers, McpServers)
 threads: tuple[type[ThreadStore], ...] = (InMemoryThreads, PostgresThreads)
 watch: tuple[type[Watch], ...] = (TableWatch,)
 writers: tuple[type[Writers], ...] = (TableWriters, TracedWriters)

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     )
     from layover.declare.result import AgentState, Result
     from layover.declare.tools.approval import Approval
+    from layover.declare.tools.server import ListedTool, mcp
     from layover.declare.tools.tool import Tool, tool, tool_from_schema
     from layover.errors import (
         ConfigurationError,
@@ -114,6 +115,7 @@ _HOME = {
         "WorkingMemory",
     ),
     "declare.result": ("AgentState", "Result"),
+    "declare.tools.server": ("ListedTool", "mcp"),
     "declare.tools.tool": ("Tool", "tool", "tool_from_schema"),
     "errors": (
         "ConfigurationError",
@@ -179,6 +181,7 @@ __all__ = [
     "LayoverError",
     "LimitReached",
     "Limits",
+    "ListedTool",
     "MarkUntrusted",
     "Memory",
     "Message",
@@ -223,6 +226,7 @@ __all__ = [
     "ToolResultPart",
     "Usage",
     "WorkingMemory",
+    "mcp",
     "tool",
     "tool_from_schema",
     "web_search",

@@ -24,9 +24,11 @@ from layover.ports import (
     NoDialer,
     NoLeases,
     NoMetrics,
+    NoToolServers,
     NoTracing,
     SocketPorts,
     ThreadStore,
+    ToolServers,
     Tracing,
 )
 from layover.values.deployment.settings import Settings
@@ -71,6 +73,7 @@ class Runtime:
     """None: no run can be followed by socket."""
     dialer: Dialer = field(default_factory=NoDialer)
     tracing: Tracing = field(default_factory=NoTracing)
+    tool_servers: ToolServers = field(default_factory=NoToolServers)
 
     def window_of(self, model: str, settings: ModelSettings | None = None) -> int | None:
         """Return the tokens of a model's context window, as the agent's settings say, or by its name; None if

@@ -82,6 +82,7 @@ def runtime() -> Runtime:
         sockets=lazy(_sockets) if environment().socket_endpoint else None,
         dialer=ClientDialer(_database, _model),
         tracing=lazy(_tracing) if _traces() else ports.NoTracing(),
+        tool_servers=lazy(_tool_servers),
     )
 
 
@@ -170,6 +171,13 @@ def _traced_model() -> ports.ChatModel:
     from layover.adapters.tracing.requests import TracedModel
 
     return TracedModel(_model(), content=environment().trace_content)
+
+
+@cache
+def _tool_servers() -> ports.ToolServers:
+    from layover.adapters.mcp.servers import McpServers
+
+    return McpServers()
 
 
 @cache
@@ -497,4 +505,5 @@ def in_memory_runtime(
         embedder_named=_embedder_named,
         metrics=metrics or ports.NoMetrics(),
         allowance=in_memory_allowance(clock, environment().settings, table),
+        tool_servers=lazy(_tool_servers),
     )

@@ -3,6 +3,7 @@
 import asyncio
 import importlib
 import logging
+import os
 import shlex
 import sys
 from collections.abc import Callable
@@ -33,6 +34,8 @@ app = typer.Typer(
 
 bench = typer.Typer(help="Measure what was built.", no_args_is_help=True)
 app.add_typer(bench, name="bench")
+mcp = typer.Typer(help="Servers of tools.", no_args_is_help=True)
+app.add_typer(mcp, name="mcp")
 
 
 def _say_version(wants_version: bool) -> None:
@@ -476,6 +479,40 @@ def bench_recall(
         lines: list[str] = service.main(file)
     except (service.BenchFailed, ConfigurationError) as error:
         sys.exit(f"layover: {error}")
+    for line in lines:
+        print(line)
+
+
+@mcp.command("inspect")
+def inspect_server(
+    url: Annotated[str, typer.Argument(help="The server's address.")],
+    name: Annotated[
+        str | None, typer.Option(help="What the names of its tools begin with.")
+    ] = None,
+    header: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="NAME=VARIABLE: a header with a variable's value; may be given several times."
+        ),
+    ] = None,
+    private: Annotated[
+        bool, typer.Option("--private", help="It may be inside a network or on this machine.")
+    ] = False,
+) -> None:
+    """Show the tools of an MCP server as an agent would get them, and those that are left out."""
+    from layover.errors import DefinitionError
+    from layover.ports.tool_servers import ToolServerError
+
+    service = _load("cli.mcp_inspect")
+    try:
+        headers = service.headers_of(header or (), os.environ)
+        lines: list[str] = service.inspect(url, name=name, headers=headers, private=private)
+    except DefinitionError as error:
+        print(f"layover: {error}", file=sys.stderr)
+        raise typer.Exit(2) from error
+    except ToolServerError as error:
+        print(f"layover: the server {url}: {error}", file=sys.stderr)
+        raise typer.Exit(3 if error.retryable else 1) from error
     for line in lines:
         print(line)
 

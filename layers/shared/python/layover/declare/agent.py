@@ -37,6 +37,7 @@ from layover.declare.tools.delegate import (
     handoff_tool,
     sub_agents,
 )
+from layover.declare.tools.server import ToolServer
 from layover.declare.tools.tool import AnyTool, Tool
 from layover.errors import DefinitionError, unknown_name
 from layover.values.deployment.settings import Settings
@@ -51,7 +52,10 @@ M = TypeVar("M", bound="ChatModel")
 
 Instructions: TypeAlias = Callable[[RunContext[Deps]], str | Awaitable[str]]
 """Instructions that depend on the run: plain or async, called once, before its first step."""
-Tools: TypeAlias = Callable[[RunContext[Deps]], Sequence[AnyTool] | Awaitable[Sequence[AnyTool]]]
+Tools: TypeAlias = Callable[
+    [RunContext[Deps]],
+    Sequence[AnyTool | ToolServer] | Awaitable[Sequence[AnyTool | ToolServer]],
+]
 """Tools that depend on the run: plain or async."""
 Made: TypeAlias = AbstractAsyncContextManager[Deps] | Awaitable[Deps] | Deps
 Factory: TypeAlias = Callable[[Settings], Made[Deps]] | Callable[[], Made[Deps]]
@@ -76,7 +80,8 @@ class Agent(Driven[Output], Generic[Deps, Output]):
         instructions: The system message: a text, or a function of the run's context (`RunContext`) that
             returns one, plain or async. Empty: no system message from the agent.
         tools: Tools that its model may call: a list, or a function of the run's context that returns one,
-            plain or async. A run keeps the names that its first step had.
+            plain or async. Servers of tools (`mcp`) may be among them. A run keeps the names that its first
+            step had, and the tools that its servers had then.
         memory: What it remembers, and how much of a thread a prompt shows; None: `Memory()`, with the
             recent window and titles only.
         output: The type of its structured output: a pydantic model, a list or a union of them; None: the
@@ -153,7 +158,7 @@ class Agent(Driven[Output], Generic[Deps, Output]):
         *,
         model: str | Sequence[str] | None = None,
         instructions: "str | Instructions[Deps]" = "",
-        tools: "Sequence[AnyTool] | Tools[Deps]" = (),
+        tools: "Sequence[AnyTool | ToolServer] | Tools[Deps]" = (),
         memory: Memory | None = None,
         output: "type[Output] | UnionType | None" = None,
         output_validator: "Callable[[Any, RunContext[Deps]], Any] | None" = None,
@@ -177,7 +182,11 @@ class Agent(Driven[Output], Generic[Deps, Output]):
         makes = callable(tools) and not isinstance(tools, Tool)
         self.make_tools: Tools | None = cast("Tools", tools) if makes else None
         """The function that gives a run its tools; None: they are the same for all runs."""
-        self._tools = () if makes else tools_of(self._what, tools)
+        self._tools: tuple[AnyTool, ...] = ()
+        self.servers: tuple[ToolServer, ...] = ()
+        """The servers whose tools it has in addition: a run asks them before its first step."""
+        if not makes:
+            self._tools, self.servers = tools_of(self._what, tools)
         self._handoffs: tuple[Agent, ...] = ()
         self.memory = Memory() if memory is None else memory
         self.output = output
@@ -218,9 +227,11 @@ class Agent(Driven[Output], Generic[Deps, Output]):
         return self._tools
 
     @tools.setter
-    def tools(self, tools: Sequence[AnyTool]) -> None:
-        own_tools = [tool for tool in tools_of(self._what, tools) if not _hands_over(tool)]
+    def tools(self, tools: Sequence[AnyTool | ToolServer]) -> None:
+        own, servers = tools_of(self._what, tools)
+        own_tools = [tool for tool in own if not _hands_over(tool)]
         self._replace_tools((*own_tools, *filter(_hands_over, self._tools)))
+        self.servers = servers
 
     def _replace_tools(self, tools: Sequence[AnyTool]) -> None:
         former, self._tools = self._tools, tuple(tools)
@@ -280,9 +291,14 @@ class Agent(Driven[Output], Generic[Deps, Output]):
                     f"{self._what}{whose} is called {each.name!r}, too: give one another name"
                 )
             names.add(each.name)
-        if self.make_tools is None:  # else a run's tools are known when it begins
+        if self.has_all_tools:  # else a run's tools are known when it begins
             self.check_tool_choice()
         check_sub_agents(self.name, self._tools)
+
+    @property
+    def has_all_tools(self) -> bool:
+        """True if all of its tools are known before a run: no function and no server gives it any."""
+        return self.make_tools is None and not self.servers
 
     def check_tool_choice(self) -> None:
         """Raise DefinitionError if the model has to call a tool that this agent does not have."""
@@ -300,7 +316,8 @@ class Agent(Driven[Output], Generic[Deps, Output]):
             "recall_memory": self.memory.episodic,
             "plan": self.memory.plan,
             SEARCH_TOOL: self.tool_search,
-            RESULT_TOOL: self.memory.has_previews and (self._tools or self.make_tools),
+            RESULT_TOOL: self.memory.has_previews
+            and (self._tools or self.make_tools or self.servers),
         }
         return frozenset(name for name, part in parts.items() if part)
 

@@ -61,6 +61,7 @@ from layover.ports.sockets import (
 )
 from layover.ports.stores import MemoryStore, ThreadStore
 from layover.ports.table import Table
+from layover.ports.tool_servers import NoToolServers, ToolServers
 from layover.ports.tracing import NoTracing, Tracing
 
 __all__ = [
@@ -106,6 +107,7 @@ __all__ = [
     "NoLeases",
     "NoMetrics",
     "NoSink",
+    "NoToolServers",
     "NoTracing",
     "NoteStore",
     "OnDelta",
@@ -127,6 +129,7 @@ __all__ = [
     "StaleWait",
     "Table",
     "ThreadStore",
+    "ToolServers",
     "Tracing",
     "Watch",
     "Writers",

@@ -135,7 +135,7 @@ async def _advance(
         agent = await with_deps(agent_of(runtime, meta), runtime.settings)
         runtime.dialer.dial_model(model_of(agent, runtime.settings, meta))
         turn_input = await load_turn_input(runtime, agent, head, log.snapshot)
-        turn_input = await with_run_tools(agent, RunState(log.snapshot), turn_input)
+        turn_input = await with_run_tools(runtime, agent, RunState(log.snapshot), turn_input)
     except RunFailed as failure:
         return await _end(runtime, log, RunState(log.snapshot), head, failed(failure))
     loop = Loop(runtime, log, agent, turn_input, deadline, holds_thread=not is_aside)

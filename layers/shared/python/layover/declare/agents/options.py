@@ -7,6 +7,7 @@ from typing import Any, cast
 
 from layover.declare.schemas import checks
 from layover.declare.tools.options import takes
+from layover.declare.tools.server import ToolServer
 from layover.declare.tools.tool import AnyTool
 from layover.errors import DefinitionError
 from layover.values.runs.model_settings import OVERRIDABLE, Overridable
@@ -53,11 +54,19 @@ def check_validator(what: str, output: Any, validator: Any) -> None:
         raise DefinitionError(f"{what}output_validator needs output=, the type that it validates")
 
 
-def tools_of(what: str, tools: Any) -> tuple[AnyTool, ...]:
-    """Return the tools, as they were given. Raises DefinitionError."""
-    if not isinstance(tools, Sequence) or isinstance(tools, str):
+def tools_of(what: str, tools: Any) -> tuple[tuple[AnyTool, ...], tuple[ToolServer, ...]]:
+    """Return the tools of a list, as they were given, and the servers in it. Raises DefinitionError."""
+    # A server is its own only item: a list of it may be meant, and is given.
+    if isinstance(tools, str) or not isinstance(tools, Sequence | ToolServer):
         raise checks.fail(f"{what}tools", "a list of tools", tools)
-    return tuple(tools)
+    servers = tuple(each for each in tools if isinstance(each, ToolServer))
+    names = [server.name for server in servers]
+    for name in names:
+        if names.count(name) > 1:
+            raise DefinitionError(
+                f"{what}two servers of tools are called {name!r}: give one another name (mcp(name=...))"
+            )
+    return tuple(each for each in tools if not isinstance(each, ToolServer)), servers
 
 
 def overridable_of(what: str, names: Any) -> frozenset[Overridable]:

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from jsonschema.protocols import Validator
 
 _MAX_PROBLEMS = 5
+MAX_CHECKS = 100_000
+"""Keywords of a schema that one validation may look at: some of 1 KB would take years."""
+_TOO_MANY = "these arguments take too long to check against the tool's schema"
 
 
 @dataclass(frozen=True)
@@ -44,13 +47,19 @@ class JsonSchemaSignature(Signature):
     whole: str | None = None
 
     def _fitted(self, text: str, decoded: Any) -> ToolArgs:
+        bound = self._bound
+        bound.left = MAX_CHECKS
+        try:
+            errors = sorted(self._validator.iter_errors(decoded), key=lambda e: e.json_path)
+        except (_TooManyChecks, RecursionError):
+            raise self._refusal("too_many_checks", _TOO_MANY) from None
         problems = [
             InitErrorDetails(
                 type=PydanticCustomError("json_schema", "{told}", {"told": error.message}),
                 loc=tuple(error.absolute_path),
                 input=None,
             )
-            for error in sorted(self._validator.iter_errors(decoded), key=lambda e: e.json_path)
+            for error in errors
         ]
         if problems:
             raise ValidationError.from_exception_data(self.model.__name__, problems[:_MAX_PROBLEMS])
@@ -79,7 +88,40 @@ class JsonSchemaSignature(Signature):
 
         # A registry of its own: nothing is ever fetched.
         registry: Any = Registry()
-        return _validator_of(self.json_schema)(self.json_schema, registry=registry)
+        validator = self._bound.of(_validator_of(self.json_schema))
+        return validator(self.json_schema, registry=registry)
+
+    @cached_property
+    def _bound(self) -> "_Bound":
+        return _Bound()
+
+
+class _TooManyChecks(Exception):
+    """A validation came to its bound."""
+
+
+class _Bound:
+    """Counts the keywords that a validation looks at."""
+
+    def __init__(self) -> None:
+        self.left = 0
+
+    def of(self, validator: "type[Validator]") -> "type[Validator]":
+        """Return the class of validators, held to this bound."""
+        from jsonschema.validators import extend
+
+        counted = {word: self._counted(check) for word, check in validator.VALIDATORS.items()}
+        bounded: type[Validator] = extend(validator, counted)
+        return bounded
+
+    def _counted(self, check: Callable[..., Any]) -> Callable[..., Any]:
+        def run(validator: Any, value: Any, instance: Any, schema: Any) -> Any:
+            self.left -= 1
+            if self.left < 0:
+                raise _TooManyChecks
+            return check(validator, value, instance, schema)
+
+        return run
 
 
 def json_schema_signature(

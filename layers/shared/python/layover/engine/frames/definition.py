@@ -61,6 +61,7 @@ def _extras(agent: Agent) -> dict[str, Any]:
         **({"api": agent.api} if agent.api != "chat" else {}),
         **({"provider_tools": _dumped(agent.provider_tools)} if agent.provider_tools else {}),
         **({"hooks": [name_of(hook) for hook in agent.hooks]} if agent.hooks else {}),
+        **({"servers": [each.as_facts() for each in agent.servers]} if agent.servers else {}),
     }
 
 

@@ -161,7 +161,7 @@ class Frame:
         else:
             turn_input = empty_input(state, settings)
         turn_input = await with_instructions(agent, state, turn_input, self._state.base)
-        turn_input = await with_run_tools(agent, state, turn_input)
+        turn_input = await with_run_tools(self._invocation.runtime, agent, state, turn_input)
         frame = Frame(
             self._invocation,
             NestedLog(self._invocation.log, state.agent_path, state.path),

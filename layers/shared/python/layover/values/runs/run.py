@@ -18,6 +18,7 @@ from layover.values.note import Note
 from layover.values.runs.child import ChildRun
 from layover.values.runs.hooked import HookedCall
 from layover.values.runs.model_settings import RunChoice
+from layover.values.runs.served import ServedTools
 from layover.values.runs.status import ErrorInfo as ErrorInfo
 from layover.values.runs.status import FinishReason as FinishReason
 from layover.values.runs.status import Status as Status
@@ -266,6 +267,10 @@ class PromptSnapshot(Value):
     """The thread's."""
     tools: tuple[str, ...] | None = Field(default=None, exclude_if=lambda value: value is None)
     """Names of the tools that the agent's function gave; None: the agent has a list."""
+    served: tuple[ServedTools, ...] | None = Field(
+        default=None, exclude_if=lambda value: value is None
+    )
+    """The tools of the agent's servers; None: it has no servers."""
 
 
 class StepRecord(Value):

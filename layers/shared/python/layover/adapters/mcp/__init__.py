@@ -1,0 +1,1 @@
+"""MCP servers, by the client of the package `mcp`."""

@@ -1,0 +1,157 @@
+"""The way to a server of tools: where requests may go, and how much may come back (docs/security.md#mcp)."""
+
+import asyncio
+import ipaddress
+import socket
+from collections.abc import AsyncIterator
+from contextvars import ContextVar
+from dataclasses import dataclass
+
+import httpx2
+
+from layover.adapters.http.tls import system_trust
+from layover.ports.tool_servers import ToolServerError
+
+MAX_RESPONSE = 16 * 1024 * 1024
+"""Bytes of one response, a stream of events as well."""
+CONNECT_S = 5.0
+"""Seconds for a connection."""
+SILENCE_S = 300.0
+"""Seconds without a byte. A call's own time-out is shorter, and the engine keeps it."""
+
+
+@dataclass
+class Trip:
+    """The fate of one request. `sent`: it may have reached the server. `refused`: the status by which the
+    server refused it; None: it did not."""
+
+    sent: bool = False
+    refused: int | None = None
+    problem: str | None = None
+    """Why the guard stopped it."""
+
+    @property
+    def in_doubt(self) -> bool:
+        """True if the server may have done what it was asked, and nobody knows."""
+        return self.sent and (self.refused is None or self.refused >= 500)
+
+    @property
+    def may_help(self) -> bool:
+        """True if the same request may go better a moment later."""
+        return self.problem is None and (self.refused is None or self.refused >= 500)
+
+
+trip: ContextVar[Trip | None] = ContextVar("trip", default=None)
+"""The request that the code at work belongs to."""
+
+
+class GuardedTransport(httpx2.AsyncBaseTransport):
+    """Connects to addresses that may be asked, and to no others: the address that was checked is the one that
+    is connected to, whatever the name leads to a moment later."""
+
+    def __init__(self, *, private: bool) -> None:
+        self._private = private
+        self._inner = httpx2.AsyncHTTPTransport(verify=system_trust(), retries=0)
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        """Send a request. Raises httpx2.ConnectError before anything is sent, httpx2.ReadError for a response
+        that is too large or packed."""
+        mine = trip.get()
+        host = request.url.host
+        try:
+            address = await _address(host, request.url.port or 443, private=self._private)
+        except ToolServerError as error:
+            if mine is not None:
+                mine.problem = error.message
+            raise httpx2.ConnectError(error.message) from None
+        direct = httpx2.Request(
+            request.method,
+            request.url.copy_with(host=address),
+            headers=request.headers,
+            stream=request.stream,
+            extensions={**request.extensions, "sni_hostname": host},
+        )
+        direct.headers["accept-encoding"] = "identity"
+        try:
+            response = await self._inner.handle_async_request(direct)
+        except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout):
+            raise
+        except BaseException:
+            if mine is not None:
+                mine.sent = True
+            raise
+        if mine is not None:
+            mine.sent = True
+            if response.status_code >= 400:
+                mine.refused = response.status_code
+        if response.headers.get("content-encoding", "identity").lower() != "identity":
+            await response.aclose()
+            raise _stopped(mine, "it answered with a packed response, which was not asked for")
+        assert isinstance(response.stream, httpx2.AsyncByteStream)
+        response.stream = _Counted(response.stream, mine)
+        return response
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+        await self._inner.aclose()
+
+
+class _Counted(httpx2.AsyncByteStream):
+    def __init__(self, stream: httpx2.AsyncByteStream, mine: Trip | None) -> None:
+        self._stream = stream
+        self._mine = mine
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        size = 0
+        async for piece in self._stream:
+            size += len(piece)
+            if size > MAX_RESPONSE:
+                raise _stopped(self._mine, f"it answered with more than {MAX_RESPONSE // 2**20} MB")
+            yield piece
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
+def _stopped(mine: Trip | None, problem: str) -> httpx2.ReadError:
+    if mine is not None:
+        mine.problem = problem
+    return httpx2.ReadError(problem)
+
+
+async def _address(host: str, port: int, *, private: bool) -> str:
+    """Return the address to connect to. Raises ToolServerError if the name has none, or one that may not be
+    asked: all of its addresses have to be allowed."""
+    try:
+        infos = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except OSError:
+        raise ToolServerError("its name has no address") from None
+    addresses = [str(info[4][0]) for info in infos]
+    if not addresses or not all(may_ask(each, private=private) for each in addresses):
+        raise ToolServerError(
+            "its address is not a public one: give mcp() private=True for a server of your own network"
+            if not private
+            else "its address is one that is never asked"
+        )
+    return addresses[0]
+
+
+def may_ask(address: str, *, private: bool) -> bool:
+    """Return whether a server at this address may be asked. Link-local addresses never may: a cloud's
+    machines get their credentials there."""
+    ip = ipaddress.ip_address(address.partition("%")[0])
+    if isinstance(ip, ipaddress.IPv6Address):
+        inner = ip.ipv4_mapped or ip.sixtofour or _translated(ip)
+        if inner is not None:
+            return may_ask(str(inner), private=private)
+    if ip.is_link_local or ip.is_multicast or ip.is_unspecified or ip == _METADATA_V6:
+        return False
+    return ip.is_global or (private and (ip.is_private or ip.is_loopback))
+
+
+_NAT64 = ipaddress.ip_network("64:ff9b::/96")
+_METADATA_V6 = ipaddress.ip_address("fd00:ec2::254")
+
+
+def _translated(ip: ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:
+    return ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF) if ip in _NAT64 else None

@@ -1,0 +1,216 @@
+"""Tools of servers outside, as tools of a run (docs/guides/mcp.md). The rest of the engine sees tools."""
+
+import asyncio
+import logging
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from layover.declare.context import Retry, RunContext, ToolContext
+from layover.declare.schemas.render import as_text
+from layover.declare.tools.json_schema_signature import json_schema_signature
+from layover.declare.tools.options import options_of
+from layover.declare.tools.served import accept, plain
+from layover.declare.tools.server import ToolServer
+from layover.declare.tools.tool import AnyTool, Tool
+from layover.declare.tools.untrusted import as_untrusted
+from layover.engine.isolation import isolate
+from layover.errors import DefinitionError, RetryableError, RunFailed
+from layover.ports.tool_servers import (
+    BytesContent,
+    Endpoint,
+    LinkContent,
+    ServerAnswer,
+    TextContent,
+    ToolServerError,
+)
+from layover.runtime import Runtime
+from layover.values.runs.served import ServedTool, ServedTools
+from layover.values.text import sanitise
+
+logger = logging.getLogger("layover")
+
+LIST_ATTEMPTS = 2
+MAX_EVENTS = 50
+"""Notices of progress and lines of a log that one call may add to the run's events."""
+MAX_FILES = 10
+"""Files of one result."""
+_MAX_NOTICE = 500
+"""Characters of a notice."""
+
+
+@dataclass(frozen=True)
+class ServerTools:
+    """The tools that a run has of its servers, and what it pins of them."""
+
+    tools: tuple[AnyTool, ...] = ()
+    pinned: tuple[ServedTools, ...] = ()
+
+
+async def server_tools(
+    runtime: Runtime,
+    servers: Sequence[ToolServer],
+    ctx: RunContext,
+    pinned: Sequence[ServedTools] | None,
+    others: Iterable[str],
+) -> ServerTools:
+    """Return the tools of the servers: those that the run pinned, else those that the servers list now.
+    `others`: names of the agent's other tools. A server that the agent got since the run began has
+    none. Raises RunFailed if a server cannot be asked."""
+    if not servers:
+        return ServerTools()
+    if pinned is None:
+        # Side by side: the run waits for the slowest, and not for the sum.
+        lists = await asyncio.gather(*(_listed(runtime, server, ctx) for server in servers))
+    else:
+        lists_by_name = {each.server: each for each in pinned}
+        lists = [lists_by_name.get(s.name, ServedTools(server=s.name)) for s in servers]
+    names = set(others)
+    tools: list[AnyTool] = []
+    for server, listed in zip(servers, lists, strict=True):
+        for served in filter(server.wants, listed.tools):
+            try:
+                tool = _tool(runtime, server, served)
+            except Exception as error:  # the author's rule may raise anything
+                message = f"approve of the server {server.name} failed for {served.name!r}: {error}"
+                raise RunFailed(message, type=type(error).__name__, run_id=ctx.run_id) from error
+            if tool is not None and tool.name not in names:
+                names.add(tool.name)
+                tools.append(tool)
+    return ServerTools(tuple(tools), tuple(lists))
+
+
+async def _listed(runtime: Runtime, server: ToolServer, ctx: RunContext) -> ServedTools:
+    try:
+        raw = await _ask_for_list(runtime, server, ctx)
+    except RetryableError:
+        raise
+    except Exception as error:
+        # A run that began without them would look as if the agent never had them.
+        message = f"the tools of the server {server.name} of agent {ctx.agent_name!r} could not be listed: "
+        reason = error if isinstance(error, DefinitionError | ToolServerError | TypeError) else ""
+        raise RunFailed(
+            f"{message}{reason or type(error).__name__}", type="ToolServerError", run_id=ctx.run_id
+        ) from error
+    accepted = accept(server.name, raw)
+    if accepted.left_out:
+        logger.warning(
+            "tools of a server are left out",
+            extra={"run_id": ctx.run_id, "server": server.name, "count": len(accepted.left_out)},
+        )
+    return ServedTools(server=server.name, tools=tuple(filter(server.wants, accepted.tools)))
+
+
+async def _ask_for_list(runtime: Runtime, server: ToolServer, ctx: RunContext) -> list[Any]:
+    for attempt in range(1, LIST_ATTEMPTS + 1):
+        endpoint = await isolate(_endpoint(server, ctx, ctx.run_id))
+        try:
+            return await runtime.tool_servers.list_tools(endpoint)
+        except ToolServerError as error:
+            if attempt == LIST_ATTEMPTS or not error.retryable:
+                raise
+    raise AssertionError
+
+
+async def _endpoint(server: ToolServer, ctx: Any, run_id: str) -> Endpoint:
+    headers = await server.headers_for(ctx)
+    return Endpoint(server.name, server.url, run_id, headers, server.private)
+
+
+def _tool(runtime: Runtime, server: ToolServer, served: ServedTool) -> AnyTool | None:
+    """Return the tool; None if this release takes no such schema any more."""
+
+    async def call(arguments: dict[str, Any], ctx: ToolContext) -> Any:
+        return await _call(runtime, server, served, arguments, ctx)
+
+    try:
+        signature = json_schema_signature(call, served.alias, served.parameters)
+    except (DefinitionError, RecursionError):
+        return None
+    raw_options: dict[str, Any] = {
+        "needs_approval": server.approval_of(served),
+        "idempotent": served.idempotent,
+        "timeout": server.timeout,
+        "trusted": server.trusted,
+        "risk": "high" if served.destructive else None,
+        "strict": False,
+    }
+    if not server.trusted:
+        raw_options["to_model_output"] = lambda result: as_untrusted(served.alias, as_text(result))
+    return Tool(
+        call,
+        name=served.alias,
+        description=served.description,
+        # Always as one dict: a stranger's argument may have any name.
+        signature=replace(signature, whole="arguments"),
+        options=options_of(served.alias, signature, raw_options),
+    )
+
+
+async def _call(
+    runtime: Runtime,
+    server: ToolServer,
+    served: ServedTool,
+    arguments: dict[str, Any],
+    ctx: ToolContext,
+) -> Any:
+    """Return the result of a call. One that certainly did not reach the server, or that may be repeated, is
+    sent a second time."""
+    notices = _Notices(server, ctx)
+    endpoint = await _endpoint(server, ctx, ctx.run_id)
+    for is_last in (False, True):
+        try:
+            answer = await runtime.tool_servers.call(endpoint, served.name, arguments, notices.add)
+            break
+        except ToolServerError as error:
+            is_in_doubt = error.sent and not served.idempotent
+            if is_last or is_in_doubt or not error.retryable:
+                doubt = "; the call may or may not have taken effect" if is_in_doubt else ""
+                raise ToolServerError(
+                    f"the server {server.name}: {error.message}{doubt}"
+                ) from error
+    result = await _result(answer, ctx)
+    if answer.is_error:
+        text = as_text(result)
+        raise Retry(text if server.trusted else as_untrusted(served.alias, text))
+    return result
+
+
+async def _result(answer: ServerAnswer, ctx: ToolContext) -> Any:
+    """Return a server's answer as a result: its data if it has some, else its texts; and files of the run's
+    owner for images and the like."""
+    texts: list[str] = []
+    files: list[Any] = []
+    for part in answer.content:
+        if isinstance(part, TextContent):
+            texts.append(sanitise(part.text))
+        elif isinstance(part, LinkContent):
+            texts.append(sanitise(f"{part.name}: {part.uri}" if part.name else part.uri))
+        elif isinstance(part, BytesContent) and len(files) < MAX_FILES:
+            saved = await ctx.save_file(
+                plain(part.name, 100), plain(part.mime_type, 100), part.data
+            )
+            files.append(saved.model_dump(mode="json", exclude_none=True))
+    value: Any = "\n\n".join(texts) if answer.structured is None else sanitise(answer.structured)
+    if not files:
+        return value
+    return {"files": files} if value == "" else {"result": value, "files": files}
+
+
+class _Notices:
+    """Notices of a server while a call runs, as events of the run."""
+
+    def __init__(self, server: ToolServer, ctx: ToolContext) -> None:
+        self._server = server.name
+        self._ctx = ctx
+        self._left = MAX_EVENTS
+
+    def add(self, notice: dict[str, Any]) -> None:
+        """Add an event, unless the call has added many."""
+        if self._left == 0:
+            return
+        self._left -= 1
+        message = notice.get("message")
+        if isinstance(message, str):
+            notice = {**notice, "message": plain(message, _MAX_NOTICE)}
+        self._ctx.emit({"mcp": self._server, **notice})
