@@ -20,6 +20,7 @@ class Asked:
     params: dict[str, Any]
     headers: dict[str, str]
     id: Any = None
+    path: str = ""
 
 
 @dataclass
@@ -59,6 +60,8 @@ class ScriptedServer:
         self.on: dict[str, Answer] = dict(on or {})
         self.asked: list[Asked] = []
         self.url = ""
+        self.moved: Answer | None = None
+        """The answer to a request instead of all others; None if there is none to it."""
         self._sessions = 0
         self._connections: dict[asyncio.StreamWriter, asyncio.Task[None]] = {}
         self._is_over = False
@@ -69,6 +72,8 @@ class ScriptedServer:
 
     async def answer(self, asked: Asked) -> Any:
         """Return what the test wants, else what a server would say."""
+        if self.moved is not None and (away := self.moved(asked)) is not None:
+            return away
         self.asked.append(asked)
         if asked.method in self.on:
             answer = self.on[asked.method](asked)
@@ -145,13 +150,15 @@ def _bytes(raw: Raw) -> bytes:
 async def _read(reader: asyncio.StreamReader) -> Asked | None:
     head = await reader.readuntil(b"\r\n\r\n")
     first, *lines = head.decode().split("\r\n")
-    headers = dict(line.lower().split(": ", 1) for line in lines if line)
+    pairs = (line.partition(": ") for line in lines if line)
+    headers = {name.lower(): value for name, _, value in pairs}
     body = await reader.readexactly(int(headers.get("content-length", 0)))
+    path = first.split(" ")[1]
     if not body:
-        return Asked(first.split(" ")[0], {}, headers)
+        return Asked(first.split(" ")[0], {}, headers, path=path)
     message = json.loads(body)
     method = message.get("method", "response")
-    return Asked(method, message.get("params") or message, headers, message.get("id"))
+    return Asked(method, message.get("params") or message, headers, message.get("id"), path)
 
 
 @asynccontextmanager

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from layover.adapters.mcp.session import Session
 
 MAX_SESSIONS = 16
-"""Sessions of a process. Above that the one that was used longest ago is closed."""
+"""Sessions that a process keeps. Above that those in which nobody waits are closed, oldest first."""
 LIST_S = 30.0
 """Seconds for a list, all of its pages, and the session that it opens."""
 MAX_PAGES = 20
@@ -53,7 +53,9 @@ class McpServers:
             async with asyncio.timeout(LIST_S):
                 return await self._pages(endpoint)
         except TimeoutError:
-            await self._drop(endpoint)
+            session = self._of_loop().get(_key(endpoint))
+            if session is not None:
+                self._drop(endpoint, session)
             raise ToolServerError(f"it took longer than {LIST_S:g} s", retryable=True) from None
 
     async def _pages(self, endpoint: Endpoint) -> list[dict[str, Any]]:
@@ -104,42 +106,45 @@ class McpServers:
         from layover.adapters.mcp.guard import Trip
 
         for is_last in (False, True):
-            session, is_new = await self._session(endpoint)
+            session, is_new = self._session(endpoint)
             trip = Trip()
-            try:
-                return await session.request(request, trip, on_event)
-            except ToolServerError:
-                if session.is_over or trip.refused is not None or trip.problem is not None:
-                    await self._drop(endpoint)
-                if is_last or is_new or trip.refused not in _LOST or not session.has_id:
+            with session.using():
+                try:
+                    await session.opened()
+                    return await session.request(request, trip, on_event)
+                except ToolServerError:
+                    is_lost = session.is_over or not session.is_open
+                    if is_lost or trip.refused is not None or trip.problem is not None:
+                        self._drop(endpoint, session)
+                    if is_last or is_new or trip.refused not in _LOST or not session.has_id:
+                        raise
+                except BaseException:
+                    if not session.is_open:
+                        self._drop(endpoint, session)
                     raise
         raise AssertionError
 
-    async def _session(self, endpoint: Endpoint) -> tuple["Session", bool]:
+    def _session(self, endpoint: Endpoint) -> tuple["Session", bool]:
+        """Return the endpoint's session, and whether it is a new one, which is about to be opened."""
         sessions = self._of_loop()
         key = _key(endpoint)
         session = sessions.get(key)
         if session is not None and not session.is_over:
             sessions.move_to_end(key)
-            await session.opened()
             return session, False
+        # Also more than MAX_SESSIONS, as long as somebody waits in each.
+        idle = [each for each, old in sessions.items() if old.is_idle]
+        for each in idle[: max(0, len(sessions) + 1 - MAX_SESSIONS)]:
+            sessions.pop(each).retire()
         session = sessions[key] = _client()(endpoint)
-        while len(sessions) > MAX_SESSIONS:
-            _, oldest = sessions.popitem(last=False)
-            oldest.close()
-        try:
-            await session.opened()
-        except BaseException:
-            if sessions.get(key) is session:
-                del sessions[key]
-            session.close()
-            raise
         return session, True
 
-    async def _drop(self, endpoint: Endpoint) -> None:
-        session = self._of_loop().pop(_key(endpoint), None)
-        if session is not None:
-            session.close()
+    def _drop(self, endpoint: Endpoint, session: "Session") -> None:
+        """Have nobody else begin in the session. Those who wait in it go on."""
+        sessions = self._of_loop()
+        if sessions.get(_key(endpoint)) is session:
+            del sessions[_key(endpoint)]
+        session.retire()
 
     def _of_loop(self) -> _Sessions:
         return self._sessions.setdefault(asyncio.get_running_loop(), OrderedDict())

@@ -1,8 +1,8 @@
 """One session with a server. Importing this module loads the client of the package `mcp`."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -60,6 +60,8 @@ class Session:
         self._owner.add_done_callback(_retrieve)
         self.has_id = False
         """True if the server gave the session an id, which it may forget."""
+        self._users = 0
+        self._is_retired = False
 
     @property
     def is_over(self) -> bool:
@@ -76,9 +78,33 @@ class Session:
             retryable=self._opening.may_help,
         )
 
-    def close(self) -> None:
-        """Begin to close it. Nobody waits for that."""
-        self._stop.set()
+    @property
+    def is_open(self) -> bool:
+        """True once the handshake is over."""
+        return self._client is not None
+
+    @property
+    def is_idle(self) -> bool:
+        """True if no request waits in it."""
+        return self._users == 0
+
+    @contextmanager
+    def using(self) -> Iterator[None]:
+        """Keep it open while a request opens it or waits in it."""
+        self._users += 1
+        try:
+            yield
+        finally:
+            self._users -= 1
+            if self._is_retired and self.is_idle:
+                self._stop.set()
+
+    def retire(self) -> None:
+        """Close it once the last request in it is over: a request that is cut off may have taken effect.
+        Nobody waits for that."""
+        self._is_retired = True
+        if self.is_idle:
+            self._stop.set()
 
     async def request(self, request: Any, mine: Trip, on_event: OnEvent | None) -> dict[str, Any]:
         """Return the raw result of a request. `mine` gets what became of it. Raises ToolServerError."""
@@ -166,7 +192,7 @@ class Session:
             self._endpoint.url, http_client=http, max_sse_event_size=MAX_RESPONSE
         )
         async with transport as (incoming, outgoing):
-            yield _Incoming(incoming, lambda: self._client is not None), outgoing
+            yield _Incoming(incoming, lambda: self.is_open), outgoing
 
     async def _note(self, response: httpx2.Response) -> None:
         if "mcp-session-id" in response.headers:

@@ -1,7 +1,7 @@
 """`mcp`: the tools of an MCP server in an agent's list (docs/guides/mcp.md)."""
 
 import re
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
@@ -12,6 +12,7 @@ from layover.declare.option_names import named_options
 from layover.declare.schemas import checks
 from layover.declare.tools.approval import Approval
 from layover.declare.tools.options import takes
+from layover.declare.tools.tool import AnyTool
 from layover.values.runs.served import ServedTool
 
 _GENERIC = frozenset({"mcp", "api", "www", "server", "tools"})
@@ -72,6 +73,8 @@ class ToolServer:
     timeout: timedelta | None = None
     trusted: bool = False
     private: bool = False
+    change: Callable[[AnyTool], AnyTool] | None = field(default=None, repr=False)
+    """Changes each tool that a run gets of it: stubs of evaluations do."""
 
     def __iter__(self) -> Iterator["ToolServer"]:
         yield self
@@ -89,6 +92,11 @@ class ToolServer:
     def wants(self, tool: ServedTool) -> bool:
         """Return whether the agent is to have the tool."""
         return self.include is None or tool.name in self.include
+
+    def missing_in(self, tools: Iterable[ServedTool]) -> list[str]:
+        """Return the names that the agent includes and no tool has."""
+        names = {tool.name for tool in tools}
+        return [name for name in self.include or () if name not in names]
 
     def approval_of(self, tool: ServedTool) -> bool | Approval:
         """Return the rule for calls of the tool: the author's, else a person for all that is not said to be

@@ -25,6 +25,7 @@ from layover.ports.tool_servers import (
     ToolServerError,
 )
 from layover.runtime import Runtime
+from layover.values.file import MAX_NAME, is_mime_type, max_bytes
 from layover.values.runs.served import ServedTool, ServedTools
 from layover.values.text import sanitise
 
@@ -35,6 +36,7 @@ MAX_EVENTS = 50
 """Notices of progress and lines of a log that one call may add to the run's events."""
 MAX_FILES = 10
 """Files of one result."""
+_TOO_MANY = f"[left out: a result has {MAX_FILES} files at most]"
 _MAX_NOTICE = 500
 """Characters of a notice."""
 
@@ -76,7 +78,7 @@ async def server_tools(
                 raise RunFailed(message, type=type(error).__name__, run_id=ctx.run_id) from error
             if tool is not None and tool.name not in names:
                 names.add(tool.name)
-                tools.append(tool)
+                tools.append(tool if server.change is None else server.change(tool))
     return ServerTools(tuple(tools), tuple(lists))
 
 
@@ -93,6 +95,14 @@ async def _listed(runtime: Runtime, server: ToolServer, ctx: RunContext) -> Serv
             f"{message}{reason or type(error).__name__}", type="ToolServerError", run_id=ctx.run_id
         ) from error
     accepted = accept(server.name, raw)
+    missing = server.missing_in(accepted.tools)
+    if missing:
+        # The author's own words, and not the server's.
+        logger.warning(
+            "a server has no such tools, which its agent includes: %s",
+            ", ".join(missing),
+            extra={"run_id": ctx.run_id, "server": server.name},
+        )
     if accepted.left_out:
         logger.warning(
             "tools of a server are left out",
@@ -186,15 +196,24 @@ async def _result(answer: ServerAnswer, ctx: ToolContext) -> Any:
             texts.append(sanitise(part.text))
         elif isinstance(part, LinkContent):
             texts.append(sanitise(f"{part.name}: {part.uri}" if part.name else part.uri))
-        elif isinstance(part, BytesContent) and len(files) < MAX_FILES:
-            saved = await ctx.save_file(
-                plain(part.name, 100), plain(part.mime_type, 100), part.data
-            )
-            files.append(saved.model_dump(mode="json", exclude_none=True))
+        else:
+            saved = await _save(part, ctx) if len(files) < MAX_FILES else _TOO_MANY
+            (texts if isinstance(saved, str) else files).append(saved)
     value: Any = "\n\n".join(texts) if answer.structured is None else sanitise(answer.structured)
     if not files:
         return value
     return {"files": files} if value == "" else {"result": value, "files": files}
+
+
+async def _save(part: BytesContent, ctx: ToolContext) -> Any:
+    """Return what the result says of a file: its facts, or in words why it is not there. The call has taken
+    effect, and what else it answered counts."""
+    name = " ".join(plain(part.name, MAX_NAME).split()) or "file"
+    mime_type = part.mime_type if is_mime_type(part.mime_type) else "application/octet-stream"
+    if len(part.data) > max_bytes(mime_type):
+        return f"[{name}: larger than a file may be]"
+    saved = await ctx.save_file(name, mime_type, part.data)
+    return saved.model_dump(mode="json", exclude_none=True)
 
 
 class _Notices:
