@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 
-from layover import Agent, tool
+from layover import Agent, mcp, tool
 from layover.evals.cases import Case
 from layover.evals.play import Play, play
 from layover.evals.stubs import StubsInvalid, check_stubs
+from support.mcp_servers import ScriptedServer, listed, serving
 
 PAID: list[float] = []
 
@@ -158,6 +159,28 @@ async def test_stub_answers_in_sub_agents_and_in_tools_of_a_function() -> None:
     expect = {"approvals": [{"tool": "refund", "decide": "approve"}]}
     assert await failures(expect, script, lead, stubs=stubs) == []
     assert PAID == []
+
+
+@pytest.mark.parametrize("as_function", [False, True])
+async def test_stubs_answer_for_the_tools_of_a_server(as_function: bool) -> None:
+    note = {"type": "object", "properties": {"id": {"type": "string"}}}
+    server = ScriptedServer(listed("find", note, readOnlyHint=True), listed("drop", note))
+    async with serving(server):
+        servers = mcp(server.url, name="till", private=True, approve=lambda _: False)
+        agent = Agent("till", tools=(lambda ctx: [*servers]) if as_function else [*servers])
+        script = [
+            {"call": "till_find", "args": {"id": "1"}},
+            {"call": "till_drop", "args": {"id": "1"}},
+            SAY,
+        ]
+        stubs = [{"tool": "till_find", "result": "stub"}, {"tool": "till_drop", "result": "stub"}]
+        case = Case.model_validate(
+            {"name": "a", "input": "x", "expect": {}, "script": script, "stubs": stubs}
+        )
+        check_stubs(agent, case.stubs)
+        assert await failures({}, script, agent, stubs=stubs) == []
+        assert await failures({}, script, agent, stubs_only=True) != []
+    assert not server.requests("tools/call")
 
 
 async def test_several_stubs_answer_once_each_and_the_last_goes_on() -> None:

@@ -1,13 +1,14 @@
 """Agents whose tools are answered by stubs: a tool that has one never runs."""
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from copy import copy
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from layover.declare.agent import Agent
 from layover.declare.context import RunContext, ToolContext
+from layover.declare.tools.server import ToolServer
 from layover.declare.tools.signature import ToolArgs
 from layover.declare.tools.tool import AnyTool, Tool
 from layover.errors import unknown_name
@@ -95,6 +96,7 @@ class _Copies:
         if agent.make_tools is not None:
             fresh.make_tools = self._maker(agent.make_tools)
         fresh._tools = self._tools(agent.tools)
+        fresh.servers = tuple(map(self._server, agent.servers))
         # Two agents may name each other: both copies exist before either gets its hand-offs.
         fresh._handoffs = tuple(map(self.of, agent.handoffs))
         return fresh
@@ -117,32 +119,66 @@ class _Copies:
             tools = make(ctx)
             if inspect.isawaitable(tools):
                 tools = await tools
-            return self._tools(tools) if isinstance(tools, list | tuple) else tools
+            if isinstance(tools, ToolServer):
+                return self._server(tools)
+            if not isinstance(tools, list | tuple):
+                return tools
+            return [
+                self._server(each) if isinstance(each, ToolServer) else self._tool(each)
+                for each in tools
+            ]
 
         return make_tools
+
+    def _server(self, server: ToolServer) -> ToolServer:
+        """Return the same server, whose tools the stubs answer: they are known when a run has asked for
+        them."""
+        return replace(server, change=self._tool)
+
+
+@dataclass(frozen=True)
+class ToolNames(Collection[str]):
+    """The names that stubs may have: those of tools, and all that begin with the name of a server, which
+    lists its tools to a run only."""
+
+    tools: frozenset[str]
+    servers: frozenset[str]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.tools or str(name).partition("_")[0] in self.servers
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.tools)
+
+    def __len__(self) -> int:
+        return len(self.tools)
 
 
 def check_stubs(agent: Agent, stubs: Sequence[Stub]) -> None:
     """Raise StubsInvalid for a stub of a tool that neither the agent nor one below it has: the tool that was
-    meant would run. A function of the run may give an agent any tool."""
+    meant would run."""
     names = tools_for_stubs(agent)
     for stub in stubs:
         if names is not None and stub.tool not in names:
             raise StubsInvalid(f"stubs: {unknown_name('tool', stub.tool, names)}")
 
 
-def tools_for_stubs(agent: Agent) -> set[str] | None:
+def tools_for_stubs(agent: Agent) -> ToolNames | None:
     """Return the names of the tools of an agent and of those below it. None: a function may give it any."""
     names: set[str] = set()
-    return None if _gather(agent, names, set()) else names
+    servers: set[str] = set()
+    if _gather(agent, names, servers, set()):
+        return None
+    return ToolNames(frozenset(names), frozenset(servers))
 
 
-def _gather(agent: Agent, names: set[str], gathered: set[int]) -> bool:
-    """Add the names of an agent's tools. Return whether a function gives some."""
+def _gather(agent: Agent, names: set[str], servers: set[str], gathered: set[int]) -> bool:
+    """Add the names of an agent's tools, and of its servers. Return whether a function gives some."""
     if id(agent) in gathered:
         return False
     gathered.add(id(agent))
     names |= {tool.name for tool in agent.tools if tool.handoff is None}
+    servers |= {server.name for server in agent.servers}
     below = [tool.delegate.agent for tool in agent.tools if tool.delegate is not None]
-    makes = [_gather(each, names, gathered) for each in (*below, *agent.handoffs)]
+    makes = [_gather(each, names, servers, gathered) for each in (*below, *agent.handoffs)]
     return agent.make_tools is not None or any(makes)
