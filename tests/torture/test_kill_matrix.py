@@ -26,6 +26,7 @@ from support.kills.scenarios import (
     NESTED,
     QUORUM,
     REFUSED,
+    SERVED,
     STREAMED,
     STREAMED_OUT,
     UNSAVED,
@@ -53,6 +54,7 @@ DRIVEN = (
     HANDED_OVER,
     REFUSED,
     CHATTED,
+    SERVED,
 )
 """Those whose runs are brought to their end by their own execution."""
 SAMPLE = {
@@ -68,6 +70,7 @@ SAMPLE = {
     "handed over": 5,
     "refused": 3,
     "chatted": 3,
+    "served": 4,
     "lost": 2,
     "doomed": 2,
     "half deleted": 2,

@@ -2,7 +2,8 @@
 
 import pytest
 
-from support.kills.scenarios import LOST, UNSAVED, UNSENT
+from support.kills.judge import judge_lists
+from support.kills.scenarios import LOST, SERVED, UNSAVED, UNSENT
 from support.kills.story import Line, Point, Scenario, Story, by_the_clock, is_calm
 
 ALIVE = "StepFunctions.alive (running, decided)"
@@ -34,3 +35,18 @@ def test_a_point_that_one_run_did_without_is_a_matter_of_time() -> None:
     point = Point("sweep", write[2], 1, "before")
     assert by_the_clock(point, [story(LOST, write), story(LOST)])
     assert not by_the_clock(point, [story(LOST, write), story(LOST, write)])
+
+
+STEP = "DynamoTable.transact STEP#0001 META EVENT"
+LIST = "McpServers.list_tools shop"
+
+
+def test_list_of_a_server_may_be_asked_for_again_until_the_first_step_is_journaled() -> None:
+    judge_lists(story(SERVED, (">", "turn", LIST), ("x", "turn", LIST), (">", "turn", LIST)))
+    judge_lists(story(SERVED, (">", "turn", LIST), (">", "turn", STEP), ("<", "turn", STEP)))
+
+
+@pytest.mark.parametrize("mark", ["<", "X"])
+def test_list_of_a_server_that_is_asked_for_after_the_first_step_is_a_failure(mark: str) -> None:
+    with pytest.raises(AssertionError, match="asked for again"):
+        judge_lists(story(SERVED, (mark, "turn", STEP), (">", "turn", LIST)))

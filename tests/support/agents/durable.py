@@ -14,12 +14,14 @@ from layover import (
     ModelRequest,
     ObservationalMemory,
     Result,
+    RunContext,
     SemanticRecall,
     ToolCall,
     ToolContext,
+    mcp,
     tool,
 )
-from support.agents.ledger import gate, note
+from support.agents.ledger import gate, note, tools_address
 from support.agents.shop import SlotChoice, SlotOffer
 
 
@@ -131,6 +133,27 @@ torture = Agent(
     handoffs=[cashier],
     tool_concurrency=2,
 )
+
+
+def tools_of_server(ctx: RunContext[Any]) -> Any:
+    """The tools of the server that outlives all processes of this system. It notes whose calls it gets."""
+    return mcp(
+        tools_address(),
+        name="shop",
+        private=True,
+        headers=lambda ctx: {"x-owner": ctx.resource_id, "x-run": ctx.run_id},
+        approve=lambda each: each.name == "refund",
+    )
+
+
+broker = Agent(
+    name="broker",
+    model="openai/fake-1",
+    instructions="You are deterministic.",
+    tools=tools_of_server,
+    tool_concurrency=2,
+)
+"""Its tools are a server's."""
 
 
 @tool

@@ -20,8 +20,13 @@ def note(what: str, ctx: ToolContext | None = None, **facts: Any) -> None:
     if ctx is not None:
         who = {"owner": ctx.resource_id, "run": ctx.run_id, "call": ctx.tool_call_id}
         facts = {**who, "idempotency_key": ctx.idempotency_key, **facts}
+    append(_folder(), what, **facts)
+
+
+def append(folder: Path, what: str, **facts: Any) -> None:
+    """Append one line to the ledger of a folder, in one write."""
     line = json.dumps({"what": what, "pid": os.getpid(), **facts}) + "\n"
-    ledger = os.open(_folder() / "ledger.jsonl", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    ledger = os.open(folder / "ledger.jsonl", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     try:
         os.write(ledger, line.encode())
     finally:
@@ -40,6 +45,16 @@ async def gate(key: str) -> None:
     until = time.monotonic() + MAX_GATE_S
     while not gate_of(_folder(), key).exists() and time.monotonic() < until:
         await asyncio.sleep(0.02)
+
+
+def address_of_tools(folder: Path) -> Path:
+    """The file with the address of the server of tools, which no test kills."""
+    return folder / "tools-address"
+
+
+def tools_address() -> str:
+    """Return the address of this system's server of tools."""
+    return address_of_tools(_folder()).read_text()
 
 
 def gate_of(folder: Path, key: str) -> Path:

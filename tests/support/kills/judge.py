@@ -9,7 +9,7 @@ from typing import Any
 from support.kills.story import Story, in_doubt
 from support.system.system import Json
 
-IDEMPOTENT = frozenset({"look_up"})
+IDEMPOTENT = frozenset({"look_up", "shop_look_up"})
 DELEGATES = frozenset({"deputy", "aide"})
 """Sub-agents: they go on from the journal, so their calls are never in doubt, and do nothing themselves."""
 HANDOFFS = frozenset({"transfer_to_cashier"})
@@ -17,6 +17,7 @@ HANDOFFS = frozenset({"transfer_to_cashier"})
 _RUN_ID = re.compile(r"\brun_\w+")
 """Of a sub-agent in the background: results and notices have it."""
 VOTE = "tool-call-approval"
+LIST = "McpServers.list_tools"
 GONE = ("erased", "forgotten")
 """Ends of runs whose records are deleted."""
 LAST = {
@@ -53,6 +54,7 @@ def judge_interrupted(story: Story, baseline: Story, interrupted: set[str]) -> N
     judge_messages(story)
     judge_events(story, interrupted)
     judge_ledger(story, interrupted)
+    judge_lists(story)
     assert (story.then is None) == (baseline.then is None)
     if story.then is not None and baseline.then is not None:
         # Its messages are the thread's: those of the run before it are among them.
@@ -221,6 +223,18 @@ def judge_ledger(story: Story, interrupted: set[str]) -> None:
             assert done[call] <= 1, f"{call} ran {done[call]} times"
         else:
             assert done[call] == 1, f"{call} ran {done[call]} times"
+
+
+def judge_lists(story: Story) -> None:
+    """Check that servers are asked for their tools before the run's first step is journaled, and never
+    again."""
+    steps = [
+        at
+        for at, line in enumerate(story.trace)
+        if line.mark in "<X" and line.point.startswith("DynamoTable.transact STEP#0001 ")
+    ]
+    lists = [at for at, line in enumerate(story.trace) if LIST in line.point]
+    assert not steps or not lists or lists[-1] < steps[0], "a list was asked for again"
 
 
 def judge_erased(story: Story) -> None:

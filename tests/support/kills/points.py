@@ -41,6 +41,7 @@ def install() -> None:
     from layover.adapters.blobs.s3 import S3Blobs
     from layover.adapters.callbacks.stepfunctions import StepFunctions
     from layover.adapters.journal.items.dynamodb import DynamoTable
+    from layover.adapters.mcp.servers import McpServers
     from layover.adapters.models.openai_chat import OpenAIChat
     from layover.adapters.sockets.apigateway import ApiGatewaySockets
     from layover.adapters.store.postgres.database import Database
@@ -60,6 +61,8 @@ def install() -> None:
         _wrap(StepFunctions, name, lambda *_: ("", ""))
     _wrap(ApiGatewaySockets, "post", lambda *_: ("", ""))
     _wrap(OpenAIChat, "complete", lambda prompt, *_: ("", prompt.task))
+    _wrap(McpServers, "list_tools", lambda endpoint: ("", endpoint.name))
+    _wrap(McpServers, "call", lambda endpoint, tool, args, *_: ("", args["order"]))
     _wrap(Tool, "invoke", lambda args, ctx: (_of(ctx.resource_id), ctx.tool_call_id))
     if _function() == "api":
         _name_requests()

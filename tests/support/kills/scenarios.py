@@ -237,6 +237,25 @@ REFUSED = Scenario(
 )
 """Results that a provider's filter refuses: the step goes on without them, and then a call waits."""
 
+SERVED = Scenario(
+    "served",
+    (
+        _ask(("shop_look_up", "t1"), ("shop_charge", "t2")),
+        _ask(("shop_refund", "t3"), ("shop_charge", "t4")),
+        say("the shop has done all of it"),
+    ),
+    "please have the shop do that for my order",
+    agent="broker",
+    watched=(
+        "resume ",
+        "turn DynamoTable.transact",
+        "turn DynamoTable.write",
+        "turn McpServers",
+        "turn Tool",
+    ),
+)
+"""Calls of the tools of a server that lives on: two at once, then one that waits and one next to it."""
+
 
 def _chat(client: Client, scenario: Scenario) -> tuple[str, str]:
     """Send a chat's first message until its stream has begun: it is the same message each time."""
