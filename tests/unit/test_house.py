@@ -23,6 +23,8 @@ AT_HOME = {
     "psycopg": ("adapters", "wiring.py", "local", "cli"),
     "openai": (),
     "opentelemetry": ("adapters",),
+    "mcp": ("adapters",),
+    "mcp_types": ("adapters",),
     "pytest": ("testing",),
     "moto": ("local",),
     "starlette": ("local",),

@@ -22,6 +22,7 @@ CONTRACT_NAMES = [
     "TokenBuffer",
     "ToolContext",
     "WorkingMemory",
+    "mcp",
     "tool",
 ]
 
@@ -45,12 +46,12 @@ def test_importing_layover_loads_nothing_heavy() -> None:
 
 
 def test_declaring_an_agent_loads_no_adapter() -> None:
-    heavy = "openai boto3 psycopg jsonschema layover.engine layover.services layover.wiring"
+    heavy = "openai boto3 psycopg jsonschema mcp layover.engine layover.services layover.wiring"
     code = f"""
-from layover import Agent, tool
+from layover import Agent, mcp, tool
 @tool
 def f(a: int) -> str: ...
-Agent("a", tools=[f])
+Agent("a", tools=[f, *mcp("https://mcp.example.com/mcp")])
 print([m for m in {heavy!r}.split() if m in sys.modules])"""
     assert in_fresh_process(code) == "[]"
 
