@@ -18,6 +18,8 @@ from layover.values.runs.served import ServedTool
 _GENERIC = frozenset({"mcp", "api", "www", "server", "tools"})
 _MAX_NAME = 24
 _NAME = re.compile(rf"[a-zA-Z][a-zA-Z0-9-]{{0,{_MAX_NAME - 1}}}")
+_HEADER = re.compile(r"[a-zA-Z0-9!#$%&'*+.^_`|~-]+")
+_VALUE = re.compile(r"[\t\x20-\x7e]*")
 _TIMEOUT = 60
 
 Headers = Mapping[str, str] | Callable[[Any], Mapping[str, str] | Awaitable[Mapping[str, str]]]
@@ -86,7 +88,9 @@ class ToolServer:
         if callable(headers):
             headers = await call_author(headers, ctx)
         if not _are_headers(headers or {}):
-            raise TypeError(f"headers of the server {self.name} must be a dict of texts by name")
+            raise TypeError(
+                f"headers of the server {self.name} must be a dict of ASCII texts by name"
+            )
         return dict(headers or {})
 
     def wants(self, tool: ServedTool) -> bool:
@@ -188,13 +192,17 @@ def mcp(
         raise checks.fail(f"{what}name", expected, name)
     if headers is not None and not callable(headers) and not _are_headers(headers):
         # The value is not shown: it may be a credential.
-        raise checks.fail(f"{what}headers", "a dict of texts by name, or a function", type(headers))
+        raise checks.fail(
+            f"{what}headers", "a dict of ASCII texts by name, or a function", type(headers)
+        )
     if callable(headers) and not takes(headers, 1):
         raise checks.fail(f"{what}headers", "a function of the context", headers)
     if approve is not None and not (callable(approve) and takes(approve, 1)):
         raise checks.fail(f"{what}approve", "a function of a tool (ListedTool)", approve)
     if include is not None and (
-        isinstance(include, str) or not all(isinstance(each, str) for each in include)
+        isinstance(include, str)
+        or not isinstance(include, Iterable)
+        or not all(isinstance(each, str) for each in include)
     ):
         raise checks.fail(f"{what}include", "a list of names of tools", include)
     checks.flag(f"{what}trusted", trusted)
@@ -240,6 +248,6 @@ def _word_of(host: str) -> str:
 
 def _are_headers(headers: Any) -> bool:
     return isinstance(headers, Mapping) and all(
-        isinstance(k, str) and isinstance(v, str) and "\n" not in v and "\r" not in v
+        isinstance(k, str) and _HEADER.fullmatch(k) and isinstance(v, str) and _VALUE.fullmatch(v)
         for k, v in headers.items()
     )
