@@ -8,8 +8,6 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("mcp")
-
 from layover import Agent, mcp
 from layover.testing import ScriptedModel, call, calls, say, tool_results
 

@@ -7,7 +7,18 @@ from typing import Any, assert_type
 
 from pydantic import BaseModel
 
-from layover import Agent, HookContext, Result, RunContext, RunStream, ToolCall, ToolContext, tool
+from layover import (
+    Agent,
+    HookContext,
+    ListedTool,
+    Result,
+    RunContext,
+    RunStream,
+    ToolCall,
+    ToolContext,
+    mcp,
+    tool,
+)
 from layover.testing import ScriptedModel, call, say
 
 
@@ -90,6 +101,21 @@ lister = Agent(name="lister", output=list[Offer])
 talker = Agent(name="talker")
 
 
+def approve(listed: ListedTool) -> bool:
+    """Have a person approve what changes something."""
+    return not listed.read_only
+
+
+def headers(ctx: RunContext[Shop]) -> dict[str, str]:
+    """The credentials of a run."""
+    return {"authorization": ctx.deps.name}
+
+
+server = mcp("https://mcp.example.com/mcp", headers=headers, approve=approve, include=["find"])
+asker = Agent[Shop, Any](name="asker", tools=[plain, *server], deps=Shop)
+either_way = Agent[Shop, Any](name="either_way", tools=lambda ctx: [plain, *server], deps=Shop)
+
+
 async def check(run_id: str) -> None:
     """For the type checker alone."""
     result = await seller.generate("hi")
@@ -112,6 +138,7 @@ async def check(run_id: str) -> None:
         _ = result.output.prize  # type: ignore[attr-defined]
     Agent[Shop, Offer](name="wrong", output=Refusal)  # type: ignore[arg-type]
     Agent[int, Offer](name="wrong", instructions=greeting)  # type: ignore[arg-type]
+    mcp("https://mcp.example.com/mcp", approve=greeting)  # type: ignore[arg-type]
 
 
 async def test_the_sample_runs() -> None:
