@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 Json = Any
+_STEPS_OF_AN_ACCEPT = 5
+"""Turns of the loop until a connection that was accepted has reached its server, and some more."""
 EMPTY = {"type": "object", "properties": {}}
 
 
@@ -64,6 +66,7 @@ class ScriptedServer:
         """The answer to a request instead of all others; None if there is none to it."""
         self._sessions = 0
         self._connections: dict[asyncio.StreamWriter, asyncio.Task[None]] = {}
+        self._late: list[asyncio.StreamWriter] = []
         self._is_over = False
 
     def requests(self, method: str) -> list[Asked]:
@@ -99,6 +102,7 @@ class ScriptedServer:
         time."""
         if self._is_over:
             writer.close()
+            self._late.append(writer)
         else:
             self._connections[writer] = asyncio.ensure_future(self._handle(reader, writer))
 
@@ -119,7 +123,9 @@ class ScriptedServer:
         for task in self._connections.values():
             task.cancel()
         await asyncio.gather(*self._connections.values(), return_exceptions=True)
-        for writer in self._connections:
+        for _ in range(_STEPS_OF_AN_ACCEPT):
+            await asyncio.sleep(0)
+        for writer in (*self._connections, *self._late):
             writer.close()
             with suppress(ConnectionError):
                 await writer.wait_closed()

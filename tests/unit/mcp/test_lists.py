@@ -6,7 +6,16 @@ import pytest
 from pydantic import ValidationError
 
 from layover import Approval, DefinitionError, ListedTool, mcp, tool_from_schema
-from layover.declare.tools.served import MAX_DESCRIPTION, MAX_TOOLS, accept, alias_of
+from layover.declare.tools import served
+from layover.declare.tools.json_schema_signature import json_schema_signature
+from layover.declare.tools.served import (
+    MAX_CHECKED,
+    MAX_DESCRIPTION,
+    MAX_LIST,
+    MAX_TOOLS,
+    accept,
+    alias_of,
+)
 from support.mcp_servers import listed
 
 
@@ -99,6 +108,53 @@ def test_list_of_large_definitions_is_cut() -> None:
     schema = {"type": "object", "properties": {}, "examples": ["x" * 30_000]}
     accepted = accept("shop", [listed(f"tool{n}", schema) for n in range(40)])
     assert 10 < len(accepted.tools) < 20
+
+
+@pytest.fixture
+def checks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The schemas that were checked: an entry for each."""
+    made: list[str] = []
+
+    def check(fn: Any, name: str, schema: Any) -> Any:
+        made.append(name)
+        return json_schema_signature(fn, name, schema)
+
+    monkeypatch.setattr(served, "json_schema_signature", check)
+    return made
+
+
+def test_tools_that_a_run_does_not_take_are_not_checked(checks: list[str]) -> None:
+    accepted = accept("shop", [listed(f"tool{n}") for n in range(50_000)])
+    assert len(checks) == MAX_TOOLS
+    assert len(accepted.left_out) == 50_000 - MAX_TOOLS
+
+
+def test_list_of_bad_schemas_is_not_checked_to_its_end(checks: list[str]) -> None:
+    bad = {"type": "object", "properties": {"a": {"type": "no type"}}}
+    accepted = accept("shop", [*(listed(f"bad{n}", bad) for n in range(50_000)), listed("good")])
+    assert len(checks) == MAX_CHECKED
+    assert not accepted.tools
+
+
+def test_large_bad_schemas_are_not_checked_to_the_lists_end(checks: list[str]) -> None:
+    bad = {"type": "object", "properties": {"a": {"type": "x" * 30_000}}}
+    accept("shop", [listed(f"bad{n}", bad) for n in range(MAX_CHECKED)])
+    assert len(checks) < 6 * MAX_LIST / 30_000
+
+
+def test_tools_that_an_agent_includes_are_taken_from_anywhere_in_a_list(checks: list[str]) -> None:
+    server = mcp("https://mcp.example.com/mcp", include=["pay", "tool3"])
+    many = [listed(f"tool{n}") for n in range(1_000)]
+    accepted = accept("shop", [*many, listed("pay")], server.wants)
+    assert [each.name for each in accepted.tools] == ["tool3", "pay"]
+    assert not accepted.left_out
+    assert len(checks) == 2
+
+
+def test_tool_that_is_too_large_for_what_is_left_leaves_room_for_smaller_ones() -> None:
+    large = {"type": "object", "properties": {}, "examples": ["x" * 30_000]}
+    accepted = accept("shop", [*(listed(f"tool{n}", large) for n in range(40)), listed("small")])
+    assert accepted.tools[-1].name == "small"
 
 
 def test_strangers_regular_expression_is_left_to_the_server() -> None:

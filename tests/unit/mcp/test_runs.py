@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from layover import Agent, ErrorInfo, MarkUntrusted, Result, mcp, tool
+from layover.adapters.mcp import guard, session
 from layover.adapters.mcp.servers import MAX_SESSIONS
 from layover.testing import ScriptedModel, call, calls, say, tool_results
 from layover.values.prompt import Prompt
@@ -169,6 +170,13 @@ async def test_agent_gets_only_the_tools_that_it_includes() -> None:
     assert [spec.name for spec in model.turns[0].tools] == ["shop_find"]
 
 
+async def test_included_tool_at_the_end_of_a_long_list_is_the_agents() -> None:
+    many = (listed(f"tool{n}") for n in range(1_000))
+    async with serving(ScriptedServer(*many, FIND)) as server:
+        result, _ = await find(server, include=["find"])
+    assert tool_results(result) == ["done"]
+
+
 async def test_tools_that_an_agent_includes_and_a_server_does_not_have_are_named_in_the_log(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -291,7 +299,8 @@ async def test_call_that_is_refused_breaks_no_other_call_of_its_run() -> None:
     refused, found = tool_results(result)
     assert "503" in refused
     assert found == "found"
-    assert len(server.requests("tools/call")) == 2
+    ids = [asked.params["arguments"]["id"] for asked in server.requests("tools/call")]
+    assert ids.count("o2") == 1
 
 
 async def test_two_runs_share_no_session() -> None:
@@ -347,6 +356,59 @@ async def test_run_whose_server_is_away_fails_and_names_it() -> None:
     assert result.status == "failed"
     assert failure(result).type == "ToolServerError"
     assert "shop" in failure(result).message
+
+
+async def test_server_that_opens_no_session_in_time_is_asked_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def attempt(_: Any) -> dict[str, str]:
+        limits.append(in_time if limits else 0.0)
+        monkeypatch.setattr(session, "OPEN_S", limits[-1])
+        return {}
+
+    in_time = session.OPEN_S
+    limits: list[float] = []
+    async with serving(ScriptedServer(FIND)) as server:
+        result, _ = await find(server, headers=attempt)
+    assert tool_results(result) == ["done"]
+    assert limits[:2] == [0.0, in_time]
+
+
+async def test_server_that_opens_no_session_in_time_is_named_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(session, "OPEN_S", 0.0)
+    async with serving(ScriptedServer(FIND)) as server:
+        clerk = clerk_of(server)
+        with clerk.override(model=ScriptedModel([])):
+            result = await clerk.generate("Hello?")
+    assert "did not open a session within 0 s" in failure(result).message
+
+
+async def test_status_of_an_earlier_request_is_not_that_of_a_broken_one() -> None:
+    def broken(_: Asked) -> Any:
+        raise Broken
+
+    async with serving(ScriptedServer(FIND, on={"initialize": broken})) as server:
+        clerk = clerk_of(server)
+        with clerk.override(model=ScriptedModel([])):
+            result = await clerk.generate("Hello?")
+    assert "404" not in failure(result).message
+    assert "opens no session" in failure(result).message
+
+
+@pytest.mark.parametrize(("tool", "asked"), [(FIND, 2), (PAY, 1)], ids=["reads", "pays"])
+async def test_call_that_a_server_fails_at_is_made_again_if_that_does_no_harm(
+    tool: Any, asked: int
+) -> None:
+    on = {"tools/call": lambda _: Raw(503)}
+    async with serving(ScriptedServer(tool, on=on)) as server:
+        clerk = clerk_of(server, approve=lambda _: False)
+        script = [call(f"shop_{tool['name']}", id="o1"), say("Hm.")]
+        with clerk.override(model=ScriptedModel(script)) as model:
+            await clerk.generate("Go on.")
+    assert len(server.requests("tools/call")) == asked
+    assert "503" in shown(model)
 
 
 async def test_server_inside_a_network_is_not_asked_unless_the_author_says_so() -> None:
@@ -423,6 +485,34 @@ async def test_list_without_an_end_fails_the_run() -> None:
             result = await clerk.generate("Hello?")
     assert "pages" in failure(result).message
     assert len(server.requests("tools/list")) == 20
+
+
+async def test_list_of_more_tools_than_anybody_reads_fails_the_run() -> None:
+    def page(asked: Asked) -> Any:
+        return {"tools": [None] * 3_000, "nextCursor": "more"}
+
+    async with serving(ScriptedServer(on={"tools/list": page})) as server:
+        clerk = clerk_of(server)
+        with clerk.override(model=ScriptedModel([])):
+            result = await clerk.generate("Hello?")
+    assert "more than 5000 tools" in failure(result).message
+    assert len(server.requests("tools/list")) == 2
+
+
+async def test_list_whose_pages_are_too_large_together_fails_the_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(guard, "MAX_RESPONSE", 2**20)
+
+    def page(asked: Asked) -> Any:
+        return {"tools": [listed("find", description="x" * 400_000)], "nextCursor": "more"}
+
+    async with serving(ScriptedServer(on={"tools/list": page})) as server:
+        clerk = clerk_of(server)
+        with clerk.override(model=ScriptedModel([])):
+            result = await clerk.generate("Hello?")
+    assert "more than 1 MB" in failure(result).message
+    assert len(server.requests("tools/list")) == 3
 
 
 @pytest.mark.parametrize(
@@ -556,6 +646,17 @@ async def test_files_beyond_those_that_a_result_may_have_are_named_as_left_out()
     assert len(value["files"]) == 10
     assert "larger than a file may be" in value["result"]
     assert "10 files at most" in value["result"]
+
+
+async def test_files_that_are_left_out_are_named_beside_data() -> None:
+    image = {"type": "image", "mimeType": "image/png", "data": "cGl4ZWxz"}
+    answer = {"content": [*[image] * 11], "structuredContent": {"count": 11}}
+    async with serving(ScriptedServer(FIND, on={"tools/call": lambda _: answer})) as server:
+        result, _ = await find(server)
+    (value,) = tool_results(result)
+    assert value["result"] == {"count": 11}
+    assert len(value["files"]) == 10
+    assert "10 files at most" in value["left_out"][0]
 
 
 async def test_redirect_within_the_server_is_followed() -> None:

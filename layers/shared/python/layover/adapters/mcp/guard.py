@@ -57,6 +57,9 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         """Send a request. Raises httpx2.ConnectError before anything is sent, httpx2.ReadError for a response
         that is too large or packed."""
         mine = trip.get()
+        if mine is not None:
+            # The handshake has several requests, and tries what older servers refuse.
+            mine.refused = None
         host = request.url.host
         try:
             address = await _address(host, request.url.port or 443, private=self._private)

@@ -21,6 +21,7 @@ from layover.ports.tool_servers import (
     TextContent,
     ToolServerError,
 )
+from layover.values.text import json_size
 
 if TYPE_CHECKING:
     from layover.adapters.mcp.session import Session
@@ -31,6 +32,8 @@ LIST_S = 30.0
 """Seconds for a list, all of its pages, and the session that it opens."""
 MAX_PAGES = 20
 """Pages of a list."""
+MAX_ENTRIES = 5_000
+"""Tools of a list, of which an agent may include some."""
 _LOST = (400, 404)
 """Statuses by which servers say that they have forgotten a session. Such a request had no effect."""
 
@@ -61,7 +64,10 @@ class McpServers:
     async def _pages(self, endpoint: Endpoint) -> list[dict[str, Any]]:
         from mcp_types import ListToolsRequest, PaginatedRequestParams
 
+        from layover.adapters.mcp.guard import MAX_RESPONSE
+
         tools: list[dict[str, Any]] = []
+        size = 0
         cursor: str | None = None
         for _ in range(MAX_PAGES):
             params = PaginatedRequestParams(cursor=cursor) if cursor else None
@@ -70,6 +76,11 @@ class McpServers:
             if not isinstance(page, list):
                 raise ToolServerError("its answer has no list of tools")
             tools += page
+            size += json_size(page)
+            if len(tools) > MAX_ENTRIES:
+                raise ToolServerError(f"its list has more than {MAX_ENTRIES} tools")
+            if size > MAX_RESPONSE:
+                raise ToolServerError(f"its list has more than {MAX_RESPONSE // 2**20} MB")
             cursor = raw.get("nextCursor")
             if not isinstance(cursor, str) or not cursor:
                 return tools

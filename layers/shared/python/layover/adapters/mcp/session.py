@@ -73,6 +73,8 @@ class Session:
         await asyncio.wait({self._ready, self._owner}, return_when=asyncio.FIRST_COMPLETED)
         if self._ready.done() and self._ready.exception() is None:
             return
+        if self._ready.done() and isinstance(self._ready.exception(), TimeoutError):
+            raise ToolServerError(f"it did not open a session within {OPEN_S:g} s", retryable=True)
         raise ToolServerError(
             _reason(self._opening, "it cannot be reached, or opens no session"),
             retryable=self._opening.may_help,
@@ -142,7 +144,7 @@ class Session:
                 _reason(mine, reason),
                 # An error that the server answered with is no doubt.
                 sent=mine.in_doubt and (is_closed or mine.refused is not None),
-                retryable=is_closed and mine.may_help,
+                retryable=(is_closed or mine.refused is not None) and mine.may_help,
             ) from None
         finally:
             sending.cancel()

@@ -6,7 +6,7 @@ tool that cannot be used is left out with the reason. No other tool suffers from
 import hashlib
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,6 +27,9 @@ MAX_SCHEMA = 32 * 1024
 """Bytes of a tool's schema."""
 MAX_LIST = 512 * 1024
 """Bytes of all definitions that a run pins of one server."""
+MAX_CHECKED = 1_000
+"""Schemas of a list that are checked. A list of bad ones would keep a process busy."""
+_MAX_CHECKED_BYTES = 4 * MAX_LIST
 _MAX_NAME = 64
 _MAX_SHOWN = 80
 _DIGITS = 6
@@ -51,29 +54,56 @@ class Accepted:
     left_out: tuple[LeftOut, ...]
 
 
-def accept(server: str, listed: Iterable[Any]) -> Accepted:
-    """Return what can be used of a server's list. The first of two tools with one name stays."""
+def accept(
+    server: str, listed: Iterable[Any], wants: Callable[[str], bool] = lambda _: True
+) -> Accepted:
+    """Return what can be used of a server's list. The first of two tools with one name stays. `wants`:
+    whether the agent is to have the tool of this name; others are not looked at."""
     tools: dict[str, ServedTool] = {}
     left_out: list[LeftOut] = []
-    size = 0
+    room = _Room()
     for raw in listed:
-        name = shown_name(raw.get("name") if isinstance(raw, Mapping) else None)
+        name = raw.get("name") if isinstance(raw, Mapping) else None
+        if isinstance(name, str) and not wants(name):
+            continue
         try:
-            tool = _served_tool(server, raw)
-            size += json_size(tool.model_dump(mode="json"))
-            if tool.alias in tools:
+            if isinstance(name, str) and alias_of(server, name) in tools:
                 raise DefinitionError("another tool of the list has this name")
-            if len(tools) == MAX_TOOLS:
-                raise DefinitionError(f"a run takes {MAX_TOOLS} tools of a server")
-            if size > MAX_LIST:
-                raise DefinitionError(
-                    f"a run takes {MAX_LIST // 1024} KB of a server's definitions"
-                )
+            tool = _served_tool(server, raw, room)
+            room.take(tool)
         except (DefinitionError, InvalidRequest) as error:
-            left_out.append(LeftOut(name, error.message))
+            left_out.append(LeftOut(shown_name(name), error.message))
         else:
             tools[tool.alias] = tool
     return Accepted(tuple(tools.values()), tuple(left_out))
+
+
+class _Room:
+    """What a list may still take of a run and of a process."""
+
+    def __init__(self) -> None:
+        self._tools = MAX_TOOLS
+        self._bytes = MAX_LIST
+        self._checks = MAX_CHECKED
+        self._bytes_to_check = _MAX_CHECKED_BYTES
+
+    def check(self, size: int) -> None:
+        """Count a schema that is about to be checked. Raises DefinitionError if it is not worth it: checks
+        cost far more than what comes before them."""
+        if self._tools == 0:
+            raise DefinitionError(f"a run takes {MAX_TOOLS} tools of a server")
+        if self._checks == 0 or self._bytes_to_check < size:
+            raise DefinitionError("too many tools before it could not be used")
+        self._checks -= 1
+        self._bytes_to_check -= size
+
+    def take(self, tool: ServedTool) -> None:
+        """Count a tool that is kept. Raises DefinitionError if it does not fit."""
+        size = json_size(tool.model_dump(mode="json"))
+        if size > self._bytes:
+            raise DefinitionError(f"a run takes {MAX_LIST // 1024} KB of a server's definitions")
+        self._tools -= 1
+        self._bytes -= size
 
 
 def shown_name(name: Any) -> str:
@@ -102,7 +132,7 @@ def plain(text: str, limit: int) -> str:
     return visible if len(visible) <= limit else f"{visible[: limit - 1]}…"
 
 
-def _served_tool(server: str, raw: Any) -> ServedTool:
+def _served_tool(server: str, raw: Any, room: _Room) -> ServedTool:
     if not isinstance(raw, Mapping) or not isinstance(raw.get("name"), str) or not raw["name"]:
         raise DefinitionError("it has no name")
     name = raw["name"]
@@ -119,19 +149,21 @@ def _served_tool(server: str, raw: Any) -> ServedTool:
         name=name,
         alias=alias_of(server, name),
         description=plain(description, MAX_DESCRIPTION) if isinstance(description, str) else "",
-        parameters=_usable(name, dict(schema)),
+        parameters=_usable(dict(schema), room),
         read_only=read_only,
         destructive=not read_only and hints.get("destructiveHint") is True,
         idempotent=read_only or hints.get("idempotentHint") is True,
     )
 
 
-def _usable(name: str, schema: dict[str, Any]) -> dict[str, Any]:
+def _usable(schema: dict[str, Any], room: _Room) -> dict[str, Any]:
     """Return the schema with cleaned texts. Raises DefinitionError for one that no tool could have."""
     if too_deep(schema):
         raise DefinitionError(f"schema: {TOO_DEEP}")
-    if json_size(schema) > MAX_SCHEMA:
+    size = json_size(schema)
+    if size > MAX_SCHEMA:
         raise DefinitionError(f"schema: it is larger than {MAX_SCHEMA // 1024} KB")
+    room.check(size)
     clean: dict[str, Any] = _clean(sanitise(schema))
     for _, each in nested(clean):
         for keyword in _CHECKED_BY_THE_SERVER:

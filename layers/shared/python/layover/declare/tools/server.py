@@ -93,9 +93,9 @@ class ToolServer:
             )
         return dict(headers or {})
 
-    def wants(self, tool: ServedTool) -> bool:
-        """Return whether the agent is to have the tool."""
-        return self.include is None or tool.name in self.include
+    def wants(self, name: str) -> bool:
+        """Return whether the agent is to have the tool of this name."""
+        return self.include is None or name in self.include
 
     def missing_in(self, tools: Iterable[ServedTool]) -> list[str]:
         """Return the names that the agent includes and no tool has."""

@@ -70,7 +70,7 @@ async def server_tools(
     names = set(others)
     tools: list[AnyTool] = []
     for server, listed in zip(servers, lists, strict=True):
-        for served in filter(server.wants, listed.tools):
+        for served in (each for each in listed.tools if server.wants(each.name)):
             try:
                 tool = _tool(runtime, server, served)
             except Exception as error:  # the author's rule may raise anything
@@ -94,7 +94,7 @@ async def _listed(runtime: Runtime, server: ToolServer, ctx: RunContext) -> Serv
         raise RunFailed(
             f"{message}{reason or type(error).__name__}", type="ToolServerError", run_id=ctx.run_id
         ) from error
-    accepted = accept(server.name, raw)
+    accepted = accept(server.name, raw, server.wants)
     missing = server.missing_in(accepted.tools)
     if missing:
         # The author's own words, and not the server's.
@@ -108,7 +108,7 @@ async def _listed(runtime: Runtime, server: ToolServer, ctx: RunContext) -> Serv
             "tools of a server are left out",
             extra={"run_id": ctx.run_id, "server": server.name, "count": len(accepted.left_out)},
         )
-    return ServedTools(server=server.name, tools=tuple(filter(server.wants, accepted.tools)))
+    return ServedTools(server=server.name, tools=accepted.tools)
 
 
 async def _ask_for_list(runtime: Runtime, server: ToolServer, ctx: RunContext) -> list[Any]:
@@ -191,6 +191,7 @@ async def _result(answer: ServerAnswer, ctx: ToolContext) -> Any:
     owner for images and the like."""
     texts: list[str] = []
     files: list[Any] = []
+    left_out: list[str] = []
     for part in answer.content:
         if isinstance(part, TextContent):
             texts.append(sanitise(part.text))
@@ -198,11 +199,16 @@ async def _result(answer: ServerAnswer, ctx: ToolContext) -> Any:
             texts.append(sanitise(f"{part.name}: {part.uri}" if part.name else part.uri))
         else:
             saved = await _save(part, ctx) if len(files) < MAX_FILES else _TOO_MANY
-            (texts if isinstance(saved, str) else files).append(saved)
-    value: Any = "\n\n".join(texts) if answer.structured is None else sanitise(answer.structured)
-    if not files:
+            (left_out if isinstance(saved, str) else files).append(saved)
+    if answer.structured is None:
+        value: Any = "\n\n".join([*texts, *left_out])
+        if not files:
+            return value
+        return {"result": value, "files": files} if value else {"files": files}
+    value = sanitise(answer.structured)
+    if not files and not left_out:
         return value
-    return {"files": files} if value == "" else {"result": value, "files": files}
+    return {"result": value, "files": files, **({"left_out": left_out} if left_out else {})}
 
 
 async def _save(part: BytesContent, ctx: ToolContext) -> Any:
