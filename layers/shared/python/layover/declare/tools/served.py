@@ -79,7 +79,7 @@ def accept(
 
 
 class _Room:
-    """What a list may still take of a run and of a process."""
+    """The room that is left for a list, in a run and in the time of a process."""
 
     def __init__(self) -> None:
         self._tools = MAX_TOOLS
