@@ -108,8 +108,9 @@ class _Bound:
 
     def of(self, validator: "type[Validator]") -> "type[Validator]":
         """Return the class of validators, held to this bound."""
-        from jsonschema.validators import extend
+        from jsonschema import validators
 
+        extend: Any = validators.extend  # which has no types
         counted = {word: self._counted(check) for word, check in validator.VALIDATORS.items()}
         bounded: type[Validator] = extend(validator, counted)
         return bounded
