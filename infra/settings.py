@@ -15,8 +15,8 @@ FUNCTIONS: Mapping[str, FunctionSettings] = STANDARD
 TOOL_ENV: Mapping[str, str] = {}
 """Environment variables. They are in plain sight, so nothing secret belongs here."""
 TOOL_SECRETS: Mapping[str, str] = {}
-"""Environment variable -> name of an SSM SecureString parameter. The variable holds the name, and the
-functions may read the parameter: `{"SHOP_KEY": "/shop/api-key"}`."""
+"""Environment variable -> name of an SSM SecureString parameter, or ARN of a secret of Secrets Manager. The
+variable holds that, and the functions may read it: `{"SHOP_KEY": "/shop/api-key"}`."""
 TOOL_POLICIES: tuple[Statement, ...] = ()
 """`Statement(actions=("ses:SendEmail",), resources=("arn:...",))`."""
 

@@ -11,7 +11,7 @@ import pytest
 from layover.cdk.props import InvalidProps
 from layover.cdk.settings import FUNCTIONS
 from layover.cdk.variables import AGENTS, LOADS_AGENTS
-from support.aws.templates import Synthesized, listed
+from support.aws.templates import BANK_KEY, Synthesized, listed
 
 TOOLS = {name for name, each in FUNCTIONS.items() if each.tools}
 
@@ -356,6 +356,27 @@ def test_tools_may_do_what_their_policies_say_and_other_functions_may_not(
         assert actions & wanted == (wanted if name in TOOLS else set())
         # What the app grants to `tool_functions`.
         assert ("dynamodb:Scan" in actions) == (name in TOOLS)
+
+
+def test_tools_may_read_their_secrets_and_other_functions_may_not(
+    everything_given: Synthesized,
+) -> None:
+    for name in FUNCTIONS:
+        statements = everything_given.statements(name)
+        places = {
+            action: str(s["Resource"])
+            for s in statements
+            for action in listed(s["Action"])
+            if action in ("ssm:GetParameter", "secretsmanager:GetSecretValue")
+        }
+        is_of_tools = name in TOOLS
+        assert (places.get("secretsmanager:GetSecretValue") == BANK_KEY) == is_of_tools
+        assert ("parameter/shop/key" in places.get("ssm:GetParameter", "")) == is_of_tools
+        variables = everything_given.functions()[name]["Environment"]["Variables"]
+        assert variables.get("LAYOVER_TOOL_SECRETS") == (
+            "SHOP_KEY,BANK_KEY" if is_of_tools else None
+        )
+        assert (variables.get("BANK_KEY") == BANK_KEY) == is_of_tools
 
 
 def test_condition_of_a_policy_is_kept(everything_given: Synthesized) -> None:

@@ -396,6 +396,19 @@ def test_tools_secret_is_where_ssm_takes_one() -> None:
 
 
 @pytest.mark.parametrize(
+    "place",
+    [
+        "arn:aws:secretsmanager:eu-west-1:123456789012:secret:shop",
+        "arn:aws:secretsmanager:eu-west-1:123456789012:secret:shop-*",
+        "arn:aws:s3:::bucket",
+    ],
+)
+def test_tools_secret_of_an_arn_that_iam_would_not_match_is_refused(place: str) -> None:
+    with pytest.raises(ValidationError, match="six characters"):
+        Settings(tool_secrets={"KEY": place})
+
+
+@pytest.mark.parametrize(
     ("settings", "protects"),
     [
         (Settings(), True),

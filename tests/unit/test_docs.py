@@ -70,11 +70,14 @@ def broken_links(page: Path) -> Iterator[str]:
             yield f"{page.relative_to(ROOT)}: {link}"
 
 
+NOT_OURS = {"__pycache__", "node_modules"}
+
+
 def citing_files() -> Iterator[Path]:
     for name in CITING:
         place = ROOT / name
         found = sorted(place.rglob("*")) if place.is_dir() else [place]
-        yield from (f for f in found if f.is_file() and "__pycache__" not in f.parts)
+        yield from (f for f in found if f.is_file() and NOT_OURS.isdisjoint(f.parts))
 
 
 def section(page: str, heading: str) -> str:

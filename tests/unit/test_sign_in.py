@@ -12,9 +12,10 @@ from botocore.stub import Stubber
 
 from layover import wiring
 from layover.adapters.aws.services import AwsServices
-from layover.adapters.parameters import secret_parameter
+from layover.adapters.parameters import secret_parameter, secret_value
 from layover.adapters.store.postgres.sign_in import iam_token, secret_password
 from layover.errors import ConfigurationError, RetryableError
+from layover.ports import secrets
 from layover.values.deployment.environment import Environment
 from support.aws.loopback import CLOSE, answer, bench, error
 
@@ -133,3 +134,66 @@ def test_unknown_way_of_signing_in_is_refused() -> None:
 def test_tokens_live_as_long_as_rds_takes_them() -> None:
     query = parse_qs(iam_token(DSN, aws())().partition("?")[2])
     assert timedelta(seconds=int(query["X-Amz-Expires"][0])) == timedelta(minutes=15)
+
+
+ARN = "arn:aws:secretsmanager:eu-west-1:123456789012:secret:shop/key-AbCdEf"
+
+
+async def secret_of(*script: bytes) -> tuple[str, bytes]:
+    """The secret from a server that answers so, and what it was asked first."""
+    async with bench(*script) as it:
+        read = asyncio.to_thread(secret_value, ARN, it.client, what="the secret of a tool")
+        return await read, it.served.requests[0].body
+
+
+@pytest.mark.parametrize(
+    ("said", "message"),
+    [
+        (
+            error("ResourceNotFoundException"),
+            r"put the secret of a tool into Secrets Manager as arn",
+        ),
+        (answer({"SecretBinary": "c2VjcmV0"}), "has bytes"),
+    ],
+    ids=["missing", "bytes"],
+)
+async def test_secret_that_cannot_be_used_says_who_has_to_do_what(
+    said: bytes, message: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        await secret_of(said)
+
+
+@pytest.mark.parametrize("fault", [error("ThrottlingException"), error("Internal", 500), CLOSE])
+async def test_secret_of_a_tool_that_is_not_answered_may_be_tried_again(fault: bytes) -> None:
+    with pytest.raises(RetryableError):
+        await secret_of(fault)
+
+
+async def test_secret_is_read_in_its_current_version() -> None:
+    value, asked = await secret_of(
+        answer({"SecretString": "the key", "VersionStages": ["AWSCURRENT"]})
+    )
+    assert value == "the key"
+    assert json.loads(asked) == {"SecretId": ARN}
+
+
+@pytest.mark.parametrize(("place", "service"), [("/shop/key", "ssm"), (ARN, "secretsmanager")])
+def test_place_of_a_secret_says_which_service_has_it(
+    place: str, service: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clients: list[str] = []
+
+    class Aws:
+        def client(self, name: str) -> Any:
+            clients.append(name)
+            raise RetryableError("no AWS here")
+
+    monkeypatch.setattr(wiring, "_aws", Aws)
+    monkeypatch.setattr(secrets, "_read", None)
+    monkeypatch.setattr(secrets, "_names", tuple)
+    wiring.runtime.cache_clear()
+    wiring.runtime()
+    with pytest.raises(RetryableError, match="no AWS here"):
+        secrets.read(place)
+    assert clients == [service]

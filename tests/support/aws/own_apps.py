@@ -23,6 +23,7 @@ from constructs import IConstruct
 
 from layover.cdk import Database, Domain, Layover
 from layover.cdk.constructs.acknowledge import acknowledge
+from support.aws.templates import BANK_KEY
 from support.pages import Page
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "construct.md"
@@ -112,7 +113,12 @@ def everything(**props: Any) -> App:
         "Agents",
         agents="agents",
         packages=["shop_rules"],
-        settings={"name": "shop", "stage": "prod", "tool_env": {"SHOP": "main"}},
+        settings={
+            "name": "shop",
+            "stage": "prod",
+            "tool_env": {"SHOP": "main"},
+            "tool_secrets": {"SHOP_KEY": "/shop/key", "BANK_KEY": BANK_KEY},
+        },
         vpc=vpc,
         database=Database(cluster, owner="shop_owner", name="agents"),
         user_pool=pool,

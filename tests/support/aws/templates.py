@@ -9,6 +9,9 @@ from typing import Any
 # Rules of cfn-lint that cannot hold: the CDK writes DependsOn in addition to references.
 NOT_OURS = ("W3005",)
 
+BANK_KEY = "arn:aws:secretsmanager:eu-west-1:123456789012:secret:shop/bank-AbCdEf"
+"""A secret of the tools of the app `everything`."""
+
 
 def listed(value: Any) -> list[Any]:
     """IAM writes a list of one as its only member."""

@@ -23,6 +23,7 @@ CONTRACT_NAMES = [
     "ToolContext",
     "WorkingMemory",
     "mcp",
+    "secret",
     "tool",
 ]
 

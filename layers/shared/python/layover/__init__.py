@@ -39,6 +39,7 @@ if TYPE_CHECKING:
         WorkingMemory,
     )
     from layover.declare.result import AgentState, Result
+    from layover.declare.secret import Secret, secret
     from layover.declare.tools.approval import Approval
     from layover.declare.tools.server import ListedTool, mcp
     from layover.declare.tools.tool import Tool, tool, tool_from_schema
@@ -115,6 +116,7 @@ _HOME = {
         "WorkingMemory",
     ),
     "declare.result": ("AgentState", "Result"),
+    "declare.secret": ("Secret", "secret"),
     "declare.tools.server": ("ListedTool", "mcp"),
     "declare.tools.tool": ("Tool", "tool", "tool_from_schema"),
     "errors": (
@@ -211,6 +213,7 @@ __all__ = [
     "RunContext",
     "RunFailed",
     "RunStream",
+    "Secret",
     "SemanticRecall",
     "Status",
     "Suspend",
@@ -227,6 +230,7 @@ __all__ = [
     "Usage",
     "WorkingMemory",
     "mcp",
+    "secret",
     "tool",
     "tool_from_schema",
     "web_search",

@@ -15,6 +15,7 @@ from layover.clock import SystemClock
 from layover.ids import RandomIds
 from layover.invocation import InvocationLoop
 from layover.lazy import lazy
+from layover.ports import secrets
 from layover.runtime import Runtime
 from layover.values.deployment.environment import Environment
 from layover.values.deployment.providers import OFFLINE_PREFIX
@@ -59,6 +60,7 @@ def runtime() -> Runtime:
     """Return the ports on AWS (or on the server that `AWS_ENDPOINT_URL` names)."""
     from layover.adapters.dialer import ClientDialer
 
+    secrets.read_by(_secret, lambda: environment().tool_secrets.split(","))
     clock = SystemClock()
     return Runtime(
         journal=lazy(_journal),
@@ -298,6 +300,16 @@ def _parameter(name: str) -> str:
     from layover.adapters.parameters import secret_parameter
 
     return secret_parameter(name, _aws().client("ssm"))
+
+
+def _secret(place: str) -> str:
+    """Return a secret of tools: that of an ARN from Secrets Manager, else a parameter."""
+    from layover.adapters.parameters import secret_parameter, secret_value
+
+    what = "the secret of a tool"
+    if place.startswith("arn:"):
+        return secret_value(place, _aws().client("secretsmanager"), what=what)
+    return secret_parameter(place, _aws().client("ssm"), what=what)
 
 
 @cache

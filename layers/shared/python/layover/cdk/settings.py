@@ -156,6 +156,8 @@ MACHINE_SCOPES = ("operate", "audit")
 """Scopes that a backend's client has only if a setting says so."""
 RESERVED = ("aws", "amazon", "cognito")
 """Words that Cognito refuses in a domain, of which the names are a part."""
+SECRET_ARN = re.compile(r"arn:[a-z-]+:secretsmanager:[a-z0-9-]+:\d{12}:secret:\S+-[A-Za-z0-9]{6}")
+"""A secret of Secrets Manager: IAM compares ARNs with the six characters that it puts behind the name."""
 WAITS_OF_A_NEW_ACCOUNT = 5
 """An account begins with a concurrency of 10 for everything."""
 
@@ -362,8 +364,8 @@ class Settings(BaseModel):
     """Environment variables of the functions that run tools. They are in plain sight, so nothing secret
     belongs here."""
     tool_secrets: Mapping[str, str] = Field(default={})
-    """Environment variable -> name of an SSM SecureString parameter. The variable holds the name, and the
-    functions may read the parameter: `{"SHOP_KEY": "/shop/api-key"}`."""
+    """Environment variable -> name of an SSM SecureString parameter, or ARN of a secret of Secrets Manager.
+    The variable holds that, and the functions may read it: `{"SHOP_KEY": "/shop/api-key"}`."""
     tool_policies: tuple[Statement, ...] = ()
     """`Statement(actions=("ses:SendEmail",), resources=("arn:...",))`: of the same functions."""
     functions: Mapping[str, FunctionSettings] = FUNCTIONS
@@ -520,6 +522,17 @@ class Settings(BaseModel):
                         f"{setting} cannot name {name!r}: SSM keeps /aws and /ssm for itself"
                     )
         return self
+
+    @field_validator("tool_secrets")
+    @classmethod
+    def _has_places(cls, tool_secrets: Mapping[str, str]) -> Mapping[str, str]:
+        for name, place in tool_secrets.items():
+            if place.startswith("arn:") and not SECRET_ARN.fullmatch(place):
+                raise ValueError(
+                    f"{name} cannot be at {place!r}: give the name of an SSM parameter, or the whole ARN of "
+                    "a secret of Secrets Manager, with the six characters at its end"
+                )
+        return tool_secrets
 
     @model_validator(mode="after")
     def _has_a_way_out(self) -> Self:

@@ -21,6 +21,8 @@ AGENTS = "LAYOVER_AGENTS"
 """The package of the agents, where a project has given it another name than `user_agents`."""
 LOADS_AGENTS = ("api", "compact", "extract", "resume", "settle", "streams", "sweep", "turn")
 """Functions that may read it."""
+SECRETS = "LAYOVER_TOOL_SECRETS"
+"""The names of the tools' secrets, whose variables say where they are."""
 TRACES = "OTEL_EXPORTER_OTLP_ENDPOINT"
 """The receiver of traces, where a stage has one."""
 TRACE_HEADERS = "LAYOVER_OTLP_HEADERS_PARAMETER"

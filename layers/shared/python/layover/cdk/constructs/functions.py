@@ -33,6 +33,7 @@ from layover.cdk.variables import (
     ORIGINS,
     PROVIDERS,
     READS,
+    SECRETS,
     SENDS_TRACES,
     TRACE_CONTENT,
     TRACE_HEADERS,
@@ -190,6 +191,7 @@ class Functions(Construct):
         variables |= self._of_traces(name)
         if each.tools:
             variables |= {**self._settings.tool_env, **self._settings.tool_secrets}
+            variables[SECRETS] = ",".join(self._settings.tool_secrets) or None
         texts = {key: str(value) for key, value in variables.items() if value is not None}
         check_size(name, Stack.of(self).resolve(texts))
         return texts
@@ -316,8 +318,8 @@ class Functions(Construct):
             names += keys_of(self._settings.providers)
         if self._settings.otlp_endpoint and name in SENDS_TRACES:
             names += filter(None, [self._settings.otlp_headers_parameter])
-        if each.tools:
-            names += self._settings.tool_secrets.values()
+        places = self._settings.tool_secrets.values() if each.tools else ()
+        names += [place for place in places if not place.startswith("arn:")]
         if names:
             arns = [
                 Stack.of(self).format_arn(
@@ -326,6 +328,8 @@ class Functions(Construct):
                 for name in names
             ]
             yield iam.PolicyStatement(actions=["ssm:GetParameter"], resources=arns)
+        if secrets := [place for place in places if place.startswith("arn:")]:
+            yield iam.PolicyStatement(actions=["secretsmanager:GetSecretValue"], resources=secrets)
         for statement in self._deployment.tools if each.tools else ():
             # A role's policy takes a statement over, and two roles have these.
             yield statement.copy()

@@ -92,6 +92,8 @@ class Environment(BaseModel):
         default=False, alias="OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
     )
     """`true`: spans also say what messages, arguments and results say, as hooks have left them."""
+    tool_secrets: str = Field(default="", alias="LAYOVER_TOOL_SECRETS")
+    """Names, with commas, of those secrets of tools whose variables say where AWS has them."""
     service: str = Field(default="layover", alias="LAYOVER_SERVICE")
     """The name of this deployment in its account: a dimension of every metric, and part of every log line."""
     sweep_patience_s: float = Field(default=60, gt=0, alias="LAYOVER_SWEEP_PATIENCE_S")
