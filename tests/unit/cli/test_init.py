@@ -19,16 +19,26 @@ from pydantic import BaseModel
 from layover import __version__, shipped
 from layover.cdk.settings import Settings
 from layover.cli.scaffold import NotMade, make_project, template_names
+from layover.evals.read import parse_cases
+from layover.evals.write import with_case
 from layover.project import DeploySettings, DevSettings, ProjectSettings, find, read
 
 ROOT = Path(__file__).parents[3]
 LAYOVER = Path(sys.executable).with_name("layover")
-TEMPLATES = ("empty", "research", "support")
 FILES = {
     *("README.md", "agents/__init__.py", "cdk.json", "infra/app.py", "layover.toml"),
     *("pyproject.toml", "requirements.txt", "tests/test_agents.py"),
     *(".env.example", ".gitignore", ".github/workflows/agents.yml"),
 }
+"""Those that every template has."""
+AGENTS = {"empty": "assistant", "research": "researcher", "support": "support"}
+"""The agent of each template, whose cases are in a file of its name."""
+TEMPLATES = tuple(AGENTS)
+KEYS = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "LAYOVER_PROVIDERS", "LAYOVER_AGENTS")
+
+
+def files_made(template: str) -> set[str]:
+    return FILES | {f"evals/{AGENTS[template]}.yaml"}
 
 
 def files_of(root: Path) -> dict[str, bytes]:
@@ -59,7 +69,7 @@ def test_file_that_is_there_is_left_as_it_is_and_said(tmp_path: Path) -> None:
         (tmp_path / name).write_bytes(content)
     made = make_project(tmp_path, "support")
     assert set(made.left) == mine.keys()
-    assert set(made.written) == FILES - mine.keys()
+    assert set(made.written) == files_made("support") - mine.keys()
     assert {name: (tmp_path / name).read_bytes() for name in mine} == mine
 
 
@@ -92,7 +102,7 @@ def test_what_was_interrupted_can_be_run_again(tmp_path: Path) -> None:
     assert find(tmp_path) is None
     (tmp_path / "tests").unlink()
     make_project(tmp_path, "support")
-    assert files_of(tmp_path).keys() == FILES
+    assert files_of(tmp_path).keys() == files_made("support")
 
 
 def test_unknown_template_is_refused_before_anything_is_written(tmp_path: Path) -> None:
@@ -105,7 +115,7 @@ def test_command_asks_nothing_without_a_terminal_and_says_what_it_did(tmp_path: 
     first = started(tmp_path, "init", "my shop", "--template", "research")
     assert first.returncode == 0, first.stderr
     lines = first.stdout.splitlines()
-    assert {line.removeprefix("made  my shop/") for line in lines[:-1]} == FILES
+    assert {line.removeprefix("made  my shop/") for line in lines[:-1]} == files_made("research")
     assert lines[-1] == "next: cd 'my shop' && layover test && layover dev"
     again = started(tmp_path, "init", "my shop")
     assert (again.returncode, again.stdout) == (1, "")
@@ -124,8 +134,13 @@ def test_empty_name_is_refused_and_writes_nothing(tmp_path: Path) -> None:
 
 
 @pytest.fixture(params=TEMPLATES)
-def project(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    make_project(tmp_path / "my-shop", request.param)
+def template(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def project(template: str, tmp_path: Path) -> Path:
+    make_project(tmp_path / "my-shop", template)
     return tmp_path / "my-shop"
 
 
@@ -133,9 +148,9 @@ def test_these_templates_are_there() -> None:
     assert template_names() == list(TEMPLATES)
 
 
-def test_no_word_of_the_template_is_left(project: Path) -> None:
+def test_no_word_of_the_template_is_left(project: Path, template: str) -> None:
     texts = {name: content.decode() for name, content in files_of(project).items()}
-    assert texts.keys() == FILES
+    assert texts.keys() == files_made(template)
     assert [name for name, text in texts.items() if re.search(r"__[A-Z]+__", text)] == []
     assert texts["README.md"].startswith("# my-shop\n")
     assert f"layover[local,cdk]=={__version__}" in texts["requirements.txt"]
@@ -153,6 +168,41 @@ async def test_tests_of_the_template_pass(project: Path, monkeypatch: pytest.Mon
         assert inspect.isawaitable(result)
         await result
     assert names
+
+
+def test_cases_of_the_template_hold_as_made_without_a_key(
+    project: Path, template: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From a folder of the project: `layover.toml` names the agents, and the file its agent."""
+    for name in KEYS:
+        monkeypatch.delenv(name, raising=False)
+    name = AGENTS[template]
+    ended = started(project / "evals", "eval", f"{name}.yaml")
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert re.search(r"^([23]) of \1 cases held, ", ended.stdout, re.M)
+    assert f"`layover eval evals/{name}.yaml`" in (project / "README.md").read_text()
+
+
+def test_cases_of_the_template_fail_once_the_agent_pays_without_a_person(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in KEYS:
+        monkeypatch.delenv(name, raising=False)
+    make_project(tmp_path, "support")
+    agents = tmp_path / "agents" / "__init__.py"
+    agents.write_text(agents.read_text().replace("@tool(needs_approval=True)", "@tool"))
+    ended = started(tmp_path, "eval", "evals/support.yaml")
+    assert ended.returncode == 1, ended.stdout + ended.stderr
+    assert "failed  a refund that a person denies is not paid" in ended.stdout
+    assert "2 of 3 cases held" in ended.stdout
+
+
+def test_a_case_of_a_run_goes_behind_those_of_the_template(project: Path, template: str) -> None:
+    file = project / "evals" / f"{AGENTS[template]}.yaml"
+    text = file.read_text()
+    longer = with_case(text, file, AGENTS[template], {"name": "a run", "input": "Hi", "expect": {}})
+    assert longer.startswith(text)
+    assert parse_cases(longer, file).cases[-1].name == "a run"
 
 
 def test_settings_are_the_defaults_and_each_has_a_comment(project: Path) -> None:
