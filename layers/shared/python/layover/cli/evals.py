@@ -17,6 +17,7 @@ from layover.evals.outcome import Outcome
 from layover.evals.play import Play
 from layover.evals.read import CasesInvalid, read_cases
 from layover.evals.report import json_of, junit_of, lines_of
+from layover.evals.runs_file import RunsFile, RunsInvalid, Setup
 from layover.evals.stubs import StubsInvalid, check_stubs
 from layover.evals.suite import evaluate
 from layover.local.agents_module import import_agents
@@ -49,6 +50,8 @@ class Request:
     stubs_only: bool = False
     junit: Path | None = None
     json: Path | None = None
+    runs: Path | None = None
+    continue_from: Path | None = None
 
 
 def main(request: Request, project: Project | None) -> int:
@@ -56,17 +59,22 @@ def main(request: Request, project: Project | None) -> int:
     nothing could be run."""
     try:
         agent, file = _prepare(request, project)
-        outcomes = asyncio.run(_evaluate(request, agent, file))
+        runs = _runs_file(request, agent, file)
+        outcomes = asyncio.run(_evaluate(request, agent, file, runs))
         for line in lines_of(outcomes):
             print(drop_controls(line))
         if request.junit is not None:
             write(request.junit, junit_of(outcomes, request.file.stem, agent.name))
         if request.json is not None:
             write(request.json, json_of(outcomes))
-    except (NotRun, CasesInvalid, StubsInvalid) as error:
+        if runs is not None and runs.problem is not None:
+            raise NotRun(runs.problem)
+    except (NotRun, CasesInvalid, StubsInvalid, RunsInvalid) as error:
         print(f"layover: {drop_controls(str(error))}", file=sys.stderr)
         return USAGE
     except KeyboardInterrupt:
+        if path := request.runs or request.continue_from:
+            print(drop_controls(f"layover: --continue {path} goes on with it"), file=sys.stderr)
         return 130
     return 0 if all(outcome.holds for outcome in outcomes) else FAILED
 
@@ -74,7 +82,9 @@ def main(request: Request, project: Project | None) -> int:
 def _prepare(request: Request, project: Project | None) -> tuple[Agent, CaseFile]:
     """Return the agent and the cases. Raises NotRun, CasesInvalid and StubsInvalid."""
     file = read_cases(request.file)
-    for path in filter(None, (request.junit, request.json)):
+    if request.runs is not None and request.continue_from is not None:
+        raise NotRun("--runs begins a file, and --continue goes on with one: name one of them")
+    for path in filter(None, (request.junit, request.json, request.runs)):
         if not path.absolute().parent.is_dir():
             raise NotRun(
                 f"{path.parent} is no folder: make it, or name another place for {path.name}"
@@ -122,7 +132,31 @@ def agents_of(module: str | None, project: Project | None) -> dict[str, Agent]:
     return load_agents(name)
 
 
-async def _evaluate(request: Request, agent: Agent, file: CaseFile) -> list[Outcome]:
+def _runs_file(request: Request, agent: Agent, file: CaseFile) -> RunsFile | None:
+    """Return the file that gets a line for each run. Raises RunsInvalid."""
+    default = wiring.environment().model
+    model = request.model or agent.model or default
+    judges = request.judges or (default,)
+    setup = Setup.of(agent, model, judges, stubs_only=request.stubs_only)
+    if request.continue_from is None:
+        return RunsFile.begin(request.runs, setup, file.cases) if request.runs is not None else None
+    runs = RunsFile.go_on(request.continue_from, setup, file.cases, request.repeat)
+    total = len(file.cases) * request.repeat
+    line = f"{len(runs.earlier)} of {total} runs are in {runs.path} and are not made again"
+    print(drop_controls(line), file=sys.stderr)
+    for name in runs.changed:
+        print(drop_controls(f"changed since, and run again: {name}"), file=sys.stderr)
+    return runs
+
+
+async def _evaluate(
+    request: Request, agent: Agent, file: CaseFile, runs: RunsFile | None
+) -> list[Outcome]:
+    def progress(outcome: Outcome, ended: int, total: int) -> None:
+        if runs is not None:
+            runs.add(outcome)
+        _say(outcome, ended, total)
+
     own = agent.runtime.model if agent.runtime is not None else None
     return await evaluate(
         Play(agent, own, request.model, request.stubs_only),
@@ -131,7 +165,8 @@ async def _evaluate(request: Request, agent: Agent, file: CaseFile) -> list[Outc
         judge_model=wiring.runtime().model,
         repeat=request.repeat,
         at_once=request.at_once,
-        progress=_say,
+        progress=progress,
+        earlier=runs.earlier if runs is not None else None,
     )
 
 

@@ -211,6 +211,13 @@ def run_evals(
     ] = False,
     junit: Annotated[Path | None, typer.Option(help="File for JUnit's XML.")] = None,
     json_: Annotated[Path | None, typer.Option("--json", help="File for all results.")] = None,
+    runs: Annotated[
+        Path | None, typer.Option(help="New file, for a line of each run as it ends.")
+    ] = None,
+    continue_from: Annotated[
+        Path | None,
+        typer.Option("--continue", help="Such a file: go on with it, and make no run again."),
+    ] = None,
 ) -> None:
     """Run an agent on cases, and say which held. Exits with 1 if some did not, with 2 if none ran."""
     of_evals = _load("cli.evals")
@@ -225,6 +232,8 @@ def run_evals(
         stubs_only=stubs_only,
         junit=junit,
         json=json_,
+        runs=runs,
+        continue_from=continue_from,
     )
     raise typer.Exit(of_evals.main(request, _load("cli.here").current()))
 

@@ -1,7 +1,7 @@
 """All runs of all cases."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from layover.evals.cases import Case
 from layover.evals.judges import judge
@@ -22,14 +22,19 @@ async def evaluate(
     repeat: int = 1,
     at_once: int = 1,
     progress: Progress | None = None,
+    earlier: Mapping[tuple[str, int], Outcome] | None = None,
 ) -> list[Outcome]:
     """Run each case `repeat` times, `at_once` at the same time, and return what became of each run, case by
-    case. `judge_model` is asked for the judges of these names."""
+    case. `judge_model` is asked for the judges of these names. `earlier`: runs by case and repeat, which are
+    not made again."""
     places = asyncio.Semaphore(at_once)
-    total, ended = len(cases) * repeat, 0
+    earlier = earlier or {}
+    total, ended = len(cases) * repeat, len(earlier)
 
     async def one(case: Case, number: int) -> Outcome:
         nonlocal ended
+        if (case.name, number) in earlier:
+            return earlier[case.name, number]
         async with places:
             outcome = await play(how, case, number)
             if judge_model is not None and judges:
