@@ -1,6 +1,7 @@
 """Request bodies. An unknown field is refused: it is a typing error."""
 
 import re
+from collections.abc import Callable
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
@@ -23,6 +24,7 @@ from layover.declare.schemas.checks import NAME
 from layover.runs.accept import ABSENT, StartRun
 from layover.threads.threads import MAX_TITLE
 from layover.values.message import InputPart
+from layover.values.runs.feedback import MAX_COMMENT
 from layover.values.runs.model_settings import Reasoning, RunChoice
 from layover.values.runs.run import OnBusy, OnWaiting
 
@@ -52,10 +54,13 @@ def _written_out(value: Any) -> Any:
     raise ValueError("a time is written as 2026-01-31T12:00:00Z")
 
 
-def _short(text: str) -> str:
-    if len(text) > MAX_REASON:
-        raise PydanticKnownError("string_too_long", {"max_length": MAX_REASON})
-    return text
+def _at_most(most: int) -> Callable[[str], str]:
+    def check(text: str) -> str:
+        if len(text) > most:
+            raise PydanticKnownError("string_too_long", {"max_length": most})
+        return text
+
+    return check
 
 
 Whole = BeforeValidator(_whole)
@@ -65,7 +70,12 @@ Whole = BeforeValidator(_whole)
 AgentName = Annotated[str, Field(pattern=AGENT_NAME)]
 ModelName = Annotated[str, Field(pattern=MODEL_NAME)]
 Title = Annotated[str, Field(json_schema_extra={"maxLength": MAX_TITLE})]
-Reason = Annotated[str, Field(json_schema_extra={"maxLength": MAX_REASON}), AfterValidator(_short)]
+Reason = Annotated[
+    str, Field(json_schema_extra={"maxLength": MAX_REASON}), AfterValidator(_at_most(MAX_REASON))
+]
+Comment = Annotated[
+    str, Field(json_schema_extra={"maxLength": MAX_COMMENT}), AfterValidator(_at_most(MAX_COMMENT))
+]
 Attempt = Annotated[int, Strict(), Field(ge=1, description="409 if another attempt waits."), Whole]
 Text = Annotated[str, Field(json_schema_extra={"minLength": 1})]
 Parts = Annotated[list[InputPart], Field(json_schema_extra={"contains": _SAYS_SOMETHING})]
@@ -164,6 +174,18 @@ class NewMessage(Body):
     input: Input = Field(
         description="A text or parts, up to 1 MB of JSON. At least one part is a file or has a text."
     )
+
+
+class GiveFeedback(Body):
+    """The opinion that the owner of a run has of it."""
+
+    score: Annotated[float, Strict()] = Field(
+        ge=-1,
+        le=1,
+        allow_inf_nan=False,
+        description="From -1 (bad) to 1 (good): a thumb is -1 or 1.",
+    )
+    comment: Comment | None = None
 
 
 class NewTicket(Body):

@@ -6,15 +6,18 @@ from typing import Annotated
 from aws_lambda_powertools.event_handler import Response
 from aws_lambda_powertools.event_handler.openapi.params import Header, Query
 
-from functions.api.bodies import NewMessage, NewRun
+from functions.api.bodies import GiveFeedback, NewMessage, NewRun
 from functions.api.call import (
     Call,
     Cursor,
+    FirstDay,
     IdempotencyKey,
+    LastDay,
     Limit,
     ResponseBudget,
     Wait,
     answer_events,
+    answer_json,
     answer_page,
     answer_run,
     call_of,
@@ -33,12 +36,14 @@ from layover.runs.accept import (
     send_message,
     start_run,
 )
+from layover.runs.feedback import FeedbackFilter, give_feedback, list_feedback
 from layover.runs.long_polls import MAX_WAIT
 from layover.runtime import Runtime
 from layover.values.deployment.access import Actor
 from layover.values.message import InputPart
 from layover.values.page import Page
 from layover.values.runs.event import EventPage
+from layover.values.runs.feedback import Feedback, RunFeedback
 from layover.values.runs.views import Run
 
 router = new_router()
@@ -174,6 +179,51 @@ def post_message(
 def cancel_run(run_id: str) -> Response[str]:
     call = call_of(router)
     return answer_run(call, call.act(runs.cancel, run_id), 202)
+
+
+@router.post(
+    "/runs/<run_id>/feedback",
+    tags=_TAGS,
+    summary="Say what you think of a run",
+    description="Of a run that is over. It takes the place of what you said of the run before.",
+    operation_id="give_feedback",
+    responses=responses(200, Feedback, "What is kept", 400, 404, 409, 413),
+)
+def post_feedback(run_id: str, body: GiveFeedback) -> Response[str]:
+    call = call_of(router)
+    return answer_json(call.do(give_feedback, run_id, body.score, body.comment))
+
+
+@router.get(
+    "/feedback",
+    tags=_TAGS,
+    summary="What users think of their runs, the oldest first",
+    description="Over all users. Only for operators, whose tokens have the scope `layover/operate`. It goes "
+    "with its thread.",
+    operation_id="list_feedback",
+    responses=responses(200, Page[RunFeedback], "A page of feedback"),
+)
+def get_feedback(
+    agent: Annotated[str | None, Query(description="Only of this agent's runs.")] = None,
+    max_score: Annotated[
+        float | None,
+        Query(
+            ge=-1, le=1, allow_inf_nan=False, description="Only scores that are at most so good."
+        ),
+    ] = None,
+    since: FirstDay = None,
+    until: LastDay = None,
+    limit: Limit = 20,
+    cursor: Cursor = None,
+) -> Response[str]:
+    call = call_of(router)
+    call.require(call.access.operate_scope, "the feedback of all users is for operators")
+    only = FeedbackFilter(agent, max_score, since, until)
+    return answer_page(
+        call,
+        lambda n: call.host.run(list_feedback(call.host.runtime(), n, cursor, only)),
+        limit,
+    )
 
 
 @router.post(

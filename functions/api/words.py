@@ -48,6 +48,7 @@ EXAMPLES: dict[str, Any] = {
     "edit_thread": {"title": "A refund"},
     "start_run": {"input": "Refund 60 euros for order A-1003"},
     "send_message": {"input": "It arrived broken."},
+    "give_feedback": {"score": -1, "comment": "The order is not mine."},
     "approve_call": {"args": {"order_id": "A-1003", "euros": 50}, "reason": "it arrived broken"},
     "deny_call": {"reason": "too late"},
     "resume_call": {"data": {"slot": "Monday 9:00"}},

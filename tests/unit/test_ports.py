@@ -39,6 +39,7 @@ from layover.adapters.journal.commands import TableRunCommands
 from layover.adapters.journal.decisions import TableDecisions
 from layover.adapters.journal.erasure import TableErasure
 from layover.adapters.journal.expiry import TableExpiry
+from layover.adapters.journal.feedback import TableFeedback
 from layover.adapters.journal.followers.connections import TableConnections
 from layover.adapters.journal.heads import TableHeads
 from layover.adapters.journal.inbox import TableInbox
@@ -98,6 +99,7 @@ from layover.ports import (
     Erasure,
     EventSink,
     Expiry,
+    FeedbackBook,
     Heads,
     Ids,
     Inbox,
@@ -168,6 +170,7 @@ erasure: tuple[type[Erasure], ...] = (TableErasure,)
 event_sink: tuple[type[EventSink], ...] = (NoSink, DeliveryQueue)
 events: tuple[type[RunEvents], ...] = (TableRunEvents,)
 expiry: tuple[type[Expiry], ...] = (TableExpiry,)
+feedback: tuple[type[FeedbackBook], ...] = (TableFeedback,)
 heads: tuple[type[Heads], ...] = (TableHeads,)
 ids: tuple[type[Ids], ...] = (SequentialIds, RandomIds)
 inbox: tuple[type[Inbox], ...] = (TableInbox,)

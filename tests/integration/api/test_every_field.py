@@ -162,9 +162,10 @@ def names(paths: set[str]) -> set[str]:
 def test_every_field_of_a_run_is_shown() -> None:
     run = snapshot()
     view = run_view(run)
-    not_cut = {"truncated"}
-    assert names(lost(view, run.meta)) == MADE_OF_STEPS | not_cut
-    assert at_default(view) == not_cut
+    # A run that is not cut, and whose feedback has a record of its own (test_feedback.py).
+    elsewhere = {"truncated", "feedback"}
+    assert names(lost(view, run.meta)) == MADE_OF_STEPS | elsewhere
+    assert at_default(view) == elsewhere
     assert RunMeta.model_fields.keys() - Run.model_fields.keys() == set(NOT_SHOWN_OF_RUNS)
 
 
@@ -176,8 +177,8 @@ def test_every_field_of_a_sub_agents_run_is_shown() -> None:
     of_the_run = {"thread_id", "model"}
     times = {"created_at": view.created_at, "updated_at": view.updated_at}
     assert times == {"created_at": child.started_at, "updated_at": child.ended_at}
-    assert lost(view, child) - MADE_OF_STEPS == of_the_run | times.keys() | {"truncated"}
-    assert at_default(view) == {"pending", "unexecuted", "children", "truncated"}
+    assert lost(view, child) - MADE_OF_STEPS == of_the_run | times.keys() | {"truncated", "feedback"}
+    assert at_default(view) == {"pending", "unexecuted", "children", "truncated", "feedback"}
     elsewhere = {"started_at", "ended_at", "background", "answer", "loop"}
     assert ChildRun.model_fields.keys() - Run.model_fields.keys() == elsewhere
 

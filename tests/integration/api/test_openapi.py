@@ -35,6 +35,8 @@ CALLS = {
     ("get", "/runs/{run_id}/events"),
     ("post", "/runs/{run_id}/messages"),
     ("post", "/runs/{run_id}/cancel"),
+    ("post", "/runs/{run_id}/feedback"),
+    ("get", "/feedback"),
     ("post", "/runs/{run_id}/redrive"),
     ("get", "/approvals"),
     ("post", "/approvals/decisions"),
@@ -265,7 +267,8 @@ def test_fields_that_many_schemas_share_are_described(api: Api) -> None:
 
 def test_fields_that_are_always_in_an_answer_are_required(api: Api) -> None:
     named = api.get("/openapi.json", sub=None).json["components"]["schemas"]
-    assert named["Run"]["properties"].keys() - set(named["Run"]["required"]) == {"truncated"}
+    optional = named["Run"]["properties"].keys() - set(named["Run"]["required"])
+    assert optional == {"feedback", "truncated"}
     assert {"items", "next_cursor"} == set(named["Page_Thread_"]["required"])
     assert named["NewThread"]["required"] == ["agent"]
     assert named["NewRun"]["required"] == ["input"]

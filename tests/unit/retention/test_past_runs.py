@@ -1,16 +1,20 @@
 """Runs whose records have expired, read from the tree that stays with their thread."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from layover import Agent
+from layover.adapters.inmemory.blobs import InMemoryBlobs
+from layover.adapters.inmemory.journal import in_memory_journal
 from layover.adapters.inmemory.model import call, say
 from layover.clock import ManualClock
 from layover.errors import NewerFormat, NotFound
 from layover.ids import RandomIds, made_at
 from layover.runs import read as runs
+from layover.runs.feedback import give_feedback
 from layover.values.runs.views import Run
 from support.worlds.runs import ANN, Bench, answers_of
 
@@ -63,6 +67,35 @@ async def test_a_tree_of_before_is_read(version: int) -> None:
     found = await runs.get(bench.plain, ANN, run.id)
     same = run.model_copy(update={"updated_at": found.updated_at})
     assert found.model_dump(mode="json") == same.model_dump(mode="json")
+
+
+async def test_an_expired_run_takes_feedback_and_shows_it() -> None:
+    bench, run = await ended()
+    bench.clock.advance(timedelta(days=31))
+    given = await give_feedback(bench.plain, ANN, run.id, -1, "wrong")
+    found = await runs.get(bench.plain, ANN, run.id)
+    assert found.feedback == given
+    with pytest.raises(NotFound):
+        await give_feedback(bench.plain, "bob", run.id, -1, None)
+
+
+async def test_an_expired_run_whose_thread_a_restored_table_lacks_takes_feedback() -> None:
+    bench, run = await ended()
+    bench.clock.advance(timedelta(days=31))
+    journal = in_memory_journal(bench.clock, InMemoryBlobs())
+    runtime = replace(bench.plain, journal=journal)
+    given = await give_feedback(runtime, ANN, run.id, -1, None)
+    assert (await runs.get(runtime, ANN, run.id)).feedback == given
+    assert await journal.heads.get(ANN, run.thread_id) is not None
+
+
+async def test_feedback_from_before_is_shown_once_the_records_expired() -> None:
+    bench = Bench(Agent("top"), [say("done")], clock=ManualClock(datetime.now(UTC)))
+    run = await bench.go()
+    given = await give_feedback(bench.plain, ANN, run.id, 0.5, None)
+    await bench.plain.journal.erasure.erase_run(ANN, run.thread_id, run.id)
+    bench.clock.advance(timedelta(days=31))
+    assert (await runs.get(bench.plain, ANN, run.id)).feedback == given
 
 
 async def test_nobody_elses_run_and_none_of_a_deleted_thread_is_found() -> None:

@@ -22,6 +22,9 @@ STEP_PREFIX = "STEP#"
 EVENT_PREFIX = "EVENT#"
 ERASED_PREFIX = "ERASED#"
 MESSAGE_PREFIX = "MESSAGE#"
+FEEDBACK_PREFIX = "FEEDBACK#"
+FEEDBACK = "FEEDBACK"
+"""Partition of the watch index with the feedback of all owners, by time. It needs nobody's look."""
 SAID_PREFIX = "SAID#"
 """Sorts between META and the steps, so a read of a run's records has them as well."""
 DUE_PREFIX = "DUE#"
@@ -87,7 +90,7 @@ class Keys:
         return f"U#{self.hash}#RUN#{run_id}"
 
     def thread(self, thread_id: str) -> str:
-        """Partition of a thread: HEAD, MESSAGE#..."""
+        """Partition of a thread: HEAD, MESSAGE#..., FEEDBACK#..."""
         return f"U#{self.hash}#THREAD#{thread_id}"
 
     def watch(self, run_id: str) -> str:
@@ -229,6 +232,11 @@ def due_key(kind: str, name: str) -> str:
 def erased_key(run_id: str) -> str:
     """Sort key, in the partition of a thread's tombstone, of a run whose records were erased."""
     return f"{ERASED_PREFIX}{run_id}"
+
+
+def feedback_key(run_id: str) -> str:
+    """Sort key, beside a thread's head, of the feedback on a run."""
+    return f"{FEEDBACK_PREFIX}{run_id}"
 
 
 def message_key(text: str) -> str:

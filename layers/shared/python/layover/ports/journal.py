@@ -3,7 +3,7 @@
 `Journal` has a part for each kind of caller. Every method names the owner, except those of the audit, the
 inbox and the sweeper's lists. Records of another owner read as absent."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import Literal, Protocol, Unpack
@@ -15,6 +15,7 @@ from layover.values.message import Message
 from layover.values.page import Page
 from layover.values.runs.audit import AuditRow
 from layover.values.runs.event import Event, EventPage
+from layover.values.runs.feedback import Feedback, RunFeedback
 from layover.values.runs.run import (
     CANCEL_GRACE,
     CallRecord,
@@ -430,6 +431,40 @@ class Audit(Protocol):
         ...
 
 
+class FeedbackBook(Protocol):
+    """Feedback of users on their runs, for `runs` and the export. It stays when the records of a run expire,
+    and goes with the thread. `page` has that of all owners: only operators may see it, and the caller checks
+    who asks."""
+
+    async def put(self, feedback: RunFeedback) -> bool:
+        """Keep it in place of earlier feedback on the run. False: there is no such thread, or it is
+        deleted, and nothing was kept."""
+        ...
+
+    async def get(self, owner: str, thread_id: str, run_id: str) -> Feedback | None:
+        """Return the feedback on one run."""
+        ...
+
+    async def of_runs(
+        self, owner: str, thread_id: str, run_ids: Collection[str]
+    ) -> Mapping[str, Feedback]:
+        """Return the feedback on these runs by their ids, in one read."""
+        ...
+
+    async def page_thread(
+        self, owner: str, thread_id: str, limit: int, cursor: str | None
+    ) -> Page[RunFeedback]:
+        """Return all feedback on the runs of a thread, in the order of the runs' ids."""
+        ...
+
+    async def page(
+        self, since: datetime | None, limit: int, cursor: str | None
+    ) -> Page[RunFeedback]:
+        """Return the feedback of all owners since this time, the oldest first. A page may have fewer items
+        than its limit and not be the last; the very newest may be missing."""
+        ...
+
+
 class Erasure(Protocol):
     """The path of a thread from its deletion to its last record. `threads` marks it, `retention` erases it,
     at once or in a sweep. Each step may be repeated; the sweeper repeats what a death cut off."""
@@ -442,7 +477,8 @@ class Erasure(Protocol):
         ...
 
     async def erase_runs(self, owner: str, thread_id: str) -> None:
-        """Delete the records of a deleted thread's runs, and the clients' ids of its messages."""
+        """Delete the records of a deleted thread's runs, the clients' ids of its messages, and the feedback
+        on its runs."""
         ...
 
     async def erase_bodies(self, owner: str, thread_id: str) -> None:
@@ -567,6 +603,7 @@ class Journal:
     decisions: Decisions
     inbox: Inbox
     audit: Audit
+    feedback: FeedbackBook
     erasure: Erasure
     expiry: Expiry
     watch: Watch

@@ -281,6 +281,7 @@ async def _thread(
     for name, items in (
         ("messages", _messages(runtime, head)),
         ("runs", _runs(runtime, head, decisions)),
+        ("feedback", _feedback(runtime, head)),
         ("observations", _stored(runtime, owner, "generations", head.id)),
         ("iteration_log", _stored(runtime, owner, "attempts", head.id)),
         ("node_memory", list_nodes(runtime.blobs, owner, head.id)),
@@ -316,6 +317,18 @@ async def _runs(
             if snapshot is not None:
                 decisions += _decisions(snapshot)
                 yield run_view(snapshot).model_dump(mode="json", exclude=_RUN)
+        cursor = page.next_cursor
+        if cursor is None:
+            return
+
+
+async def _feedback(runtime: Runtime, head: ThreadHead) -> AsyncIterator[Mapping[str, Any]]:
+    """Yield what the owner thinks of runs, also of those whose records have expired."""
+    cursor: str | None = None
+    while True:
+        page = await runtime.journal.feedback.page_thread(head.owner, head.id, _PAGE, cursor)
+        for each in page.items:
+            yield each.model_dump(mode="json", exclude={"owner", "thread_id", "agent"})
         cursor = page.next_cursor
         if cursor is None:
             return

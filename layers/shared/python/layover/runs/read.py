@@ -10,6 +10,7 @@ from layover.records.runs import MAX_SEQ, meta_of, snapshot_again, snapshot_of
 from layover.records.threads import head_of
 from layover.records.views import run_view
 from layover.runs.cancel import cancel as end_cancelled
+from layover.runs.feedback import with_feedback
 from layover.runs.long_polls import Pace, close_looks, wait_for
 from layover.runtime import Runtime
 from layover.values.cursor import decode_cursor_field, encode_cursor
@@ -31,6 +32,10 @@ async def get(
     """Return one run, after waiting up to `wait` seconds until it is suspended or over. A caller with too
     many waiting requests is answered at once. A run whose records have expired is read from the database.
     Raises NotFound; DatabaseWaking only for an expired run."""
+    return await with_feedback(runtime, owner, await _get(runtime, owner, run_id, wait, pace))
+
+
+async def _get(runtime: Runtime, owner: str, run_id: str, wait: float, pace: Pace | None) -> Run:
     try:
         if wait > 0:
             meta = await meta_of(runtime, owner, run_id)
@@ -95,9 +100,11 @@ async def list_runs(
     page = await runtime.journal.runs.page_ids(owner, thread_id, limit, start)
     ids = list(page.items)
     views: list[Run] = []
+    feedback = await runtime.journal.feedback.of_runs(owner, thread_id, ids)
     for some in batched(ids, _MAX_CONCURRENT_READS):
         snapshots = await asyncio.gather(*(runtime.journal.runs.snapshot(owner, i) for i in some))
-        for view in (run_view(s, runtime.agents) for s in snapshots if s is not None):
+        for run in (run_view(s, runtime.agents) for s in snapshots if s is not None):
+            view = run.model_copy(update={"feedback": feedback.get(run.id)})
             if not takes(view):
                 # Read again, so that the cursor points behind the last run of the shorter page.
                 place = ids.index(view.id)

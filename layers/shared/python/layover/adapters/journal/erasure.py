@@ -15,6 +15,7 @@ from layover.adapters.journal.items.records import head_from
 from layover.clock import rfc3339
 from layover.keys import (
     ERASED_PREFIX,
+    FEEDBACK_PREFIX,
     HEAD,
     MESSAGE_PREFIX,
     META,
@@ -71,13 +72,14 @@ class TableErasure:
         await self._change(owner, thread_id, changes, Exists("pk"))
 
     async def erase_runs(self, owner: str, thread_id: str) -> None:
-        """See `ports.Erasure`. The clients' ids of messages go behind the runs."""
+        """See `ports.Erasure`. What is beside the head goes behind the runs."""
         keys = Keys(owner)
         await self._erase_indexed(keys, thread_id)
-        # A deleted thread takes no run, and so no further id of a message.
-        pk, high = keys.thread(thread_id), MESSAGE_PREFIX + _HIGHEST
-        while items := await self._table.query(pk, MESSAGE_PREFIX, high, limit=_PAGE):
-            await asyncio.gather(*(self._table.write(Delete(pk, item["sk"])) for item in items))
+        # A deleted thread takes no run, and so no further id of a message, and no feedback.
+        for prefix in (MESSAGE_PREFIX, FEEDBACK_PREFIX):
+            pk, high = keys.thread(thread_id), prefix + _HIGHEST
+            while items := await self._table.query(pk, prefix, high, limit=_PAGE):
+                await asyncio.gather(*(self._table.write(Delete(pk, item["sk"])) for item in items))
 
     async def erase_bodies(self, owner: str, thread_id: str) -> None:
         """See `ports.Erasure`."""

@@ -8,6 +8,7 @@ from layover.adapters.journal.commands import TableRunCommands
 from layover.adapters.journal.decisions import TableDecisions
 from layover.adapters.journal.erasure import TableErasure
 from layover.adapters.journal.expiry import TableExpiry
+from layover.adapters.journal.feedback import TableFeedback
 from layover.adapters.journal.heads import TableHeads
 from layover.adapters.journal.inbox import TableInbox
 from layover.adapters.journal.items.codec import PayloadStore
@@ -51,6 +52,7 @@ def table_journal(
         decisions=TableDecisions(backing, runs, audit, inbox),
         inbox=inbox,
         audit=audit,
+        feedback=TableFeedback(backing),
         erasure=TableErasure(backing),
         expiry=TableExpiry(backing, dues),
         watch=TableWatch(table),

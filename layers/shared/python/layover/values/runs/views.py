@@ -7,6 +7,7 @@ from pydantic import Field
 from layover.values.base import Json, Time, Value
 from layover.values.decision import Denial, PendingApproval, Risk, Vote
 from layover.values.message import Message
+from layover.values.runs.feedback import Feedback
 from layover.values.runs.run import CallRecord, SuspensionKind
 from layover.values.runs.status import ErrorInfo, FinishReason, Status
 from layover.values.runs.usage import Usage
@@ -207,6 +208,8 @@ class Run(Value):
         children: The runs of its sub-agents, in the order of their calls, unfinished ones included.
         created_at: The time at which it was accepted, in UTC.
         updated_at: The time of its newest change, in UTC.
+        feedback: What its owner thinks of it (`score`, `comment`, `at`), read by its id or in the list of the
+            thread's runs; None: they have not said so.
         truncated: True if the run does not fit into one answer, and long values are cut. The thread's
             messages have all of it.
 
@@ -249,6 +252,11 @@ class Run(Value):
     children: tuple["Run", ...] = ()
     created_at: Time
     updated_at: Time
+    feedback: Feedback | None = Field(
+        default=None,
+        exclude_if=lambda value: value is None,
+        description="What its owner thinks of it, once they said so.",
+    )
     truncated: bool = Field(
         default=False,
         exclude_if=lambda value: not value,
