@@ -177,7 +177,10 @@ def test_every_field_of_a_sub_agents_run_is_shown() -> None:
     of_the_run = {"thread_id", "model"}
     times = {"created_at": view.created_at, "updated_at": view.updated_at}
     assert times == {"created_at": child.started_at, "updated_at": child.ended_at}
-    assert lost(view, child) - MADE_OF_STEPS == of_the_run | times.keys() | {"truncated", "feedback"}
+    assert lost(view, child) - MADE_OF_STEPS == of_the_run | times.keys() | {
+        "truncated",
+        "feedback",
+    }
     assert at_default(view) == {"pending", "unexecuted", "children", "truncated", "feedback"}
     elsewhere = {"started_at", "ended_at", "background", "answer", "loop"}
     assert ChildRun.model_fields.keys() - Run.model_fields.keys() == elsewhere

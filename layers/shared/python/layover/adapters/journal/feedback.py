@@ -12,7 +12,7 @@ from layover.adapters.journal.backing import Backing
 from layover.batches import batched
 from layover.clock import rfc3339
 from layover.keys import FEEDBACK, FEEDBACK_PREFIX, HEAD, Keys, feedback_key
-from layover.ports.table import Check, Exists, Item, Missing, Put, TransactionFailed, all_of
+from layover.ports.table import Action, Check, Exists, Item, Missing, Put, TransactionFailed, all_of
 from layover.values.page import Page
 from layover.values.runs.feedback import Feedback, RunFeedback
 
@@ -35,7 +35,10 @@ class TableFeedback:
             "gsi2sk": f"{rfc3339(feedback.at)}#{feedback.run_id}",
         }
         # The erasure of a deleted thread may be over, and nothing finds what has no head.
-        actions = [Check(pk, HEAD, all_of(Exists("pk"), Missing("deleted"))), Put(pk, key, item)]
+        actions: list[Action] = [
+            Check(pk, HEAD, all_of(Exists("pk"), Missing("deleted"))),
+            Put(pk, key, item),
+        ]
         try:
             await self._table.transact(actions, secrets.token_hex(16))
         except TransactionFailed:
