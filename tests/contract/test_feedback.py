@@ -157,7 +157,7 @@ async def test_place_in_the_index_that_is_out_of_date_is_passed_over(world: Jour
 async def test_feedback_never_expires_by_itself(world: JournalBench) -> None:
     head = await world.thread()
     await world.journal.feedback.put(of(world, head.id))
-    [item] = await world.table.query(world.keys.thread(head.id), "FEEDBACK#", "FEEDBACK#~")
+    [item] = await world.table.query(world.keys.thread(head.id), "RUN_FEEDBACK#", "RUN_FEEDBACK#~")
     assert "expires" not in item
     world.clock.advance(timedelta(days=1000))
     assert await world.journal.feedback.get(world.owner, head.id, "run_1") is not None

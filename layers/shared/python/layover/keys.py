@@ -22,7 +22,8 @@ STEP_PREFIX = "STEP#"
 EVENT_PREFIX = "EVENT#"
 ERASED_PREFIX = "ERASED#"
 MESSAGE_PREFIX = "MESSAGE#"
-FEEDBACK_PREFIX = "FEEDBACK#"
+FEEDBACK_PREFIX = "RUN_FEEDBACK#"
+"""Sorts behind `MESSAGE_PREFIX`, with nothing between: one query finds what is erased with a thread."""
 FEEDBACK = "FEEDBACK"
 """Partition of the watch index with the feedback of all owners, by time. It needs nobody's look."""
 SAID_PREFIX = "SAID#"
@@ -90,7 +91,7 @@ class Keys:
         return f"U#{self.hash}#RUN#{run_id}"
 
     def thread(self, thread_id: str) -> str:
-        """Partition of a thread: HEAD, MESSAGE#..., FEEDBACK#..."""
+        """Partition of a thread: HEAD, MESSAGE#..., RUN_FEEDBACK#..."""
         return f"U#{self.hash}#THREAD#{thread_id}"
 
     def watch(self, run_id: str) -> str:

@@ -76,10 +76,9 @@ class TableErasure:
         keys = Keys(owner)
         await self._erase_indexed(keys, thread_id)
         # A deleted thread takes no run, and so no further id of a message, and no feedback.
-        for prefix in (MESSAGE_PREFIX, FEEDBACK_PREFIX):
-            pk, high = keys.thread(thread_id), prefix + _HIGHEST
-            while items := await self._table.query(pk, prefix, high, limit=_PAGE):
-                await asyncio.gather(*(self._table.write(Delete(pk, item["sk"])) for item in items))
+        pk, high = keys.thread(thread_id), FEEDBACK_PREFIX + _HIGHEST
+        while items := await self._table.query(pk, MESSAGE_PREFIX, high, limit=_PAGE):
+            await asyncio.gather(*(self._table.write(Delete(pk, item["sk"])) for item in items))
 
     async def erase_bodies(self, owner: str, thread_id: str) -> None:
         """See `ports.Erasure`."""

@@ -21,7 +21,7 @@ _HIGHEST = "~"
 
 
 class TableFeedback:
-    """`FeedbackBook`: `THREAD#id / FEEDBACK#run_id` items."""
+    """`FeedbackBook`: `THREAD#id / RUN_FEEDBACK#run_id` items."""
 
     def __init__(self, backing: Backing) -> None:
         self._table = backing.table
