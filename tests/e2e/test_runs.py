@@ -18,6 +18,24 @@ def test_a_plain_run_answers(ann: Caller, brain: Brain) -> None:
     assert types == ["agent-start", "turn-start", "turn-end", "finish", "agent-end"]
 
 
+def test_feedback_is_with_its_run_and_listed_for_operators_until_its_thread_goes(
+    ann: Caller, brain: Brain, system: System
+) -> None:
+    run = ann.ask(ann.thread("plain"), brain.plan(say("hello there")))
+    given = {"score": -1, "comment": "too short"}
+    kept = ann.want(200, "POST", f"/runs/{run['id']}/feedback", given)
+    assert ann.get(f"/runs/{run['id']}")["feedback"] == kept
+    operator = system.caller("olga;scopes=operate")
+
+    def listed() -> list[str]:
+        page = operator.get("/feedback?max_score=0&limit=100")
+        return [each["comment"] for each in page["items"] if each["owner"] == ann.name]
+
+    eventually(listed, lambda comments: comments == ["too short"])
+    ann.want(204, "DELETE", f"/threads/{run['thread_id']}")
+    assert listed() == []
+
+
 def test_a_failing_tool_reaches_the_model_by_name(ann: Caller, brain: Brain) -> None:
     text = brain.plan(call("breaks", key="it"), say("sorry"))
     assert ann.ask(ann.thread(), text)["status"] == "success"

@@ -247,7 +247,7 @@ class Settings(BaseModel):
     act_as_scope: str = ACT_AS
     """Scope with which a backend names the end user (`X-Layover-Resource`)."""
     operate_scope: str = OPERATE
-    """Scope with which an operator redrives runs."""
+    """Scope with which an operator redrives runs and lists feedback."""
     audit_scope: str = AUDIT
     """Scope with which an auditor reads decisions, over all users."""
     groups_claim: str | None = None

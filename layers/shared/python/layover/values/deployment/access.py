@@ -65,7 +65,7 @@ class Access(Value):
     act_as_scope: str = "layover/act-as"
     """The scope of a backend's own token that names an end user."""
     operate_scope: str = "layover/operate"
-    """The scope of an operator, who may redrive runs by hand."""
+    """The scope of an operator, who may redrive runs by hand, and list the feedback of all users."""
     audit_scope: str = "layover/audit"
     """The scope of an auditor, who may read all users' decisions."""
     groups_claim: str = "cognito:groups"
