@@ -2,6 +2,7 @@
 
 import gzip
 import threading
+import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -57,11 +58,14 @@ def _value(value: AnyValue) -> Any:
 @dataclass
 class Receiver:
     """`spans`, in the order of their arrival; `points`: of metrics, by their names, with sums and counts.
-    `status`: what it answers; `waits`: it answers only once this is set."""
+    `status`: what it answers; `waits`: it answers only once this is set. `connections`: that were opened;
+    `closes`: it hangs up after an answer without saying so, as one that was idle for long."""
 
     url: str = ""
     status: int = 200
     waits: threading.Event | None = None
+    connections: int = 0
+    closes: bool = False
     requests: list[str] = field(default_factory=list)
     headers: list[Mapping[str, str]] = field(default_factory=list)
     bodies: list[bytes] = field(default_factory=list)
@@ -90,7 +94,7 @@ class Receiver:
         return span
 
     def take(self, path: str, body: bytes) -> None:
-        if path == "/v1/traces":
+        if "metrics" not in path:
             for of_resource in ExportTraceServiceRequest.FromString(body).resource_spans:
                 names = {a.key: _value(a.value) for a in of_resource.resource.attributes}
                 for scope in of_resource.scope_spans:
@@ -110,10 +114,20 @@ def receiving() -> Iterator[Receiver]:
     receiver = Receiver()
 
     class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        """With connections that are kept, as receivers do."""
+        disable_nagle_algorithm = True
+
+        def setup(self) -> None:
+            receiver.connections += 1
+            super().setup()
+
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["content-length"]))
             if self.headers.get("content-encoding") == "gzip":
                 body = gzip.decompress(body)
+            elif self.headers.get("content-encoding") == "deflate":
+                body = zlib.decompress(body)
             receiver.requests.append(self.path)
             receiver.headers.append({k.lower(): v for k, v in self.headers.items()})
             receiver.bodies.append(body)
@@ -124,6 +138,7 @@ def receiving() -> Iterator[Receiver]:
             self.send_response(receiver.status)
             self.send_header("content-length", "0")
             self.end_headers()
+            self.close_connection = self.close_connection or receiver.closes
 
         def log_message(self, format: str, *args: Any) -> None:
             pass

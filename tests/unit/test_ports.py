@@ -67,9 +67,9 @@ from layover.adapters.store.postgres.memory.recall import PostgresRecall
 from layover.adapters.store.postgres.memory.reembedding import PostgresOwners, PostgresReembedding
 from layover.adapters.store.postgres.migrate import PostgresMigrations
 from layover.adapters.store.postgres.threads import PostgresThreads
+from layover.adapters.tracing.background import BackgroundTracing
 from layover.adapters.tracing.otlp import OtlpTracing
 from layover.adapters.tracing.requests import TracedModel
-from layover.adapters.tracing.session import LeanSession
 from layover.adapters.tracing.writers import TracedLog, TracedWriters
 from layover.clock import ManualClock, SystemClock
 from layover.declare.agents.driver import Driver
@@ -177,7 +177,7 @@ inbox: tuple[type[Inbox], ...] = (TableInbox,)
 leases: tuple[type[Leases], ...] = (NoLeases, TableLeases)
 memory: tuple[type[MemoryStore], ...] = (InMemoryMemory, PostgresMemory)
 metrics: tuple[type[Metrics], ...] = (NoMetrics, InMemoryMetrics, EmfMetrics)
-tracing: tuple[type[Tracing], ...] = (NoTracing, InMemoryTracing, OtlpTracing)
+tracing: tuple[type[Tracing], ...] = (NoTracing, InMemoryTracing, OtlpTracing, BackgroundTracing)
 migrator: tuple[type[Migrator], ...] = (PostgresMigrations,)
 notes: tuple[type[NoteStore], ...] = (InMemoryNotes, PostgresNotes)
 owners: tuple[type[Owners], ...] = (InMemoryThreads, PostgresOwners)
@@ -232,7 +232,7 @@ def test_every_adapter_that_has_the_methods_of_a_port_is_compared_with_it() -> N
         for module in modules
         for candidate in classes_of(module)
         for port, adapters in BESIDE.items()
-        if not (is_port(candidate) or issubclass(candidate, str | tuple | LeanSession))
+        if not (is_port(candidate) or issubclass(candidate, str | tuple))
         and members(port) <= members(candidate)
         and not any(issubclass(candidate, a) or issubclass(a, candidate) for a in adapters)
     ]

@@ -55,6 +55,17 @@ def test_with_an_endpoint_a_function_that_takes_runs_imports_it_before_the_first
     assert modules(code.format("api"), **init) == []
 
 
+def test_with_an_endpoint_a_function_imports_no_part_of_the_sdk_that_takes_long() -> None:
+    init = {"AWS_LAMBDA_INITIALIZATION_TYPE": "on-demand", ENDPOINT: "http://127.0.0.1:9"}
+    code = (
+        "import json, sys, functions.turn.handler\nfrom layover import wiring\n"
+        "wiring.runtime().tracing.record; wiring.run(wiring._finish())\n"
+        "slow = 'requests', 'opentelemetry.sdk.trace', 'opentelemetry.sdk.metrics', "
+        "'opentelemetry.exporter'\nprint(json.dumps([n for n in slow if n in sys.modules]))"
+    )
+    assert modules(code, **init) == []
+
+
 def test_with_an_endpoint_api_accepts_runs_without_opentelemetry() -> None:
     code = (
         "import json, sys\nfrom layover import wiring\n"
@@ -99,6 +110,21 @@ def test_an_agent_of_this_process_sends_its_trace_in_the_background() -> None:
     with receiving() as receiver:
         assert modules(code, **{ENDPOINT: receiver.url}) == "success"
         assert receiver.tree() == ["invoke_agent guide", "  chat gpt-5-mini"]
+
+
+def test_a_process_that_a_server_forked_sends_its_own_spans_and_none_of_its_parents() -> None:
+    code = (
+        "import json, os\nfrom datetime import UTC, datetime\nfrom layover import wiring\n"
+        "from layover.values.span import RUN, Span\n"
+        "now, tracing = datetime.now(UTC), wiring._background_tracing()\n"
+        "tracing.record(Span('run_1', RUN, None, 'parent', now, now))\n"
+        "child = os.fork()\n"
+        "if not child: tracing.record(Span('run_2', RUN, None, 'child', now, now))\n"
+        "else: os.waitpid(child, 0); print(json.dumps('over'))"
+    )
+    with receiving() as receiver:
+        assert modules(code, **{ENDPOINT: receiver.url}) == "over"
+        assert [span.name for span in receiver.spans] == ["child", "parent"]
 
 
 def test_headers_of_a_parameter_are_read_as_the_variable_is() -> None:

@@ -2,13 +2,17 @@
 
 import asyncio
 import logging
+import os
 import threading
 
 import pytest
 
 from layover import Agent
 from layover.adapters.inmemory.model import say
+from layover.adapters.tracing.background import BackgroundTracing
 from layover.adapters.tracing.otlp import MAX_KEPT, METRICS_S, PAUSE_S
+from layover.adapters.tracing.receiver import Receiver as Receiving
+from layover.clock import SystemClock
 from layover.values.span import RUN, Span
 from support.otlp import Receiver
 from support.worlds.runs import answers
@@ -142,3 +146,109 @@ async def test_a_sampler_drops_whole_runs(
     assert 0 < len(traces) < len(worlds)
     for trace in traces:
         assert len([span for span in receiver.spans if span.trace == trace]) == 2
+
+
+async def test_turns_of_one_process_share_a_connection(receiver: Receiver) -> None:
+    world = patient()
+    for number in range(3):
+        await world.go(thread=f"t{number}")
+    assert receiver.requests.count("/v1/traces") == 3
+    # One for traces, and one for metrics.
+    assert receiver.connections == 2
+
+
+async def test_a_connection_that_the_receiver_has_closed_costs_no_span(receiver: Receiver) -> None:
+    receiver.closes = True
+    world = patient()
+    for number in range(3):
+        await world.go(thread=f"t{number}")
+    assert len({span.trace for span in receiver.spans}) == 3
+
+
+@pytest.mark.parametrize("compression", ["gzip", "deflate"])
+async def test_requests_are_compressed_if_the_deployer_wants_it(
+    receiver: Receiver, monkeypatch: pytest.MonkeyPatch, compression: str
+) -> None:
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_COMPRESSION", compression)
+    await bench().go()
+    assert {each["content-encoding"] for each in receiver.headers} == {compression}
+    assert receiver.tree() == ["invoke_agent guide", "  chat m"]
+
+
+async def test_each_signal_may_have_its_own_receiver_and_headers(
+    receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:9")
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", "x-tenant=all")
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", f"{receiver.url}/mine?a=1")
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TRACES_HEADERS", "x-tenant=traces")
+    await bench().go()
+    assert receiver.requests == ["/mine?a=1"]
+    assert receiver.headers[0]["x-tenant"] == "traces"
+
+
+async def test_an_endpoint_with_a_name_and_a_password_signs_in(
+    receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    signed = receiver.url.replace("://", "://ann:secret@")
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", signed)
+    await bench().go()
+    assert receiver.headers[0]["authorization"] == "Basic YW5uOnNlY3JldA=="
+
+
+@pytest.mark.parametrize("endpoint", ["nowhere", "http://", "http://a:b", "http://[::1"])
+async def test_a_run_succeeds_although_the_endpoint_is_no_address(
+    receiver: Receiver,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    endpoint: str,
+) -> None:
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint)
+    with caplog.at_level(logging.WARNING, "layover"):
+        assert (await patient().go()).status == "success"
+    assert "traces were not sent" in caplog.text
+
+
+async def test_a_receiver_that_wants_no_metrics_gets_every_span(
+    receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", "http://127.0.0.1:9/v1/metrics")
+    world = patient()
+    for number in range(3):
+        await world.go(thread=f"t{number}")
+    assert len({span.trace for span in receiver.spans}) == 3
+
+
+async def test_a_redirection_is_a_failure_and_is_not_followed(receiver: Receiver) -> None:
+    receiver.status = 307
+    await patient().go()
+    assert receiver.requests == ["/v1/traces"]
+
+
+async def test_a_receiver_with_a_certificate_of_the_deployers_is_asked_by_the_library(
+    receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_CERTIFICATE", "roots.pem")
+    await bench().go()
+    # It is asked without TLS here, which needs no roots.
+    assert receiver.tree() == ["invoke_agent guide", "  chat m"]
+    assert Receiving.of("traces", os.environ, {}).needs_library
+
+
+async def test_a_process_that_is_not_frozen_sends_now_and_then_and_at_its_end(
+    receiver: Receiver,
+) -> None:
+    tracing = BackgroundTracing(SystemClock(), "shop", os.environ)
+    tracing.renew()
+    now = SystemClock().now()
+    attributes = {"gen_ai.operation.name": "invoke_agent"}
+    tracing.record(Span("run_1", RUN, None, "first", now, now, attributes))
+    await tracing.finish()
+    assert receiver.spans == []
+    tracing.send()
+    tracing.record(Span("run_2", RUN, None, "second", now, now, attributes))
+    tracing.send(is_last=True)
+    assert [span.name for span in receiver.spans] == ["first", "second"]
+    [(_, count, _)] = receiver.points["gen_ai.invoke_agent.duration"]
+    assert count == 2
+    await tracing.aclose()

@@ -1,6 +1,7 @@
 """A bench whose processes send traces to a receiver: each `process` is a new one, as after a freeze, a kill
 or a hand-over to another execution."""
 
+import os
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -24,6 +25,17 @@ class TickingClock(ManualClock):
         return super().now()
 
 
+BENCHES: list["TracedBench"] = []
+"""All that a test made, until `hang_up`."""
+
+
+async def hang_up() -> None:
+    """Close the connections of every process of every bench."""
+    while BENCHES:
+        for tracing in BENCHES.pop().made:
+            await tracing.aclose()
+
+
 class TracedBench(Bench):
     """A `Bench` under a process that traces. `content`: also what messages say."""
 
@@ -35,14 +47,17 @@ class TracedBench(Bench):
         super().__init__(agent, model, settings=Settings(traces=True), **ports)
         self.untraced = self.runtime
         self._content = content
+        BENCHES.append(self)
+        self.made: list[OtlpTracing] = []
         self.process()
 
     def process(self) -> None:
         """Begin another process. Whatever the one before has not sent is lost."""
         self.now_s = 0.0
         self.tracing = OtlpTracing(
-            self.clock, "shop", flush_s=self.flush_s, monotonic=lambda: self.now_s
+            self.clock, "shop", os.environ, flush_s=self.flush_s, monotonic=lambda: self.now_s
         )
+        self.made.append(self.tracing)
         journal = self.untraced.journal
         self.writers = TracedWriters(journal, self.tracing, self.clock, content=self._content)
         self.runtime = replace(

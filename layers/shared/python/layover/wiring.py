@@ -140,6 +140,7 @@ def _make_tracing(*, in_background: bool) -> ports.Tracing:
     trace."""
     env = environment()
     try:
+        from layover.adapters.tracing.background import BackgroundTracing
         from layover.adapters.tracing.otlp import OtlpTracing
     except ModuleNotFoundError as error:
         logging.getLogger("layover").warning(
@@ -150,7 +151,9 @@ def _make_tracing(*, in_background: bool) -> ports.Tracing:
         return ports.NoTracing()
     parameter = env.otlp_headers_parameter
     headers = _headers(_parameter(parameter)) if parameter else None
-    return OtlpTracing(SystemClock(), env.service, headers=headers, in_background=in_background)
+    if in_background:
+        return BackgroundTracing(SystemClock(), env.service, os.environ, headers=headers).start()
+    return OtlpTracing(SystemClock(), env.service, os.environ, headers=headers)
 
 
 def _headers(text: str) -> dict[str, str]:
