@@ -38,7 +38,7 @@ from functions.api.problems import (
     internal_error,
     wrong_fields,
 )
-from functions.api.request import parse_json, prepare_event, takes_gzip
+from functions.api.request import parse_json, prepare_event, takes_gzip, traceparent
 from functions.api.streaming import shared_with, ticketed
 from layover import logs
 from layover.errors import (
@@ -133,7 +133,10 @@ def _call(request: Mapping[str, Any], path: str, host: Host, streams: bool) -> C
     if streams and (ticket := ticketed(request, path, host)):
         ends_at = ticket.token_expires_at
         return Call(host, Actor(sub=ticket.owner), gzip, streams, ends_at)
-    return Call(host, caller(request, path, host.runtime().settings.access), gzip, streams)
+    asker = caller(request, path, host.runtime().settings.access)
+    if asker is not None and (context := traceparent(request["headers"])):
+        asker = asker.model_copy(update={"traceparent": context})
+    return Call(host, asker, gzip, streams)
 
 
 @cache

@@ -118,7 +118,9 @@ def prefers_remembered(prefer: str | None) -> bool:
 def traceparent(headers: Mapping[str, str]) -> str | None:
     """Return the caller's trace context; None if it has none, or one that is not well-formed: then the header
     counts as absent, as W3C wants it."""
-    match = _TRACEPARENT.fullmatch(headers.get("traceparent", "").strip())
+    # A REST API passes names on as the client wrote them.
+    texts = (str(value) for name, value in headers.items() if name.lower() == "traceparent")
+    match = _TRACEPARENT.fullmatch(next(texts, "").strip())
     return match[0] if match else None
 
 

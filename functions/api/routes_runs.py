@@ -24,7 +24,7 @@ from functions.api.call import (
     new_router,
 )
 from functions.api.documented import also, or_stream, responses
-from functions.api.request import preferred_wait, prefers_remembered, traceparent
+from functions.api.request import preferred_wait, prefers_remembered
 from functions.api.streaming import stream_events, wants_stream
 from layover.protocols.sse import last_seq, named_frame
 from layover.recovery.redrive import redrive
@@ -75,7 +75,7 @@ def post_run(
     accept: Accept = None,
 ) -> Response[str]:
     call = call_of(router)
-    request = replace(body.request(), traceparent=traceparent(router.current_event.headers))
+    request = body.request()
     if wants_stream(call, accept):
         return _stream_run(call, thread_id, request, idempotency_key)
     run = call.act(_start, thread_id, request, idempotency_key)

@@ -205,7 +205,11 @@ class Bench:
         )
 
     async def start(
-        self, text: str | Sequence[InputPart] = "hello", thread: str = "t1", **options: Any
+        self,
+        text: str | Sequence[InputPart] = "hello",
+        thread: str = "t1",
+        traceparent: str | None = None,
+        **options: Any,
     ) -> str:
         """Accept a run; its id."""
         now = self.clock.now()
@@ -213,7 +217,8 @@ class Bench:
             id=thread, owner=ANN, agent=self.agent.name, created_at=now, updated_at=now
         )
         await self.plain.journal.heads.put(head)
-        return (await start_run(self.plain, Actor(sub=ANN), thread, StartRun(text, **options))).id
+        actor = Actor(sub=ANN, traceparent=traceparent)
+        return (await start_run(self.plain, actor, thread, StartRun(text, **options))).id
 
     def payload(self, run_id: str, cls: type = RunPayload, **more: Any) -> Any:
         return cls(owner=ANN, run_id=run_id, execution=f"{run_id}-1", **more)

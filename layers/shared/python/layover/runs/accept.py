@@ -89,8 +89,6 @@ class StartRun:
     """The run's id, if a caller in this process has to know it first."""
     sent: RequestKey | None = None
     """The client's own id of the input. Whoever sets it has looked for the run that it stands for."""
-    traceparent: str | None = None
-    """The caller's W3C trace context, to which the run's trace has a link."""
 
 
 def make_request_key(key: str, thread_id: str, request: StartRun, now: datetime) -> RequestKey:
@@ -394,7 +392,7 @@ def _meta(
         choice=request.choice,
         groups=actor.groups,
         scopes=actor.scopes,
-        traceparent=request.traceparent if runtime.settings.traces else None,
+        traceparent=actor.traceparent if runtime.settings.traces else None,
         created_at=now,
         updated_at=now,
         records_expire_at=now + RECORDS_SLACK + runtime.settings.run_retention,

@@ -49,6 +49,8 @@ class Actor(Value):
     groups: frozenset[str] = frozenset()
     in_process: bool = False
     """True if the caller runs the agent in their own process, and decides every call."""
+    traceparent: str | None = None
+    """The W3C trace context of the caller's request: traces of the runs that it starts have a link to it."""
 
     @property
     def owner(self) -> str:
