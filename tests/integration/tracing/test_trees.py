@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 
-from layover import Agent, Memory, ToolContext, tool
+from layover import Agent, Memory, SemanticRecall, ToolContext, tool
+from layover.adapters.inmemory.embedder import HashingEmbedder
 from layover.adapters.inmemory.model import ScriptedModel, call, say
-from layover.errors import ModelError
+from layover.errors import ModelError, RetryableError
 from layover.memory.extract import extract
+from layover.memory.profile.notes import profile_key
 from layover.runs.cancel import cancel
 from layover.values.span import RUN, span_id_of, trace_id_of
 from support.otlp import Receiver
@@ -319,10 +321,93 @@ async def test_memory_that_learns_after_a_run_is_in_its_trace(receiver: Receiver
     await bench.finish()
     assert receiver.tree() == [
         "invoke_agent guide",
+        "  search_memory",
         "  chat gpt-5-mini",
         "  update_memory profile",
         "    chat gpt-5-mini",
     ]
+
+
+def remembering() -> TracedBench:
+    script = answers(call("weather", city="Rome"), say("It is sunny."))
+    return TracedBench(guide(weather, memory=Memory(profile=True, titles=False)), script)
+
+
+async def test_what_memory_gives_a_turn_is_one_span_with_its_numbers_and_no_words(
+    receiver: Receiver,
+) -> None:
+    bench = remembering()
+    now = bench.clock.now()
+    await bench.plain.memory.replace_note(ANN, profile_key("guide"), {"city": "likes Rome"}, now)
+    run = await bench.go()
+    assert receiver.tree() == [
+        "invoke_agent guide",
+        "  search_memory",
+        "  chat gpt-5-mini",
+        "  execute_tool weather",
+        "  chat gpt-5-mini",
+    ]
+    search = receiver.named("search_memory").attributes
+    assert search["gen_ai.operation.name"] == "search_memory"
+    assert search["layover.run.id"] == run.id
+    counts = [search[f"layover.memory.{name}"] for name in ("notes", "messages", "entries")]
+    assert counts == [1, 0, 0]
+    assert search["layover.memory.tokens"] > 0
+    assert b"likes Rome" not in b"".join(receiver.bodies)
+
+
+async def test_a_run_that_goes_on_keeps_what_memory_gave_and_searches_no_more(
+    receiver: Receiver,
+) -> None:
+    script = answers(call("refund", tool_call_id="r1", order="1"), say("Paid."))
+    bench = TracedBench(guide(refund, memory=Memory(profile=True, titles=False)), script)
+    run = await bench.go()
+    await bench.answer(run.id, "r1", "approve")
+    assert [s.name for s in receiver.spans].count("search_memory") == 1
+
+
+async def test_what_is_stored_for_recall_is_in_the_trace_of_its_run(receiver: Receiver) -> None:
+    memory = Memory(semantic_recall=SemanticRecall(), titles=False)
+    bench = TracedBench(guide(memory=memory), answers(say("Hello.")), embedder=HashingEmbedder())
+    run = await bench.go("I live in Rome.")
+    await extract(bench.runtime, bench.payload(run.id))
+    await bench.finish()
+    assert receiver.tree() == [
+        "invoke_agent guide",
+        "  search_memory",
+        "  chat gpt-5-mini",
+        "  update_memory index",
+    ]
+
+
+async def test_a_search_that_fails_is_an_error_and_the_next_attempt_searches_again(
+    receiver: Receiver,
+) -> None:
+    bench = remembering()
+    run_id = await bench.start()
+    threads, whole = bench.untraced.threads, bench.untraced
+
+    class Down:
+        """A database that does not answer."""
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(threads, name)
+
+        async def open_turn(self, query: Any) -> Any:
+            raise RetryableError("the database sleeps")
+
+    bench.untraced = replace(whole, threads=Down())
+    bench.process()
+    down = bench.tracing
+    with pytest.raises(RetryableError):
+        await bench.turn(run_id)
+    await down.finish()
+    assert receiver.named("search_memory").attributes["error.type"] == "RetryableError"
+    bench.untraced = whole
+    bench.process()
+    await bench.drive(run_id)
+    searches = [s for s in receiver.spans if s.name == "search_memory"]
+    assert [s.is_error for s in searches] == [True, False]
 
 
 async def test_a_trace_has_a_link_to_the_callers_trace(receiver: Receiver) -> None:

@@ -4,7 +4,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol
 
 from layover.values.runs.run import RunMeta
-from layover.values.span import Span
+from layover.values.span import MemoryRead, Span
 
 
 class Tracing(Protocol):
@@ -17,6 +17,10 @@ class Tracing(Protocol):
 
     def memory(self, run: RunMeta, task: str) -> AbstractContextManager[None]:
         """Record what is done inside as work of memory for this run. `task`: as in `Prompt.task`."""
+        ...
+
+    def search(self, run: RunMeta) -> AbstractContextManager[MemoryRead]:
+        """Record what is done inside as the search of this run's memory. The caller fills in the result."""
         ...
 
     async def finish(self) -> None:
@@ -33,6 +37,10 @@ class NoTracing:
     def memory(self, run: RunMeta, task: str) -> AbstractContextManager[None]:
         """Do nothing."""
         return nullcontext()
+
+    def search(self, run: RunMeta) -> AbstractContextManager[MemoryRead]:
+        """Do nothing."""
+        return nullcontext(MemoryRead())
 
     async def finish(self) -> None:
         """Do nothing."""

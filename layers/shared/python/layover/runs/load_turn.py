@@ -1,6 +1,7 @@
 """The reads of a turn before its run goes on: one round trip to the database."""
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from datetime import datetime
 
 from layover.context.assembly import RenderedMemory
@@ -38,6 +39,7 @@ from layover.values.memory.compaction import Compacted, CompactionQuery
 from layover.values.memory.context import Recalled, TurnContext, TurnQuery
 from layover.values.message import Message
 from layover.values.runs.run import PinnedText, PromptSnapshot, RunMeta, RunSnapshot
+from layover.values.span import MemoryRead
 from layover.values.thread import ThreadHead
 
 
@@ -64,13 +66,9 @@ async def load_turn_input(
     bounds = limits_of(runtime, agent)
     query = turn_query(runtime, agent, head, snapshot, pinned=pinned, bounds=bounds)
     if pinned is None:
-        # The embedder is asked only for what gets pinned, and before the database, which then searches by the
-        # vector in the round trip that reads the history.
-        recall, usage = await recall_query(runtime, agent, snapshot.meta, as_of)
-        entries, spent = await turn_entries(runtime, agent, snapshot.meta, as_of, recall)
-        recall_fields = {"recall": recall, "entries": entries, "usage": usage + spent}
-        query = query.model_copy(update=recall_fields)
-    context = await runtime.threads.open_turn(query)
+        context = await _search(runtime, agent, snapshot.meta, query, as_of)
+    else:
+        context = await runtime.threads.open_turn(query)
     count_cut_entries(runtime, agent, context)
     count_cut_scope(runtime, agent, context)
     history: Sequence[Message] | None = await node_history(
@@ -109,6 +107,38 @@ async def load_turn_input(
         newest_at=head.last_created_at,
         compaction=CompactionState(bounds, head, compacted) if bounds else None,
     )
+
+
+async def _search(
+    runtime: Runtime, agent: Agent, meta: RunMeta, query: TurnQuery, as_of: datetime
+) -> TurnContext:
+    """Return the history, and what memory has for the run's input. The embedder is asked only for what gets
+    pinned, and before the database, which then searches by the vector in the round trip that reads the
+    history."""
+    memory = agent.memory
+    searches = memory.semantic_recall or (memory.episodic and memory.episodic.inject)
+    has_memory = searches or query.notes or query.thread_state or query.compaction
+    with runtime.tracing.search(meta) if has_memory else nullcontext(MemoryRead()) as read:
+        recall, usage = await recall_query(runtime, agent, meta, as_of)
+        entries, spent = await turn_entries(runtime, agent, meta, as_of, recall)
+        recall_fields = {"recall": recall, "entries": entries, "usage": usage + spent}
+        context = await runtime.threads.open_turn(query.model_copy(update=recall_fields))
+        _count(read, context)
+    return context
+
+
+def _count(read: MemoryRead, context: TurnContext) -> None:
+    """Note what memory has given."""
+    notes = [note for note in context.notes if note.version]
+    compacted = context.compacted or Compacted()
+    messages = [each.message.text for each in context.recalled]
+    observations = [each.text for each in compacted.observations]
+    observations += [compacted.summary] if compacted.summary else []
+    read.notes, read.messages = len(notes), len(messages)
+    read.entries, read.observations = len(context.entries.items), len(observations)
+    entries = [each.content for each in context.entries.items]
+    state = [each for each in (context.state.session, context.state.plan) if each]
+    read.texts = (*(note.value for note in notes), *state, *messages, *entries, *observations)
 
 
 def turn_query(

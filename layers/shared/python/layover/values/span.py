@@ -49,6 +49,19 @@ class Span:
         return str(self.attributes.get("gen_ai.operation.name", ""))
 
 
+@dataclass
+class MemoryRead:
+    """The numbers of what memory gives a turn. `notes`: working memory and profiles; `messages`: recalled
+    ones; `observations`: of the compaction, or its summary. `texts`: all of it as texts, which are only
+    measured."""
+
+    notes: int = 0
+    messages: int = 0
+    entries: int = 0
+    observations: int = 0
+    texts: Sequence[object] = ()
+
+
 def trace_id_of(run_id: str) -> int:
     """Return the id of a run's trace: 128 bits, not zero."""
     return int.from_bytes(_digest("trace", run_id)[:16]) or 1

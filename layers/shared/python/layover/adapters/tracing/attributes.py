@@ -4,7 +4,8 @@ for begins with `layover.`."""
 from layover.values.prompt import Prompt
 from layover.values.runs.run import CallRecord, RunMeta, StepRecord
 from layover.values.runs.usage import Usage
-from layover.values.span import Attribute
+from layover.values.span import Attribute, MemoryRead
+from layover.values.tokens import estimate
 
 OPERATION = "gen_ai.operation.name"
 AGENT = "gen_ai.agent.name"
@@ -90,6 +91,17 @@ def of_reply(step: StepRecord) -> Attributes:
         "layover.step": step.index,
         **of_usage(step.counts_as),
         **({"layover.fell_back": True} if step.fell_back_to else {}),
+    }
+
+
+def of_read(read: MemoryRead) -> Attributes:
+    """Return the numbers of what memory gave, and its tokens, by estimate."""
+    return {
+        "layover.memory.notes": read.notes,
+        "layover.memory.messages": read.messages,
+        "layover.memory.entries": read.entries,
+        "layover.memory.observations": read.observations,
+        "layover.memory.tokens": sum(estimate(str(text)) for text in read.texts),
     }
 
 

@@ -8,7 +8,7 @@ from layover.adapters.tracing import attributes as names
 from layover.adapters.tracing.requests import OpenRequest, open_request
 from layover.ports import Clock
 from layover.values.runs.run import RunMeta
-from layover.values.span import RUN, Span
+from layover.values.span import RUN, MemoryRead, Span
 
 
 class Recorder(ABC):
@@ -53,6 +53,35 @@ class Recorder(ABC):
                     },
                     error=error,
                 ),
+            )
+
+    @contextmanager
+    def search(self, run: RunMeta) -> Iterator[MemoryRead]:
+        """See `ports.Tracing`."""
+        start, read, error = self._clock.now(), MemoryRead(), None
+        try:
+            yield read
+        except BaseException as failure:
+            error = type(failure).__name__
+            raise
+        finally:
+            self.record(
+                Span(
+                    run_id=run.id,
+                    # With its time: an attempt that follows a dead one reads again.
+                    place=("search", start.isoformat()),
+                    parent=RUN,
+                    name="search_memory",
+                    start=start,
+                    end=self._clock.now(),
+                    attributes={
+                        **names.of_run(run),
+                        names.OPERATION: "search_memory",
+                        names.AGENT: run.agent,
+                        **names.of_read(read),
+                    },
+                    error=error,
+                )
             )
 
     def _record_memory(self, run: RunMeta, task: str, request: OpenRequest, memory: Span) -> None:

@@ -92,6 +92,13 @@ async def index(
     embedder = hooked_embedder(agent, _embedder(runtime, agent)) if agent else None
     if agent is None or embedder is None:
         return
+    with runtime.tracing.memory(snapshot.meta, "index"):
+        await _index(runtime, agent, snapshot, embedder, embeds=embeds)
+
+
+async def _index(
+    runtime: Runtime, agent: Agent, snapshot: RunSnapshot, embedder: Embedder, *, embeds: bool
+) -> None:
     names = agent.memory.role_prefix or {}
     messages = [snapshot.meta.input, *response_messages(snapshot)]
     pairs = [(m, recall.row_of(m, agent.name, names.get(m.role.value))) for m in messages]
