@@ -1,10 +1,11 @@
-"""Writes the pictures that pages mark as drawn: Mermaid, made from the code.
+"""Writes the pictures that pages mark as drawn: Mermaid and trees, made from the code.
 
 PYTHONPATH=tests:. .venv/bin/python -m support.pictures
 """
 
 import asyncio
 import json
+import os
 import re
 import tomllib
 from collections.abc import Callable, Iterator
@@ -16,18 +17,25 @@ from layover.adapters.inmemory.model import call, say
 from layover.approvals.decide import DecisionRequest, Verdict, decide
 from layover.approvals.token_answer import DECIDED
 from layover.values.deployment.access import Actor
+from support.otlp import receiving
 from support.pages import Page
 from support.worlds.runs import Bench, suspended
+from support.worlds.traced_run import ENDPOINT, NOTES, traced_run
 
 ROOT = Path(__file__).parents[2]
-PAGES = ("docs/how-it-works.md", "docs/architecture.md")
+PAGES = ("docs/how-it-works.md", "docs/architecture.md", "docs/guides/tracing.md")
 _DRAWN = re.compile(r"(<!-- drawn: ([\w-]+) -->\n).*?(<!-- /drawn -->)", re.DOTALL)
 
 
 def again(page: str) -> str:
     """Return the text of a page with every picture drawn anew. KeyError: nothing draws one of that name."""
     text = (ROOT / page).read_text("utf-8")
-    return _DRAWN.sub(lambda m: f"{m[1]}```mermaid\n{PICTURES[m[2]]()}\n```\n{m[3]}", text)
+
+    def drawn(match: re.Match[str]) -> str:
+        language = "text" if match[2] in TEXTS else "mermaid"
+        return f"{match[1]}```{language}\n{PICTURES[match[2]]()}\n```\n{match[3]}"
+
+    return _DRAWN.sub(drawn, text)
 
 
 def state_machine() -> str:
@@ -134,12 +142,45 @@ async def _payout() -> list[dict[str, Any]]:
     return [event.model_dump(mode="json") for event in await bench.events(run.id)]
 
 
+def trace() -> str:
+    """Return the spans of one run as a receiver shows them, each with what a reader should know of it."""
+    with receiving() as receiver:
+        before = os.environ.get(ENDPOINT)
+        os.environ[ENDPOINT] = receiver.url
+        try:
+            asyncio.run(traced_run())
+        finally:
+            os.environ.pop(ENDPOINT)
+            if before is not None:
+                os.environ[ENDPOINT] = before
+        lines = receiver.tree()
+    notes = dict(NOTES)
+    pairs = zip(_branches(lines), lines, strict=True)
+    return "\n".join(f"{line:<40}{notes.pop(name.strip(), '')}".rstrip() for line, name in pairs)
+
+
+def _branches(lines: list[str]) -> Iterator[str]:
+    """Yield lines that are indented by two blanks a level with the branches of a tree."""
+    depths = [(len(line) - len(line.lstrip())) // 2 for line in lines]
+    for at, (line, depth) in enumerate(zip(lines, depths, strict=True)):
+        drawn = ""
+        for level in range(1, depth + 1):
+            later = next((d for d in depths[at + 1 :] if d <= level), 0)
+            goes_on = later == level
+            own = level == depth
+            drawn += ("├─ " if goes_on else "└─ ") if own else ("│  " if goes_on else "   ")
+        yield drawn + line.strip()
+
+
 PICTURES: dict[str, Callable[[], str]] = {
     "branch": branch,
     "floors": floors,
     "payout": payout,
     "state-machine": state_machine,
+    "trace": trace,
 }
+TEXTS = frozenset({"trace"})
+"""Pictures that are plain text."""
 
 
 def main() -> None:
