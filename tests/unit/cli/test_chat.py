@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from layover.cli.chat.commands import HELP, Talk
-from layover.cli.chat.loop import Chat, choose
+from layover.cli.chat.loop import Chat, choose, command_of
 from layover.cli.client import ApiError
 
 Json = dict[str, Any]
@@ -296,6 +296,21 @@ def test_call_that_others_decide_is_waited_for() -> None:
     assert server.decisions() == []
 
 
+@pytest.mark.parametrize("kind", ["approval", "input"])
+def test_pipe_is_not_asked_about_a_call_that_its_owner_may_not_decide(kind: str) -> None:
+    rule = {"by": ["finance", "board"], "quorum": 1, "reason_required": True, "requester": False}
+    server = Server([[pending(kind, approval=rule, summary="Pay Nora")]])
+    lines = Lines(["refund it", "y"], interactive=False)
+    hold(server, lines)
+    assert lines.prompts == ["> "]
+    assert lines.shown[-3:] == [
+        "Pay Nora",
+        "decided by: finance, board; 1 of them",
+        "run_1 waits: layover chat --thread thread_1",
+    ]
+    assert server.decisions() == []
+
+
 def test_votes_so_far_are_told_with_their_arguments_before_anybody_is_asked() -> None:
     given = [
         {"by": "bea", "args": {"amount": "40"}, "exact_args": {"amount": 40}, "reason": "enough"},
@@ -368,6 +383,15 @@ def test_end_of_a_pipe_leaves_a_call_waiting_and_says_how_to_go_on() -> None:
     assert not hold(server, lines).ended_badly
     assert "run_1 waits: layover chat --thread thread_1" in lines.shown
     assert server.decisions() == []
+
+
+def test_command_that_goes_on_names_the_user_and_the_system_of_this_conversation() -> None:
+    command = command_of("http://127.0.0.1:9000", "bea;groups=finance")
+    assert command == "layover chat --url http://127.0.0.1:9000 --user 'bea;groups=finance'"
+    lines = Lines(["refund it"], interactive=False)
+    talk = Talk("shop", None, command)
+    Chat(Server([[pending()]]), lines, talk, lambda _: None).hold()
+    assert f"run_1 waits: {command} --thread thread_1" in lines.shown
 
 
 def test_thread_with_a_waiting_call_asks_about_it_first() -> None:

@@ -182,3 +182,33 @@ def test_exit_in_the_place_of_a_decision_ends_the_conversation() -> None:
     lines = talk(server, "refund it", "/exit", "not read")
     assert server.inputs == ["refund it"]
     assert lines.typed == ["not read"]
+
+
+OTHERS = {"by": ["finance"], "quorum": 1, "reason_required": False, "requester": False}
+
+
+def test_call_that_only_others_decide_waits_beside_the_conversation_unasked() -> None:
+    start = ("run_1", "suspended", [pending(approval=OTHERS)])
+    server = Runs([start, ("run_2", "running", said("It rains."))], {"run_1": said("Paid.")})
+    lines = talk(server, "refund it", "weather?")
+    assert set(lines.prompts) == {"> "}
+    assert lines.shown.count("decided by: finance; 1 of them") == 1
+    assert lines.shown.count("refund(amount=60) waits: others decide") == 2
+    assert server.inputs == ["refund it", "weather?"]
+    assert server.made == []
+
+
+def test_call_of_others_is_not_decided_by_a_command_either() -> None:
+    server = Runs([("run_1", "suspended", [pending(approval=OTHERS)])])
+    lines = talk(server, "refund it", "/approve it is urgent")
+    assert lines.shown.count("decided by: finance; 1 of them") == 2
+    assert server.made == []
+
+
+def test_own_call_is_asked_about_where_another_of_the_run_is_for_others() -> None:
+    own = pending(tool_call_id="c2", args={"amount": 5})
+    events = [pending(approval=OTHERS), own]
+    server = Runs([("run_1", "suspended", events)], {"run_1": said("Paid.")})
+    lines = talk(server, "refund both", "y")
+    assert lines.prompts[1] == "approve refund(amount=5)? [y/N/edit] "
+    assert server.made == [("run_1", "approve")]

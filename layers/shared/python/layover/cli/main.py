@@ -351,7 +351,8 @@ def chat(
         raise typer.Exit(error.exit_code) from error
     history = Path(typer.get_app_dir("layover")) / "chat_history"
     terminal = _load("cli.chat.terminal").screen(history)
-    raise typer.Exit(loop.main(api, terminal, agent or name, thread))
+    command = loop.command_of(url, user)
+    raise typer.Exit(loop.main(api, terminal, agent or name, thread, command))
 
 
 @app.command()

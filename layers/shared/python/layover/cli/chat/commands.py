@@ -20,6 +20,7 @@ HELP = """\
 /usage               tokens and cost since the start
 /approve [N REASON]  approves a call that waits; `/deny` denies it, `/decide` asks about it again
 /exit                ends, as does the end of input; Ctrl-C cancels an answer"""
+COMMAND = "layover chat"
 _MAX_THREADS = 10
 
 
@@ -44,11 +45,13 @@ class Client(Protocol):
 
 
 class Talk:
-    """A conversation's state: agent, thread (made with the first message), files to send, usage."""
+    """A conversation's state: agent, thread (made with the first message), files to send, usage. `command`
+    begins another one with the same system as the same user."""
 
-    def __init__(self, agent: str, thread_id: str | None = None) -> None:
+    def __init__(self, agent: str, thread_id: str | None = None, command: str = COMMAND) -> None:
         self.agent = agent
         self.thread_id = thread_id
+        self.command = command
         self.files: list[Json] = []
         self.runs = 0
         self.usage: Json = {"total_tokens": 0, "cost_usd": 0.0}

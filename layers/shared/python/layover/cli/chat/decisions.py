@@ -30,6 +30,10 @@ def decide(api: Client, terminal: Terminal, pending: Json, answer: str | None = 
     given it already. Raises SaidInstead, ApiError and KeyboardInterrupt."""
     for denial in pending.get("denied_before") or ():
         terminal.note(_denial_line(pending["tool_name"], denial), "yellow")
+    if is_for_others(pending):
+        _describe(terminal, pending)
+        _say_who(terminal, pending)
+        return False
     while True:
         if pending["kind"] == "input":
             decision = _ask_form(terminal, pending)
@@ -51,6 +55,12 @@ def decide(api: Client, terminal: Terminal, pending: Json, answer: str | None = 
         return True
 
 
+def is_for_others(pending: Json) -> bool:
+    """Return whether the rule of the call leaves it to others than the owner of the run, who talks here."""
+    rule = pending.get("approval") or {}
+    return not rule.get("requester", True)
+
+
 def _call_path(pending: Json) -> str:
     run, call = quote(pending["run_id"], safe=""), quote(pending["tool_call_id"], safe="")
     return f"/runs/{run}/tool-calls/{call}"
@@ -69,14 +79,8 @@ def _ask_approval(
     terminal: Terminal, pending: Json, answer: str | None = None
 ) -> tuple[str, Json] | None:
     _describe(terminal, pending)
+    _say_who(terminal, pending)
     rule = pending.get("approval") or {}
-    if rule:
-        terminal.note(f"decided by: {', '.join(rule['by'])}; {rule['quorum']} of them")
-    votes = votes_of(pending)
-    for vote in votes:
-        terminal.note(vote_line(pending, vote))
-    if votes:
-        terminal.note(count_line(pending))
     needs_reason = bool(rule.get("reason_required"))
     while True:
         line, answer = answer, None
@@ -95,6 +99,17 @@ def _ask_approval(
         if word.lower() in _NO:
             return "deny", _reason(terminal, reason, needs_reason)
         raise SaidInstead(line.strip())
+
+
+def _say_who(terminal: Terminal, pending: Json) -> None:
+    """Say who decides an approval, and what they have said so far."""
+    if rule := pending.get("approval"):
+        terminal.note(f"decided by: {', '.join(rule['by'])}; {rule['quorum']} of them")
+    votes = votes_of(pending)
+    for vote in votes:
+        terminal.note(vote_line(pending, vote))
+    if votes:
+        terminal.note(count_line(pending))
 
 
 def _describe(terminal: Terminal, pending: Json) -> None:

@@ -1,5 +1,6 @@
 """The conversation: a line in, a run followed to its end, the next line."""
 
+import shlex
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -11,8 +12,8 @@ from uuid import uuid4
 
 from layover.cli.chat.answer import Answer, usage_line
 from layover.cli.chat.calls import signature
-from layover.cli.chat.commands import Client, Commands, Talk
-from layover.cli.chat.decisions import SaidInstead, decide
+from layover.cli.chat.commands import COMMAND, Client, Commands, Talk
+from layover.cli.chat.decisions import SaidInstead, decide, is_for_others
 from layover.cli.chat.terminal import Silence, Terminal
 from layover.cli.client import NO_AGENTS, NO_ANSWER, REFUSED, USAGE, Api, ApiError
 from layover.cli.tokens import LOCAL, LOCAL_USER, TokenFile
@@ -149,10 +150,12 @@ class Chat:
                 del self._aside[turn.id]
                 self._complete(turn)
         for number, (_, pending) in enumerate(self._waiting(), 1):
+            others = is_for_others(pending)
             how = "/decide" if pending["kind"] == "input" else "/approve or /deny"
             which = f" {number}" if len(self._waiting()) > 1 else ""
             self._terminal.note(
-                f"{signature(pending)} waits{which and f' ({number})'}: {how}{which}"
+                f"{signature(pending)} waits{which and f' ({number})'}: "
+                f"{'others decide' if others else f'{how}{which}'}"
             )
 
     def _waiting(self) -> list[tuple["Turn", Json]]:
@@ -229,6 +232,11 @@ class Chat:
                 self._aside[turn.id] = turn
                 self._lines.append(said.line)
                 return True
+            waiting = turn.answer.waiting.values()
+            if waiting and all(map(is_for_others, waiting)):
+                # Nobody here can do anything about it, so the conversation goes on.
+                self._aside[turn.id] = turn
+                return True
         self.ended_badly = turn.answer.status == "failed"
         if turn.answer.usage is not None:
             self._talk.count(turn.answer.usage)
@@ -244,11 +252,12 @@ class Chat:
             if not decide(self._api, self._terminal, pending):
                 if not self._terminal.interactive:
                     return False
-                self._terminal.note("it waits; Ctrl-C cancels the run")
+                if not is_for_others(pending):
+                    self._terminal.note("it waits; Ctrl-C cancels the run")
         return True
 
     def _leave(self, turn: "Turn") -> bool:
-        how = f"{turn.id} waits: layover chat --thread {self._talk.thread_id}"
+        how = f"{turn.id} waits: {self._talk.command} --thread {self._talk.thread_id}"
         self._terminal.note(how if turn.id else "/exit ends")
         return self._terminal.interactive
 
@@ -349,6 +358,12 @@ def connect(url: str, user: str, tokens: TokenFile, local: str = LOCAL) -> Api:
     return Api(where, tokens.access(where))
 
 
+def command_of(url: str, user: str) -> str:
+    """Return the command that talks to this system as this user again. Options that were not given: empty."""
+    given = (("--url", url), ("--user", user))
+    return shlex.join(["layover", "chat", *(w for each in given if each[1] for w in each)])
+
+
 def choose(api: Client, agent: str | None) -> str:
     """The agent of this name, or the first. Raises ApiError."""
     names = [str(each["name"]) for each in api.get("/agents", limit=100)["items"]]
@@ -362,12 +377,19 @@ def choose(api: Client, agent: str | None) -> str:
     return agent or names[0]
 
 
-def main(api: Client, terminal: Terminal, agent: str | None, thread_id: str | None) -> int:
-    """Talk until the input ends. Return the exit code: 1 if the last run failed."""
+def main(
+    api: Client,
+    terminal: Terminal,
+    agent: str | None,
+    thread_id: str | None,
+    command: str = COMMAND,
+) -> int:
+    """Talk until the input ends. Return the exit code: 1 if the last run failed. `command`: what a person
+    types to talk to the same system as the same user."""
     try:
         if thread_id is not None and agent is None:
             agent = str(api.get(f"/threads/{quote(thread_id, safe='')}")["agent"])
-        talk = Talk(choose(api, agent), thread_id)
+        talk = Talk(choose(api, agent), thread_id, command)
         chat = Chat(api, terminal, talk)
         chat.hold()
     except ApiError as error:
