@@ -360,8 +360,8 @@ def connect(url: str, user: str, tokens: TokenFile, local: str = LOCAL) -> Api:
 
 def command_of(url: str, user: str) -> str:
     """Return the command that talks to this system as this user again. Options that were not given: empty."""
-    given = (("--url", url), ("--user", user))
-    return shlex.join(["layover", "chat", *(w for each in given if each[1] for w in each)])
+    options = (("--url", url), ("--user", user))
+    return f"{COMMAND} {shlex.join(word for each in options if each[1] for word in each)}".rstrip()
 
 
 def choose(api: Client, agent: str | None) -> str:
