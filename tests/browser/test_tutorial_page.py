@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -10,12 +11,12 @@ import pytest
 from playwright.sync_api import Browser, Dialog, ViewportSize
 from playwright.sync_api import Page as Tab
 
-from support.pages import Page
+from support.chapters import follow
+from support.own_project import Installation, Serving
 from support.system.folders import folder
 from support.system.system import eventually
-from support.system.typed import PRINTED, serving
+from support.system.typed import PRINTED
 
-TUTORIAL = Path(__file__).parents[2] / "docs" / "tutorial"
 PICTURES = Path(__file__).parents[2] / "build" / "tutorial"
 WAIT_MS = 60_000
 PHONE: ViewportSize = {"width": 390, "height": 800}
@@ -32,17 +33,27 @@ class Quiet(SimpleHTTPRequestHandler):
 
 @pytest.fixture(scope="module")
 def page_url() -> Iterator[str]:
-    """The URL of the page as the chapter shows it, with a system that serves chapter 2's agent behind it."""
-    chapter, agent = Page(TUTORIAL / "web-page.md"), Page(TUTORIAL / "approval.md")
-    [html] = [block.source for block in chapter.blocks if block.language == "html"]
-    with folder("desk") as data, serving(agent, data) as system, folder("served") as served:
-        (served / "desk.html").write_text(html.replace(PRINTED, system), "utf-8")
-        with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(served))) as server:
-            thread = threading.Thread(target=server.serve_forever)
-            thread.start()
-            yield f"http://127.0.0.1:{server.server_port}/desk.html"
-            server.shutdown()
-            thread.join()
+    """The URL of the chapter's page in the project that has it, while that is served."""
+    with folder("desk") as place:
+        installation = Installation(place)
+        project = follow(installation, place, "web-page")
+        with Serving(installation, project, place / "log") as serving:
+            page = project / "web" / "desk.html"
+            system = serving.told(r"^ready (\S+)$")
+            page.write_text(page.read_text("utf-8").replace(PRINTED, system), "utf-8")
+            with _served(page.parent) as url:
+                yield f"{url}/desk.html"
+
+
+@contextmanager
+def _served(directory: Path) -> Iterator[str]:
+    """Yield the URL of a server of this folder, as `python3 -m http.server` is one."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(directory))) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
 
 
 @pytest.fixture

@@ -49,16 +49,18 @@ class Installation:
     def _path(self) -> dict[str, str]:
         return {"PYTHONPATH": str(self._packages)}
 
-    def run(self, where: Path, *arguments: str, within_s: float = START_LIMIT_S) -> str:
-        """Run a command of `layover` to its end, and return what it printed."""
-        return self._called([*self.command, *arguments], where, within_s)
+    def run(
+        self, where: Path, *arguments: str, within_s: float = START_LIMIT_S, typed: str = ""
+    ) -> str:
+        """Run a command of `layover` to its end, and return what it printed. `typed`: its input."""
+        return self._called([*self.command, *arguments], where, within_s, typed)
 
-    def _called(self, command: Sequence[str], where: Path, within_s: float) -> str:
+    def _called(self, command: Sequence[str], where: Path, within_s: float, typed: str = "") -> str:
         ended = subprocess.run(
             command,
             cwd=where,
             env=self.variables(),
-            stdin=subprocess.DEVNULL,
+            input=typed,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,

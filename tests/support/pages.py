@@ -6,17 +6,22 @@ from functools import cached_property
 from pathlib import Path
 from types import CodeType
 
-_FENCED = re.compile(r"^```(?P<language>\w+)\n(?P<source>.*?)^```", re.DOTALL | re.MULTILINE)
+_FENCED = re.compile(
+    r'^```(?P<language>\w+)(?: title="(?P<file>[^"\n]+)")?\n(?P<source>.*?)^```',
+    re.DOTALL | re.MULTILINE,
+)
 
 
 @dataclass(frozen=True)
 class Block:
-    """A fenced block of a page. `line`: the number of its first line in the page."""
+    """A fenced block of a page. `line`: the number of its first line in the page. `file`: the path, relative
+    to the project, of the file that a reader saves it as; None if it is not a file."""
 
     page: Path
     line: int
     language: str
     source: str
+    file: str | None = None
 
     @property
     def compiled(self) -> CodeType:
@@ -39,7 +44,13 @@ class Page:
     def blocks(self) -> list[Block]:
         """Fenced blocks that name a language, in order."""
         return [
-            Block(self.path, self.text.count("\n", 0, m.start()) + 2, m["language"], m["source"])
+            Block(
+                self.path,
+                self.text.count("\n", 0, m.start()) + 2,
+                m["language"],
+                m["source"],
+                m["file"],
+            )
             for m in _FENCED.finditer(self.text)
         ]
 

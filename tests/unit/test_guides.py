@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from layover.project import FILE
 from support.pages import Page
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -37,7 +38,13 @@ def module_of(page: Page, monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.path.relative_to(DOCS)))
-async def test_tests_that_a_page_shows_pass(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_tests_that_a_page_shows_pass(
+    page: Page, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for block in page.blocks:
+        if block.file == FILE:
+            (tmp_path / FILE).write_text(block.source, "utf-8")
+            monkeypatch.chdir(tmp_path)
     module = module_of(page, monkeypatch)
     tests = [value for name, value in vars(module).items() if name.startswith("test_")]
     for test in tests:

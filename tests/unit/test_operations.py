@@ -1,7 +1,7 @@
 """docs/deploy/operations.md has every alarm of the stack, with its words and what to do."""
 
-import json
 import re
+import tomllib
 from pathlib import Path
 
 from layover.cdk.settings import Settings
@@ -30,6 +30,6 @@ def test_every_alarm_is_on_the_page_with_its_words() -> None:
 
 def test_settings_that_the_tutorial_shows_are_known() -> None:
     page = Page(DOCS / "tutorial" / "deployed.md")
-    [shown] = [block.source for block in page.blocks if block.language == "json"]
-    settings = Settings(**json.loads(shown))
+    [shown] = [block.source for block in page.blocks if block.language == "toml"]
+    settings = Settings(**tomllib.loads(shown)["stages"]["dev"])
     assert settings.approval_alarm.days == 2

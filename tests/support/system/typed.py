@@ -45,15 +45,6 @@ def served(data: Path, *options: str, **variables: str) -> Iterator[str]:
             raise
 
 
-@contextmanager
-def serving(page: Page, folder: Path) -> Iterator[str]:
-    """Yield the URL of a system that serves the agents of the page's first block of Python."""
-    (folder / "shown_agents.py").write_text(page.python[0].source, "utf-8")
-    options = ("--agents", "shown_agents")
-    with served(folder / "data", *options, PYTHONPATH=str(folder)) as url:
-        yield url
-
-
 def answers(page: Page, number: int, url: str) -> list[Any]:
     """Return the answers to a block's requests, one after another, of those that the page prints whole."""
     blocks = [block.source for block in page.shell if block.source.startswith("API=")]
