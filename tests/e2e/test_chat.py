@@ -4,6 +4,7 @@ import json
 import os
 import pty
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -133,7 +134,18 @@ def test_end_of_input_leaves_a_call_waiting(system: System, brain: Brain) -> Non
     text = brain.plan(call("refund", order_id=unique(), amount=60), say("never"))
     ended = piped(system, [text], "--agent", "support")
     assert ended.returncode == 0
-    assert re.search(r"run_\w+ waits: layover chat --thread thread_\w+", ended.stderr)
+    again = re.search(r"run_\w+ waits: layover (chat .+ --thread thread_\w+)$", ended.stderr, re.M)
+    assert again is not None
+    # Whoever types it is the same user of the same system.
+    gone_on = subprocess.run(
+        [str(LAYOVER), *shlex.split(again[1])],
+        input="",
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert gone_on.returncode == 0, gone_on.stderr
+    assert "approve refund(" in gone_on.stderr
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no such terminals")

@@ -87,7 +87,8 @@ def _dev(data: Path) -> Iterator[tuple[list[str], str]]:
 
 
 def _said(url: str, text: str, *options: str) -> list[str]:
-    """Return the line that says this to the agent, and what it prints."""
+    """Return the line that says this to the agent, and what it prints. Neither has the address: whoever reads
+    the page has the usual one."""
     done = subprocess.run(
         [*_COMMAND, "chat", "support", "--url", url, *options],
         input=f"{text}\n",
@@ -99,7 +100,8 @@ def _said(url: str, text: str, *options: str) -> list[str]:
         check=False,
     )
     typed = " ".join(("layover chat support", *options))
-    return [f'$ echo "{text}" | {typed}', *done.stdout.splitlines()]
+    printed = done.stdout.replace(f" --url {url}", "")
+    return [f'$ echo "{text}" | {typed}', *printed.splitlines()]
 
 
 def _environment(data: Path) -> dict[str, str]:
