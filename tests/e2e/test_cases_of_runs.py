@@ -79,12 +79,15 @@ def test_run_with_an_approval_is_a_case_that_holds(
     ada.want(202, "POST", f"/runs/{run['id']}/tool-calls/{pending}/approve", {})
     ada.over(run["id"])
     assert [each["what"] for each in system.ledger(key)] == ["look_up", "refund"]
+    opinion = {"score": -0.5, "comment": "it took\ntoo long"}
+    ada.want(200, "POST", f"/runs/{run['id']}/feedback", opinion)
     agents = ("--agents", "support.agents")
     ended = evals(tmp_path, "add", run["id"], "--url", system.url, "--user", "ada", *agents)
     assert ended.returncode == 0, ended.stderr
     case = tmp_path / "evals" / "support.yaml"
     assert ended.stdout.startswith(f"{case}: [[plan")
     assert "which answered: It is settled." in case.read_text()
+    assert "# Its owner gave it -0.5: it took too long\n" in case.read_text()
     played = evals(
         tmp_path, str(case), *agents, "--stubs-only", OPENAI_BASE_URL=brain.provider.base_url
     )

@@ -21,7 +21,7 @@ from layover.values.text import drop_controls
 
 PAGE = 100
 MAX_ANSWER = 400
-"""Characters of the answer that the comment above the case has."""
+"""Characters of the answer, and of the owner's words about it, that the comment above the case has."""
 
 
 @dataclass(frozen=True)
@@ -102,6 +102,9 @@ def _events(api: Api, run_id: str) -> Iterator[dict[str, Any]]:
 def _add(draft: CaseDraft, file: Path, run: dict[str, Any]) -> None:
     """Write the case behind the others, and say what is left to do. Raises CasesInvalid and NotRun."""
     note = f"Of {run['id']}, which answered: {beginning(run['text'], MAX_ANSWER)}"
+    if feedback := run.get("feedback"):
+        comment = beginning(feedback["comment"] or "", MAX_ANSWER)
+        note += f"\nIts owner gave it {feedback['score']:g}{f': {comment}' if comment else ''}"
     earlier = text_of(file) if file.exists() else ""
     write(file, with_case(earlier, file, run["agent"], draft.case, note))
     print(drop_controls(f"{file}: {draft.case['name']}"))
