@@ -36,6 +36,8 @@ _TRACEPARENT = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2
 _NO_TRACE, _NO_SPAN = bytes(16), bytes(8)
 logger = logging.getLogger("layover")
 _trace_id = lru_cache(64)(trace_id_of)
+_span_id = lru_cache(256)(span_id_of)
+"""Ids are hashes, and most spans of a turn have the same parent."""
 
 
 def encode_spans(spans: Iterable[Span], resource: Resource, max_text: int | None = None) -> bytes:
@@ -68,8 +70,8 @@ def _add(of_scope: ScopeSpans, span: Span, max_text: int | None) -> None:
     parent = span.parent
     of_scope.spans.add(
         trace_id=_trace_id(span.run_id).to_bytes(16),
-        span_id=span_id_of(span.run_id, span.place).to_bytes(8),
-        parent_span_id=span_id_of(span.run_id, parent).to_bytes(8) if parent is not None else None,
+        span_id=_span_id(span.run_id, span.place).to_bytes(8),
+        parent_span_id=_span_id(span.run_id, parent).to_bytes(8) if parent is not None else None,
         name=span.name,
         kind=SpanMessage.SPAN_KIND_CLIENT if span.asks_model else SpanMessage.SPAN_KIND_INTERNAL,
         start_time_unix_nano=nanoseconds(span.start),

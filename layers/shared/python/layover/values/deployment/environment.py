@@ -85,7 +85,7 @@ class Environment(BaseModel):
     max_waits: int = Field(default=60, ge=0, alias="LAYOVER_MAX_WAITS")
     otlp_endpoint: str = Field(default="", alias="OTEL_EXPORTER_OTLP_ENDPOINT")
     """URL of a receiver of traces and metrics; without it, nothing is traced and nothing of OpenTelemetry is
-    imported. The SDK reads the other variables of `OTEL_` itself."""
+    imported. `adapters.tracing` reads the other variables of `OTEL_`."""
     otlp_headers_parameter: str = Field(default="", alias="LAYOVER_OTLP_HEADERS_PARAMETER")
     """SSM SecureString parameter with the receiver's headers, as `OTEL_EXPORTER_OTLP_HEADERS` has them."""
     trace_content: bool = Field(
