@@ -12,6 +12,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from layover.cli.deploy.needs import CDK
 from support.aws.templates import Synthesized
 from support.certificates import self_signed
+from support.chapters import follow
 from support.own_project import Installation
 from support.system.folders import folder
 
@@ -38,14 +39,13 @@ def roots_of_rds() -> str:
 
 @pytest.fixture(scope="module")
 def made() -> Iterator[tuple[Installation, Path]]:
-    """An installation, and a project as `layover init` makes it, whose agents import a package. Somebody
-    brought the certificates."""
+    """An installation, and the project of the tutorial's last chapter, whose agents import a package.
+    Somebody brought the certificates."""
     if shutil.which("npx") is None:
         pytest.skip("the CDK needs Node on the path")
     with folder("synth") as place:
         installation = Installation(place)
-        installation.run(place, "init", "shop")
-        project = place / "shop"
+        project = follow(installation, place, "deployed")
         (project / "agents" / "requirements.txt").write_text("markupsafe\n")
         roots = project / ".layover" / "build" / "rds-global-bundle.pem"
         roots.parent.mkdir(parents=True)
@@ -97,6 +97,14 @@ def test_functions_are_for_python_3_13_on_arm_and_load_the_agents_of_the_project
         assert (each["Runtime"], each["Architectures"]) == ("python3.13", ["arm64"]), name
     variables = functions["turn"]["Environment"]["Variables"]
     assert variables["LAYOVER_AGENTS"] == "agents"
+
+
+def test_settings_and_approvers_of_the_tutorial_are_in_the_template(stack: Synthesized) -> None:
+    groups = stack.of_type("AWS::Cognito::UserPoolGroup").values()
+    assert "finance" in {each["Properties"]["GroupName"] for each in groups}
+    variables = stack.functions()["turn"]["Environment"]["Variables"]
+    assert float(variables["LAYOVER_DAILY_COST_USD"]) == 5
+    assert stack.one("AWS::SNS::Subscription")["Endpoint"] == "you@example.com"
 
 
 def test_packages_of_the_agents_are_those_of_lambda(
