@@ -1,8 +1,9 @@
 """`layover user add`: against moto's Cognito and CloudFormation."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import boto3
@@ -13,6 +14,7 @@ from typer.testing import CliRunner
 
 from layover.cli.main import app
 from layover.cli.users import Client, add, token
+from layover.project import FILE
 
 REGION = "eu-west-1"
 
@@ -99,6 +101,49 @@ def members(client: Client, pool_id: str, group: str) -> list[str]:
     ]
 
 
+@pytest.fixture
+def in_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Enters a project with these settings of `[deploy]`. The environment names no region."""
+    for name in ("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+
+    def enter(deploy: str) -> None:
+        (tmp_path / FILE).write_text(f"[deploy]\n{deploy}\n", "utf-8")
+        monkeypatch.chdir(tmp_path)
+
+    return enter
+
+
+def test_a_user_is_made_where_the_project_is_deployed(
+    client: Client, in_project: Callable[[str], None]
+) -> None:
+    pool_id = pool(client)
+    in_project(f'region = "{REGION}"')
+    answer = CliRunner().invoke(app, ["user", "add", "ann@example.com"])
+    assert answer.exit_code == 0, answer.output
+    assert len(client("cognito-idp").list_users(UserPoolId=pool_id)["Users"]) == 1
+
+
+def test_the_stage_is_the_one_of_the_project_unless_one_is_named(
+    client: Client, in_project: Callable[[str], None]
+) -> None:
+    pool(client)
+    in_project(f'region = "{REGION}"\nstage = "prod"')
+    answer = CliRunner().invoke(app, ["user", "add", "ann@example.com"])
+    assert answer.exit_code == 1
+    assert "has layover-prod" in answer.output
+    assert CliRunner().invoke(app, ["user", "add", "a@b.example", "--stage", "dev"]).exit_code == 0
+
+
+def test_a_profile_of_the_project_that_is_not_there_is_named(
+    client: Client, in_project: Callable[[str], None]
+) -> None:
+    in_project('profile = "nobodys"')
+    answer = CliRunner().invoke(app, ["user", "add", "ann@example.com"])
+    assert answer.exit_code == 1
+    assert "nobodys" in answer.output
+
+
 @pytest.mark.parametrize("wrong", ["finace", "Finance", "nobody knows"])
 def test_a_group_that_is_not_there_is_named_and_no_user_is_made(
     client: Client, capsys: pytest.CaptureFixture[str], wrong: str
@@ -166,7 +211,7 @@ def test_a_machine_without_credentials_or_region_hears_what_to_do(
     assert "aws configure sso" in credentials
     assert "AWS_PROFILE" in credentials
     assert add("ann@example.com", "dev", without(NoRegionError())) == 1
-    assert "set AWS_REGION" in capsys.readouterr().err
+    assert "or AWS_REGION" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

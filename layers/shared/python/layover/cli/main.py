@@ -400,7 +400,7 @@ app.add_typer(user, name="user")
 @user.command("add")
 def add_user(
     email: Annotated[str, typer.Argument(help="Whom to invite.")],
-    stage: Annotated[str, typer.Option(help="Which deployment of the AWS account.")] = "dev",
+    stage: Stage = None,
     group: Annotated[
         list[str] | None, typer.Option(help="A group to put the user into; may be repeated.")
     ] = None,
@@ -411,9 +411,11 @@ def add_user(
     """Make a user of the deployment's Cognito pool, or put one into groups; needs AWS credentials of its
     operator."""
     users = _load("cli.users")
-    raise typer.Exit(
-        users.token(email, group or ()) if local else users.add(email, stage, groups=group or ())
-    )
+    if local:
+        raise typer.Exit(users.token(email, group or ()))
+    project = _load("cli.here").current()
+    deploy = project.settings.deploy if project is not None else None
+    raise typer.Exit(users.add(email, stage, groups=group or (), deploy=deploy))
 
 
 @app.command()

@@ -9,6 +9,7 @@ from typing import Any
 from layover.cdk.deployed import find
 from layover.cdk.settings import Settings
 from layover.errors import unknown_name
+from layover.project import DeploySettings
 
 POOL = re.compile(r"https://cognito-idp\.([\w-]+)\.amazonaws\.com(?:\.cn)?/([\w-]+)")
 PLAIN = re.compile(r"[^\s,;=]+")
@@ -34,14 +35,22 @@ def token(name: str, groups: Sequence[str] = ()) -> int:
     return 0
 
 
-def add(email: str, stage: str, client: Client | None = None, groups: Sequence[str] = ()) -> int:
+def add(
+    email: str,
+    stage: str | None,
+    client: Client | None = None,
+    groups: Sequence[str] = (),
+    deploy: DeploySettings | None = None,
+) -> int:
     """Make a user, who gets a first password by mail, and put them into groups that the pool has. A user who
-    is there already only gets the groups. The exit code."""
+    is there already only gets the groups. `deploy`: the project's stage, profile and region, where none is
+    named. The exit code."""
     from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, NoRegionError
 
     groups = tuple(dict.fromkeys(groups))
+    at = deploy or DeploySettings()
     try:
-        is_new = _add(email, stage, client or _boto3(), groups)
+        is_new = _add(email, at.stage if stage is None else stage, client or _client_at(at), groups)
     except (NoCredentialsError, NoRegionError) as error:
         print(f"layover: {_without(error)}", file=sys.stderr)
         return 1
@@ -110,7 +119,7 @@ def _make(email: str, pool: str, cognito: Any, *, has_groups: bool) -> bool:
 def _without(error: Exception) -> str:
     """Return what to do where there is no region or no credentials."""
     if "region" in str(error).lower():
-        return "no AWS region: set AWS_REGION, or `region` of the profile that AWS_PROFILE names"
+        return "no AWS region: set `region` under [deploy] of layover.toml, or AWS_REGION"
     return (
         "no AWS credentials: sign in (`aws configure sso`, then `aws sso login`), or name a profile with "
         "AWS_PROFILE"
@@ -136,8 +145,9 @@ def _pool(stage: str, cloudformation: Any) -> tuple[str, str]:
     return match[1], match[2]
 
 
-def _boto3() -> Client:
+def _client_at(deploy: DeploySettings) -> Client:
+    """Return `client` of a session where the project is deployed. Raises botocore's errors."""
     import boto3
 
-    make: Client = boto3.client
+    make: Client = boto3.Session(profile_name=deploy.profile, region_name=deploy.region).client
     return make
