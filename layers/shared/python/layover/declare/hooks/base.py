@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
+from typing import Any, ClassVar, Generic, Literal, TypeAlias, TypeVar
 
 from pydantic import Field
 
@@ -20,6 +20,11 @@ from layover.values.runs.usage import Usage
 
 MODEL_POINTS = ("before_model", "after_model")
 POINTS = (*MODEL_POINTS, "before_tool", "after_tool", "at_end")
+StreamKind: TypeAlias = Literal["text", "reasoning", "args"]
+"""Of a reply that is streamed: its text, its reasoning, or the JSON of one call's arguments."""
+StreamText: TypeAlias = Callable[[str, bool], str]
+"""Gets the next piece, and whether it is the last one, which may be empty. Returns what is shown now; what it
+keeps back it has to return with a later piece."""
 
 
 @dataclass(frozen=True)
@@ -552,6 +557,17 @@ class Hook:
         Args:
             ctx: The run, with what `before_model` left in `kept`.
             response: The reply, as the hooks before this one left it.
+        """
+
+    def stream_text(self, ctx: HookContext, kind: StreamKind) -> StreamText | None:
+        """Return a function that changes the pieces of a reply while it is streamed, as `after_model` will
+        change the whole; None: they stay as they are. With a hook that has `after_model` and not this method,
+        a streamed reply is held back until it is whole. The method is plain, not async. If what was shown
+        differs from the reply that is stored, or the function raises, the reply is shown again, whole.
+
+        Args:
+            ctx: The run, with what `before_model` left in `kept`.
+            kind: The part of the reply: `text`, `reasoning`, or `args`, the JSON of one call's arguments.
         """
 
     def before_embedding(self, text: str) -> Maybe[str]:

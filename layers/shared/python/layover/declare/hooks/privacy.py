@@ -5,7 +5,14 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
-from layover.declare.hooks.base import Hook, HookContext, ModelRequest, ModelResponse
+from layover.declare.hooks.base import (
+    Hook,
+    HookContext,
+    ModelRequest,
+    ModelResponse,
+    StreamKind,
+    StreamText,
+)
 from layover.declare.option_names import with_named_options
 from layover.declare.schemas import checks
 from layover.values.message import (
@@ -127,21 +134,27 @@ class RedactPII(Hook):
         if not values:
             return None
 
-        def restored(text: str) -> str:
-            return _PLACEHOLDER.sub(lambda match: values.get(match[0], match[0]), text)
-
-        def restored_text(text: str) -> str:
-            if not _is_json(text):
-                return restored(text)
-            escaped = {name: _in_json(value) for name, value in values.items()}
-            return _PLACEHOLDER.sub(lambda match: escaped.get(match[0], match[0]), text)
+        def restore(text: str) -> str:
+            return _restore(text, values)
 
         calls = tuple(
-            call.model_copy(update={"args": _everywhere(call.args, restored)})
+            call.model_copy(update={"args": _everywhere(call.args, restore)})
             for call in response.calls
         )
-        changes = {"text": restored_text(response.text), "reasoning": restored(response.reasoning)}
+        text = _restore(response.text, _in_json(values) if _is_json(response.text) else values)
+        changes = {"text": text, "reasoning": restore(response.reasoning)}
         return response.model_copy(update={**changes, "calls": calls})
+
+    def stream_text(self, ctx: HookContext, kind: StreamKind) -> StreamText | None:
+        """Return a function that puts the values back into a reply while it is streamed; None if the request
+        had none. It keeps back what may become a placeholder.
+
+        Args:
+            ctx: The run, with the values in `kept`.
+            kind: The part of the reply.
+        """
+        values: Mapping[str, str] = ctx.kept.get(_KEPT, {})
+        return _Restorer(values, kind) if values else None
 
     def before_embedding(self, text: str) -> str:
         """Return the text with placeholders.
@@ -216,13 +229,52 @@ def _part(part: Part, change: Callable[[str], str]) -> Part:
     return part
 
 
-def _in_json(value: str) -> str:
-    return json.dumps(value, ensure_ascii=False)[1:-1]
+class _Restorer:
+    """Puts values back into the pieces of a text. A text that begins as JSON does gets them as JSON has
+    them."""
+
+    def __init__(self, values: Mapping[str, str], kind: StreamKind) -> None:
+        self._values: Mapping[str, str] | None = None if kind == "text" else values
+        if kind == "args":
+            self._values = _in_json(values)
+        self._plain_values = values
+        self._rest = ""
+
+    def __call__(self, piece: str, is_last: bool) -> str:
+        text = self._rest + piece
+        if self._values is None:
+            if not text.strip() and not is_last:
+                self._rest = text
+                return ""
+            plain = self._plain_values
+            self._values = _in_json(plain) if _begins_json(text) else plain
+        end = len(text) if is_last else self._end(text)
+        self._rest = text[end:]
+        return _restore(text[:end], self._values)
+
+    def _end(self, text: str) -> int:
+        """Return the place from which the text may still become a placeholder."""
+        at = text.rfind("[")
+        tail = text[at:]
+        may_become = at >= 0 and any(name.startswith(tail) for name in self._plain_values)
+        return at if may_become and "]" not in tail else len(text)
+
+
+def _restore(text: str, values: Mapping[str, str]) -> str:
+    return _PLACEHOLDER.sub(lambda match: values.get(match[0], match[0]), text)
+
+
+def _in_json(values: Mapping[str, str]) -> Mapping[str, str]:
+    return {name: json.dumps(value, ensure_ascii=False)[1:-1] for name, value in values.items()}
+
+
+def _begins_json(text: str) -> bool:
+    return text.lstrip()[:1] in ("{", "[")
 
 
 def _is_json(text: str) -> bool:
     """Return whether a text is an object or a list, as structured output is."""
-    if text.lstrip()[:1] not in ("{", "["):
+    if not _begins_json(text):
         return False
     try:
         json.loads(text)

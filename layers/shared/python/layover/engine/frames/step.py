@@ -84,7 +84,10 @@ class ModelStep:
         streams = self._state.meta.stream and not around.holds_back
         longest = MAX_NESTED_ID if self._state.path else MAX_ID
         names = CallNames(self._state.call_ids, self._runtime.ids, longest)
-        reply_events = ReplyEvents(self._log, index, clock, names, self._agent, streams=streams)
+        changes = around.stream_changes if streams else None
+        reply_events = ReplyEvents(
+            self._log, index, clock, names, self._agent, streams=streams, changes=changes
+        )
 
         requests = StepRequests(
             self._core,
@@ -101,13 +104,13 @@ class ModelStep:
         # again. Nothing has acted on the reply, because tools begin only after `put_step`.
         async with self._day.released():
             try:
-                reply, size = await self._prompter.complete(self._state, requests.ask)
+                models_reply, size = await self._prompter.complete(self._state, requests.ask)
             except RunFailed:
                 self._log.emit(*requests.fallbacks)
                 raise
             # Hooks come before the record: the journal has the reply as they changed or rejected it, and a
             # replay sees the same.
-            reply, problem = await self._ask_hooks(around, reply)
+            reply, problem = await self._ask_hooks(around, models_reply)
             step = self._record(index, key, reply, size, names, requests)
             more = {"correction": problem, "verdict": "hook"} if problem is not None else {}
             step = step.model_copy(update={"fell_back_to": requests.fell_back_to, **more})
@@ -118,8 +121,10 @@ class ModelStep:
                     self._agent, self._state, self._prompter.base, step, clock.now()
                 )
             self._runtime.allowance.note(self._state.meta.owner, step.counts_as)
-            if self._state.meta.stream and problem is None:
-                reply_events.finish(step)
+            if problem is not None:
+                reply_events.reject()
+            elif self._state.meta.stream:
+                reply_events.finish(models_reply, step)
             await self._journal(step, requests.fallbacks)
         return step
 

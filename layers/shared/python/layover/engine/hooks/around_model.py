@@ -11,10 +11,11 @@ from layover.context.hooked import (
     with_response,
 )
 from layover.declare.context import Retry
-from layover.declare.hooks.base import HookContext, ModelRequest
+from layover.declare.hooks.base import HookContext, ModelRequest, defines
 from layover.declare.schemas.render import jsonable
 from layover.engine.hooks.frame_hooks import FrameHooks, ask_hook
 from layover.engine.hooks.records import answers_of, put_answers
+from layover.engine.hooks.stream_changes import StreamChanges
 from layover.errors import RetryableError, RunFailed
 from layover.values.base import Json, compact_json
 from layover.values.message import Message
@@ -41,7 +42,14 @@ class AroundModel:
     @property
     def holds_back(self) -> bool:
         """True if nothing of a reply may be streamed before hooks have seen it whole."""
-        return bool(self._frame_hooks.at("after_model"))
+        hooks = self._frame_hooks.at("after_model")
+        return not all(defines(hook, "stream_text") for _, hook in hooks)
+
+    @property
+    def stream_changes(self) -> StreamChanges | None:
+        """The hooks' changes of one reply while it is streamed; None if there are none."""
+        hooks = [hook for _, hook in self._frame_hooks.at("after_model")]
+        return StreamChanges(hooks, self._context) if hooks else None
 
     async def request(self, prompt: Prompt) -> Prompt:
         """Return the request as hooks changed it. A journaled change is used again instead of another call of
@@ -49,7 +57,7 @@ class AroundModel:
         hooks = self._frame_hooks.at("before_model")
         if not hooks:
             return prompt
-        ctx = self._ctx = self._frame_hooks.context()
+        ctx = self._context()
         records = answers_of(self._frame_hooks.state, "before_model")
         journaled_answers = [a for record in records for a in record["answers"]]
         fresh: list[dict[str, Any]] = []
@@ -75,6 +83,10 @@ class AroundModel:
             )
         return prompt if request is first else with_request(prompt, request)
 
+    def _context(self) -> HookContext:
+        self._ctx = self._ctx or self._frame_hooks.context()
+        return self._ctx
+
     async def _ask_hook(self, hook: Any, ctx: HookContext, request: ModelRequest) -> ModelRequest:
         try:
             answer = validate_answer(await ask_hook(hook, "before_model", ctx, request), request)
@@ -88,7 +100,7 @@ class AroundModel:
         """Return the reply that is stored. Raises ReplyRejected if a hook rejects it, and RunFailed."""
         response = first = response_of(reply)
         for _, hook in self._frame_hooks.at("after_model"):
-            ctx = self._ctx = self._ctx or self._frame_hooks.context()
+            ctx = self._context()
             try:
                 response = validate_answer(
                     await ask_hook(hook, "after_model", ctx, response), response

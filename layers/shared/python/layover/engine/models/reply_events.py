@@ -5,10 +5,11 @@ from urllib.parse import quote
 
 from layover.declare.agent import Agent
 from layover.declare.schemas.render import jsonable
+from layover.engine.hooks.stream_changes import StreamChanges
 from layover.ports import Clock, Ids, RunLog
 from layover.values.base import Json, compact_json
 from layover.values.message import ReasoningPart, TextPart, ToolCallPart
-from layover.values.prompt import Delta
+from layover.values.prompt import Delta, Reply
 from layover.values.runs.event import (
     Event,
     OutputDelta,
@@ -29,7 +30,7 @@ FIRST = 16
 
 class ReplyEvents:
     """The events of one reply. `streams`: False if its deltas are left out, or held back until it is
-    complete. A step that begins again is announced in either case."""
+    complete. A step that begins again is announced in either case. `changes`: the hooks' of its deltas."""
 
     def __init__(
         self,
@@ -40,12 +41,14 @@ class ReplyEvents:
         agent: Agent,
         *,
         streams: bool,
+        changes: StreamChanges | None = None,
     ) -> None:
         self._log = log
         self._index = index
         self._clock = clock
         self._names = names
         self._streams = streams
+        self._changes = changes if streams else None
         self._partial = _PartialOutput(agent)
 
     def on_delta(self, delta: Delta) -> None:
@@ -54,12 +57,32 @@ class ReplyEvents:
             self._partial.restart()
         elif not self._streams:
             return
+        for piece in [delta] if self._changes is None else self._changes.change(delta):
+            self._tell(piece)
+
+    def _tell(self, delta: Delta) -> None:
         self._log.emit(_event(delta, self._index, self._clock, self._names))
         if delta.kind == "text":
             self._tell_output(self._partial.after(delta.text))
 
-    def finish(self, step: StepRecord) -> None:
-        """Emit what was held back, and the output of the whole reply."""
+    def reject(self) -> None:
+        """Take back what was shown of a reply that hooks have rejected."""
+        if self._changes is not None and not self._changes.is_empty:
+            self._take_back()
+
+    def _take_back(self) -> None:
+        # The names of the reply's calls are in its record by now, and stay.
+        self._partial.restart()
+        self._log.emit(TurnStart(at=self._clock.now(), step=self._index))
+
+    def finish(self, reply: Reply, step: StepRecord) -> None:
+        """Emit what was held back, and the output of the whole reply. `reply`: the model's."""
+        if self._changes is not None:
+            for rest in self._changes.finish():
+                self._tell(rest)
+            if not self._changes.keeps(reply, step):
+                self.reject()
+                self._log.emit(*_deltas(step, self._clock.now()))
         if not self._streams:
             self._log.emit(*_deltas(step, self._clock.now()))
         if not step.slots and step.correction is None:
