@@ -301,8 +301,10 @@ async def test_every_field_of_a_past_run_is_read_as_it_was_saved(
 ) -> None:
     await talk.say(None, "root")
     input, answer = message_of("m", "root"), message_of("n", "m", LATER)
-    whole = {"input": input, "messages": (answer,), "text": ""}
-    run = filled(Run, id="run", thread_id="thread", children=(filled(Run, LATER),), **whole)
+    # Feedback is kept beside the run, and may come after its end.
+    whole = {"input": input, "messages": (answer,), "text": "", "feedback": None}
+    children = (filled(Run, LATER, feedback=None),)
+    run = filled(Run, id="run", thread_id="thread", children=children, **whole)
     usage = (usage_of(),) if spent else ()
     await save(stores, talk.head(), input, answer, usage=usage, snapshot=tree_of(run))
     clock = ManualClock(START + timedelta(days=9_999))

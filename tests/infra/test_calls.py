@@ -83,6 +83,7 @@ NOT_DEPLOYED = {
     "OTEL_EXPORTER_OTLP_ENDPOINT": "only a stage that traces has it (test_traces.py)",
     "LAYOVER_OTLP_HEADERS_PARAMETER": "likewise",
     "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT": "likewise",
+    "LAYOVER_TOOL_SECRETS": "only a stage whose tools have some has it (test_construct.py)",
     "LAYOVER_LOG_FILE": "for the one-machine system: Lambda logs to CloudWatch",
     "LAYOVER_SWEEP_PATIENCE_S": "for tests that cannot wait a minute",
     "OPENAI_API_KEY": "would be in the template in plain sight: KEY is read instead",

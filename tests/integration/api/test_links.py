@@ -18,6 +18,7 @@ BODIES: dict[str, Any] = {
     "put_profile": {"profile": "x"},
     "resume_call": {"data": {"slot": "9:00"}},
     "correct_entry": {"content": "likes rugs now"},
+    "give_feedback": {"score": 1},
 }
 FILTERS = {"agent": "support", "from": "2020-01-01"}
 SCOPE = f"{USE} layover/operate layover/audit"
