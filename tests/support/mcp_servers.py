@@ -8,9 +8,9 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+from support.listening import stop_accepting
+
 Json = Any
-_STEPS_OF_AN_ACCEPT = 5
-"""Turns of the loop until a connection that was accepted has reached its server, and some more."""
 EMPTY = {"type": "object", "properties": {}}
 
 
@@ -66,8 +66,6 @@ class ScriptedServer:
         """The answer to a request instead of all others; None if there is none to it."""
         self._sessions = 0
         self._connections: dict[asyncio.StreamWriter, asyncio.Task[None]] = {}
-        self._late: list[asyncio.StreamWriter] = []
-        self._is_over = False
 
     def requests(self, method: str) -> list[Asked]:
         """The requests of one method, in their order."""
@@ -98,13 +96,8 @@ class ScriptedServer:
         return Raw(202)
 
     def connect(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Take a connection. One that comes when the test is over is closed: clients leave in their own
-        time."""
-        if self._is_over:
-            writer.close()
-            self._late.append(writer)
-        else:
-            self._connections[writer] = asyncio.ensure_future(self._handle(reader, writer))
+        """Take a connection."""
+        self._connections[writer] = asyncio.ensure_future(self._handle(reader, writer))
 
     async def _handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(ConnectionError, asyncio.IncompleteReadError, Broken):
@@ -119,13 +112,10 @@ class ScriptedServer:
 
     async def hang_up(self) -> None:
         """Close all connections."""
-        self._is_over = True
         for task in self._connections.values():
             task.cancel()
         await asyncio.gather(*self._connections.values(), return_exceptions=True)
-        for _ in range(_STEPS_OF_AN_ACCEPT):
-            await asyncio.sleep(0)
-        for writer in (*self._connections, *self._late):
+        for writer in self._connections:
             writer.close()
             with suppress(ConnectionError):
                 await writer.wait_closed()
@@ -176,7 +166,7 @@ async def serving(server: ScriptedServer) -> AsyncIterator[ScriptedServer]:
     try:
         yield server
     finally:
-        listening.close()
+        await stop_accepting(listening)
         await server.hang_up()
 
 

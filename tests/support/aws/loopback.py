@@ -13,6 +13,7 @@ from layover.adapters.aws.client import AwsClient
 from layover.adapters.aws.credentials import CredentialChain
 from layover.adapters.aws.retries import RetryRules
 from layover.adapters.aws.signature import Signer
+from support.listening import stop_accepting
 
 KEYS = {"AWS_ACCESS_KEY_ID": "AKID", "AWS_SECRET_ACCESS_KEY": "secret"}
 HANG = b"HANG"
@@ -90,7 +91,7 @@ async def loopback(*script: bytes, tls: ssl.SSLContext | None = None) -> AsyncIt
     try:
         yield served
     finally:
-        server.close()
+        await stop_accepting(server)
         for writer in served.open:
             writer.close()
         await server.wait_closed()
@@ -179,7 +180,7 @@ async def tunnels(
     try:
         yield proxy
     finally:
-        server.close()
+        await stop_accepting(server)
         for writer in proxy.open:
             writer.close()
         for writer in proxy.open:
