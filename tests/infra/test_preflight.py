@@ -66,6 +66,24 @@ def test_what_is_deployed_is_told_before() -> None:
     assert describe(Settings(retain=False, model="some")) == "stage dev: model='some' retain=False"
 
 
+def test_account_that_cannot_be_read_is_told_with_what_to_do_and_stops_nothing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_CONFIG_FILE", "/dev/null")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/dev/null")
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    assert main(["--profile", "nobody"]) == 0
+    said = capsys.readouterr().err
+    assert said.startswith("could not check the account (")
+    assert "nobody" in said
+    assert said.endswith(
+        "); the deployment goes on without these checks. "
+        "The page *First deployment* lists the rights that they need\n"
+    )
+
+
 def test_system_in_a_stack_of_ones_own_is_no_first_deployment(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -30,10 +30,13 @@ def _made(secrets: dict[str, str], service: str, region_name: str = REGION) -> A
     return boto3.client(service, region_name=region_name, **secrets)  # type: ignore[call-overload]
 
 
+API = f"https://a1b2c3.execute-api.{REGION}.amazonaws.com"
+
+
 def stack(client: Client, issuer: str, name: str = "layover-dev", id: str = "") -> None:
     """A deployed stage `dev`. `id`: of the construct, in a stack of one's own."""
     machine = f"arn:aws:states:{REGION}:123456789012:stateMachine:layover-dev-run"
-    outputs = {f"{id}Issuer": issuer, f"{id}StateMachineArn": machine}
+    outputs = {f"{id}Issuer": issuer, f"{id}StateMachineArn": machine, f"{id}ApiUrl": API}
     template = {
         "Resources": {"T": {"Type": "AWS::SNS::Topic"}},
         "Outputs": {name: {"Value": value} for name, value in outputs.items()},
@@ -61,6 +64,16 @@ def test_user_is_made_in_the_pool_of_a_stack_of_ones_own(client: Client) -> None
     stack(client, f"https://cognito-idp.{REGION}.amazonaws.com/{made}", "backend", "Agents")
     assert add("ann@example.com", "dev", client) == 0
     assert len(client("cognito-idp").list_users(UserPoolId=made)["Users"]) == 1
+
+
+@pytest.mark.parametrize("id", ["", "Agents"])
+def test_the_command_with_which_a_new_user_signs_in_can_be_pasted(
+    client: Client, capsys: pytest.CaptureFixture[str], id: str
+) -> None:
+    made = client("cognito-idp").create_user_pool(PoolName="shop")["UserPool"]["Id"]
+    stack(client, f"https://cognito-idp.{REGION}.amazonaws.com/{made}", "backend", id)
+    assert add("ann@example.com", "dev", client) == 0
+    assert capsys.readouterr().out.endswith(f" layover login --url {API}\n")
 
 
 def test_users_of_another_provider_are_made_there(

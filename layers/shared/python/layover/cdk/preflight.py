@@ -90,7 +90,11 @@ def main(arguments: Sequence[str]) -> int:
             print(caution, file=sys.stderr)
         wrong = list(_wrong(settings, session))
     except (BotoCoreError, ClientError) as error:
-        print(f"the account was not looked into: {error}", file=sys.stderr)
+        print(
+            f"could not check the account ({error}); the deployment goes on without these checks. "
+            "The page *First deployment* lists the rights that they need",
+            file=sys.stderr,
+        )
         return int(NEW in arguments)
     for each in wrong:
         print(each, file=sys.stderr)

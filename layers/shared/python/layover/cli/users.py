@@ -50,7 +50,7 @@ def add(
     groups = tuple(dict.fromkeys(groups))
     at = deploy or DeploySettings()
     try:
-        is_new = _add(email, at.stage if stage is None else stage, client or _client_at(at), groups)
+        url = _add(email, at.stage if stage is None else stage, client or _client_at(at), groups)
     except (NoCredentialsError, NoRegionError) as error:
         print(f"layover: {_without(error)}", file=sys.stderr)
         return 1
@@ -63,23 +63,25 @@ def add(
         return 1
     if groups:
         print(f"{email} is in {', '.join(groups)}; tokens know a group from the next sign-in on")
-    if is_new:
+    if url is not None:
         print(
-            f"{email} gets a mail with a first password, and signs in with: layover login --url URL"
+            f"{email} gets a mail with a first password, and signs in at {url} (the console), or with: "
+            f"layover login --url {url}"
         )
     return 0
 
 
-def _add(email: str, stage: str, client: Client, groups: Sequence[str]) -> bool:
-    """Return whether the user is new. Nothing is made if a group is not there."""
-    region, pool = _pool(stage, client("cloudformation"))
+def _add(email: str, stage: str, client: Client, groups: Sequence[str]) -> str | None:
+    """Return where a new user signs in; None for one who is there already. Nothing is made if a group is not
+    there."""
+    region, pool, url = _pool(stage, client("cloudformation"))
     cognito = client("cognito-idp", region_name=region)
     if groups:
         _check_groups(groups, pool, cognito)
     is_new = _make(email, pool, cognito, has_groups=bool(groups))
     for group in groups:
         cognito.admin_add_user_to_group(UserPoolId=pool, Username=email, GroupName=group)
-    return is_new
+    return url if is_new else None
 
 
 def _check_groups(groups: Sequence[str], pool: str, cognito: Any) -> None:
@@ -126,8 +128,8 @@ def _without(error: Exception) -> str:
     )
 
 
-def _pool(stage: str, cloudformation: Any) -> tuple[str, str]:
-    """Return region and id of the stage's user pool. Raises NotDone."""
+def _pool(stage: str, cloudformation: Any) -> tuple[str, str, str]:
+    """Return region and id of the stage's user pool, and the URL of its API. Raises NotDone."""
     try:
         name = Settings.from_context({"stage": stage}).prefix
     except ValueError as error:
@@ -142,7 +144,7 @@ def _pool(stage: str, cloudformation: Any) -> tuple[str, str]:
     match = POOL.fullmatch(issuer)
     if match is None:
         raise NotDone(f"{name} has no user pool: its users are those of {issuer}")
-    return match[1], match[2]
+    return match[1], match[2], deployed.outputs["ApiUrl"]
 
 
 def _client_at(deploy: DeploySettings) -> Client:
