@@ -86,11 +86,11 @@ eval: $(TEST_STAMP)
 	@PYTHONPATH=tests $(BIN)/python -m eval.run $(ARGS)
 
 # Two processes halve a check of types without its cache. mypy gives them 3 s to start, which a busy machine may
-# miss: what one process says decides.
+# miss: what one process says decides, and only that is printed.
 check: $(TEST_STAMP)
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
-	$(BIN)/mypy -n 2 || $(BIN)/mypy
+	types=$$($(BIN)/mypy -n 2 2>&1) && echo "$$types" || $(BIN)/mypy
 	$(BIN)/lint-imports
 
 format: $(TEST_STAMP)

@@ -62,3 +62,33 @@ def test_a_first_start_says_what_it_does(checkout: Path) -> None:
 def test_commands_of_make_are_those_of_the_package(checkout: Path, command: str) -> None:
     last = planned(checkout, command).splitlines()[-2]
     assert last.split() == [".venv/bin/layover", command]
+
+
+FINDING = "agents.py:1: error: wrong"
+UNSTARTED = "Cannot connect to build worker(s): 1"
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="there is no make")
+@pytest.mark.parametrize(
+    ("together", "one", "said"),
+    [
+        (f"echo '{FINDING}'; exit 1", f"echo '{FINDING}'; exit 1", [FINDING]),
+        (f"echo '{UNSTARTED}' >&2; exit 1", "echo Success", ["Success"]),
+        ("echo Success", "echo Twice", ["Success"]),
+    ],
+)
+def test_findings_of_types_are_printed_once(
+    checkout: Path, together: str, one: str, said: list[str]
+) -> None:
+    binaries = checkout / ".venv" / "bin"
+    binaries.mkdir()
+    for name in ("ruff", "mypy", "lint-imports"):
+        types = f'case "$*" in "-n 2") {together};; *) {one};; esac'
+        (binaries / name).write_text(f"#!/bin/sh\n{types if name == 'mypy' else ':'}\n")
+        (binaries / name).chmod(0o755)
+    command = ["make", "--silent", "--directory", str(checkout), "check"]
+    own = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")}
+    ended = subprocess.run(command, capture_output=True, text=True, check=False, env=own)
+    assert ended.stdout.splitlines() == said
+    assert (ended.returncode == 0) == (said == ["Success"])
+    assert UNSTARTED not in ended.stderr
