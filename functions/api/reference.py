@@ -1,6 +1,7 @@
 """The page `/docs`: the OpenAPI document as one small page, without scripts and without another host."""
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from html import escape
 from typing import Any
@@ -14,6 +15,9 @@ summary b { display: inline-block; min-width: 4.5rem; }
 pre { overflow: auto; font-size: .85em; background: #8881; padding: .75rem; }
 table { border-collapse: collapse; width: 100%; }
 td { border-top: 1px solid #8884; padding: .25rem .75rem .25rem 0; vertical-align: top; }"""
+
+
+_QUOTED = re.compile(r"`([^`]+)`")
 
 
 def page(spec: Mapping[str, Any]) -> str:
@@ -30,7 +34,7 @@ def page(spec: Mapping[str, Any]) -> str:
 
 def _introduction(spec: Mapping[str, Any]) -> Iterator[str]:
     yield f"<h1>{escape(spec['info']['title'])}</h1>"
-    yield f"<p>{escape(spec['info'].get('description', ''))}</p>"
+    yield f"<p>{_prose(spec['info'].get('description', ''))}</p>"
     yield '<p>For tools: <a href="openapi.json">the same as an OpenAPI 3.1 document</a>.</p>'
 
 
@@ -41,7 +45,7 @@ def _operations(spec: Mapping[str, Any]) -> Iterator[str]:
         for method, operation in item.items()
     ]
     for tag in spec["tags"]:
-        yield f"<h2>{escape(tag['name'])}</h2>\n<p>{escape(tag['description'])}</p>"
+        yield f"<h2>{escape(tag['name'])}</h2>\n<p>{_prose(tag['description'])}</p>"
         for method, path, operation in operations:
             if tag["name"] in operation["tags"]:
                 yield _operation(method, path, operation)
@@ -49,8 +53,8 @@ def _operations(spec: Mapping[str, Any]) -> Iterator[str]:
 
 def _operation(method: str, path: str, operation: Mapping[str, Any]) -> str:
     heading = f"<b>{method.upper()}</b> <code>{escape(path)}</code>"
-    summary = escape(operation.get("summary", ""))
-    parts = [f"<p>{escape(operation.get('description', ''))}</p>"]
+    summary = _prose(operation.get("summary", ""))
+    parts = [f"<p>{_prose(operation.get('description', ''))}</p>"]
     parameters = [
         (f"{p['name']} ({p['in']})", p.get("description", ""), p.get("required", False))
         for p in operation.get("parameters", ())
@@ -75,8 +79,13 @@ def _examples(operation: Mapping[str, Any]) -> Iterator[str]:
             yield escape(json.dumps(media["example"]), quote=False)
 
 
+def _prose(text: str) -> str:
+    """Return a description as HTML. Of Markdown, descriptions use only code in backticks."""
+    return _QUOTED.sub(r"<code>\1</code>", escape(text))
+
+
 def _table(rows: Iterator[tuple[str, str]]) -> str:
-    cells = (f"<tr><td><code>{escape(a)}</code></td><td>{escape(b)}</td></tr>" for a, b in rows)
+    cells = (f"<tr><td><code>{escape(a)}</code></td><td>{_prose(b)}</td></tr>" for a, b in rows)
     return f"<table>{''.join(cells)}</table>"
 
 

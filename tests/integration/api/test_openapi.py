@@ -162,6 +162,14 @@ def test_the_docs_are_small_and_show_every_call(api: Api) -> None:
         assert f"<summary><code>{name}</code></summary>" in page
 
 
+def test_the_docs_show_what_the_document_quotes_as_code(api: Api) -> None:
+    """Descriptions are Markdown, of which they use only this."""
+    page = re.sub(r"<pre>.*?</pre>", "", api.get("/docs", sub=None).body, flags=re.DOTALL)
+    assert "With <code>Prefer: wait=N</code> (N at most 25) it waits" in page
+    assert "`" not in page
+    assert not re.search(r"\*\*|\]\(|^[-#] ", page, re.MULTILINE)
+
+
 @pytest.mark.parametrize("path", ["/", "/docs", "/openapi.json"])
 def test_what_everybody_may_ask_is_kept_by_clients_and_sent_compressed(api: Api, path: str) -> None:
     first = api.get(path, sub=None)
