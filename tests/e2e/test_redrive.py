@@ -86,7 +86,8 @@ def test_a_token_that_is_none_is_refused(system: System) -> None:
 def test_without_a_sign_in_somebody_has_to_be_named(tmp_path: Path) -> None:
     told = redrive("run_1", LAYOVER_TOKEN="", HOME=str(tmp_path), XDG_CONFIG_HOME=str(tmp_path))
     assert told.returncode == 2
-    assert one_line(told) == "layover: run_1: sign in first: layover login --url URL"
+    hint = "sign in first: layover login --url URL (the deployment's output ApiUrl)"
+    assert one_line(told) == f"layover: run_1: {hint}"
 
 
 def test_who_has_signed_in_is_asked_for_nothing(

@@ -97,7 +97,9 @@ def caller(
     the user that is signed in. Raises ApiError."""
     where = url or (local if user or token else tokens.last())
     if where is None:
-        raise ApiError("sign in first: layover login --url URL", USAGE)
+        raise ApiError(
+            "sign in first: layover login --url URL (the deployment's output ApiUrl)", USAGE
+        )
     return where, token or (f"dev:{user}" if user else tokens.access(where))
 
 

@@ -19,7 +19,7 @@ _USAGE = Usage.model_fields.keys() & DayUsage.model_fields.keys()
 
 
 class InMemoryPersonal:
-    """`ports.PersonalStore`, over the threads and all that hangs on them."""
+    """`ports.PersonalStore`, over the threads and all that belongs to them."""
 
     def __init__(self, threads: InMemoryThreads) -> None:
         self._all = threads

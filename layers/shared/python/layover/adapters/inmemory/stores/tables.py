@@ -1,4 +1,4 @@
-"""The tables that the stores in memory share: threads with all that hangs on them, usage, and notes."""
+"""The tables that the stores in memory share: threads with all that belongs to them, usage, and notes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field

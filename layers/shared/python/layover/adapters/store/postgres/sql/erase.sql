@@ -1,5 +1,5 @@
 -- The end of a thread: a tombstone first (it locks the row that every writer has to lock), then all that
--- hangs on it. Usage stays: it names no thread.
+-- belongs to it. Usage stays: it names no thread.
 
 -- name: bury_thread
 insert into threads as t (id, agent, created_at, updated_at, deleted_at)
