@@ -4,6 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+import pytest
+
 from layover.cli.chat.commands import Talk
 from layover.cli.chat.loop import Chat
 from layover.cli.client import ApiError
@@ -23,6 +25,8 @@ class Runs:
     inputs: list[str] = field(default_factory=list)
     made: list[tuple[str, str]] = field(default_factory=list)
     """Decisions: the run and the verdict."""
+    refusal: ApiError | None = None
+    """The answer to the next look at a run, once."""
 
     def get(self, path: str, **query: Any) -> Any:
         """As `Api.get`."""
@@ -30,6 +34,9 @@ class Runs:
         if parts[1] == "threads":
             return self.thread
         if parts[-1] != "events":
+            refusal, self.refusal = self.refusal, None
+            if refusal is not None:
+                raise refusal
             return {"id": parts[2], "status": self.status[parts[2]]}
         events = self.events[parts[2]]
         items = [{"seq": n, **event} for n, event in enumerate(events, 1)][query["after"] :]
@@ -149,21 +156,54 @@ def test_message_that_the_agent_refuses_leaves_the_call_waiting() -> None:
     assert lines.shown[-1] == "refund(amount=60) waits: /approve or /deny"
 
 
-def test_what_others_have_decided_meanwhile_is_shown_before_the_next_line() -> None:
-    server = Runs([waits(), ("run_2", "running", said("It rains."))], {"run_1": said("Paid.")})
+class Later(Lines):
+    """Somebody else approves the call of `server` while the person types the line `at`."""
 
-    class Later(Lines):
-        """Somebody else approves while the person thinks."""
+    def __init__(self, server: Runs, at: str, *typed: str) -> None:
+        super().__init__(list(typed))
+        self._server = server
+        self._at = at
+
+    def read(self, prompt: str, text: str = "") -> str | None:
+        """As `Lines.read`."""
+        line = super().read(prompt, text)
+        if line == self._at:
+            self._server._go_on("run_1")
+        return line
+
+
+def test_what_others_decided_while_a_line_was_typed_is_shown_before_its_answer() -> None:
+    server = Runs([waits(), ("run_2", "running", said("It rains."))], {"run_1": said("Paid.")})
+    lines = Later(server, "weather?", "refund it", "weather?")
+    Chat(server, lines, Talk("shop"), lambda _: None).hold()
+    assert lines.shown.index("Paid.") < lines.shown.index("It rains.")
+    assert lines.shown.count("Paid.") == 1
+
+
+@pytest.mark.parametrize("line", ["", "/exit"])
+def test_what_others_decided_is_shown_on_an_empty_line_and_at_the_end(line: str) -> None:
+    server = Runs([waits()], {"run_1": said("Paid.")})
+    lines = Later(server, line, "refund it", "/later", line)
+    Chat(server, lines, Talk("shop"), lambda _: None).hold()
+    assert lines.shown.count("Paid.") == 1
+
+
+def test_line_is_answered_although_what_waits_cannot_be_read() -> None:
+    server = Runs([waits(), ("run_2", "running", said("It rains."))])
+
+    class Lost(Lines):
+        """The run that waits cannot be read once the second line is typed."""
 
         def read(self, prompt: str, text: str = "") -> str | None:
             line = super().read(prompt, text)
             if line == "weather?":
-                server._go_on("run_1")
+                server.refusal = ApiError("no answer", 1, None)
             return line
 
-    lines = Later(["refund it", "weather?"])
+    lines = Lost(["refund it", "/later", "weather?"])
     Chat(server, lines, Talk("shop"), lambda _: None).hold()
-    assert lines.shown.index("It rains.") < lines.shown.index("Paid.")
+    assert "no answer" in lines.shown
+    assert "It rains." in lines.shown
 
 
 def test_thread_shows_what_waits_in_it() -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from layover.adapters.models.replies import Assembly
 from layover.adapters.models.sse import EventParser
+from layover.context.rendering import HEARD
 from layover.ids import SequentialIds
 from layover.local.model.mind import WHO, Thought, think
 from layover.local.model.server import create_app, embed_text
@@ -146,6 +147,32 @@ def test_one_tool_a_step_and_then_the_next() -> None:
     assert called(wish)[0] == "lookup_order"
     order = {"id": "A-1002", "status": "shipped"}
     assert called(wish, *used("lookup_order", order))[0] == "refund"
+
+
+ELSEWHERE = [user("Where is order A-1?"), *used("lookup_order", "It is shipped."), said("Shipped.")]
+
+
+def test_result_of_a_call_that_waited_is_said_although_the_conversation_went_on() -> None:
+    waited = [user("Refund 40 for A-1001"), *used("refund", "Refunded 40.")]
+    told = thought(*waited, *ELSEWHERE, user(HEARD)).text
+    assert told.startswith("Refunded 40.")
+    assert "shipped" not in told
+
+
+def test_what_waited_twice_says_both_results_and_calls_nothing_again() -> None:
+    wish = user("Where is order A-1002? And refund 20 euros of it")
+    waited = [wish, *used("lookup_order", "It is packed."), *ELSEWHERE, user(HEARD)]
+    assert called(*waited)[0] == "refund"
+    again = [*used("refund", "Refunded 20."), user("hello"), said("Hello."), user(HEARD)]
+    assert thought(*waited, *again).text.startswith("It is packed. Refunded 20.")
+
+
+def test_words_that_only_look_like_the_note_about_a_wait_are_a_wish() -> None:
+    assert called(user("Hello"), said("Hello."), user(f"{HEARD} Where is order A-7?")) == (
+        "lookup_order",
+        {"order_id": "A-7"},
+    )
+    assert thought(user(HEARD)).text
 
 
 def test_results_are_said_in_a_sentence() -> None:

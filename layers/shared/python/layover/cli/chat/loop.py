@@ -60,8 +60,7 @@ class Chat:
         if self._talk.thread_id is not None and not self._go_on(self._talk.thread_id):
             return
         while (line := self._next_line()) is not None:
-            text = line.strip()
-            if text in ("/exit", "/quit") or not self._do(text):
+            if not self._do(line.strip()):
                 break
 
     def _greet(self) -> None:
@@ -81,6 +80,10 @@ class Chat:
     def _do(self, text: str) -> bool:
         """Return False if the conversation ends with this line. Ctrl-C ends only the line."""
         try:
+            # The person typed without a look at what others decided meanwhile.
+            self._try(self._show_over)
+            if text in ("/exit", "/quit"):
+                return False
             if text.startswith("/"):
                 return self._carry_out(text)
             return not text or self._ask(text)
@@ -142,13 +145,17 @@ class Chat:
         turn.others_calls |= {_key(call) for call in turn.answer.waiting.values()}
         return turn
 
-    def _show_waiting(self) -> None:
-        """Show what waits, and the rest of what waits no more."""
+    def _show_over(self) -> None:
+        """Show the rest of what waits no more."""
         for turn in list(self._aside.values()):
             run = self._api.get(f"/runs/{quote(turn.id, safe='')}")
             if run.get("status", "suspended") != "suspended":
                 del self._aside[turn.id]
                 self._complete(turn)
+
+    def _show_waiting(self) -> None:
+        """Show what waits, and the rest of what waits no more."""
+        self._show_over()
         for number, (_, pending) in enumerate(self._waiting(), 1):
             others = is_for_others(pending)
             how = "/decide" if pending["kind"] == "input" else "/approve or /deny"

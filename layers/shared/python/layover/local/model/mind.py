@@ -6,9 +6,11 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
+from itertools import pairwise
 from typing import Any
 
 from layover.adapters.inmemory.model import BACKGROUND
+from layover.context.rendering import HEARD
 from layover.local.model.background import entries, observations, summary
 from layover.local.model.parse import arguments
 
@@ -89,6 +91,7 @@ class _Scene:
     """A conversation as it stands: the user's wish, and the calls made for it."""
 
     def __init__(self, messages: Sequence[Json], tools: Sequence[Json]) -> None:
+        messages = _in_the_order_of_the_run(messages)
         question_at = max(
             (at for at, m in enumerate(messages) if m.get("role") == "user"), default=-1
         )
@@ -178,6 +181,28 @@ class _Scene:
             "I follow a few plain rules and found no tool that fits that. "
             f'Name what you want from {examples}, for example: "{_example(names)}".'
         )
+
+
+def _in_the_order_of_the_run(messages: Sequence[Json]) -> list[Json]:
+    """Return the messages with what was said while a call waited before the wish that the call is for: that
+    wish is to be answered now."""
+    ordered: list[Json] = []
+    for message in messages:
+        if message.get("role") == "user" and _bare(_text(message)) == HEARD:
+            ordered = _with_the_wish_last(ordered)
+        else:
+            ordered.append(message)
+    return ordered
+
+
+def _with_the_wish_last(messages: list[Json]) -> list[Json]:
+    """Return the messages with the last wish at their end, with its calls, whose results nobody has put into
+    words."""
+    users = [at for at, m in enumerate(messages) if m.get("role") == "user"]
+    for begin, end in reversed(list(pairwise(users))):
+        if messages[end - 1].get("role") == "tool":
+            return [*messages[:begin], *messages[end:], *messages[begin:end]]
+    return messages
 
 
 def _text(message: Json) -> str:
