@@ -46,9 +46,15 @@ def served(data: Path, *options: str, **variables: str) -> Iterator[str]:
 
 
 def answers(page: Page, number: int, url: str) -> list[Any]:
-    """Return the answers to a block's requests, one after another, of those that the page prints whole."""
-    blocks = [block.source for block in page.shell if block.source.startswith("API=")]
-    lines = blocks[number]
+    """Return the answers to the requests of a conversation of the page, one after another. A conversation
+    begins with the block that names the API, and goes on in the next blocks with requests."""
+    conversations: list[str] = []
+    for block in page.shell:
+        if block.source.startswith("API="):
+            conversations.append(block.source)
+        elif conversations and re.search(r"^curl ", block.source, re.M):
+            conversations[-1] += block.source
+    lines = conversations[number]
     assert PRINTED in lines
     # An echo after each curl that prints, so that its answer is a line.
     script = re.sub(r"^(curl [^#\n]*).*$", r"\1; echo", lines.replace(PRINTED, url), flags=re.M)
