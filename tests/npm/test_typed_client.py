@@ -1,6 +1,7 @@
 """The page on front ends: its TypeScript is compiled against the document of a system, and run."""
 
 import json
+import os
 import re
 import subprocess
 from collections.abc import Sequence
@@ -44,8 +45,9 @@ def compiled(folder: Path, sources: Sequence[str] = COMPILED) -> str:
 
 @pytest.fixture(scope="module")
 def front(packages: Path, system: System) -> Path:
-    """A folder with the page's files, a program that uses them, and the types of this system."""
-    folder = packages / "front"
+    """A folder with the page's files, a program that uses them, and the types of this system. It is this
+    process's own: another one that tests has another system."""
+    folder = packages / f"front-{os.getpid()}"
     folder.mkdir(exist_ok=True)
     for code in re.findall(r"^```ts\n(.*?)^```", PAGE.read_text(), re.DOTALL | re.MULTILINE):
         name = code.partition("\n")[0].removeprefix("// ")
@@ -63,7 +65,7 @@ def test_the_pages_code_is_typed(front: Path) -> None:
 
 
 def test_without_the_second_argument_an_answer_may_be_a_text(front: Path) -> None:
-    plain = front.parent / "plain"
+    plain = front.with_name(f"{front.name}-plain")
     plain.mkdir(exist_ok=True)
     for name in ("layover.ts", "main.ts"):
         (plain / name).write_text((front / name).read_text())
