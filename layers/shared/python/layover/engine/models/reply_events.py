@@ -68,22 +68,20 @@ class ReplyEvents:
     def reject(self) -> None:
         """Take back what was shown of a reply that hooks have rejected."""
         if self._changes is not None and not self._changes.is_empty:
-            self._take_back()
-
-    def _take_back(self) -> None:
-        # The names of the reply's calls are in its record by now, and stay.
-        self._partial.restart()
-        self._log.emit(TurnStart(at=self._clock.now(), step=self._index))
+            # The names of the reply's calls are in its record by now, and stay.
+            self._partial.restart()
+            self._log.emit(TurnStart(at=self._clock.now(), step=self._index))
 
     def finish(self, reply: Reply, step: StepRecord) -> None:
         """Emit what was held back, and the output of the whole reply. `reply`: the model's."""
+        is_told = self._streams
         if self._changes is not None:
             for rest in self._changes.finish():
                 self._tell(rest)
-            if not self._changes.keeps(reply, step):
+            is_told = self._changes.keeps(reply, step)
+            if not is_told:
                 self.reject()
-                self._log.emit(*_deltas(step, self._clock.now()))
-        if not self._streams:
+        if not is_told:
             self._log.emit(*_deltas(step, self._clock.now()))
         if not step.slots and step.correction is None:
             self._tell_output(self._partial.whole(step.message.text))
