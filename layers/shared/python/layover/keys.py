@@ -32,6 +32,8 @@ DUE_PREFIX = "DUE#"
 DUE = "DUE"
 """Partition of the watch index with data that may have outlived its use (`ports.Due`). It is separate so that
 runs never wait behind data that only needs tidying up."""
+GRANT_PREFIX = "GRANT#"
+CONSENT_PREFIX = "CONSENT#"
 CONNECTION = "CONNECTION"
 SPENT = "SPENT"
 RATE = "RATE"
@@ -115,6 +117,11 @@ class Keys:
     def minute(self, minute: datetime) -> str:
         """Partition of the owner's count of runs in a minute: RATE."""
         return f"U#{self.hash}#MINUTE#{minute:%Y-%m-%dT%H:%M}"
+
+    @property
+    def grants(self) -> str:
+        """Partition of the owner's grants at other services, and of requests for consent."""
+        return f"U#{self.hash}#GRANTS"
 
     @property
     def leases(self) -> str:
@@ -238,6 +245,17 @@ def erased_key(run_id: str) -> str:
 def feedback_key(run_id: str) -> str:
     """Sort key, beside a thread's head, of the feedback on a run."""
     return f"{FEEDBACK_PREFIX}{run_id}"
+
+
+def grant_key(connection: str) -> str:
+    """Sort key, in the owner's partition of grants, of the one at a connection."""
+    return f"{GRANT_PREFIX}{connection}"
+
+
+def consent_key(state: str) -> str:
+    """Sort key, in the owner's partition of grants, of a request for consent. Its state is hashed: it is a
+    secret."""
+    return f"{CONSENT_PREFIX}{hashlib.sha256(state.encode('utf-8', 'surrogatepass')).hexdigest()}"
 
 
 def message_key(text: str) -> str:

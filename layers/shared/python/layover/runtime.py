@@ -15,6 +15,7 @@ from layover.ports import (
     Clock,
     Dialer,
     Embedder,
+    GrantPorts,
     Ids,
     Journal,
     Leases,
@@ -74,6 +75,8 @@ class Runtime:
     dialer: Dialer = field(default_factory=NoDialer)
     tracing: Tracing = field(default_factory=NoTracing)
     tool_servers: ToolServers = field(default_factory=NoToolServers)
+    connections: GrantPorts = field(default_factory=GrantPorts)
+    """Users' grants at other services. Without them, an agent's connections say that they are not set up."""
 
     def window_of(self, model: str, settings: ModelSettings | None = None) -> int | None:
         """Return the tokens of a model's context window, as the agent's settings say, or by its name; None if

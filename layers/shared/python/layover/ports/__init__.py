@@ -3,6 +3,7 @@ a real one; both pass the same contract tests (tests/contract)."""
 
 from layover.ports.allowance import Allowance, DayLimits, DayUse, NoAllowance, Reservation
 from layover.ports.blobs import BlobFacts, Blobs
+from layover.ports.grants import GrantPorts, Grants, Sealer, TokenEndpoints
 from layover.ports.journal import (
     Accepted,
     Audit,
@@ -96,6 +97,8 @@ __all__ = [
     "EventSink",
     "Expiry",
     "FeedbackBook",
+    "GrantPorts",
+    "Grants",
     "Heads",
     "Ids",
     "Inbox",
@@ -121,6 +124,7 @@ __all__ = [
     "RunEvents",
     "RunLog",
     "Runs",
+    "Sealer",
     "SentMessage",
     "SetAside",
     "SocketPorts",
@@ -131,6 +135,7 @@ __all__ = [
     "StaleWait",
     "Table",
     "ThreadStore",
+    "TokenEndpoints",
     "ToolServers",
     "Tracing",
     "Watch",

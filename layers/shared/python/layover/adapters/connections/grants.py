@@ -1,0 +1,121 @@
+"""Grants and requests for consent (`ports.grants.Grants`) in the journal's table: one partition of each
+owner."""
+
+from datetime import datetime, timedelta
+
+from layover.keys import CONSENT_PREFIX, GRANT_PREFIX, Keys, consent_key, grant_key
+from layover.ports.table import (
+    ConditionFailed,
+    Delete,
+    Equals,
+    Exists,
+    Item,
+    Missing,
+    Put,
+    Table,
+)
+from layover.values.grant import Consent, Grant
+
+_HIGHEST = "~"
+_SLACK = timedelta(days=1)
+_ERASED_AT_ONCE = 100
+
+
+class TableGrants:
+    """`Grants`: DynamoDB with `DynamoTable`, memory with `InMemoryTable`."""
+
+    def __init__(self, table: Table) -> None:
+        self._table = table
+
+    async def get(self, owner: str, connection: str) -> Grant | None:
+        """See `ports.grants.Grants`."""
+        item = await self._table.get(Keys(owner).grants, grant_key(connection))
+        return None if item is None else _read(item)
+
+    async def list_grants(self, owner: str) -> list[Grant]:
+        """See `ports.grants.Grants`."""
+        high = GRANT_PREFIX + _HIGHEST
+        items = await self._table.query(Keys(owner).grants, GRANT_PREFIX, high)
+        return [_read(item) for item in items]
+
+    async def put(self, grant: Grant) -> Grant:
+        """See `ports.grants.Grants`."""
+        while True:
+            old = await self.get(grant.owner, grant.connection)
+            # A version is never used again, not even by a grant that was removed: a writer that read the one
+            # before must not replace this one.
+            version = old.version + 1 if old is not None else _first_version(grant)
+            new = grant.model_copy(update={"version": version})
+            if await self._write(new, old):
+                return new
+
+    async def replace(self, old: Grant, new: Grant) -> Grant | None:
+        """See `ports.grants.Grants`."""
+        new = new.model_copy(update={"version": old.version + 1})
+        return new if await self._write(new, old) else None
+
+    async def remove(self, owner: str, connection: str) -> Grant | None:
+        """See `ports.grants.Grants`."""
+        try:
+            item = await self._table.write(
+                Delete(Keys(owner).grants, grant_key(connection), when=Exists("pk"))
+            )
+        except ConditionFailed:
+            return None
+        return None if item is None else _read(item)
+
+    async def put_consent(self, state: str, consent: Consent) -> None:
+        """See `ports.grants.Grants`."""
+        item = {
+            "b": consent.model_dump_json(),
+            "expires": int((consent.expires_at + _SLACK).timestamp()),
+        }
+        await self._table.write(Put(Keys(consent.owner).grants, consent_key(state), item))
+
+    async def get_consent(self, owner: str, state: str, now: datetime) -> Consent | None:
+        """See `ports.grants.Grants`."""
+        item = await self._table.get(Keys(owner).grants, consent_key(state))
+        if item is None:
+            return None
+        consent = Consent.model_validate_json(item["b"])
+        return consent if now < consent.expires_at else None
+
+    async def remove_consent(self, owner: str, state: str) -> bool:
+        """See `ports.grants.Grants`."""
+        try:
+            await self._table.write(
+                Delete(Keys(owner).grants, consent_key(state), when=Exists("pk"))
+            )
+        except ConditionFailed:
+            return False
+        return True
+
+    async def erase(self, owner: str) -> None:
+        """See `ports.grants.Grants`."""
+        pk = Keys(owner).grants
+        for prefix in (GRANT_PREFIX, CONSENT_PREFIX):
+            while items := await self._table.query(
+                pk, prefix, prefix + _HIGHEST, limit=_ERASED_AT_ONCE
+            ):
+                for item in items:
+                    await self._table.write(Delete(pk, item["sk"]))
+
+    async def _write(self, grant: Grant, old: Grant | None) -> bool:
+        when = Missing("pk") if old is None else Equals("v", old.version)
+        item = {"b": grant.model_dump_json(), "v": grant.version}
+        try:
+            await self._table.write(
+                Put(Keys(grant.owner).grants, grant_key(grant.connection), item, when=when)
+            )
+        except ConditionFailed:
+            return False
+        return True
+
+
+def _first_version(grant: Grant) -> int:
+    """Return a number above every version of a grant that was removed before: microseconds of its time."""
+    return int(grant.connected_at.timestamp() * 1_000_000)
+
+
+def _read(item: Item) -> Grant:
+    return Grant.model_validate_json(item["b"])

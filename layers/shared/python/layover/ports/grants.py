@@ -1,0 +1,106 @@
+"""Users' grants at other services: where they are kept, what seals their tokens, and the services' token
+endpoints (docs/connections.md)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Protocol
+
+from layover.errors import ConfigurationError, LayoverError
+from layover.values.grant import Consent, Grant
+
+
+class TokenRefused(LayoverError):
+    """A token endpoint has refused a request, and would refuse it again. `code`: of RFC 6749, such as
+    `invalid_grant`. The message has nothing else of what the service said."""
+
+    def __init__(self, code: str) -> None:
+        super().__init__(f"the token endpoint answered {code}")
+        self.code = code
+
+
+class Grants(Protocol):
+    """Grants and requests for consent, by owner. Nobody finds those of another owner."""
+
+    async def get(self, owner: str, connection: str) -> Grant | None:
+        """Return the owner's grant at a connection."""
+        ...
+
+    async def list_grants(self, owner: str) -> list[Grant]:
+        """Return all of the owner's grants, by the connections' names."""
+        ...
+
+    async def put(self, grant: Grant) -> Grant:
+        """Keep a grant in place of any other of its connection; return it with its version."""
+        ...
+
+    async def replace(self, old: Grant, new: Grant) -> Grant | None:
+        """Keep `new` in place of `old`, and return it with its version. None: `old` is not what is kept any
+        more, and nothing was written."""
+        ...
+
+    async def remove(self, owner: str, connection: str) -> Grant | None:
+        """Forget a grant, and return it."""
+        ...
+
+    async def put_consent(self, state: str, consent: Consent) -> None:
+        """Keep a request for consent under its state, of which only a hash is stored."""
+        ...
+
+    async def get_consent(self, owner: str, state: str, now: datetime) -> Consent | None:
+        """Return the owner's request for consent. None: there is none, or its time is over."""
+        ...
+
+    async def remove_consent(self, owner: str, state: str) -> bool:
+        """Forget a request for consent. Of many concurrent callers, one gets True."""
+        ...
+
+    async def erase(self, owner: str) -> None:
+        """Forget all grants and requests of an owner. Repeatable."""
+        ...
+
+
+class Sealer(Protocol):
+    """Makes texts unreadable for all who lack the deployment's key. A sealed text opens only with the context
+    that it was sealed with: one that is put in another user's place opens for nobody."""
+
+    async def seal(self, text: str, context: Mapping[str, str]) -> str:
+        """Return the sealed text. Raises RetryableError."""
+        ...
+
+    async def open(self, sealed: str, context: Mapping[str, str]) -> str:
+        """Return the text. Raises ValueError if it was sealed by another key or with another context, and
+        RetryableError."""
+        ...
+
+
+class TokenEndpoints(Protocol):
+    """Token endpoints of services (RFC 6749)."""
+
+    async def ask(
+        self, url: str, form: Mapping[str, str], client: tuple[str, str] | None = None
+    ) -> dict[str, Any]:
+        """Send a form, and return the fields of the answer. `client`: id and secret, if the service takes
+        them as HTTP Basic. Nothing is sent twice. Raises TokenRefused; RetryableError if the service did not
+        answer, or is broken: the request may have taken effect."""
+        ...
+
+
+class _Nowhere:
+    """Has no connections, and says so."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise ConfigurationError(
+            "connections of users are not set up here: a deployment sets them up if an agent has some, and a "
+            "test gives tokens by ToolContext.for_test(hooks=RecordedHooks(tokens={...}))"
+        )
+
+
+@dataclass(frozen=True)
+class GrantPorts:
+    """The ports of connections. `redirect_url`: the page to which services send users back."""
+
+    grants: Grants = field(default_factory=_Nowhere)  # type: ignore[assignment]
+    sealer: Sealer = field(default_factory=_Nowhere)  # type: ignore[assignment]
+    endpoints: TokenEndpoints = field(default_factory=_Nowhere)  # type: ignore[assignment]
+    redirect_url: str = ""
