@@ -28,6 +28,7 @@ from layover.values.runs.feedback import MAX_COMMENT
 from layover.values.runs.model_settings import Reasoning, RunChoice
 from layover.values.runs.run import OnBusy, OnWaiting
 
+_MAX_CODE = 4_096
 MODEL_NAME = r"^[!-~]{1,200}$"
 AGENT_NAME = f"^{NAME.pattern}$"
 _HAS_DAY = re.compile(r"\d{4}-\d\d-\d\d")
@@ -228,6 +229,13 @@ class Resume(Body):
     def request(self) -> DecisionRequest:
         """Return the request as the service takes it."""
         return DecisionRequest(Verdict.RESUME, data=self.data, attempt=self.attempt)
+
+
+class Consented(Body):
+    """What a service sent the caller back with."""
+
+    code: Annotated[str, Field(min_length=1, max_length=_MAX_CODE)]
+    state: Annotated[str, Field(min_length=1, max_length=_MAX_CODE)]
 
 
 class Extend(Body):

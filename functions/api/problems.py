@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from layover.errors import (
     AgentsNotLoaded,
     Conflict,
+    ConsentRefused,
     DatabaseWaking,
     DecisionAlreadyMade,
     DecisionInvalid,
@@ -146,6 +147,9 @@ _KINDS: dict[type[LayoverError], Kind] = {
     ThreadBusy: Kind(HTTPStatus.CONFLICT, "thread-busy", "The thread has an active run"),
     DecisionAlreadyMade: Kind(
         HTTPStatus.CONFLICT, "decision-already-made", "The call does not wait for this decision"
+    ),
+    ConsentRefused: Kind(
+        HTTPStatus.CONFLICT, "consent-refused", "The service did not take the consent"
     ),
     Conflict: Kind(HTTPStatus.CONFLICT, "conflict", "Something else came first"),
     TooLarge: Kind(HTTPStatus.CONTENT_TOO_LARGE, "too-large", "The request is too large")

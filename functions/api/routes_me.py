@@ -35,6 +35,7 @@ class PersonalData(BaseModel):
     profiles: _Items
     working_memory: _Items
     entries: _Items = Field(description="The entries of episodic memory, with their evidence.")
+    connections: _Items = Field(description="Accounts at other services, without their tokens.")
     usage: _Items
     files: _Items = Field(description="Each has a `url` that is valid for 5 minutes.")
 

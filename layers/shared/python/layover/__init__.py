@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from layover.declare.agent import Agent
     from layover.declare.agents.provider_tools import web_search
     from layover.declare.agents.stream import RunStream
+    from layover.declare.connection import Connection
     from layover.declare.context import RecordedHooks, Retry, RunContext, ToolContext
     from layover.declare.hooks.base import (
         Allow,
@@ -84,6 +85,7 @@ _HOME = {
     "declare.agents.stream": ("RunStream",),
     "declare.agents.provider_tools": ("web_search",),
     "declare.tools.approval": ("Approval",),
+    "declare.connection": ("Connection",),
     "declare.context": ("RecordedHooks", "Retry", "RunContext", "ToolContext"),
     "declare.hooks.base": (
         "Allow",
@@ -166,6 +168,7 @@ __all__ = [
     "Approval",
     "ConfigurationError",
     "Conflict",
+    "Connection",
     "DataPart",
     "DecisionAlreadyMade",
     "DecisionError",

@@ -382,6 +382,10 @@ class ThreadBusy(Conflict):
     '''
 
 
+class ConsentRefused(Conflict):
+    """A service has not taken the consent that its user came back with: another has to be asked for."""
+
+
 class TooLarge(RequestError):
     """The request is larger than what is accepted (413): the caller must send less."""
 

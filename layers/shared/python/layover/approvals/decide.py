@@ -60,6 +60,8 @@ class Verdict(StrEnum):
 _ACCEPTS = {
     SuspensionKind.APPROVAL: frozenset({Verdict.APPROVE, Verdict.DENY}),
     SuspensionKind.INPUT: frozenset({Verdict.RESUME}),
+    # Only a consent lets it go on (`consent.bring_consent`).
+    SuspensionKind.CONNECT: frozenset({Verdict.DENY}),
 }
 _DECIDES = {
     Verdict.APPROVE: DecisionKind.APPROVED,
@@ -238,7 +240,7 @@ async def _record(
     # After the write, because the branch that wakes up reads the decision from the record. A process that
     # dies here leaves a call that is decided and asleep. The same write has made the run due, so the sweeper
     # wakes it.
-    await _wake(runtime, outcome.call, outcome.token)
+    await wake(runtime, outcome.call, outcome.token)
     return outcome.call
 
 
@@ -258,16 +260,16 @@ async def record_withdrawal(
         outcome = await runtime.journal.decisions.decide(snapshot.meta, call, decision, event)
     except DecisionAlreadyMade:
         return
-    await _wake(runtime, outcome.call, outcome.token)
+    await wake(runtime, outcome.call, outcome.token)
 
 
 async def _wake_waiting(runtime: Runtime, call: CallRecord) -> None:
     """Wake the call once more: the decider may have died before the wake."""
     if call.state is CallState.WAITING and call.decision is not None:
-        await _wake(runtime, call, call.token)
+        await wake(runtime, call, call.token)
 
 
-async def _wake(runtime: Runtime, call: CallRecord, token: str | None) -> None:
+async def wake(runtime: Runtime, call: CallRecord, token: str | None) -> None:
     """Try to wake the call. If that fails, the decision stands, and the sweeper wakes calls that are decided
     and not settled."""
     if token is None:

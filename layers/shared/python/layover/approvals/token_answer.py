@@ -142,6 +142,11 @@ def _decision_of_caller(
             check_data(runtime, agent, call, data)
             return _callback(DecisionKind.RESUMED, now, data=data)
         approval = _Approval.model_validate(output)
+        if approval.approved and call.suspension.kind is SuspensionKind.CONNECT:
+            raise DecisionInvalid(
+                "a call that waits for a connection goes on once its user has consented",
+                tool_call_id=call.tool_call_id,
+            )
         reason = sanitise(approval.reason)
         check_reason(call, reason)
         if not approval.approved:

@@ -21,6 +21,7 @@ from layover.declare.agents.options import (
     tools_of,
 )
 from layover.declare.agents.provider_tools import wire_of
+from layover.declare.connection import Connection, connections_of
 from layover.declare.context import RunContext
 from layover.declare.generics import Deps, Output
 from layover.declare.hooks.base import hooks_of
@@ -106,6 +107,8 @@ class Agent(Driven[Output], Generic[Deps, Output]):
             context manager. It is called once in a process and closed at its end; every context has its
             value as `ctx.deps`. Its parameter `settings`, or else the first positional one that has no
             default, gets the deployment's settings. None: `ctx.deps` is None.
+        connections: Accounts at other services that its tools may use (`Connection`): `ctx.token(NAME)`
+            answers a token, or the call waits until the user has connected the account. Empty: none.
         tool_search: True: above 30 tools, the model finds them by words instead of reading them all.
         on_waiting: What becomes of a message that comes while the thread's run only waits for a decision.
             `answer`: another run answers it at once. `steer`: the waiting run reads it when it goes on.
@@ -172,6 +175,7 @@ class Agent(Driven[Output], Generic[Deps, Output]):
         handoffs: "Sequence[Agent[Any, Any]]" = (),
         hooks: Sequence[Any] = (),
         deps: "Factory[Deps] | None" = None,
+        connections: Sequence[Connection] = (),
         tool_search: bool = False,
         on_waiting: Literal["answer", "steer", "withdraw", "refuse"] = "answer",
         runtime: Any = None,
@@ -199,6 +203,7 @@ class Agent(Driven[Output], Generic[Deps, Output]):
         self.overridable = overridable_of(self._what, overridable)
         self.hooks = hooks_of(self._what, hooks)
         self.deps = factory_of(f"{self._what}deps", deps)
+        self.connections = connections_of(self._what, connections)
         self.tool_search = tool_search
         self.on_waiting = on_waiting_of(self._what, on_waiting)
         self.runtime = runtime

@@ -156,6 +156,10 @@ class ToolServices(Protocol):
         """Store a file of the run's owner."""
         ...
 
+    async def token(self, connection: str, rejected: str | None) -> str:
+        """Return a token of a connection. Raises ConsentNeeded, which makes the call wait."""
+        ...
+
     async def log_attempt(self, attempt: "Attempt") -> None:
         """Add a line to the thread's iteration log."""
         ...
@@ -187,6 +191,7 @@ class RecordedHooks:
         files: The bytes of each file that `ctx.save_file` stored, by name.
         attempts: What each `ctx.log_attempt` recorded, in order, with its arguments as attributes.
         nodes: The histories that `ctx.node_memory` gives, by the node's id; a test puts them there.
+        tokens: The tokens that `ctx.token` gives, by the connection's name; a test puts them there.
 
     Example:
         ```python
@@ -215,6 +220,7 @@ class RecordedHooks:
     files: dict[str, bytes] = field(default_factory=dict)
     attempts: list[Attempt] = field(default_factory=list)
     nodes: dict[str, NodeHistory] = field(default_factory=dict)
+    tokens: dict[str, str] = field(default_factory=dict)
 
     def cancelled(self) -> bool:
         """Return the flag as the test set it."""
@@ -228,6 +234,13 @@ class RecordedHooks:
         """Record the file in `files`."""
         self.files[name] = data
         return FilePart(file_id=f"file_{len(self.files)}", name=name, mime_type=mime_type)
+
+    async def token(self, connection: str, rejected: str | None) -> str:
+        """Return the token that the test put into `tokens`."""
+        if connection not in self.tokens:
+            unknown = unknown_name("connection", connection, self.tokens)
+            raise ConfigurationError(f"RecordedHooks.tokens: {unknown}")
+        return self.tokens[connection]
 
     async def log_attempt(self, attempt: Attempt) -> None:
         """Record the attempt in `attempts`."""
@@ -364,6 +377,23 @@ class ToolContext(Generic[Deps, Resumed]):
             ConfigurationError: If the context has no hooks.
         """
         self._need("emit").emit(jsonable(data))
+
+    async def token(self, connection: str, *, rejected: str | None = None) -> str:
+        """Return a token of one of the agent's connections. Where its service says how long it is valid, it
+        is so for a minute, or a tenth of its life. If the user has not connected the account, or the service
+        takes it no more, the call waits, and the tool runs again from its beginning once the user has
+        consented. No `except Exception` swallows that.
+
+        Args:
+            connection: The name of a `Connection` of the agent.
+            rejected: A token that the service has just refused, for example with status 401: another one is
+                asked for. None: the token that there is.
+
+        Raises:
+            ConfigurationError: If the agent has no such connection, or its registration is wrong.
+            RetryableError: If the service does not answer.
+        """
+        return await self._need("token").token(connection, rejected)
 
     async def save_file(self, name: str, mime_type: str, data: bytes) -> FilePart:
         """Store a file of the run's owner. The returned part may be a tool's result or part of a message.

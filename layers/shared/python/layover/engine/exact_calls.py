@@ -15,6 +15,7 @@ from layover.values.base import Json, compact_json
 from layover.values.runs.run import (
     CallRecord,
     Decision,
+    DecisionKind,
     Suspension,
     SuspensionKind,
 )
@@ -75,7 +76,20 @@ def exact_call(call: CallRecord, prepare: Prepare, now: datetime) -> Ready | Set
         exact = prepare(decided)
         if isinstance(exact, Ready) and _is_same(exact.args.as_dict(), decided):
             return exact
+    if decision.kind is DecisionKind.CONNECTED:
+        return _after_consent(call, ready, now)
     return _request_again(call, ready, now)
+
+
+def _after_consent(call: CallRecord, ready: Ready, now: datetime) -> Ready | Suspension:
+    """Return a call whose user has consented, while a deployment changed what it would run with: the request
+    for approval once more, if persons had approved the call before; else nobody has decided about
+    arguments."""
+    if not any(each["kind"] == DecisionKind.APPROVED for each in call.past):
+        return ready
+    rule = call.suspension.approved_under if call.suspension else None
+    request = approval_request(ready, now)
+    return request.model_copy(update={"approval": rule, "asked_again": "definition"})
 
 
 def _decided_args(call: CallRecord, decision: Decision) -> Args | None:

@@ -5,6 +5,8 @@ from collections.abc import Coroutine
 from datetime import timedelta
 from typing import Any, TypeVar
 
+from layover.declare.connection import consent_in
+
 CLEANUP_GRACE_S = 1.0
 """Seconds that cancelled code has to clean up. After that the engine abandons it."""
 
@@ -33,8 +35,9 @@ class Raised(Exception):
 
 
 async def isolate(work: Coroutine[Any, Any, T], limit: timedelta | None = None) -> T:
-    """Return the work's result. Raises what the work raises (always an Exception), TimedOut, and
-    CancelledError only if the caller itself was cancelled. The work is cancelled in both cases."""
+    """Return the work's result. Raises what the work raises (always an Exception, or ConsentNeeded),
+    TimedOut, and CancelledError only if the caller itself was cancelled. The work is cancelled in both
+    cases."""
     seconds = None if limit is None else limit.total_seconds()
     task = asyncio.ensure_future(work)
     task.add_done_callback(_retrieve_exception)
@@ -57,6 +60,8 @@ def _result(task: asyncio.Future[T]) -> T:
     except asyncio.CancelledError:
         raise _with_type_name("CancelledError", "the tool cancelled itself") from None
     except BaseException as error:
+        if (needed := consent_in(error)) is not None:
+            raise needed from None
         raise _with_type_name(type(error).__name__, str(error)) from error
 
 

@@ -9,6 +9,11 @@ from typing import Any, Protocol
 from layover.errors import ConfigurationError, LayoverError
 from layover.values.grant import Consent, Grant
 
+_NOT_SET_UP = (
+    "connections of users are not set up here: a deployment sets them up if an agent has some, and a test "
+    "gives tokens by ToolContext.for_test(hooks=RecordedHooks(tokens={...}))"
+)
+
 
 class TokenRefused(LayoverError):
     """A token endpoint has refused a request, and would refuse it again. `code`: of RFC 6749, such as
@@ -55,8 +60,8 @@ class Grants(Protocol):
         """Forget a request for consent. Of many concurrent callers, one gets True."""
         ...
 
-    async def erase(self, owner: str) -> None:
-        """Forget all grants and requests of an owner. Repeatable."""
+    async def erase(self, owner: str, until: datetime) -> None:
+        """Forget all of an owner's grants and requests from before this time. Repeatable."""
         ...
 
 
@@ -86,21 +91,57 @@ class TokenEndpoints(Protocol):
         ...
 
 
+class NoGrants:
+    """`Grants` of a runtime without connections: nobody has granted anything."""
+
+    async def get(self, owner: str, connection: str) -> Grant | None:
+        """Return None."""
+        return None
+
+    async def list_grants(self, owner: str) -> list[Grant]:
+        """Return nothing."""
+        return []
+
+    async def put(self, grant: Grant) -> Grant:
+        """Raise ConfigurationError."""
+        raise ConfigurationError(_NOT_SET_UP)
+
+    async def replace(self, old: Grant, new: Grant) -> Grant | None:
+        """Return None: there is none."""
+        return None
+
+    async def remove(self, owner: str, connection: str) -> Grant | None:
+        """Return None."""
+        return None
+
+    async def put_consent(self, state: str, consent: Consent) -> None:
+        """Raise ConfigurationError."""
+        raise ConfigurationError(_NOT_SET_UP)
+
+    async def get_consent(self, owner: str, state: str, now: datetime) -> Consent | None:
+        """Return None."""
+        return None
+
+    async def remove_consent(self, owner: str, state: str) -> bool:
+        """Return False."""
+        return False
+
+    async def erase(self, owner: str, until: datetime) -> None:
+        """Do nothing."""
+
+
 class _Nowhere:
     """Has no connections, and says so."""
 
     def __getattr__(self, name: str) -> Any:
-        raise ConfigurationError(
-            "connections of users are not set up here: a deployment sets them up if an agent has some, and a "
-            "test gives tokens by ToolContext.for_test(hooks=RecordedHooks(tokens={...}))"
-        )
+        raise ConfigurationError(_NOT_SET_UP)
 
 
 @dataclass(frozen=True)
 class GrantPorts:
     """The ports of connections. `redirect_url`: the page to which services send users back."""
 
-    grants: Grants = field(default_factory=_Nowhere)  # type: ignore[assignment]
+    grants: Grants = field(default_factory=NoGrants)
     sealer: Sealer = field(default_factory=_Nowhere)  # type: ignore[assignment]
     endpoints: TokenEndpoints = field(default_factory=_Nowhere)  # type: ignore[assignment]
     redirect_url: str = ""

@@ -44,6 +44,8 @@ _PIECE = 64 * 1024
 """The number of characters that are copied at once."""
 _RUN = {"messages", "input", "text"}
 """Fields of a run that are among the thread's messages as well."""
+_GRANT = {"connection", "scopes", "granted", "connected_at", "refreshed_at", "ended_at"}
+"""Fields of a grant that are its owner's to read. Its tokens are not: they work without a password."""
 Rows = Sequence[Mapping[str, Any]]
 
 
@@ -126,6 +128,7 @@ class Document:
             "profiles": self._profiles,
             "working_memory": self._working_memory,
             "entries": self._entries,
+            "connections": self._connections,
             "usage": self._usage,
             "files": self._list_files,
         }
@@ -214,6 +217,11 @@ class Document:
 
     async def _entries(self, cursor: str | None, spools: ExitStack) -> _Texts:
         return _texts(await self._stored("entries", cursor))
+
+    async def _connections(self, cursor: str | None, spools: ExitStack) -> _Texts:
+        grants = await self._runtime.connections.grants.list_grants(self._owner)
+        rows = [g.model_dump(mode="json", include=_GRANT, exclude_none=True) for g in grants]
+        return _texts(Page(items=tuple(rows)))
 
     async def _usage(self, cursor: str | None, spools: ExitStack) -> _Texts:
         return _texts(await self._stored("usage", cursor))

@@ -15,6 +15,7 @@ from datetime import datetime, timedelta
 
 from layover.batches import batched
 from layover.clock import from_rfc3339, rfc3339
+from layover.connections.consent import revoke_all
 from layover.errors import RetryableError
 from layover.files.store import Files
 from layover.keys import Keys
@@ -61,6 +62,8 @@ async def forget(runtime: Runtime, owner: str, within: timedelta = ERASE_TIMEOUT
             # Copies of everything, and S3 answers their URLs without asking anybody.
             await _drop_exports(runtime, owner, until)
             await _close_sockets(runtime, owner)
+            # The services are told, too, which the sweeper cannot: it has none of the agents' code.
+            await revoke_all(runtime, runtime.agents(), owner, until)
             # Threads with an active run come first, because that run still writes.
             for head in sorted(heads, key=lambda h: h.active_run is None):
                 await erase(runtime, owner, head.id)
@@ -80,6 +83,7 @@ async def carry_on(runtime: Runtime, due: Due) -> datetime | None:
     await _mark(runtime, owner, until)
     await runtime.memory.forget(owner, until, _late(runtime, until))
     await _close_sockets(runtime, owner)
+    await runtime.connections.grants.erase(owner, until)
     await _drop_exports(runtime, owner, until)
     await _drop_unused(runtime, owner, until)
     last_writer = until + patience * LAST_WRITER

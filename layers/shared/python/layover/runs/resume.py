@@ -5,6 +5,7 @@ from typing import Any
 
 from layover import logs
 from layover.approvals.bus import BusEvent, publish
+from layover.approvals.consent import go_on_if_connected
 from layover.approvals.token_answer import next_wait, record_answer
 from layover.declare.tools.tool import AnyTool
 from layover.engine.frame_core import FrameCore
@@ -64,6 +65,7 @@ async def _publish(runtime: Runtime, payload: AwaitPayload, call: CallRecord) ->
         return
     current = call.model_copy(update={"token": payload.token})
     await publish(runtime, BusEvent.REQUESTED, run, current)
+    await go_on_if_connected(runtime, run, current)
 
 
 async def resume(runtime: Runtime, payload: ResumePayload) -> WaitingCall:

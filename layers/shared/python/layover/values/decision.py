@@ -18,6 +18,8 @@ class DecisionKind(StrEnum):
     APPROVED = "approved"
     DENIED = "denied"
     RESUMED = "resumed"
+    CONNECTED = "connected"
+    """The user has connected the account that the call waited for."""
     EXPIRED = "expired"
     CANCELLED = "cancelled"
     WITHDRAWN = "withdrawn"

@@ -75,6 +75,7 @@ class Consent(Value):
     run_id: str | None = None
     """The run whose call asked; None: the user did."""
     tool_call_id: str | None = None
+    asked_at: Time
     expires_at: Time
 
 

@@ -57,6 +57,11 @@ class HttpTokenEndpoints:
             raise TokenRefused(code if _is_code(code) else f"status_{status}")
         return fields
 
+    async def aclose(self) -> None:
+        """Close this event loop's connections."""
+        if self._client is not None:
+            await self._client.aclose()
+
     async def _post(
         self, url: str, headers: Mapping[str, str], body: bytes
     ) -> tuple[int, bytes, str]:

@@ -90,15 +90,15 @@ class TableGrants:
             return False
         return True
 
-    async def erase(self, owner: str) -> None:
+    async def erase(self, owner: str, until: datetime) -> None:
         """See `ports.grants.Grants`."""
-        pk = Keys(owner).grants
-        for prefix in (GRANT_PREFIX, CONSENT_PREFIX):
-            while items := await self._table.query(
-                pk, prefix, prefix + _HIGHEST, limit=_ERASED_AT_ONCE
-            ):
-                for item in items:
+        pk, high = Keys(owner).grants, _HIGHEST
+        low = ""
+        while items := await self._table.query(pk, low, high, limit=_ERASED_AT_ONCE):
+            for item in items:
+                if _began_at(item) <= until:
                     await self._table.write(Delete(pk, item["sk"]))
+            low = items[-1]["sk"] + "\0"
 
     async def _write(self, grant: Grant, old: Grant | None) -> bool:
         when = Missing("pk") if old is None else Equals("v", old.version)
@@ -115,6 +115,12 @@ class TableGrants:
 def _first_version(grant: Grant) -> int:
     """Return a number above every version of a grant that was removed before: microseconds of its time."""
     return int(grant.connected_at.timestamp() * 1_000_000)
+
+
+def _began_at(item: Item) -> datetime:
+    if item["sk"].startswith(CONSENT_PREFIX):
+        return Consent.model_validate_json(item["b"]).asked_at
+    return _read(item).connected_at
 
 
 def _read(item: Item) -> Grant:

@@ -62,6 +62,11 @@ def _extras(agent: Agent) -> dict[str, Any]:
         **({"provider_tools": _dumped(agent.provider_tools)} if agent.provider_tools else {}),
         **({"hooks": [name_of(hook) for hook in agent.hooks]} if agent.hooks else {}),
         **({"servers": [each.as_facts() for each in agent.servers]} if agent.servers else {}),
+        **(
+            {"connections": [each.as_facts() for each in agent.connections]}
+            if agent.connections
+            else {}
+        ),
     }
 
 

@@ -45,7 +45,6 @@ from layover.values.runs.run import (
     MAX_WINDOW,
     CallRecord,
     CallState,
-    DecisionKind,
     StepRecord,
     Suspension,
 )
@@ -425,9 +424,8 @@ class Calls:
             self._stopping.tools -= 1
 
     def _resumed(self, tool: AnyTool, call: CallRecord) -> Any:
-        if call.decision is None or call.decision.kind is not DecisionKind.RESUMED:
-            return None
-        return tool.parse_resume(call.decision.data)
+        data = call.resumed_with
+        return None if data is None else tool.parse_resume(data[0])
 
     def _context(self, call: CallRecord, resumed: Any) -> ToolContext:
         agent, meta, base = self._core.agent, self._state.meta, self._state.base

@@ -7,6 +7,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from layover.declare.connection import ConsentNeeded
 from layover.declare.context import Retry, SuspendRequest, ToolContext
 from layover.declare.schemas.render import format_error, invalid_input, invalid_suspend_payload
 from layover.declare.tools.tool import AnyTool
@@ -47,6 +48,8 @@ async def run_tool(
     tool = ready.tool
     try:
         value = await isolate(tool.invoke(ready.args, ctx), tool.timeout)
+    except ConsentNeeded as needed:
+        return _connect(ready, needed, call, clock.now())
     except Retry as again:
         return replace(failed(str(again)), retry=True)
     except TimedOut as late:
@@ -76,6 +79,20 @@ def _suspension(
         requested_at=now,
         expires_at=now + tool.expires_after if tool.expires_after else None,
         args=ready.args.as_dict(),
+    )
+
+
+def _connect(ready: Ready, needed: ConsentNeeded, call: CallRecord, now: datetime) -> Suspension:
+    """Return the suspension of a call whose user has to connect an account."""
+    tool, before = ready.tool, call.suspension
+    return Suspension(
+        kind=SuspensionKind.CONNECT,
+        payload=needed.payload,
+        resume_schema={},
+        requested_at=now,
+        expires_at=now + tool.expires_after if tool.expires_after else None,
+        args=ready.args.as_dict(),
+        approved_under=(before.approved_under or before.approval) if before is not None else None,
     )
 
 

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from layover.declare.context import Attempt, NodeHistory
 from layover.engine.frame_core import FrameCore
+from layover.errors import ConfigurationError, unknown_name
 from layover.ids import derive_id
 from layover.values.memory.context import LoggedAttempt
 from layover.values.message import FilePart
@@ -46,6 +47,35 @@ class LoggedServices:
     async def save_file(self, name: str, mime_type: str, data: bytes) -> FilePart:
         """Store a file in the thread."""
         return await self._on_loop(self._core.run_files.save_file(name, mime_type, data))
+
+    async def token(self, connection: str, rejected: str | None) -> str:
+        """Return a token. The agent that has the tool has to have the connection."""
+        return await self._on_loop(self._token(connection, rejected))
+
+    async def _token(self, name: str, rejected: str | None) -> str:
+        # Imported only where a tool asks: it would be part of every cold start.
+        from layover.connections.consent import begin_consent
+        from layover.connections.tokens import token_of
+        from layover.declare.connection import ConsentNeeded
+
+        core, meta = self._core, self._core.state.meta
+        connections = {each.name: each for each in core.agent.connections}
+        if name not in connections:
+            unknown = unknown_name("connection", name, connections)
+            raise ConfigurationError(f"agent {core.agent.name!r}: connections: {unknown}")
+        connection = connections[name]
+        token = await token_of(core.runtime, connection, meta.owner, rejected)
+        if token is None:
+            raise ConsentNeeded(
+                await begin_consent(
+                    core.runtime,
+                    connection,
+                    meta.owner,
+                    run_id=meta.id,
+                    tool_call_id=self._tool_call_id,
+                )
+            )
+        return token
 
     async def log_attempt(self, attempt: Attempt) -> None:
         """Append to the thread's iteration log. A call that runs again (after a crash, or when it is

@@ -83,6 +83,8 @@ class SuspensionKind(StrEnum):
 
     APPROVAL = "approval"
     INPUT = "input"
+    CONNECT = "connect"
+    """The user has to connect an account (docs/connections.md)."""
 
 
 class Suspension(Value):
@@ -107,6 +109,10 @@ class Suspension(Value):
         default=None, exclude_if=lambda value: value is None
     )
     """`definition`: a deployment changed what the call would run with, after it was decided."""
+    approved_under: ApprovalRule | None = Field(
+        default=None, exclude_if=lambda value: value is None
+    )
+    """For a call that waits for a connection: the rule under which persons had approved it before."""
 
     @property
     def has_timers(self) -> bool:
@@ -192,6 +198,16 @@ class CallRecord(Value):
             *(p.get("args") for p in self.past[::-1]),
         )
         return next((args for args in decisions if args is not None), None)
+
+    @property
+    def resumed_with(self) -> tuple[Json] | None:
+        """The data that the call was resumed with, in a tuple: it may be null. A consent in between resumes
+        nothing. None: it was not resumed."""
+        decisions = [d.model_dump(mode="json") for d in (self.decision,) if d is not None]
+        for each in (*decisions, *self.past[::-1]):
+            if each["kind"] != DecisionKind.CONNECTED:
+                return (each.get("data"),) if each["kind"] == DecisionKind.RESUMED else None
+        return None
 
     @property
     def exact_args(self) -> Json:

@@ -1,0 +1,105 @@
+"""The end of the waits for a connection: its user has consented, and the calls that waited go on."""
+
+import logging
+from collections.abc import Collection, Mapping
+
+from layover.approvals.decide import wake
+from layover.connections.consent import connections_by_name, finish_consent, view_of
+from layover.errors import DecisionError
+from layover.runtime import Runtime
+from layover.values.deployment.access import Actor
+from layover.values.grant import ConnectionView
+from layover.values.runs.event import ToolCallDecided
+from layover.values.runs.run import (
+    SYSTEM,
+    CallRecord,
+    CallState,
+    Decision,
+    DecisionKind,
+    RunMeta,
+    SuspensionKind,
+    Via,
+)
+
+_log = logging.getLogger("layover")
+_PAGE = 100
+
+
+async def bring_consent(runtime: Runtime, actor: Actor, code: str, state: str) -> ConnectionView:
+    """Keep the grant that the actor has brought back from a service, and let the calls go on that waited for
+    it, in all of the actor's runs. Raises as `finish_consent`."""
+    declared = connections_by_name(runtime.agents())
+    connections = {name: connection for name, (connection, _) in declared.items()}
+    grant = await finish_consent(runtime, connections, actor.owner, code, state)
+    decision = Decision(
+        kind=DecisionKind.CONNECTED,
+        decided_by=actor.sub,
+        on_behalf_of=actor.on_behalf_of,
+        at=runtime.clock.now(),
+    )
+    await _go_on(runtime, actor.owner, grant.connection, grant.scopes, decision)
+    return view_of(grant.connection, declared.get(grant.connection), grant)
+
+
+async def go_on_if_connected(runtime: Runtime, run: RunMeta, call: CallRecord) -> None:
+    """Let a call go on that began to wait while its user consented: whoever kept the grant could not see it
+    waiting."""
+    if call.suspension is None or call.suspension.kind is not SuspensionKind.CONNECT:
+        return
+    name, scopes = _wants(call.suspension.payload)
+    grant = await runtime.connections.grants.get(run.owner, name)
+    if grant is None or grant.needs_consent(scopes):
+        return
+    now = runtime.clock.now()
+    decision = Decision(kind=DecisionKind.CONNECTED, decided_by=SYSTEM, via=Via.SYSTEM, at=now)
+    await _record(runtime, run, call, decision)
+
+
+async def _go_on(
+    runtime: Runtime,
+    owner: str,
+    connection: str,
+    scopes: Collection[str],
+    decision: Decision,
+) -> None:
+    cursor: str | None = None
+    while True:
+        page = await runtime.journal.decisions.page_pending(owner, None, _PAGE, cursor)
+        for waiting in page.items:
+            if waiting.kind is not SuspensionKind.CONNECT:
+                continue
+            name, wanted = _wants(waiting.payload)
+            if name == connection and set(wanted) <= set(scopes):
+                await _decide(runtime, owner, waiting.run_id, waiting.tool_call_id, decision)
+        cursor = page.next_cursor
+        if cursor is None:
+            return
+
+
+async def _decide(
+    runtime: Runtime, owner: str, run_id: str, tool_call_id: str, decision: Decision
+) -> None:
+    snapshot = await runtime.journal.runs.snapshot(owner, run_id)
+    if snapshot is None or snapshot.meta.status.over:
+        return
+    for call in snapshot.calls:
+        is_it = call.tool_call_id == tool_call_id and call.state is CallState.WAITING
+        if is_it and call.undecided:
+            await _record(runtime, snapshot.meta, call, decision)
+
+
+async def _record(runtime: Runtime, run: RunMeta, call: CallRecord, decision: Decision) -> None:
+    event = ToolCallDecided.of(call, decision)
+    try:
+        outcome = await runtime.journal.decisions.decide(run, call, decision, event)
+    except DecisionError:
+        _log.info("a decision came first", extra={"run_id": run.id})
+        return
+    await wake(runtime, outcome.call, outcome.token)
+
+
+def _wants(payload: Mapping[str, object]) -> tuple[str, tuple[str, ...]]:
+    """Return the connection that a call waits for, and the scopes that it needs."""
+    scopes = payload.get("scopes")
+    words = scopes if isinstance(scopes, list) else []
+    return str(payload.get("connection", "")), tuple(str(each) for each in words)
