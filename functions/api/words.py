@@ -13,6 +13,7 @@ PATHS = {
     "entry_id": "Id of an entry of memory.",
     "export_id": "Id of an export.",
     "file_id": "Id of a file.",
+    "name": "Name of a connection.",
     "run_id": "Id of a run.",
     "thread_id": "Id of a thread.",
     "tool_call_id": "Id of a call, of the provider's. It may hold any character: percent-encode it.",
@@ -58,6 +59,7 @@ EXAMPLES: dict[str, Any] = {
     "put_profile": {"profile": {"name": "Ada"}},
     "create_file": {"name": "invoice.pdf", "mime_type": "application/pdf", "size": 48213},
     "create_socket_ticket": {"run_id": "run_01JX"},
+    "bring_consent": {"code": "4/0AbCdEf", "state": "s7-kJx9"},
     "chat": {
         "id": "chat-7",
         "messages": [

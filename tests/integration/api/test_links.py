@@ -106,6 +106,7 @@ def test_every_answer_leads_to_what_is_there(api: Api) -> None:
     unlinked = {"health", "discovery", "create_file", "create_socket_ticket", "get_tool_result"}
     # Of the caller, whatever was answered before.
     unlinked |= {"export_me", "forget_me", "list_usage", "list_exports"}
+    unlinked |= {"list_connections", "connect", "disconnect", "bring_consent"}
     # Only after a request that took too long, whose `Location` leads to it.
     unlinked |= {"get_export"}
     # Of what a list has, in its body: no link fills a list.

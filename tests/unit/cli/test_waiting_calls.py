@@ -252,3 +252,45 @@ def test_own_call_is_asked_about_where_another_of_the_run_is_for_others() -> Non
     lines = talk(server, "refund both", "y")
     assert lines.prompts[1] == "approve refund(amount=5)? [y/N/edit] "
     assert server.made == [("run_1", "approve")]
+
+
+@dataclass
+class Connecting(Runs):
+    """Runs whose call waits for an account. `looks`: looks at the run until the person has consented."""
+
+    looks: int = 0
+
+    def get(self, path: str, **query: Any) -> Any:
+        """As `Api.get`."""
+        answer = super().get(path, **query)
+        if path != "/runs/run_1":
+            return answer
+        self.looks -= 1
+        if self.looks >= 0:
+            return {**answer, "pending": [{"tool_call_id": "c/1", "attempt": 1}]}
+        if self.status["run_1"] == "suspended":
+            self._go_on("run_1")
+        return {**answer, "pending": []}
+
+
+WANTS = {"connection": "github", "authorize_url": "https://accounts.example.com/a?state=s"}
+
+
+def test_call_that_waits_for_an_account_shows_where_to_connect_it_and_goes_on() -> None:
+    form = waits(kind="connect", payload=WANTS, resume_schema={})
+    server = Connecting([form], {"run_1": said("Starred.")}, looks=2)
+    lines = talk(server, "star it", "", "")
+    assert "refund(amount=60) works with your github account:" in lines.shown
+    assert f"  connect it at {WANTS['authorize_url']}" in lines.shown
+    assert server.made == []
+    assert "Starred." in lines.shown
+
+
+def test_person_who_does_not_connect_the_account_declines_or_talks_on() -> None:
+    form = waits(kind="connect", payload=WANTS, resume_schema={})
+    start = [form, ("run_2", "running", said("It rains."))]
+    server = Connecting(list(start), {"run_1": said("Then not.")}, looks=9)
+    lines = talk(server, "star it", "weather?", "/decide", "n not now")
+    assert "refund(amount=60) waits: /decide" in lines.shown
+    assert server.made == [("run_1", "deny")]
+    assert "Then not." in lines.shown

@@ -227,6 +227,18 @@ def test_a_call_that_waits_for_input_shows_its_payload_and_the_form(told: Told) 
     )
 
 
+def test_call_that_waits_for_an_account_says_how_to_connect_it_or_to_do_without(told: Told) -> None:
+    told.watch.on_item(None, meta("running"))
+    wants = {"connection": "github", "authorize_url": "https://accounts.example.com/?state=s"}
+    told.watch.on_event(asked(kind="connect", payload=wants, resume_schema={}))
+    assert told.lines[0][0] == (
+        'shop waits for the github account of ann: refund {"amount": 60}\n'
+        "    connect it in the console, or go on without it:\n"
+        "    curl -s http://here/runs/run_1/tool-calls/c1/deny "
+        """-H 'Authorization: Bearer dev:ann' -d '{}'"""
+    )
+
+
 def test_a_form_that_was_too_large_for_the_event_is_left_open(told: Told) -> None:
     told.watch.on_item(None, meta("running"))
     told.watch.on_event(asked(kind="input", args=None, payload=None, resume_schema=None))

@@ -59,14 +59,17 @@ async def token_of(
         return None
     tokens = await open_tokens(runtime, grant)
     if tokens is None:
-        return await _end(runtime, grant)
+        await _end(runtime, grant)
+        return None
     now = runtime.clock.now()
     if tokens.access != rejected and not tokens.is_due(now):
         return tokens.access
     if tokens.refresh is None:
         # Without a way to renew it, it is used for as long as the service takes it.
-        usable = tokens.access != rejected and not tokens.has_expired(now)
-        return tokens.access if usable else await _end(runtime, grant)
+        if tokens.access != rejected and not tokens.has_expired(now):
+            return tokens.access
+        await _end(runtime, grant)
+        return None
     try:
         renewed = await _once(
             (owner, connection.name), lambda: renew(runtime, connection, owner, rejected)
@@ -160,7 +163,8 @@ async def renew(
             return None
         tokens = await open_tokens(runtime, grant)
         if tokens is None:
-            return await _end(runtime, grant)
+            await _end(runtime, grant)
+            return None
         now = clock.now()
         if tokens.access != rejected and not tokens.is_due(now):
             return tokens

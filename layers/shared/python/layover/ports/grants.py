@@ -142,6 +142,6 @@ class GrantPorts:
     """The ports of connections. `redirect_url`: the page to which services send users back."""
 
     grants: Grants = field(default_factory=NoGrants)
-    sealer: Sealer = field(default_factory=_Nowhere)  # type: ignore[assignment]
-    endpoints: TokenEndpoints = field(default_factory=_Nowhere)  # type: ignore[assignment]
+    sealer: Sealer = field(default_factory=_Nowhere)
+    endpoints: TokenEndpoints = field(default_factory=_Nowhere)
     redirect_url: str = ""

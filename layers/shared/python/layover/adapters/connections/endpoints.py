@@ -54,7 +54,8 @@ class HttpTokenEndpoints:
         fields = _fields(body, kind)
         code = fields.get("error")
         if code is not None or not 200 <= status < 300:
-            raise TokenRefused(code if _is_code(code) else f"status_{status}")
+            is_code = isinstance(code, str) and _CODE.fullmatch(code)
+            raise TokenRefused(str(code) if is_code else f"status_{status}")
         return fields
 
     async def aclose(self) -> None:
@@ -93,10 +94,6 @@ def _fields(body: bytes, kind: str) -> dict[str, Any]:
     except (ValueError, RecursionError):
         return {}
     return fields if isinstance(fields, dict) else {}
-
-
-def _is_code(code: Any) -> bool:
-    return isinstance(code, str) and _CODE.fullmatch(code) is not None
 
 
 def _host(url: str) -> str:

@@ -14,6 +14,8 @@ LATER = "/later"
 """Leaves a question open."""
 _YES = ("y", "yes")
 _NO = ("", "n", "no")
+_LOOK_AGAIN: tuple[str, Json] = ("look", {})
+"""The person says that they have consented: the run tells."""
 
 
 class SaidInstead(Exception):
@@ -37,6 +39,12 @@ def decide(api: Client, terminal: Terminal, pending: Json, answer: str | None = 
     while True:
         if pending["kind"] == "input":
             decision = _ask_form(terminal, pending)
+        elif pending["kind"] == "connect":
+            if _is_connected(api, terminal, pending):
+                return True
+            decision = _ask_consent(terminal, pending)
+            if decision == _LOOK_AGAIN:
+                continue
         else:
             decision, answer = _ask_approval(terminal, pending, answer), None
         if decision is None:
@@ -53,6 +61,32 @@ def decide(api: Client, terminal: Terminal, pending: Json, answer: str | None = 
             terminal.note(str(error), "yellow")
             return error.status != 403
         return True
+
+
+def _is_connected(api: Client, terminal: Terminal, pending: Json) -> bool:
+    """Return whether the call waits for the account no more: the person consents in a browser."""
+    run = api.get(f"/runs/{quote(pending['run_id'], safe='')}")
+    return not any(
+        each["tool_call_id"] == pending["tool_call_id"] and each["attempt"] == pending["attempt"]
+        for each in run.get("pending", ())
+    )
+
+
+def _ask_consent(terminal: Terminal, pending: Json) -> tuple[str, Json] | None:
+    payload = pending.get("payload") or {}
+    terminal.note(
+        f"{signature(pending)} works with your {payload.get('connection')} account:", "bold"
+    )
+    terminal.note(f"  connect it at {payload.get('authorize_url')}", "")
+    line = terminal.read("connected? [Enter once it is, n to do without] ")
+    if line is None:
+        return None
+    word, _, reason = line.strip().partition(" ")
+    if word.lower() in ("", *_YES):
+        return _LOOK_AGAIN
+    if word.lower() in _NO:
+        return "deny", _reason(terminal, reason, is_required=False)
+    raise SaidInstead(line.strip())
 
 
 def is_for_others(pending: Json) -> bool:

@@ -86,6 +86,8 @@ def over(item: Item) -> str:
 def waiting(url: str, owner: str, detail: Mapping[str, Any]) -> str:
     """Return the waiting call, and the shell commands that decide it."""
     is_form = detail.get("kind") == INPUT
+    if detail.get("kind") == SuspensionKind.CONNECT:
+        return _consent(url, owner, detail)
     call = f"{detail['tool_name']} {_shorten(detail.get('args'))}"
     lines = [f"{detail['agent']} waits for {'input' if is_form else 'approval'}: {call}"]
     if detail.get("summary") or detail.get("risk"):
@@ -99,6 +101,20 @@ def waiting(url: str, owner: str, detail: Mapping[str, Any]) -> str:
     lines += map(_denial_line, detail.get("denied_before") or ())
     lines.append(f"{_say_how(owner, detail)}:")
     return "\n    ".join([*lines, *_commands(url, owner, detail)])
+
+
+def _consent(url: str, owner: str, detail: Mapping[str, Any]) -> str:
+    """Return the call that waits for an account of its user, and how to connect it or to do without."""
+    payload = detail.get("payload") or {}
+    call = f"{url}/runs/{detail['run_id']}/tool-calls/{detail['tool_call_id']}/deny"
+    return "\n    ".join(
+        [
+            f"{detail['agent']} waits for the {payload.get('connection')} account of {owner}: "
+            f"{detail['tool_name']} {_shorten(detail.get('args'))}",
+            "connect it in the console, or go on without it:",
+            f"curl -s {call} -H {shlex.quote(f'Authorization: Bearer dev:{owner}')} -d '{{}}'",
+        ]
+    )
 
 
 def _denial_line(denial: Mapping[str, Any]) -> str:
