@@ -52,6 +52,8 @@ async def token_of(
     """Return a token that is valid now. None: the owner has to consent first. `rejected`: a token that the
     service has refused: another one is asked for, once for all who got the same. Raises RetryableError if
     none could be had now, and ConfigurationError for a registration that the service does not take."""
+    if connection.name in runtime.connections.fixed:
+        return runtime.connections.fixed[connection.name]
     if not connection.is_users:
         return await _deployment_token(runtime, connection, rejected)
     grant = await runtime.connections.grants.get(owner, connection.name)

@@ -1,7 +1,8 @@
 """`Agent`: instructions, a model, tools and memory."""
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
+from dataclasses import replace as change
 from functools import cached_property
 from types import UnionType
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar, cast
@@ -418,6 +419,7 @@ class Agent(Driven[Output], Generic[Deps, Output]):
         embedder: "Embedder | None" = None,
         clock: "Clock | None" = None,
         deps: Any = _KEPT,
+        tokens: Mapping[str, str] | None = None,
     ) -> Override[M]:
         '''Run this agent with this model and with empty stores in memory while a `with` lasts, for tests.
 
@@ -432,6 +434,8 @@ class Agent(Driven[Output], Generic[Deps, Output]):
             clock: The clock of its runs (`layover.testing.ManualClock`); None: the time of day.
             deps: A value in place of that of the agent's own factory; None, too, is one. Left out: the
                 factory makes it.
+            tokens: What `ctx.token` answers for connections, by their names, also in sub-agents; None: calls
+                wait for an account.
 
         Raises:
             RuntimeError: If two overrides of an agent do not end in reverse order.
@@ -467,6 +471,8 @@ class Agent(Driven[Output], Generic[Deps, Output]):
 
         def replace() -> Callable[[], None]:
             stores = engine().in_memory_runtime(self, model=model, embedder=embedder, clock=clock)
+            if tokens is not None:
+                stores = change(stores, connections=change(stores.connections, fixed=dict(tokens)))
             restore = self._replace(stores)
             former = self.deps
             if deps is not _KEPT:

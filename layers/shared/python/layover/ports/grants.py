@@ -145,3 +145,5 @@ class GrantPorts:
     sealer: Sealer = field(default_factory=_Nowhere)
     endpoints: TokenEndpoints = field(default_factory=_Nowhere)
     redirect_url: str = ""
+    fixed: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Tokens by connection, which count before all others: those of a test."""
