@@ -232,7 +232,7 @@ class Resume(Body):
 
 
 class Consented(Body):
-    """What a service sent the caller back with."""
+    """A consent with which a service sent the caller back."""
 
     code: Annotated[str, Field(min_length=1, max_length=_MAX_CODE)]
     state: Annotated[str, Field(min_length=1, max_length=_MAX_CODE)]

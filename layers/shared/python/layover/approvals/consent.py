@@ -68,8 +68,8 @@ async def _go_on(
         for waiting in page.items:
             if waiting.kind is not SuspensionKind.CONNECT:
                 continue
-            name, wanted = _wants(waiting.payload)
-            if name == connection and set(wanted) <= set(scopes):
+            name, needs = _wants(waiting.payload)
+            if name == connection and set(needs) <= set(scopes):
                 await _decide(runtime, owner, waiting.run_id, waiting.tool_call_id, decision)
         cursor = page.next_cursor
         if cursor is None:

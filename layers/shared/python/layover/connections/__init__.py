@@ -1,2 +1,2 @@
 """Users' accounts at other services: tokens for tools, and the consent that they need
-(docs/connections.md)."""
+(docs/guides/connections.md)."""

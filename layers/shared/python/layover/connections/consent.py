@@ -43,18 +43,18 @@ def connections_by_name(
 ) -> dict[str, tuple[Connection, tuple[str, ...]]]:
     """Return all connections of users, with all scopes that any agent wants, and the names of the agents that
     have them. Raises DefinitionError for two services of one name."""
-    found: dict[str, tuple[Connection, list[str], list[str]]] = {}
+    by_name: dict[str, tuple[Connection, list[str], list[str]]] = {}
     for agent in agents.values():
         for connection in agent.connections:
             if not connection.is_users:
                 continue
-            first, names, scopes = found.setdefault(connection.name, (connection, [], []))
+            first, names, scopes = by_name.setdefault(connection.name, (connection, [], []))
             check_same(first, connection)
             names.append(agent.name)
             scopes += connection.scopes
     return {
         name: (with_scopes(connection, scopes), tuple(names))
-        for name, (connection, names, scopes) in found.items()
+        for name, (connection, names, scopes) in by_name.items()
     }
 
 

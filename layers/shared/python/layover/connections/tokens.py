@@ -174,8 +174,8 @@ async def renew(
             # Another process is at it.
             await clock.sleep(_LOOK_AGAIN)
             continue
-        begun = grant.model_copy(update={"renewing_until": now + RENEWAL})
-        own = await grants.replace(grant, begun)
+        claim = grant.model_copy(update={"renewing_until": now + RENEWAL})
+        own = await grants.replace(grant, claim)
         if own is not None:
             return await _ask_for_new(runtime, connection, own, tokens)
     raise RetryableError(
@@ -212,8 +212,8 @@ async def _ask_for_new(
     )
     if await _keep(runtime, grant, renewed) is None:
         # It was removed, or another consent has replaced it. What is kept now counts.
-        kept = await runtime.connections.grants.get(grant.owner, grant.connection)
-        return None if kept is None else await open_tokens(runtime, kept)
+        newest = await runtime.connections.grants.get(grant.owner, grant.connection)
+        return None if newest is None else await open_tokens(runtime, newest)
     return new
 
 

@@ -1,5 +1,5 @@
 """`Connection`: a user's account at another service, with which an agent's tools may work
-(docs/connections.md)."""
+(docs/guides/connections.md)."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -227,7 +227,7 @@ def _params(what: str, params: Any) -> dict[str, str]:
         isinstance(k, str) and isinstance(v, str) for k, v in params.items()
     ):
         raise checks.fail(f"{what}params", "a dict of texts", params)
-    taken = _OWN & params.keys()
-    if taken:
-        raise DefinitionError(f"{what}params: Layover sets {', '.join(sorted(taken))} itself")
+    own = _OWN & params.keys()
+    if own:
+        raise DefinitionError(f"{what}params: Layover sets {', '.join(sorted(own))} itself")
     return dict(params)

@@ -1,5 +1,5 @@
 """Users' grants at other services: where they are kept, what seals their tokens, and the services' token
-endpoints (docs/connections.md)."""
+endpoints (docs/guides/connections.md)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,5 +1,5 @@
-"""What a user has allowed agents to do at other services: a grant for each connection, and the requests for
-consent that lead to one."""
+"""Grants: the rights that users have given agents at other services, one for each connection, and the
+requests for consent that lead to one."""
 
 from datetime import datetime, timedelta
 from typing import Literal
@@ -38,7 +38,7 @@ class Tokens(Value):
 
 
 class Grant(Value):
-    """What an owner has allowed at one connection. `version` counts its writes: a writer replaces only the
+    """The rights that an owner has given at one connection. `version` counts its writes: a writer replaces only the
     one that it has read."""
 
     owner: str

@@ -84,7 +84,7 @@ class SuspensionKind(StrEnum):
     APPROVAL = "approval"
     INPUT = "input"
     CONNECT = "connect"
-    """The user has to connect an account (docs/connections.md)."""
+    """The user has to connect an account (docs/guides/connections.md)."""
 
 
 class Suspension(Value):
