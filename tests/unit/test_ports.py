@@ -14,6 +14,10 @@ import layover.ports
 from layover.adapters.background.lambda_events import LambdaEvents
 from layover.adapters.blobs.s3 import S3Blobs
 from layover.adapters.callbacks.stepfunctions import StepFunctions
+from layover.adapters.connections.endpoints import HttpTokenEndpoints
+from layover.adapters.connections.grants import TableGrants
+from layover.adapters.connections.key_file import KeyFileSealer
+from layover.adapters.connections.kms import KmsSealer
 from layover.adapters.dialer import ClientDialer
 from layover.adapters.embeddings.bedrock import BedrockEmbedder
 from layover.adapters.embeddings.offline import OfflineEmbedder
@@ -23,6 +27,7 @@ from layover.adapters.inmemory.callbacks import InMemoryCallbacks
 from layover.adapters.inmemory.embedder import HashingEmbedder
 from layover.adapters.inmemory.metrics import InMemoryMetrics
 from layover.adapters.inmemory.model import ScriptedModel
+from layover.adapters.inmemory.sealer import InMemorySealer
 from layover.adapters.inmemory.sockets import InMemoryLater, InMemorySockets
 from layover.adapters.inmemory.stores.compaction import InMemoryCompaction
 from layover.adapters.inmemory.stores.entries import InMemoryEntries
@@ -100,6 +105,7 @@ from layover.ports import (
     EventSink,
     Expiry,
     FeedbackBook,
+    Grants,
     Heads,
     Ids,
     Inbox,
@@ -120,8 +126,10 @@ from layover.ports import (
     RunEvents,
     RunLog,
     Runs,
+    Sealer,
     Sockets,
     ThreadStore,
+    TokenEndpoints,
     ToolServers,
     Tracing,
     Watch,
@@ -171,6 +179,7 @@ event_sink: tuple[type[EventSink], ...] = (NoSink, DeliveryQueue)
 events: tuple[type[RunEvents], ...] = (TableRunEvents,)
 expiry: tuple[type[Expiry], ...] = (TableExpiry,)
 feedback: tuple[type[FeedbackBook], ...] = (TableFeedback,)
+grants: tuple[type[Grants], ...] = (TableGrants,)
 heads: tuple[type[Heads], ...] = (TableHeads,)
 ids: tuple[type[Ids], ...] = (SequentialIds, RandomIds)
 inbox: tuple[type[Inbox], ...] = (TableInbox,)
@@ -187,8 +196,10 @@ recall: tuple[type[RecallStore], ...] = (InMemoryRecall, PostgresRecall)
 reembedding: tuple[type[ReembeddingStore], ...] = (InMemoryEntries, PostgresReembedding)
 run_log: tuple[type[RunLog], ...] = (TableRunLog, TracedLog)
 runs: tuple[type[Runs], ...] = (TableRuns,)
+sealer: tuple[type[Sealer], ...] = (InMemorySealer, KeyFileSealer, KmsSealer)
 sockets: tuple[type[Sockets], ...] = (InMemorySockets, ApiGatewaySockets)
 table: tuple[type[Table], ...] = (InMemoryTable, DynamoTable)
+token_endpoints: tuple[type[TokenEndpoints], ...] = (HttpTokenEndpoints,)
 tool_servers: tuple[type[ToolServers], ...] = (NoToolServers, McpServers)
 threads: tuple[type[ThreadStore], ...] = (InMemoryThreads, PostgresThreads)
 watch: tuple[type[Watch], ...] = (TableWatch,)

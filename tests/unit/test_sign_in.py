@@ -1,7 +1,9 @@
 """Passwords of the database, and the model provider's key: where they come from on AWS."""
 
 import asyncio
+import inspect
 import json
+import re
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 from urllib.parse import parse_qs
@@ -17,7 +19,7 @@ from layover.adapters.store.postgres.sign_in import iam_token, secret_password
 from layover.errors import ConfigurationError, RetryableError
 from layover.ports import secrets
 from layover.values.deployment.environment import Environment
-from support.aws.loopback import CLOSE, answer, bench, error
+from support.aws.loopback import CLOSE, answer, bench, error, loopback
 
 DSN = "postgresql://layover_runtime@db.example:5433/layover?sslmode=verify-full&sslrootcert=/opt/x"
 REGION = "eu-west-1"
@@ -197,3 +199,34 @@ def test_place_of_a_secret_says_which_service_has_it(
     with pytest.raises(RetryableError, match="no AWS here"):
         secrets.read(place)
     assert clients == [service]
+
+
+@pytest.mark.parametrize(
+    ("service", "host"),
+    [
+        ("secretsmanager", "secretsmanager.eu-west-1.amazonaws.com"),
+        ("kms", "kms.eu-west-1.amazonaws.com"),
+        ("ssm", "ssm.eu-west-1.amazonaws.com"),
+    ],
+)
+def test_services_that_keep_secrets_have_a_client(service: str, host: str) -> None:
+    services = aws()
+    services.client(service)
+    assert services.endpoint(service) == f"https://{host}"
+
+
+async def test_secret_of_a_tool_is_read_where_its_arn_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the real client: a stand-in has every service."""
+    async with loopback(answer({"SecretString": "the key"})) as served:
+        services = aws(AWS_ENDPOINT_URL=served.url)
+        monkeypatch.setattr(wiring, "_aws", lambda: services)
+        assert await asyncio.to_thread(wiring._secret, ARN) == "the key"
+        assert served.requests[0].headers["x-amz-target"] == "secretsmanager.GetSecretValue"
+        assert "/secretsmanager/" in served.requests[0].headers["authorization"]
+
+
+def test_every_service_that_the_wiring_asks_has_a_client() -> None:
+    named = re.findall(r"""_aws\(\)\.client\("([\w-]+)"\)""", inspect.getsource(wiring))
+    assert {"dynamodb", "secretsmanager"} <= set(named)
+    for service in named:
+        aws().client(service)

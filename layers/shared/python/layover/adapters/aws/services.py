@@ -25,7 +25,9 @@ _SERVICES = {
     "bedrock-runtime": _Service("BEDROCK_RUNTIME", "bedrock-runtime"),
     "dynamodb": _Service("DYNAMODB", "dynamodb"),
     "events": _Service("EVENTBRIDGE", "events"),
+    "kms": _Service("KMS", "kms"),
     "lambda": _Service("LAMBDA", "lambda"),
+    "secretsmanager": _Service("SECRETS_MANAGER", "secretsmanager"),
     "ssm": _Service("SSM", "ssm"),
     "states": _Service("SFN", "stepfunctions"),
 }
@@ -44,7 +46,7 @@ class AwsServices:
         self._signers: dict[str, Signer] = {}
 
     def client(self, service: str) -> AwsClient:
-        """The client of `dynamodb`, `events`, `lambda`, `ssm` or `states`."""
+        """The client of `dynamodb`, `events`, `kms`, `lambda`, `secretsmanager`, `ssm` or `states`."""
         if service not in self._clients:
             base = DYNAMODB_BASE_S if service == "dynamodb" else BASE_S
             signer = Signer(service, self.region())
