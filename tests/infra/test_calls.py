@@ -84,6 +84,8 @@ NOT_DEPLOYED = {
     "LAYOVER_OTLP_HEADERS_PARAMETER": "likewise",
     "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT": "likewise",
     "LAYOVER_TOOL_SECRETS": "only a stage whose tools have some has it (test_construct.py)",
+    "LAYOVER_CONNECTIONS_KEY": "only a stage with users' connections has it (test_connections.py)",
+    "LAYOVER_CONNECTIONS_URL": "likewise",
     "LAYOVER_LOG_FILE": "for the one-machine system: Lambda logs to CloudWatch",
     "LAYOVER_SWEEP_PATIENCE_S": "for tests that cannot wait a minute",
     "OPENAI_API_KEY": "would be in the template in plain sight: KEY is read instead",

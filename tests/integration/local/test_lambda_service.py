@@ -310,6 +310,16 @@ async def test_functions_get_no_credentials_of_the_developer(served: Served) -> 
     assert "AWS_PROFILE" not in variables
 
 
+async def test_functions_seal_tokens_with_a_key_of_this_folder_and_name_this_address(
+    served: Served,
+) -> None:
+    variables = json.loads((await turn(served, variables=True)).payload)
+    data = served.runner.settings.data.resolve()
+    assert variables["LAYOVER_CONNECTIONS_KEY"] == str(data / "connections.key")
+    assert variables["LAYOVER_CONNECTIONS_URL"] == f"{served.runner.url}/connected"
+    assert not (data / "connections.key").exists()
+
+
 async def test_invoke_api_reports_a_function_error_like_lambda(served: Served) -> None:
     invoke = served.client("lambda").invoke
     arn = "arn:aws:lambda:us-east-1:123456789012:function:turn"

@@ -7,6 +7,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import replace
 from datetime import timedelta
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import unquote
 
@@ -85,6 +86,7 @@ def runtime() -> Runtime:
         dialer=ClientDialer(_database, _model),
         tracing=lazy(_tracing) if _traces() else ports.NoTracing(),
         tool_servers=lazy(_tool_servers),
+        connections=_connections(),
     )
 
 
@@ -183,6 +185,45 @@ def _tool_servers() -> ports.ToolServers:
     from layover.adapters.mcp.servers import McpServers
 
     return McpServers()
+
+
+def _connections() -> ports.GrantPorts:
+    """Return the ports of users' connections. Without a key nothing can be sealed or opened, but grants are
+    erased, and a deployment's own accounts work."""
+    env = environment()
+    connections = ports.GrantPorts(
+        grants=lazy(_grants),
+        endpoints=lazy(_token_endpoints),
+        redirect_url=env.connections_url,
+    )
+    return replace(connections, sealer=lazy(_sealer)) if env.connections_key else connections
+
+
+@cache
+def _grants() -> ports.Grants:
+    from layover.adapters.connections.grants import TableGrants
+
+    return TableGrants(_table())
+
+
+@cache
+def _sealer() -> ports.Sealer:
+    env = environment()
+    if env.connections_key.startswith("arn:"):
+        from layover.adapters.connections.kms import KmsSealer
+
+        return KmsSealer(_aws().client("kms"), env.connections_key, env.service)
+    from layover.adapters.connections.key_file import KeyFileSealer
+
+    return KeyFileSealer(Path(env.connections_key))
+
+
+@cache
+def _token_endpoints() -> ports.TokenEndpoints:
+    from layover.adapters.connections.endpoints import HttpTokenEndpoints
+    from layover.adapters.http.choice import choose_client
+
+    return HttpTokenEndpoints(choose_client(os.environ))
 
 
 @cache
@@ -497,14 +538,23 @@ def in_memory_runtime(
     from layover.adapters.inmemory.blobs import InMemoryBlobs
     from layover.adapters.inmemory.callbacks import InMemoryCallbacks
     from layover.adapters.inmemory.journal import in_memory_journal
+    from layover.adapters.inmemory.sealer import InMemorySealer
     from layover.adapters.inmemory.stores.memory import InMemoryMemory
     from layover.adapters.inmemory.stores.threads import InMemoryThreads
+    from layover.adapters.inmemory.table import InMemoryTable
     from layover.declare.tools.delegate import with_handoffs
 
     clock = clock or SystemClock()
     blobs, threads, all_agents = InMemoryBlobs(clock), InMemoryThreads(), with_handoffs(agents)
+    journal_table = InMemoryTable(on_change) if table is None else table
+
+    def grants() -> ports.Grants:
+        from layover.adapters.connections.grants import TableGrants
+
+        return TableGrants(journal_table)
+
     return Runtime(
-        journal=in_memory_journal(clock, blobs, on_change, table),
+        journal=in_memory_journal(clock, blobs, table=journal_table),
         threads=threads,
         memory=InMemoryMemory(threads),
         blobs=blobs,
@@ -521,4 +571,10 @@ def in_memory_runtime(
         metrics=metrics or ports.NoMetrics(),
         allowance=in_memory_allowance(clock, environment().settings, table),
         tool_servers=lazy(_tool_servers),
+        connections=ports.GrantPorts(
+            grants=lazy(grants),
+            sealer=InMemorySealer(),
+            endpoints=lazy(_token_endpoints),
+            redirect_url="http://localhost/connected",
+        ),
     )

@@ -35,7 +35,7 @@ from layover.local.postgres import Postgres
 from layover.local.settings import Settings, child_variables, function_variables
 from layover.local.terminal import show
 from layover.local.terminal.show import RunWatch
-from layover.values.deployment.access import AUDITORS, OPERATORS
+from layover.values.deployment.access import AUDITORS, CONNECTED, OPERATORS
 from layover.values.deployment.providers import BEDROCK_PREFIX, split_model
 from layover.values.lease import max_waits
 
@@ -286,6 +286,8 @@ class Runner:
             "LAYOVER_MAX_WAITS": str(max_waits(self.settings.api_concurrency)),
             "LAYOVER_SWEEP_PATIENCE_S": "2",
             "LAYOVER_DATABASE_URL": self._postgres.dsn(RUNTIME_ROLE),
+            "LAYOVER_CONNECTIONS_KEY": str(self._data / "connections.key"),
+            "LAYOVER_CONNECTIONS_URL": f"{self.url}{CONNECTED}",
         }
 
     def _spec(self, name: str, common: Mapping[str, str]) -> FunctionSpec:

@@ -7,6 +7,8 @@ from layover.values.base import Value
 DOCS = "/docs"
 DISCOVERY = "/.well-known/layover"
 """The path at which a client learns how to sign in."""
+CONNECTED = "/connected"
+"""The page to which services send users back, after they have consented or not."""
 CONSOLE_FILES = "/console/{version}/{file}"
 """The route of the files that the console's page loads."""
 OPEN_PATHS = frozenset({"/", "/healthz", DOCS, "/openapi.json", DISCOVERY})

@@ -94,6 +94,11 @@ class Environment(BaseModel):
     """`true`: spans also say what messages, arguments and results say, as hooks have left them."""
     tool_secrets: str = Field(default="", alias="LAYOVER_TOOL_SECRETS")
     """Names, with commas, of those secrets of tools whose variables say where AWS has them."""
+    connections_key: str = Field(default="", alias="LAYOVER_CONNECTIONS_KEY")
+    """ARN of the KMS key, or of its alias, that seals users' tokens; else the path of a key file. Without it,
+    no user can connect an account."""
+    connections_url: str = Field(default="", alias="LAYOVER_CONNECTIONS_URL")
+    """URL of the page to which services send users back."""
     service: str = Field(default="layover", alias="LAYOVER_SERVICE")
     """The name of this deployment in its account: a dimension of every metric, and part of every log line."""
     sweep_patience_s: float = Field(default=60, gt=0, alias="LAYOVER_SWEEP_PATIENCE_S")
