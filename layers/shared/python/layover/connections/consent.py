@@ -33,7 +33,7 @@ logger = logging.getLogger("layover")
 ASKED_FOR = timedelta(hours=1)
 """The life of a request for consent that a user makes."""
 WAITED_FOR = timedelta(days=366)
-"""That of one that a call makes: calls wait for a year at most."""
+"""The life of one that a call makes: calls wait for a year at most."""
 MAX_CODE = 4_096
 """Characters of a code, or of a state."""
 
@@ -81,7 +81,7 @@ async def begin_consent(
     run_id: str | None = None,
     tool_call_id: str | None = None,
 ) -> dict[str, Any]:
-    """Return what the owner is shown: `{connection, authorize_url, scopes}`. The URL is the owner's only, and
+    """Return the page that the owner is shown: `{connection, authorize_url, scopes}`. The URL is the owner's only, and
     works once."""
     ports = runtime.connections
     if not ports.redirect_url:
@@ -205,7 +205,7 @@ async def revoke(runtime: Runtime, connection: Connection | None, grant: Grant) 
 
 
 async def ask_for_consent(runtime: Runtime, owner: str, name: str) -> dict[str, Any]:
-    """Return what `begin_consent` does, for a connection of any agent. Raises NotFound."""
+    """Return the page of `begin_consent` for a connection of any agent. Raises NotFound."""
     connection, _ = connections_by_name(runtime.agents()).get(name, (None, ()))
     if connection is None:
         raise NotFound("no agent here has a connection of this name")

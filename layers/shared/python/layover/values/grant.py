@@ -38,8 +38,8 @@ class Tokens(Value):
 
 
 class Grant(Value):
-    """The rights that an owner has given at one connection. `version` counts its writes: a writer replaces only the
-    one that it has read."""
+    """The rights that an owner has given at one connection. `version` counts its writes: a writer replaces
+    only the one that it has read."""
 
     owner: str
     connection: str
