@@ -81,8 +81,8 @@ async def begin_consent(
     run_id: str | None = None,
     tool_call_id: str | None = None,
 ) -> dict[str, Any]:
-    """Return the page that the owner is shown: `{connection, authorize_url, scopes}`. The URL is the owner's only, and
-    works once."""
+    """Return the page that the owner is shown: `{connection, authorize_url, scopes}`. The URL is the owner's
+    only, and works once."""
     ports = runtime.connections
     if not ports.redirect_url:
         raise ConfigurationError(

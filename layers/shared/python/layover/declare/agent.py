@@ -22,7 +22,7 @@ from layover.declare.agents.options import (
     tools_of,
 )
 from layover.declare.agents.provider_tools import wire_of
-from layover.declare.connection import Connection, connections_of
+from layover.declare.connection import Connection, check_servers, connections_of
 from layover.declare.context import RunContext
 from layover.declare.generics import Deps, Output
 from layover.declare.hooks.base import hooks_of
@@ -211,6 +211,7 @@ class Agent(Driven[Output], Generic[Deps, Output]):
         self._replaced: list[Any] = []
         self._handlers = []
         self._check()
+        check_servers(self._what, self.servers, self.connections)
         self.handoffs = handoffs  # which checks the tools: all of them are there now
 
     def __repr__(self) -> str:

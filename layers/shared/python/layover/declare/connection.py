@@ -4,13 +4,13 @@
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 from urllib.parse import urlsplit
 
 from layover.declare.option_names import named_options
 from layover.declare.schemas import checks
 from layover.declare.secret import Secret
-from layover.errors import DefinitionError
+from layover.errors import DefinitionError, unknown_name
 
 _SCOPE = re.compile(r"[!#-\[\]-~]{1,200}")
 """RFC 6749, 3.3."""
@@ -182,6 +182,20 @@ def connections_of(what: str, value: Any) -> tuple[Connection, ...]:
         if names.count(name) > 1:
             raise DefinitionError(f"{what}two connections are called {name!r}")
     return connections
+
+
+class _Server(Protocol):
+    name: str
+    connection: str | None
+
+
+def check_servers(what: str, servers: Iterable[_Server], connections: Iterable[Connection]) -> None:
+    """Raise DefinitionError if a server of tools needs a connection that the agent lacks."""
+    names = [each.name for each in connections]
+    for server in servers:
+        if server.connection is not None and server.connection not in names:
+            unknown = unknown_name("connection", server.connection, names)
+            raise DefinitionError(f"{what}the server of tools {server.name}: {unknown}")
 
 
 def check_same(first: Connection, second: Connection) -> None:

@@ -10,13 +10,21 @@ from layover.values.base import Json
 
 class ToolServerError(LayoverError):
     """A server did not do what it was asked for. `sent`: True if the request may have taken effect.
-    `retryable`: True if asking again may help. The message never has the server's words: they are not ours to
-    trust."""
+    `retryable`: True if asking again may help. `status`: of HTTP, if it refused the request with one. The
+    message never has the server's words: they are not ours to trust."""
 
-    def __init__(self, message: str, *, sent: bool = False, retryable: bool = False) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        sent: bool = False,
+        retryable: bool = False,
+        status: int | None = None,
+    ) -> None:
         super().__init__(message)
         self.sent = sent
         self.retryable = retryable
+        self.status = status
 
 
 @dataclass(frozen=True)

@@ -78,6 +78,7 @@ class Session:
         raise ToolServerError(
             _reason(self._opening, "it cannot be reached, or opens no session"),
             retryable=self._opening.may_help,
+            status=self._opening.refused,
         )
 
     @property
@@ -128,6 +129,7 @@ class Session:
                     else _reason(mine, "it cannot be reached"),
                     sent=mine.in_doubt,
                     retryable=mine.may_help,
+                    status=mine.refused,
                 )
             result: dict[str, Any] = sending.result()[_UNREAD]
             return result
@@ -145,6 +147,7 @@ class Session:
                 # An error that the server answered with is no doubt.
                 sent=mine.in_doubt and (is_closed or mine.refused is not None),
                 retryable=(is_closed or mine.refused is not None) and mine.may_help,
+                status=mine.refused,
             ) from None
         finally:
             sending.cancel()

@@ -70,6 +70,7 @@ class ToolServer:
     url: str
     name: str
     headers: Headers | None = field(default=None, repr=False)
+    connection: str | None = None
     approve: Approve | None = None
     include: tuple[str, ...] | None = None
     timeout: timedelta | None = None
@@ -130,6 +131,7 @@ class ToolServer:
             **({"include": sorted(self.include)} if self.include is not None else {}),
             **({"approve": "by a rule"} if self.approve is not None else {}),
             **({"trusted": True} if self.trusted else {}),
+            **({"connection": self.connection} if self.connection is not None else {}),
         }
 
 
@@ -139,6 +141,7 @@ def mcp(
     *,
     name: str | None = None,
     headers: Headers | None = None,
+    connection: str | None = None,
     approve: Approve | None = None,
     include: Sequence[str] | None = None,
     timeout: float | timedelta | None = _TIMEOUT,
@@ -156,6 +159,8 @@ def mcp(
             or `-`. None: a word of the address.
         headers: Headers of each request, such as credentials: a dict, or a function of the context, plain or
             async, which is called for each list and each call. None: none.
+        connection: The name of one of the agent's connections: requests have a token of the run's user, or of
+            the deployment, as `Authorization: Bearer`. None: none.
         approve: A function of a `ListedTool` that returns whether a person has to approve its calls, or an
             `Approval` that says who. None: a person approves all calls but those of tools that the server
             calls read-only.
@@ -197,6 +202,8 @@ def mcp(
         )
     if callable(headers) and not takes(headers, 1):
         raise checks.fail(f"{what}headers", "a function of the context", headers)
+    if connection is not None:
+        checks.name(f"{what}connection", connection)
     if approve is not None and not (callable(approve) and takes(approve, 1)):
         raise checks.fail(f"{what}approve", "a function of a tool (ListedTool)", approve)
     if include is not None and (
@@ -211,6 +218,7 @@ def mcp(
         url=url,
         name=name,
         headers=headers,
+        connection=connection,
         approve=approve,
         include=None if include is None else tuple(include),
         timeout=checks.duration(f"{what}timeout", timeout),

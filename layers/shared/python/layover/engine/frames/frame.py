@@ -109,6 +109,9 @@ class Frame:
         self._time = invocation.time
         self._budget = Budget(core)
         base = state.base or turn_input.base
+        if turn_input.served is not None:
+            # The next step pins them.
+            base = base.model_copy(update={"served": turn_input.served})
         hooks = FrameHooks(core, base.metadata)
         self._end = AtEnd(hooks)
         nested = NestedRuns(runtime, state, self._enter)

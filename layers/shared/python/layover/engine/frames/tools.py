@@ -35,9 +35,15 @@ class RunTools:
 
 
 async def tools_of(
-    runtime: Runtime, agent: Agent, ctx: RunContext, pinned: PromptSnapshot | None
+    runtime: Runtime,
+    agent: Agent,
+    ctx: RunContext,
+    pinned: PromptSnapshot | None,
+    *,
+    asks: bool = True,
 ) -> RunTools | None:
     """Return the tools of this run; None: those of the agent's list. `pinned`: the context of its first step.
+    `asks`: servers are asked that waited for an account of the run's user, who has connected it since.
     Raises RunFailed if the function raises, or returns tools that no agent could have, or a server cannot be
     asked."""
     if agent.has_all_tools:
@@ -55,7 +61,7 @@ async def tools_of(
     # Imported only where an agent has servers: it would be part of every cold start.
     from layover.engine.tools.served import server_tools
 
-    theirs = await server_tools(runtime, servers, ctx, served, others)
+    theirs = await server_tools(runtime, agent, servers, ctx, served, others, asks=asks)
     return RunTools((*own, *theirs.tools), names, theirs.pinned)
 
 
@@ -103,7 +109,10 @@ async def with_run_tools(
         with _failing_the_run():
             complete.check_tool_choice()
         base = base.model_copy(update={"tools": run_tools.names, "served": run_tools.served})
-    return replace(turn_input, tools=run_tools.tools, base=base)
+        return replace(turn_input, tools=run_tools.tools, base=base)
+    changed = run_tools.served is not None and run_tools.served != (pinned.served or ())
+    served = run_tools.served if changed else None
+    return replace(turn_input, tools=run_tools.tools, base=base, served=served)
 
 
 def _is_pinned(state: RunState, base: PromptSnapshot) -> bool:
@@ -156,5 +165,5 @@ async def _complete(
     if base is None:
         return agent
     about = run_context(agent, state.meta, state.run_id, base.as_of, base.metadata)
-    run_tools = await tools_of(runtime, agent, about, base)
+    run_tools = await tools_of(runtime, agent, about, base, asks=False)
     return with_tools(agent, run_tools.tools if run_tools else None)

@@ -10,6 +10,7 @@ from layover.engine.compaction import CompactionState
 from layover.values.message import Message
 from layover.values.runs.model_settings import ModelSettings
 from layover.values.runs.run import PromptSnapshot
+from layover.values.runs.served import ServedTools
 
 
 @dataclass(frozen=True)
@@ -30,3 +31,5 @@ class TurnInput:
     """The time of the thread's newest message, or of the place of a result to come."""
     tools: Sequence[AnyTool] | None = None
     """The tools that the agent's function returned; None: the agent has a list."""
+    served: tuple[ServedTools, ...] | None = None
+    """The tools of servers, where some were asked since the run pinned them; None: those that it pinned."""

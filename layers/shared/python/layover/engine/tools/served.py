@@ -6,6 +6,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from layover.connections.tokens import token_of
+from layover.declare.agent import Agent
+from layover.declare.connection import check_servers
 from layover.declare.context import Retry, RunContext, ToolContext
 from layover.declare.schemas.render import as_text
 from layover.declare.tools.json_schema_signature import json_schema_signature
@@ -13,6 +16,7 @@ from layover.declare.tools.options import options_of
 from layover.declare.tools.served import accept, plain
 from layover.declare.tools.server import ToolServer
 from layover.declare.tools.tool import AnyTool, Tool
+from layover.declare.tools.tool import tool as make_tool
 from layover.declare.tools.untrusted import as_untrusted
 from layover.engine.isolation import isolate
 from layover.errors import DefinitionError, RetryableError, RunFailed
@@ -37,6 +41,8 @@ MAX_EVENTS = 50
 MAX_FILES = 10
 """Files of one result."""
 _TOO_MANY = f"[left out: a result has {MAX_FILES} files at most]"
+_UNAUTHORIZED = 401
+_HEADER = "authorization"
 _MAX_NOTICE = 500
 """Characters of a notice."""
 
@@ -51,25 +57,39 @@ class ServerTools:
 
 async def server_tools(
     runtime: Runtime,
+    agent: Agent,
     servers: Sequence[ToolServer],
     ctx: RunContext,
     pinned: Sequence[ServedTools] | None,
     others: Iterable[str],
+    *,
+    asks: bool = True,
 ) -> ServerTools:
     """Return the tools of the servers: those that the run pinned, else those that the servers list now.
-    `others`: names of the agent's other tools. A server that the agent got since the run began has
-    none. Raises RunFailed if a server cannot be asked."""
+    `others`: names of the agent's other tools. A server that the agent got since the run began has none.
+    `asks`: servers that waited for an account are asked again. Raises RunFailed if a server cannot be
+    asked."""
     if not servers:
         return ServerTools()
-    if pinned is None:
-        # Side by side: the run waits for the slowest, and not for the sum.
-        lists = await asyncio.gather(*(_listed(runtime, server, ctx) for server in servers))
-    else:
-        lists_by_name = {each.server: each for each in pinned}
-        lists = [lists_by_name.get(s.name, ServedTools(server=s.name)) for s in servers]
+    _check_connections(agent, servers, ctx)
+    lists_by_name = {each.server: each for each in pinned or ()}
+
+    async def list_of(server: ToolServer) -> ServedTools:
+        if pinned is None:
+            return await _listed(runtime, agent, server, ctx)
+        before = lists_by_name.get(server.name, ServedTools(server=server.name))
+        return (
+            await _listed(runtime, agent, server, ctx, before) if before.waits and asks else before
+        )
+
+    # Side by side: the run waits for the slowest, and not for the sum.
+    lists = await asyncio.gather(*map(list_of, servers))
     names = set(others)
     tools: list[AnyTool] = []
     for server, listed in zip(servers, lists, strict=True):
+        if listed.connects and (connect := _connecting_tool(server)).name not in names:
+            names.add(connect.name)
+            tools.append(connect)
         for served in (each for each in listed.tools if server.wants(each.name)):
             try:
                 tool = _tool(runtime, server, served)
@@ -82,9 +102,27 @@ async def server_tools(
     return ServerTools(tuple(tools), tuple(lists))
 
 
-async def _listed(runtime: Runtime, server: ToolServer, ctx: RunContext) -> ServedTools:
+def _check_connections(agent: Agent, servers: Sequence[ToolServer], ctx: RunContext) -> None:
     try:
-        raw = await _ask_for_list(runtime, server, ctx)
+        check_servers(f"agent {agent.name!r}: ", servers, agent.connections)
+    except DefinitionError as error:
+        raise RunFailed(error.message, type="DefinitionError", run_id=ctx.run_id) from error
+
+
+async def _listed(
+    runtime: Runtime,
+    agent: Agent,
+    server: ToolServer,
+    ctx: RunContext,
+    before: ServedTools | None = None,
+) -> ServedTools:
+    """Return what the server lists now, or that it waits for an account of the run's user. `before`: what the
+    run pinned of a server that waited."""
+    connects = before is not None and before.connects
+    try:
+        raw = await _ask_for_list(runtime, agent, server, ctx)
+        if raw is None:
+            return ServedTools(server=server.name, waits=True, connects=True)
     except RetryableError:
         raise
     except Exception as error:
@@ -108,23 +146,58 @@ async def _listed(runtime: Runtime, server: ToolServer, ctx: RunContext) -> Serv
             "tools of a server are left out",
             extra={"run_id": ctx.run_id, "server": server.name, "count": len(accepted.left_out)},
         )
-    return ServedTools(server=server.name, tools=accepted.tools)
+    return ServedTools(server=server.name, tools=accepted.tools, connects=connects)
 
 
-async def _ask_for_list(runtime: Runtime, server: ToolServer, ctx: RunContext) -> list[Any]:
+async def _ask_for_list(
+    runtime: Runtime, agent: Agent, server: ToolServer, ctx: RunContext
+) -> list[Any] | None:
+    """Return the list; None if the run's user has not connected the account that the server needs."""
+    rejected: str | None = None
     for attempt in range(1, LIST_ATTEMPTS + 1):
-        endpoint = await isolate(_endpoint(server, ctx, ctx.run_id))
+        token = None
+        if server.connection is not None:
+            connection = next(c for c in agent.connections if c.name == server.connection)
+            token = await token_of(runtime, connection, ctx.resource_id, rejected)
+            if token is None:
+                return None
+        endpoint = await isolate(_endpoint(server, ctx, token))
         try:
             return await runtime.tool_servers.list_tools(endpoint)
         except ToolServerError as error:
-            if attempt == LIST_ATTEMPTS or not error.retryable:
+            rejected = token if error.status == _UNAUTHORIZED else None
+            if attempt == LIST_ATTEMPTS or not (error.retryable or rejected):
                 raise
     raise AssertionError
 
 
-async def _endpoint(server: ToolServer, ctx: Any, run_id: str) -> Endpoint:
+async def _endpoint(server: ToolServer, ctx: Any, token: str | None) -> Endpoint:
     headers = await server.headers_for(ctx)
-    return Endpoint(server.name, server.url, run_id, headers, server.private)
+    if token is not None:
+        headers = {name: value for name, value in headers.items() if name.lower() != _HEADER}
+        headers[_HEADER] = f"Bearer {token}"
+    return Endpoint(server.name, server.url, ctx.run_id, headers, server.private)
+
+
+def _connecting_tool(server: ToolServer) -> AnyTool:
+    """Return the tool by which a model has its user connect the account that a server needs."""
+
+    async def connect(ctx: ToolContext) -> str:
+        await ctx.token(server.connection or "")
+        return (
+            f"The account is connected. The tools of {server.name} are there from the next step on."
+        )
+
+    decorate = make_tool(
+        name=f"connect_{server.name}",
+        description=(
+            f"Connect the user's {server.connection} account. The tools of {server.name} need it, and are "
+            "there once it is connected. Call it if the user wants something that they could do."
+        ),
+        idempotent=True,
+        trusted=True,
+    )
+    return decorate(connect)
 
 
 def _tool(runtime: Runtime, server: ToolServer, served: ServedTool) -> AnyTool | None:
@@ -167,12 +240,20 @@ async def _call(
     """Return the result of a call. One that certainly did not reach the server, or that may be repeated, is
     sent a second time."""
     notices = _Notices(server, ctx)
-    endpoint = await _endpoint(server, ctx, ctx.run_id)
+    rejected: str | None = None
     for is_last in (False, True):
+        token = None
+        if server.connection is not None:
+            token = await ctx.token(server.connection, rejected=rejected)
+        endpoint = await _endpoint(server, ctx, token)
         try:
             answer = await runtime.tool_servers.call(endpoint, served.name, arguments, notices.add)
             break
         except ToolServerError as error:
+            if error.status == _UNAUTHORIZED and token is not None and not is_last:
+                # Nothing has happened: it has not let the call in.
+                rejected = token
+                continue
             is_in_doubt = error.sent and not served.idempotent
             if is_last or is_in_doubt or not error.retryable:
                 doubt = "; the call may or may not have taken effect" if is_in_doubt else ""
