@@ -1,35 +1,53 @@
 """The console: its page, and the files that the page loads."""
 
+from typing import Any
+
 from aws_lambda_powertools.event_handler import Response
 
 from functions.api.caching import cache_once
 from functions.api.call import call_of, new_router
 from functions.api.console import assets
 from layover.errors import NotFound
+from layover.values.deployment.access import CONNECTED
 
 router = new_router()
 _DOCS_LINK = '<link rel="help" href="docs">\n'
 _ONE_MACHINE = "'self' http://127.0.0.1:* http://localhost:*"
 """Hosts of files on one machine. On AWS, the hosts of the sign-in and the bucket have TLS."""
 _FOREVER = "max-age=31536000, immutable"
+_PAGE = "text/html; charset=utf-8"
 _NOSNIFF = {"X-Content-Type-Options": "nosniff"}
 
 
 @router.get("/", include_in_schema=False)
 def get_page() -> Response[str]:
-    settings = call_of(router).host.runtime().settings
+    return cache_once(router, _PAGE, _text(), headers=_headers())
+
+
+@router.get(CONNECTED, include_in_schema=False)
+def get_connected() -> Response[str]:
+    """The same page, at the address to which services send users back. Its query is a secret, so nothing
+    keeps the answer or tells the address to others."""
+    headers = {**_headers(), "Cache-Control": "no-store"}
+    return Response(
+        status_code=200, content_type=_PAGE, body=_text(), headers=headers, compress=True
+    )
+
+
+def _text() -> str:
     text = assets.page()
-    if not settings.docs:
-        text = text.replace(_DOCS_LINK, "")
-    headers = {
+    settings = call_of(router).host.runtime().settings
+    return text if settings.docs else text.replace(_DOCS_LINK, "")
+
+
+def _headers() -> dict[str, Any]:
+    access = call_of(router).host.runtime().settings.access
+    return {
         **_NOSNIFF,
-        "Content-Security-Policy": _policy(
-            "'self' https:" if settings.access.issuer else _ONE_MACHINE
-        ),
+        "Content-Security-Policy": _policy("'self' https:" if access.issuer else _ONE_MACHINE),
         "Referrer-Policy": "no-referrer",
         "Cross-Origin-Opener-Policy": "same-origin",
     }
-    return cache_once(router, "text/html; charset=utf-8", text, headers=headers)
 
 
 @router.get("/console/<version>/<file>", include_in_schema=False)

@@ -19,6 +19,7 @@ MODULES = (
     "events",
     "forms",
     "files",
+    "connections",
     "calls",
     "timeline",
     "branches",

@@ -46,6 +46,25 @@ def test_page_runs_its_own_scripts_alone_and_is_in_no_frame(api: Api) -> None:
     assert not re.search(r"\son\w+=", answer.body)
 
 
+def test_page_to_which_services_send_users_back_is_the_console_and_is_kept_nowhere(
+    api: Api,
+) -> None:
+    """The address has a code in it, which makes its reader the user of an account."""
+    answer = api.get("/connected?code=c0de&state=s&utm_source=x", sub=None)
+    page = api.get("/", sub=None)
+    assert (answer.status, answer.body) == (200, page.body)
+    assert answer.headers["cache-control"] == "no-store"
+    assert "etag" not in answer.headers
+    assert answer.headers["referrer-policy"] == "no-referrer"
+    for name in ("content-security-policy", "x-content-type-options", "content-type"):
+        assert answer.headers[name] == page.headers[name]
+    assert "c0de" not in answer.body
+
+
+def test_page_to_which_services_send_users_back_takes_nothing_but_get(api: Api) -> None:
+    assert api.post("/connected", {"code": "c"}, sub=None).status in (401, 405)
+
+
 def test_page_names_no_other_host(api: Api) -> None:
     assert "//" not in api.get("/", sub=None).body
 

@@ -1,11 +1,12 @@
 import { all, authorize, get, id, patch, remove } from "./api.js";
 import { Chat, Start } from "./chat.js";
-import { Guard, Icon, IconButton, Loading, Main, Trouble, html, paint, useAction, useCallback, useEffect, useRef, useState } from "./dom.js";
+import { Guard, Icon, IconButton, Loading, Main, Mark, Trouble, html, paint, useAction, useCallback, useEffect, useRef, useState } from "./dom.js";
 import { guardDrops } from "./files.js";
 import { hasVoted } from "./calls.js";
+import { Connected, Connections } from "./connections.js";
 import { Inbox, useInbox } from "./inbox.js";
 import { Memory } from "./memory.js";
-import { completeSignIn, discover, idOf, signIn, signInLocally, signOut, tokenOf, whoIs } from "./session.js";
+import { completeSignIn, consentHere, discover, idOf, signIn, signInLocally, signOut, takeConsent, tokenOf, whoIs } from "./session.js";
 import { S } from "./strings.js";
 import { Usage } from "./usage.js";
 
@@ -30,8 +31,10 @@ function useRoute() {
 
 const go = (hash) => { location.hash = hash; };
 
-/** Signs in first, then shows everything else. */
-function App() {
+/** Signs in first, then shows everything else. `landed`: a service has just sent the browser back. */
+function App({ landed }) {
+  useRoute();
+  const at = route();  // A sign-in that ends puts the page back into the address, without an event.
   const [state, setState] = useState({ loading: true });
   const begin = useCallback(async () => {
     try {
@@ -39,12 +42,16 @@ function App() {
       await (access.issuer ? completeSignIn(access) : null);
       const who = whoIs(access);
       authorize(tokenOf(access), () => { signOut(); setState({ access, ended: true }); }, access.stream_url);
+      // Whoever consented at a service goes on at once: signing in needs no click if the provider knows them.
+      if (!who && landed && access.issuer && access.client_id && consentHere()?.code) { await signIn(access); return; }
       setState({ access, who, me: idOf(access) });
     } catch (error) {
       setState((old) => ({ ...old, loading: false, error }));
     }
   }, []);
   useEffect(() => { begin(); }, []);
+  // Without a consent there is nothing to settle, for nobody.
+  if (at.page === "connected" && (state.who || !consentHere()?.code)) return html`<${Connected} />`;
   if (state.who) {
     const leave = () => { signOut(); go("#/new"); setState({ access: state.access }); };
     return html`<${Shell} key=${state.who} who=${state.who} me=${state.me} leave=${leave} />`;
@@ -67,7 +74,7 @@ function SignIn({ state, begin }) {
     begin();
   };
   return html`<${Main} class="sign"><div class="sign-box">
-    <p class="brand"><${Mark} /> ${S.product}</p><h1>${S.sign.title}</h1><p class="quiet">${S.sign.lead}</p>
+    <p class="brand"><${Mark} /> ${S.product}</p><h1>${S.sign.title}</h1><p class="quiet">${consentHere()?.code ? S.connected.signIn : S.sign.lead}</p>
     ${ended && html`<p role="status">${S.sign.ended}</p>`}
     <${Trouble} error=${state.error || action.error} retry=${state.error && begin} />
     ${access && html`<form onSubmit=${submit}>
@@ -82,8 +89,6 @@ function SignIn({ state, begin }) {
     </form>`}
   </div></${Main}>`;
 }
-
-const Mark = () => html`<svg class="mark" viewBox="0 0 32 32" aria-hidden="true"><rect width="32" height="32" rx="8" /><path d="M10 8v16h12" /><circle cx="21" cy="12" r="3" /></svg>`;
 
 const PAGE = 50;
 const LOOK_AGAIN_MS = 15000;
@@ -169,6 +174,7 @@ function Shell({ who, me, leave }) {
     if (error && !agents) return html`<${Main} class="page"><${Trouble} error=${error} retry=${() => { setError(null); look(); }} /></${Main}>`;
     if (at.page === "inbox") return html`<${Inbox} inbox=${inbox} me=${me} />`;
     if (at.page === "usage") return html`<${Usage} />`;
+    if (at.page === "connections") return html`<${Connections} />`;
     if (!agents) return html`<${Main} class="page"><${Loading} /></${Main}>`;
     if (at.page === "memory") return html`<${Memory} agents=${agents} />`;
     if (at.page === "t" && at.rest) return html`<${Chat} key=${at.rest} threadId=${at.rest} listed=${threads.items.find((each) => each.id === at.rest)} changed=${changed} me=${me} />`;
@@ -189,7 +195,7 @@ function Sidebar({ who, leave, at, threads, undecided, close }) {
   const link = (page, icon, text, count) => html`<a href=${`#/${page}`} aria-current=${at.page === page ? "page" : undefined}><${Icon} name=${icon} /> ${text}${count > 0 && html`<span class="badge">${count}</span>`}</a>`;
   return html`<nav class="side" aria-label=${S.nav.label} onClick=${(e) => { if (e.target.closest("a")?.hash === location.hash) close("#main"); }}>
     <p class="brand"><${Mark} /> ${S.product}<${IconButton} icon="close" label=${S.nav.close} class="icon-button only-narrow" onClick=${() => close(".top button")} /></p>
-    <div class="links">${link("new", "plus", S.nav.create)}${link("inbox", "inbox", S.nav.inbox, undecided)}${link("memory", "memory", S.nav.memory)}${link("usage", "chart", S.nav.usage)}</div>
+    <div class="links">${link("new", "plus", S.nav.create)}${link("inbox", "inbox", S.nav.inbox, undecided)}${link("memory", "memory", S.nav.memory)}${link("connections", "plug", S.nav.connections)}${link("usage", "chart", S.nav.usage)}</div>
     <h2 class="label">${S.nav.threads}</h2>
     <${Trouble} error=${threads.error} retry=${threads.reload} />
     <ul class="threads">${threads.items.map((thread) => html`<${ThreadLink} key=${thread.id} thread=${thread} current=${at.page === "t" && at.rest === thread.id} reload=${threads.reload} />`)}</ul>
@@ -233,5 +239,6 @@ function ThreadLink({ thread, current, reload }) {
     ${action.error && html`<${Trouble} error=${action.error} />`}</li>`;
 }
 
+const landed = takeConsent();
 guardDrops();
-paint(html`<${Guard}><${App} /></${Guard}>`, document.getElementById("app"));
+paint(html`<${Guard}><${App} landed=${landed} /></${Guard}>`, document.getElementById("app"));

@@ -1,5 +1,6 @@
 import { decided, get, id, post } from "./api.js";
 import { textOf } from "./branches.js";
+import { Scopes, pageOf } from "./connections.js";
 import { Time, Trouble, html, shown, useAction, useLayoutEffect, useRef, useState } from "./dom.js";
 import { voterOf } from "./events.js";
 import { FileChip } from "./files.js";
@@ -165,7 +166,8 @@ export function Decision({ pending: request, onDecided, owner, mine, me, heading
   const prefix = `call-${pending.run_id}-${pending.tool_call_id}`.replace(/[^\w-]/g, "_");
   const name = pending.agent_path?.length > 1 ? `${pending.agent_path.slice(1).join(" › ")} › ${pending.tool_name}` : pending.tool_name;
   const named = pending.summary && (heading === "h3" || pending.agent_path?.length > 1);  // In a thread, the call is above.
-  const title = pending.summary || (pending.kind === "input" ? S.decide.form(name) : S.decide.asks(name));
+  const title = pending.summary || (pending.kind === "connect" ? S.decide.connects(pending.agent_path?.at(-1) || pending.agent || name, pending.payload?.connection)
+    : pending.kind === "input" ? S.decide.form(name) : S.decide.asks(name));
   const send = (verdict, body) => action.run(async () => {
     section.current.focus();  // The pressed button is disabled now, and a disabled button loses the focus.
     const found = await post(`${pathOf(pending)}/${verdict}`, { ...body, attempt: pending.attempt });
@@ -194,7 +196,8 @@ export function Decision({ pending: request, onDecided, owner, mine, me, heading
     <${Denials} denials=${pending.denied_before} />
     <${Votes} pending=${pending} me=${me} onTake=${!others && !action.busy && edit} />
     <div class="choice">
-    ${others ? html`<${Facts} values=${pending.kind === "input" ? pending.payload : pending.args} /><p>${S.decide.onlyOthers(pending.approval.by)}</p>`
+    ${pending.kind === "connect" ? html`<${ConnectForm} mine=${mine} ...${common} />`
+      : others ? html`<${Facts} values=${pending.kind === "input" ? pending.payload : pending.args} /><p>${S.decide.onlyOthers(pending.approval.by)}</p>`
       : pending.kind === "input" ? html`<${InputForm} ...${common} />`
         : now === "voted" ? html`<${Voted} ...${common} />`
           : now === "edit" ? html`<${EditForm} key=${toJson(draft)} draft=${draft} schema=${pending.args_schema ?? schema} ...${common} />`
@@ -322,6 +325,16 @@ function DenyForm({ pending, prefix, send, busy, setMode }) {
     <${Reason} id=${`${prefix}-reason`} value=${reason} onValue=${setReason} needed=${pending.approval?.reason_required} disabled=${busy} />
     <div class="actions"><button type="submit" class="danger" disabled=${busy}>${S.decide.confirmDeny}</button>
       <button type="button" disabled=${busy} onClick=${() => setMode("ask")}>${S.decide.back}</button></div></form>`;
+}
+
+/** A call that waits for its user's account at another service. It goes on by itself when the user has consented. */
+function ConnectForm({ pending, mine, send, busy }) {
+  const page = pageOf(pending.payload?.authorize_url);
+  if (!mine) return html`<p>${S.decide.onlyOwner}</p>`;
+  return html`<${Scopes} label=${S.connections.scopes} scopes=${pending.payload?.scopes} />
+    <p class="quiet small">${page ? S.decide.connectLead : S.decide.noPage}</p>
+    <div class="actions">${page && html`<a class="button" href=${page} target="_blank" rel="noopener noreferrer">${S.decide.connect}</a>`}
+      <button type="button" disabled=${busy} onClick=${() => send("deny", {})}>${S.decide.notNow}</button></div>`;
 }
 
 function InputForm({ pending, prefix, send, busy }) {

@@ -54,6 +54,7 @@ const PATHS = {
   inbox: "M4 13h4l2 3h4l2-3h4M4 13l3-8h10l3 8v6H4z",
   memory: "M12 4a5 5 0 015 5c3 1 3 6 0 7a5 5 0 01-10 0c-3-1-3-6 0-7a5 5 0 015-5zM12 4v16",
   chart: "M5 20V10M12 20V4M19 20v-7",
+  plug: "M9 3v5M15 3v5M6 8h12v3a6 6 0 01-12 0zM12 17v4",
   trash: "M5 7h14M9 7V4h6v3M7 7l1 13h8l1-13",
   pen: "M4 20l1-5L16 4l4 4L9 19z",
   again: "M4 12a8 8 0 0114-5l2 2M20 4v5h-5M20 12a8 8 0 01-14 5l-2-2M4 20v-5h5",
@@ -69,6 +70,8 @@ export const Icon = ({ name }) => html`
 
 export const IconButton = ({ icon, label, ...more }) => html`
   <button type="button" class="icon-button" aria-label=${label} title=${label} ...${more}><${Icon} name=${icon} /></button>`;
+
+export const Mark = () => html`<svg class="mark" viewBox="0 0 32 32" aria-hidden="true"><rect width="32" height="32" rx="8" /><path d="M10 8v16h12" /><circle cx="21" cy="12" r="3" /></svg>`;
 
 /** A problem as a sentence, with what can be done about it. */
 export function Trouble({ error, retry }) {

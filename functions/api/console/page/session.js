@@ -4,11 +4,31 @@ import { S } from "./strings.js";
 const NAME = "layover.name";
 const TOKENS = "layover.tokens";
 const ATTEMPT = "layover.sign-in";
+const CONSENT = "layover.consent";
+const MAX_SAID = 200;
 const EARLY_MS = 60000;
 
 const keep = (name, value) => sessionStorage.setItem(name, JSON.stringify(value));
 const kept = (name) => JSON.parse(sessionStorage.getItem(name) || "null");
-const here = () => document.baseURI.replace(/[#?].*$/, "");
+/** The console's own address, also on the page to which services send the browser back: the only one for sign-ins. */
+const here = () => new URL(".", document.baseURI).href;
+
+/** Takes what a service has sent back out of the address, before anything else reads it. Returns whether a service has
+ *  sent the browser here. What it sent stays in this tab while its user signs in. */
+export function takeConsent() {
+  if (!/\/connected$/.test(location.pathname)) return false;
+  const query = new URLSearchParams(location.search);
+  const said = (name) => (query.get(name) || "").slice(0, MAX_SAID);
+  if (query.has("error")) keep(CONSENT, { error: said("error"), description: said("error_description") });
+  else if (query.get("code") && query.get("state")) keep(CONSENT, { code: query.get("code"), state: query.get("state") });
+  else dropConsent();
+  history.replaceState(null, "", `${here()}#/connected`);
+  return true;
+}
+
+/** What a service has sent back, until it is settled: `{code, state}`, or `{error, description}` if there is no consent. */
+export const consentHere = () => kept(CONSENT);
+export const dropConsent = () => sessionStorage.removeItem(CONSENT);
 
 /** The source of tokens: `{issuer, client_id, scope, ...}`; no issuer on one machine. */
 export const discover = () => get("/.well-known/layover");

@@ -11,7 +11,7 @@ CONNECTED = "/connected"
 """The page to which services send users back, after they have consented or not."""
 CONSOLE_FILES = "/console/{version}/{file}"
 """The route of the files that the console's page loads."""
-OPEN_PATHS = frozenset({"/", "/healthz", DOCS, "/openapi.json", DISCOVERY})
+OPEN_PATHS = frozenset({"/", "/healthz", CONNECTED, DOCS, "/openapi.json", DISCOVERY})
 """Paths that need no token, besides the console's files. The gateway in front lets no other path through
 without one."""
 _CONSOLE_FILE = re.compile(r"/console/[^/]+/[^/]+")

@@ -1,0 +1,399 @@
+"""Accounts at other services: the page to which a service sends the browser back, the list, and a call that
+waits for one. The browser plays the routes of the API, whose own tests say what they answer."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, Route
+
+from browser.conftest import Enter
+from browser.person import Json, Person
+from support.providers.oidc import Deployment
+from support.system.system import eventually, unique
+
+PHONE = {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True}
+BACK = "connected?code=c0de&state=st4te"
+GITHUB: Json = {
+    "name": "github",
+    "status": "connected",
+    "scopes": ["repo", "read:user"],
+    "granted": ["repo", "read:user"],
+    "agents": ["clerk"],
+    "connected_at": "2026-01-01T10:00:00Z",
+    "refreshed_at": None,
+}
+MARKUP = "<img src=x onerror=alert(1)>"
+
+
+class Api:
+    """The routes of connections. `settles`: answers to the posts of a consent, one after the other; the last
+    one holds."""
+
+    def __init__(self, person: Person) -> None:
+        self.settles: list[tuple[int, Json]] = [(200, GITHUB)]
+        self.items: list[Json] = []
+        self.authorize_url = "http://127.0.0.1:9/authorize"
+        self.got: list[tuple[str, str, Any, str]] = []
+        person.browser.route("**/me/consents", self._consent)
+        person.browser.route("**/me/connections**", self._connections)
+        person.browser.route(
+            "http://127.0.0.1:9/**", lambda route: route.fulfill(body="the service's page")
+        )
+
+    def _note(self, route: Route) -> None:
+        request = route.request
+        place = request.url.partition("/me/")[2]
+        who = request.headers.get("authorization", "")
+        self.got.append((request.method, place, json.loads(request.post_data or "null"), who))
+
+    def _consent(self, route: Route) -> None:
+        self._note(route)
+        status, body = self.settles.pop(0) if len(self.settles) > 1 else self.settles[0]
+        route.fulfill(status=status, json=body)
+
+    def _connections(self, route: Route) -> None:
+        self._note(route)
+        if route.request.method == "GET":
+            route.fulfill(json={"items": self.items})
+        elif route.request.method == "POST":
+            route.fulfill(json={"authorize_url": self.authorize_url})
+        else:
+            self.items = [{**each, "status": "missing"} for each in self.items]
+            route.fulfill(status=204)
+
+    def consents(self) -> list[tuple[Any, str]]:
+        """Return what was posted to settle a consent, and by whom."""
+        return [(body, who) for _, place, body, who in self.got if place == "consents"]
+
+
+def problem(status: int, kind: str, detail: str) -> tuple[int, Json]:
+    return status, {"type": f"urn:layover:problem:{kind}", "title": kind, "detail": detail}
+
+
+def lands(person: Person, path: str = BACK) -> None:
+    """A service sends the browser back."""
+    person.page.goto(f"{person.url}/{path}")
+
+
+def leaves_no_secret(person: Person) -> None:
+    assert "c0de" not in person.page.url
+    assert "st4te" not in person.page.url
+    person.page.go_back()
+    assert "c0de" not in person.page.url
+
+
+# Back from the service
+
+
+@pytest.mark.parametrize(
+    ("answer", "text"),
+    [
+        (problem(404, "not-found", "there is no such request"), "another person began it"),
+        (problem(409, "connection-refused", "refused"), "The service refused to complete it"),
+    ],
+)
+def test_consent_that_is_not_taken_says_what_to_do_and_is_asked_once(
+    enter: Enter, axe: str, answer: tuple[int, Json], text: str
+) -> None:
+    ann = enter(refusals=[409]).sign_in()
+    api = Api(ann)
+    api.settles = [answer]
+    lands(ann)
+    ann.sees(text)
+    ann.page.get_by_role("heading", name="Nothing was connected").wait_for()
+    assert ann.findings(axe) == []
+    ann.picture(f"connected-{answer[0]}")
+    ann.page.reload()
+    ann.sees("Nothing left to do here")
+    assert len(api.consents()) == 1
+    ann.page.get_by_role("link", name="Connections").click()
+    ann.sees("No agent works with an account of yours")
+
+
+def test_server_that_does_not_answer_may_be_asked_again(enter: Enter) -> None:
+    ann = enter(refusals=[502]).sign_in()
+    api = Api(ann)
+    api.settles = [problem(502, "x", "The service did not answer."), (200, GITHUB)]
+    lands(ann)
+    ann.sees("The service did not answer.")
+    ann.button("Try again").click()
+    ann.page.get_by_role("heading", name="github is connected").wait_for()
+    ann.sees("You can close this page.")
+    assert [body for body, _ in api.consents()] == [{"code": "c0de", "state": "st4te"}] * 2
+
+
+def test_person_who_declines_at_the_service_is_told_that_nothing_was_connected(
+    enter: Enter, axe: str
+) -> None:
+    """It needs no sign-in: there is nothing to settle."""
+    ann = enter()
+    api = Api(ann)
+    lands(ann, "connected?error=access_denied&error_description=No+thanks&state=st4te")
+    ann.page.get_by_role("heading", name="Nothing was connected").wait_for()
+    ann.sees("You did not allow it")
+    ann.sees("It said: access_denied: No thanks")
+    assert ann.findings(axe) == []
+    assert ann.page.url == f"{ann.url}/#/connected"
+    assert api.got == []
+
+
+def test_words_of_a_service_are_text_and_no_more_than_a_line_or_two(enter: Enter) -> None:
+    ann = enter()
+    Api(ann)
+    long = f"{MARKUP}{'x' * 5_000}"
+    lands(ann, f"connected?error=server_error&error_description={long}&code=c&state=s")
+    said = ann.page.get_by_text("It said:")
+    said.wait_for()
+    text = said.inner_text()
+    assert MARKUP in text
+    assert len(text) < 250
+    assert ann.page.locator("img").count() == 0
+    assert ann.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+@pytest.mark.parametrize(
+    "path", ["connected", "connected?code=c0de", "connected?state=st4te&code="]
+)
+def test_address_without_a_consent_asks_nobody(enter: Enter, path: str) -> None:
+    ann = enter().sign_in()
+    api = Api(ann)
+    lands(ann, path)
+    ann.sees("Nothing left to do here")
+    assert api.consents() == []
+
+
+def test_consent_is_settled_as_its_user_and_leaves_the_address(enter: Enter, axe: str) -> None:
+    ann = enter().sign_in()
+    api = Api(ann)
+    lands(ann)
+    ann.page.get_by_role("heading", name="github is connected").wait_for()
+    ann.sees("You can close this page.")
+    assert ann.page.url == f"{ann.url}/#/connected"
+    assert ann.findings(axe) == []
+    ann.picture("connected")
+    assert api.consents() == [({"code": "c0de", "state": "st4te"}, f"Bearer dev:{ann.name}")]
+    assert ann.page.evaluate("Object.values(sessionStorage).join()").count("c0de") == 0
+    ann.page.get_by_role("link", name="Conversations").click()
+    ann.page.get_by_role("heading", name="Who should answer?").wait_for()
+    leaves_no_secret(ann)
+
+
+def test_less_than_was_wanted_is_said(enter: Enter) -> None:
+    ann = enter().sign_in()
+    Api(ann).settles = [(200, {**GITHUB, "granted": ["repo"]})]
+    lands(ann)
+    ann.sees("The service allowed less than agents want.")
+
+
+def test_page_is_calm_in_the_dark_and_on_a_phone(enter: Enter, axe: str) -> None:
+    ann = enter(color_scheme="dark", **PHONE).sign_in()
+    Api(ann)
+    lands(ann)
+    ann.page.get_by_role("heading", name="github is connected").wait_for()
+    assert ann.findings(axe) == []
+    assert ann.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    ann.picture("connected-phone")
+
+
+def test_person_without_a_name_signs_in_first_and_the_consent_waits(enter: Enter) -> None:
+    ann = enter()
+    api = Api(ann)
+    lands(ann)
+    ann.sees("Sign in to complete the connection.")
+    assert "c0de" not in ann.page.url
+    assert api.consents() == []
+    ann.page.get_by_label("Your name").fill(ann.name)
+    ann.button("Continue").click()
+    ann.page.get_by_role("heading", name="github is connected").wait_for()
+    assert api.consents() == [({"code": "c0de", "state": "st4te"}, f"Bearer dev:{ann.name}")]
+
+
+def test_token_that_is_refused_asks_to_sign_in_and_the_consent_is_kept(enter: Enter) -> None:
+    ann = enter(refusals=[401]).sign_in()
+    api = Api(ann)
+    api.settles = [problem(401, "unauthenticated", "no"), (200, GITHUB)]
+    lands(ann)
+    ann.sees("Your sign-in has ended.")
+    ann.page.get_by_label("Your name").fill(ann.name)
+    ann.button("Continue").click()
+    ann.page.get_by_role("heading", name="github is connected").wait_for()
+    assert len(api.consents()) == 2
+
+
+# With a provider of sign-ins
+
+
+@pytest.fixture
+def provider() -> Iterator[Deployment]:
+    """A provider that makes each sign-in a user of the system."""
+    with Deployment() as running:
+        running.tokens_begin = f"dev:{unique('ann')};groups=g"
+        yield running
+        assert running.wrong == []
+
+
+def at_the_door(enter: Enter, provider: Deployment) -> Person:
+    access = {"issuer": provider.issuer, "client_id": "people", "scope": "layover/use"}
+    return enter(access={**access, "stream_url": None})
+
+
+def test_sign_in_goes_by_itself_to_the_consoles_own_address_and_back(
+    enter: Enter, provider: Deployment
+) -> None:
+    """A tab that the conversation opened has no tokens, and the provider knows one address."""
+    ann = at_the_door(enter, provider)
+    api = Api(ann)
+    lands(ann)
+    ann.page.get_by_role("heading", name="github is connected").wait_for()
+    assert provider.places == [f"{ann.url}/"]
+    assert api.consents() == [({"code": "c0de", "state": "st4te"}, f"Bearer {provider.token}")]
+    assert ann.page.url == f"{ann.url}/#/connected"
+
+
+def test_declined_sign_in_ends_there_and_the_consent_waits(
+    enter: Enter, provider: Deployment
+) -> None:
+    ann = at_the_door(enter, provider)
+    api = Api(ann)
+    provider.denies = True
+    lands(ann)
+    ann.sees("The sign-in was not completed")
+    assert api.consents() == []
+    provider.denies = False
+    ann.button("Try again").click()
+    ann.button("Sign in").click()
+    ann.page.get_by_role("heading", name="github is connected").wait_for()
+    assert len(api.consents()) == 1
+
+
+# The list
+
+
+def test_address_that_no_browser_may_be_sent_to_is_not_followed(enter: Enter) -> None:
+    ann = enter().sign_in()
+    api = Api(ann)
+    api.items = [{**GITHUB, "status": "missing", "granted": None, "connected_at": None}]
+    ann.open("connections")
+    for address in ("javascript:alert(1)", "http://service.test/", "data:text/html,x", "", None):
+        api.authorize_url = address  # type: ignore[assignment]
+        ann.button("Connect").click()
+        ann.page.get_by_role("alert").get_by_text("no page that a browser may open").wait_for()
+        assert ann.page.url == f"{ann.url}/#/connections"
+        ann.button("Connect").wait_for()
+
+
+def test_each_state_has_its_words_and_what_can_be_done(enter: Enter, axe: str) -> None:
+    ann = enter().sign_in()
+    Api(ann).items = [
+        GITHUB,
+        {**GITHUB, "name": "gitlab", "status": "missing", "granted": None, "connected_at": None},
+        {**GITHUB, "name": "drive", "status": "expired"},
+        {**GITHUB, "name": "mail", "status": "more", "granted": None},
+        {**GITHUB, "name": "old", "agents": [], "scopes": []},
+    ]
+    ann.open("connections")
+    seen = {}
+    for name in ("github", "gitlab", "drive", "mail", "old"):
+        card = ann.page.get_by_role("region", name=name)
+        card.wait_for()
+        seen[name] = card.get_by_role("button").all_inner_texts()
+    assert seen == {
+        "github": ["Disconnect"],
+        "gitlab": ["Connect"],
+        "drive": ["Connect again", "Disconnect"],
+        "mail": ["Allow more", "Disconnect"],
+        "old": ["Disconnect"],
+    }
+    ann.sees("No agent uses it any more")
+    ann.sees("The service takes the access no more.")
+    assert ann.findings(axe) == []
+    ann.picture("connections")
+
+
+def test_connecting_leads_to_the_service_and_disconnecting_asks_first(enter: Enter) -> None:
+    ann = enter().sign_in()
+    api = Api(ann)
+    api.items = [GITHUB]
+    answers = iter([False, True])
+    ann.page.on("dialog", lambda box: box.accept() if next(answers) else box.dismiss())
+    ann.page.get_by_role("link", name="Connections").click()
+    ann.button("Disconnect").click()
+    assert [method for method, *_ in api.got if method == "DELETE"] == []
+    ann.button("Disconnect").click()
+    ann.button("Connect").click()
+    ann.page.wait_for_url("http://127.0.0.1:9/authorize")
+    methods = [(method, place) for method, place, *_ in api.got if method != "GET"]
+    assert methods == [("DELETE", "connections/github"), ("POST", "connections/github")]
+
+
+# A call that waits for an account
+
+
+def drawn(modules: Page, mine: bool = True, **payload: Any) -> list[str]:
+    """Draw a call that waits, and return what the page posts about it, as it grows."""
+    posts: list[str] = []
+
+    def take(route: Route) -> None:
+        posts.append(f"{route.request.url.partition('.test')[2]} {route.request.post_data}")
+        route.fulfill(json={})
+
+    modules.route("http://console.test/runs/**", take)
+    pending = {
+        "run_id": "run_1",
+        "tool_call_id": "call_1",
+        "tool_name": "star",
+        "agent_path": ["clerk"],
+        "attempt": 2,
+        "kind": "connect",
+        "args": {"repository": "a/b"},
+        "payload": {
+            "connection": "github",
+            "authorize_url": "https://github.com/login/oauth/authorize?state=s",
+            "scopes": ["repo"],
+            **payload,
+        },
+    }
+    modules.evaluate(
+        """async ([pending, mine]) => {
+          const { Decision } = await import("/calls.js");
+          const { html, paint } = await import("/dom.js");
+          paint(html`<${Decision} pending=${pending} mine=${mine} />`, document.getElementById("app"));
+        }""",
+        [pending, mine],
+    )
+    return posts
+
+
+@pytest.mark.parametrize("address", ["javascript:alert(1)", "http://github.com/", None])
+def test_call_with_an_address_that_no_browser_may_open_has_no_link(
+    modules: Page, address: str | None
+) -> None:
+    drawn(modules, authorize_url=address)
+    assert modules.get_by_role("link").count() == 0
+    modules.get_by_text("no page that a browser may open").wait_for()
+    modules.get_by_role("button", name="Not now").wait_for()
+
+
+def test_call_of_another_persons_run_cannot_be_connected_here(modules: Page) -> None:
+    drawn(modules, mine=False)
+    assert modules.get_by_role("link").count() == 0
+    assert modules.get_by_role("button").count() == 0
+    modules.get_by_text("Only the person for whom the agent works").wait_for()
+
+
+def test_call_that_waits_for_an_account_has_a_link_that_tells_the_service_nothing(
+    modules: Page,
+) -> None:
+    posts = drawn(modules)
+    modules.get_by_text("clerk wants to work with your github account").wait_for()
+    link = modules.get_by_role("link", name="Connect")
+    assert link.get_attribute("href") == "https://github.com/login/oauth/authorize?state=s"
+    assert (link.get_attribute("target"), link.get_attribute("rel")) == (
+        "_blank",
+        "noopener noreferrer",
+    )
+    modules.get_by_role("button", name="Not now").click()
+    eventually(lambda: posts)
+    assert posts == ['/runs/run_1/tool-calls/call_1/deny {"attempt":2}']
