@@ -1,15 +1,18 @@
 """Pages of documentation, and the Python in them."""
 
 import re
+import textwrap
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from types import CodeType
 
 _FENCED = re.compile(
-    r'^```(?P<language>\w+)(?: title="(?P<file>[^"\n]+)")?\n(?P<source>.*?)^```',
+    r'^(?P<indent> *)```(?P<language>\w+)(?: title="(?P<file>[^"\n]+)")?\n(?P<source>.*?)^(?P=indent)```',
     re.DOTALL | re.MULTILINE,
 )
+
+_SHELLS = ("sh", "bash", "console", "shell", "zsh")
 
 
 @dataclass(frozen=True)
@@ -48,7 +51,7 @@ class Page:
                 self.path,
                 self.text.count("\n", 0, m.start()) + 2,
                 m["language"],
-                m["source"],
+                textwrap.dedent(m["source"]) if m["indent"] else m["source"],
                 m["file"],
             )
             for m in _FENCED.finditer(self.text)
@@ -62,4 +65,4 @@ class Page:
     @property
     def shell(self) -> list[Block]:
         """Blocks for a shell, in order."""
-        return [block for block in self.blocks if block.language == "sh"]
+        return [block for block in self.blocks if block.language in _SHELLS]

@@ -1,7 +1,6 @@
 """The guides' Python runs: each page is a module, and the tests that it shows pass."""
 
 import inspect
-import re
 import sys
 import types
 from pathlib import Path
@@ -9,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from layover.project import FILE
-from support.chapters import CHAPTERS, chapter
 from support.pages import Page
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -54,19 +52,6 @@ async def test_tests_that_a_page_shows_pass(
         if inspect.isawaitable(result):
             await result
     assert len(tests) == page.text.count("def test_")
-
-
-@pytest.mark.parametrize("name", CHAPTERS)
-def test_commands_of_a_chapter_may_be_pasted_into_zsh(name: str) -> None:
-    # Zsh, the shell of macOS, has no comments at its prompt: it runs `#` as a command, sets no variable
-    # before it, and takes an apostrophe behind it for a quote.
-    comments = [
-        line
-        for block in chapter(name).shell
-        for line in block.source.splitlines()
-        if re.search(r"(^|\s)#", line)
-    ]
-    assert comments == []
 
 
 def test_every_guide_and_chapter_shows_python_that_is_tested() -> None:

@@ -57,7 +57,7 @@ def answers(page: Page, number: int, url: str) -> list[Any]:
     lines = conversations[number]
     assert PRINTED in lines
     # An echo after each curl that prints, so that its answer is a line.
-    script = re.sub(r"^(curl [^#\n]*).*$", r"\1; echo", lines.replace(PRINTED, url), flags=re.M)
+    script = re.sub(r"^(curl .*)$", r"\1; echo", lines.replace(PRINTED, url), flags=re.M)
     printed = subprocess.run(
         ["sh", "-eu", "-c", script],
         env={"PATH": os.environ["PATH"], "no_proxy": "127.0.0.1"},

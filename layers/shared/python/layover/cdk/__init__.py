@@ -1,4 +1,4 @@
-"""Layover on AWS: the construct for a stack of one's own (`pip install layover[cdk]`).
+"""Layover on AWS: the construct for a stack of one's own (`pip install 'layover[cdk]'`).
 
 Names are loaded when they are first used: importing the CDK starts a process of Node's, and settings, checks
 and builds need none."""
