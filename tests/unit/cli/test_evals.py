@@ -1,5 +1,6 @@
 """`layover eval` as a command: exit codes, and what it says."""
 
+import json
 import os
 import subprocess
 import sys
@@ -8,6 +9,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from layover.cli.evals import commit_of
 from support.providers.openai import FakeOpenAI
 
 LAYOVER = Path(sys.executable).with_name("layover")
@@ -87,7 +89,27 @@ def test_cases_that_hold_exit_with_0(project: Path) -> None:
     ended = evals(project, "cases.yaml", "--agent", "shop", "--json", "out.json")
     assert ended.returncode == 0, ended.stderr
     assert ended.stdout.endswith("1 of 1 cases held, 1 runs, 15 tokens\n")
-    assert '"holds": true' in (project / "out.json").read_text()
+    whole = json.loads((project / "out.json").read_text())
+    assert [case["holds"] for case in whole["cases"]] == [True]
+    assert (whole["file"], whole["setup"]["agent"]) == ("cases.yaml", "shop")
+    # The script answers, no rule is judged, and the folder is in no repository.
+    assert (whole["setup"]["model"], whole["setup"]["judges"], whole["commit"]) == (None, [], None)
+
+
+def test_report_names_the_commit_of_the_cases_and_that_files_have_changed(project: Path) -> None:
+    def git(*arguments: str) -> str:
+        return subprocess.run(
+            ["git", *arguments], cwd=project, capture_output=True, text=True, check=True
+        ).stdout.strip()
+
+    git("init", "-q")
+    git("add", "cases.yaml")
+    git("-c", "user.name=ann", "-c", "user.email=ann@example.com", "commit", "-qm", "Cases")
+    commit = git("rev-parse", "HEAD")[:12]
+    assert commit_of(project) == commit
+    with (project / "cases.yaml").open("a") as file:
+        file.write("# more\n")
+    assert commit_of(project) == f"{commit}-dirty"
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 import json
 from collections.abc import Sequence
+from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any
 from xml.etree import ElementTree
 
@@ -11,7 +13,8 @@ from layover import Agent
 from layover.evals.cases import Case
 from layover.evals.outcome import Outcome
 from layover.evals.play import Play
-from layover.evals.report import interval, json_of, junit_of, lines_of
+from layover.evals.report import Head, interval, json_of, junit_of, lines_of
+from layover.evals.runs_file import Setup
 from layover.evals.suite import evaluate
 from layover.testing import ScriptedModel, fail, say
 
@@ -105,7 +108,52 @@ def test_junit_has_a_test_case_for_each_case_named_as_it_is() -> None:
     assert list(second) == []
 
 
+def written(*outcomes: Outcome, model: str | None = "openai/m") -> Any:
+    """Return the JSON of these runs of the cases a and b."""
+    head = Head(
+        file="evals/shop.yaml",
+        ended_at=datetime(2026, 1, 1, tzinfo=UTC),
+        commit="9a35d3983468-dirty",
+        setup=Setup.of(shop, model, ["openai/j"]),
+    )
+    cases = [Case.model_validate({**CASE, "name": name}) for name in ("a", "b")]
+    return json.loads(json_of(head, cases, outcomes))
+
+
 def test_json_has_every_run() -> None:
-    first, second = json.loads(json_of(RUNS))["cases"]
+    first, second = written(*RUNS)["cases"]
     assert (first["holds"], first["share"], len(first["runs"])) == (False, 0.5, 2)
     assert second["runs"][0]["tokens"] == 1200
+    assert first["input"] == "hi"
+    assert first["key"] != second["key"]
+
+
+def test_json_says_what_the_evaluation_was() -> None:
+    whole = written(*RUNS)
+    assert whole["layover_eval"] == 1
+    assert (whole["file"], whole["commit"]) == ("evals/shop.yaml", "9a35d3983468-dirty")
+    assert whole["ended_at"] == "2026-01-01T00:00:00Z"
+    assert whole["setup"]["agent"] == "shop"
+    assert (whole["setup"]["model"], whole["setup"]["judges"]) == ("openai/m", ["openai/j"])
+    assert list(whole["setup"]["definitions"]) == ["shop"]
+
+
+def test_share_of_the_whole_counts_cases_of_which_all_runs_held() -> None:
+    whole = written(*RUNS)
+    assert (whole["held"], whole["share"]) == (1, 0.5)
+    assert whole["interval"] == pytest.approx(interval(1, 2))
+
+
+@pytest.mark.parametrize(
+    ("costs", "total"), [(("0.1", "0.2"), "0.3"), (("0.1", None), None), ((None, None), None)]
+)
+def test_cost_of_the_whole_is_unknown_if_one_price_is(
+    costs: tuple[str | None, str | None], total: str | None
+) -> None:
+    runs = [
+        Outcome(case=name, tokens=7, seconds=0.5, cost_usd=cost and Decimal(cost))
+        for name, cost in zip("ab", costs, strict=True)
+    ]
+    whole = written(*runs)
+    assert whole["cost_usd"] == total
+    assert (whole["tokens"], whole["seconds"]) == (14, 1.0)

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,13 +11,14 @@ from pathlib import Path
 from layover import wiring
 from layover.cli.client import USAGE
 from layover.cli.serve_options import NoAgents, Options, settings_of
+from layover.clock import SystemClock
 from layover.declare.agent import Agent
 from layover.errors import unknown_agent
 from layover.evals.cases import CaseFile
 from layover.evals.outcome import Outcome
 from layover.evals.play import Play
 from layover.evals.read import CasesInvalid, read_cases
-from layover.evals.report import json_of, junit_of, lines_of
+from layover.evals.report import Head, json_of, junit_of, lines_of
 from layover.evals.runs_file import RunsFile, RunsInvalid, Setup
 from layover.evals.stubs import StubsInvalid, check_stubs
 from layover.evals.suite import evaluate
@@ -26,6 +28,7 @@ from layover.project import Project
 from layover.values.text import drop_controls
 
 FAILED = 1
+_GIT_LIMIT_S = 30.0
 _NO_MODEL = (
     "no model can be asked for {what}: set OPENAI_API_KEY, OPENAI_BASE_URL or LAYOVER_PROVIDERS, in the "
     "shell or in .env"
@@ -59,14 +62,16 @@ def main(request: Request, project: Project | None) -> int:
     nothing could be run."""
     try:
         agent, file = _prepare(request, project)
-        runs = _runs_file(request, agent, file)
+        setup = _setup(request, agent)
+        runs = _runs_file(request, setup, file)
         outcomes = asyncio.run(_evaluate(request, agent, file, runs))
         for line in lines_of(outcomes):
             print(drop_controls(line))
         if request.junit is not None:
             write(request.junit, junit_of(outcomes, request.file.stem, agent.name))
         if request.json is not None:
-            write(request.json, json_of(outcomes))
+            head = _head(request, setup, file)
+            write(request.json, json_of(head, file.cases, outcomes))
         if runs is not None and runs.problem is not None:
             raise NotRun(runs.problem)
     except (NotRun, CasesInvalid, StubsInvalid, RunsInvalid) as error:
@@ -132,12 +137,44 @@ def agents_of(module: str | None, project: Project | None) -> dict[str, Agent]:
     return load_agents(name)
 
 
-def _runs_file(request: Request, agent: Agent, file: CaseFile) -> RunsFile | None:
-    """Return the file that gets a line for each run. Raises RunsInvalid."""
+def _setup(request: Request, agent: Agent) -> Setup:
     default = wiring.environment().model
     model = request.model or agent.model or default
     judges = request.judges or (default,)
-    setup = Setup.of(agent, model, judges, stubs_only=request.stubs_only)
+    return Setup.of(agent, model, judges, stubs_only=request.stubs_only)
+
+
+def _head(request: Request, setup: Setup, file: CaseFile) -> Head:
+    """Return the head of the JSON. It names no model that no case asks."""
+    asks = any(case.script is None for case in file.cases)
+    judged = any(case.expect.judge for case in file.cases)
+    models = {
+        "model": setup.model if asks else None,
+        "judges": setup.judges if judged else (),
+    }
+    return Head(
+        file=str(request.file),
+        ended_at=SystemClock().now(),
+        commit=commit_of(request.file.absolute().parent),
+        setup=setup.model_copy(update=models),
+    )
+
+
+def commit_of(folder: Path) -> str | None:
+    """Return the commit of a folder, with `-dirty` if a file of its repository has changed since; None if it
+    is in no repository, or there is no git."""
+    command = ["git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
+    try:
+        run = subprocess.run(
+            command, cwd=folder, capture_output=True, text=True, timeout=_GIT_LIMIT_S, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return run.stdout.strip() or None
+
+
+def _runs_file(request: Request, setup: Setup, file: CaseFile) -> RunsFile | None:
+    """Return the file that gets a line for each run. Raises RunsInvalid."""
     if request.continue_from is None:
         return RunsFile.begin(request.runs, setup, file.cases) if request.runs is not None else None
     runs = RunsFile.go_on(request.continue_from, setup, file.cases, request.repeat)

@@ -3,14 +3,32 @@
 import json
 import re
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 from math import sqrt
 from statistics import NormalDist
+from typing import Any
 from xml.etree import ElementTree
 
+from layover.evals.cases import Case
 from layover.evals.outcome import Outcome
+from layover.evals.runs_file import Setup, keys_of
+from layover.values.base import Value
+from layover.values.message import TextPart
 
 _Z = NormalDist().inv_cdf(0.975)
+VERSION = 1
+"""The form of the JSON, in its `layover_eval`. The console reads it, in `console/page/evaluation.js`."""
 _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+class Head(Value):
+    """The circumstances of an evaluation. `file`: the cases' file, as the command named it.
+    `commit`: of the folder of that file, None without one. `setup.model`: None if only scripts answered."""
+
+    file: str
+    ended_at: datetime
+    commit: str | None
+    setup: Setup
 
 
 def interval(holding: int, total: int) -> tuple[float, float]:
@@ -52,23 +70,43 @@ def share_of(holding: int, total: int) -> str:
     return f": {holding} of {total}, {holding / total:.0%} (95 % interval {low:.0%} to {high:.0%})"
 
 
-def json_of(outcomes: Sequence[Outcome]) -> str:
-    """Return everything, as JSON."""
-    cases = []
-    for name, runs in by_case(outcomes).items():
-        holding = sum(run.holds for run in runs)
-        low, high = interval(holding, len(runs))
-        dumps = [{**run.model_dump(mode="json"), "holds": run.holds} for run in runs]
-        cases.append(
-            {
-                "name": name,
-                "holds": holding == len(runs),
-                "share": holding / len(runs),
-                "interval": [low, high],
-                "runs": dumps,
-            }
-        )
-    return json.dumps({"cases": cases}, ensure_ascii=False, indent=2) + "\n"
+def json_of(head: Head, cases: Sequence[Case], outcomes: Sequence[Outcome]) -> str:
+    """Return everything, as JSON. `outcomes` are runs of these cases. The share of the whole counts cases, of
+    which one holds if all its runs did; `cost_usd` is without the judges, and null if a price is unknown."""
+    keys, results = keys_of(cases), by_case(outcomes)
+    inputs = {case.name: _words(case) for case in cases}
+    listed = [
+        {
+            "name": name,
+            "key": keys[name],
+            "input": inputs[name],
+            "holds": all(run.holds for run in runs),
+            **_shares(sum(run.holds for run in runs), len(runs)),
+            "runs": [{**run.model_dump(mode="json"), "holds": run.holds} for run in runs],
+        }
+        for name, runs in results.items()
+    ]
+    costs = [run.cost_usd for run in outcomes]
+    whole = {
+        "layover_eval": VERSION,
+        **head.model_dump(mode="json"),
+        "held": sum(case["holds"] for case in listed),
+        **_shares(sum(case["holds"] for case in listed), len(listed)),
+        "tokens": sum(run.tokens for run in outcomes),
+        "cost_usd": None if None in costs else str(sum(cost for cost in costs if cost is not None)),
+        "seconds": round(sum(run.seconds for run in outcomes), 3),
+        "cases": listed,
+    }
+    return json.dumps(whole, ensure_ascii=False, indent=2) + "\n"
+
+
+def _shares(holding: int, total: int) -> dict[str, Any]:
+    return {"share": holding / total, "interval": list(interval(holding, total))}
+
+
+def _words(case: Case) -> str:
+    """Return what the user says in a case, without files and data."""
+    return "\n".join(part.text for part in case.input if isinstance(part, TextPart))
 
 
 def junit_of(outcomes: Sequence[Outcome], suite: str, agent: str) -> str:

@@ -80,7 +80,7 @@ class RunsFile:
             ) from None
         except OSError as error:
             raise RunsInvalid(f"{path} cannot be written: {error.strerror}") from error
-        return cls(path, _keys_of(cases))
+        return cls(path, keys_of(cases))
 
     @classmethod
     def go_on(cls, path: Path, setup: Setup, cases: Sequence[Case], repeat: int) -> Self:
@@ -91,7 +91,7 @@ class RunsFile:
             raise RunsInvalid(f"{path} has no whole line: remove it, and begin anew with --runs")
         _check(path, _setup_in(path, whole[0]), setup)
         lines = [_line(path, number, text) for number, text in enumerate(whole[1:], 2)]
-        keys = _keys_of(cases)
+        keys = keys_of(cases)
         earlier = {
             (line.run.case, line.run.repeat): line.run
             for line in lines
@@ -119,7 +119,7 @@ class RunsFile:
             self.problem = f"{self.path} does not have all runs: it could not be written: {why}"
 
 
-def _keys_of(cases: Sequence[Case]) -> dict[str, str]:
+def keys_of(cases: Sequence[Case]) -> dict[str, str]:
     """Return a hash of each case by its name: comments and the form of the file do not count."""
     texts = {
         case.name: compact_json(case.model_dump(mode="json", exclude_unset=True)) for case in cases
