@@ -28,6 +28,9 @@ MODULES = (
     "inbox",
     "memory",
     "usage",
+    "differences",
+    "evaluation",
+    "evals",
     "app",
 )
 """The modules in the order of their imports. Each further file would be a request, and on a cold start a

@@ -4,6 +4,7 @@ import { Guard, Icon, IconButton, Loading, Main, Mark, Trouble, html, paint, use
 import { guardDrops } from "./files.js";
 import { hasVoted } from "./calls.js";
 import { Connected, Connections } from "./connections.js";
+import { Evals, NOTHING_CHOSEN } from "./evals.js";
 import { Inbox, useInbox } from "./inbox.js";
 import { Memory } from "./memory.js";
 import { completeSignIn, consentHere, discover, idOf, signIn, signInLocally, signOut, takeConsent, tokenOf, whoIs } from "./session.js";
@@ -54,7 +55,7 @@ function App({ landed }) {
   if (at.page === "connected" && (state.who || !consentHere()?.code)) return html`<${Connected} />`;
   if (state.who) {
     const leave = () => { signOut(); go("#/new"); setState({ access: state.access }); };
-    return html`<${Shell} key=${state.who} who=${state.who} me=${state.me} leave=${leave} />`;
+    return html`<${Shell} key=${state.who} who=${state.who} me=${state.me} here=${!state.access.issuer} leave=${leave} />`;
   }
   if (state.loading && !state.error) return html`<${Main} class="sign"><${Loading} /></${Main}>`;
   return html`<${SignIn} state=${state} begin=${begin} />`;
@@ -141,7 +142,7 @@ function useMenu() {
   return { open: menu.open, close, toggle: () => (menu.open ? close(".top button") : setMenu({ open: true })) };
 }
 
-function Shell({ who, me, leave }) {
+function Shell({ who, me, here, leave }) {
   const at = useRoute();
   const threads = useThreads();
   const inbox = useInbox(who);
@@ -150,6 +151,7 @@ function Shell({ who, me, leave }) {
   const [error, setError] = useState(null);
   const menu = useMenu();
   const [agent, setAgent] = useState(null);
+  const [chosen, setChosen] = useState(NOTHING_CHOSEN);
   const look = useCallback(() => all("/agents").then((found) => { setAgents(found); setError(null); }, setError), []);
   const changed = useCallback(() => { threads.reload(); inbox.reload(); }, []);
   useEffect(() => { threads.reload(); }, []);
@@ -170,8 +172,11 @@ function Shell({ who, me, leave }) {
     const timer = setInterval(() => document.visibilityState === "visible" && threads.reload(), LOOK_AGAIN_MS);
     return () => clearInterval(timer);
   }, []);
+  // The rest of this address is a filter, and no other page.
+  const place = at.page === "evals" ? at.page : `${at.page}/${at.rest}`;
   const page = () => {
     if (error && !agents) return html`<${Main} class="page"><${Trouble} error=${error} retry=${() => { setError(null); look(); }} /></${Main}>`;
+    if (at.page === "evals") return html`<${Evals} chosen=${chosen} choose=${setChosen} rest=${at.rest} />`;
     if (at.page === "inbox") return html`<${Inbox} inbox=${inbox} me=${me} />`;
     if (at.page === "usage") return html`<${Usage} />`;
     if (at.page === "connections") return html`<${Connections} />`;
@@ -184,18 +189,18 @@ function Shell({ who, me, leave }) {
     <div class=${`shell${menu.open ? " open" : ""}`}>
       <header class="top"><${IconButton} icon="menu" label=${S.nav.open} aria-expanded=${menu.open ? "true" : "false"} onClick=${menu.toggle} /><span class="brand"><${Mark} /> ${S.product}</span>
         ${undecided > 0 && html`<a class="badge" href="#/inbox" aria-label=${`${S.nav.inbox}: ${undecided}`}>${undecided}</a>`}</header>
-      <${Sidebar} who=${who} leave=${leave} at=${at} threads=${threads} undecided=${undecided} close=${menu.close} />
+      <${Sidebar} who=${who} here=${here} leave=${leave} at=${at} threads=${threads} undecided=${undecided} close=${menu.close} />
       ${menu.open && html`<div class="veil" onClick=${() => menu.close(".top button")}></div>`}
-      <div class="pane" inert=${menu.open}><${Guard} key=${`${at.page}/${at.rest}`}>${page()}</${Guard}></div>
+      <div class="pane" inert=${menu.open}><${Guard} key=${place}>${page()}</${Guard}></div>
     </div>`;
 }
 
-function Sidebar({ who, leave, at, threads, undecided, close }) {
+function Sidebar({ who, here, leave, at, threads, undecided, close }) {
   const docs = document.querySelector("link[rel=help]");
   const link = (page, icon, text, count) => html`<a href=${`#/${page}`} aria-current=${at.page === page ? "page" : undefined}><${Icon} name=${icon} /> ${text}${count > 0 && html`<span class="badge">${count}</span>`}</a>`;
   return html`<nav class="side" aria-label=${S.nav.label} onClick=${(e) => { if (e.target.closest("a")?.hash === location.hash) close("#main"); }}>
     <p class="brand"><${Mark} /> ${S.product}<${IconButton} icon="close" label=${S.nav.close} class="icon-button only-narrow" onClick=${() => close(".top button")} /></p>
-    <div class="links">${link("new", "plus", S.nav.create)}${link("inbox", "inbox", S.nav.inbox, undecided)}${link("memory", "memory", S.nav.memory)}${link("connections", "plug", S.nav.connections)}${link("usage", "chart", S.nav.usage)}</div>
+    <div class="links">${link("new", "plus", S.nav.create)}${link("inbox", "inbox", S.nav.inbox, undecided)}${link("memory", "memory", S.nav.memory)}${link("connections", "plug", S.nav.connections)}${link("usage", "chart", S.nav.usage)}${here && link("evals", "versus", S.nav.evals)}</div>
     <h2 class="label">${S.nav.threads}</h2>
     <${Trouble} error=${threads.error} retry=${threads.reload} />
     <ul class="threads">${threads.items.map((thread) => html`<${ThreadLink} key=${thread.id} thread=${thread} current=${at.page === "t" && at.rest === thread.id} reload=${threads.reload} />`)}</ul>

@@ -61,6 +61,7 @@ const PATHS = {
   left: "M15 5l-7 7 7 7",
   right: "M9 5l7 7-7 7",
   close: "M6 6l12 12M18 6L6 18",
+  versus: "M4 5h6v14H4zM14 5h6v14h-6z",
   clock: "M12 7v5l3 2M12 3a9 9 0 100 18 9 9 0 000-18z",
   file: "M7 3h7l4 4v14H7zM14 3v4h4",
 };
