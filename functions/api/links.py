@@ -15,7 +15,15 @@ _THREAD_CALLS = (
     "get_thread_memory",
     "list_approvals",
 )
-_RUN_CALLS = ("get_run", "get_events", "send_message", "cancel_run", "give_feedback", "redrive_run")
+_RUN_CALLS = (
+    "get_run",
+    "get_events",
+    "send_message",
+    "cancel_run",
+    "give_feedback",
+    "delete_feedback",
+    "redrive_run",
+)
 _DECISIONS = ("approve_call", "deny_call", "resume_call")
 _AGENT_CALLS = ("get_profile", "put_profile", "delete_profile", "list_entries")
 _LISTS = (

@@ -36,7 +36,7 @@ from layover.runs.accept import (
     send_message,
     start_run,
 )
-from layover.runs.feedback import FeedbackFilter, give_feedback, list_feedback
+from layover.runs.feedback import FeedbackFilter, give_feedback, list_feedback, take_back
 from layover.runs.long_polls import MAX_WAIT
 from layover.runtime import Runtime
 from layover.values.deployment.access import Actor
@@ -192,6 +192,18 @@ def cancel_run(run_id: str) -> Response[str]:
 def post_feedback(run_id: str, body: GiveFeedback) -> Response[str]:
     call = call_of(router)
     return answer_json(call.do(give_feedback, run_id, body.score, body.comment))
+
+
+@router.delete(
+    "/runs/<run_id>/feedback",
+    tags=_TAGS,
+    summary="Take back what you said of a run",
+    operation_id="delete_feedback",
+    responses=responses(204, None, "The run has none any more, or had none", 404),
+)
+def delete_feedback(run_id: str) -> Response[str]:
+    call_of(router).do(take_back, run_id)
+    return Response(status_code=204, body="")
 
 
 @router.get(

@@ -36,7 +36,7 @@ def written(*runs: Outcome, cases: list[Case] | None = None, later: int = 0, **m
     """The file of `layover eval --json` with these runs. `later`: hours after the first evaluation."""
     names = dict.fromkeys(each.case for each in runs)
     setup = Setup.of(AGENT, more.pop("model", "openai/gpt-5-mini"), ["openai/gpt-5"])
-    facts = {"file": "evals/shop.yaml", "commit": "9a35d3983468", **more}
+    facts: Json = {"file": "evals/shop.yaml", "commit": "9a35d3983468", **more}
     head = Head(ended_at=AT + timedelta(hours=later), setup=setup, **facts)
     return json_of(head, cases or [case(name) for name in names], runs)
 
@@ -400,7 +400,7 @@ def test_what_a_file_has_is_text(enter: Enter, tmp_path: Path) -> None:
         approvals=(Asked(tool=HOSTILE, args={}, kind="approval", decision=None),),
         verdicts=(Verdict(judge=HOSTILE, rule=HOSTILE, holds=None, reason=HOSTILE),),
     )
-    facts = {
+    facts: Json = {
         "file": HOSTILE,
         "commit": HOSTILE,
         "model": HOSTILE,

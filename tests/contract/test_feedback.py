@@ -74,6 +74,8 @@ async def test_another_owner_has_none(world: JournalBench, stranger: JournalBenc
     assert await theirs.get(stranger.owner, head.id, "run_1") is None
     assert await theirs.of_runs(stranger.owner, head.id, ["run_1"]) == {}
     assert (await theirs.page_thread(stranger.owner, head.id, 10, None)).items == ()
+    assert not await theirs.remove(stranger.owner, head.id, "run_1")
+    assert await world.journal.feedback.get(world.owner, head.id, "run_1") is not None
 
 
 async def test_newer_feedback_takes_the_place_of_the_older(world: JournalBench) -> None:
@@ -84,6 +86,30 @@ async def test_newer_feedback_takes_the_place_of_the_older(world: JournalBench) 
     await world.journal.feedback.put(newest)
     assert await world.journal.feedback.get(world.owner, head.id, "run_1") == newest.plain
     assert await listed(world) == ["run_1"]
+
+
+async def test_feedback_that_is_taken_back_is_gone_and_that_of_other_runs_stays(
+    world: JournalBench,
+) -> None:
+    head = await world.thread()
+    for name in ("run_1", "run_2"):
+        await world.journal.feedback.put(of(world, head.id, name))
+    for _ in range(2):
+        assert await world.journal.feedback.remove(world.owner, head.id, "run_1")
+        assert await world.journal.feedback.get(world.owner, head.id, "run_1") is None
+        assert await listed(world) == ["run_2"]
+    await world.journal.feedback.put(of(world, head.id, score=1.0))
+    assert sorted(await listed(world)) == ["run_1", "run_2"]
+
+
+async def test_of_a_thread_that_is_deleted_or_not_there_nothing_is_taken_back(
+    world: JournalBench,
+) -> None:
+    head = await world.thread()
+    await world.journal.feedback.put(of(world, head.id))
+    await world.journal.erasure.mark_deleted(world.owner, head.id)
+    assert not await world.journal.feedback.remove(world.owner, head.id, "run_1")
+    assert not await world.journal.feedback.remove(world.owner, "thread_lost", "run_1")
 
 
 async def test_every_field_is_read_as_it_was_put(world: JournalBench) -> None:

@@ -32,6 +32,11 @@ def test_feedback_is_with_its_run_and_listed_for_operators_until_its_thread_goes
         return [each["comment"] for each in page["items"] if each["owner"] == ann.name]
 
     eventually(listed, lambda comments: comments == ["too short"])
+    ann.want(204, "DELETE", f"/runs/{run['id']}/feedback")
+    assert "feedback" not in ann.get(f"/runs/{run['id']}")
+    assert listed() == []
+    ann.want(200, "POST", f"/runs/{run['id']}/feedback", given)
+    eventually(listed, lambda comments: comments == ["too short"])
     ann.want(204, "DELETE", f"/threads/{run['thread_id']}")
     assert listed() == []
 

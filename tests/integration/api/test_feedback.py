@@ -27,6 +27,10 @@ def give(api: Api, run_id: str, body: Any = None, **more: Any) -> Any:
     return api.post(f"/runs/{run_id}/feedback", BAD if body is None else body, **more)
 
 
+def take_back(api: Api, run_id: str, **more: Any) -> Any:
+    return api.send("DELETE", f"/runs/{run_id}/feedback", **more)
+
+
 def feedback_of(api: Api, run_id: str) -> Any:
     return api.get(f"/runs/{run_id}").json.get("feedback")
 
@@ -107,6 +111,23 @@ def test_wrong_filter_is_refused(api: Api, query: str) -> None:
     api.get(f"/feedback?{query}", scope=OPERATE).problem(422, "invalid-request")
 
 
+def test_feedback_on_a_run_of_somebody_else_is_not_taken_back(api: Api) -> None:
+    run_id = over(api)
+    kept = give(api, run_id).json
+    for scope in (USE, OPERATE, f"{USE} layover/act-as"):
+        take_back(api, run_id, sub=BOB, scope=scope).problem(404, "not-found")
+    assert take_back(api, run_id, sub=None).status == 401
+    assert feedback_of(api, run_id) == kept
+
+
+def test_of_a_deleted_thread_none_is_taken_back(api: Api) -> None:
+    run_id = over(api)
+    give(api, run_id)
+    thread_id = api.get(f"/runs/{run_id}").json["thread_id"]
+    api.send("DELETE", f"/threads/{thread_id}")
+    take_back(api, run_id).problem(404, "not-found")
+
+
 # What is kept
 
 
@@ -171,7 +192,43 @@ def test_sleeping_database_is_not_asked(api: Api) -> None:
     assert api.world.threads.asked == before
 
 
+def test_sleeping_database_is_not_asked_to_take_it_back(api: Api) -> None:
+    run_id = over(api)
+    give(api, run_id)
+    api.world.threads.asleep = True
+    assert take_back(api, run_id).status == 204
+    assert feedback_of(api, run_id) is None
+
+
 # Its end
+
+
+def test_feedback_that_is_taken_back_is_nowhere_and_may_be_given_anew(api: Api) -> None:
+    run_id = over(api)
+    thread_id = api.get(f"/runs/{run_id}").json["thread_id"]
+    give(api, run_id)
+    for _ in range(2):
+        answer = take_back(api, run_id)
+        assert (answer.status, answer.body) == (204, "")
+        assert "feedback" not in api.get(f"/runs/{run_id}").json
+        assert "feedback" not in api.get(f"/threads/{thread_id}/runs").json["items"][0]
+        assert api.get("/feedback", scope=OPERATE).json["items"] == []
+        assert api.get("/me/export").json["threads"][0].get("feedback", []) == []
+    assert give(api, run_id, {"score": 1}).json == feedback_of(api, run_id)
+
+
+def test_run_that_has_none_and_one_that_is_not_over_have_nothing_to_take_back(api: Api) -> None:
+    run, _ = api.do(api.world.suspended())
+    for run_id in (over(api), run.id):
+        assert take_back(api, run_id).status == 204
+
+
+def test_a_backend_takes_back_that_of_its_user(api: Api) -> None:
+    run_id = over(api)
+    give(api, run_id)
+    act_as = f"{USE} layover/act-as"
+    assert take_back(api, run_id, sub=SHOP, scope=act_as, headers=named(ANN)).status == 204
+    assert feedback_of(api, run_id) is None
 
 
 def test_feedback_is_in_the_export_also_when_the_records_of_its_run_are_gone(api: Api) -> None:

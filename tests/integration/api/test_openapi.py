@@ -36,6 +36,7 @@ CALLS = {
     ("post", "/runs/{run_id}/messages"),
     ("post", "/runs/{run_id}/cancel"),
     ("post", "/runs/{run_id}/feedback"),
+    ("delete", "/runs/{run_id}/feedback"),
     ("get", "/feedback"),
     ("post", "/runs/{run_id}/redrive"),
     ("get", "/approvals"),

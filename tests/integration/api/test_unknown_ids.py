@@ -32,6 +32,7 @@ def calls_of(thread: str, run: str, call_id: str) -> list[tuple[str, str, Any]]:
         ("GET", f"/runs/{run}/events?wait=1", None),
         ("POST", f"/runs/{run}/cancel", None),
         ("POST", f"/runs/{run}/feedback", {"score": -1}),
+        ("DELETE", f"/runs/{run}/feedback", None),
         ("POST", f"/runs/{run}/redrive", None),
         ("GET", f"{decision}/result", None),
         ("GET", f"/me/exports/{thread}", None),

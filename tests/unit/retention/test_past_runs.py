@@ -14,7 +14,7 @@ from layover.clock import ManualClock
 from layover.errors import NewerFormat, NotFound
 from layover.ids import RandomIds, made_at
 from layover.runs import read as runs
-from layover.runs.feedback import give_feedback
+from layover.runs.feedback import give_feedback, take_back
 from layover.values.runs.views import Run
 from support.worlds.runs import ANN, Bench, answers_of
 
@@ -75,6 +75,8 @@ async def test_an_expired_run_takes_feedback_and_shows_it() -> None:
     given = await give_feedback(bench.plain, ANN, run.id, -1, "wrong")
     found = await runs.get(bench.plain, ANN, run.id)
     assert found.feedback == given
+    await take_back(bench.plain, ANN, run.id)
+    assert (await runs.get(bench.plain, ANN, run.id)).feedback is None
     with pytest.raises(NotFound):
         await give_feedback(bench.plain, "bob", run.id, -1, None)
 

@@ -441,6 +441,11 @@ class FeedbackBook(Protocol):
         deleted, and nothing was kept."""
         ...
 
+    async def remove(self, owner: str, thread_id: str, run_id: str) -> bool:
+        """Take the feedback on a run away, if there is any. False: there is no such thread, or it is
+        deleted."""
+        ...
+
     async def get(self, owner: str, thread_id: str, run_id: str) -> Feedback | None:
         """Return the feedback on one run."""
         ...

@@ -72,6 +72,14 @@ async def give_feedback(
     return feedback.plain
 
 
+async def take_back(runtime: Runtime, owner: str, run_id: str) -> None:
+    """Remove the owner's feedback on a run; there may be none. Raises NotFound; DatabaseWaking only for a run
+    whose records have expired."""
+    thread_id, _, _ = await _run(runtime, owner, run_id)
+    if not await runtime.journal.feedback.remove(owner, thread_id, run_id):
+        raise NotFound("there is no such run", run_id=run_id)
+
+
 async def _run(runtime: Runtime, owner: str, run_id: str) -> tuple[str, str, Status]:
     """Return the run's thread, agent and status. Raises NotFound."""
     try:

@@ -12,7 +12,7 @@ from layover.adapters.journal.backing import Backing
 from layover.batches import batched
 from layover.clock import rfc3339
 from layover.keys import FEEDBACK, FEEDBACK_PREFIX, HEAD, Keys, feedback_key
-from layover.ports.table import Action, Check, Exists, Item, Missing, Put, TransactionFailed, all_of
+from layover.ports.table import Check, Delete, Exists, Item, Missing, Put, TransactionFailed, all_of
 from layover.values.page import Page
 from layover.values.runs.feedback import Feedback, RunFeedback
 
@@ -35,12 +35,17 @@ class TableFeedback:
             "gsi2sk": f"{rfc3339(feedback.at)}#{feedback.run_id}",
         }
         # The erasure of a deleted thread may be over, and nothing finds what has no head.
-        actions: list[Action] = [
-            Check(pk, HEAD, all_of(Exists("pk"), Missing("deleted"))),
-            Put(pk, key, item),
-        ]
+        return await self._change(Put(pk, key, item))
+
+    async def remove(self, owner: str, thread_id: str, run_id: str) -> bool:
+        """See `ports.FeedbackBook`."""
+        return await self._change(Delete(*_place(owner, thread_id, run_id)))
+
+    async def _change(self, write: Put | Delete) -> bool:
+        """Make a change, unless its thread is deleted or not there: then return False."""
+        is_there = Check(write.pk, HEAD, all_of(Exists("pk"), Missing("deleted")))
         try:
-            await self._table.transact(actions, secrets.token_hex(16))
+            await self._table.transact([is_there, write], secrets.token_hex(16))
         except TransactionFailed:
             return False
         return True
