@@ -43,6 +43,7 @@ def test_agents_are_listed_with_their_tools(api: Api) -> None:
         {"name": "plain", "model": "openai/gpt-5-nano", "tools": []},
         {
             "name": "support",
+            "description": "Answers questions about orders, and pays back.",
             "model": "openai/gpt-5-mini",
             "tools": [
                 {"name": "refund", "description": "Pay back.", "needs_approval": True},

@@ -63,7 +63,12 @@ def look_up(order_id: str) -> str:
     return order_id
 
 
-SUPPORT = Agent(name="support", instructions="Help.", tools=[refund, look_up])
+SUPPORT = Agent(
+    name="support",
+    instructions="Help.",
+    tools=[refund, look_up],
+    description="Answers questions about orders, and pays back.",
+)
 PLAIN = Agent(name="plain", model="openai/gpt-5-nano", instructions="Chat.")
 
 

@@ -60,6 +60,8 @@ class Words(RootModel[list[str]]):
         ({"model": ""}, "model"),
         ({"instructions": None}, "instructions"),
         ({"max_iterations": 0}, "max_iterations"),
+        ({"description": " "}, "description"),
+        ({"description": 7}, "description"),
         ({"tool_concurrency": 0}, "tool_concurrency"),
         ({"tool_concurrency": 1.5}, "tool_concurrency"),
         ({"tool_concurrency": -math.inf}, "tool_concurrency"),

@@ -112,6 +112,10 @@ def limited(n: int) -> int:
     return n
 
 
+def test_the_words_for_callers_are_no_part_of_what_a_run_began_with() -> None:
+    assert definition(description="Sells lamps.") == definition()
+
+
 def definition(**options: Any) -> str:
     return definition_of(Agent("a", **options))
 

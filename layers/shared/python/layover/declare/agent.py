@@ -111,6 +111,8 @@ class Agent(Driven[Output], Generic[Deps, Output]):
         connections: Accounts at other services that its tools may use (`Connection`): `ctx.token(NAME)`
             answers a token, or the call waits until the user has connected the account. Empty: none.
         tool_search: True: above 30 tools, the model finds them by words instead of reading them all.
+        description: What it is for, in words for its callers: `GET /agents` shows it, and so do MCP clients,
+            to which it is a tool. Its own model does not read it. None: callers learn its name only.
         on_waiting: What becomes of a message that comes while the thread's run only waits for a decision.
             `answer`: another run answers it at once. `steer`: the waiting run reads it when it goes on.
             `withdraw`: nobody is asked any more, and the run goes on with the message. `refuse`: it is
@@ -178,6 +180,7 @@ class Agent(Driven[Output], Generic[Deps, Output]):
         deps: "Factory[Deps] | None" = None,
         connections: Sequence[Connection] = (),
         tool_search: bool = False,
+        description: str | None = None,
         on_waiting: Literal["answer", "steer", "withdraw", "refuse"] = "answer",
         runtime: Any = None,
     ) -> None:
@@ -206,6 +209,7 @@ class Agent(Driven[Output], Generic[Deps, Output]):
         self.deps = factory_of(f"{self._what}deps", deps)
         self.connections = connections_of(self._what, connections)
         self.tool_search = tool_search
+        self.description = description
         self.on_waiting = on_waiting_of(self._what, on_waiting)
         self.runtime = runtime
         self._replaced: list[Any] = []
@@ -273,6 +277,7 @@ class Agent(Driven[Output], Generic[Deps, Output]):
         check_instructions(self._what, self.instructions)
         check_tools_function(self._what, self.make_tools)
         checks.flag(f"{self._what}tool_search", self.tool_search)
+        checks.text_or_none(f"{self._what}description", self.description)
         checks.whole(f"{self._what}max_iterations", self.max_iterations)
         if not isinstance(self.memory, Memory):
             raise checks.fail(f"{self._what}memory", "Memory(...)", self.memory)

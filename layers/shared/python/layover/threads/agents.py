@@ -1,5 +1,7 @@
 """The list of agents."""
 
+from pydantic import Field
+
 from layover.runtime import Runtime
 from layover.values.base import Value
 
@@ -16,6 +18,11 @@ class AgentInfo(Value):
     """An agent as callers see it."""
 
     name: str
+    description: str | None = Field(
+        default=None,
+        exclude_if=lambda value: value is None,
+        description="What it is for, in its author's words.",
+    )
     model: str
     tools: tuple[ToolInfo, ...]
 
@@ -25,6 +32,7 @@ async def list_agents(runtime: Runtime, owner: str) -> tuple[AgentInfo, ...]:
     return tuple(
         AgentInfo(
             name=name,
+            description=agent.description,
             model=agent.model or runtime.settings.model,
             tools=tuple(
                 ToolInfo(
