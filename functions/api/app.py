@@ -21,6 +21,7 @@ from functions.api import (
     routes_connections,
     routes_console,
     routes_files,
+    routes_mcp,
     routes_me,
     routes_memory,
     routes_meta,
@@ -159,6 +160,7 @@ def resolver() -> Resolver:
         routes_sockets,
         routes_chat,
         routes_ag_ui,
+        routes_mcp,
     ):
         app.include_router(module.router)
     _map_errors(app)

@@ -12,7 +12,7 @@ from functions.api.links import add_links
 from functions.api.problems import Problem
 from functions.api.reference import page
 from functions.api.words import add_words
-from layover.values.deployment.access import DISCOVERY, RESOURCE_HEADER
+from layover.values.deployment.access import DISCOVERY, PROTECTED_RESOURCE, RESOURCE_HEADER
 
 _REFS = "#/components/schemas/{model}"
 _DESCRIPTION = f"""Durable runs of LLM agents. Times are RFC 3339 in UTC with microseconds, ids are opaque
@@ -29,6 +29,7 @@ _TAGS = {
     "me": "Everything that is stored about the caller.",
     "files": "Uploads for messages, and files that tools made.",
     "meta": "About the API itself.",
+    "mcp": "Agents as tools of clients of the Model Context Protocol.",
     "chat": "Agents in the words of front ends: the AI SDK, AG-UI.",
 }
 
@@ -69,6 +70,6 @@ def _with_problems(spec: dict[str, Any]) -> dict[str, Any]:
     schemas.update(schema.pop("$defs", {}))
     schemas["Problem"] = schema
     # The framework documents its own 422 for every route that validates; these routes take no input.
-    for path in ("/healthz", DISCOVERY):
+    for path in ("/healthz", DISCOVERY, PROTECTED_RESOURCE):
         spec["paths"][path]["get"]["responses"].pop("422")
     return spec

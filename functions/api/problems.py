@@ -71,6 +71,10 @@ class Forbidden(RequestError):
         self.scope = scope
 
 
+class ForeignOrigin(RequestError):
+    """A web page asked that may not call the API."""
+
+
 class NotAcceptable(RequestError):
     """A stream was requested at an address that cannot stream. `stream_url` can."""
 
@@ -136,6 +140,7 @@ _KINDS: dict[type[LayoverError], Kind] = {
         {"WWW-Authenticate": "Bearer"},
     ),
     Forbidden: Kind(HTTPStatus.FORBIDDEN, "forbidden", "The token does not allow this"),
+    ForeignOrigin: Kind(HTTPStatus.FORBIDDEN, "wrong-origin", "This page may not call the API"),
     NotAnApprover: Kind(HTTPStatus.FORBIDDEN, "not-an-approver", "Others decide about this call"),
     NotFound: Kind(HTTPStatus.NOT_FOUND, "not-found", "There is no such thing"),
     MethodNotAllowed: Kind(

@@ -124,6 +124,11 @@ def traceparent(headers: Mapping[str, str]) -> str | None:
     return match[0] if match else None
 
 
+def host_of(event: Mapping[str, Any]) -> str:
+    """Return the name of the host that the request was sent to; empty if the event does not tell it."""
+    return str((event.get("requestContext") or {}).get("domainName") or "")
+
+
 def takes_gzip(event: Mapping[str, Any]) -> bool:
     """Return whether the client reads gzip, by the framework's rule."""
     headers = {k.lower(): v for k, v in (event.get("headers") or {}).items()}

@@ -10,7 +10,7 @@ from aws_lambda_powertools.event_handler import Response
 from functions.api.auth import claims_of
 from functions.api.call import Call, Host
 from functions.api.problems import NotAcceptable, Unauthenticated
-from functions.api.request import token_expires_at
+from functions.api.request import host_of, token_expires_at
 from layover.chat.answers import Translation, answer
 from layover.protocols import sse
 from layover.records.runs import MAX_SEQ, meta_of
@@ -129,8 +129,7 @@ def stream_base(call: Call, event: Mapping[str, Any]) -> str:
     if elsewhere is not None:
         return f"{elsewhere}{TICKETED}"
     # On one machine: the host name that this request used.
-    host = (event.get("requestContext") or {}).get("domainName", "")
-    return f"http://{host}"
+    return f"http://{host_of(event)}"
 
 
 def shared_with(event: Mapping[str, Any], host: Host) -> dict[str, str]:

@@ -66,6 +66,12 @@ EXAMPLES: dict[str, Any] = {
             {"id": "m1", "role": "user", "parts": [{"type": "text", "text": "Where is A-1002?"}]}
         ],
     },
+    "mcp": {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "tools/call",
+        "params": {"name": "support", "arguments": {"message": "Where is A-1002?"}},
+    },
     "ag_ui": {
         "threadId": "chat-7",
         "runId": "r1",

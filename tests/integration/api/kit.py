@@ -94,6 +94,8 @@ def http_event(
         "stage": "$default",
         "http": {"method": method, "path": unquote(path)},
     }
+    if host := headers.get("Host") or headers.get("host"):
+        context["domainName"] = host
     if sub is not None:
         given = {"sub": sub, "scope": scope, **(claims or {})}
         context["authorizer"] = {"jwt": {"claims": given, "scopes": None}}

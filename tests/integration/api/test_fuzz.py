@@ -24,6 +24,7 @@ PLAIN = {
     ("get", "/me/exports/{export_id}"),
     ("get", "/healthz"),
     ("get", "/.well-known/layover"),
+    ("get", "/.well-known/oauth-protected-resource/mcp"),
     ("get", "/threads/{thread_id}"),
     ("get", "/threads/{thread_id}/memory"),
     ("get", "/files/{file_id}"),

@@ -115,4 +115,6 @@ def test_every_answer_leads_to_what_is_there(api: Api) -> None:
     unlinked |= {"extend_call"}
     # Their ids are a front end's own.
     unlinked |= {"chat", "resume_chat", "list_chat_messages", "ag_ui"}
+    # Their answers are another protocol's.
+    unlinked |= {"mcp", "protected_resource"}
     assert calls.keys() - followed == unlinked

@@ -61,6 +61,8 @@ CALLS = {
     ("get", "/chat/{agent}/{chat_id}/stream"),
     ("get", "/chat/{agent}/{chat_id}/messages"),
     ("post", "/ag-ui/{agent}"),
+    ("post", "/mcp"),
+    ("get", "/.well-known/oauth-protected-resource/mcp"),
     ("get", "/usage"),
     ("get", "/me/export"),
     ("get", "/me/exports"),
@@ -116,7 +118,8 @@ def test_every_call_is_described_with_what_it_answers(api: Api) -> None:
         good = [c for c in operation["responses"] if c < "400"]
         assert good, call
         for code in good:
-            has_body = code not in ("204", "302", "303")
+            # 202 of MCP: a notification has no answer.
+            has_body = code not in ("204", "302", "303") and (call[1], code) != ("/mcp", "202")
             assert bool(operation["responses"][code]["content"]) == has_body, (call, code)
     streams = {call for call, operation in found.items() if "204" in operation["responses"]}
     assert {("get", "/runs/{run_id}/events"), ("get", "/chat/{agent}/{chat_id}/stream")} <= streams
@@ -127,7 +130,10 @@ def test_every_error_is_a_problem_document(api: Api) -> None:
     for call, operation in operations(spec).items():
         for code, response in operation["responses"].items():
             if code >= "400":
-                assert list(response["content"]) == ["application/problem+json"], (call, code)
+                kinds = {"application/problem+json"}
+                if call[1] == "/mcp" and code in ("400", "404"):
+                    kinds.add("application/json")  # JSON-RPC has errors of its own
+                assert response["content"].keys() == kinds, (call, code)
 
 
 def test_everything_but_health_needs_a_bearer_token(api: Api) -> None:
@@ -135,7 +141,11 @@ def test_everything_but_health_needs_a_bearer_token(api: Api) -> None:
     assert spec["security"] == [{"bearer": []}]
     assert spec["components"]["securitySchemes"]["bearer"]["scheme"] == "bearer"
     free = {path for (_, path), o in operations(spec).items() if o.get("security") == []}
-    assert free == {"/healthz", "/.well-known/layover"}
+    assert free == {
+        "/healthz",
+        "/.well-known/layover",
+        "/.well-known/oauth-protected-resource/mcp",
+    }
 
 
 def test_every_reference_leads_somewhere(api: Api) -> None:
@@ -156,7 +166,7 @@ def test_the_docs_ask_no_other_host(api: Api) -> None:
 
 def test_the_docs_are_small_and_show_every_call(api: Api) -> None:
     page = api.get("/docs", sub=None).body
-    assert len(page) < 160_000
+    assert len(page) < 170_000
     for method, path in CALLS:
         assert f"<b>{method.upper()}</b> <code>{path}</code>" in page
     for name in api.get("/openapi.json", sub=None).json["components"]["schemas"]:

@@ -13,7 +13,7 @@ from integration.api.kit import USE, Api
 from integration.api.test_openapi import CALLS
 from layover import Agent
 from layover.runtime import Runtime
-from layover.values.deployment.access import is_open
+from layover.values.deployment.access import PROTECTED_RESOURCE, is_open
 from layover.values.runs.run import SuspensionKind
 
 
@@ -533,7 +533,8 @@ def test_no_call_passes_a_query_parameter_over_that_it_does_not_have(
     scope = f"{USE} layover/operate layover/audit"
     answer = api.send(method.upper(), f"{url}?nothing_like_it=1", body, scope=scope)
     if is_open(path):
-        assert answer.status == 200
+        # One machine has nobody who gives tokens.
+        assert answer.status == (404 if path == PROTECTED_RESOURCE else 200)
         return
     (error,) = answer.problem(422, "invalid-request")["errors"]
     assert error["loc"] == ["query", "nothing_like_it"]

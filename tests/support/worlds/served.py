@@ -12,6 +12,8 @@ from typing import Any, TypeVar
 from functions.api.app import answer
 from layover import Agent, ToolContext, tool
 from layover.adapters.inmemory.callbacks import InMemoryCallbacks
+from layover.adapters.inmemory.table import InMemoryTable
+from layover.adapters.journal.leases import TableLeases
 from layover.approvals.token_answer import DECIDED
 from layover.clock import ManualClock
 from layover.ids import SequentialIds
@@ -23,6 +25,7 @@ from layover.runs.resume import await_decision, resume
 from layover.runs.turn import turn
 from layover.runtime import Runtime
 from layover.testing import call, calls, say
+from layover.values.deployment.settings import Settings
 from layover.values.memory.context import Extraction
 from layover.values.memory.entry import NewEntry
 from layover.values.runs.payload import (
@@ -101,6 +104,9 @@ class Served:
             callbacks=self.callbacks,
             ids=SequentialIds(),
             model=answers(*script),
+            # The handler waits in real time, for what happens between requests only.
+            leases=TableLeases(InMemoryTable()),
+            settings=Settings(max_user_waits=0),
         )
 
     def close(self) -> None:

@@ -9,9 +9,15 @@ DISCOVERY = "/.well-known/layover"
 """The path at which a client learns how to sign in."""
 CONNECTED = "/connected"
 """The page to which services send users back, after they have consented or not."""
+MCP = "/mcp"
+"""The path of the agents as tools of MCP clients."""
+PROTECTED_RESOURCE = f"/.well-known/oauth-protected-resource{MCP}"
+"""The path at which an MCP client learns where tokens come from (RFC 9728)."""
 CONSOLE_FILES = "/console/{version}/{file}"
 """The route of the files that the console's page loads."""
-OPEN_PATHS = frozenset({"/", "/healthz", CONNECTED, DOCS, "/openapi.json", DISCOVERY})
+OPEN_PATHS = frozenset(
+    {"/", "/healthz", CONNECTED, DOCS, "/openapi.json", DISCOVERY, PROTECTED_RESOURCE}
+)
 """Paths that need no token, besides the console's files. The gateway in front lets no other path through
 without one."""
 _CONSOLE_FILE = re.compile(r"/console/[^/]+/[^/]+")
