@@ -98,7 +98,7 @@ def test_browsers_of_named_origins_may_call(vpc: Synthesized) -> None:
     (api,) = apis(vpc, "HTTP").values()
     cors = api["CorsConfiguration"]
     assert cors["AllowOrigins"] == ["https://a.example", "https://b.example"]
-    assert "authorization" in cors["AllowHeaders"]
+    assert {"authorization", "mcp-protocol-version"} <= set(cors["AllowHeaders"])
     assert not any("resource" in header for header in cors["AllowHeaders"])
     assert not cors.get("AllowCredentials")
 

@@ -20,6 +20,7 @@ from layover.values.deployment.access import CONSOLE_FILES, DOCS, OPEN_PATHS
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 """All but OPTIONS: a preflight carries no token, and API Gateway responds to it itself."""
 ASKED_HEADERS = ("authorization", "content-type", "idempotency-key", "prefer")
+MCP_HEADERS = ("mcp-method", "mcp-name", "mcp-protocol-version")
 TOLD_HEADERS = ("location", "preference-applied", "retry-after", "www-authenticate")
 LOGGED = {
     # Neither the query string nor a token: both may hold a user's words or secrets.
@@ -54,7 +55,7 @@ class HttpApi(Construct):
             cors_preflight=gateway.CorsPreflightOptions(
                 allow_origins=list(settings.origins),
                 allow_methods=[gateway.CorsHttpMethod[method] for method in METHODS],
-                allow_headers=list(ASKED_HEADERS),
+                allow_headers=[*ASKED_HEADERS, *MCP_HEADERS],
                 expose_headers=list(TOLD_HEADERS),
                 max_age=Duration.hours(1),
             )
