@@ -185,8 +185,11 @@ def connections_of(what: str, value: Any) -> tuple[Connection, ...]:
 
 
 class _Server(Protocol):
-    name: str
-    connection: str | None
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def connection(self) -> str | None: ...
 
 
 def check_servers(what: str, servers: Iterable[_Server], connections: Iterable[Connection]) -> None:
