@@ -206,7 +206,8 @@ async def test_every_field_of_a_message_is_recalled(
     stores: Stores, owner: str, talk: Conversation
 ) -> None:
     await talk.say(None, "root")
-    message = message_of("m", "root")
+    # What is refused is not recalled.
+    message = message_of("m", "root").model_copy(update={"refused": False})
     await save(stores, talk.head(), message)
     row = filled(IndexedText, thread_id="thread", message_id="m", agent="support")
     await stores.memory.index_messages(owner, [row])

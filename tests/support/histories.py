@@ -221,8 +221,12 @@ class History:
 
 async def play(acts: Acts, **agent: Any) -> Counter[str]:
     """Play a history with an agent of these options; count what happened in it."""
-    history = History(Talk(**agent))
-    talk, power = history.talk, history.talk.power
+    return await play_in(Talk(**agent), acts)
+
+
+async def play_in(talk: Talk, acts: Acts) -> Counter[str]:
+    """Play a history in this thread; count what happened in it."""
+    history, power = History(talk), talk.power
     for act, cut in acts:
         power.cut_at = power.calls + cut if cut else 0
         power.after = bool(cut and cut % 2)

@@ -19,6 +19,7 @@ from support.kills.scenarios import (
     DOOMED,
     FOLLOWED,
     FORGOTTEN,
+    GUARDED,
     HALF_DELETED,
     HALF_FORGOTTEN,
     HANDED_OVER,
@@ -53,6 +54,7 @@ DRIVEN = (
     BESIDE,
     HANDED_OVER,
     REFUSED,
+    GUARDED,
     CHATTED,
     SERVED,
 )
@@ -69,6 +71,7 @@ SAMPLE = {
     "beside": 4,
     "handed over": 5,
     "refused": 3,
+    "guarded": 3,
     "chatted": 3,
     "served": 4,
     "lost": 2,

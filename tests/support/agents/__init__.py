@@ -7,7 +7,7 @@ guarded   models that are away, and a hook that refuses, changes and suspends
 keeping   tools and memories that store much"""
 
 from support.agents.deciding import treasurer
-from support.agents.durable import broker, foreman, learner, torture
+from support.agents.durable import bouncer, broker, foreman, learner, torture
 from support.agents.guarded import keyless, rescued, warden
 from support.agents.keeping import archivist, hoarder
 from support.agents.shop import (
@@ -33,6 +33,7 @@ from support.agents.shop import (
 
 __all__ = [
     "archivist",
+    "bouncer",
     "broker",
     "clerk",
     "diarist",

@@ -13,6 +13,7 @@ from layover import (
     Memory,
     ModelRequest,
     ObservationalMemory,
+    Refuse,
     Result,
     RunContext,
     SemanticRecall,
@@ -132,6 +133,27 @@ torture = Agent(
     ],
     handoffs=[cashier],
     tool_concurrency=2,
+)
+
+
+class NoContraband(Hook):
+    """Refuses what users may not ask for. Its answers are journaled."""
+
+    once_per_input = True
+
+    async def before_model(self, ctx: HookContext, request: ModelRequest) -> Refuse | None:
+        if any("contraband" in message.text for message in request.unanswered):
+            return Refuse("contraband", reply="I have nothing of that kind.")
+        return None
+
+
+bouncer = Agent(
+    name="bouncer",
+    model="openai/fake-1",
+    instructions="You are deterministic.",
+    tools=TOOLS,
+    tool_concurrency=2,
+    hooks=[NoContraband()],
 )
 
 

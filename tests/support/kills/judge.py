@@ -106,8 +106,9 @@ def _used(usage: Json) -> Json:
     return {**usage, "sub_agents": below, "run_id": None}
 
 
-def _shown(message: Json, interrupted: set[str]) -> tuple[str, list[Json]]:
-    return message["role"], [_part(part, interrupted) for part in message["content"]]
+def _shown(message: Json, interrupted: set[str]) -> tuple[str, bool, list[Json]]:
+    parts = [_part(part, interrupted) for part in message["content"]]
+    return message["role"], message.get("refused", False), parts
 
 
 def _part(part: Json, interrupted: set[str]) -> Json:

@@ -237,6 +237,30 @@ REFUSED = Scenario(
 )
 """Results that a provider's filter refuses: the step goes on without them, and then a call waits."""
 
+
+def _smuggle(client: Client, thread: str, run_id: str) -> None:
+    """Send the run a message that its hook refuses, while a call waits, until that is answered."""
+    client.suspended(run_id, 1)
+    body = {"input": "and some contraband, please"}
+    client.want(202, "POST", f"/runs/{run_id}/messages", body, idempotency_key=unique("key"))
+
+
+GUARDED = Scenario(
+    "guarded",
+    (_ask(("charge", "g1"), ("refund", "g2")),),
+    "please charge it and pay it back, with care",
+    agent="bouncer",
+    act=_smuggle,
+    watched=(
+        "turn OpenAIChat",
+        "turn DynamoTable.transact",
+        "turn DynamoTable.write",
+        "turn Database",
+    ),
+)
+"""A message on the way that a hook refuses, behind calls that ran: the run ends refused, the message is
+marked in the database, and no model is asked, whatever dies."""
+
 SERVED = Scenario(
     "served",
     (

@@ -7,7 +7,20 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from layover import Agent, Allow, Approval, Hook, HookContext, Refuse, ToolCall, ToolContext, tool
+from layover import (
+    Agent,
+    Allow,
+    Answer,
+    Approval,
+    BlockTopics,
+    Hook,
+    HookContext,
+    ModelRequest,
+    Refuse,
+    ToolCall,
+    ToolContext,
+    tool,
+)
 from layover.adapters.inmemory.model import ScriptedModel, broken, call, calls, fail, say
 from layover.approvals import decide as approvals
 from layover.approvals.extend import extend
@@ -15,6 +28,7 @@ from layover.approvals.token_answer import DECIDED
 from layover.ids import SequentialIds
 from layover.ports import ChatModel, OnDelta, send_deltas
 from layover.recovery.sweep import sweep
+from layover.runs.accept import make_message_key, send_message
 from layover.runs.cancel import cancel
 from layover.values.deployment.access import Actor
 from layover.values.message import DataPart
@@ -434,6 +448,15 @@ async def outputs() -> list[Json]:
     return await _ended(bench(helper(output=Offer), [say(text)]))
 
 
+class Hours(Hook):
+    """Knows when the shop opens."""
+
+    once_per_input = True
+
+    def before_model(self, ctx: HookContext, request: ModelRequest) -> Answer:
+        return Answer("We open at nine.")
+
+
 class Guard(Hook):
     """Changes one call, and refuses another."""
 
@@ -449,6 +472,27 @@ async def hooks() -> list[Json]:
     """Calls that a hook changes and refuses."""
     script = [calls(call("look", n=1), call("look", n=2)), say("One of two.")]
     return await _ended(bench(helper(Ledger().look, hooks=[Guard()]), script))
+
+
+@_scenario
+async def refused() -> list[Json]:
+    """A message on the way that a hook refuses, after words and a call."""
+    script = [calls(call("pay", amount=3), text="One moment.")]
+    world = bench(helper(Ledger().pay, hooks=[BlockTopics(["weapons"], reply="No.")]), script)
+    run_id = await world.start(stream=True)
+    await world.drive(run_id)
+    key = make_message_key("k", run_id, "And weapons?", world.clock.now())
+    await send_message(world.plain, Actor(sub=ANN), run_id, "And weapons?", key)
+    await world.answer(run_id, "call_1", APPROVE)
+    return await _told(world, run_id)
+
+
+@_scenario
+async def answered_by_hook() -> list[Json]:
+    """A sub-agent whose hook answers in its model's place."""
+    clerk = Agent("clerk", model="m", hooks=[Hours()])
+    script = [call("clerk", input="When?"), say("At nine.")]
+    return await _ended(bench(helper(clerk.as_tool("Knows the hours.")), script))
 
 
 @_scenario

@@ -73,6 +73,7 @@ class Conversation:
         *response: Message,
         usage: tuple[StepUsage, ...] = (),
         snapshot: dict[str, Any] | None = None,
+        refused: tuple[str, ...] = (),
         **head: Any,
     ) -> None:
         run = RunMeta(
@@ -93,6 +94,7 @@ class Conversation:
                 response=response,
                 usage=usage,
                 snapshot=snapshot,
+                refused=refused,
             )
         )
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from layover import Agent, mcp, tool
+from layover import Agent, BlockTopics, mcp, tool
 from layover.evals.cases import Case
 from layover.evals.play import Play, play
 from layover.evals.stubs import StubsInvalid, check_stubs
@@ -76,6 +76,7 @@ async def failures(
             [PAY],
             "approvals: refund(",
         ),
+        ({"finish_reason": "refused"}, [SAY], "finish_reason: expected refused, and it is stop"),
         ({"output": {"contains": "lost"}}, [SAY], "output.contains: 'lost' is not in"),
         ({"output": {"matches": "^Lost"}}, [SAY], "output.matches: "),
         ({"output": {"equals": "It is"}}, [SAY], "output.equals: "),
@@ -117,6 +118,14 @@ async def test_cost_is_not_kept_where_no_price_is_known() -> None:
 )
 async def test_expectation_that_is_kept_is_silent(expect: dict[str, Any], script: Any) -> None:
     assert await failures(expect, script) == []
+
+
+async def test_refusal_of_a_hook_is_expected_by_the_reason_for_its_end() -> None:
+    guarded = Agent("guarded", hooks=[BlockTopics(["gold"])])
+    expect = {"finish_reason": "refused", "tools": []}
+    assert await failures(expect, [], guarded, input="Sell me gold.") == []
+    wrong = await failures({"finish_reason": "stop"}, [SAY], guarded, input="Sell me gold.")
+    assert wrong[-1] == "finish_reason: expected stop, and it is refused"
 
 
 @pytest.mark.parametrize(("decide", "paid"), [("approve", [60]), ("deny", [])])

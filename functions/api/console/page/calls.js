@@ -20,7 +20,8 @@ function Block({ block, ...more }) {
     case "reasoning": return html`<details class="reasoning"><summary>${block.draft ? S.chat.thinking : S.chat.thought}</summary><${Markdown} text=${block.text} /></details>`;
     case "call": return html`<${Call} call=${block} ...${more} />`;
     case "draft-call": return html`<div class="call"><div class="call-head"><span class="dot planned" /> <code>${block.name}</code><span class="quiet small">${S.call.planned}</span></div></div>`;
-    case "said": return html`<div class="asked"><div class="bubble"><div class="typed">${textOf(block.message)}</div></div></div>`;
+    case "said": return html`<div class="asked"><div class="bubble"><div class="typed">${textOf(block.message)}</div>
+      ${block.message.refused && html`<p class="quiet small note">${S.chat.refused}</p>`}</div></div>`;
     case "agent": return html`<section class="nested" aria-label=${`${S.call.agent} ${block.name}`}><p class="quiet small">${block.name}</p><${Blocks} blocks=${block.blocks} ...${more} /></section>`;
     case "file": return html`<${FileChip} part=${block.part} />`;
     case "data": return html`<details class="reasoning"><summary>${block.name}</summary><pre tabindex="0"><code>${shown(block.data)}</code></pre></details>`;
@@ -29,9 +30,10 @@ function Block({ block, ...more }) {
   }
 }
 
-const noteOf = ({ note, from, to, steps, tools, by, at, n }) => ({
+const noteOf = ({ note, from, to, steps, tools, by, at, n, event }) => ({
   restarted: S.chat.restarted, changed: S.chat.changed, handoff: S.chat.handoff(from, to), fallback: S.chat.fallback(from, to),
   loop: note === "loop" && S.chat.loop(steps, tools), extended: S.chat.extended(by, at), reminder: S.chat.reminder(n), escalated: note === "escalated" && S.chat.escalated(to),
+  spared: note === "spared" && S.chat.spared(event),
 })[note];
 
 /** One line of arguments. */

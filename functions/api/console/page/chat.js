@@ -85,7 +85,7 @@ function Turn({ turn, talk, live, onEdit, onAgain, changed, me }) {
   const past = turn.answer.length === 0 && talk.seenOf(turn.runId);
   const busy = Boolean(talk.live) || Boolean(live);
   return html`<article class="turn">
-    ${turn.input && html`<div class="asked"><div class="bubble"><${Input} message=${turn.input} /></div></div>`}
+    ${turn.input && html`<div class="asked"><div class="bubble"><${Input} message=${turn.input} refused=${turn.input.refused || (live || past || stored).refused.has(turn.input.id)} /></div></div>`}
     <div class="answer">
       <${Blocks} blocks=${(live || past || stored).blocks} onDecided=${changed} me=${me} />
       ${live && html`<${Progress} view=${live} />`}
@@ -110,10 +110,11 @@ function Siblings({ turn, talk, busy }) {
     <${IconButton} icon="right" label=${S.chat.later} disabled=${busy || n >= turn.siblings.length - 1} onClick=${() => to(1)} /></span>`;
 }
 
-function Input({ message }) {
+function Input({ message, refused }) {
   const text = textOf(message);
   return html`${message.content.filter((part) => part.type === "file").map((part, n) => html`<${FileChip} key=${n} part=${part} />`)}
-    ${text && html`<div class="typed">${text}</div>`}`;
+    ${text && html`<div class="typed">${text}</div>`}
+    ${refused && html`<p class="quiet small note">${S.chat.refused}</p>`}`;
 }
 
 /** The status below the blocks of a run that is not over. */

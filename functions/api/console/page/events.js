@@ -2,7 +2,7 @@
  *  that asked them. Built from a log, from a live stream, or from stored messages. `calls` are at all depths, `marks`
  *  counts what a timeline shows. */
 export function newView() {
-  return { blocks: [], calls: new Map(), waiting: new Map(), last: 0, marks: 0, status: "running", finish: null, error: null, seen: new Set() };
+  return { blocks: [], calls: new Map(), waiting: new Map(), last: 0, marks: 0, status: "running", finish: null, error: null, seen: new Set(), refused: new Set() };
 }
 
 /** The view after one more event. Changes it in place. */
@@ -164,6 +164,10 @@ const HANDLERS = {
   },
   "output-delta": (view, event, { key }) => { if (!key) view.output = event.output; },
   "hook-decision": (view, event, { blocks }) => callIn(view, blocks, event.tool_call_id, event.tool_name, event.args || {}).hooks.push(event),
+  "hook-reply": (view, event, { blocks }) => {
+    for (const id of event.message_ids || []) view.refused.add(id);
+    blocks.push({ kind: "note", note: "spared", event });
+  },
   "tool-execution-start": (view, event, { blocks }) => {
     const call = callIn(view, blocks, event.tool_call_id, event.tool_name, event.args);
     Object.assign(call, { status: "running", args: event.args ?? call.args, pending: null });

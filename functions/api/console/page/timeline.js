@@ -42,6 +42,7 @@ export function spansOf(events) {
       case "approval-escalated": mark("mark", S.chat.escalated(event.to)); break;
       case "approval-extended": mark("mark", S.chat.extended(event.by, event.expires_at)); break;
       case "hook-decision": mark("hook", `${event.tool_name}: ${S.call.hook(event)}`); break;
+      case "hook-reply": mark("hook", S.chat.spared(event)); break;
       case "finish": if (!path) endAll({ failed: event.status === "failed" }); break;
       default:
     }

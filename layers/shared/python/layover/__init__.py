@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         ToolCall,
         ToolResult,
     )
+    from layover.declare.hooks.guards import BlockTopics, DetectInjection, MaxLength
     from layover.declare.hooks.privacy import RedactPII
     from layover.declare.hooks.ready import MarkUntrusted, Policy, RememberDecisions
     from layover.declare.limits import Limits
@@ -100,6 +101,7 @@ _HOME = {
         "ToolCall",
         "ToolResult",
     ),
+    "declare.hooks.guards": ("BlockTopics", "DetectInjection", "MaxLength"),
     "declare.hooks.privacy": ("RedactPII",),
     "declare.hooks.ready": (
         "MarkUntrusted",
@@ -166,6 +168,7 @@ __all__ = [
     "Allow",
     "Answer",
     "Approval",
+    "BlockTopics",
     "ConfigurationError",
     "Conflict",
     "Connection",
@@ -174,6 +177,7 @@ __all__ = [
     "DecisionError",
     "DecisionInvalid",
     "DefinitionError",
+    "DetectInjection",
     "Embedded",
     "EpisodicMemory",
     "ErrorInfo",
@@ -188,6 +192,7 @@ __all__ = [
     "Limits",
     "ListedTool",
     "MarkUntrusted",
+    "MaxLength",
     "Memory",
     "Message",
     "ModelCall",

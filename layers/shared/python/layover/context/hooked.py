@@ -9,10 +9,12 @@ from pydantic import ValidationError
 from layover.declare.agent import Agent
 from layover.declare.blocking import call_author
 from layover.declare.hooks.base import (
+    Answer,
     HookContext,
     ModelCall,
     ModelRequest,
     ModelResponse,
+    Refuse,
     defines,
     is_everywhere,
     name_of,
@@ -22,22 +24,26 @@ from layover.errors import RunFailed
 from layover.ports import Embedder
 from layover.runtime import Runtime
 from layover.values.base import Json, Value, compact_json, strict_json
+from layover.values.message import Message
 from layover.values.prompt import Embedded, Prompt, Reply, RequestedCall
 from layover.values.runs.run import RunMeta
 
 V = TypeVar("V", bound=Value)
 
 
-def request_of(prompt: Prompt) -> ModelRequest:
-    """Return a prompt as hooks see it."""
-    fields = {name: getattr(prompt, name) for name in ModelRequest.model_fields}
-    return ModelRequest.model_construct(**fields)
+_CHANGEABLE = ("system", "messages", "tools", "settings")
+
+
+def request_of(prompt: Prompt, unanswered: tuple[Message, ...] = ()) -> ModelRequest:
+    """Return a prompt as hooks see it. `unanswered`: the users' messages that no model has answered, as they
+    were sent."""
+    fields = {name: getattr(prompt, name) for name in ("model", *_CHANGEABLE)}
+    return ModelRequest.model_construct(**fields, unanswered=unanswered)
 
 
 def with_request(prompt: Prompt, request: ModelRequest) -> Prompt:
     """Return the prompt as hooks changed it."""
-    fields = ("system", "messages", "tools", "settings")
-    return prompt.model_copy(update={name: getattr(request, name) for name in fields})
+    return prompt.model_copy(update={name: getattr(request, name) for name in _CHANGEABLE})
 
 
 def response_of(reply: Reply) -> ModelResponse:
@@ -105,7 +111,7 @@ async def ask_model(runtime: Runtime, agent: Agent, meta: RunMeta, prompt: Promp
 
 
 async def _ask_with_hooks(runtime: Runtime, agent: Agent, meta: RunMeta, prompt: Prompt) -> Reply:
-    hooks = [hook for hook in agent.hooks if is_everywhere(hook)]
+    hooks = [hook for hook in (*agent.hooks, *agent.hooks_above) if is_everywhere(hook)]
     if not hooks:
         return await runtime.model.complete(prompt)
     ctx = HookContext(
@@ -166,7 +172,12 @@ async def _changed(hooks: list[Any], point: str, ctx: HookContext, value: V) -> 
         if not defines(hook, point):
             continue
         try:
-            value = validate_answer(await call_author(getattr(hook, point), ctx, value), value)
+            answer = await call_author(getattr(hook, point), ctx, value)
+            if isinstance(answer, Answer | Refuse):
+                raise TypeError(
+                    "it answered in the model's place, which only a run's own request has"
+                )
+            value = validate_answer(answer, value)
         except Exception as error:
             message = f"{point} of the hook {name_of(hook)!r} failed: {message_of(error)}"
             raise RunFailed(message, type=type(error).__name__, run_id=ctx.run_id) from error

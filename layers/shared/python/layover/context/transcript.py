@@ -8,6 +8,7 @@ from typing import Any
 from layover import ids, keys
 from layover.clock import MICROSECOND
 from layover.context.frames import steps_at
+from layover.context.withheld import refused_ids, with_marks
 from layover.values.decision import DecisionNote
 from layover.values.message import DataPart, Message, Role, ToolResultPart
 from layover.values.runs.run import CallRecord, CallState, RunSnapshot, StepRecord, ToolMessageSlot
@@ -22,7 +23,8 @@ def response_messages(snapshot: RunSnapshot) -> tuple[Message, ...]:
     calls = {call.key: call for call in snapshot.calls}
     steps, hears = own_steps(snapshot), snapshot.meta.hears
     pairs = zip(steps, tails(steps, hears), strict=True)
-    return tuple(m for step, tail in pairs for m in step_messages(step, calls, tail))
+    messages = [m for step, tail in pairs for m in step_messages(step, calls, tail)]
+    return tuple(with_marks(messages, refused_ids(steps)))
 
 
 def tails(steps: Sequence[StepRecord], hears: str | None) -> list[str | None]:
@@ -64,7 +66,7 @@ def said_so_far(snapshot: RunSnapshot) -> tuple[Message, ...]:
         others = [m for m in own if m.id not in order]
         at = others.index(step.message) + 1
         messages += [*others[:at], *results, *others[at:]]
-    return tuple(messages)
+    return tuple(with_marks(messages, refused_ids(steps)))
 
 
 def _place(step: StepRecord, slot: ToolMessageSlot) -> Message:

@@ -13,6 +13,7 @@ from layover.context.rendering import (
     with_heard_note,
 )
 from layover.context.transcript import unheard
+from layover.context.withheld import refused_ids, with_marks
 from layover.keys import call_key, child_path, path_of, step_key
 from layover.values.message import Message
 from layover.values.runs.model_settings import RunChoice
@@ -228,7 +229,17 @@ class RunState:
 
     def response(self) -> list[Message]:
         """Return the messages that the run has produced so far."""
-        return self._rendering.messages(self.steps, None if self.path else self.meta.hears)
+        messages = self._rendering.messages(self.steps, None if self.path else self.meta.hears)
+        return with_marks(messages, ids) if (ids := self.refused_ids()) else messages
+
+    def input(self) -> Message:
+        """Return the run's input, marked if it was refused."""
+        return with_marks([self.meta.input], self.refused_ids())[0]
+
+    def refused_ids(self) -> frozenset[str]:
+        """Return the ids of the messages that hooks have refused here. It is the newest step that did: an
+        agent ends with it."""
+        return refused_ids(self.steps[-1:])
 
     def sendable(self) -> list[Message]:
         """Return the messages that the next step may send to a model, with corrections and notices."""

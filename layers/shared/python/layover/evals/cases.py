@@ -3,9 +3,18 @@
 import re
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from layover.values.message import InputPart, Part, TextPart, ToolResultPart
+from layover.values.runs.status import FinishReason
 
 
 class _Written(BaseModel):
@@ -125,6 +134,7 @@ class Expect(_Written):
     tools: Annotated[tuple[ToolExpectation, ...], BeforeValidator(_as_tuple)] | None = None
     approvals: Annotated[tuple[ApprovalExpectation, ...], BeforeValidator(_as_tuple)] = ()
     output: OutputExpectation | None = None
+    finish_reason: Annotated[FinishReason, Field(strict=False)] | None = None
     judge: Texts = ()
     max: MaxExpectation | None = None
 
@@ -205,8 +215,12 @@ class Case(_Written):
 
     @field_validator("script")
     @classmethod
-    def _has_steps(cls, script: tuple[ScriptStep, ...] | None) -> tuple[ScriptStep, ...] | None:
-        if script is not None and not script:
+    def _has_steps(
+        cls, script: tuple[ScriptStep, ...] | None, info: ValidationInfo
+    ) -> tuple[ScriptStep, ...] | None:
+        expect = info.data.get("expect")
+        asks_none = expect is not None and expect.finish_reason is FinishReason.REFUSED
+        if script is not None and not script and not asks_none:
             raise ValueError("the list is empty: write what the model answers")
         return script
 

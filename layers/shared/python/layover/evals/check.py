@@ -19,6 +19,9 @@ def failures_of(case: Case, outcome: Outcome) -> Iterator[str]:
     yield from _approvals(case, outcome)
     if case.expect.max is not None:
         yield from _max(case.expect.max, outcome)
+    reason = case.expect.finish_reason
+    if reason is not None and outcome.status == "success" and outcome.finish_reason != reason:
+        yield f"finish_reason: expected {reason}, and it is {outcome.finish_reason}"
     if case.expect.output is not None and outcome.status == "success":
         yield from _output(case.expect.output, outcome)
 

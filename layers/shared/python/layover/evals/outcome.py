@@ -39,6 +39,7 @@ class Outcome(Value):
     case: str
     repeat: int = 1
     status: str = "failed"
+    finish_reason: str | None = None
     failures: tuple[str, ...] = ()
     text: str = ""
     output: Json = None

@@ -63,6 +63,7 @@ async def play(how: Play, case: Case, repeat: int = 1) -> Outcome:
     outcome = outcome.model_copy(
         update={
             "status": str(result.status),
+            "finish_reason": result.finish_reason and str(result.finish_reason),
             "text": result.text,
             "output": _plain(result.output),
             "calls": tuple(_calls(result)),

@@ -16,7 +16,7 @@ from layover.runtime import Runtime
 from layover.values.memory.context import Extraction, StepUsage
 from layover.values.message import Message
 from layover.values.runs.payload import RunPayload
-from layover.values.runs.run import RunMeta, RunSnapshot, Status
+from layover.values.runs.run import FinishReason, RunMeta, RunSnapshot, Status
 
 logger = logging.getLogger("layover")
 
@@ -38,7 +38,9 @@ async def extract(runtime: Runtime, payload: RunPayload) -> dict[str, str]:
     if snapshot.meta.saved and not snapshot.meta.sockets:
         await set_ttl(runtime, snapshot.meta)
         await watch_thread(runtime, payload.owner, snapshot.meta.thread_id)
-    good = snapshot.meta.status is Status.SUCCESS
+    # Nothing is learned from what a hook refused.
+    is_refused = snapshot.meta.finish_reason is FinishReason.REFUSED
+    good = snapshot.meta.status is Status.SUCCESS and not is_refused
     if good and await runtime.memory.is_extracted(payload.owner, payload.run_id):
         # The process that stored the title may have died before it passed the title on.
         head = await runtime.threads.head(payload.owner, snapshot.meta.thread_id)

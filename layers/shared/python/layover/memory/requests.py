@@ -133,7 +133,7 @@ def memory_prompt(
         task=task,
         stops_repeating=True,
         output=output,
-        settings=_settings(model, tokens),
+        settings=literal_settings(model, tokens),
     )
 
 
@@ -144,7 +144,7 @@ def text_prompt(task: str, model: str, text: str, at: datetime) -> Prompt:
     return memory_prompt(task, model, message)
 
 
-def _settings(model: str, tokens: int) -> ModelSettings:
+def literal_settings(model: str, tokens: int) -> ModelSettings:
     """Return settings for an answer of so many tokens: literal, and with few thoughts."""
     if _SPARING.search(model):
         return ModelSettings(max_tokens=tokens + ROOM_TO_THINK, reasoning="low")

@@ -37,7 +37,7 @@ def source(messages: Iterable[Message]) -> Message | None:
     for message in messages:
         text = message.text.strip()
         long_enough = len(text) >= MIN_CHARACTERS and _words(text) >= MIN_WORDS
-        if message.role is Role.USER and long_enough:
+        if message.role is Role.USER and long_enough and not message.refused:
             return message
     return None
 

@@ -23,7 +23,10 @@ def usage_of_steps(
     from the replies that were asked for again: a row for each UTC day, agent and model, however many steps
     there are."""
     groups = defaultdict[tuple[str, str, str], list[tuple[Usage, datetime]]](list)
-    paid = [(agent, s.model, s.usage, s.message.created_at) for agent, s in steps]
+    # Where a hook replied, no model did.
+    paid = [
+        (agent, s.model, s.usage, s.message.created_at) for agent, s in steps if s.replied is None
+    ]
     paid += [(reply.agent, reply.model, reply.usage, reply.at) for reply in unused]
     for agent, model, usage, at in paid:
         groups[at.date().isoformat(), agent, model].append((usage, at))

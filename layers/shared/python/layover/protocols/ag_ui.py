@@ -41,6 +41,7 @@ PASSED_OVER: dict[type[Change], str] = {
     changes.VoteCast: "the protocol knows one answer to an interrupt",
     changes.WaitChanged: "the interrupt at the answer's end has the expiry",
     changes.HookAnswered: "the call's arguments and result are what the hook made of them",
+    changes.ModelSpared: "the reply is a text like any other, and the end has the reason",
     changes.FileShown: "the protocol has no files of an agent",
     changes.OutputGrew: "the text of the output is streamed, and the end has the output",
     changes.ModelChanged: "the protocol has no models",

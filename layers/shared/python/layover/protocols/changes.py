@@ -12,6 +12,7 @@ from layover.values.runs.event import (
     Finish,
     Handoff,
     HookDecided,
+    HookReplied,
     LoopEvent,
     ModelFallback,
     ToolCallApproval,
@@ -191,6 +192,14 @@ class HookAnswered(NamedTuple):
     event: HookDecided
 
 
+class ModelSpared(NamedTuple):
+    """A hook replied in the model's place, or refused the request: no model was asked. The reply is told like
+    any other."""
+
+    frame: FrameView
+    event: HookReplied
+
+
 class CallRan(NamedTuple):
     """A call begins to run."""
 
@@ -314,6 +323,7 @@ Change = (
     | CallShown
     | CallChanged
     | HookAnswered
+    | ModelSpared
     | CallRan
     | DataEmitted
     | CallSuspended

@@ -37,6 +37,7 @@ from layover.protocols.changes import (
     Kind,
     LoopEnded,
     ModelChanged,
+    ModelSpared,
     OutputGrew,
     ResponseTold,
     RunBegan,
@@ -63,6 +64,7 @@ from layover.values.runs.event import (
     Finish,
     Handoff,
     HookDecided,
+    HookReplied,
     LoggedEvent,
     LoopEvent,
     MessageEvent,
@@ -289,6 +291,9 @@ class RunView:
     def _answer_of_hook(self, frame: FrameView, event: HookDecided) -> Sequence[Change]:
         return (HookAnswered(frame, self._call(event.tool_call_id, event.tool_name), event),)
 
+    def _spare_model(self, frame: FrameView, event: HookReplied) -> Sequence[Change]:
+        return (ModelSpared(frame, event),)
+
     def _run_call(self, frame: FrameView, event: ToolExecutionStart) -> Sequence[Change]:
         call = self._call(event.tool_call_id, event.tool_name)
         changes = self._show(frame, call, event.args)
@@ -423,6 +428,7 @@ _REACTIONS: dict[str, Callable[[RunView, FrameView, Any], Sequence[Change]]] = {
     "output-delta": RunView._grow_output,
     "message": RunView._tell_message,
     "hook-decision": RunView._answer_of_hook,
+    "hook-reply": RunView._spare_model,
     "tool-execution-start": RunView._run_call,
     "data": RunView._emit,
     "tool-call-suspended": RunView._suspend,

@@ -49,7 +49,7 @@ class StoredUiMessage(Value):
         id: A user's message has the id that its client gave it; an answer has its run's, and what the run
             says after others' messages an id of its own (`answer_id`).
         role: `user` or `assistant`.
-        metadata: `run_id` and `thread_id`.
+        metadata: `run_id` and `thread_id`; of a user's message that a hook refused also `refused`.
         parts: As the AI SDK's client keeps them.
     """
 
@@ -65,7 +65,7 @@ def user_message(message: Message) -> StoredUiMessage:
     return StoredUiMessage(
         id=shown_id(message.id),
         role="user",
-        metadata=_metadata(message),
+        metadata={**_metadata(message), **({"refused": True} if message.refused else {})},
         parts=tuple(part for part in parts if part is not None),
     )
 

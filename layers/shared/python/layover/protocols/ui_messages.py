@@ -28,6 +28,8 @@ UNKNOWN = "data-layover-event"
 """An event that this version does not know: the data is the event, as `/events` has it."""
 _RUN = "run_"
 _FINISH_REASONS = frozenset({"stop", "length", "content-filter", "error"})
+_TRANSLATED = {"refused": "content-filter"}
+"""Reasons that the protocol has under another name."""
 
 Chunk = dict[str, Any]
 
@@ -37,6 +39,7 @@ PASSED_OVER: dict[type[Change], str] = {
     changes.VoteCast: "the protocol knows one answer to an approval",
     changes.WaitChanged: "the request for an approval stays as it is",
     changes.HookAnswered: "the call's input and output are what the hook made of them",
+    changes.ModelSpared: "the reply is a text like any other, and the end says why it ends",
     changes.OutputGrew: "the text of the output is streamed, and the client parses it",
     changes.ModelChanged: "the end names the model",
     changes.LoopEnded: "the end says why it ends",
@@ -256,7 +259,8 @@ class UiMessage:
         event = change.event
         if event.status is Status.CANCELLED:
             yield {"type": "abort", "reason": "the run was cancelled"}
-        reason = event.finish_reason if event.finish_reason in _FINISH_REASONS else "other"
+        reason = _TRANSLATED.get(event.finish_reason, event.finish_reason)
+        reason = reason if reason in _FINISH_REASONS else "other"
         metadata = {
             "status": event.status,
             "model": event.model,

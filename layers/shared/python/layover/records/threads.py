@@ -8,6 +8,7 @@ from layover.context.transcript import (
     unheard_leaf,
     unread_messages,
 )
+from layover.context.withheld import input_of
 from layover.errors import NotFound
 from layover.keys import can_be_id
 from layover.runtime import Runtime
@@ -98,7 +99,7 @@ async def _live(
                 aside.append(snapshot)
             continue
         response = response_messages(snapshot)
-        messages += [snapshot.meta.input, *response]
+        messages += [input_of(snapshot), *response]
         last_id = messages[-1].id
         if not snapshot.meta.status.over:
             # It has its thread back, and goes on behind what was said meanwhile.

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from layover import keys
 from layover.context.frames import calls_at, steps_at, usage_at
 from layover.context.transcript import own_steps, response_messages, step_messages
+from layover.context.withheld import input_of, refused_ids, with_marks
 from layover.records.deployed import Agents, with_args_schema
 from layover.values.message import Message, Role
 from layover.values.runs.child import ChildRun
@@ -34,9 +35,9 @@ def run_view(snapshot: RunSnapshot, agents: Agents | None = None) -> Run:
         pending=waits,
         unexecuted=_unexecuted(steps, calls) if waits else (),
         usage=usage_at(snapshot.steps, calls),
-        model=meta.model or (steps[-1].model if steps else None),
+        model=meta.model or last_model(steps),
         error=meta.error,
-        input=meta.input,
+        input=input_of(snapshot),
         children=_children(snapshot, calls, "", waits),
         created_at=meta.created_at,
         updated_at=meta.updated_at,
@@ -68,7 +69,8 @@ def _child(
 ) -> Run:
     path = keys.child_path(call.key)
     steps = steps_at(snapshot.steps, path)
-    messages = tuple(m for step in steps for m in step_messages(step, calls))
+    refused = refused_ids(steps)
+    messages = tuple(with_marks([m for step in steps for m in step_messages(step, calls)], refused))
     ids_below = {call.tool_call_id for call in calls.values() if call.key.startswith(path)}
     waits = tuple(p for p in run_waits if p.tool_call_id in ids_below)
     running = Status.SUSPENDED if waits else child.status
@@ -88,13 +90,18 @@ def _child(
         pending=waits,
         unexecuted=_unexecuted(steps, calls) if waits else (),
         usage=usage_at(snapshot.steps, calls, path),
-        model=steps[-1].model if steps else None,
+        model=last_model(steps),
         error=child.error,
-        input=child.input,
+        input=with_marks([child.input], refused)[0],
         children=_children(snapshot, calls, path, run_waits),
         created_at=child.started_at,
         updated_at=child.ended_at or (steps[-1].message.created_at if steps else child.started_at),
     )
+
+
+def last_model(steps: Sequence[StepRecord]) -> str | None:
+    """Return the model that answered last; None if none has. A hook that replied is none."""
+    return next((step.model for step in reversed(steps) if step.model), None)
 
 
 def last_text(messages: tuple[Message, ...]) -> str:

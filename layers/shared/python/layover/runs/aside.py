@@ -14,6 +14,7 @@ from layover.context.repair import without_orphans
 from layover.context.tokens import total_tokens, with_token_count
 from layover.context.transcript import own_steps, said_so_far, unheard
 from layover.context.waiting import with_waiting_results
+from layover.context.withheld import for_models
 from layover.errors import DefinitionError, Fenced, RetryableError
 from layover.ports import RunLog, SetAside
 from layover.records.threads import LOOK
@@ -109,7 +110,8 @@ async def load_heard(
     earlier = {message.id for step in own_steps(snapshot) for message in step.heard}
     missed = [m for m in (branch[own[-1] + 1 :] if own else branch) if m.id not in earlier]
     others = [run_id for run_id in head.waiting_runs if run_id != meta.id]
-    visible = without_orphans(render_notices(with_waiting_results(missed, others)))
+    whole = with_waiting_results(for_models(missed), others)
+    visible = without_orphans(render_notices(whole))
     return tuple(_newest(visible))
 
 

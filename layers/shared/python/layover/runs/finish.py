@@ -15,7 +15,7 @@ from layover.keys import path_of
 from layover.metering.usage import usage_of_steps
 from layover.ports import MAX_CANCELLED, Ended, RunLog
 from layover.records.past_runs import tree_of
-from layover.records.views import run_view
+from layover.records.views import last_model, run_view
 from layover.runs.aside import save_ahead, save_waiting
 from layover.runs.executions import start_execution, wake
 from layover.runtime import Runtime
@@ -167,7 +167,7 @@ async def _end(
         output=over.output,
         error=over.error,
         usage=state.usage(),
-        model=state.steps[-1].model if state.steps else None,
+        model=last_model(state.steps),
         leaf_id=leaf_id,
         last_created_at=last_created_at,
     )
@@ -312,7 +312,8 @@ def _turn_record(
     return TurnRecord(
         head=head,
         run=state.meta,
-        input=with_token_count(state.meta.input),
+        input=with_token_count(state.input()),
+        refused=tuple(sorted(state.refused_ids())),
         response=tuple(with_token_count(m) for m in response),
         usage=usage_of_steps(
             ((s.agent or state.frame_of(s.key).meta.agent, s) for s in state.all_steps()),

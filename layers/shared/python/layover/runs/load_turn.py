@@ -10,6 +10,7 @@ from layover.context.tokens import with_token_count
 from layover.context.transcript import own_steps
 from layover.context.waiting import with_waiting_results
 from layover.context.window import fit_buffer, from_user
+from layover.context.withheld import for_models
 from layover.declare.agent import Agent
 from layover.engine.compaction import CompactionState
 from layover.engine.frames.instructions import instructions_of, run_context
@@ -69,6 +70,7 @@ async def load_turn_input(
         context = await _search(runtime, agent, snapshot.meta, query, as_of)
     else:
         context = await runtime.threads.open_turn(query)
+    context = context.model_copy(update={"history": tuple(for_models(context.history))})
     count_cut_entries(runtime, agent, context)
     count_cut_scope(runtime, agent, context)
     history: Sequence[Message] | None = await node_history(

@@ -320,6 +320,7 @@ class Message(Value):
         role: The speaker.
         content: The parts, in order: text, reasoning, tool calls, a tool's result, files, data.
         created_at: UTC; strictly later than all earlier messages of the thread.
+        refused: True if a hook refused it: no model is shown what it says (docs/hooks.md#refused).
 
     Example:
         ```python
@@ -345,6 +346,11 @@ class Message(Value):
     role: Role
     content: tuple[Part, ...] = ()
     created_at: Time
+    refused: bool = Field(
+        default=False,
+        exclude_if=lambda value: not value,
+        description="There, and true, only where a hook has refused it: no model is shown what it says.",
+    )
     model_output: str | None = Field(default=None, exclude=True, repr=False)
     """The tool's result as the model sees it, computed once when the call was settled; None if it is not a
     tool's. JSON leaves it out (docs/behaviour.md#model-output)."""

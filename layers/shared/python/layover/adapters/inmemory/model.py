@@ -48,6 +48,7 @@ BACKGROUND: Mapping[str, str] = {
     "profile": "{}",
     "session": "{}",
     "reflector": '{"drop": [], "merge": []}',
+    "hook": '{"injection": false}',
 }
 """Empty but valid answers to background tasks; any other task gets no text."""
 
@@ -278,8 +279,8 @@ class ScriptedModel(ChatModel):
             `calls`, `fail`, `broken` or `too_long`, or is a function of the prompt, plain or async, that
             returns one.
         background: Scripts by the name of a background task (`title`, `extractor`, `profile`, `session`,
-            `observer`, `reflector`, `summary`). A task without one gets an empty answer, and takes no step of
-            `script`. None: all do.
+            `observer`, `reflector`, `summary`), or `hook` for what hooks ask (`ctx.ask_model`). A task
+            without one gets an empty answer, takes no step of `script`, and finds no injection. None: all do.
 
     Example:
         ```python

@@ -97,6 +97,8 @@ class RunSpans:
         if not path:
             self._newest = step.key
         opening = self._openings.pop(path, None)
+        if step.replied is not None:  # a hook did, and no model was asked
+            return
         asked_for = opening is not None and opening.step == step.index
         start = opening.at if opening and asked_for else step.message.created_at
         request = dict(opening.request.attributes) if opening else {}

@@ -103,6 +103,14 @@ class Answer:
         event: Any = change.event
         self._terminal.note(f"{event.json.get('from')} does not answer: {event.to} is asked")
 
+    def _spare_model(self, change: changes.ModelSpared) -> None:
+        event: Any = change.event
+        what = (
+            "refused the request" if event.decision == "refuse" else "answered in the model's place"
+        )
+        why = f": {event.reason}" if event.reason else ""
+        self._terminal.note(f"{_path(change.frame)}{event.hook} {what}{why}", "yellow")
+
     def _end_loop(self, change: changes.LoopEnded) -> None:
         event: Any = change.event
         tools = ", ".join(map(str, event.tools))
@@ -169,6 +177,7 @@ LINES: dict[type[Change], Callable[[Answer, Any], None]] = {
     changes.AgentChanged: Answer._change_agent,
     changes.ModelChanged: Answer._change_model,
     changes.LoopEnded: Answer._end_loop,
+    changes.ModelSpared: Answer._spare_model,
     changes.VoteCast: Answer._vote,
     changes.WaitChanged: Answer._change_wait,
     changes.CallDecided: Answer._decide,

@@ -18,6 +18,8 @@ from layover.values.prompt import ToolSpec
 from layover.values.runs.model_settings import ModelSettings
 from layover.values.runs.usage import Usage
 
+REFUSED_REPLY = "I cannot answer this message."
+"""The reply of a refused request, unless its hook gives one."""
 MODEL_POINTS = ("before_model", "after_model")
 POINTS = (*MODEL_POINTS, "before_tool", "after_tool", "at_end")
 StreamKind: TypeAlias = Literal["text", "reasoning", "args"]
@@ -25,6 +27,21 @@ StreamKind: TypeAlias = Literal["text", "reasoning", "args"]
 StreamText: TypeAlias = Callable[[str, bool], str]
 """Gets the next piece, and whether it is the last one, which may be empty. Returns what is shown now; what it
 keeps back it has to return with a later piece."""
+
+
+@dataclass(frozen=True)
+class ModelQuestion:
+    """A question of a hook to a model: see `HookContext.ask_model`."""
+
+    text: str
+    model: str | None
+    system: str | None
+    schema: dict[str, Any] | None
+    max_tokens: int
+
+
+AskModel: TypeAlias = Callable[[ModelQuestion], Awaitable[str]]
+"""Returns a model's answer."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +63,7 @@ class HookContext(RunContext[Deps], Generic[Deps]):
         scopes: The scopes of that token.
         kept: Values that `before_model` leaves for `after_model` of the same request. They are not stored.
         nodes: Opens the history of a node by its id; None where there is none. Call `node_memory` instead.
+        models: Asks a model; None where that is not possible. Call `ask_model` instead.
 
     Example:
         ```python
@@ -73,6 +91,7 @@ class HookContext(RunContext[Deps], Generic[Deps]):
 
     kept: dict[str, Any] = field(default_factory=dict, compare=False)
     nodes: Callable[[str], NodeHistory] | None = field(default=None, repr=False, compare=False)
+    models: AskModel | None = field(default=None, repr=False, compare=False)
 
     def node_memory(self, node_id: str) -> NodeHistory:
         """Return the history of a named step of a workflow, inside the run's thread.
@@ -91,10 +110,41 @@ class HookContext(RunContext[Deps], Generic[Deps]):
             )
         return self.nodes(node_id)
 
+    async def ask_model(
+        self,
+        text: str,
+        *,
+        model: str | None = None,
+        system: str | None = None,
+        schema: dict[str, Any] | None = None,
+        max_tokens: int = 500,
+    ) -> str:
+        """Return a model's answer to a text, in `before_model` and `after_model` of a run's own requests.
+        What it costs counts as the run's, also towards its limits and its user's day. Hooks that are
+        `everywhere` change the request: `RedactPII` does.
+
+        Args:
+            text: What the model reads, as one user's message.
+            model: The model's full name; None: the run's own.
+            system: The system message; None: none.
+            schema: A JSON schema (an object) that the provider is to hold the answer to. Parse the answer
+                even so: not every model does. None: the answer is any text.
+            max_tokens: The most tokens of the answer. A model that may think gets 4,000 on top.
+
+        Raises:
+            ModelError: If the model does not answer.
+            ConfigurationError: At another point, or around a request of memory.
+        """
+        if self.models is None:
+            raise ConfigurationError(
+                "ctx.ask_model is available in before_model and after_model of a run's own requests only"
+            )
+        return await self.models(ModelQuestion(text, model, system, schema, max_tokens))
+
 
 class ModelRequest(Value):
     """A step's request to the model. `before_model` gets it, and may return a copy with any field changed
-    except `model`.
+    except `model` and `unanswered`.
 
     Attributes:
         model: The model that is called first, by its full name.
@@ -103,6 +153,8 @@ class ModelRequest(Value):
             `model_output`.
         tools: The tools that the model may call: name, description and parameters (a JSON schema).
         settings: The settings of the request, with those that the run chose.
+        unanswered: The users' messages that no model has answered, oldest first, as they were sent: without
+            what memory adds, and as no hook has changed them. Empty at a step that only follows calls.
 
     Example:
         ```python
@@ -131,6 +183,7 @@ class ModelRequest(Value):
     messages: tuple[Message, ...] = ()
     tools: tuple[ToolSpec, ...] = ()
     settings: ModelSettings = ModelSettings()
+    unanswered: tuple[Message, ...] = ()
 
 
 class ModelCall(Value):
@@ -311,7 +364,8 @@ class ToolResult(Value):
 
 
 class HookAnswer(Value):
-    """An answer of `before_tool`, next to None and a changed copy of the call."""
+    """An answer of `before_tool`, next to None and a changed copy of the call. `Answer` and `Refuse` are
+    answers of `before_model`, too."""
 
 
 class Allow(HookAnswer):
@@ -356,11 +410,12 @@ class Allow(HookAnswer):
 
 
 class Answer(HookAnswer):
-    '''An answer of `before_tool`: the call is settled with this value, and its tool does not run. Later hooks
-    are not asked.
+    '''An answer of `before_tool`: the call is settled with this value, and its tool does not run. Of
+    `before_model`: the value is the reply, and no model is asked. Later hooks are not asked.
 
     Args:
-        value: The call's result: any value that becomes JSON, a dataclass or a pydantic model included.
+        value: The call's result, or the reply: any value that becomes JSON, a dataclass or a pydantic model
+            included. As a reply, a text stays as it is; an agent with `output` takes a value that fits it.
 
     Example:
         ```python
@@ -395,12 +450,16 @@ class Answer(HookAnswer):
 
 
 class Refuse(HookAnswer):
-    '''An answer of `before_tool`: the call is declined, and the model reads why. Its tool does not run, and
-    later hooks are not asked.
+    '''An answer of `before_tool`: the call is declined, and the model reads why. Its tool does not run. Of
+    `before_model`: the run ends with the finish reason `refused`, no model is asked, and none is ever shown
+    the refused messages (docs/hooks.md#refused). Later hooks are not asked.
 
     Args:
-        reason: The text that the model reads, and that the event `hook-decision` has; None: it reads only
-            that the call was not approved.
+        reason: Of a call, the text that the model reads, and that the event `hook-decision` has; None: it
+            reads only that the call was not approved. Of a request, the text of the event `hook-reply`, which
+            no model reads.
+        reply: Of a request: the text that the user reads as the agent's reply. None: "I cannot answer this
+            message." Of a call it has no effect.
 
     Example:
         ```python
@@ -430,9 +489,10 @@ class Refuse(HookAnswer):
     '''
 
     reason: str | None = None
+    reply: str | None = None
 
-    def __init__(self, reason: str | None = None) -> None:
-        super().__init__(reason=reason)
+    def __init__(self, reason: str | None = None, reply: str | None = None) -> None:
+        super().__init__(reason=reason, reply=reply)
 
 
 class Suspend(HookAnswer):
@@ -487,6 +547,7 @@ class Suspend(HookAnswer):
 T = TypeVar("T")
 Maybe: TypeAlias = T | Awaitable[T | None] | None
 BeforeTool = HookAnswer | ToolCall
+BeforeModel = ModelRequest | Answer | Refuse
 
 
 class Hook:
@@ -500,6 +561,9 @@ class Hook:
         idempotent: True: `before_model` gives the same answer for the same request. It is then called again
             after a crash, and costs no write. Default: False, and its answer is stored before the request is
             sent.
+        once_per_input: True: `before_model` judges what users have sent. It is asked once for each new input
+            (`ModelRequest.unanswered`) and not at the steps that follow, it returns `Answer`, `Refuse` or
+            None, and its answer is stored for the input. Default: False.
         everywhere: True: `before_model` and `after_model` are also called around what memory asks a model in
             the background, and in sub-agents that have no hook of the same class; and `before_embedding` is
             called. Around memory's requests the context has no `metadata`, `deps` and nodes, and there is no
@@ -540,10 +604,12 @@ class Hook:
 
     idempotent: ClassVar[bool] = False
     everywhere: ClassVar[bool] = False
+    once_per_input: ClassVar[bool] = False
 
-    def before_model(self, ctx: HookContext, request: ModelRequest) -> Maybe[ModelRequest]:
-        """Change a step's request before it is sent: return a changed copy, or None. An exception fails the
-        run; `RetryableError` costs it an attempt.
+    def before_model(self, ctx: HookContext, request: ModelRequest) -> Maybe[BeforeModel]:
+        """Change a step's request before it is sent: return a changed copy, or None. `Answer` replies in the
+        model's place, and `Refuse` ends the run. An exception fails the run; `RetryableError` costs it an
+        attempt.
 
         Args:
             ctx: The run.
@@ -617,6 +683,11 @@ def defines(hook: Any, point: str) -> bool:
 def is_everywhere(hook: Any) -> bool:
     """Return whether the hook is asked around all requests that are made for its agent."""
     return bool(getattr(hook, "everywhere", False))
+
+
+def is_once_per_input(hook: Any) -> bool:
+    """Return whether the hook is asked once for each new input."""
+    return bool(getattr(hook, "once_per_input", False))
 
 
 def inherited_hooks(above: Sequence[Any], own: Sequence[Any]) -> tuple[Any, ...]:

@@ -73,6 +73,9 @@ class Invocation:
     """The tools of the calls that run now, at every depth, by the calls' keys."""
 
 
+_FINAL = (FinishReason.MAX_ITERATIONS, FinishReason.LOOP, FinishReason.REFUSED)
+"""Ends after which an agent does not answer once more, whatever it is told."""
+
 Above = Callable[[int], Awaitable[bool]]
 """Return whether the budgets of the frames above allow this many more calls. Raises RunFailed, RunEnds."""
 
@@ -215,7 +218,7 @@ class Frame:
                     return progress
                 if not background.is_done():
                     return Suspended(self._state.waiting())
-                if progress.finish_reason in (FinishReason.MAX_ITERATIONS, FinishReason.LOOP):
+                if progress.finish_reason in _FINAL:
                     return progress
                 # The agent has answered. It answers once more if a result or a message arrived that it has
                 # not seen.
@@ -309,6 +312,8 @@ class Frame:
             loop = self._nothing_new.find_loop()
             if loop is not None:
                 return self._end_loop(loop)
+        elif step.is_refused:
+            return Over(Status.SUCCESS, FinishReason.REFUSED)
         elif step.correction is None and await self._has_news():
             pass  # The answer came before its model had read all notices and messages.
         elif step.correction is None or is_last_attempt(self._state.steps):

@@ -78,6 +78,8 @@ async def _remember(node: NodeLog, state: RunState, over: Over, parent_id: str |
     text = "\n\n".join(m.text for m in response if m.role is Role.ASSISTANT and m.text)
     if not response or not (text or over.status is Status.SUCCESS):
         return
+    if state.input().refused:
+        return
     input_message = state.meta.input.model_copy(update={"parent_id": parent_id})
     newest = response[-1]
     answer = {

@@ -1,6 +1,8 @@
 """One model call, journaled: prompt, reply, assistant message, the slots of its tool messages."""
 
 from collections.abc import Callable, Sequence
+from datetime import datetime
+from functools import partial
 from typing import Any
 
 from pydantic import ValidationError
@@ -16,7 +18,9 @@ from layover.engine.frames.definition import definition_of
 from layover.engine.frames.output import with_verdict
 from layover.engine.hooks.around_model import AroundModel, ReplyRejected
 from layover.engine.hooks.frame_hooks import FrameHooks
+from layover.engine.hooks.replies import in_place_of_model
 from layover.engine.models.day_room import DayRoom
+from layover.engine.models.hook_questions import ask_for_hook
 from layover.engine.models.reply_events import CallNames, ReplyEvents
 from layover.engine.models.step_requests import StepRequests
 from layover.engine.models.text_calls import with_text_call
@@ -37,6 +41,7 @@ from layover.values.message import (
 from layover.values.prompt import Prompt, Reply
 from layover.values.runs.event import (
     Event,
+    HookReplied,
     MessageEvent,
     TurnEnd,
     TurnStart,
@@ -80,7 +85,8 @@ class ModelStep:
         index, key = self._state.next_key()
         clock = self._runtime.clock
         self._log.emit(TurnStart(at=clock.now(), step=index))
-        around = AroundModel(self._hooks)
+        models = partial(ask_for_hook, self._core)
+        around = AroundModel(self._hooks, self._prompter.history, models)
         streams = self._state.meta.stream and not around.holds_back
         longest = MAX_NESTED_ID if self._state.path else MAX_ID
         names = CallNames(self._state.call_ids, self._runtime.ids, longest)
@@ -114,14 +120,19 @@ class ModelStep:
             step = self._record(index, key, reply, size, names, requests)
             more = {"correction": problem, "verdict": "hook"} if problem is not None else {}
             step = step.model_copy(update={"fell_back_to": requests.fell_back_to, **more})
+            if around.in_place is not None:
+                step = in_place_of_model(step, around.in_place.record)
             # The validator is the author's code and may act: it is asked once, and its verdict is journaled
             # with the answer that it judged.
-            if not step.slots and step.correction is None:
+            if not step.slots and step.correction is None and not step.is_refused:
                 step = await with_verdict(
                     self._agent, self._state, self._prompter.base, step, clock.now()
                 )
             self._runtime.allowance.note(self._state.meta.owner, step.counts_as)
-            if problem is not None:
+            if step.replied is not None:
+                if self._state.meta.stream:
+                    reply_events.tell(step)
+            elif problem is not None:
                 reply_events.reject()
             elif self._state.meta.stream:
                 reply_events.finish(models_reply, step)
@@ -137,6 +148,8 @@ class ModelStep:
 
     async def _ask_hooks(self, around: AroundModel, reply: Reply) -> tuple[Reply, str | None]:
         """Return the reply that is stored, and the hooks' text for the model if they reject it."""
+        if around.in_place is not None:
+            return reply, None
         try:
             return await around.response(reply), None
         except ReplyRejected as again:
@@ -144,10 +157,12 @@ class ModelStep:
 
     async def _journal(self, step: StepRecord, before: Sequence[Event]) -> None:
         now = self._runtime.clock.now()
-        reply = MessageEvent(at=now, message=step.message, model=step.model, usage=step.counts_as)
+        model = step.model or None
+        reply = MessageEvent(at=now, message=step.message, model=model, usage=step.counts_as)
         events: list[Event] = [
             *before,
             *(MessageEvent(at=now, message=notice) for notice in step.notices),
+            *_hook_reply(step, now),
             reply,
         ]
         is_complete = not step.slots
@@ -245,6 +260,12 @@ class ModelStep:
             return None
         estimate = {"input_tokens": size, "output_tokens": output_tokens(message)}
         return priced(self._core, reply.model, reply.usage.model_copy(update=estimate))
+
+
+def _hook_reply(step: StepRecord, now: datetime) -> list[Event]:
+    if step.replied is None:
+        return []
+    return [HookReplied(at=now, step=step.index, **dict(step.replied))]
 
 
 def _decoded(args: str) -> Any:

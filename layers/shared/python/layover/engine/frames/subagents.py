@@ -73,8 +73,10 @@ class NestedRuns:
     def _answered(self, agent: Agent, state: RunState, child: ChildRun, over: Over) -> Settled:
         steps = state.steps
         text = next((s.message.text for s in reversed(steps) if s.message.text), "")
-        # An agent with `output=` that was cut off has no output, and its text does not count as one.
-        answer_text = None if agent.output is not None else text
+        # An agent with `output=` that was cut off has no output, and its text does not count as one. What a
+        # hook refused says so in words.
+        is_refused = over.finish_reason is FinishReason.REFUSED
+        answer_text = None if agent.output is not None and not is_refused else text
         result = answer_of(answer_text, over.output, over.finish_reason)
         changes = {
             "status": over.status,

@@ -1,6 +1,7 @@
 """`before_model` and `after_model` of a step."""
 
 import hashlib
+from collections.abc import Sequence
 from typing import Any
 
 from layover.context.hooked import (
@@ -11,10 +12,17 @@ from layover.context.hooked import (
     with_response,
 )
 from layover.declare.context import Retry
-from layover.declare.hooks.base import HookContext, ModelRequest, defines
+from layover.declare.hooks.base import (
+    AskModel,
+    HookContext,
+    ModelRequest,
+    defines,
+    is_once_per_input,
+)
 from layover.declare.schemas.render import jsonable
 from layover.engine.hooks.frame_hooks import FrameHooks, ask_hook
 from layover.engine.hooks.records import answers_of, put_answers
+from layover.engine.hooks.replies import InPlace, reply_of, unanswered
 from layover.engine.hooks.stream_changes import StreamChanges
 from layover.errors import RetryableError, RunFailed
 from layover.values.base import Json, compact_json
@@ -33,11 +41,18 @@ class ReplyRejected(Exception):
 
 
 class AroundModel:
-    """The hooks around one step's model call."""
+    """The hooks around one step's model call. `history`: the messages before the run's input; `models`:
+    answers questions of the hooks."""
 
-    def __init__(self, frame_hooks: FrameHooks) -> None:
+    def __init__(
+        self, frame_hooks: FrameHooks, history: Sequence[Message], models: AskModel
+    ) -> None:
         self._frame_hooks = frame_hooks
+        self._models = models
+        self._history = history
         self._ctx: HookContext | None = None
+        self.in_place: InPlace | None = None
+        """The reply of a hook in the model's place."""
 
     @property
     def holds_back(self) -> bool:
@@ -51,9 +66,10 @@ class AroundModel:
         hooks = [hook for _, hook in self._frame_hooks.at("after_model")]
         return StreamChanges(hooks, self._context) if hooks else None
 
-    async def request(self, prompt: Prompt) -> Prompt:
-        """Return the request as hooks changed it. A journaled change is used again instead of another call of
-        the hooks. Raises RunFailed if a hook fails."""
+    async def request(self, prompt: Prompt) -> Prompt | InPlace:
+        """Return the request as hooks changed it, or the reply of one in the model's place, after which no
+        other is asked. A journaled answer is used again instead of another call of the hooks. Raises
+        RunFailed if a hook fails."""
         hooks = self._frame_hooks.at("before_model")
         if not hooks:
             return prompt
@@ -61,15 +77,27 @@ class AroundModel:
         records = answers_of(self._frame_hooks.state, "before_model")
         journaled_answers = [a for record in records for a in record["answers"]]
         fresh: list[dict[str, Any]] = []
-        request = first = request_of(prompt)
+        request = first = request_of(prompt, self._unanswered())
         for name, hook in hooks:
-            if getattr(hook, "idempotent", False):
-                request = await self._ask_hook(hook, ctx, request)
+            once = is_once_per_input(hook)
+            if once and not request.unanswered:
                 continue
-            about = {"hook": name, "request": _digest(request)}
+            if getattr(hook, "idempotent", False):
+                answer = await self._ask_hook(hook, ctx, request)
+                if isinstance(answer, InPlace):
+                    return self._replied(answer)
+                request = answer
+                continue
+            about = {
+                "hook": name,
+                "request": _digest_of_input(request) if once else _digest(request),
+            }
             stored_answer = next((a for a in journaled_answers if about.items() <= a.items()), None)
             if stored_answer is None:
                 answer = await self._ask_hook(hook, ctx, request)
+                if isinstance(answer, InPlace):
+                    # It is journaled with the step, as the next thing that happens.
+                    return self._replied(answer)
                 stored_answer = {**about, "change": _change(request, answer)}
                 fresh.append(stored_answer)
             # The first attempt sends the same request as a later one, which reads it from the journal.
@@ -83,18 +111,41 @@ class AroundModel:
             )
         return prompt if request is first else with_request(prompt, request)
 
+    def _replied(self, reply: InPlace) -> InPlace:
+        self.in_place = reply
+        return reply
+
+    def _unanswered(self) -> tuple[Message, ...]:
+        state, agent = self._frame_hooks.state, self._frame_hooks.agent
+        own = (state.meta.input, *state.response(), *state.heard, *state.notices)
+        # An agent that got the conversation has read nothing of the run yet.
+        is_new = all(step.agent not in ("", agent.name) for step in state.steps)
+        others = {step.message.id for step in state.steps} if is_new else set()
+        return unanswered((*self._history, *own), others)
+
     def _context(self) -> HookContext:
-        self._ctx = self._ctx or self._frame_hooks.context()
+        self._ctx = self._ctx or self._frame_hooks.context(self._models)
         return self._ctx
 
-    async def _ask_hook(self, hook: Any, ctx: HookContext, request: ModelRequest) -> ModelRequest:
+    async def _ask_hook(
+        self, hook: Any, ctx: HookContext, request: ModelRequest
+    ) -> ModelRequest | InPlace:
         try:
-            answer = validate_answer(await ask_hook(hook, "before_model", ctx, request), request)
-        except RetryableError:
+            answer = await ask_hook(hook, "before_model", ctx, request)
+            state, agent = self._frame_hooks.state, self._frame_hooks.agent
+            reply = reply_of(hook, answer, request, agent, state.meta.input.id)
+            if reply is not None:
+                return reply
+            changed = validate_answer(answer, request)
+            if changed is not request and is_once_per_input(hook):
+                raise TypeError(
+                    "it changed the request, which a hook that is asked once per input cannot"
+                )
+        except (RetryableError, RunFailed):
             raise
         except Exception as error:
             raise self._frame_hooks.failed(hook, "before_model", error) from error
-        return answer
+        return changed
 
     async def response(self, reply: Reply) -> Reply:
         """Return the reply that is stored. Raises ReplyRejected if a hook rejects it, and RunFailed."""
@@ -132,8 +183,16 @@ def _stored(message: Message) -> dict[str, Any]:
 
 
 def _digest(request: ModelRequest) -> str:
-    facts = request.model_dump(mode="json", exclude={"messages"}, fallback=str)
+    facts = request.model_dump(mode="json", exclude={"messages", "unanswered"}, fallback=str)
     facts["messages"] = [_stored(m) for m in request.messages]
+    return _hash(facts)
+
+
+def _digest_of_input(request: ModelRequest) -> str:
+    return _hash({"unanswered": [_stored(m) for m in request.unanswered]})
+
+
+def _hash(facts: dict[str, Any]) -> str:
     text = compact_json(jsonable(facts))
     return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:32]
 

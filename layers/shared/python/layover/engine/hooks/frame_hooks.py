@@ -3,7 +3,7 @@
 from typing import Any
 
 from layover.declare.blocking import call_author
-from layover.declare.hooks.base import MODEL_POINTS, HookContext, defines, name_of
+from layover.declare.hooks.base import MODEL_POINTS, AskModel, HookContext, defines, name_of
 from layover.declare.schemas.render import message_of
 from layover.engine.frame_core import FrameCore
 from layover.engine.isolation import isolate
@@ -30,8 +30,9 @@ class FrameHooks:
         named_hooks = ((f"{n}.{name_of(hook)}", hook) for n, hook in enumerate(hooks))
         return [(name, hook) for name, hook in named_hooks if defines(hook, point)]
 
-    def context(self) -> HookContext:
-        """Return the context that the hooks of one step share."""
+    def context(self, models: AskModel | None = None) -> HookContext:
+        """Return the context that the hooks of one step share. `models`: answers their questions; None: they
+        have none to ask."""
         meta, base = self.state.meta, self.state.base
         return HookContext(
             run_id=self.state.run_id,
@@ -44,6 +45,7 @@ class FrameHooks:
             groups=meta.groups,
             scopes=meta.scopes,
             nodes=self._run_files.node,
+            models=models,
         )
 
     def failed(self, hook: Any, point: str, error: Exception) -> RunFailed:

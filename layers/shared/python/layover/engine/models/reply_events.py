@@ -50,6 +50,7 @@ class ReplyEvents:
         self._streams = streams
         self._changes = changes if streams else None
         self._partial = _PartialOutput(agent)
+        self._has_told = False
 
     def on_delta(self, delta: Delta) -> None:
         """Add a piece of the reply."""
@@ -61,6 +62,7 @@ class ReplyEvents:
             self._tell(piece)
 
     def _tell(self, delta: Delta) -> None:
+        self._has_told = delta.kind != "restart"
         self._log.emit(_event(delta, self._index, self._clock, self._names))
         if delta.kind == "text":
             self._tell_output(self._partial.after(delta.text))
@@ -71,6 +73,14 @@ class ReplyEvents:
             # The names of the reply's calls are in its record by now, and stay.
             self._partial.restart()
             self._log.emit(TurnStart(at=self._clock.now(), step=self._index))
+
+    def tell(self, step: StepRecord) -> None:
+        """Emit a reply that no model made, whole. An earlier request of the step may have streamed."""
+        if self._has_told:
+            self.on_delta(Delta(kind="restart"))
+        self._log.emit(*_deltas(step, self._clock.now()))
+        if step.correction is None and not step.is_refused:
+            self._tell_output(self._partial.whole(step.message.text))
 
     def finish(self, reply: Reply, step: StepRecord) -> None:
         """Emit what was held back, and the output of the whole reply. `reply`: the model's."""

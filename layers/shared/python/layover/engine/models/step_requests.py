@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from layover.engine.attachments import Attachments
 from layover.engine.frame_core import FrameCore
 from layover.engine.hooks.around_model import AroundModel
+from layover.engine.hooks.replies import InPlace
 from layover.engine.models.day_room import DayRoom
 from layover.engine.models.empty_reply import ask_until_answered
 from layover.engine.models.fallback import Fallback
@@ -70,9 +71,11 @@ class StepRequests:
         return self._content.left_out
 
     async def ask(self, prompt: Prompt) -> Reply:
-        """Return the reply to the prompt, as hooks change it. Raises the last model's ModelError, and
-        RunFailed."""
+        """Return the reply to the prompt, as hooks change it, or that of a hook in the model's place. Raises
+        the last model's ModelError, and RunFailed."""
         request = await self._around.request(prompt)
+        if isinstance(request, InPlace):
+            return request.as_reply()
         self.offered = frozenset(tool.name for tool in request.tools)
         return await self._fallback.reply(request, self._ask_model, self._core.clock.now)
 

@@ -9,6 +9,7 @@ from layover.context.compaction import Limits, limits
 from layover.context.fit import ASSUMED_WINDOW, room
 from layover.context.tokens import estimate
 from layover.context.waiting import before_waiting
+from layover.context.withheld import for_models
 from layover.declare.agent import Agent
 from layover.errors import LayoverError
 from layover.memory.requests import ask, is_cut
@@ -93,7 +94,7 @@ class CompactionJob:
         span = await self.runtime.memory.span(
             self.meta.owner, self.meta.thread_id, after_id, through_id or self.leaf_id
         )
-        return before_waiting(span.messages, self.waiting_runs) if span else []
+        return before_waiting(for_models(span.messages), self.waiting_runs) if span else []
 
     async def ask(
         self, prompt: Prompt, read: Callable[[str], Parsed | None], useless: str

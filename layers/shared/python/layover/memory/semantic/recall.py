@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 
 from layover.context.hooked import embedded_text, hooked_embedder
 from layover.context.transcript import response_messages
+from layover.context.withheld import input_of
 from layover.declare.agent import Agent
 from layover.declare.memory import NodeMemory
 from layover.errors import LayoverError
@@ -100,8 +101,12 @@ async def _index(
     runtime: Runtime, agent: Agent, snapshot: RunSnapshot, embedder: Embedder, *, embeds: bool
 ) -> None:
     names = agent.memory.role_prefix or {}
-    messages = [snapshot.meta.input, *response_messages(snapshot)]
-    pairs = [(m, recall.row_of(m, agent.name, names.get(m.role.value))) for m in messages]
+    messages = [input_of(snapshot), *response_messages(snapshot)]
+    pairs = [
+        (m, recall.row_of(m, agent.name, names.get(m.role.value)))
+        for m in messages
+        if not m.refused
+    ]
     rows = [row for _, row in pairs if row is not None]
     texts = [recall.text_to_embed(m.text) for m, row in pairs if row is not None]
     embedding = await _embed(embedder, snapshot.meta, texts) if embeds else None

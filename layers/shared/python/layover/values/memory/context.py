@@ -160,6 +160,8 @@ class TurnRecord(Value):
     usage: tuple[StepUsage, ...] = ()
     snapshot: dict[str, Any] | None = None
     """The run's final tree, when it is over."""
+    refused: tuple[str, ...] = ()
+    """The messages of the thread that the run's hooks have refused, other runs' among them."""
 
 
 class PastRun(Value):

@@ -299,6 +299,17 @@ class HookDecided(BaseEvent):
     reason: str | None = None
 
 
+class HookReplied(BaseEvent):
+    """A hook replied in the model's place, and no model was asked; `message_ids`: what it refused."""
+
+    type: Literal["hook-reply"] = "hook-reply"
+    step: int
+    hook: str
+    decision: Literal["answer", "refuse"]
+    reason: str | None = None
+    message_ids: tuple[str, ...] = ()
+
+
 class TurnEnd(BaseEvent):
     """A step is complete."""
 
@@ -379,6 +390,7 @@ Event = Annotated[
     | ApprovalExtended
     | ToolCallDecided
     | HookDecided
+    | HookReplied
     | TurnEnd
     | Finish
     | ErrorEvent
@@ -404,6 +416,7 @@ of a sub-agent, `agent_path` and `parent_tool_call_id`. A newer release may add 
 - `tool-call-approval`: one person's approval of a call that takes more; of each person the newest counts.
 - `tool-call-decided`: a waiting call was decided.
 - `hook-decision`: a hook decided about a call before it ran.
+- `hook-reply`: a hook replied in the model's place, or refused the request.
 - `turn-end`: a step is complete.
 - `finish`: the run is over; exactly one.
 - `error`: the reason, just before the `finish` of a failed run.

@@ -1,4 +1,4 @@
-"""The answers of hooks about a call, as they are journaled (docs/hooks.md#stored)."""
+"""The answers of hooks about a call, and in a model's place, as they are journaled (docs/hooks.md#stored)."""
 
 from typing import Any, Literal
 
@@ -18,6 +18,22 @@ class HookDecision(Value):
     args: dict[str, Any] | None = Field(default=None, exclude_if=lambda value: value is None)
     """The arguments that it gave the call."""
     reason: str | None = None
+
+
+class HookReply(Value):
+    """The answer of a `before_model` that stands in the place of a model's reply. `hook`: the name of its
+    class."""
+
+    hook: str
+    decision: Literal["answer", "refuse"]
+    reason: str | None = None
+    message_ids: tuple[str, ...] = ()
+    """The messages that are refused with it."""
+
+    @property
+    def refuses(self) -> bool:
+        """True if the hook refused the request."""
+        return self.decision == "refuse"
 
 
 class HookedCall(Value):

@@ -16,7 +16,7 @@ from layover.values.decision import Via as Via
 from layover.values.message import Message
 from layover.values.note import Note
 from layover.values.runs.child import ChildRun
-from layover.values.runs.hooked import HookedCall
+from layover.values.runs.hooked import HookedCall, HookReply
 from layover.values.runs.model_settings import RunChoice
 from layover.values.runs.served import ServedTools
 from layover.values.runs.status import ErrorInfo as ErrorInfo
@@ -327,6 +327,8 @@ class StepRecord(Value):
     """Messages of other runs that its prompt had before the notices: what was said while the run waited."""
     heard_through: str | None = Field(default=None, exclude_if=lambda value: value is None)
     """The thread's newest message then (`RunMeta.hears`)."""
+    replied: HookReply | None = Field(default=None, exclude_if=lambda value: value is None)
+    """The hook that replied in the model's place: no model was asked. None: a model replied."""
     ended: bool = False
     """For a sub-agent's step: its `turn-end` is in the event log (META has the same for the run's own)."""
 
@@ -334,6 +336,11 @@ class StepRecord(Value):
     def counts_as(self) -> Usage:
         """Return the usage that limits count."""
         return self.estimated or self.usage
+
+    @property
+    def is_refused(self) -> bool:
+        """True if a hook refused its request: the agent ends with it."""
+        return self.replied is not None and self.replied.refuses
 
 
 class UnusedReply(Value):

@@ -81,6 +81,7 @@ class FinishReason(Described, StrEnum):
         LENGTH: `length`: the model's answer was cut off at its limit of tokens.
         CONTENT_FILTER: `content-filter`: the provider withheld the answer, or the model refused.
         MAX_ITERATIONS: `max-iterations`: the run made as many steps as its agent allows.
+        REFUSED: `refused`: a hook refused the request before a model was asked (docs/hooks.md#refused).
         LOOP: `loop`: the model made the same calls with the same results again and again.
         ERROR: `error`: the run failed; `error` says why.
         CANCELLED: `cancelled`: somebody cancelled the run.
@@ -111,6 +112,7 @@ class FinishReason(Described, StrEnum):
     STOP = "stop"
     LENGTH = "length"
     CONTENT_FILTER = "content-filter"
+    REFUSED = "refused"
     MAX_ITERATIONS = "max-iterations"
     LOOP = "loop"
     ERROR = "error"

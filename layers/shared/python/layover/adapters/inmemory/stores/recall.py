@@ -54,6 +54,8 @@ class InMemoryRecall:
             thread = self._tables.find(owner, row.thread_id)
             if thread is None or row.message_id not in thread.messages:
                 continue
+            if thread.messages[row.message_id].refused:
+                continue
             if row.vector is not None or row.message_id not in thread.texts:
                 indexed = IndexedRow(
                     row, frozenset(words(row.text)), frozenset(words(row.speaker or ""))

@@ -1,6 +1,6 @@
 """The tables that the stores in memory share: threads with all that belongs to them, usage, and notes."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -85,6 +85,13 @@ class StoredThread:
                 self.branches[message.id] = self._branch_behind(parent)
                 self.parents[message.id] = parent
             before = message.id
+
+    def refuse(self, ids: Iterable[str]) -> None:
+        """Mark messages as refused. Recall finds them no more."""
+        for id in ids:
+            if id in self.messages:
+                self.messages[id] = self.messages[id].model_copy(update={"refused": True})
+                self.texts.pop(id, None)
 
     def _branch_behind(self, parent: str | None) -> int:
         branches = {self.branches[m] for m, p in self.parents.items() if p == parent}

@@ -63,7 +63,11 @@ class InMemoryThreads(Tables):
         )
 
     def _shows(self, owner: str, id: str) -> bool:
-        return any(id in thread.messages or id in thread.entries for thread in self.of(owner))
+        threads = self.of(owner)
+        stored = (thread.messages[id] for thread in threads if id in thread.messages)
+        return any(not message.refused for message in stored) or any(
+            id in thread.entries for thread in threads
+        )
 
     def _recall(self, query: TurnQuery, start: int) -> tuple[Recalled, ...]:
         if query.recall is None:
@@ -78,6 +82,7 @@ class InMemoryThreads(Tables):
             return
         for chain in chains((record.input, *record.response)):
             thread.add(chain)
+        thread.refuse(record.refused)
         self.spend(record.head.owner, record.run.id, record.usage, "run")
         if record.snapshot is not None:
             thread.snapshots[record.run.id] = record.snapshot
@@ -89,6 +94,7 @@ class InMemoryThreads(Tables):
             return
         for chain in chains(messages):
             thread.add(chain)
+        thread.refuse([message.id for message in messages if message.refused])
 
     async def messages(
         self, owner: str, thread_id: str, leaf_id: str, limit: int, cursor: str | None

@@ -27,6 +27,7 @@ class _MessageRow(Message):
 
     thread_id: str = Field(exclude=True)
     created_at: datetime
+    refused: bool
     model_output: str | None
     provider_state: ProviderState | None
     token_count: int | None

@@ -72,6 +72,7 @@ class PostgresThreads:
             _upsert_thread(record.head),
             *(_insert_messages(thread_id, chain) for chain in chains(messages)),
             *([_fill_places(thread_id, messages)] if record.run.aside else []),
+            *([_refuse(thread_id, record.refused)] if record.refused else []),
             *save_usage(thread_id, record.run.id, record.usage, tree := strip_tree(record)),
         ]
         if record.snapshot is not None and tree is None:
@@ -82,11 +83,13 @@ class PostgresThreads:
         """Write messages of a run that waits. Nothing happens if the thread is gone."""
         if head.deleted or not messages:
             return
+        refused = [message.id for message in messages if message.refused]
         await self._database.run(
             head.owner,
             _upsert_thread(head),
             *(_insert_messages(head.id, chain) for chain in chains(messages)),
             _fill_places(head.id, messages),
+            *([_refuse(head.id, refused)] if refused else []),
         )
 
     async def messages(
@@ -211,6 +214,10 @@ def _insert_messages(thread_id: str, messages: tuple[Message, ...]) -> Statement
 def _fill_places(thread_id: str, messages: Sequence[Message]) -> Statement:
     results = tuple(m for m in messages if m.role is Role.TOOL and not m.is_place)
     return _query("fill_places")(thread_id=thread_id, messages=dump_messages(results))
+
+
+def _refuse(thread_id: str, ids: Sequence[str]) -> Statement:
+    return _query("refuse_messages")(thread_id=thread_id, ids=dump_json(list(ids)))
 
 
 def _upsert_snapshot(record: TurnRecord) -> Statement:

@@ -6,7 +6,7 @@ metadata jsonb
 
 -- columns: messages
 -- What every reader of a message sees.
-run_id text, role text, content json, created_at timestamptz
+run_id text, role text, content json, created_at timestamptz, refused boolean
 
 -- columns: unseen
 -- What makes prompts of a message. Its `provider_state` does, too, and is not in pages: it can be large.

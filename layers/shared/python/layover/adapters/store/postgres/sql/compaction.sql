@@ -210,5 +210,5 @@ order by c.generation
 -- Of messages and entries, of whatever threads.
 select coalesce(json_agg(w.id order by w.n), '[]')
 from json_array_elements_text(%(ids)s::json) with ordinality as w (id, n)
-where not exists (select from messages m where m.id = w.id)
+where not exists (select from messages m where m.id = w.id and not m.refused)
   and not exists (select from memory_entries e where e.id = w.id)

@@ -20,7 +20,9 @@ select m.thread, r.thread_id, m.id, r.agent, m.branch_id, m.depth, m.created_at,
 from json_to_recordset(%(rows)s::json) as r (
     thread_id text, message_id text, agent text, speaker json, words json, model text, embedding text)
 cross join lateral (
-    select m.thread, m.id, m.branch_id, m.depth, m.created_at from messages m where m.id = r.message_id offset 0
+    select m.thread, m.id, m.branch_id, m.depth, m.created_at from messages m
+    where m.id = r.message_id and not m.refused
+    offset 0
 ) m
 where exists (select from alive where alive.id = r.thread_id and alive.key = m.thread)
 on conflict on constraint message_embeddings_pkey do update

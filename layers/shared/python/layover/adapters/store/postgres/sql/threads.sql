@@ -116,6 +116,24 @@ from json_to_recordset(%(messages)s::json) as i (
 where m.id = i.id and m.role = 'tool' and m.content::text = '[]'
   and m.thread = (select t.key from threads t where t.id = %(thread_id)s and t.deleted_at is null)
 
+-- name: refuse_messages
+-- Messages that are refused, of whatever runs. Recall finds them no more. Behind `upsert_thread`.
+with places as materialized (
+    select f.thread, f.branch_id, f.depth
+    from json_array_elements_text(%(ids)s::json) as i (id)
+    cross join lateral (
+        select m.thread, m.branch_id, m.depth from messages m where m.id = i.id offset 0
+    ) f
+    where f.thread = (select t.key from threads t where t.id = %(thread_id)s and t.deleted_at is null)
+),
+forgotten as (
+    delete from message_embeddings e using places p
+    where e.thread = p.thread and e.branch_id = p.branch_id and e.depth = p.depth
+)
+update messages m set refused = true
+from places p
+where m.thread = p.thread and m.branch_id = p.branch_id and m.depth = p.depth and not m.refused
+
 -- name: move_window
 -- The window outgrew `span` messages (or the agent wants more than it has): it begins at the last user
 -- message that leaves `least` before the input. Else nothing is written.

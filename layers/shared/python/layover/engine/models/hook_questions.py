@@ -1,0 +1,45 @@
+"""Questions of hooks to a model (`HookContext.ask_model`)."""
+
+from layover.context.assembly import model_of
+from layover.context.hooked import ask_model
+from layover.declare.hooks.base import ModelQuestion
+from layover.engine.frame_core import FrameCore
+from layover.engine.models.day_room import DayRoom
+from layover.engine.models.unused_replies import UnusedReplies
+from layover.memory.requests import literal_settings
+from layover.values.message import Message, Role, TextPart
+from layover.values.prompt import OutputSpec, Prompt
+
+TASK = "hook"
+"""`X-Layover-Task` of such a request."""
+
+
+async def ask_for_hook(core: FrameCore, question: ModelQuestion) -> str:
+    """Return a model's answer to a hook's question. Hooks that are `everywhere` change the request, and its
+    usage counts as the run's: it is journaled at once, whatever becomes of the step. Raises ModelError, and
+    RunFailed if the user's day is used up or a hook fails."""
+    meta = core.state.meta
+    model = question.model or model_of(core.agent, core.runtime.settings, meta)
+    schema = question.schema
+    message = Message(
+        id=TASK,
+        thread_id="",
+        role=Role.USER,
+        content=(TextPart(text=question.text),),
+        created_at=core.clock.now(),
+    )
+    prompt = Prompt(
+        model=model,
+        system=question.system,
+        messages=(message,),
+        task=TASK,
+        run_id=core.state.run_id,
+        settings=literal_settings(model, question.max_tokens),
+        output=OutputSpec(name=TASK, json_schema=schema, strict=True) if schema else None,
+        api=core.agent.api if model == core.agent.model else "chat",
+    )
+    await core.stopping.check()
+    await DayRoom(core.runtime, meta, core.state.run_id).reserve(prompt)
+    reply = await ask_model(core.runtime, core.agent, meta, prompt)
+    await UnusedReplies(core).add(reply)
+    return reply.text
