@@ -2,6 +2,7 @@
 asks one, and a process that dies changes nothing about it."""
 
 import json
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -105,7 +106,7 @@ async def test_a_refused_request_asks_no_model_and_the_run_ends_with_the_reply()
     run = await bench.go(BAD)
     assert bench.model.prompts == []
     assert (run.status, run.finish_reason, run.text) == (Status.SUCCESS, "refused", "No.")
-    assert (run.usage.total_tokens, run.usage.cost_usd, run.model) == (0, 0, None)
+    assert (run.usage.total_tokens, run.usage.cost_usd, run.model) == (0, Decimal(0), None)
     assert told(run.messages) == [("assistant", "No.")]
     assert bench.threads.usage_rows == {}
 
@@ -326,7 +327,7 @@ class Shop:
 
     def __init__(self, result: str = "42 euros") -> None:
         self.looked = 0
-        self.bench: Any = None
+        self.bench: Bench
 
         @tool(idempotent=True)
         async def look(n: int) -> str:
@@ -653,10 +654,11 @@ async def test_recall_has_neither_words_nor_a_vector_of_a_refused_message() -> N
 
     memory = Memory(titles=False, last_messages=2, semantic_recall=SemanticRecall())
     agent = Agent("shop", model="m", hooks=[Guard()], memory=memory)
-    bench = Bench(agent, [say("ok")] * 9, embedder=Reads())
+    reads = Reads()
+    bench = Bench(agent, [say("ok")] * 9, embedder=reads)
     await bench.go("the lamp is red")
     await bench.remember()
-    bench.runtime.embedder.texts.clear()
+    reads.texts.clear()
     await bench.go(BAD)
     await bench.remember()
     thread = bench.threads.find(ANN, "t1")
@@ -664,9 +666,10 @@ async def test_recall_has_neither_words_nor_a_vector_of_a_refused_message() -> N
     texts = [row.text.text for row in thread.texts.values()]
     assert any("the lamp is red" in text for text in texts)
     assert not any("forbidden" in text for text in texts)
-    assert not any("forbidden" in text for text in bench.runtime.embedder.texts[1:])
+    # The search for memories comes before the hooks.
+    assert not any("forbidden" in text for text in reads.texts[1:])
     await bench.go("hm")
-    await bench.go("which forbidden word was it, is the lamp red?".replace("forbidden", "f."))
+    await bench.go("which word was it, is the lamp red?")
     assert BAD not in all_that_models_read(bench)
 
 
@@ -714,9 +717,8 @@ async def test_a_hook_of_all_requests_that_refuses_memorys_leaves_it_unsent() ->
         idempotent = True
 
         def before_model(self, ctx: Any, request: ModelRequest) -> Any:
-            is_run = any(m.text == "a red chair for my desk" for m in request.messages[-1:])
-            is_run = is_run and request.unanswered
-            return None if is_run else Refuse("not to memory")
+            # Memory's own requests have nothing that a user has just sent.
+            return None if request.unanswered else Refuse("not to memory")
 
     agent = Agent("shop", model="m", hooks=[Everywhere()])
     bench = Bench(agent, ScriptedModel([say("ok")], background={"title": [say("A title")]}))
