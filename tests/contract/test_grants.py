@@ -95,9 +95,12 @@ async def test_request_is_its_owners_works_once_and_has_a_time(
     assert await grants.get_consent(owner, "\ud800", NOW) is None
     assert await grants.get_consent(owner, "state", asked.expires_at) is None
     assert await grants.get_consent(owner, "state", NOW) == asked
-    assert await grants.remove_consent(owner, "state")
-    assert not await grants.remove_consent(owner, "state")
-    assert await grants.get_consent(owner, "state", NOW) is None
+    assert not await grants.use_consent(f"{owner}-other", "state")
+    assert not await grants.use_consent(owner, "another")
+    assert await grants.use_consent(owner, "state")
+    assert not await grants.use_consent(owner, "state")
+    once_more = await grants.get_consent(owner, "state", NOW)
+    assert once_more == asked.model_copy(update={"is_used": True})
 
 
 async def test_state_itself_is_not_stored(

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 
 from layover.clock import ManualClock
 from layover.errors import RetryableError
@@ -185,6 +185,15 @@ def served(server: OAuthServer) -> Iterator[str]:
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            """The page at which everybody consents."""
+            asked = dict(parse_qsl(urlsplit(self.path).query))
+            back = urlencode(server.consent(self.path, user=asked["state"]))
+            self.send_response(302)
+            self.send_header("location", f"{asked['redirect_uri']}?{back}")
+            self.send_header("content-length", "0")
+            self.end_headers()
 
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["content-length"])).decode()

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from support.kills.accounts import accounts
 from support.kills.tool_server import tool_server
 from support.kills.torture import Torture
 from support.providers.openai import FakeOpenAI
@@ -21,5 +22,10 @@ def brain() -> Iterator[Brain]:
 @pytest.fixture(scope="session")
 def system(brain: Brain) -> Iterator[Torture]:
     """The session's system, with points to die at."""
-    with folder("torture") as data, tool_server(data), Torture(data, brain) as running:
+    with (
+        folder("torture") as data,
+        tool_server(data),
+        accounts(data),
+        Torture(data, brain) as running,
+    ):
         yield running

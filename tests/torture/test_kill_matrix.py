@@ -14,6 +14,7 @@ from support.kills.scenarios import (
     ASIDE,
     BESIDE,
     CHATTED,
+    CONNECTED,
     DELETED,
     DENIED,
     DOOMED,
@@ -57,6 +58,7 @@ DRIVEN = (
     GUARDED,
     CHATTED,
     SERVED,
+    CONNECTED,
 )
 """Those whose runs are brought to their end by their own execution."""
 SAMPLE = {
@@ -74,6 +76,7 @@ SAMPLE = {
     "guarded": 3,
     "chatted": 3,
     "served": 4,
+    "connected": 4,
     "lost": 2,
     "doomed": 2,
     "half deleted": 2,

@@ -7,6 +7,7 @@ from layover import (
     Agent,
     Allow,
     Approval,
+    Connection,
     EpisodicMemory,
     Hook,
     HookContext,
@@ -22,7 +23,7 @@ from layover import (
     mcp,
     tool,
 )
-from support.agents.ledger import gate, note, tools_address
+from support.agents.ledger import accounts_address, gate, note, tools_address
 from support.agents.shop import SlotChoice, SlotOffer
 
 
@@ -176,6 +177,34 @@ broker = Agent(
     tool_concurrency=2,
 )
 """Its tools are a server's."""
+
+
+hub = Connection(
+    "hub",
+    authorize_url=f"{accounts_address()}/authorize",
+    token_url=f"{accounts_address()}/token",
+    client_id="layover",
+    scopes=["stars"],
+)
+
+
+@tool(idempotent=True)
+async def star(ctx: ToolContext, order: str) -> str:
+    """May be repeated, and needs the user's account."""
+    token = await ctx.token("hub")
+    note("star", ctx, is_token=token.startswith("access-"))
+    return f"{order} starred"
+
+
+member = Agent(
+    name="member",
+    model="openai/fake-1",
+    instructions="You are deterministic.",
+    tools=[*TOOLS, star],
+    tool_concurrency=2,
+    connections=[hub],
+)
+"""Its users have accounts elsewhere."""
 
 
 @tool

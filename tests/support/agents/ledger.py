@@ -57,6 +57,17 @@ def tools_address() -> str:
     return address_of_tools(_folder()).read_text()
 
 
+def address_of_accounts(folder: Path) -> Path:
+    """The file with the address of the service at which users have accounts, which no test kills."""
+    return folder / "accounts-address"
+
+
+def accounts_address() -> str:
+    """Return the address of this system's service with accounts; one where nobody is, without it."""
+    path = address_of_accounts(Path(os.environ.get(FOLDER, "/nowhere")))
+    return path.read_text() if path.exists() else "http://127.0.0.1:1"
+
+
 def gate_of(folder: Path, key: str) -> Path:
     """The file that opens a gate by being there."""
     return folder / f"gate-{key}"

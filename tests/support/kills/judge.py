@@ -9,7 +9,7 @@ from typing import Any
 from support.kills.story import Story, in_doubt
 from support.system.system import Json
 
-IDEMPOTENT = frozenset({"look_up", "shop_look_up"})
+IDEMPOTENT = frozenset({"look_up", "shop_look_up", "star"})
 DELEGATES = frozenset({"deputy", "aide"})
 """Sub-agents: they go on from the journal, so their calls are never in doubt, and do nothing themselves."""
 HANDOFFS = frozenset({"transfer_to_cashier"})

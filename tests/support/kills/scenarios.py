@@ -281,6 +281,26 @@ SERVED = Scenario(
 """Calls of the tools of a server that lives on: two at once, then one that waits and one next to it."""
 
 
+CONNECTED = Scenario(
+    "connected",
+    (
+        _ask(("charge", "k1"), ("star", "k2")),
+        _ask(("star", "k3"), ("refund", "k4")),
+        say("starred it"),
+    ),
+    "please charge it and star it in my name",
+    agent="member",
+    watched=(
+        "api POST /me/consents",
+        "resume ",
+        "turn DynamoTable.transact",
+        "turn DynamoTable.write",
+    ),
+)
+"""A call that waits until its user has connected an account, next to one that has run; then one that has the
+token."""
+
+
 def _chat(client: Client, scenario: Scenario) -> tuple[str, str]:
     """Send a chat's first message until its stream has begun: it is the same message each time."""
     parts: list[Any] = [{"type": "text", "text": client.system.input_of(scenario)}]

@@ -15,6 +15,7 @@ import httpx2
 from layover.keys import HEAD, META, Keys, due_key
 from support.agents import ledger
 from support.event_source import EventSource
+from support.kills.accounts import consent_at
 from support.kills.outages import Outages
 from support.kills.story import Line, Point, Scenario, Story
 from support.providers.openai import say
@@ -265,6 +266,9 @@ class Client:
 
     def decide(self, run_id: str, pending: Json) -> None:
         """Approve; of a booking's slots, take `other` first."""
+        if pending["kind"] == "connect":
+            self.consent(pending)
+            return
         slot = "other" if pending["attempt"] == 1 else "10:00"
         verdict, body = (
             ("approve", {})
@@ -274,6 +278,19 @@ class Client:
         path = f"/runs/{run_id}/tool-calls/{pending['tool_call_id']}/{verdict}"
         answer = self.ask("POST", path, {**body, "attempt": pending["attempt"]})
         assert answer.status in (200, 202, 409), answer
+
+    def consent(self, pending: Json) -> None:
+        """Consent at the service, and bring it back: again if a death has used the consent up."""
+        url = pending["payload"]["authorize_url"]
+        while True:
+            back = consent_at(url)
+            answer = self.ask("POST", "/me/consents", back)
+            if answer.status == 200:
+                return
+            assert answer.status == 409, answer
+            assert time.monotonic() < self._until, answer
+            name = pending["payload"]["connection"]
+            url = self.want(200, "POST", f"/me/connections/{name}")["authorize_url"]
 
     def suspended(self, run_id: str, calls: int) -> Json:
         """The run once so many calls wait, each with a token that was published."""

@@ -145,10 +145,30 @@ async def test_consent_works_once_and_not_when_its_time_is_over() -> None:
         await bring_consent(world.runtime, Actor(sub=ANN), back["code"], back["state"])
     page = await ask_for_consent(world.runtime, ANN, "github")
     back = world.server.consent(page["authorize_url"])
-    await bring_consent(world.runtime, Actor(sub=ANN), back["code"], back["state"])
-    with pytest.raises(NotFound):
+    first = await bring_consent(world.runtime, Actor(sub=ANN), back["code"], back["state"])
+    # Its answer may have been lost.
+    again = await bring_consent(world.runtime, Actor(sub=ANN), back["code"], back["state"])
+    assert again == first
+    assert len(world.server.forms) == 1
+    await disconnect_account(world.runtime, ANN, "github")
+    with pytest.raises(ConsentRefused):
         await bring_consent(world.runtime, Actor(sub=ANN), back["code"], back["state"])
     assert len(world.server.forms) == 1
+
+
+async def test_consent_that_is_brought_again_lets_the_calls_go_on_that_a_death_left_waiting() -> (
+    None
+):
+    world = World(call("star", repository="layover"), say("Done."))
+    run = await world.go()
+    [pending] = run.pending
+    back = world.server.consent(pending.payload["authorize_url"])
+    connections = {"github": world.connection}
+    # The process dies between keeping the grant and waking the call.
+    await finish_consent(world.runtime, connections, ANN, back["code"], back["state"])
+    await bring_consent(world.runtime, Actor(sub=ANN), back["code"], back["state"])
+    await world.hear(run.id, pending.tool_call_id)
+    assert await world.results(run.id) == ["octocat starred layover"]
 
 
 async def test_code_that_the_service_refuses_connects_nothing_and_the_call_waits_on() -> None:

@@ -138,8 +138,8 @@ async def finish_consent(
             "there is no such request for consent: it is over, or another person's. Ask for it again"
         )
     # Of two that bring the same code, one exchanges it: a service that sees a code twice may end the grant.
-    if not await ports.grants.remove_consent(owner, state):
-        raise NotFound("this consent was brought before")
+    if consent.is_used or not await ports.grants.use_consent(owner, state):
+        return await _brought_before(runtime, consent)
     context = context_of(owner, connection.name, "consent")
     try:
         verifier = await ports.sealer.open(consent.sealed_verifier, context)
@@ -172,6 +172,18 @@ async def finish_consent(
         connected_at=runtime.clock.now(),
     )
     return await ports.grants.put(grant)
+
+
+async def _brought_before(runtime: Runtime, consent: Consent) -> Grant:
+    """Return the grant of a consent that comes once more: its bringer may have got no answer. Raises
+    ConsentRefused if there is none: the process died in between, or the owner has disconnected it."""
+    grant = await runtime.connections.grants.get(consent.owner, consent.connection)
+    is_there = grant is not None and not grant.needs_consent(consent.scopes)
+    if grant is None or not is_there or grant.connected_at < consent.asked_at:
+        raise ConsentRefused(
+            f"this consent was brought before, and {consent.connection} is not connected: ask for it again"
+        )
+    return grant
 
 
 async def disconnect(

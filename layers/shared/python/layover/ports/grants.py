@@ -56,8 +56,9 @@ class Grants(Protocol):
         """Return the owner's request for consent. None: there is none, or its time is over."""
         ...
 
-    async def remove_consent(self, owner: str, state: str) -> bool:
-        """Forget a request for consent. Of many concurrent callers, one gets True."""
+    async def use_consent(self, owner: str, state: str) -> bool:
+        """Note that the code of a request for consent is about to be exchanged. Of all callers, one gets
+        True."""
         ...
 
     async def erase(self, owner: str, until: datetime) -> None:
@@ -122,7 +123,7 @@ class NoGrants:
         """Return None."""
         return None
 
-    async def remove_consent(self, owner: str, state: str) -> bool:
+    async def use_consent(self, owner: str, state: str) -> bool:
         """Return False."""
         return False
 

@@ -77,6 +77,8 @@ class Consent(Value):
     tool_call_id: str | None = None
     asked_at: Time
     expires_at: Time
+    is_used: bool = False
+    """True if its code was exchanged, or is being exchanged."""
 
 
 class ConnectionView(Value):

@@ -13,6 +13,8 @@ from layover.ports.table import (
     Missing,
     Put,
     Table,
+    Update,
+    all_of,
 )
 from layover.values.grant import Consent, Grant
 
@@ -78,14 +80,16 @@ class TableGrants:
         if item is None:
             return None
         consent = Consent.model_validate_json(item["b"])
-        return consent if now < consent.expires_at else None
+        if now >= consent.expires_at:
+            return None
+        return consent.model_copy(update={"is_used": "used" in item})
 
-    async def remove_consent(self, owner: str, state: str) -> bool:
+    async def use_consent(self, owner: str, state: str) -> bool:
         """See `ports.grants.Grants`."""
+        place = (Keys(owner).grants, consent_key(state))
+        once = all_of(Exists("pk"), Missing("used"))
         try:
-            await self._table.write(
-                Delete(Keys(owner).grants, consent_key(state), when=Exists("pk"))
-            )
+            await self._table.write(Update(*place, set={"used": True}, when=once))
         except ConditionFailed:
             return False
         return True
