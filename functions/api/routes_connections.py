@@ -3,10 +3,10 @@
 from typing import Annotated
 
 from aws_lambda_powertools.event_handler import Response
-from aws_lambda_powertools.event_handler.openapi.params import Body, Path
+from aws_lambda_powertools.event_handler.openapi.params import Body
 from pydantic import Field
 
-from functions.api.bodies import AGENT_NAME, Consented
+from functions.api.bodies import Consented
 from functions.api.call import answer_json, call_of, new_router
 from functions.api.documented import responses
 from layover.approvals.consent import bring_consent
@@ -20,7 +20,6 @@ from layover.values.grant import ConnectionView
 
 router = new_router()
 _TAGS = ["me"]
-_Name = Annotated[str, Path(pattern=AGENT_NAME, description="The name of the connection.")]
 
 
 class Connections(Value):
@@ -58,7 +57,7 @@ def get_connections() -> Response[str]:
     operation_id="connect",
     responses=responses(200, ConsentPage, "Where to send the caller's browser", 404),
 )
-def connect(name: _Name) -> Response[str]:
+def connect(name: str) -> Response[str]:
     page = call_of(router).do(ask_for_consent, name)
     return answer_json(ConsentPage(**page), headers={"Cache-Control": "no-store"})
 
@@ -71,7 +70,7 @@ def connect(name: _Name) -> Response[str]:
     operation_id="disconnect",
     responses=responses(200, ConnectionView, "It is disconnected", 404),
 )
-def disconnect(name: _Name) -> Response[str]:
+def disconnect(name: str) -> Response[str]:
     return answer_json(call_of(router).do(disconnect_account, name))
 
 

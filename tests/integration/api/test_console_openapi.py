@@ -34,9 +34,11 @@ OTHERS = {
     *("access_token", "refresh_token", "expires_in", "grant_type", "response_type", "request_id"),
     *("authorization_endpoint", "token_endpoint", "authorization_code", "code_challenge"),
     *("code_challenge_method", "code_verifier", "redirect_uri"),
+    *("error_description", "access_denied"),
+    *("layover_eval", "ended_at"),
     *("user_agents", "user_assertion"),
 }
-"""Words of OAuth and Lambda, and of no field: a folder, a value."""
+"""Words of OAuth and Lambda, of the files of evaluations, and of no field: a folder, a value."""
 VARIABLE = 3
 """The number of calls whose path is an argument: of `all`, of the pages in it, and of a verdict."""
 

@@ -19,6 +19,8 @@ USERS = ("ann", "bob")
 PLAIN = {
     *((method, path) for method, path in CALLS if method == "delete" and "{" in path),
     ("delete", "/me"),
+    ("get", "/me/connections"),
+    ("post", "/me/connections/{name}"),
     ("get", "/me/export"),
     ("get", "/me/exports"),
     ("get", "/me/exports/{export_id}"),

@@ -62,6 +62,7 @@ _VALUES: dict[str, Any] = {
                 "parent_id": "m7.3",
                 "role": "user",
                 "content": [],
+                "refused": False,
                 "created_at": "2026-01-01",
             }
         ]
