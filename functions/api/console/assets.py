@@ -23,6 +23,7 @@ MODULES = (
     "calls",
     "timeline",
     "branches",
+    "feedback",
     "conversation",
     "chat",
     "inbox",

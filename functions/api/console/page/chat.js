@@ -4,6 +4,7 @@ import { Blocks } from "./calls.js";
 import { begin, useConversation } from "./conversation.js";
 import { Empty, Icon, IconButton, Loading, Main, Trouble, html, money, tokens, useAction, useEffect, useMemo, useRef, useState } from "./dom.js";
 import { onlyWaits, viewOfMessages } from "./events.js";
+import { Opinion, Thumbs, useOpinion } from "./feedback.js";
 import { FileChip, hasFiles } from "./files.js";
 import { ThreadMemory } from "./memory.js";
 import { toJson } from "./numbers.js";
@@ -84,6 +85,9 @@ function Turn({ turn, talk, live, onEdit, onAgain, changed, me }) {
   const stored = useMemo(() => viewOfMessages(turn.answer, turn.run?.children, turn.run?.usage), [turn.answer, turn.run]);
   const past = turn.answer.length === 0 && talk.seenOf(turn.runId);
   const busy = Boolean(talk.live) || Boolean(live);
+  // A run that went on after others has several turns. The last one has its end.
+  const isLast = talk.turns.findLast((each) => each.runId === turn.runId) === turn;
+  const opinion = useOpinion(!live && isLast ? turn.run : null, talk.rate);
   return html`<article class="turn">
     ${turn.input && html`<div class="asked"><div class="bubble"><${Input} message=${turn.input} refused=${turn.input.refused || (live || past || stored).refused.has(turn.input.id)} /></div></div>`}
     <div class="answer">
@@ -95,8 +99,10 @@ function Turn({ turn, talk, live, onEdit, onAgain, changed, me }) {
         ${!live && turn.input && html`<${IconButton} icon="again" label=${S.chat.again} disabled=${busy} onClick=${() => onAgain(turn)} />`}
         ${!live && turn.input && html`<${IconButton} icon="pen" label=${S.chat.edit} disabled=${busy} onClick=${() => onEdit(turn)} />`}
         ${turn.runId && html`<${IconButton} icon="clock" label=${S.chat.details} aria-expanded=${open ? "true" : "false"} onClick=${() => setOpen(!open)} />`}
+        ${opinion && html`<${Thumbs} opinion=${opinion} />`}
         ${!live && turn.run?.usage && html`<span class="quiet small">${S.chat.tokens(tokens(turn.run.usage.total_tokens))} · ${money(turn.run.usage.cost_usd)}${turn.run.model ? ` · ${turn.run.model}` : ""}</span>`}
       </footer>
+      ${opinion && html`<${Opinion} opinion=${opinion} />`}
       ${open && turn.runId && html`<${Timeline} runId=${turn.runId} stamp=${live ? live.marks : "over"} />`}
     </div>
   </article>`;

@@ -1,4 +1,4 @@
-import { all, follow, get, id, post } from "./api.js";
+import { all, follow, get, id, post, remove } from "./api.js";
 import { askedOf, turnsOf } from "./branches.js";
 import { useCallback, useEffect, useMemo, useRef, useState } from "./dom.js";
 import { applyEvent, newView, onlyWaits } from "./events.js";
@@ -123,6 +123,14 @@ export function useConversation(threadId, changed) {
   };
   const regenerate = (turn) => start(askedOf(turn.input), turn.input.parent_id);
   const cancel = (run = runId) => post(`/runs/${id(run)}/cancel`);
+  /** Keeps what the user thinks of a run, or takes it back. */
+  const rate = async (run, feedback) => {
+    const path = `/runs/${id(run)}/feedback`;
+    const kept = feedback ? await post(path, feedback) : await remove(path);
+    newest.current += 1;
+    setState((old) => ({ ...old, runs: old.runs.map((each) => (each.id === run ? { ...each, feedback: kept } : each)) }));
+    if (loading.current) reload();  // That load may have read what was kept before.
+  };
   /** The view of a run that is not over; null: it is, or its messages are stored. */
   const liveOf = (run) => (followed.includes(run) ? viewOf(run) : null);
   const show = (leaf) => { shown.current = reload(leaf); };
@@ -130,7 +138,7 @@ export function useConversation(threadId, changed) {
   const seenOf = (run) => views.current.get(run);
   const waiting = followed.filter((run) => onlyWaits(viewOf(run)));
   const turns = useMemo(() => turnsOf(state.messages, state.runs), [state.messages, state.runs]);
-  return { ...state, turns, live, waiting, liveOf, connected, send, regenerate, cancel, show, reload, seenOf };
+  return { ...state, turns, live, waiting, liveOf, connected, send, regenerate, cancel, rate, show, reload, seenOf };
 }
 
 /** Messages up to the one that a new run continues; null begins anew. */
