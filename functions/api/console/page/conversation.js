@@ -125,8 +125,7 @@ export function useConversation(threadId, changed) {
   const cancel = (run = runId) => post(`/runs/${id(run)}/cancel`);
   /** Keeps what the user thinks of a run, or takes it back. */
   const rate = async (run, feedback) => {
-    const path = `/runs/${id(run)}/feedback`;
-    const kept = feedback ? await post(path, feedback) : await remove(path);
+    const kept = feedback ? await post(`/runs/${id(run)}/feedback`, feedback) : await remove(`/runs/${id(run)}/feedback`);
     newest.current += 1;
     setState((old) => ({ ...old, runs: old.runs.map((each) => (each.id === run ? { ...each, feedback: kept } : each)) }));
     if (loading.current) reload();  // That load may have read what was kept before.
