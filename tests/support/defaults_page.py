@@ -26,7 +26,7 @@ what applies if it is `None`. A cell with the name of a variable means the defau
 OPTIONS = (
     *("Agent", "ModelSettings", "Limits", "@tool", "Approval", "Memory", "TokenBuffer"),
     *("ObservationalMemory", "RollingSummary", "SemanticRecall", "EpisodicMemory", "WorkingMemory"),
-    *("NodeMemory", "RedactPII"),
+    *("NodeMemory", "RedactPII", "MaxLength", "BlockTopics", "DetectInjection"),
 )
 UNITS = (("day", timedelta(days=1)), ("hour", timedelta(hours=1)), ("min", timedelta(minutes=1)))
 _REQUIRED = inspect.Parameter.empty

@@ -1,6 +1,7 @@
 """The ready-made hooks that judge what users send: `MaxLength`, `BlockTopics`, `DetectInjection`."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from layover import (
 from layover.declare.hooks.guards import OVERLAP, PIECE
 from layover.testing import ScriptedModel, call, fail, say
 from layover.values.message import CONTEXT
+from layover.values.runs.run import Status
 from layover.values.runs.views import Run
 from support.worlds.runs import Bench, Ledger, Power
 
@@ -73,6 +75,21 @@ async def test_what_a_client_sends_as_context_counts_and_other_data_does_not() -
 async def test_a_message_of_only_a_file_passes() -> None:
     photo = FilePart(url="https://example.com/a.png", mime_type="image/png")
     assert (await bench_of(MaxLength(1)).go([photo])).finish_reason == "stop"
+
+
+async def test_a_message_that_no_window_holds_is_refused_and_fails_no_run() -> None:
+    async def ended(*hooks: Any) -> Run:
+        bench = bench_of(*hooks)
+        bench.runtime = replace(bench.runtime, window=lambda model: 10_000)
+        run = await bench.go("too long " * 10_000)
+        assert bench.model.prompts == []
+        return run
+
+    refused = await ended(DetectInjection(), MaxLength(10))
+    assert (refused.finish_reason, refused.input.refused) == ("refused", True)
+    for hooks in ((), (DetectInjection(),), (MaxLength(1_000_000),)):
+        failed = await ended(*hooks)
+        assert (failed.status, failed.input.refused) == (Status.FAILED, False)
 
 
 # BlockTopics

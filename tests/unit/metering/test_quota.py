@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from layover import Agent
-from layover.adapters.inmemory.model import call, fail, say
+from layover import Agent, DetectInjection
+from layover.adapters.inmemory.model import ScriptedModel, call, fail, say
 from layover.adapters.inmemory.table import InMemoryTable
 from layover.adapters.journal.allowance import TableAllowance
 from layover.clock import ManualClock
 from layover.errors import DayUsedUp, LimitReached, StoppedByOperator
-from layover.ports import Allowance, DayLimits, DayUse, NoAllowance
+from layover.ports import Allowance, DayLimits, DayUse, NoAllowance, Reservation
 from layover.runs.accept import StartRun, make_request_key, start_run
 from layover.runs.cancel import cancel
 from layover.values.deployment.access import Actor
@@ -248,3 +248,29 @@ async def test_every_model_call_is_noted_for_its_user() -> None:
     run = await bench.go()
     assert run.usage.total_tokens > 0
     assert allowed.noted == run.usage.total_tokens
+
+
+async def test_what_a_hook_asks_a_model_counts_towards_the_users_day() -> None:
+    verdict = say('{"injection": false}', usage=Usage(input_tokens=200, output_tokens=5))
+    model: Any = ScriptedModel([say("ok")], background={"hook": [verdict]})
+    agent = Agent("helper", model="m", hooks=[DetectInjection(on_error="allow")])
+    bench, _ = limited_bench(model, DayLimits(tokens=100), agent)
+    run = await bench.go()
+    assert [prompt.task for prompt in bench.model.prompts] == ["hook", "turn"]
+    assert run.usage.total_tokens == 205 + say("ok").usage.total_tokens
+    with pytest.raises(DayUsedUp):
+        await bench.start("again")
+
+
+async def test_a_used_up_day_is_no_missing_verdict_that_an_author_could_allow() -> None:
+    @dataclass
+    class UsedUp(Allowed):
+        async def reserve(self, *args: Any) -> Reservation:
+            return Reservation.USED_UP
+
+    agent = Agent("helper", model="m", hooks=[DetectInjection(on_error="allow")])
+    settings = Settings(daily_tokens=100)
+    bench = under(Bench(agent, [say("ok")], settings=settings), UsedUp())
+    run = await bench.go()
+    assert run.error is not None
+    assert (run.error.type, bench.model.prompts) == ("LimitReached", [])

@@ -32,6 +32,13 @@ MAX_CORRECTION = 4.0
 Ask = Callable[[Prompt], Awaitable[Reply]]
 
 
+class InputTooLong(RunFailed):
+    """No request can be made: the run's input and its last step exceed the model's window."""
+
+    def __init__(self, message: str, *, run_id: str) -> None:
+        super().__init__(message, type="ContextLengthExceeded", run_id=run_id)
+
+
 class Prompter:
     """Builds each step's prompt within the model's window (`window`: tokens; None if unknown). `notes`: adds
     to the run's own messages what the model is to be told about them."""
@@ -94,7 +101,7 @@ class Prompter:
             )
         except TooLong:
             problem = "the run's input and its last step do not fit into the model's window"
-            raise RunFailed(problem, type="ContextLengthExceeded", run_id=state.meta.id) from None
+            raise InputTooLong(problem, run_id=state.meta.id) from None
 
     def _messages(self, state: RunState) -> tuple[Sequence[Message], Sequence[Message]]:
         """Return the history and the run's own messages for a model, without what is compacted."""

@@ -25,7 +25,7 @@ from layover.engine.models.reply_events import CallNames, ReplyEvents
 from layover.engine.models.step_requests import StepRequests
 from layover.engine.models.text_calls import with_text_call
 from layover.engine.models.unused_replies import priced
-from layover.engine.prompter import Prompter
+from layover.engine.prompter import InputTooLong, Prompter
 from layover.engine.tools.first_window import FirstWindow
 from layover.errors import RunFailed
 from layover.values.base import strict_json
@@ -110,7 +110,7 @@ class ModelStep:
         # again. Nothing has acted on the reply, because tools begin only after `put_step`.
         async with self._day.released():
             try:
-                models_reply, size = await self._prompter.complete(self._state, requests.ask)
+                models_reply, size = await self._complete(around, requests)
             except RunFailed:
                 self._log.emit(*requests.fallbacks)
                 raise
@@ -138,6 +138,16 @@ class ModelStep:
                 reply_events.finish(models_reply, step)
             await self._journal(step, requests.fallbacks)
         return step
+
+    async def _complete(self, around: AroundModel, requests: StepRequests) -> tuple[Reply, int]:
+        """Return the reply, and the prompt's estimated size. Raises RunFailed."""
+        try:
+            return await self._prompter.complete(self._state, requests.ask)
+        except InputTooLong:
+            in_place = await around.judge_long_input()
+            if in_place is None:
+                raise
+            return in_place.as_reply(), 0
 
     def _with_text_call(self, prompt: Prompt, reply: Reply) -> Reply:
         if not prompt.settings.text_calls:

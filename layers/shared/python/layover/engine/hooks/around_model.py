@@ -111,6 +111,20 @@ class AroundModel:
             )
         return prompt if request is first else with_request(prompt, request)
 
+    async def judge_long_input(self) -> InPlace | None:
+        """Return the reply of a hook to an input for which there is no request, because it is too long for
+        the model; None: it fails the run. Only hooks that judge inputs, and cost nothing, are asked."""
+        new = self._unanswered() if self._frame_hooks.at("before_model") else ()
+        if not new:
+            return None
+        request = ModelRequest(model="", messages=new, unanswered=new)
+        for _, hook in self._frame_hooks.at("before_model"):
+            if is_once_per_input(hook) and getattr(hook, "idempotent", False):
+                answer = await self._ask_hook(hook, self._context(), request)
+                if isinstance(answer, InPlace):
+                    return self._replied(answer)
+        return None
+
     def _replied(self, reply: InPlace) -> InPlace:
         self.in_place = reply
         return reply
