@@ -80,6 +80,12 @@ def everything_given() -> Synthesized:
 
 
 @pytest.fixture(scope="session")
+def connected() -> Synthesized:
+    """With agents that work with accounts of their users."""
+    return own("connected")
+
+
+@pytest.fixture(scope="session")
 def recorded() -> Mapping[str, frozenset[str]]:
     """The calls of each function in a running system, as `call_recorder` writes them."""
     with FakeOpenAI() as provider, folder("recorded") as data:

@@ -32,8 +32,20 @@ THEIRS: dict[str, tuple[str, ...]] = {
     "ten_lines": ("network",),
     "approvals": ("shop/Finance", "shop/Approvals"),
     "everything": ("there",),
+    "connected": (),
 }
 """Paths of what an app has next to the construct."""
+CONNECTIONS = """
+from layover import Connection, secret
+HOST = "https://service.example"
+BANK = secret("BANK_KEY")
+github = Connection(
+    "github", authorize_url=HOST, token_url=HOST, client_id="i", client_secret=secret("GITHUB_SECRET")
+)
+bank = Connection("bank", authorize_url=HOST, token_url=HOST, client_id="i", client_secret=BANK)
+crm = Connection("crm", token_url=HOST, client_id="i", client_secret=secret("SHOP_KEY"))
+"""
+"""Agents of the app `connected`: two accounts of users, and one of the deployment."""
 RULES_OF_THEIRS = "VPC7 RDS2 RDS6 RDS10 RDS11 SMG4 COG1 COG2 COG3 COG8 DDB3 SNS3"
 """Rules of cdk-nag that it may break."""
 
@@ -44,6 +56,8 @@ def main(folder: Path, built: Path) -> None:
     for name in ("agents", "shop_rules"):
         (project / name).mkdir(parents=True, exist_ok=True)
         (project / name / "__init__.py").write_text(f"RULE = Approval(by=['of-{name}'])")
+    (project / "clerks").mkdir(exist_ok=True)
+    (project / "clerks" / "__init__.py").write_text(CONNECTIONS)
     os.chdir(project)
     for name, app_of in APPS.items():
         # The CDK's command line gives both to an app, by variables of a process.
@@ -144,10 +158,29 @@ def everything(**props: Any) -> App:
     return app
 
 
+def connected(**props: Any) -> App:
+    """Agents that work with accounts of their users, below a host name."""
+    app = App(**props)
+    stack = Stack(app, "shop")
+    certificate = acm.Certificate.from_certificate_arn(
+        stack, "Certificate", "arn:aws:acm:eu-west-1:123456789012:certificate/0a"
+    )
+    secrets = {"SHOP_KEY": "/shop/key", "GITHUB_SECRET": "/shop/github", "BANK_KEY": BANK_KEY}
+    Layover(
+        stack,
+        "Agents",
+        agents="clerks",
+        settings={"name": "shop", "stage": "prod", "tool_secrets": secrets},
+        domain=Domain("agents.example.com", certificate),
+    )
+    return app
+
+
 APPS: dict[str, Callable[..., App]] = {
     "ten_lines": partial(example, 0),
     "approvals": partial(example, 1),
     "everything": everything,
+    "connected": connected,
 }
 
 

@@ -108,3 +108,14 @@ CALLS: Mapping[str, Calls] = {
     ),
     "migrate": Calls(),
 }
+
+
+SEALS: Mapping[str, tuple[str, ...]] = {
+    "api": ("Decrypt", "Encrypt"),
+    "resume": ("Decrypt", "Encrypt"),
+    "streams": ("Decrypt", "Encrypt"),
+    # It tells services that a user who is erased has left.
+    "sweep": ("Decrypt",),
+    "turn": ("Decrypt", "Encrypt"),
+}
+"""Calls to the key of users' tokens, where agents have connections of users."""

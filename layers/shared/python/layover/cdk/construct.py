@@ -20,12 +20,19 @@ from constructs import Construct
 
 from layover.cdk import certificates
 from layover.cdk.build import Project, Target, build_if_changed
+from layover.cdk.connections import connections_of
 from layover.cdk.constructs.api import HttpApi
 from layover.cdk.constructs.bucket import Bucket
 from layover.cdk.constructs.database import Address, VpcDatabase, address_of
 from layover.cdk.constructs.domain import ApiDomain
 from layover.cdk.constructs.events import Bus, Sweeper
-from layover.cdk.constructs.functions import MIGRATE, Deployment, Functions, function_arn
+from layover.cdk.constructs.functions import (
+    MIGRATE,
+    Deployment,
+    Functions,
+    Sealing,
+    function_arn,
+)
 from layover.cdk.constructs.identity import UserPool, own_provider
 from layover.cdk.constructs.journal import Journal
 from layover.cdk.constructs.layer import Layer
@@ -33,6 +40,7 @@ from layover.cdk.constructs.migrate import Migration
 from layover.cdk.constructs.network import Network, Placement
 from layover.cdk.constructs.observability import MonitoredResources, Observability
 from layover.cdk.constructs.permissions import Resources
+from layover.cdk.constructs.seal import Seal
 from layover.cdk.constructs.sockets import SocketApi
 from layover.cdk.constructs.streams import StreamApi
 from layover.cdk.constructs.workflow import Workflow, execution_arn, machine_arn
@@ -54,6 +62,7 @@ from layover.cdk.props import (
 from layover.cdk.regions import unfit
 from layover.cdk.settings import Provider, Settings
 from layover.shipped import release
+from layover.values.deployment.access import CONNECTED
 
 PROPS = (
     "agents",
@@ -166,6 +175,7 @@ class Layover(Construct):
         self._check_place()
         sources = [place, *map(Path, packages)] if place else [self._code_of_agents]
         self._groups = groups_of(sources)
+        self._connections = connections_of(sources)
         if place is not None:
             built = self._built(place, packages, requirements)
             self.settings = self.settings.model_copy(update=built)
@@ -348,6 +358,36 @@ class Layover(Construct):
             )
             Annotations.of(self).add_warning_v2("@layover:groups", text)
 
+    def _sealing(self) -> Sealing | None:
+        """Make the key of users' tokens if users connect accounts, and return what functions need of it."""
+        settings, connections = self.settings, self._connections
+        if not settings.connections and not connections.of_users:
+            return None
+        self._warn_of_secrets()
+        return Sealing(
+            key=Seal(self, "Seal", settings).key.key_arn,
+            url=f"{self._url}{CONNECTED}",
+            secrets=tuple(settings.tool_secrets) if settings.connections else connections.secrets,
+        )
+
+    def _warn_of_secrets(self) -> None:
+        """Warn of connections whose services nobody can ask, because nobody finds the secret."""
+        settings, connections = self.settings, self._connections
+        variables = {*settings.tool_secrets, *settings.tool_env}
+        if unset := [name for name in connections.secrets if name not in variables]:
+            text = (
+                f"connections have the secrets {', '.join(unset)}, which no setting has: say in "
+                "`tool_secrets` where they are"
+            )
+            Annotations.of(self).add_warning_v2("@layover:connections:missing", text)
+        if connections.unclear and not settings.connections:
+            text = (
+                f"Connection in {', '.join(connections.unclear)} has a secret that only running the code "
+                "tells, so the functions that ask its service may not read it: name it by secret('NAME') "
+                "there, or set the setting `connections`, with which they may read all `tool_secrets`"
+            )
+            Annotations.of(self).add_warning_v2("@layover:connections", text)
+
     def _make_functions(self, tools: tuple[iam.PolicyStatement, ...]) -> None:
         settings = self.settings
         deployment = Deployment(
@@ -372,6 +412,7 @@ class Layover(Construct):
             stream_url=self._streams.url,
             origins=self._origins,
             tools=tools,
+            sealing=self._sealing(),
         )
         self._functions = Functions(self, "Functions", settings, self._layer, deployment)
         migration = Migration(

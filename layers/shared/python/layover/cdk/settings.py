@@ -269,6 +269,10 @@ class Settings(BaseModel):
     groups: Names = ()
     """Groups that the stack makes in its own user pool, besides those that `Approval` names in the agents'
     code: for names that the code computes, of which synthesis warns."""
+    connections: bool = False
+    """True: users connect accounts although the agents' code has no such `Connection` that synthesis can
+    read, because a package of others has it. All `tool_secrets` are then for the functions that ask its
+    service, the API among them."""
     callback_urls: Names = ()
     """URLs of your own front ends to which the user pool's pages send browsers back, letter by letter."""
     origins: Names = ()

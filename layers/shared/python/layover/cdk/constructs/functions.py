@@ -10,7 +10,7 @@ from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
 from layover.cdk.build import HANDLERS, USER_AGENTS
-from layover.cdk.calls import CALLS, Calls
+from layover.cdk.calls import CALLS, SEALS, Calls
 from layover.cdk.constructs.acknowledge import acknowledge, spelled
 from layover.cdk.constructs.database import RUNTIME_ROLE, Address
 from layover.cdk.constructs.identity import Identity
@@ -27,6 +27,8 @@ from layover.cdk.settings import TUNED, FunctionSettings, Provider, Settings
 from layover.cdk.variables import (
     ACCEPTS,
     AGENTS,
+    CONNECTIONS_KEY,
+    CONNECTIONS_URL,
     EMBEDS,
     KEY,
     LOADS_AGENTS,
@@ -78,6 +80,18 @@ def function_arn(scope: Construct, settings: Settings, name: str) -> str:
 
 
 @dataclass(frozen=True)
+class Sealing:
+    """Facts of users' connections for functions. `secrets`: names of those secrets of tools that are secrets
+    of connections."""
+
+    key: str
+    """ARN."""
+    url: str
+    """The page to which services send users back."""
+    secrets: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Deployment:
     """Facts of the rest of the stack for functions: names, ARNs, URLs, the address of Postgres, the
     subnets."""
@@ -95,6 +109,8 @@ class Deployment:
     origins: list[str]
     tools: tuple[iam.PolicyStatement, ...] = ()
     """Permissions of the functions that run tools."""
+    sealing: Sealing | None = None
+    """None: no user connects an account."""
 
 
 class Functions(Construct):
@@ -190,11 +206,26 @@ class Functions(Construct):
             variables[AGENTS] = self._settings.agents
         variables |= self._of_traces(name)
         if each.tools:
-            variables |= {**self._settings.tool_env, **self._settings.tool_secrets}
-            variables[SECRETS] = ",".join(self._settings.tool_secrets) or None
+            variables |= self._settings.tool_env
+        secrets = self._secrets_of(name, each)
+        variables |= secrets
+        variables[SECRETS] = ",".join(secrets) or None
+        if (sealing := self._deployment.sealing) is not None and name in SEALS:
+            variables |= {CONNECTIONS_KEY: sealing.key, CONNECTIONS_URL: sealing.url}
         texts = {key: str(value) for key, value in variables.items() if value is not None}
         check_size(name, Stack.of(self).resolve(texts))
         return texts
+
+    def _secrets_of(self, name: str, each: FunctionSettings) -> dict[str, str]:
+        """Return those of the tools' secrets that the function may read, with their places: all, if it runs
+        tools, and those of connections, if it asks their services."""
+        sealing = self._deployment.sealing
+        of_connections = sealing.secrets if sealing is not None and name in SEALS else ()
+        return {
+            secret: place
+            for secret, place in self._settings.tool_secrets.items()
+            if each.tools or secret in of_connections
+        }
 
     def _of_traces(self, name: str) -> dict[str, str | None]:
         settings = self._settings
@@ -275,6 +306,7 @@ class Functions(Construct):
             *self._basics(name, each),
             *statements(calls, self._deployment.resources),
             *self._secrets(name, each),
+            *self._seals(name),
             *model_statements(self, self._settings, asks=each.model, embeds=EMBEDS in READS[name]),
         ):
             role.add_to_policy(statement)
@@ -318,7 +350,7 @@ class Functions(Construct):
             names += keys_of(self._settings.providers)
         if self._settings.otlp_endpoint and name in SENDS_TRACES:
             names += filter(None, [self._settings.otlp_headers_parameter])
-        places = self._settings.tool_secrets.values() if each.tools else ()
+        places = self._secrets_of(name, each).values()
         names += [place for place in places if not place.startswith("arn:")]
         if names:
             arns = [
@@ -333,6 +365,18 @@ class Functions(Construct):
         for statement in self._deployment.tools if each.tools else ():
             # A role's policy takes a statement over, and two roles have these.
             yield statement.copy()
+
+    def _seals(self, name: str) -> Iterator[iam.PolicyStatement]:
+        """Yield the permission for the key of users' tokens, for what this deployment seals only."""
+        sealing = self._deployment.sealing
+        if sealing is not None and name in SEALS:
+            yield iam.PolicyStatement(
+                actions=[f"kms:{action}" for action in SEALS[name]],
+                resources=[sealing.key],
+                conditions={
+                    "StringEquals": {"kms:EncryptionContext:layover": self._settings.prefix}
+                },
+            )
 
     def _log_streams(self, name: str) -> str:
         return Stack.of(self).format_arn(

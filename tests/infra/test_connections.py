@@ -1,0 +1,304 @@
+"""Connections of users on AWS: what agents' code says of them, the key of their tokens, and who may use
+it."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from layover.cdk.calls import SEALS
+from layover.cdk.connections import Connections, connections_of
+from layover.cdk.settings import FUNCTIONS
+from layover.cdk.variables import check_size
+from support.aws.templates import BANK_KEY, Synthesized, listed
+
+GITHUB = (
+    "Connection('github', authorize_url='https://g.example/a', token_url='https://g.example/t', "
+    "client_id='i', client_secret={secret})"
+)
+VARIABLES = ("LAYOVER_CONNECTIONS_KEY", "LAYOVER_CONNECTIONS_URL")
+TOOLS = {"turn", "resume"}
+
+# What the code says
+
+NONE = {
+    "no Python": "Connection('github', token_url='https://g.example/t'",
+    "no agents": "",
+    "the deployment's own account": "Connection('crm', token_url='t', client_id='i', "
+    "client_secret=secret('CRM'))",
+    "said to be its own": "Connection('crm', token_url='t', client_id='i', authorize_url=None, "
+    "client_secret=secret('CRM'))",
+    "another class of that name": "from psycopg import Connection\nConnection('host=db', autocommit=True)",
+    "with options": "from psycopg import Connection\nConnection(**options)",
+    "another package's": "import psycopg\npsycopg.Connection(**options)",
+    "a comment": f"# {GITHUB.format(secret=None)}",
+    "a text": f'TEXT = "{GITHUB.format(secret=None)}"',
+}
+USERS = {
+    "name": "from layover import Connection\n{}",
+    "without an import": "{}",
+    "other name": "from layover import Connection as Account\nAccount(**options)",
+    "attribute": "import layover\nlayover.Connection(**options)",
+    "renamed package": "import layover as lo\nlo.Connection(**options)",
+    "module": "from layover.declare.connection import Connection\nConnection('g', **options)",
+    "in a function": "def make():\n  return {}",
+    "computed address": "Connection('g', token_url=t, client_id=i, authorize_url=page())",
+    "of ours and another class": "import psycopg\npsycopg.Connection('x')\n{}",
+}
+SECRETS = {
+    "literal": "secret('SHOP')",
+    "class": "Secret('SHOP')",
+    "attribute": "layover.secret('SHOP')",
+    "constant": "SHOP",
+    "constant elsewhere": "keys.SHOP",
+    "name of a constant": "secret(SHOP_NAME)",
+}
+CONSTANTS = "SHOP_NAME = 'SHOP'\nSHOP = secret('SHOP')\n"
+COMPUTED = {
+    "call": "secret(name())",
+    "parameter": "key",
+    "function": "the_secret()",
+    "name of itself": "LOOP",
+    "text": "secret(f'{stage}_SECRET')",
+    "one of two": "secret('SHOP') if stage else other",
+}
+
+
+def read(folder: Path, code: str) -> Connections:
+    """What one module has."""
+    (folder / "agents.py").write_text(code)
+    return connections_of([folder])
+
+
+@pytest.mark.parametrize("code", NONE.values(), ids=list(NONE))
+def test_code_without_an_account_of_users_has_no_connections(tmp_path: Path, code: str) -> None:
+    assert read(tmp_path, code) == Connections()
+
+
+@pytest.mark.parametrize("code", USERS.values(), ids=list(USERS))
+def test_account_of_users_is_found_in_every_spelling(tmp_path: Path, code: str) -> None:
+    assert read(tmp_path, code.format(GITHUB.format(secret=None))).of_users
+
+
+@pytest.mark.parametrize("secret", SECRETS.values(), ids=list(SECRETS))
+def test_secret_of_a_connection_is_found_by_its_name(tmp_path: Path, secret: str) -> None:
+    assert read(tmp_path, CONSTANTS + GITHUB.format(secret=secret)) == Connections(
+        of_users=True, secrets=("SHOP",)
+    )
+
+
+@pytest.mark.parametrize("secret", COMPUTED.values(), ids=list(COMPUTED))
+def test_secret_that_is_computed_is_told_with_its_line(tmp_path: Path, secret: str) -> None:
+    found = read(tmp_path, f"LOOP = LOOP\n\n{GITHUB.format(secret=secret)}")
+    assert found.of_users
+    assert found.unclear == (f"{tmp_path / 'agents.py'}:3",)
+
+
+def test_options_of_a_connection_may_have_a_secret(tmp_path: Path) -> None:
+    found = read(tmp_path, "from layover import Connection\nConnection(**options)")
+    assert found == Connections(of_users=True, unclear=(f"{tmp_path / 'agents.py'}:2",))
+
+
+def test_each_secret_is_named_once_and_those_of_other_accounts_are_left_out(
+    tmp_path: Path,
+) -> None:
+    own = "Connection('crm', token_url='t', client_id='i', client_secret=secret('CRM'))"
+    users = [GITHUB.format(secret=f"secret('{name}')") for name in ("B", "A", "B")]
+    assert read(tmp_path, "\n".join([own, *users])).secrets == ("A", "B")
+
+
+def test_tests_of_agents_have_no_connections(tmp_path: Path) -> None:
+    for name in ("test_agents.py", "conftest.py"):
+        (tmp_path / name).write_text(GITHUB.format(secret=None))
+    assert connections_of([tmp_path, tmp_path / "missing"]) == Connections()
+
+
+# The stack without them
+
+
+def test_stage_without_connections_has_no_key_and_nobody_may_use_one(
+    vpc: Synthesized, plain: Synthesized, ten_lines: Synthesized, everything_given: Synthesized
+) -> None:
+    for stack in (vpc, plain, ten_lines, everything_given):
+        assert stack.of_type("AWS::KMS::Key") == stack.of_type("AWS::KMS::Alias") == {}
+        assert "kms:" not in json.dumps(stack.template)
+        for function in stack.functions().values():
+            assert not set(VARIABLES) & function["Environment"]["Variables"].keys()
+
+
+# The stack with them
+
+
+def test_no_rule_is_broken(connected: Synthesized) -> None:
+    assert connected.linted() == []
+    assert "[Error" not in connected.said
+
+
+def test_key_is_rotated_and_stays_with_the_table(connected: Synthesized) -> None:
+    (key,) = connected.of_type("AWS::KMS::Key").values()
+    (table,) = connected.of_type("AWS::DynamoDB::Table").values()
+    assert key["Properties"]["EnableKeyRotation"] is True
+    assert key["Properties"]["PendingWindowInDays"] == 30
+    for policy in ("DeletionPolicy", "UpdateReplacePolicy"):
+        assert key[policy] == table[policy]
+    alias = connected.one("AWS::KMS::Alias")
+    assert alias["AliasName"] == "alias/shop-prod-connections"
+
+
+def test_only_the_account_itself_is_in_the_policy_of_the_key(connected: Synthesized) -> None:
+    """Roles get the right from their own policies: else the key would name functions that are made later."""
+    (statement,) = connected.one("AWS::KMS::Key")["KeyPolicy"]["Statement"]
+    assert "root" in json.dumps(statement["Principal"])
+    assert "Function" not in json.dumps(statement)
+
+
+def test_roles_may_use_the_key_for_this_deployment_and_no_more(connected: Synthesized) -> None:
+    (key,) = connected.of_type("AWS::KMS::Key")
+    for name in FUNCTIONS:
+        mine = [
+            s
+            for s in connected.statements(name)
+            if any(action.startswith("kms:") for action in listed(s["Action"]))
+        ]
+        allowed = {action.removeprefix("kms:") for s in mine for action in listed(s["Action"])}
+        assert allowed == set(SEALS.get(name, ()))
+        for statement in mine:
+            assert statement["Resource"] == {"Fn::GetAtt": [key, "Arn"]}
+            service = {"kms:EncryptionContext:layover": "shop-prod"}
+            assert statement["Condition"] == {"StringEquals": service}
+    assert SEALS["sweep"] == ("Decrypt",)
+    assert SEALS.keys() == {"api", "resume", "streams", "sweep", "turn"}
+
+
+def test_functions_with_the_key_know_it_and_the_page_to_come_back_to(
+    connected: Synthesized,
+) -> None:
+    (key,) = connected.of_type("AWS::KMS::Key")
+    for name, function in connected.functions().items():
+        variables = function["Environment"]["Variables"]
+        if name not in SEALS:
+            assert not set(VARIABLES) & variables.keys()
+            continue
+        assert variables["LAYOVER_CONNECTIONS_KEY"] == {"Fn::GetAtt": [key, "Arn"]}
+        assert variables["LAYOVER_CONNECTIONS_URL"] == "https://agents.example.com/connected"
+        assert variables["LAYOVER_SERVICE"] == "shop-prod"
+        check_size(name, variables)
+
+
+def test_secrets_of_connections_are_read_by_those_who_ask_their_services(
+    connected: Synthesized,
+) -> None:
+    """The other secrets of tools stay with the tools."""
+    for name, function in connected.functions().items():
+        variables = function["Environment"]["Variables"]
+        places = {
+            action: json.dumps(s["Resource"])
+            for s in connected.statements(name)
+            for action in listed(s["Action"])
+            if action in ("ssm:GetParameter", "secretsmanager:GetSecretValue")
+        }
+        names = variables.get("LAYOVER_TOOL_SECRETS")
+        if name in TOOLS:
+            assert names == "SHOP_KEY,GITHUB_SECRET,BANK_KEY"
+        elif name in SEALS:
+            assert names == "GITHUB_SECRET,BANK_KEY"
+            assert "SHOP_KEY" not in variables
+            assert variables["GITHUB_SECRET"] == "/shop/github"
+            assert BANK_KEY in places["secretsmanager:GetSecretValue"]
+            assert "parameter/shop/github" in places["ssm:GetParameter"]
+            assert "parameter/shop/key" not in places["ssm:GetParameter"]
+        elif name != "migrate":
+            assert names is None
+            assert "secretsmanager:GetSecretValue" not in places
+            for place in ("parameter/shop/key", "parameter/shop/github"):
+                assert place not in places.get("ssm:GetParameter", "")
+
+
+def test_the_page_to_come_back_to_is_open_and_has_a_rate_of_its_own(
+    connected: Synthesized,
+) -> None:
+    routes = [r["Properties"] for r in connected.of_type("AWS::ApiGatewayV2::Route").values()]
+    (mine,) = (r for r in routes if r["RouteKey"] == "GET /connected")
+    assert mine["AuthorizationType"] == "NONE"
+    assert "GET /connected" in json.dumps(connected.of_type("AWS::ApiGatewayV2::Stage"))
+
+
+# Synthesis says
+
+
+def annotations(folder: Path, monkeypatch: pytest.MonkeyPatch, code: str, **props: Any) -> Any:
+    """The stack of agents with this code, and what synthesis says of it."""
+    if shutil.which("node") is None:
+        pytest.skip("the CDK needs Node on the path")
+    # Seconds, and a process of node's: for no worker that only collects.
+    from aws_cdk import App, Stack
+    from aws_cdk.assertions import Annotations, Template
+
+    from layover.cdk import Layover
+
+    for name in ("agents", "functions", "layer/certificates"):
+        (folder / name).mkdir(parents=True)
+    (folder / "layer" / "certificates" / "rds.pem").touch()
+    (folder / "agents" / "__init__.py").write_text(code)
+    monkeypatch.chdir(folder)
+    context = {"@layover/built": str(folder)}
+    stack = Stack(App(analytics_reporting=False, outdir=str(folder / "o"), context=context), "s")
+    Layover(stack, "Agents", **props)
+    return Annotations.from_stack(stack), Template.from_stack(stack)
+
+
+def test_computed_secret_is_warned_of_until_a_setting_gives_them_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from aws_cdk.assertions import Match
+
+    code = GITHUB.format(secret="secret(name())")
+    secrets = {"tool_secrets": {"GITHUB": "/shop/github"}, "name": "shop"}
+    about = Match.string_like_regexp(r"agents/__init__\.py:1 .* setting `connections`")
+    said, stack = annotations(tmp_path / "a", monkeypatch, code, settings=secrets)
+    said.has_warning("/s/Agents", about)
+    stack.resource_count_is("AWS::KMS::Key", 1)
+    told = {**secrets, "connections": True}
+    said, stack = annotations(tmp_path / "b", monkeypatch, code, settings=told)
+    said.has_no_warning("/s/Agents", about)
+    assert _secrets_of(stack, "api") == "GITHUB"
+
+
+def test_setting_makes_the_key_for_connections_that_a_package_of_others_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = {"connections": True, "retain": False, "protection": False}
+    _, stack = annotations(tmp_path, monkeypatch, "from accounts import github", settings=settings)
+    (key,) = stack.find_resources("AWS::KMS::Key").values()
+    assert key["DeletionPolicy"] == "Delete"
+    url = _variables(stack, "turn")["LAYOVER_CONNECTIONS_URL"]
+    assert "/connected" in json.dumps(url)
+    assert "Ref" in json.dumps(url) or "Fn::GetAtt" in json.dumps(url)
+
+
+def test_secret_that_no_setting_has_is_warned_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from aws_cdk.assertions import Match
+
+    about = Match.string_like_regexp(
+        r"GITHUB_SECRET, which no setting has: say in `tool_secrets`.*"
+    )
+    code = GITHUB.format(secret="secret('GITHUB_SECRET')")
+    said, _ = annotations(tmp_path, monkeypatch, code)
+    said.has_warning("/s/Agents", about)
+
+
+def _variables(stack: Any, name: str) -> Any:
+    (found,) = (
+        f["Properties"]["Environment"]["Variables"]
+        for f in stack.find_resources("AWS::Lambda::Function").values()
+        if f["Properties"]["Handler"] == f"functions.{name}.handler.handler"
+    )
+    return found
+
+
+def _secrets_of(stack: Any, name: str) -> Any:
+    return _variables(stack, name).get("LAYOVER_TOOL_SECRETS")
