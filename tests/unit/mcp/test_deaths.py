@@ -9,7 +9,14 @@ from typing import Any
 import pytest
 
 from layover import Agent, mcp
-from layover.ports.tool_servers import Endpoint, OnEvent, ServerAnswer, TextContent
+from layover.ports.tool_servers import (
+    Answers,
+    Endpoint,
+    OnEvent,
+    ServerAnswer,
+    ServerAsks,
+    TextContent,
+)
 from layover.testing import ScriptedModel, call, calls, say
 from layover.values.prompt import Prompt
 from layover.values.runs.run import Status
@@ -25,7 +32,15 @@ TOOLS = (
     listed("ship", ORDER, idempotentHint=True),
     listed("note", ORDER),
     listed("pay", ORDER),
+    listed("book", ORDER),
+    listed("rebook", ORDER, idempotentHint=True),
 )
+
+
+def question(message: str) -> dict[str, Any]:
+    """What a server asks its user."""
+    schema = {"type": "object", "properties": {"ok": {"type": "boolean"}}}
+    return {"mode": "form", "message": message, "requestedSchema": schema}
 
 
 class ShopServer:
@@ -43,9 +58,18 @@ class ShopServer:
         return [{**each, "description": f"as of look {self.lists}"} for each in TOOLS]
 
     async def call(
-        self, endpoint: Endpoint, tool: str, args: Mapping[str, Any], on_event: OnEvent
-    ) -> ServerAnswer:
+        self,
+        endpoint: Endpoint,
+        tool: str,
+        args: Mapping[str, Any],
+        on_event: OnEvent,
+        answers: Answers | None = None,
+    ) -> ServerAnswer | ServerAsks:
         self.power.point()
+        if tool in ("book", "rebook") and (answers is None or answers.state != "asked twice"):
+            # It acts when it has been answered twice.
+            state = "asked once" if answers is None else "asked twice"
+            return ServerAsks({"q": question(state)}, state)
         self.done.append((tool, str(args["id"])))
         self.power.point()
         return ServerAnswer((TextContent(f"{tool} of {args['id']}"),))
@@ -110,3 +134,48 @@ async def test_death_at_any_port_call_pays_nothing_twice(after: bool) -> None:
             break
         check(f"death {k}", server, bench, run)
     assert k > 20
+
+
+async def tell_of_a_booking(power: Power, tool: str) -> tuple[ShopServer, Bench, Run]:
+    """A run whose server asks its user twice in the middle of a call of the tool."""
+    server = ShopServer(power)
+    shop = mcp(
+        "https://shop.example.com", name="shop", approve=lambda tool: False, elicitation=True
+    )
+    script = (call(f"shop_{tool}", id="5", tool_call_id="book_1"), say("all is done"))
+
+    def reply(prompt: Prompt) -> Any:
+        return script[sum(m.role == "assistant" for m in prompt.messages)]
+
+    bench = Bench(
+        Agent("clerk", tools=[*shop]), ScriptedModel(reply), power=power, tool_servers=server
+    )
+    run_id = await bench.start()
+    status = await bench.drive(run_id)
+    while status == "suspended":
+        status = await bench.answer(run_id, "book_1", "resume", data={"ok": True})
+    return server, bench, await bench.run(run_id)
+
+
+@pytest.mark.parametrize("tool", ["book", "rebook"])
+async def test_death_at_any_port_call_while_a_server_asks_acts_once_unless_it_may_be_repeated(
+    tool: str,
+) -> None:
+    for after in (False, True):
+        k = 0
+        for k in choose_deaths(after):
+            power = Power(k, after=after)
+            server, _, run = await asyncio.wait_for(tell_of_a_booking(power, tool), 60)
+            where = f"death {k}, {after}"
+            assert (run.status, run.text) == (Status.SUCCESS, "all is done"), where
+            doubts = sum(INTERRUPTED in str(s) for role, s in told(run.messages) if role == "tool")
+            booked = Counter(server.done)[(tool, "5")]
+            if tool == "rebook":
+                assert (booked >= 1, doubts) == (True, 0), where
+            else:
+                assert booked <= 1, where
+                assert booked == 1 or doubts == 1, where
+            if not power.cuts:
+                assert (booked, doubts) == (1, 0)
+                break
+        assert k > 15

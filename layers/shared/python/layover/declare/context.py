@@ -117,6 +117,23 @@ class SuspendRequest:
     payload: Any
 
 
+@dataclass(frozen=True)
+class FormRequest(SuspendRequest):
+    """A request for data of a type that only the call knows: `schema` is its JSON schema. `memo` is journaled
+    with the call, and nobody is shown it."""
+
+    schema: dict[str, Any]
+    memo: Any
+
+
+@dataclass(frozen=True)
+class Resumption:
+    """`ctx.resume` of a call that a `FormRequest` suspended: the person's `data`, and its `memo`."""
+
+    data: Any
+    memo: Any
+
+
 class NodeHistory(Protocol):
     """The history of one named step of a workflow inside a thread (docs/behaviour.md#node-memory)."""
 

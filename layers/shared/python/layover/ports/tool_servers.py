@@ -39,6 +39,8 @@ class Endpoint:
     scope: str
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     private: bool = False
+    elicitation: bool = False
+    """True: the server is told that it may ask the user."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +79,28 @@ class ServerAnswer:
     is_error: bool = False
 
 
+@dataclass(frozen=True)
+class ServerAsks:
+    """The end of a call whose server wants something of its user first.
+
+    `questions`: by the server's names, nothing of it checked. `state`: what the server wants back with the
+    answers. `begins_anew`: True if the server was told that nobody answers now, and does all of the call
+    once more when it is called again."""
+
+    questions: Mapping[str, Any]
+    state: str | None = None
+    begins_anew: bool = False
+
+
+@dataclass(frozen=True)
+class Answers:
+    """The answers to what the server of a call has asked, by its names for the questions: `{"action",
+    "content"}`."""
+
+    responses: Mapping[str, Any]
+    state: str | None = None
+
+
 OnEvent = Callable[[dict[str, Any]], None]
 """Gets what a server says while a call runs: `{"progress", "total", "message"}` or `{"level", "message"}`."""
 
@@ -91,10 +115,15 @@ class ToolServers(Protocol):
         ...
 
     async def call(
-        self, endpoint: Endpoint, tool: str, args: Mapping[str, Any], on_event: OnEvent
-    ) -> ServerAnswer:
-        """Return the result of a call. Nothing is sent twice. Raises ToolServerError, and ConfigurationError
-        if the client is not installed."""
+        self,
+        endpoint: Endpoint,
+        tool: str,
+        args: Mapping[str, Any],
+        on_event: OnEvent,
+        answers: Answers | None = None,
+    ) -> ServerAnswer | ServerAsks:
+        """Return the result of a call, or what its server asks, if the endpoint lets it. Nothing is sent
+        twice. Raises ToolServerError, and ConfigurationError if the client is not installed."""
         ...
 
 
@@ -106,7 +135,12 @@ class NoToolServers:
         raise ConfigurationError(f"this runtime reaches no tool servers, and not {endpoint.name!r}")
 
     async def call(
-        self, endpoint: Endpoint, tool: str, args: Mapping[str, Any], on_event: OnEvent
-    ) -> ServerAnswer:
+        self,
+        endpoint: Endpoint,
+        tool: str,
+        args: Mapping[str, Any],
+        on_event: OnEvent,
+        answers: Answers | None = None,
+    ) -> ServerAnswer | ServerAsks:
         """Raise ConfigurationError."""
         raise ConfigurationError(f"this runtime reaches no tool servers, and not {endpoint.name!r}")

@@ -12,18 +12,21 @@ from weakref import WeakKeyDictionary
 
 from layover.errors import ConfigurationError
 from layover.ports.tool_servers import (
+    Answers,
     BytesContent,
     Content,
     Endpoint,
     LinkContent,
     OnEvent,
     ServerAnswer,
+    ServerAsks,
     TextContent,
     ToolServerError,
 )
 from layover.values.text import json_size
 
 if TYPE_CHECKING:
+    from layover.adapters.mcp.dialogue import Dialogue
     from layover.adapters.mcp.session import Session
 
 MAX_SESSIONS = 16
@@ -87,14 +90,32 @@ class McpServers:
         raise ToolServerError(f"its list has more than {MAX_PAGES} pages")
 
     async def call(
-        self, endpoint: Endpoint, tool: str, args: Mapping[str, Any], on_event: OnEvent
-    ) -> ServerAnswer:
-        """Return the result of a call."""
+        self,
+        endpoint: Endpoint,
+        tool: str,
+        args: Mapping[str, Any],
+        on_event: OnEvent,
+        answers: Answers | None = None,
+    ) -> ServerAnswer | ServerAsks:
+        """Return the result of a call, or what the server asks."""
         _client()
         from mcp_types import CallToolRequest, CallToolRequestParams
 
+        from layover.adapters.mcp.dialogue import Dialogue, asked_in
+
         request = CallToolRequest(params=CallToolRequestParams(name=tool, arguments=dict(args)))
-        raw = await self._request(endpoint, request, on_event)
+        dialogue = Dialogue(answers) if endpoint.elicitation else None
+        try:
+            raw = await self._request(endpoint, request, on_event, dialogue)
+        except ToolServerError:
+            if dialogue is None or dialogue.asks is None:
+                raise
+            # It was told that nobody answers now: what became of the call does not matter.
+            return dialogue.asks
+        if dialogue is not None and dialogue.asks is not None:
+            return dialogue.asks
+        if dialogue is not None and raw.get("resultType") == "input_required":
+            return asked_in(raw)
         if raw.get("resultType", "complete") != "complete":
             raise ToolServerError(
                 "it asked for more input in the middle of the call, which Layover does not give",
@@ -110,7 +131,11 @@ class McpServers:
         )
 
     async def _request(
-        self, endpoint: Endpoint, request: Any, on_event: OnEvent | None = None
+        self,
+        endpoint: Endpoint,
+        request: Any,
+        on_event: OnEvent | None = None,
+        dialogue: "Dialogue | None" = None,
     ) -> dict[str, Any]:
         """Return the raw result of a request, in the endpoint's session, which is opened first where there is
         none. A session that the server has forgotten is opened anew, once. Raises ToolServerError."""
@@ -122,7 +147,7 @@ class McpServers:
             with session.using():
                 try:
                     await session.opened()
-                    return await session.request(request, trip, on_event)
+                    return await session.request(request, trip, on_event, dialogue)
                 except ToolServerError:
                     is_lost = session.is_over or not session.is_open
                     if is_lost or trip.refused is not None or trip.problem is not None:
@@ -179,7 +204,7 @@ def _client() -> "type[Session]":
 
 def _key(endpoint: Endpoint) -> tuple[Any, ...]:
     headers = tuple(sorted(endpoint.headers.items()))
-    return (endpoint.url, endpoint.scope, endpoint.private, headers)
+    return (endpoint.url, endpoint.scope, endpoint.private, endpoint.elicitation, headers)
 
 
 def _content(part: Any) -> Content | None:

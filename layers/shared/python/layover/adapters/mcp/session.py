@@ -11,9 +11,10 @@ import httpx2
 from mcp.client.client import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
-from mcp_types import CONNECTION_CLOSED, Implementation, JSONRPCResponse
+from mcp_types import CONNECTION_CLOSED, ElicitResult, Implementation, JSONRPCResponse
 from pydantic import TypeAdapter
 
+from layover.adapters.mcp.dialogue import Dialogue
 from layover.adapters.mcp.guard import (
     CONNECT_S,
     MAX_RESPONSE,
@@ -60,6 +61,8 @@ class Session:
         self._owner.add_done_callback(_retrieve)
         self.has_id = False
         """True if the server gave the session an id, which it may forget."""
+        self._asking = asyncio.Lock()
+        self._dialogue: Dialogue | None = None
         self._users = 0
         self._is_retired = False
 
@@ -109,8 +112,29 @@ class Session:
         if self.is_idle:
             self._stop.set()
 
-    async def request(self, request: Any, mine: Trip, on_event: OnEvent | None) -> dict[str, Any]:
-        """Return the raw result of a request. `mine` gets what became of it. Raises ToolServerError."""
+    async def request(
+        self,
+        request: Any,
+        mine: Trip,
+        on_event: OnEvent | None,
+        dialogue: Dialogue | None = None,
+    ) -> dict[str, Any]:
+        """Return the raw result of a request. `mine` gets what became of it, `dialogue` what the server asks
+        meanwhile. Raises ToolServerError."""
+        assert self._client is not None
+        if dialogue is None:
+            return await self._request(request, mine, on_event)
+        if self._client.session.discover_result is not None:
+            return await self._request(dialogue.added_to(request), mine, on_event)
+        # The protocol does not say which call a question belongs to: there is only one.
+        async with self._asking:
+            self._dialogue = dialogue
+            try:
+                return await self._request(request, mine, on_event)
+            finally:
+                self._dialogue = None
+
+    async def _request(self, request: Any, mine: Trip, on_event: OnEvent | None) -> dict[str, Any]:
         assert self._client is not None
         trip.set(mine)
         if on_event is not None:
@@ -172,6 +196,7 @@ class Session:
                 self._streams(http),
                 client_info=Implementation(name="layover", version="1"),
                 logging_callback=self._log,
+                elicitation_callback=self._elicit if self._endpoint.elicitation else None,
                 log_level="info",
                 cache=None,
                 read_timeout_seconds=None,
@@ -202,6 +227,14 @@ class Session:
     async def _note(self, response: httpx2.Response) -> None:
         if "mcp-session-id" in response.headers:
             self.has_id = True
+
+    async def _elicit(self, context: Any, params: Any) -> Any:
+        """Answer a question of the server, in the protocol up to 2025-11-25."""
+        if self._dialogue is None:
+            return ElicitResult(action="cancel")
+        return self._dialogue.answer(
+            params.model_dump(mode="json", by_alias=True, exclude_none=True)
+        )
 
     async def _log(self, params: Any) -> None:
         """Pass a line of the server's log to the call that runs. The protocol does not say whose it is: with

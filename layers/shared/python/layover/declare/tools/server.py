@@ -76,6 +76,7 @@ class ToolServer:
     timeout: timedelta | None = None
     trusted: bool = False
     private: bool = False
+    elicitation: bool = False
     change: Callable[[AnyTool], AnyTool] | None = field(default=None, repr=False)
     """Changes each tool that a run gets of it: stubs of evaluations do."""
 
@@ -132,6 +133,7 @@ class ToolServer:
             **({"approve": "by a rule"} if self.approve is not None else {}),
             **({"trusted": True} if self.trusted else {}),
             **({"connection": self.connection} if self.connection is not None else {}),
+            **({"elicitation": True} if self.elicitation else {}),
         }
 
 
@@ -147,6 +149,7 @@ def mcp(
     timeout: float | timedelta | None = _TIMEOUT,
     trusted: bool = False,
     private: bool = False,
+    elicitation: bool = False,
 ) -> ToolServer:
     """Return the tools of an MCP server for `Agent(tools=[*mcp(...)])`, over streamable HTTP.
 
@@ -170,6 +173,8 @@ def mcp(
             (default): results are marked as a third party's data, whose instructions are not to be followed.
         private: True: the server may be at an address inside a network or on this machine, and plain HTTP is
             allowed. False (default): such addresses are refused.
+        elicitation: True: the server may ask the run's user for data in the middle of a call, which waits for
+            them and is made again with the answer. False (default): a server that asks gets nothing.
 
     Raises:
         DefinitionError: If the server could not be asked as declared.
@@ -214,6 +219,7 @@ def mcp(
         raise checks.fail(f"{what}include", "a list of names of tools", include)
     checks.flag(f"{what}trusted", trusted)
     checks.flag(f"{what}private", private)
+    checks.flag(f"{what}elicitation", elicitation)
     return ToolServer(
         url=url,
         name=name,
@@ -224,6 +230,7 @@ def mcp(
         timeout=checks.duration(f"{what}timeout", timeout),
         trusted=trusted,
         private=private,
+        elicitation=elicitation,
     )
 
 

@@ -11,7 +11,7 @@ from datetime import timedelta
 from itertools import chain
 from typing import Any, Protocol
 
-from layover.declare.context import ToolContext
+from layover.declare.context import Resumption, ToolContext
 from layover.declare.schemas.render import format_error
 from layover.declare.tools.tool import AnyTool
 from layover.engine.budget import settle_budget
@@ -425,7 +425,11 @@ class Calls:
 
     def _resumed(self, tool: AnyTool, call: CallRecord) -> Any:
         data = call.resumed_with
-        return None if data is None else tool.parse_resume(data[0])
+        if data is None:
+            return None
+        if call.suspension is not None and call.suspension.memo is not None:
+            return Resumption(data[0], call.suspension.memo)
+        return tool.parse_resume(data[0])
 
     def _context(self, call: CallRecord, resumed: Any) -> ToolContext:
         agent, meta, base = self._core.agent, self._state.meta, self._state.base

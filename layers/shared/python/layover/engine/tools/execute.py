@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from layover.declare.connection import ConsentNeeded
-from layover.declare.context import Retry, SuspendRequest, ToolContext
+from layover.declare.context import FormRequest, Retry, SuspendRequest, ToolContext
 from layover.declare.schemas.render import format_error, invalid_input, invalid_suspend_payload
 from layover.declare.tools.tool import AnyTool
 from layover.engine.exact_calls import approval_request
@@ -65,9 +65,12 @@ def _suspension(
     ready: Ready, request: SuspendRequest, call: CallRecord, now: datetime
 ) -> Settled | Suspension:
     tool = ready.tool
+    memo = None
     try:
-        payload = tool.suspension_payload(request.payload)
-        schema = tool.resume_schema
+        if isinstance(request, FormRequest):
+            payload, schema, memo = request.payload, request.schema, request.memo
+        else:
+            payload, schema = tool.suspension_payload(request.payload), tool.resume_schema
     except ValidationError as error:
         return failed(invalid_suspend_payload(error))
     except Exception as error:  # an author's validator or serializer may raise anything
@@ -79,6 +82,7 @@ def _suspension(
         requested_at=now,
         expires_at=now + tool.expires_after if tool.expires_after else None,
         args=ready.args.as_dict(),
+        memo=memo,
     )
 
 
@@ -93,6 +97,8 @@ def _connect(ready: Ready, needed: ConsentNeeded, call: CallRecord, now: datetim
         expires_at=now + tool.expires_after if tool.expires_after else None,
         args=ready.args.as_dict(),
         approved_under=(before.approved_under or before.approval) if before is not None else None,
+        # It goes on with what it was answered before.
+        memo=before.memo if before is not None else None,
     )
 
 

@@ -19,12 +19,14 @@ from layover.declare.tools.tool import AnyTool, Tool
 from layover.declare.tools.tool import tool as make_tool
 from layover.declare.tools.untrusted import as_untrusted
 from layover.engine.isolation import isolate
+from layover.engine.tools.elicitation import Exchange
 from layover.errors import DefinitionError, RetryableError, RunFailed
 from layover.ports.tool_servers import (
     BytesContent,
     Endpoint,
     LinkContent,
     ServerAnswer,
+    ServerAsks,
     TextContent,
     ToolServerError,
 )
@@ -176,7 +178,7 @@ async def _endpoint(server: ToolServer, ctx: Any, token: str | None) -> Endpoint
     if token is not None:
         headers = {name: value for name, value in headers.items() if name.lower() != _HEADER}
         headers[_HEADER] = f"Bearer {token}"
-    return Endpoint(server.name, server.url, ctx.run_id, headers, server.private)
+    return Endpoint(server.name, server.url, ctx.run_id, headers, server.private, server.elicitation)
 
 
 def _connecting_tool(server: ToolServer) -> AnyTool:
@@ -239,6 +241,9 @@ async def _call(
 ) -> Any:
     """Return the result of a call. One that certainly did not reach the server, or that may be repeated, is
     sent a second time."""
+    exchange = Exchange.of(ctx.resume)
+    if exchange.open:
+        return exchange.ask()
     notices = _Notices(server, ctx)
     rejected: str | None = None
     for is_last in (False, True):
@@ -247,7 +252,11 @@ async def _call(
             token = await ctx.token(server.connection, rejected=rejected)
         endpoint = await _endpoint(server, ctx, token)
         try:
-            answer = await runtime.tool_servers.call(endpoint, served.name, arguments, notices.add)
+            answer = await runtime.tool_servers.call(
+                endpoint, served.name, arguments, notices.add, exchange.answers
+            )
+            if isinstance(answer, ServerAsks):
+                return exchange.asks(server, answer, may_repeat=served.idempotent)
             break
         except ToolServerError as error:
             if error.status == _UNAUTHORIZED and token is not None and not is_last:

@@ -113,6 +113,8 @@ class Suspension(Value):
         default=None, exclude_if=lambda value: value is None
     )
     """For a call that waits for a connection: the rule under which persons had approved it before."""
+    memo: Json = Field(default=None, exclude_if=lambda value: value is None)
+    """A note of the tool, which gets it back with the answer. Nobody is shown it."""
 
     @property
     def has_timers(self) -> bool:

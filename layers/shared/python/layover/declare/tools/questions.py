@@ -1,0 +1,192 @@
+"""Questions of a server in the middle of a call, as forms that a person may be shown
+(docs/guides/mcp.md#elicitation). All of it is a stranger's, and is cut, cleaned and checked."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+from layover.declare.tools.served import plain
+from layover.errors import DefinitionError
+from layover.values.base import TOO_DEEP, all_finite, too_deep
+from layover.values.text import json_size, sanitise
+
+MAX_MESSAGE = 2_000
+"""Characters of what the server says to the person."""
+MAX_FORM = 16 * 1024
+"""Bytes of the schema that the server wants an answer to."""
+MAX_FIELDS = 30
+MAX_CHOICES = 100
+"""Values of which a field is one."""
+_MAX_WORDS = 200
+"""Characters of a name, a title or a choice."""
+_MAX_URL = 2_000
+_DECLINE = "decline"
+_FORMATS = ("email", "uri", "date", "date-time")
+_BOUNDS = {
+    "string": ("minLength", "maxLength"),
+    "integer": ("minimum", "maximum"),
+    "number": ("minimum", "maximum"),
+    "array": ("minItems", "maxItems"),
+    "boolean": (),
+}
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question as a person is shown it. `decline`: the name of the field by which they do not answer."""
+
+    payload: dict[str, Any]
+    schema: dict[str, Any]
+    decline: str
+
+
+def question_of(server: str, host: str, params: Any) -> Question:
+    """Return the form for what a server asks. `server`: its name in the agent; `host`: of its address. Raises
+    DefinitionError, whose message says why nobody can be asked."""
+    if not isinstance(params, Mapping) or too_deep(params):
+        raise DefinitionError(TOO_DEEP if isinstance(params, Mapping) else "it is no question")
+    message = params.get("message")
+    if not isinstance(message, str):
+        raise DefinitionError("it has no message")
+    payload: dict[str, Any] = {"server": server, "message": plain(sanitise(message), MAX_MESSAGE)}
+    if params.get("mode", "form") == "url":
+        payload["url"] = _url(params.get("url"))
+        fields: dict[str, Any] = {}
+        needed: list[str] = []
+        words = f"{host} asks you to open this address, and then to send this form."
+    elif params.get("mode", "form") == "form":
+        fields, needed = _fields(params.get("requestedSchema"))
+        words = f"Your answer goes to {host}. Do not give it a password or another secret."
+    else:
+        raise DefinitionError("its mode is neither form nor url")
+    decline = _DECLINE
+    while decline in fields:
+        decline += "_"
+    fields[decline] = {
+        "type": "boolean",
+        "title": "Do not answer",
+        "default": False,
+    }
+    schema: dict[str, Any] = {
+        "type": "object",
+        "description": words,
+        "properties": fields,
+        "additionalProperties": False,
+    }
+    if needed:
+        # Whoever does not answer fills in nothing.
+        declined = {"properties": {decline: {"const": True}}, "required": [decline]}
+        schema["anyOf"] = [{"required": needed}, declined]
+    return Question(payload, schema, decline)
+
+
+def _url(url: Any) -> str:
+    if (
+        not isinstance(url, str)
+        or len(url) > _MAX_URL
+        or not url.isascii()
+        or not url.isprintable()
+    ):
+        raise DefinitionError("its address is none, or too long")
+    try:
+        parts = urlsplit(url)
+        host, user, _ = parts.hostname, parts.username, parts.port
+    except ValueError:
+        raise DefinitionError("its address is none") from None
+    if parts.scheme != "https" or not host or user is not None or " " in url:
+        raise DefinitionError("its address is not https, or has credentials in it")
+    return url
+
+
+def _fields(schema: Any) -> tuple[dict[str, Any], list[str]]:
+    """Return the fields of a form, and those that it needs."""
+    if not isinstance(schema, Mapping) or json_size(schema) > MAX_FORM:
+        raise DefinitionError(f"its form is none, or larger than {MAX_FORM // 1024} KB")
+    properties = schema.get("properties")
+    if schema.get("type") != "object" or not isinstance(properties, Mapping):
+        raise DefinitionError("its form is not an object's")
+    if len(properties) > MAX_FIELDS:
+        raise DefinitionError(f"its form has more than {MAX_FIELDS} fields")
+    fields = {_words(name): _field(each) for name, each in properties.items()}
+    required = schema.get("required", [])
+    if not isinstance(required, list) or not all(
+        isinstance(n, str) and n in fields for n in required
+    ):
+        raise DefinitionError("its form needs fields that it does not have")
+    return fields, required
+
+
+def _field(field: Any) -> dict[str, Any]:
+    kind = field.get("type") if isinstance(field, Mapping) else None
+    if not isinstance(kind, str) or kind not in _BOUNDS:
+        raise DefinitionError(
+            "its form has a field that is neither a text, a number, a choice nor a yes"
+        )
+    clean: dict[str, Any] = {"type": kind}
+    for name in ("title", "description"):
+        if isinstance(field.get(name), str):
+            clean[name] = plain(sanitise(field[name]), _MAX_WORDS)
+    for name in _BOUNDS[kind]:
+        if name in field:
+            clean[name] = _number(field[name])
+    choices = _choices(field) if kind == "string" else None
+    if kind == "array":
+        choices = _choices(field.get("items"))
+        if choices is None:
+            raise DefinitionError("its form has a list of what is not a choice")
+        clean |= {"items": {"type": "string", "enum": choices}, "uniqueItems": True}
+    elif choices is not None:
+        clean["enum"] = choices
+    elif kind == "string" and field.get("format") in _FORMATS:
+        clean["format"] = field["format"]
+    default = field.get("default")
+    if (
+        _is_one_of(default, kind)
+        and all_finite(default)
+        and default in clean.get("enum", [default])
+    ):
+        clean["default"] = sanitise(default)
+    return clean
+
+
+def _choices(field: Any) -> list[str] | None:
+    """Return the values of which a field is one; None if it may have any."""
+    if not isinstance(field, Mapping):
+        return None
+    choices = field.get("enum")
+    for name in ("oneOf", "anyOf"):
+        titled = field.get(name)
+        if choices is None and isinstance(titled, list):
+            choices = [each.get("const") if isinstance(each, Mapping) else None for each in titled]
+    if choices is None:
+        return None
+    if not isinstance(choices, list) or not 0 < len(choices) <= MAX_CHOICES:
+        raise DefinitionError(f"its form has a choice of nothing, or of more than {MAX_CHOICES}")
+    return [_words(each) for each in choices]
+
+
+def _words(text: Any) -> str:
+    """Return a name or a choice. It goes back to the server as it is, so it is refused where a person would
+    read another one."""
+    if not isinstance(text, str) or not text or plain(sanitise(text), _MAX_WORDS) != text:
+        raise DefinitionError("its form has a name or a choice that cannot be shown as it is")
+    return text
+
+
+def _number(value: Any) -> int | float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not all_finite(value):
+        raise DefinitionError("its form has a bound that is no number")
+    return value
+
+
+def _is_one_of(value: Any, kind: str) -> bool:
+    match kind:
+        case "boolean":
+            return isinstance(value, bool)
+        case "string":
+            return isinstance(value, str) and len(value) <= MAX_MESSAGE
+        case "array":
+            return isinstance(value, Sequence) and not isinstance(value, str) and not value
+        case _:
+            return isinstance(value, int | float) and not isinstance(value, bool)
