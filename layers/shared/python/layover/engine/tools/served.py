@@ -252,11 +252,12 @@ async def _call(
             token = await ctx.token(server.connection, rejected=rejected)
         endpoint = await _endpoint(server, ctx, token)
         try:
-            answer = await runtime.tool_servers.call(
+            reply = await runtime.tool_servers.call(
                 endpoint, served.name, arguments, notices.add, exchange.answers
             )
-            if isinstance(answer, ServerAsks):
-                return exchange.asks(server, answer, may_repeat=served.idempotent)
+            if isinstance(reply, ServerAsks):
+                return exchange.asks(server, reply, may_repeat=served.idempotent)
+            answer = reply
             break
         except ToolServerError as error:
             if error.status == _UNAUTHORIZED and token is not None and not is_last:
