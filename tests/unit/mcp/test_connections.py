@@ -18,6 +18,7 @@ from layover.values.deployment.access import Actor
 from support.mcp_servers import Asked, Raw, ScriptedServer, listed, serving, text
 from support.oauth import REDIRECT_URL, TOKEN_URL, Endpoints, OAuthServer, Sealed
 from support.worlds.runs import ANN, Bench, answers
+from unit.mcp.test_elicitation import StatelessShop, asks, one
 
 GITHUB = Connection(
     "github",
@@ -30,8 +31,8 @@ GITHUB = Connection(
 class World(Bench):
     """An agent with a server that lets in only who has a token of the service."""
 
-    def __init__(self, server: ScriptedServer, *script: Any) -> None:
-        tools = mcp(server.url, name="hub", connection="github", private=True)
+    def __init__(self, server: ScriptedServer, *script: Any, **options: Any) -> None:
+        tools = mcp(server.url, name="hub", connection="github", private=True, **options)
         agent = Agent("clerk", tools=[*tools], connections=[GITHUB])
         super().__init__(agent, answers(*script), tool_servers=McpServers())
         self.server, self.service = server, OAuthServer(self.clock)
@@ -166,3 +167,23 @@ async def test_no_token_is_in_what_a_run_pins(server: ScriptedServer) -> None:
     assert await world.results(run.id)
     stored = repr(world.table._items)
     assert [token for token in world.service.access if f"Bearer {token}" in stored] == []
+
+
+async def test_answer_to_a_question_of_the_server_is_still_there_after_a_consent() -> None:
+    """The account is disconnected while a person answers."""
+    shop = StatelessShop(asks(one({"type": "string"})), text("done"))
+    async with serving(shop) as server:
+        world = World(server, call("hub_find"), say("Done."), elicitation=True)
+        await world.connect()
+        run = await world.go()
+        [pending] = run.pending
+        assert pending.kind == "input"
+        await disconnect_account(world.runtime, ANN, "github")
+        await world.answer(run.id, pending.tool_call_id, "resume", data={"x": "that"})
+        [pending] = (await world.run(run.id)).pending
+        assert pending.kind == "connect"
+        await world.connect()
+        await world.hear(run.id, pending.tool_call_id)
+        assert await world.results(run.id) == ["done"]
+        [response] = server.requests("tools/call")[-1].params["inputResponses"].values()
+        assert response == {"action": "accept", "content": {"x": "that"}}

@@ -178,7 +178,9 @@ async def _endpoint(server: ToolServer, ctx: Any, token: str | None) -> Endpoint
     if token is not None:
         headers = {name: value for name, value in headers.items() if name.lower() != _HEADER}
         headers[_HEADER] = f"Bearer {token}"
-    return Endpoint(server.name, server.url, ctx.run_id, headers, server.private, server.elicitation)
+    return Endpoint(
+        server.name, server.url, ctx.run_id, headers, server.private, server.elicitation
+    )
 
 
 def _connecting_tool(server: ToolServer) -> AnyTool:
