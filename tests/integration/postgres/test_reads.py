@@ -112,7 +112,7 @@ async def test_the_end_of_a_branch_reads_only_its_own_rows(
 
 async def test_placing_messages_probes_once_a_message(connection: AsyncConnection[Any]) -> None:
     query = load("threads.sql")["insert_messages"]
-    new = {"id": "n1", "parent_id": LEAF, "role": "user", "content": []}
+    new: dict[str, Any] = {"id": "n1", "parent_id": LEAF, "role": "user", "content": []}
     new |= {"created_at": "2026-01-01", "refused": False}
     values = {"thread_id": "t", "messages": json.dumps([new])}
     assert await _rows_read(connection, query, **values) <= 5
