@@ -83,3 +83,21 @@ def test_database_that_wakes_up_is_named_whatever_the_environment_calls_it(limit
     answer.problem(503, "database-waking")
     assert answer.headers["retry-after"] == "5"
     assert DatabaseWaking.__name__ not in answer.body
+
+
+def ask_by_mcp(api: Api) -> Any:
+    """The answer to a call of an MCP client that begins a conversation."""
+    params = {"name": "support", "arguments": {"message": "hello"}}
+    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+    return api.post("/mcp", message)
+
+
+def test_refused_calls_of_mcp_clients_leave_no_threads_behind(limited: Api) -> None:
+    assert isinstance(limited.host, LimitedHost)
+    limited.host.allowance = UsedUp()
+    result = ask_by_mcp(limited).json["result"]
+    assert result["isError"] is True
+    assert "10 tokens are used up" in result["content"][0]["text"]
+    limited.host.allowance = Stopped()
+    ask_by_mcp(limited).problem(503, "stopped")
+    assert limited.get("/threads").json["items"] == []

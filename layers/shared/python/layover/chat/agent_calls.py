@@ -3,6 +3,7 @@ answers."""
 
 from layover.chat.threads import chat_thread, is_thread_id
 from layover.errors import InvalidRequest, NotFound, TooLarge
+from layover.metering.allowance import check_open
 from layover.runs.accept import MAX_INPUT, StartRun, make_request_key, start_run
 from layover.runtime import Runtime
 from layover.threads.threads import create
@@ -40,4 +41,6 @@ async def _thread(
         return (await chat_thread(runtime, owner, agent, thread_id)).id
     if key is not None:
         return (await chat_thread(runtime, owner, agent, f"mcp/{agent}/{key}")).id
+    # A client that repeats a refused call would leave a thread each time.
+    await check_open(runtime, owner)
     return (await create(runtime, owner, agent, None, {})).id

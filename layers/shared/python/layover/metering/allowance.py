@@ -10,17 +10,22 @@ from layover.runtime import Runtime
 
 async def may_begin(runtime: Runtime, owner: str) -> None:
     """Count the run for its user's minute. Raises StoppedByOperator, DayUsedUp and LimitReached."""
-    if await runtime.allowance.stopped():
-        raise StoppedByOperator("the operator of this system has stopped it for now")
-    limit = await find_reached_limit(runtime, owner)
-    if limit is not None:
-        raise DayUsedUp(limit, _until_tomorrow(runtime.clock.now()))
+    await check_open(runtime, owner)
     per_minute = runtime.settings.runs_per_minute
     if per_minute is None:
         return
     wait = await runtime.allowance.admit(owner, per_minute)
     if wait is not None:
         raise LimitReached(f"a user may begin {per_minute} runs a minute", wait)
+
+
+async def check_open(runtime: Runtime, owner: str) -> None:
+    """Raise StoppedByOperator or DayUsedUp if no run of the user may begin for now. It counts nothing."""
+    if await runtime.allowance.stopped():
+        raise StoppedByOperator("the operator of this system has stopped it for now")
+    limit = await find_reached_limit(runtime, owner)
+    if limit is not None:
+        raise DayUsedUp(limit, _until_tomorrow(runtime.clock.now()))
 
 
 async def find_reached_limit(runtime: Runtime, owner: str) -> str | None:
