@@ -75,6 +75,18 @@ def test_code_is_redeemed_with_its_verifier_and_the_page_is_where_it_was(
     assert provider.given == 1
 
 
+def test_evaluations_are_at_their_address_and_not_in_the_menu_of_a_deployment(
+    enter: Enter, provider: Deployment
+) -> None:
+    ann = at_the_door(enter, provider)
+    sign_in(ann)
+    menu = ann.page.get_by_role("navigation")
+    assert menu.get_by_text("Usage").count() == 1
+    assert menu.get_by_text("Evaluations").count() == 0
+    ann.open("evals")
+    ann.page.get_by_role("heading", name="Evaluations", exact=True).wait_for()
+
+
 def test_token_is_renewed_before_it_ends(
     enter: Enter, provider: Deployment, brain: Brain, system: System
 ) -> None:
