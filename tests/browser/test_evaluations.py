@@ -35,7 +35,8 @@ def run(name: str, text: str = "It is shipped.", *failures: str, **more: Any) ->
 def written(*runs: Outcome, cases: list[Case] | None = None, later: int = 0, **more: Any) -> str:
     """The file of `layover eval --json` with these runs. `later`: hours after the first evaluation."""
     names = dict.fromkeys(each.case for each in runs)
-    setup = Setup.of(AGENT, more.pop("model", "openai/gpt-5-mini"), ["openai/gpt-5"])
+    agent, model = more.pop("agent", AGENT), more.pop("model", "openai/gpt-5-mini")
+    setup = Setup.of(agent, model, ["openai/gpt-5"], stubs_only=more.pop("stubs_only", False))
     facts: Json = {"file": "evals/shop.yaml", "commit": "9a35d3983468", **more}
     head = Head(ended_at=AT + timedelta(hours=later), setup=setup, **facts)
     return json_of(head, cases or [case(name) for name in names], runs)
@@ -388,6 +389,23 @@ def test_filter_is_in_the_address(enter: Enter, folder: Path) -> None:
     ann.sees("an unknown order is refused")
     assert names(ann) == ["an unknown order is refused"]
     assert ann.page.get_by_label("Name of the case").input_value() == "order"
+
+
+def test_another_definition_of_an_agent_below_and_another_use_of_stubs_are_told(
+    enter: Enter, tmp_path: Path
+) -> None:
+    """Both make results that are not those of one question."""
+
+    def guide(instructions: str) -> Agent:
+        return Agent("guide", handoffs=[Agent("billing", instructions=instructions)])
+
+    (tmp_path / "before.json").write_text(written(run("a"), agent=guide("You are kind.")))
+    after = written(run("a"), agent=guide("You are short."), stubs_only=True, later=1)
+    (tmp_path / "after.json").write_text(after)
+    ann = chosen(enter().sign_in(), tmp_path)
+    differs = ann.page.locator("tr.differs th").all_inner_texts()
+    assert differs == ["Its definition", "Tools without a stub"]
+    assert "billing " in ann.page.locator("tr.differs").first.inner_text()
 
 
 def test_what_a_file_has_is_text(enter: Enter, tmp_path: Path) -> None:

@@ -130,9 +130,9 @@ function Heads({ before, after }) {
     ${row("held", (each) => html`<strong>${S.evals.of(each.held, each.cases.size)}</strong>, ${percent(each.share)}<${Bar} shares=${each} />`)}
     ${row("interval", (each) => range(each.interval))}
     ${row("at", (each) => each.at && html`<time dateTime=${each.at}>${new Intl.DateTimeFormat(undefined, WHEN).format(new Date(each.at))}</time>`)}
-    ${row("agent", (each) => each.agent, true)}${row("definition", (each) => each.definition.slice(0, 12), true)}
+    ${row("agent", (each) => each.agent, true)}${row("definition", (each) => each.definition, true)}
     ${row("model", (each) => each.model || S.evals.script, true)}${row("judges", (each) => each.judges.join(", ") || S.evals.noJudge, true)}
-    ${row("source", (each) => each.source, true)}${row("commit", (each) => each.commit, true)}
+    ${row("stubs", (each) => S.evals.stubs[String(each.stubsOnly)], true)}${row("source", (each) => each.source, true)}${row("commit", (each) => each.commit, true)}
     ${row("runs", (each) => counted(each.runs))}${row("tokens", (each) => counted(each.tokens))}
     ${row("cost", (each) => money(each.cost))}${row("seconds", (each) => each.seconds !== null && duration(each.seconds * 1000))}
   </tbody></table></div>`;

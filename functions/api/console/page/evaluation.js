@@ -52,10 +52,11 @@ export function evaluationOf(text) {
   if (whole.layover_eval !== FORM) throw new NotComparable(S.evals.release);
   if (!Array.isArray(whole.cases)) throw new NotComparable("setup" in whole ? S.evals.damaged("cases") : S.evals.isRuns);
   const setup = isObject(whole.setup) ? whole.setup : {}, agent = wordOf(setup.agent);
-  const definitions = isObject(setup.definitions) ? Object.entries(setup.definitions) : [];
+  const definitions = isObject(setup.definitions) ? Object.entries(setup.definitions).map(([name, hash]) => [name, wordOf(hash).slice(0, 12)]) : [];
   const cases = new Map(objectsOf(whole.cases).map(caseOf).map((each) => [each.name, each]));
   return {
-    agent, definition: wordOf(definitions.find(([name]) => name === agent)?.[1]), model: wordOf(setup.model), judges: wordsIn(setup.judges),
+    // An agent that hands over has the definitions of the others, too.
+    agent, definition: definitions.map(([name, hash]) => (definitions.length > 1 ? `${name} ${hash}` : hash)).sort().join(", "), stubsOnly: setup.stubs_only === true, model: wordOf(setup.model), judges: wordsIn(setup.judges),
     source: wordOf(whole.file), commit: wordOf(whole.commit), at: Number.isNaN(Date.parse(wordOf(whole.ended_at))) ? null : wordOf(whole.ended_at),
     ...sharesOf(whole, "share"), held: [...cases.values()].filter((each) => each.holding === each.runs.length).length,
     runs: [...cases.values()].reduce((sum, each) => sum + each.runs.length, 0),
