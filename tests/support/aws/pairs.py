@@ -46,6 +46,7 @@ SWITCHES: Mapping[str, Mapping[str, Mapping[str, str]]] = {
     },
     "origins": {"none": {}, "two": {"origins": "https://a.example,https://b.example"}},
     "docs": {"off": {}, "on": {"docs": "true"}},
+    "connections": {"of no user": {}, "of users": {"connections": "true"}},
     "retain": {
         "protected": {},
         "unprotected": {"protection": "false"},
