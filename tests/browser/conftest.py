@@ -11,6 +11,7 @@ from playwright.sync_api import Browser, Page, Route
 from browser.person import Person
 from functions.api.console.assets import FOLDER
 from support.chromium import launch
+from support.kills.accounts import accounts
 from support.providers.openai import FakeOpenAI
 from support.system.folders import folder
 from support.system.system import Brain, System, unique
@@ -40,7 +41,7 @@ def brain() -> Iterator[Brain]:
 @pytest.fixture(scope="session")
 def system(brain: Brain) -> Iterator[System]:
     """The session's system."""
-    with folder("browser") as data, System(data, brain) as running:
+    with folder("browser") as data, accounts(data), System(data, brain) as running:
         yield running
 
 

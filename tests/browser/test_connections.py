@@ -11,7 +11,8 @@ from playwright.sync_api import Page, Route
 from browser.conftest import Enter
 from browser.person import Json, Person
 from support.providers.oidc import Deployment
-from support.system.system import eventually, unique
+from support.providers.openai import call, say
+from support.system.system import System, eventually, unique
 
 PHONE = {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True}
 BACK = "connected?code=c0de&state=st4te"
@@ -397,3 +398,25 @@ def test_call_that_waits_for_an_account_has_a_link_that_tells_the_service_nothin
     modules.get_by_role("button", name="Not now").click()
     eventually(lambda: posts)
     assert posts == ['/runs/run_1/tool-calls/call_1/deny {"attempt":2}']
+
+
+# From end to end: the service, the system and the browser are real
+
+
+def test_person_connects_an_account_in_a_new_tab_and_the_call_goes_on(
+    enter: Enter, system: System
+) -> None:
+    ann = enter().sign_in()
+    text = system.brain.plan(call("star", order="of a lamp"), say("It is starred."))
+    ann.begin(text, "stargazer")
+    ann.sees("stargazer wants to work with your hub account")
+    with ann.page.expect_popup() as opened:
+        ann.page.get_by_role("link", name="Connect", exact=True).click()
+    opened.value.get_by_role("heading", name="hub is connected").wait_for()
+    assert "code=" not in opened.value.url
+    ann.sees("It is starred.")
+    ann.page.get_by_role("link", name="Connections").click()
+    ann.sees("Connected.")
+    ann.page.on("dialog", lambda box: box.accept())
+    ann.button("Disconnect").click()
+    ann.sees("Not connected.")

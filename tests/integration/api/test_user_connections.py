@@ -142,6 +142,19 @@ def test_user_who_is_erased_has_no_grant_and_the_service_is_told(api: Api) -> No
     assert listed["status"] == "connected"
 
 
+def test_user_is_erased_although_the_agents_contradict_each_other(
+    api: Api, world: Connected
+) -> None:
+    connect(api)
+    other = {"token_url": "https://evil.example.com/token", "client_id": "layover"}
+    page = "https://evil.example.com/authorize"
+    world.agents["third"] = Agent(
+        "third", connections=[Connection("github", authorize_url=page, **other)]
+    )
+    assert api.send("DELETE", "/me").status == 202
+    assert api.do(world.table.query(Keys(ANN).grants, " ", "~")) == []
+
+
 def test_grant_of_agents_that_are_gone_is_listed_and_can_be_taken_back(
     api: Api, world: Connected
 ) -> None:

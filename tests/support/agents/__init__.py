@@ -7,7 +7,7 @@ guarded   models that are away, and a hook that refuses, changes and suspends
 keeping   tools and memories that store much"""
 
 from support.agents.deciding import treasurer
-from support.agents.durable import bouncer, broker, foreman, learner, member, torture
+from support.agents.durable import bouncer, broker, foreman, learner, stargazer, torture
 from support.agents.guarded import keyless, rescued, warden
 from support.agents.keeping import archivist, hoarder
 from support.agents.shop import (
@@ -46,7 +46,6 @@ __all__ = [
     "keeper",
     "keyless",
     "learner",
-    "member",
     "note_observer",
     "note_summariser",
     "page_keeper",
@@ -56,6 +55,7 @@ __all__ = [
     "rescued",
     "scholar",
     "seeker",
+    "stargazer",
     "support",
     "thrifty",
     "torture",

@@ -196,8 +196,8 @@ async def star(ctx: ToolContext, order: str) -> str:
     return f"{order} starred"
 
 
-member = Agent(
-    name="member",
+stargazer = Agent(
+    name="stargazer",
     model="openai/fake-1",
     instructions="You are deterministic.",
     tools=[*TOOLS, star],

@@ -289,7 +289,7 @@ CONNECTED = Scenario(
         say("starred it"),
     ),
     "please charge it and star it in my name",
-    agent="member",
+    agent="stargazer",
     watched=(
         "api POST /me/consents",
         "resume ",

@@ -63,7 +63,7 @@ async def forget(runtime: Runtime, owner: str, within: timedelta = ERASE_TIMEOUT
             await _drop_exports(runtime, owner, until)
             await _close_sockets(runtime, owner)
             # The services are told, too, which the sweeper cannot: it has none of the agents' code.
-            await revoke_all(runtime, runtime.agents(), owner, until)
+            await revoke_all(runtime, owner, until)
             await runtime.connections.grants.erase(owner, until)
             # Threads with an active run come first, because that run still writes.
             for head in sorted(heads, key=lambda h: h.active_run is None):
