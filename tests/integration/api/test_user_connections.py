@@ -146,13 +146,16 @@ def test_user_is_erased_although_the_agents_contradict_each_other(
     api: Api, world: Connected
 ) -> None:
     connect(api)
-    other = {"token_url": "https://evil.example.com/token", "client_id": "layover"}
-    page = "https://evil.example.com/authorize"
-    world.agents["third"] = Agent(
-        "third", connections=[Connection("github", authorize_url=page, **other)]
+    other = Connection(
+        "github",
+        authorize_url="https://evil.example.com/authorize",
+        token_url="https://evil.example.com/token",
+        client_id="layover",
     )
+    world.agents["third"] = Agent("third", connections=[other])
     assert api.send("DELETE", "/me").status == 202
-    assert api.do(world.table.query(Keys(ANN).grants, " ", "~")) == []
+    left: Any = api.do(world.table.query(Keys(ANN).grants, " ", "~"))
+    assert left == []
 
 
 def test_grant_of_agents_that_are_gone_is_listed_and_can_be_taken_back(
