@@ -302,6 +302,41 @@ async def test_no_except_swallows_the_wait_also_among_parallel_tasks() -> None:
     assert await world.results(run.id) == ["done"]
 
 
+async def test_plain_function_asks_for_a_token_by_a_loop_of_its_own() -> None:
+    @tool
+    def pay(ctx: ToolContext) -> str:
+        """Pay."""
+        return f"paid as {SERVER['it'].who(asyncio.run(ctx.token('github')))}"
+
+    world = World(call("pay"), say("Done."), tools=[pay])
+    run = await world.go()
+    [pending] = run.pending
+    assert pending.kind == "connect"
+    await world.connect()
+    await world.hear(run.id, pending.tool_call_id)
+    assert await world.results(run.id) == ["paid as octocat"]
+
+
+async def test_rule_that_asks_for_an_account_which_is_missing_is_an_error_of_its_call() -> None:
+    """Nothing but the tool itself can wait, and the call must not run unasked."""
+
+    async def needs(args: dict[str, Any], ctx: ToolContext) -> bool:
+        await ctx.token("github")
+        return False
+
+    @tool(needs_approval=needs)
+    async def pay(ctx: ToolContext) -> str:
+        """Pay."""
+        RAN.append("paid")
+        return "paid"
+
+    world = World(call("pay"), say("Done."), tools=[pay])
+    run = await world.go()
+    [result] = await world.results(run.id)
+    assert "only the tool's own function makes its call wait" in result
+    assert RAN == []
+
+
 async def test_tool_whose_agent_lacks_the_connection_is_told_so() -> None:
     world = World(call("star", repository="layover"), say("Done."), connections=[])
     run = await world.go()

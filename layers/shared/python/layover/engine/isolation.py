@@ -6,12 +6,17 @@ from datetime import timedelta
 from typing import Any, TypeVar
 
 from layover.declare.connection import consent_in
+from layover.errors import ConfigurationError
 
 CLEANUP_GRACE_S = 1.0
 """Seconds that cancelled code has to clean up. After that the engine abandons it."""
 
 T = TypeVar("T")
 
+_NOT_HERE = (
+    "the user has not connected the account, and only the tool's own function makes its call wait for it: "
+    "ask for the token there"
+)
 _left: set[asyncio.Future[Any]] = set()
 
 
@@ -34,10 +39,12 @@ class Raised(Exception):
     exit."""
 
 
-async def isolate(work: Coroutine[Any, Any, T], limit: timedelta | None = None) -> T:
-    """Return the work's result. Raises what the work raises (always an Exception, or ConsentNeeded),
-    TimedOut, and CancelledError only if the caller itself was cancelled. The work is cancelled in both
-    cases."""
+async def isolate(
+    work: Coroutine[Any, Any, T], limit: timedelta | None = None, *, may_wait: bool = False
+) -> T:
+    """Return the work's result. Raises what the work raises (always an Exception), TimedOut, and
+    CancelledError only if the caller itself was cancelled. The work is cancelled in both cases. `may_wait`:
+    the work may also raise ConsentNeeded, because its caller can make a call wait."""
     seconds = None if limit is None else limit.total_seconds()
     task = asyncio.ensure_future(work)
     task.add_done_callback(_retrieve_exception)
@@ -49,10 +56,10 @@ async def isolate(work: Coroutine[Any, Any, T], limit: timedelta | None = None) 
     if not done:
         await _stop(task)
         raise TimedOut(seconds or 0)
-    return _result(task)
+    return _result(task, may_wait)
 
 
-def _result(task: asyncio.Future[T]) -> T:
+def _result(task: asyncio.Future[T], may_wait: bool) -> T:
     try:
         return task.result()
     except Exception:
@@ -61,7 +68,7 @@ def _result(task: asyncio.Future[T]) -> T:
         raise _with_type_name("CancelledError", "the tool cancelled itself") from None
     except BaseException as error:
         if (needed := consent_in(error)) is not None:
-            raise needed from None
+            raise needed if may_wait else ConfigurationError(_NOT_HERE) from None
         raise _with_type_name(type(error).__name__, str(error)) from error
 
 

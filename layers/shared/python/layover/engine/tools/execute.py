@@ -47,7 +47,7 @@ async def run_tool(
     """Run the handler. Whatever it raises is a tool error (docs/behaviour.md#tool-calls)."""
     tool = ready.tool
     try:
-        value = await isolate(tool.invoke(ready.args, ctx), tool.timeout)
+        value = await isolate(tool.invoke(ready.args, ctx), tool.timeout, may_wait=True)
     except ConsentNeeded as needed:
         return _connect(ready, needed, call, clock.now())
     except Retry as again:
