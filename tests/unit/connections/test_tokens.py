@@ -212,6 +212,20 @@ async def test_token_without_a_way_to_renew_it_is_used_to_its_end_and_then_asked
     assert (await shop.grant()).ended_at is not None
 
 
+async def test_renewal_that_finds_a_grant_without_a_refresh_token_uses_it_to_its_end() -> None:
+    """Another consent has come since the caller looked."""
+    shop = Shop(gives_refresh=False)
+    await shop.connect()
+    first = await token_of(shop.runtime, SERVICE, ANN)
+    shop.clock.advance(timedelta(seconds=3590))
+    tokens = await renew(shop.runtime, SERVICE, ANN, None)
+    assert tokens is not None
+    assert tokens.access == first
+    shop.clock.advance(timedelta(seconds=10))
+    assert await renew(shop.runtime, SERVICE, ANN, None) is None
+    assert shop.server.renewals == 0
+
+
 async def test_service_that_does_not_rotate_keeps_its_refresh_token() -> None:
     shop = Shop(rotates=False)
     await shop.connect()

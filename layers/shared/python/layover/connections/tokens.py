@@ -67,11 +67,8 @@ async def token_of(
     if tokens.access != rejected and not tokens.is_due(now):
         return tokens.access
     if tokens.refresh is None:
-        # Without a way to renew it, it is used for as long as the service takes it.
-        if tokens.access != rejected and not tokens.has_expired(now):
-            return tokens.access
-        await _end(runtime, grant)
-        return None
+        last = await _used_to_its_end(runtime, grant, tokens, rejected)
+        return last.access if last is not None else None
     try:
         renewed = await _once(
             (owner, connection.name), lambda: renew(runtime, connection, owner, rejected)
@@ -170,6 +167,8 @@ async def renew(
         now = clock.now()
         if tokens.access != rejected and not tokens.is_due(now):
             return tokens
+        if tokens.refresh is None:  # another consent has come, which gave none
+            return await _used_to_its_end(runtime, grant, tokens, rejected)
         if grant.renewing_until is not None and now < grant.renewing_until:
             # Another process is at it.
             await clock.sleep(_LOOK_AGAIN)
@@ -181,6 +180,16 @@ async def renew(
     raise RetryableError(
         f"the tokens of {connection.name} are being renewed, and are not there yet"
     )
+
+
+async def _used_to_its_end(
+    runtime: Runtime, grant: Grant, tokens: Tokens, rejected: str | None
+) -> Tokens | None:
+    """Return tokens that nothing renews, for as long as the service takes them; None: it does no more."""
+    if tokens.access != rejected and not tokens.has_expired(runtime.clock.now()):
+        return tokens
+    await _end(runtime, grant)
+    return None
 
 
 async def _ask_for_new(
