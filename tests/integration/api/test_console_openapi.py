@@ -35,7 +35,7 @@ OTHERS = {
     *("authorization_endpoint", "token_endpoint", "authorization_code", "code_challenge"),
     *("code_challenge_method", "code_verifier", "redirect_uri"),
     *("error_description", "access_denied"),
-    *("layover_eval", "ended_at"),
+    *("layover_eval", "ended_at", "stubs_only"),
     *("user_agents", "user_assertion"),
 }
 """Words of OAuth and Lambda, of the files of evaluations, and of no field: a folder, a value."""
