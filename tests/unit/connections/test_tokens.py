@@ -130,6 +130,28 @@ async def test_process_that_dies_in_a_renewal_is_followed_by_another_when_its_ti
     )
 
 
+async def test_process_that_slept_in_a_renewal_keeps_what_it_got_although_another_gave_up() -> None:
+    """A function's environment stands still between two invocations, for minutes."""
+    shop = Shop()
+    await shop.connect()
+    shop.clock.advance(timedelta(hours=2))
+    shop.endpoints.gate = asyncio.Event()
+    asleep = asyncio.ensure_future(renew(shop.runtime, SERVICE, ANN, None))
+    while not shop.server.renewals:
+        await asyncio.sleep(0)
+    shop.clock.advance(RENEWAL)
+    shop.server.odd = [(400, {"error": "invalid_grant"})]
+    other = Endpoints(shop.server)
+    assert await renew(shop.process(other), SERVICE, ANN, None) is None
+    assert (await shop.grant()).ended_at is not None
+    shop.endpoints.gate.set()
+    tokens = await asleep
+    assert tokens is not None
+    assert shop.server.who(tokens.access) == ANN
+    assert (await shop.grant()).ended_at is None
+    assert await token_of(shop.runtime, SERVICE, ANN) == tokens.access
+
+
 async def test_new_tokens_are_kept_although_the_table_is_away_for_a_moment() -> None:
     shop = Shop()
     await shop.connect()

@@ -219,11 +219,15 @@ async def _ask_for_new(
             "renewing_until": None,
         }
     )
-    if await _keep(runtime, grant, renewed) is None:
-        # It was removed, or another consent has replaced it. What is kept now counts.
-        newest = await runtime.connections.grants.get(grant.owner, grant.connection)
-        return None if newest is None else await open_tokens(runtime, newest)
-    return new
+    if await _keep(runtime, grant, renewed) is not None:
+        return new
+    newest = await runtime.connections.grants.get(grant.owner, grant.connection)
+    if newest is not None and newest.sealed == grant.sealed:
+        # This process was asleep for longer than it may, and another was told that the old token is used up.
+        # The service has given the new ones.
+        return new if await _keep(runtime, newest, renewed) is not None else None
+    # It was removed, or another consent or renewal has replaced it: that one counts.
+    return None if newest is None else await open_tokens(runtime, newest)
 
 
 async def _keep(runtime: Runtime, old: Grant, new: Grant) -> Grant | None:
