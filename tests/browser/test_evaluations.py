@@ -348,6 +348,7 @@ def test_case_shows_both_replies_calls_and_reasons_with_what_differs(
     assert "The intervals overlap" in ann.page.inner_text("main")
     first = the_case(ann, "looked up before")
     first.locator("summary").first.click()
+    first.locator("del").first.wait_for()
     assert first.locator("del").all_inner_texts() == ["in the next days."]
     assert first.locator("ins").all_inner_texts() == ["on Monday."]
     before, after = (first.get_by_role("region", name=name) for name in ("Before", "After"))
@@ -360,6 +361,7 @@ def test_case_shows_both_replies_calls_and_reasons_with_what_differs(
     assert ann.findings(axe) == []
     refunds = the_case(ann, "a large refund")
     refunds.locator("summary").first.click()
+    refunds.get_by_text("only here").nth(1).wait_for()  # It is drawn a moment later.
     assert refunds.get_by_text("only here").count() == 2
     assert "approved" in refunds.get_by_role("region", name="After").inner_text()
     greeting = the_case(ann, "a greeting is short")
