@@ -35,6 +35,8 @@ runs never wait behind data that only needs tidying up."""
 GRANT_PREFIX = "GRANT#"
 CONSENT_PREFIX = "CONSENT#"
 CONNECTION = "CONNECTION"
+TOLD_PREFIX = "TOLD#"
+LINK_PREFIX = "LINK#"
 SPENT = "SPENT"
 RATE = "RATE"
 LEASES = "LEASES"
@@ -256,6 +258,16 @@ def consent_key(state: str) -> str:
     """Sort key, in the owner's partition of grants, of a request for consent. Its state is hashed: it is a
     secret."""
     return f"{CONSENT_PREFIX}{hashlib.sha256(state.encode('utf-8', 'surrogatepass')).hexdigest()}"
+
+
+def told_key(call: str, delivery: str) -> str:
+    """Sort key, in a run's partition, of a message that told people about a call of it."""
+    return f"{TOLD_PREFIX}{call}#{delivery}"
+
+
+def link_key(secret: str) -> str:
+    """Sort key, in a run's partition, of a link that decides one of its calls. The secret is hashed."""
+    return f"{LINK_PREFIX}{hashlib.sha256(secret.encode('utf-8', 'surrogatepass')).hexdigest()}"
 
 
 def message_key(text: str) -> str:

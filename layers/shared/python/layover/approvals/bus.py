@@ -14,6 +14,8 @@ class BusEvent(StrEnum):
     REQUESTED = "ApprovalRequested"
     REMINDER = "ApprovalReminder"
     ESCALATED = "ApprovalEscalated"
+    VOTED = "ApprovalVoted"
+    DECIDED = "ApprovalDecided"
 
 
 async def publish(

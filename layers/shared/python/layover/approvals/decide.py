@@ -28,6 +28,7 @@ from layover.errors import (
 from layover.ports import StaleVotes
 from layover.runtime import Runtime
 from layover.values.base import compact_json
+from layover.values.decision import Via
 from layover.values.deployment.access import Actor
 from layover.values.runs.event import ToolCallApproval, ToolCallDecided
 from layover.values.runs.run import (
@@ -80,6 +81,7 @@ class DecisionRequest:
     reason: str | None = None
     data: Any = None
     attempt: int | None = None
+    via: Via = Via.API
 
 
 @dataclass(frozen=True)
@@ -152,6 +154,7 @@ async def _decide_once(
         kind=_DECIDES[request.verdict],
         decided_by=actor.sub,
         on_behalf_of=actor.on_behalf_of,
+        via=request.via,
         at=runtime.clock.now(),
         args=request.args,
         reason=request.reason,
@@ -196,8 +199,8 @@ def _repeats(call: CallRecord, request: DecisionRequest, decision: Decision) -> 
 
 
 def _content(decision: Decision) -> str:
-    """Return the actor and the decision, without the time and what the code made of it."""
-    return compact_json(decision.model_dump(mode="json", exclude={"at", "exact_args"}))
+    """Return the actor and the decision, without the time, the way it came and what the code made of it."""
+    return compact_json(decision.model_dump(mode="json", exclude={"at", "exact_args", "via"}))
 
 
 def _check_fits(

@@ -43,6 +43,7 @@ class Via(StrEnum):
     API = "api"
     CALLBACK = "callback"
     LINK = "link"
+    SLACK = "slack"
     SYSTEM = "system"
 
 

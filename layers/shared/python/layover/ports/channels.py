@@ -1,0 +1,113 @@
+"""Channels to people: what sends messages, what remembers that they were sent, and the links in them
+(docs/adr/0021-channels.md)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Protocol
+
+from layover.errors import LayoverError, RetryableError
+from layover.values.base import Time, Value
+from layover.values.channels import Address, ChannelKind, Channels, Notice, NoticeLinks
+
+
+class ChannelRefused(LayoverError):
+    """A service has refused a message, and would refuse it again (an unknown channel, an address that it does
+    not take, credentials that are over). The message says what the deployer has to do."""
+
+
+class ChannelBusy(RetryableError):
+    """A service takes no message now. `after`: how long it asks to be left in peace."""
+
+    def __init__(self, message: str, after: timedelta) -> None:
+        super().__init__(message)
+        self.after = after
+
+
+class Sender(Protocol):
+    """Sends messages by one service."""
+
+    async def send(
+        self, address: Address, notice: Notice, links: NoticeLinks, *, once: str, unsure: bool
+    ) -> str:
+        """Send a message, and return the service's reference to it ("": it has none). `once`: the delivery's
+        id, which the message carries where the service can be asked for it. `unsure`: an earlier sender may
+        have sent it, so ask first. Raises ChannelRefused, ChannelBusy, RetryableError."""
+        ...
+
+    async def update(self, address: Address, reference: str, notice: Notice, links: NoticeLinks) -> bool:
+        """Change a message to say what is true now. Repeatable. False: the service cannot. Raises as `send`
+        does."""
+        ...
+
+
+class Delivery(Value):
+    """A message that is being sent, or was."""
+
+    id: str
+    address: Address
+    sent_at: Time | None = None
+    """None: somebody has claimed it, and not said that it was sent."""
+    reference: str = ""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """The right to send a message. `unsure`: another had the right, did not end, and may have sent it."""
+
+    unsure: bool
+
+
+class Deliveries(Protocol):
+    """The messages about calls, beside the run's other records. `call` is the call's key in the journal."""
+
+    async def claim(
+        self, owner: str, run_id: str, call: str, id: str, address: Address
+    ) -> Claim | Delivery:
+        """Return the right to send a message for a minute, or the message, if it was sent. Raises
+        RetryableError while another has the right."""
+        ...
+
+    async def note_sent(self, owner: str, run_id: str, call: str, id: str, reference: str) -> None:
+        """Note that a message was sent. Repeatable."""
+        ...
+
+    async def of_call(self, owner: str, run_id: str, call: str) -> list[Delivery]:
+        """Return all messages about a call, in the order of their ids."""
+        ...
+
+
+class Link(Value):
+    """The right of one person to decide one call by a link. Its secret is stored as a hash only."""
+
+    person: str
+    """The person's id: the subject of the decision."""
+    owner: str
+    run_id: str
+    tool_call_id: str
+    attempt: int
+    expires_at: Time
+
+
+class DecisionLinks(Protocol):
+    """Links, in the partition of their run."""
+
+    async def put(self, secret: str, link: Link) -> None:
+        """Keep a link under the hash of its secret."""
+        ...
+
+    async def get(self, owner_hash: str, run_id: str, secret: str) -> Link | None:
+        """Return a link, also one whose time is over; None: there is none."""
+        ...
+
+
+@dataclass(frozen=True)
+class ChannelPorts:
+    """The ports of channels."""
+
+    config: Channels = field(default_factory=Channels)
+    senders: Mapping[ChannelKind, Sender] = field(default_factory=dict)
+    deliveries: Deliveries | None = None
+    links: DecisionLinks | None = None
+    base_url: str = ""
+    """The API's URL, without a slash at its end: links begin with it."""
