@@ -106,6 +106,8 @@ CALLS: Mapping[str, Calls] = {
         executions=STOP,
         pushes=True,
     ),
+    # Messages that it sent, and links in them.
+    "notify": Calls(journal=JOURNAL),
     "migrate": Calls(),
 }
 
