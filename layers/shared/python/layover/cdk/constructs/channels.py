@@ -53,8 +53,8 @@ class ChannelDocument(Construct):
 
 
 class ChannelQueue(Construct):
-    """The way of an event about a waiting call from the bus to `notify`, at least once. An event that `notify`
-    could not handle for an hour is in `dead`, where an alarm sees it."""
+    """The way of an event about a waiting call from the bus to `notify`, at least once. An event that was not
+    handled for an hour is in `dead`, where an alarm sees it."""
 
     def __init__(
         self,
