@@ -113,7 +113,7 @@ def test_mail_is_sent_by_one_function_from_one_address(connected: Synthesized) -
 
 
 @pytest.mark.parametrize(
-    "change, says",
+    ("change", "says"),
     [
         ({"channel_secrets": {}}, "channels need SLACK_BOT_TOKEN, SLACK_SIGNING_SECRET"),
         ({"channels": {}}, "which no channel needs"),

@@ -38,7 +38,7 @@ def test_a_point_that_one_run_did_without_is_a_matter_of_time() -> None:
 
 
 @pytest.mark.parametrize(
-    "name, is_chance", [("DynamoTable.get META", True), ("DynamoTable.query META", False)]
+    ("name", "is_chance"), [("DynamoTable.get META", True), ("DynamoTable.query META", False)]
 )
 def test_a_decision_that_comes_before_its_token_is_asked_of_nobody(
     name: str, is_chance: bool
