@@ -77,6 +77,7 @@ def _detail(run: RunMeta, call: CallRecord) -> dict[str, Any]:
         "agent": run.agent,
         "agent_path": list(call.agent_path or (run.agent,)),
         "tool_call_id": call.tool_call_id,
+        "attempt": call.attempt,
         "tool_name": call.tool_name,
         "kind": suspension["kind"],
         "args": call.exact_args,
