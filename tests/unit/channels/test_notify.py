@@ -10,13 +10,14 @@ import pytest
 from layover.adapters.inmemory.metrics import InMemoryMetrics
 from layover.adapters.inmemory.sender import InMemorySender
 from layover.adapters.journal.deliveries import CLAIMED
-from layover.approvals.bus import BusEvent, publish
+from layover.approvals.bus import publish
 from layover.channels.links import find_link
 from layover.errors import RetryableError
 from layover.keys import Keys
 from layover.ports.channels import ChannelBusy, ChannelPorts, ChannelRefused
 from layover.runs.cancel import cancel
 from layover.values.channels import Address, ChannelKind, Notice, NoticeLinks
+from layover.values.decision import BusEvent
 from layover.values.metrics import Metric
 from support.worlds.channels import ANN, BEA, CARL, CHANNELS, URL, Told, asked, at, refund
 from support.worlds.runs import Crash, Power

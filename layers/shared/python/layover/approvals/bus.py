@@ -1,28 +1,18 @@
 """Events about waiting calls on the bus (docs/behaviour.md#callbacks)."""
 
 import logging
-from enum import StrEnum
 from typing import Any
 
 from layover.clock import rfc3339
 from layover.errors import RetryableError
 from layover.runtime import Runtime
+from layover.values.decision import BusEvent
 from layover.values.metrics import Metric
 from layover.values.runs.run import CallRecord, RunMeta
 
 _log = logging.getLogger("layover")
 _OUTCOME = {"kind", "decided_by", "on_behalf_of", "via", "at", "reason"}
 """The facts of a decision that an event tells. Its arguments and data are the run's."""
-
-
-class BusEvent(StrEnum):
-    """The type of an event, as rules of the bus have it."""
-
-    REQUESTED = "ApprovalRequested"
-    REMINDER = "ApprovalReminder"
-    ESCALATED = "ApprovalEscalated"
-    VOTED = "ApprovalVoted"
-    DECIDED = "ApprovalDecided"
 
 
 async def publish(

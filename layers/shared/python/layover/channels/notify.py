@@ -12,14 +12,13 @@ from functools import cached_property, partial
 from hashlib import sha256
 from typing import Any
 
-from layover.approvals.bus import BusEvent
 from layover.approvals.waiting import is_expired
 from layover.channels.links import console_link, make_links
 from layover.errors import NotFound, RetryableError
 from layover.ports.channels import ChannelPorts, ChannelRefused, Claim, Deliveries, Delivery, Sender
 from layover.runtime import Runtime
 from layover.values.channels import ITSELF, OWNER, Address, ChannelKind, Notice, NoticeKind
-from layover.values.decision import Decision
+from layover.values.decision import BusEvent, Decision
 from layover.values.metrics import Metric
 from layover.values.runs.run import CallRecord, CallState, RunMeta
 from layover.values.runs.views import OpenApproval

@@ -15,7 +15,6 @@ from typing import IO, Any, Self
 from urllib.parse import urlsplit
 
 from layover import shipped
-from layover.approvals.bus import BusEvent
 from layover.clock import install_offset
 from layover.errors import ConfigurationError
 from layover.local import agents_module, newest_release, schema
@@ -41,6 +40,7 @@ from layover.local.terminal import show
 from layover.local.terminal.show import RunWatch
 from layover.values.base import strict_json
 from layover.values.channels import SLACK_SIGNING, SLACK_TOKEN, Channels
+from layover.values.decision import BusEvent
 from layover.values.deployment.access import AUDITORS, CONNECTED, OPERATORS
 from layover.values.deployment.providers import BEDROCK_PREFIX, split_model
 from layover.values.lease import max_waits

@@ -5,10 +5,11 @@ import logging
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from layover.approvals.bus import BusEvent, publish
+from layover.approvals.bus import publish
 from layover.errors import DecisionAlreadyMade, RetryableError
 from layover.ports import StaleWait
 from layover.runtime import Runtime
+from layover.values.decision import BusEvent
 from layover.values.metrics import Metric
 from layover.values.runs.event import ApprovalEscalated, ApprovalReminder
 from layover.values.runs.run import CallRecord, RunMeta

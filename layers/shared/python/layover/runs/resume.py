@@ -4,7 +4,7 @@ import logging
 from typing import Any
 
 from layover import logs
-from layover.approvals.bus import BusEvent, publish, publish_decision
+from layover.approvals.bus import publish, publish_decision
 from layover.approvals.consent import go_on_if_connected
 from layover.approvals.token_answer import is_told, next_wait, record_answer
 from layover.declare.tools.tool import AnyTool
@@ -24,6 +24,7 @@ from layover.runs.aside import hand_on
 from layover.runs.executions import BRANCH_EVENTS, spend
 from layover.runs.load_turn import agent_of
 from layover.runtime import Runtime
+from layover.values.decision import BusEvent
 from layover.values.metrics import Metric
 from layover.values.runs.payload import AwaitPayload, ResumePayload, WaitingCall
 from layover.values.runs.run import DECLINES, CallRecord, CallState

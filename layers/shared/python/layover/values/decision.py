@@ -37,6 +37,16 @@ class Risk(StrEnum):
     HIGH = "high"
 
 
+class BusEvent(StrEnum):
+    """The type of an event, as rules of the bus have it."""
+
+    REQUESTED = "ApprovalRequested"
+    REMINDER = "ApprovalReminder"
+    ESCALATED = "ApprovalEscalated"
+    VOTED = "ApprovalVoted"
+    DECIDED = "ApprovalDecided"
+
+
 class Via(StrEnum):
     """The channel of a decision."""
 

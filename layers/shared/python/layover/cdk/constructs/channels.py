@@ -14,9 +14,9 @@ from aws_cdk import aws_sqs as sqs
 from aws_cdk import aws_ssm as ssm
 from constructs import Construct
 
-from layover.approvals.bus import BusEvent
 from layover.cdk.constructs.time import duration
 from layover.cdk.settings import Settings
+from layover.values.decision import BusEvent
 
 NOTIFY = "notify"
 SOURCE = "layover"
