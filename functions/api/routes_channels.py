@@ -98,7 +98,7 @@ async def _take(
     if not is_signed(secret, headers.get("x-slack-request-timestamp", ""), signature, body, now):
         raise Unsigned()
     # After the check of the signature, so that strangers write nothing.
-    if not await slack.book.accept(signature, now):
+    if not await slack.book.accept_once(signature, now):
         if "x-slack-retry-num" in headers:
             # Slack's own copy. The first one has been answered, or is being answered.
             return None

@@ -14,6 +14,8 @@ import layover.ports
 from layover.adapters.background.lambda_events import LambdaEvents
 from layover.adapters.blobs.s3 import S3Blobs
 from layover.adapters.callbacks.stepfunctions import StepFunctions
+from layover.adapters.channels.press_book import TablePressBook
+from layover.adapters.channels.slack import SlackSender
 from layover.adapters.connections.endpoints import HttpTokenEndpoints
 from layover.adapters.connections.grants import TableGrants
 from layover.adapters.connections.key_file import KeyFileSealer
@@ -135,6 +137,7 @@ from layover.ports import (
     Watch,
     Writers,
 )
+from layover.ports.channels import PressBook, Sender, SlackReplies
 from layover.ports.memory.compaction import CompactionStore
 from layover.ports.memory.entries import Owners, ReembeddingStore
 from layover.ports.memory.personal import PersonalStore
@@ -191,12 +194,15 @@ migrator: tuple[type[Migrator], ...] = (PostgresMigrations,)
 notes: tuple[type[NoteStore], ...] = (InMemoryNotes, PostgresNotes)
 owners: tuple[type[Owners], ...] = (InMemoryThreads, PostgresOwners)
 personal: tuple[type[PersonalStore], ...] = (InMemoryPersonal, PostgresPersonal)
+press_book: tuple[type[PressBook], ...] = (TablePressBook,)
 push_later: tuple[type[PushLater], ...] = (InMemoryLater, LambdaPush)
 recall: tuple[type[RecallStore], ...] = (InMemoryRecall, PostgresRecall)
 reembedding: tuple[type[ReembeddingStore], ...] = (InMemoryEntries, PostgresReembedding)
 run_log: tuple[type[RunLog], ...] = (TableRunLog, TracedLog)
 runs: tuple[type[Runs], ...] = (TableRuns,)
 sealer: tuple[type[Sealer], ...] = (InMemorySealer, KeyFileSealer, KmsSealer)
+senders: tuple[type[Sender], ...] = (SlackSender,)
+slack_replies: tuple[type[SlackReplies], ...] = (SlackSender,)
 sockets: tuple[type[Sockets], ...] = (InMemorySockets, ApiGatewaySockets)
 table: tuple[type[Table], ...] = (InMemoryTable, DynamoTable)
 token_endpoints: tuple[type[TokenEndpoints], ...] = (HttpTokenEndpoints,)

@@ -1,4 +1,4 @@
-"""Messages in Slack: what is refused and who has to mend it, what nobody can smuggle in, and what people see."""
+"""Messages in Slack: what is refused and who mends it, what nobody can smuggle in, and what people see."""
 
 import json
 from datetime import timedelta

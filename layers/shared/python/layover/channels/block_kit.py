@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from layover.approvals.decide import Verdict
+from layover.keys import can_be_id
 from layover.values.base import compact_json
 
 Json = dict[str, Any]
@@ -92,7 +93,7 @@ class CallRef:
         if not isinstance(fields, dict):
             raise ValueError("not the reference of a call")
         run_id, call_id, attempt = (fields.pop(name, None) for name in ("run", "call", "attempt"))
-        is_one = isinstance(run_id, str) and isinstance(call_id, str) and type(attempt) is int
-        if not is_one:
+        ids = [each for each in (run_id, call_id) if isinstance(each, str) and can_be_id(each)]
+        if len(ids) < 2 or type(attempt) is not int:
             raise ValueError("not the reference of a call")
-        return cls(run_id, call_id, attempt), fields
+        return cls(*ids, attempt), fields

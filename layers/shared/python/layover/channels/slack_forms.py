@@ -13,7 +13,7 @@ from layover.channels.block_kit import FORM, MAX_FIELD, MAX_TEXT, MAX_TITLE, Cal
 from layover.channels.words import facts, headline, value_text
 from layover.errors import DecisionInvalid
 from layover.values.base import compact_json, strict_json
-from layover.values.channels import Notice
+from layover.values.channels import Channels, Notice
 from layover.values.runs.run import SuspensionKind
 
 REASON = "reason"
@@ -74,12 +74,14 @@ class FormErrors(Exception):
         self.errors = dict(errors)
 
 
-def form_view(notice: Notice, ref: CallRef, verdict: Verdict) -> Json:
+def form_view(
+    notice: Notice, ref: CallRef, verdict: Verdict, channels: Channels | None = None
+) -> Json:
     """Return the form by which a person gives a verdict on a call: what it is about, and its inputs."""
     title, submit = _VERDICTS[verdict]
-    blocks: list[Json] = [{"type": "section", "text": plain(headline(notice))}]
+    blocks: list[Json] = [{"type": "section", "text": plain(headline(notice, channels))}]
     if verdict is Verdict.RESUME:
-        questions = [value for name, value in facts(notice) if name == "Question"]
+        questions = [value for name, value in facts(notice, channels) if name == "Question"]
         blocks += [{"type": "section", "text": plain(text)} for text in questions]
         blocks += [_input(each) for each in fields_of(notice.call.resume_schema)]
     if needs_reason(notice, verdict):

@@ -82,7 +82,7 @@ async def _press(runtime: Runtime, slack: SlackPorts, interaction: Mapping[str, 
         actor = _actor(runtime, interaction)
         if name in FORMS:
             notice = await _notice(runtime, actor, ref)
-            view = form_view(notice, ref, FORMS[name])
+            view = form_view(notice, ref, FORMS[name], runtime.channels.config)
             await _open(slack, interaction, view)
             return
         request = DecisionRequest(_VERDICTS[name], attempt=ref.attempt, via=Via.SLACK)

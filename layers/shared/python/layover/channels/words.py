@@ -1,7 +1,7 @@
 """The words of messages about calls: one headline, the facts, and the outcome, for every service.
 
-Models, users and approvers write parts of them. Whatever they write stays inside its own line, is cut to a length
-that people read, and has no characters that hide or reorder text."""
+Models, users and approvers write parts of them. Their text stays inside its own line, is cut to a length that
+people read, and has no characters that hide or reorder text."""
 
 import re
 import unicodedata
@@ -29,6 +29,9 @@ _FOLD = " ⏎ "
 _LINE_BREAKS = re.compile(r"[ \t]*(?:\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029])[\s\x1c-\x1e]*")
 _JOINERS = "\u200c\u200d"
 """Persian words and emoji need them, so they are not taken out as other invisible characters are."""
+_HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co"})
+_FILLERS = "\u115f\u1160\u2800\u3164\uffa0"
+"""Letters and symbols without ink."""
 _PLAIN_NAME = re.compile(r"[\w.@+|:/-]+")
 _VERB = re.compile(r"[A-Z][a-z]+ (?!(?:of|for|from|to|by|with|is|was) )\S")
 """The beginning of a summary that is an order ("Pay 900 euros"), as a sentence continues after `asks to`."""
@@ -148,11 +151,11 @@ def clean(text: str) -> str:
     """Return a text as one line, without control characters, invisible ones and those that change the
     direction of what follows."""
     folded = _LINE_BREAKS.sub(_FOLD, text[:_MAX_READ].strip())
-    marks = (c for c in folded if c in _JOINERS or unicodedata.category(c) not in _HIDDEN)
-    return " ".join("".join(marks).split())
+    return " ".join("".join(filter(_is_visible, folded)).split())
 
 
-_HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn"})
+def _is_visible(char: str) -> bool:
+    return char in _JOINERS or (char not in _FILLERS and unicodedata.category(char) not in _HIDDEN)
 
 
 def cut(text: str, limit: int) -> str:

@@ -120,7 +120,7 @@ class SlackReplies(Protocol):
 class PressBook(Protocol):
     """Requests of a service that were accepted, so that a copy of one is not."""
 
-    async def accept(self, signature: str, now: datetime) -> bool:
+    async def accept_once(self, signature: str, now: datetime) -> bool:
         """Note a request by its signature, of which only a hash is stored, for ten minutes. False: it was
         noted before."""
         ...

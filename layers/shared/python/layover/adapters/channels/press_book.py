@@ -15,7 +15,7 @@ class TablePressBook:
     def __init__(self, table: Table) -> None:
         self._table = table
 
-    async def accept(self, signature: str, now: datetime) -> bool:
+    async def accept_once(self, signature: str, now: datetime) -> bool:
         """See `ports.channels.PressBook`."""
         # DynamoDB removes what has expired within days, so the condition looks at the time itself.
         is_new = any_of(Missing("pk"), Below("expires", int(now.timestamp())))
