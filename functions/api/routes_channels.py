@@ -37,7 +37,7 @@ def _is_absent(value: object) -> bool:
 
 
 class SlackAnswer(Value):
-    """What Slack does with a form that came back. Empty: nothing more."""
+    """The answer to Slack: what it does with a form that came back. Empty: nothing more."""
 
     response_action: str | None = Field(
         None, description="`clear`, `errors` or `update`.", exclude_if=_is_absent

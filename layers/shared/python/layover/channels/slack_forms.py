@@ -165,8 +165,8 @@ def errors_by_block(error: DecisionInvalid, values: Mapping[str, Any]) -> dict[s
     errors: dict[str, str] = {}
     for each in error.errors or [{"loc": (), "msg": error.message}]:
         path = [str(step) for step in each["loc"][1:3]]
-        named = (".".join(path), *path[:1])
-        block = next((name for name in named if name in values), blocks[0] if blocks else None)
+        candidates = (".".join(path), *path[:1])
+        block = next((name for name in candidates if name in values), blocks[0] if blocks else None)
         if block is not None:
             errors.setdefault(block, str(each["msg"])[:MAX_ERROR])
     return errors
@@ -292,8 +292,8 @@ def _element(each: FormField) -> Json:
 def _option(n: int, value: Any) -> Json:
     """Return an option. It comes back as its number: a value may be longer than Slack takes, or no text."""
     text = value_text(value)
-    shown = text if len(text) <= MAX_OPTION // 2 else f"{n + 1}. {text}"
-    return {"text": plain(shown, MAX_OPTION), "value": str(n)}
+    option = text if len(text) <= MAX_OPTION // 2 else f"{n + 1}. {text}"
+    return {"text": plain(option, MAX_OPTION), "value": str(n)}
 
 
 def _reason() -> Json:

@@ -130,7 +130,7 @@ async def _submit(runtime: Runtime, interaction: Mapping[str, Any]) -> Json | No
 
 
 class _Stranger(RequestError):
-    """Nobody of the configuration has this id of Slack's."""
+    """The configuration has nobody with this id of Slack's."""
 
 
 def _actor(runtime: Runtime, interaction: Mapping[str, Any]) -> Actor:

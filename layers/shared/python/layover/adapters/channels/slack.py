@@ -202,8 +202,8 @@ class SlackSender:
     def _message(self, notice: Notice, links: NoticeLinks) -> Json:
         blocks = message_blocks(notice, links, self._channels)
         # What a notification shows, and a reader of screens reads.
-        said = [headline(notice, self._channels), outcome(notice, self._channels)]
-        return {"text": escape("\n".join(filter(None, said))), "blocks": blocks}
+        lines = [headline(notice, self._channels), outcome(notice, self._channels)]
+        return {"text": escape("\n".join(filter(None, lines))), "blocks": blocks}
 
     async def _open_chat(self, user: str) -> str:
         """Return the id of the app's chat with a user: messages are looked up and changed by it."""
@@ -343,8 +343,8 @@ def message_blocks(
     for start in range(0, len(columns), MAX_FIELDS):
         blocks.append({"type": "section", "fields": columns[start : start + MAX_FIELDS]})
     blocks += texts
-    if said := outcome(notice, channels):
-        blocks += [{"type": "divider"}, {"type": "section", "text": plain(said)}]
+    if result := outcome(notice, channels):
+        blocks += [{"type": "divider"}, {"type": "section", "text": plain(result)}]
     waits = notice.decision is None and notice.kind is not NoticeKind.DECIDED
     elements = [*(_decisions(notice) if waits else ()), *_console(links)]
     if elements and waits:

@@ -95,7 +95,7 @@ class FakeSlack:
         self.views: dict[str, Json] = {}
         """Open forms, by id."""
         self.private: list[tuple[str, str]] = []
-        """What one person alone was told: (user, text)."""
+        """Texts that one person only was shown: (user, text)."""
         self._triggers: dict[str, _Trigger] = {}
         self._replies: dict[str, str] = {}
         """Users, by path of the URL for answers."""
@@ -352,8 +352,8 @@ class FakeSlack:
             page = [{k: v for k, v in m.items() if k != "metadata"} for m in page]
         more = start + len(page) < len(newest)
         cursor = str(start + len(page)) if more else ""
-        said = {"messages": page, "has_more": more, "response_metadata": {"next_cursor": cursor}}
-        return _json(200, {"ok": True, **said})
+        history = {"messages": page, "has_more": more, "response_metadata": {"next_cursor": cursor}}
+        return _json(200, {"ok": True, **history})
 
     def _list(self, fields: Json) -> Reply:
         if lacking := self._lacks("channels:read"):
