@@ -1,8 +1,11 @@
 """Slack's stand-in behind the layer's HTTP client, and notices to send."""
 
 import re
+import threading
 from collections.abc import AsyncGenerator, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from layover.adapters.channels.slack import SlackSender
@@ -58,6 +61,38 @@ class LocalClient:
 
     async def aclose(self) -> None:
         pass
+
+
+@contextmanager
+def served(slack: FakeSlack) -> Iterator[str]:
+    """Slack's stand-in on a port of this machine; the URL of its API."""
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            size = int(self.headers.get("content-length", 0))
+            body = self.rfile.read(size)
+            status, headers, answer = slack.respond("POST", self.path, dict(self.headers), body)
+            self.send_response(status)
+            for name, value in headers.items():
+                self.send_header(name.title(), value)
+            self.send_header("Content-Length", str(len(answer)))
+            self.end_headers()
+            self.wfile.write(answer)
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}/api"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
 
 
 class SlackBench:

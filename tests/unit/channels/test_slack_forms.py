@@ -200,7 +200,7 @@ def test_errors_of_a_decision_go_to_the_inputs_that_the_form_has() -> None:
     def error(*loc: Any) -> DecisionInvalid:
         return DecisionInvalid("wrong", [{"loc": list(loc), "msg": "m" * 900, "type": "t"}])
 
-    form = {"data.size": {}, "data.room": {}, "reason": {}}
+    form: dict[str, Any] = {"data.size": {}, "data.room": {}, "reason": {}}
     for loc, block in (
         (("body", "data", "room"), "data.room"),
         (("body", "data", "room", 0, "x"), "data.room"),

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from layover.adapters.channels.slack import SlackSender, message_blocks
+from layover.channels.block_kit import APPROVE
 from layover.declare.secret import Secret
 from layover.errors import ConfigurationError, RetryableError
 from layover.local.channels.block_kit_rules import check_blocks
@@ -30,6 +31,7 @@ from support.slack import (
     buttons,
     make_notice,
     markup,
+    served,
     visible,
 )
 
@@ -409,3 +411,23 @@ async def test_nothing_of_a_message_is_logged(
         await sent(bench, args={"iban": "DE89370400440532013000"})
     assert "DE89" not in caplog.text + str(refused.value)
     assert TOKEN not in caplog.text
+
+
+async def test_over_http_a_message_is_sent_found_changed_and_throttled(bench: SlackBench) -> None:
+    notice = make_notice(bench.clock, summary="Grüße & 80 € zurück")
+    with served(bench.slack) as url:
+        sender = SlackSender(Secret(TOKEN_VARIABLE), url)
+        try:
+            first = await sender.send(PAYOUTS, notice, LINKS, once="d1", unsure=False)
+            assert await sender.send(PAYOUTS, notice, LINKS, once="d1", unsure=True) == first
+            with pytest.raises(ChannelBusy) as busy:
+                await sender.send(PAYOUTS, notice, LINKS, once="d2", unsure=False)
+            assert busy.value.after == timedelta(seconds=1)
+            assert await sender.update(PAYOUTS, first, notice, LINKS)
+            interaction = bench.slack.pressing("#payouts", APPROVE, "U2BOB")
+            reply = interaction["response_url"].replace("https://slack.com", url[: -len("/api")])
+            await sender.tell(reply, "a < b")
+        finally:
+            await sender.aclose()
+    assert "Grüße & 80 € zurück" in visible(bench.slack.messages("#payouts")[0])
+    assert bench.slack.private == [("U2BOB", "a &lt; b")]

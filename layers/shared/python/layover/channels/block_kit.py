@@ -96,4 +96,4 @@ class CallRef:
         ids = [each for each in (run_id, call_id) if isinstance(each, str) and can_be_id(each)]
         if len(ids) < 2 or type(attempt) is not int:
             raise ValueError("not the reference of a call")
-        return cls(*ids, attempt), fields
+        return cls(ids[0], ids[1], attempt), fields
