@@ -1,10 +1,12 @@
 """`POST /channels/slack`: whose requests are refused, who may decide, and what whoever pressed sees."""
 
 import base64
+import hmac
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from hashlib import sha256
 from typing import Any
 from urllib.parse import urlencode
 
@@ -138,7 +140,13 @@ def test_slacks_own_example_is_signed() -> None:
     assert is_signed(secret, timestamp, signature, body, at + timedelta(minutes=5))
     assert not is_signed(secret, timestamp, signature, body + b"&", at)
     assert not is_signed(secret, "1531420619", signature, body, at)
-    assert not is_signed("", timestamp, signature, body, at)
+
+
+def test_nobody_signs_with_an_empty_secret() -> None:
+    at = datetime(2026, 5, 1, tzinfo=UTC)
+    timestamp = str(int(at.timestamp()))
+    digest = hmac.new(b"", f"v0:{timestamp}:x".encode(), sha256).hexdigest()
+    assert not is_signed("", timestamp, f"v0={digest}", b"x", at)
 
 
 @pytest.mark.parametrize(
@@ -447,6 +455,48 @@ def test_a_form_opens_for_nobody_who_may_not_decide(office: Office, user: str) -
     assert office.slack.views == {}
     [(to, _)] = office.slack.private
     assert to == user
+
+
+def test_a_form_opens_for_no_call_that_was_decided(office: Office) -> None:
+    run, _ = office.ask(approval=RULE.model_copy(update={"reason_required": True}))
+    body = {"reason": "no"}
+    url = f"/runs/{run.id}/tool-calls/c1/deny"
+    claims = {"cognito:groups": "[finance]"}
+    assert office.api.post(url, body, sub="carol", claims=claims).status == 202
+    office.press(APPROVE_FORM, BOB)
+    assert office.slack.views == {}
+    assert office.slack.private == [(BOB, "Nothing has changed: the call was denied already.")]
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        # An answer to an earlier question is not held against the schema of the newer one.
+        ({"private_metadata": {"attempt": 7}}, "attempt 1 of the call waits, not 7"),
+        ({"private_metadata": {"verdict": "grant"}}, None),
+        ({"private_metadata": None}, None),
+        ({"callback_id": "anothers"}, None),
+        ({"state": None}, "This is needed"),
+    ],
+)
+def test_a_form_that_is_not_this_one_decides_nothing(
+    office: Office, change: dict[str, Any], told: str | None
+) -> None:
+    run, _ = office.ask(kind=SuspensionKind.INPUT)
+    office.press(ANSWER_FORM, BOB)
+    [view] = office.slack.views
+    inputs = {} if "private_metadata" in change else {"data.slot": "9:00"}
+    interaction = office.slack.submitting(view, inputs, BOB)
+    metadata = change.get("private_metadata")
+    if metadata:
+        sent = json.loads(interaction["view"]["private_metadata"])
+        change = {"private_metadata": json.dumps(sent | metadata)}
+    interaction["view"] |= change
+    body, signed = office.signed(interaction)
+    answered = office.post(body, signed)
+    assert answered.status == 200
+    assert (told in answered.body) if told else (answered.json == {})
+    assert office.decisions(run) == []
 
 
 def test_a_form_that_another_sends_is_decided_by_whoever_sends_it(office: Office) -> None:

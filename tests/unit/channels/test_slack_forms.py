@@ -112,6 +112,20 @@ def test_what_a_person_puts_in_becomes_the_answer() -> None:
     Booking.model_validate(answer)
 
 
+def test_no_choice_is_an_answer_where_a_list_is_needed() -> None:
+    """Slack takes none from an input that is not optional."""
+    schema = {
+        "type": "object",
+        "properties": {"extras": {"type": "array", "items": {"enum": ["tea"]}}},
+        "required": ["extras"],
+    }
+    notice = make_notice(ManualClock(), resume_schema=schema)
+    view = form_view(notice, REF, Verdict.RESUME)
+    [block] = [block for block in view["blocks"] if block.get("block_id") == "data.extras"]
+    assert block["optional"] is True
+    assert read_answer(schema, state(extras=[])) == {"extras": []}
+
+
 def test_each_field_has_the_input_of_its_kind() -> None:
     kinds = {each.name: each.kind for each in fields_of(SCHEMA)}
     assert kinds == {

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from layover.adapters.channels.slack import SlackSender, message_blocks
-from layover.channels.block_kit import APPROVE
+from layover.channels.block_kit import APPROVE, escape
 from layover.declare.secret import Secret
 from layover.errors import ConfigurationError, RetryableError
 from layover.local.channels.block_kit_rules import check_blocks
@@ -226,6 +226,25 @@ async def test_nothing_that_people_or_models_wrote_becomes_markup(
         assert not check_blocks(message["blocks"])
         labels = {"Approve", "Deny", "Open in the console"}
         assert set(buttons(message)) == (labels if kind is not NoticeKind.DECIDED else set())
+
+
+@pytest.mark.parametrize(
+    ("text", "limit", "escaped"),
+    [
+        ("a<b", 6, "a&lt;b"),
+        ("a<b", 5, "a…"),
+        ("<<", 4, "…"),
+        ("&&", 9, "&amp;…"),
+        ("\U0001f600\U0001f600", 4, "\U0001f600\U0001f600"),
+        ("\U0001f600\U0001f600", 3, "\U0001f600…"),
+        ("&amp;", 9, "&amp;amp;"),
+        ("", 1, ""),
+    ],
+)
+def test_a_text_is_cut_between_characters_as_slack_counts_them(
+    text: str, limit: int, escaped: str
+) -> None:
+    assert escape(text, limit) == escaped
 
 
 def test_most_that_a_message_can_say_fits(bench: SlackBench) -> None:
