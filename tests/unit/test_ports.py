@@ -30,6 +30,7 @@ from layover.adapters.inmemory.embedder import HashingEmbedder
 from layover.adapters.inmemory.metrics import InMemoryMetrics
 from layover.adapters.inmemory.model import ScriptedModel
 from layover.adapters.inmemory.sealer import InMemorySealer
+from layover.adapters.inmemory.sender import InMemorySender
 from layover.adapters.inmemory.sockets import InMemoryLater, InMemorySockets
 from layover.adapters.inmemory.stores.compaction import InMemoryCompaction
 from layover.adapters.inmemory.stores.entries import InMemoryEntries
@@ -44,6 +45,7 @@ from layover.adapters.journal.allowance import TableAllowance
 from layover.adapters.journal.audit import TableAudit
 from layover.adapters.journal.commands import TableRunCommands
 from layover.adapters.journal.decisions import TableDecisions
+from layover.adapters.journal.deliveries import TableDecisionLinks, TableDeliveries
 from layover.adapters.journal.erasure import TableErasure
 from layover.adapters.journal.expiry import TableExpiry
 from layover.adapters.journal.feedback import TableFeedback
@@ -98,7 +100,9 @@ from layover.ports import (
     Clock,
     Connections,
     Deadline,
+    DecisionLinks,
     Decisions,
+    Deliveries,
     Dialer,
     Dues,
     Embedder,
@@ -122,6 +126,7 @@ from layover.ports import (
     NoteStore,
     NoToolServers,
     NoTracing,
+    PressBook,
     PushLater,
     RecallStore,
     RunCommands,
@@ -129,6 +134,8 @@ from layover.ports import (
     RunLog,
     Runs,
     Sealer,
+    Sender,
+    SlackReplies,
     Sockets,
     ThreadStore,
     TokenEndpoints,
@@ -137,7 +144,6 @@ from layover.ports import (
     Watch,
     Writers,
 )
-from layover.ports.channels import PressBook, Sender, SlackReplies
 from layover.ports.memory.compaction import CompactionStore
 from layover.ports.memory.entries import Owners, ReembeddingStore
 from layover.ports.memory.personal import PersonalStore
@@ -166,6 +172,8 @@ compaction: tuple[type[CompactionStore], ...] = (InMemoryCompaction, PostgresCom
 connections: tuple[type[Connections], ...] = (TableConnections,)
 deadline: tuple[type[Deadline], ...] = (NoDeadline, LambdaDeadline)
 decisions: tuple[type[Decisions], ...] = (TableDecisions,)
+decision_links: tuple[type[DecisionLinks], ...] = (TableDecisionLinks,)
+deliveries: tuple[type[Deliveries], ...] = (TableDeliveries,)
 dialer: tuple[type[Dialer], ...] = (NoDialer, ClientDialer)
 driver: tuple[type[Driver], ...] = (InProcess,)
 dues: tuple[type[Dues], ...] = (TableDues,)
@@ -201,7 +209,7 @@ reembedding: tuple[type[ReembeddingStore], ...] = (InMemoryEntries, PostgresReem
 run_log: tuple[type[RunLog], ...] = (TableRunLog, TracedLog)
 runs: tuple[type[Runs], ...] = (TableRuns,)
 sealer: tuple[type[Sealer], ...] = (InMemorySealer, KeyFileSealer, KmsSealer)
-senders: tuple[type[Sender], ...] = (SlackSender,)
+senders: tuple[type[Sender], ...] = (InMemorySender, SlackSender)
 slack_replies: tuple[type[SlackReplies], ...] = (SlackSender,)
 sockets: tuple[type[Sockets], ...] = (InMemorySockets, ApiGatewaySockets)
 table: tuple[type[Table], ...] = (InMemoryTable, DynamoTable)

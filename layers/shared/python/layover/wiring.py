@@ -9,15 +9,18 @@ from datetime import timedelta
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
-from urllib.parse import unquote
+from urllib.parse import unquote, urlsplit
 
 from layover import logs, ports
 from layover.clock import SystemClock
+from layover.errors import ConfigurationError
 from layover.ids import RandomIds
 from layover.invocation import InvocationLoop
 from layover.lazy import lazy
 from layover.ports import secrets
 from layover.runtime import Runtime
+from layover.values.base import strict_json
+from layover.values.channels import SLACK_SIGNING, SLACK_TOKEN, ChannelKind, Channels
 from layover.values.deployment.environment import Environment
 from layover.values.deployment.providers import OFFLINE_PREFIX
 
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
     from decimal import Decimal
 
     from layover.adapters.aws.services import AwsServices
+    from layover.adapters.channels.slack import SlackSender
     from layover.adapters.journal.items.dynamodb import DynamoTable
     from layover.adapters.metrics.emf import EmfMetrics
     from layover.adapters.models.bedrock.chat import BedrockChat
@@ -32,6 +36,7 @@ if TYPE_CHECKING:
     from layover.adapters.store.postgres.database import Database
     from layover.adapters.tracing.writers import TracedWriters
     from layover.declare.agent import Agent
+    from layover.declare.secret import Secret
     from layover.inprocess.driver import InProcess
     from layover.ports.memory.entries import Owners
     from layover.records.migrate import Migrator
@@ -87,6 +92,7 @@ def runtime() -> Runtime:
         tracing=lazy(_tracing) if _traces() else ports.NoTracing(),
         tool_servers=lazy(_tool_servers),
         connections=_connections(),
+        channels=_channels(),
     )
 
 
@@ -224,6 +230,110 @@ def _token_endpoints() -> ports.TokenEndpoints:
     from layover.adapters.http.choice import choose_client
 
     return HttpTokenEndpoints(choose_client(os.environ))
+
+
+def _channels() -> ports.ChannelPorts:
+    """Return the ports of channels; nothing of them is read, imported or made before somebody is told. The
+    clients of services are made by their channel's kind: a module that is missing harms no other."""
+    env = environment()
+    if not (env.channels or env.channels_parameter):
+        return ports.ChannelPorts()
+    return ports.ChannelPorts(
+        config=lazy(_channel_config),
+        senders={
+            ChannelKind.SLACK: lazy(_slack),
+            ChannelKind.MAIL: lazy(_mail),
+            ChannelKind.TEAMS: lazy(_teams),
+        },
+        deliveries=lazy(_deliveries),
+        links=lazy(_decision_links),
+        base_url=env.api_url.rstrip("/"),
+        # Strangers who post are refused alike, whether or not a deployment has Slack.
+        slack=_slack_ports() if os.environ.get(SLACK_SIGNING) else None,
+    )
+
+
+def _slack_ports() -> ports.SlackPorts:
+    return ports.SlackPorts(
+        signing_secret=_slack_signing_secret, replies=lazy(_slack), book=lazy(_press_book)
+    )
+
+
+async def _slack_signing_secret() -> str:
+    return await _signing_secret().aget()
+
+
+@cache
+def _signing_secret() -> "Secret":
+    from layover.declare.secret import Secret
+
+    return Secret(SLACK_SIGNING)
+
+
+@cache
+def _press_book() -> ports.PressBook:
+    from layover.adapters.channels.press_book import TablePressBook
+
+    return TablePressBook(_table())
+
+
+@cache
+def _channel_config() -> Channels:
+    """Return the document, read once by each process. Raises ConfigurationError, RetryableError."""
+    env = environment()
+    text, name = env.channels, "LAYOVER_CHANNELS"
+    if not text:
+        from layover.adapters.parameters import secret_parameter
+
+        name = env.channels_parameter
+        text = secret_parameter(name, _aws().client("ssm"), what="the channels' document")
+    try:
+        document = strict_json(text)
+    except ValueError as error:
+        raise ConfigurationError(f"{name} is not JSON: {error}") from error
+    return Channels.parse(document)
+
+
+@cache
+def _slack() -> "SlackSender":
+    from layover.adapters.channels.slack import SlackSender
+    from layover.adapters.http.choice import choose_client
+    from layover.declare.secret import Secret
+
+    make_client = choose_client(os.environ)
+    return SlackSender(Secret(SLACK_TOKEN), environment().slack_url, make_client, _channel_config())
+
+
+@cache
+def _mail() -> ports.Sender:
+    from layover.adapters.channels.mail import MailSender, mail_client
+
+    return MailSender(mail_client(_aws()), _channel_config())
+
+
+@cache
+def _teams() -> ports.Sender:
+    from layover.adapters.channels.teams import TeamsSender
+    from layover.adapters.http.choice import choose_client
+
+    # Only the system on one machine has an API without TLS, and its services with it.
+    url = urlsplit(environment().api_url)
+    plain = frozenset({url.hostname}) if url.scheme == "http" and url.hostname else frozenset()
+    return TeamsSender(choose_client(os.environ), _channel_config(), plain_hosts=plain)
+
+
+@cache
+def _deliveries() -> ports.Deliveries:
+    from layover.adapters.journal.deliveries import TableDeliveries
+
+    return TableDeliveries(_table(), SystemClock())
+
+
+@cache
+def _decision_links() -> ports.DecisionLinks:
+    from layover.adapters.journal.deliveries import TableDecisionLinks
+
+    return TableDecisionLinks(_table(), SystemClock())
 
 
 @cache

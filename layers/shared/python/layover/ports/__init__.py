@@ -3,6 +3,15 @@ a real one; both pass the same contract tests (tests/contract)."""
 
 from layover.ports.allowance import Allowance, DayLimits, DayUse, NoAllowance, Reservation
 from layover.ports.blobs import BlobFacts, Blobs
+from layover.ports.channels import (
+    ChannelPorts,
+    DecisionLinks,
+    Deliveries,
+    PressBook,
+    Sender,
+    SlackPorts,
+    SlackReplies,
+)
 from layover.ports.grants import GrantPorts, Grants, Sealer, TokenEndpoints
 from layover.ports.journal import (
     Accepted,
@@ -77,6 +86,7 @@ __all__ = [
     "Blobs",
     "Callbacks",
     "CancelRequest",
+    "ChannelPorts",
     "ChatModel",
     "Clock",
     "Connections",
@@ -84,7 +94,9 @@ __all__ = [
     "DayUse",
     "Deadline",
     "Decided",
+    "DecisionLinks",
     "Decisions",
+    "Deliveries",
     "Dialer",
     "Due",
     "DueCheck",
@@ -116,6 +128,7 @@ __all__ = [
     "NoTracing",
     "NoteStore",
     "OnDelta",
+    "PressBook",
     "PushLater",
     "RecallStore",
     "RequestKey",
@@ -125,8 +138,11 @@ __all__ = [
     "RunLog",
     "Runs",
     "Sealer",
+    "Sender",
     "SentMessage",
     "SetAside",
+    "SlackPorts",
+    "SlackReplies",
     "SocketPorts",
     "Sockets",
     "StaleHead",
