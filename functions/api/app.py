@@ -17,6 +17,7 @@ from functions.api import (
     routes_ag_ui,
     routes_approvals,
     routes_audit,
+    routes_channels,
     routes_chat,
     routes_connections,
     routes_console,
@@ -40,7 +41,13 @@ from functions.api.problems import (
     internal_error,
     wrong_fields,
 )
-from functions.api.request import parse_json, prepare_event, takes_gzip, traceparent
+from functions.api.request import (
+    content_type,
+    parse_json,
+    prepare_event,
+    takes_gzip,
+    traceparent,
+)
 from functions.api.streaming import shared_with, ticketed
 from layover import logs
 from layover.errors import (
@@ -117,6 +124,8 @@ def _answer(event: Mapping[str, Any], context: Any, host: Host, streams: bool) -
         logs.name(**{id: match[1] for id, of in _LOG_IDS.items() if (match := of.search(path))})
         settings = host.runtime().settings
         call = _call(request, path, host, streams)
+        # `request` has none: every other route takes JSON under any name.
+        call.content_type = content_type(event)
         app.context.update(
             call=call,
             request_id=_request_id(event),
@@ -161,6 +170,7 @@ def resolver() -> Resolver:
         routes_chat,
         routes_ag_ui,
         routes_mcp,
+        routes_channels,
     ):
         app.include_router(module.router)
     _map_errors(app)

@@ -12,7 +12,7 @@ from functions.api.links import add_links
 from functions.api.problems import Problem
 from functions.api.reference import page
 from functions.api.words import add_words
-from layover.values.deployment.access import DISCOVERY, PROTECTED_RESOURCE, RESOURCE_HEADER
+from layover.values.deployment.access import DISCOVERY, PROTECTED_RESOURCE, RESOURCE_HEADER, SLACK
 
 _REFS = "#/components/schemas/{model}"
 _DESCRIPTION = f"""Durable runs of LLM agents. Times are RFC 3339 in UTC with microseconds, ids are opaque
@@ -72,4 +72,5 @@ def _with_problems(spec: dict[str, Any]) -> dict[str, Any]:
     # The framework documents its own 422 for every route that validates; these routes take no input.
     for path in ("/healthz", DISCOVERY, PROTECTED_RESOURCE):
         spec["paths"][path]["get"]["responses"].pop("422")
+    spec["paths"][SLACK]["post"]["responses"].pop("422")
     return spec

@@ -63,6 +63,13 @@ class Unauthenticated(RequestError):
     """No verified token came with the request."""
 
 
+class Unsigned(RequestError):
+    """A service's request is not signed as it has to be. Its sender is not told what is wrong with it."""
+
+    def __init__(self) -> None:
+        super().__init__("the request is not accepted")
+
+
 class Forbidden(RequestError):
     """The token is valid but does not allow this: `scope` is missing."""
 
@@ -139,6 +146,7 @@ _KINDS: dict[type[LayoverError], Kind] = {
         "A bearer token is needed",
         {"WWW-Authenticate": "Bearer"},
     ),
+    Unsigned: Kind(HTTPStatus.UNAUTHORIZED, "unsigned", "A signature is needed"),
     Forbidden: Kind(HTTPStatus.FORBIDDEN, "forbidden", "The token does not allow this"),
     ForeignOrigin: Kind(HTTPStatus.FORBIDDEN, "wrong-origin", "This page may not call the API"),
     NotAnApprover: Kind(HTTPStatus.FORBIDDEN, "not-an-approver", "Others decide about this call"),

@@ -129,6 +129,12 @@ def host_of(event: Mapping[str, Any]) -> str:
     return str((event.get("requestContext") or {}).get("domainName") or "")
 
 
+def content_type(event: Mapping[str, Any]) -> str:
+    """Return the media type of the request's body in lower case, without parameters; empty if it has none."""
+    headers = {k.lower(): str(v) for k, v in (event.get("headers") or {}).items()}
+    return headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
 def takes_gzip(event: Mapping[str, Any]) -> bool:
     """Return whether the client reads gzip, by the framework's rule."""
     headers = {k.lower(): v for k, v in (event.get("headers") or {}).items()}

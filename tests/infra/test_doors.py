@@ -14,6 +14,7 @@ from layover.values.deployment.access import (
     CONSOLE_FILES,
     DOCS,
     OPEN_PATHS,
+    OPEN_POSTS,
     OPERATORS,
 )
 from support.aws.templates import Synthesized
@@ -47,9 +48,11 @@ def open_routes(stack: Synthesized) -> set[str]:
 
 
 def test_only_the_open_paths_are_open(vpc: Synthesized, plain: Synthesized) -> None:
-    assert open_routes(vpc) == {f"GET {path}" for path in OPEN_PATHS | {CONSOLE_FILES}}
+    posts = {f"POST {path}" for path in OPEN_POSTS}
+    gets = {f"GET {path}" for path in OPEN_PATHS | {CONSOLE_FILES}}
+    assert open_routes(vpc) == gets | posts
     # The documentation is there for whom it is asked for.
-    assert open_routes(plain) == {f"GET {path}" for path in (OPEN_PATHS | {CONSOLE_FILES}) - {DOCS}}
+    assert open_routes(plain) == (gets | posts) - {f"GET {DOCS}"}
     for stack, docs in ((vpc, "True"), (plain, "False")):
         assert stack.functions()["api"]["Environment"]["Variables"]["LAYOVER_DOCS"] == docs
 

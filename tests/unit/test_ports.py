@@ -14,6 +14,8 @@ import layover.ports
 from layover.adapters.background.lambda_events import LambdaEvents
 from layover.adapters.blobs.s3 import S3Blobs
 from layover.adapters.callbacks.stepfunctions import StepFunctions
+from layover.adapters.channels.press_book import TablePressBook
+from layover.adapters.channels.slack import SlackSender
 from layover.adapters.connections.endpoints import HttpTokenEndpoints
 from layover.adapters.connections.grants import TableGrants
 from layover.adapters.connections.key_file import KeyFileSealer
@@ -124,6 +126,7 @@ from layover.ports import (
     NoteStore,
     NoToolServers,
     NoTracing,
+    PressBook,
     PushLater,
     RecallStore,
     RunCommands,
@@ -132,6 +135,7 @@ from layover.ports import (
     Runs,
     Sealer,
     Sender,
+    SlackReplies,
     Sockets,
     ThreadStore,
     TokenEndpoints,
@@ -198,13 +202,15 @@ migrator: tuple[type[Migrator], ...] = (PostgresMigrations,)
 notes: tuple[type[NoteStore], ...] = (InMemoryNotes, PostgresNotes)
 owners: tuple[type[Owners], ...] = (InMemoryThreads, PostgresOwners)
 personal: tuple[type[PersonalStore], ...] = (InMemoryPersonal, PostgresPersonal)
+press_book: tuple[type[PressBook], ...] = (TablePressBook,)
 push_later: tuple[type[PushLater], ...] = (InMemoryLater, LambdaPush)
 recall: tuple[type[RecallStore], ...] = (InMemoryRecall, PostgresRecall)
 reembedding: tuple[type[ReembeddingStore], ...] = (InMemoryEntries, PostgresReembedding)
 run_log: tuple[type[RunLog], ...] = (TableRunLog, TracedLog)
 runs: tuple[type[Runs], ...] = (TableRuns,)
 sealer: tuple[type[Sealer], ...] = (InMemorySealer, KeyFileSealer, KmsSealer)
-senders: tuple[type[Sender], ...] = (InMemorySender,)
+senders: tuple[type[Sender], ...] = (InMemorySender, SlackSender)
+slack_replies: tuple[type[SlackReplies], ...] = (SlackSender,)
 sockets: tuple[type[Sockets], ...] = (InMemorySockets, ApiGatewaySockets)
 table: tuple[type[Table], ...] = (InMemoryTable, DynamoTable)
 token_endpoints: tuple[type[TokenEndpoints], ...] = (HttpTokenEndpoints,)

@@ -20,8 +20,16 @@ CACHED = (
     wiring._channel_config,
     wiring._deliveries,
     wiring._decision_links,
+    wiring._signing_secret,
 )
-NAMES = ("LAYOVER_CHANNELS", "LAYOVER_CHANNELS_PARAMETER", "LAYOVER_API_URL", "AWS_ENDPOINT_URL")
+SECRETS = ("SLACK_BOT_TOKEN", "SLACK_SIGNING_SECRET")
+NAMES = (
+    *SECRETS,
+    "LAYOVER_CHANNELS",
+    "LAYOVER_CHANNELS_PARAMETER",
+    "LAYOVER_API_URL",
+    "AWS_ENDPOINT_URL",
+)
 DOCUMENT = {"finance": [{"slack": "#payouts"}]}
 Environ = Callable[..., None]
 
@@ -91,3 +99,15 @@ async def test_a_parameter_has_the_document_and_is_read_once(environ: Environ) -
             assert groups == {"finance"}
     (request,) = server.requests
     assert json.loads(request.body)["Name"] == "/shop/channels"
+
+
+def test_nobody_presses_where_slack_has_no_secret_to_sign_by(environ: Environ) -> None:
+    environ(LAYOVER_CHANNELS=json.dumps(DOCUMENT), SLACK_BOT_TOKEN="xoxb-1")
+    assert wiring.runtime().channels.slack is None
+
+
+async def test_slack_signs_by_its_secret(environ: Environ) -> None:
+    environ(LAYOVER_CHANNELS=json.dumps(DOCUMENT), SLACK_SIGNING_SECRET="s3cret")
+    slack = wiring.runtime().channels.slack
+    assert slack is not None
+    assert await slack.signing_secret() == "s3cret"

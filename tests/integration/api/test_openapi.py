@@ -15,7 +15,7 @@ from functions.api.console.assets import assets
 from functions.api.words import EXAMPLES, FIELDS, HEADERS
 from integration.api.kit import Api
 from layover.cdk.settings import Settings
-from layover.values.deployment.access import OPEN_PATHS
+from layover.values.deployment.access import OPEN_PATHS, OPEN_POSTS
 
 ROOT = Path(__file__).parents[3]
 DAY_S = 86_400
@@ -41,6 +41,7 @@ CALLS = {
     ("post", "/runs/{run_id}/redrive"),
     ("get", "/approvals"),
     ("post", "/approvals/decisions"),
+    ("post", "/channels/slack"),
     ("get", "/audit/decisions"),
     ("post", "/runs/{run_id}/tool-calls/{tool_call_id}/approve"),
     ("post", "/runs/{run_id}/tool-calls/{tool_call_id}/deny"),
@@ -147,6 +148,7 @@ def test_everything_but_health_needs_a_bearer_token(api: Api) -> None:
     free = {path for (_, path), o in operations(spec).items() if o.get("security") == []}
     assert free == {
         "/healthz",
+        "/channels/slack",
         "/.well-known/layover",
         "/.well-known/oauth-protected-resource/mcp",
     }
@@ -170,7 +172,7 @@ def test_the_docs_ask_no_other_host(api: Api) -> None:
 
 def test_the_docs_are_small_and_show_every_call(api: Api) -> None:
     page = api.get("/docs", sub=None).body
-    assert len(page) < 173_000
+    assert len(page) < 175_000
     for method, path in CALLS:
         assert f"<b>{method.upper()}</b> <code>{path}</code>" in page
     for name in api.get("/openapi.json", sub=None).json["components"]["schemas"]:
@@ -205,10 +207,11 @@ def test_costs_page_counts_what_strangers_may_ask_for(api: Api) -> None:
         r"^(\d+) . 172,800 requests.*\n172,800 . \(([\d +]+)\) KB", page, re.MULTILINE
     )
     assert named
-    paths = len(OPEN_PATHS) + 1
+    paths = len(OPEN_PATHS) + len(OPEN_POSTS) + 1
     assert (int(named[1]), f"{Settings().open_rate * DAY_S:,}") == (paths, "172,800")
     assert page.count(f"\n{Settings().api_rate * DAY_S:,} ") == 2
     sent = {path: len(api.get(path, sub=None).body.encode()) for path in OPEN_PATHS}
+    sent |= {path: len(api.post(path, sub=None).body.encode()) for path in OPEN_POSTS}
     sent["the console's"] = max(len(asset.text.encode()) for asset in assets().values())
     counted = sum(int(size) for size in named[2].split("+")) * 1000
     assert sum(sent.values()) == pytest.approx(counted, rel=0.1), sent

@@ -13,7 +13,7 @@ from integration.api.kit import USE, Api
 from integration.api.test_openapi import CALLS
 from layover import Agent
 from layover.runtime import Runtime
-from layover.values.deployment.access import PROTECTED_RESOURCE, is_open
+from layover.values.deployment.access import PROTECTED_RESOURCE, SLACK, is_open
 from layover.values.runs.run import SuspensionKind
 
 
@@ -532,6 +532,9 @@ def test_no_call_passes_a_query_parameter_over_that_it_does_not_have(
     body: dict[str, Any] | None = {} if method in ("post", "put", "patch") else None
     scope = f"{USE} layover/operate layover/audit"
     answer = api.send(method.upper(), f"{url}?nothing_like_it=1", body, scope=scope)
+    if path == SLACK:
+        answer.problem(401, "unsigned")
+        return
     if is_open(path):
         # One machine has nobody who gives tokens.
         assert answer.status == (404 if path == PROTECTED_RESOURCE else 200)

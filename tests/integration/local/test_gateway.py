@@ -16,7 +16,7 @@ from layover.local.functions.invocation import InvokeResult
 from layover.local.http import server as http_server
 from layover.local.http.gateway import Front
 from layover.local.http.server import HttpServer
-from layover.values.deployment.access import OPEN_PATHS
+from layover.values.deployment.access import OPEN_PATHS, OPEN_POSTS
 
 from .conftest import Served, eventually
 
@@ -59,6 +59,21 @@ async def test_open_routes_need_no_token(http: httpx2.AsyncClient, path: str) ->
     answer = await http.get(path)
     assert answer.status_code == 200
     assert "authorizer" not in answer.json()["requestContext"]
+
+
+@pytest.mark.parametrize("path", sorted(OPEN_POSTS))
+async def test_open_posts_need_no_token_and_keep_their_bytes(
+    http: httpx2.AsyncClient, path: str
+) -> None:
+    headers = {"Content-Type": "application/x-www-form-urlencoded", "X-Slack-Signature": "v0=1"}
+    answer = await http.post(path, headers=headers, content=b"payload=%7B%7D&a=+b%20")
+    assert answer.status_code == 200
+    event = answer.json()
+    assert "authorizer" not in event["requestContext"]
+    assert event["headers"]["x-slack-signature"] == "v0=1"
+    assert event["headers"]["content-type"] == "application/x-www-form-urlencoded"
+    text = base64.b64decode(event["body"]) if event["isBase64Encoded"] else event["body"].encode()
+    assert text == b"payload=%7B%7D&a=+b%20"
 
 
 async def test_body_above_the_limit_is_refused(http: httpx2.AsyncClient) -> None:

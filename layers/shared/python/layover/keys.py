@@ -276,6 +276,12 @@ def link_key(secret: str) -> str:
     return f"{LINK_PREFIX}{hashlib.sha256(secret.encode('utf-8', 'surrogatepass')).hexdigest()}"
 
 
+def press_key(signature: str) -> str:
+    """Partition of a request of Slack's that was accepted. It has no owner, and holds nothing of the request:
+    its signature is hashed."""
+    return f"PRESS#{hashlib.sha256(signature.encode('utf-8', 'surrogatepass')).hexdigest()}"
+
+
 def message_key(text: str) -> str:
     """Sort key, beside a thread's head, of a client's own id of a message; it is hashed, it may be long or
     odd."""

@@ -33,6 +33,7 @@ from layover.ports import (
     ToolServers,
     Tracing,
 )
+from layover.ports.channels import ChannelPorts
 from layover.values.deployment.settings import Settings
 from layover.values.runs.model_settings import ModelSettings
 from layover.values.runs.usage import Usage

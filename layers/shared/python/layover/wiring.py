@@ -20,7 +20,7 @@ from layover.lazy import lazy
 from layover.ports import secrets
 from layover.runtime import Runtime
 from layover.values.base import strict_json
-from layover.values.channels import SLACK_TOKEN, ChannelKind, Channels
+from layover.values.channels import SLACK_SIGNING, SLACK_TOKEN, ChannelKind, Channels
 from layover.values.deployment.environment import Environment
 from layover.values.deployment.providers import OFFLINE_PREFIX
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from decimal import Decimal
 
     from layover.adapters.aws.services import AwsServices
+    from layover.adapters.channels.slack import SlackSender
     from layover.adapters.journal.items.dynamodb import DynamoTable
     from layover.adapters.metrics.emf import EmfMetrics
     from layover.adapters.models.bedrock.chat import BedrockChat
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from layover.adapters.store.postgres.database import Database
     from layover.adapters.tracing.writers import TracedWriters
     from layover.declare.agent import Agent
+    from layover.declare.secret import Secret
     from layover.inprocess.driver import InProcess
     from layover.ports.memory.entries import Owners
     from layover.records.migrate import Migrator
@@ -246,7 +248,33 @@ def _channels() -> ports.ChannelPorts:
         deliveries=lazy(_deliveries),
         links=lazy(_decision_links),
         base_url=env.api_url.rstrip("/"),
+        # Strangers who post are refused alike, whether or not a deployment has Slack.
+        slack=_slack_ports() if os.environ.get(SLACK_SIGNING) else None,
     )
+
+
+def _slack_ports() -> ports.SlackPorts:
+    return ports.SlackPorts(
+        signing_secret=_slack_signing_secret, replies=lazy(_slack), book=lazy(_press_book)
+    )
+
+
+async def _slack_signing_secret() -> str:
+    return await _signing_secret().aget()
+
+
+@cache
+def _signing_secret() -> "Secret":
+    from layover.declare.secret import Secret
+
+    return Secret(SLACK_SIGNING)
+
+
+@cache
+def _press_book() -> ports.PressBook:
+    from layover.adapters.channels.press_book import TablePressBook
+
+    return TablePressBook(_table())
 
 
 @cache
@@ -267,7 +295,7 @@ def _channel_config() -> Channels:
 
 
 @cache
-def _slack() -> ports.Sender:
+def _slack() -> "SlackSender":
     from layover.adapters.channels.slack import SlackSender
     from layover.adapters.http.choice import choose_client
     from layover.declare.secret import Secret

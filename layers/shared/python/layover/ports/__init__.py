@@ -7,7 +7,10 @@ from layover.ports.channels import (
     ChannelPorts,
     DecisionLinks,
     Deliveries,
+    PressBook,
     Sender,
+    SlackPorts,
+    SlackReplies,
 )
 from layover.ports.grants import GrantPorts, Grants, Sealer, TokenEndpoints
 from layover.ports.journal import (
@@ -125,6 +128,7 @@ __all__ = [
     "NoTracing",
     "NoteStore",
     "OnDelta",
+    "PressBook",
     "PushLater",
     "RecallStore",
     "RequestKey",
@@ -137,6 +141,8 @@ __all__ = [
     "Sender",
     "SentMessage",
     "SetAside",
+    "SlackPorts",
+    "SlackReplies",
     "SocketPorts",
     "Sockets",
     "StaleHead",

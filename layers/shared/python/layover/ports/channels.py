@@ -1,10 +1,10 @@
 """Channels to people: what sends messages, what remembers that they were sent, and the links in them
 (docs/adr/0021-channels.md)."""
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import timedelta
-from typing import Protocol
+from datetime import datetime, timedelta
+from typing import Any, Protocol
 
 from layover.errors import LayoverError, RetryableError
 from layover.values.base import Time, Value
@@ -103,6 +103,39 @@ class DecisionLinks(Protocol):
         ...
 
 
+class SlackReplies(Protocol):
+    """Answers the one person who has pressed something in Slack. Both raise as `Sender.send` does, within the
+    three seconds that a press may take."""
+
+    async def tell(self, reply_url: str, text: str) -> None:
+        """Show a text to this person only. `reply_url`: of the press; one that is not Slack's is refused."""
+        ...
+
+    async def open_form(self, trigger: str, form: Mapping[str, Any]) -> None:
+        """Open a form (a modal view) in front of this person. `trigger`: of the press, good for three
+        seconds and once."""
+        ...
+
+
+class PressBook(Protocol):
+    """Requests of a service that were accepted, so that a copy of one is not."""
+
+    async def accept_once(self, signature: str, now: datetime) -> bool:
+        """Note a request by its signature, of which only a hash is stored, for ten minutes. False: it was
+        noted before."""
+        ...
+
+
+@dataclass(frozen=True)
+class SlackPorts:
+    """The ports of presses in Slack. `signing_secret`: returns the secret by which Slack signs; raises
+    ConfigurationError, RetryableError."""
+
+    signing_secret: Callable[[], Awaitable[str]]
+    replies: SlackReplies
+    book: PressBook
+
+
 @dataclass(frozen=True)
 class ChannelPorts:
     """The ports of channels."""
@@ -113,3 +146,5 @@ class ChannelPorts:
     links: DecisionLinks | None = None
     base_url: str = ""
     """The API's URL, without a slash at its end: links begin with it."""
+    slack: SlackPorts | None = None
+    """None: nobody decides in Slack here."""

@@ -20,6 +20,10 @@ OPEN_PATHS = frozenset(
 )
 """Paths that need no token, besides the console's files. The gateway in front lets no other path through
 without one."""
+SLACK = "/channels/slack"
+"""The path to which Slack sends what people press. Its requests are signed."""
+OPEN_POSTS = frozenset({SLACK})
+"""Paths to which anybody may post without a token, because something else says who asks."""
 _CONSOLE_FILE = re.compile(r"/console/[^/]+/[^/]+")
 TICKETED_ROUTE = "/runs/{run_id}/events"
 """The one stream that a ticket may open instead of a token."""
@@ -45,7 +49,7 @@ RESOURCE_HEADER = "X-Layover-Resource"
 
 def is_open(path: str) -> bool:
     """Return whether a path needs no token."""
-    return path in OPEN_PATHS or _CONSOLE_FILE.fullmatch(path) is not None
+    return path in OPEN_PATHS | OPEN_POSTS or _CONSOLE_FILE.fullmatch(path) is not None
 
 
 class Actor(Value):

@@ -1,0 +1,1 @@
+"""Services that reach people: what sends messages about calls."""

@@ -1,0 +1,59 @@
+"""A request reaches Slack, a press there decides it, and the message says so: by the whole system."""
+
+import json
+from collections.abc import Iterator
+from urllib.parse import urlencode
+
+import httpx2
+import pytest
+
+from layover.channels.block_kit import APPROVE, CallRef
+from layover.local.channels import Outbox
+from layover.local.channels.services import SIGNING_SECRET, TOKEN
+from layover.local.channels.slack import FakeSlack
+from support.providers.openai import call, say
+from support.system.folders import folder
+from support.system.system import Brain, Json, System, eventually
+
+CHANNELS = {
+    "finance": [{"slack": "#payouts"}],
+    "people": {"bea@example.com": {"id": "bea", "groups": ["finance"], "slack": "U0BEA"}},
+}
+
+
+@pytest.fixture(scope="module")
+def office(brain: Brain) -> Iterator[System]:
+    """A system with a channel in Slack."""
+    variables = {"LAYOVER_CHANNELS": json.dumps(CHANNELS)}
+    with (
+        folder("slack") as data,
+        System(data, brain, agents="support.agents.deciding", variables=variables) as running,
+    ):
+        yield running
+
+
+def press(system: System, run: Json, user: str) -> int:
+    """Press the button of the run's message; the status of the answer."""
+    ref = CallRef(run["id"], run["pending"][0]["tool_call_id"], 1)
+    action = {"type": "button", "action_id": APPROVE, "value": ref.encode()}
+    interaction = {"type": "block_actions", "user": {"id": user}, "actions": [action]}
+    body = urlencode({"payload": json.dumps(interaction)}).encode()
+    headers = FakeSlack(Outbox(), TOKEN, SIGNING_SECRET).sign(body)
+    url = f"{system.url}/channels/slack"
+    answer = httpx2.post(url, content=body, headers=headers, timeout=30)
+    return int(answer.status_code)
+
+
+def test_a_press_decides_and_the_message_says_so(office: System, brain: Brain) -> None:
+    ann = office.caller("ann")
+    text = brain.plan(call("pay_by_others", amount=900.25), say("done"))
+    run = ann.ask(ann.thread(agent="treasurer"), text)
+    [message] = eventually(office.outbox)
+    assert (message["channel"], message["to"], message["kind"]) == ("slack", "#payouts", "message")
+    assert press(office, run, "U0EVE") == 200
+    assert ann.run(run["id"])["status"] == "suspended"
+    assert press(office, run, "U0BEA") == 200
+    assert ann.over(run["id"])["status"] == "success"
+    changed = eventually(office.outbox, lambda messages: len(messages) > 1)[-1]
+    assert (changed["to"], changed["kind"]) == ("#payouts", "update")
+    assert "Approved by bea@example.com" in changed["text"]
