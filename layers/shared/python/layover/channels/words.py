@@ -1,0 +1,339 @@
+"""The words of messages about calls: one headline, the facts, and the outcome, for every service.
+
+Models, users and approvers write parts of them. Their text stays inside its own line, is cut to a length that
+people read, and has no characters that hide or reorder text."""
+
+import re
+import unicodedata
+from datetime import datetime, timedelta
+from typing import Any
+
+from layover.values.base import Json, compact_json
+from layover.values.channels import Channels, Notice, NoticeKind
+from layover.values.decision import ApprovalRule, DecisionKind, Vote
+from layover.values.runs.run import BUDGET_TOOL, SYSTEM, SuspensionKind
+
+MAX_HEADLINE = 200
+MAX_NAME = 64
+"""Characters of a person's, a group's, a tool's or an argument's name."""
+MAX_ARGUMENT = 300
+MAX_ARGUMENTS = 20
+MAX_REASON = 500
+MAX_DENIALS = 3
+"""The most earlier denials that a message has; it says how many more there were."""
+MAX_PEOPLE = 10
+_MAX_READ = 20_000
+"""Characters of a text that are looked at: no message shows more, and texts may be very long."""
+
+_FOLD = " ⏎ "
+_LINE_BREAKS = re.compile(r"[ \t]*(?:\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029])[\s\x1c-\x1e]*")
+_JOINERS = "\u200c\u200d"
+"""Persian words and emoji need them, so they are not taken out as other invisible characters are."""
+_HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co"})
+_FILLERS = "\u115f\u1160\u2800\u3164\uffa0"
+"""Letters and symbols without ink."""
+_PLAIN_NAME = re.compile(r"[\w.@+|:/-]+")
+_VERB = re.compile(r"[A-Z][a-z]+ (?!(?:of|for|from|to|by|with|is|was) )\S")
+"""The beginning of a summary that is an order ("Pay 900 euros"), as a sentence continues after `asks to`."""
+_VERBS = {
+    DecisionKind.APPROVED: "Approved",
+    DecisionKind.DENIED: "Denied",
+    DecisionKind.RESUMED: "Answered",
+    DecisionKind.CONNECTED: "Connected",
+    DecisionKind.EXPIRED: "Expired",
+    DecisionKind.CANCELLED: "Cancelled",
+    DecisionKind.WITHDRAWN: "Withdrawn",
+}
+
+
+def headline(notice: Notice, channels: Channels | None = None) -> str:
+    """Return one sentence that says why the message is there.
+
+    Args:
+        notice: The call, as it is now.
+        channels: The configuration, by which people are shown under their mail addresses instead of their
+            tokens' subjects.
+    """
+    call = notice.call
+    match notice.kind:
+        case NoticeKind.DECIDED:
+            sentence = f"{_verdict(notice, channels)}: {_deed(notice)}"
+        case NoticeKind.VOTED:
+            sentence = f"{_tally(notice)}: {_request(notice, channels)}"
+        case NoticeKind.ESCALATED:
+            sentence = f"Now yours to decide, too: {_request(notice, channels)}"
+        case NoticeKind.REMINDER:
+            sentence = f"Reminder {notice.n}: {_request(notice, channels)}"
+        case _ if call.asked_again is not None:
+            sentence = f"Asked again: {_request(notice, channels)}"
+        case _:
+            sentence = _request(notice, channels)
+    return cut(sentence, MAX_HEADLINE)
+
+
+def facts(notice: Notice, channels: Channels | None = None) -> list[tuple[str, str]]:
+    """Return what a person decides by, as pairs of a label and its value. Only the value of `Arguments` and
+    `Question` has several lines, of which each is `name: value`.
+
+    Args:
+        notice: The call, as it is now.
+        channels: The configuration, as for `headline`.
+    """
+    call, rule = notice.call, notice.rule or notice.call.approval
+    pairs = [
+        ("Agent", cut(" > ".join(map(clean, call.agent_path)), MAX_ARGUMENT)),
+        ("Tool", _tool(notice)),
+    ]
+    if call.risk is not None:
+        pairs.append(("Risk", call.risk.value))
+    if isinstance(call.args, dict) and call.args:
+        pairs.append(("Arguments", _lines(call.args)))
+    if call.kind is SuspensionKind.INPUT and call.payload not in (None, {}):
+        question = call.payload if isinstance(call.payload, dict) else {"text": call.payload}
+        pairs.append(("Question", _lines(question)))
+    if (
+        call.tool_name == BUDGET_TOOL
+        and isinstance(call.payload, dict)
+        and call.payload.get("used")
+    ):
+        pairs.append(("Used so far", value_text(call.payload["used"])))
+    pairs.append(("Requested by", name_of(notice.owner, channels)))
+    if rule is not None:
+        pairs.append(("Needs", _needs(rule, name_of(notice.owner, channels))))
+    if call.approval is not None and call.approval.given:
+        pairs.append(("Approved so far", _voters(notice, call.approval.given, channels)))
+    if call.expires_at is not None and notice.kind is not NoticeKind.DECIDED:
+        pairs.append(("Expires", _moment(call.expires_at, notice.at)))
+    pairs += [("Denied before", line) for line in _denials(notice, channels)]
+    if call.asked_again is not None:
+        pairs.append(
+            ("Asked again", "It was decided, and the tool's definition changed since. Nothing ran.")
+        )
+    return pairs
+
+
+def outcome(notice: Notice, channels: Channels | None = None) -> str:
+    """Return what was decided, by whom, with which changes and why; the votes, if more are needed. Empty:
+    nobody has decided anything. Its first line is the verdict, each change and the reason have a line.
+
+    Args:
+        notice: The call, as it is now.
+        channels: The configuration, as for `headline`.
+    """
+    if notice.kind is NoticeKind.VOTED:
+        votes = notice.call.approval.given if notice.call.approval else ()
+        by = f", the newest by {name_of(votes[-1].person, channels)}" if votes else ""
+        reason = votes[-1].reason if votes else None
+        return "\n".join([f"{_tally(notice)}{by}", *_reason(reason)])
+    if notice.decision is None:
+        return ""
+    lines = [_verdict(notice, channels)]
+    edit = notice.decision.edit
+    if edit is not None:
+        lines += _changes(notice.call.args, edit)
+    return "\n".join([*lines, *_reason(notice.decision.reason)])
+
+
+def name_of(subject: str, channels: Channels | None = None) -> str:
+    """Return a person's name: the mail address that the configuration has for the subject, else the subject.
+    One that could be read as a sentence is quoted.
+
+    Args:
+        subject: The subject of the person's tokens.
+        channels: The configuration, if it is known.
+    """
+    person = channels.person_with_id(subject) if channels is not None else None
+    name = cut(clean(subject if person is None else person.mail), MAX_NAME)
+    return name if _PLAIN_NAME.fullmatch(name) else quoted(name)
+
+
+def clean(text: str) -> str:
+    """Return a text as one line, without control characters, invisible ones and those that change the
+    direction of what follows."""
+    folded = _LINE_BREAKS.sub(_FOLD, text[:_MAX_READ].strip())
+    return " ".join("".join(filter(_is_visible, folded)).split())
+
+
+def _is_visible(char: str) -> bool:
+    return char in _JOINERS or (char not in _FILLERS and unicodedata.category(char) not in _HIDDEN)
+
+
+def cut(text: str, limit: int) -> str:
+    """Return a text of at most so many characters, which says if it is cut."""
+    return text if len(text) <= limit else f"{text[: limit - 1].rstrip()}…"
+
+
+def quoted(text: str) -> str:
+    """Return a text in quotation marks that it cannot close itself."""
+    return f"“{text.replace('“', '‟').replace('”', '‟')}”"
+
+
+def value_text(value: Json) -> str:
+    """Return any JSON value as a person reads it, on one line. A long one is cut, and says by how much."""
+    match value:
+        case None:
+            text = "(none)"
+        case bool():
+            text = "yes" if value else "no"
+        case str():
+            text = clean(value) or "(empty)"
+        case dict() | list() | tuple() if not value:
+            text = "(empty)"
+        case list() | tuple() if all(isinstance(each, (int, float)) for each in value):
+            text = ", ".join(map(value_text, value))
+        case dict() | list() | tuple():
+            text = clean(compact_json(value))
+        case _:
+            text = clean(str(value))
+    whole = max(len(value) if isinstance(value, str) else 0, len(text))
+    if len(text) <= MAX_ARGUMENT and whole <= _MAX_READ:
+        return text
+    shown = text[:MAX_ARGUMENT].rstrip()
+    return f"{shown}… ({whole - len(shown):,} more characters, see the console)"
+
+
+def _request(notice: Notice, channels: Channels | None) -> str:
+    call, who = notice.call, name_of(notice.owner, channels)
+    if call.kind is SuspensionKind.CONNECT:
+        payload = call.payload if isinstance(call.payload, dict) else {}
+        account = cut(clean(str(payload.get("connection") or "an account")), MAX_NAME)
+        return f"{who} is asked to connect {account}"
+    deed = cut(clean(call.summary or ""), MAX_HEADLINE)
+    if call.kind is SuspensionKind.INPUT:
+        return f"{_tool(notice)} asks a question in a run of {who}" + (f": {deed}" if deed else "")
+    if call.tool_name == BUDGET_TOOL:
+        return f"{who} asks to let a run go on beyond its limits"
+    if not deed:
+        return f"{who} asks to run {_tool(notice)}"
+    if _VERB.match(deed):
+        return f"{who} asks to {deed[0].lower()}{deed[1:]}"
+    return f"{who} asks for approval: {deed}"
+
+
+def _deed(notice: Notice) -> str:
+    call = notice.call
+    if call.summary:
+        return clean(call.summary)
+    if call.tool_name == BUDGET_TOOL:
+        return "more of a run's limits"
+    return _tool(notice)
+
+
+def _tool(notice: Notice) -> str:
+    return cut(clean(notice.call.tool_name), MAX_NAME)
+
+
+def _verdict(notice: Notice, channels: Channels | None) -> str:
+    decision = notice.decision
+    if decision is None:
+        return "Decided"
+    changes = " with changes" if decision.edit is not None else ""
+    if decision.kind is DecisionKind.EXPIRED or decision.decided_by == SYSTEM:
+        return f"{_VERBS[decision.kind]}{changes}"
+    by = name_of(decision.on_behalf_of or decision.decided_by, channels)
+    through = f" (through {name_of(decision.decided_by)})" if decision.on_behalf_of else ""
+    return f"{_VERBS[decision.kind]} by {by}{through}{changes}"
+
+
+def _tally(notice: Notice) -> str:
+    """Count the approvals of the newest vote's arguments, as the quorum does."""
+    rule = notice.call.approval
+    votes = rule.given if rule is not None else ()
+    quorum = rule.quorum if rule is not None else 1
+    equal = sum(_args_of(v, notice) == _args_of(votes[-1], notice) for v in votes)
+    return f"{equal} of {quorum} approvals"
+
+
+def _args_of(vote: Vote, notice: Notice) -> str:
+    edit = vote.args if vote.exact_args is None else vote.exact_args
+    return compact_json(notice.call.args if edit is None else edit)
+
+
+def _needs(rule: ApprovalRule, owner: str) -> str:
+    groups = cut(" or ".join(cut(clean(group), MAX_NAME) for group in rule.by), MAX_ARGUMENT)
+    parts = [f"{rule.quorum} of {groups}"]
+    if not rule.requester:
+        parts.append(f"not {owner}")
+    if rule.reason_required:
+        parts.append("with a reason")
+    return ", ".join(parts)
+
+
+def _voters(notice: Notice, votes: tuple[Vote, ...], channels: Channels | None) -> str:
+    asked_for = compact_json(notice.call.args)
+    names = [
+        name_of(vote.person, channels)
+        + ("" if _args_of(vote, notice) == asked_for else " (with changes)")
+        for vote in votes[:MAX_PEOPLE]
+    ]
+    more = [f"and {len(votes) - MAX_PEOPLE} more"] if len(votes) > MAX_PEOPLE else []
+    return ", ".join([*names, *more])
+
+
+def _denials(notice: Notice, channels: Channels | None) -> list[str]:
+    denials = notice.call.denied_before
+    lines = []
+    for denial in denials[-MAX_DENIALS:]:
+        by = name_of(denial.on_behalf_of or denial.decided_by, channels)
+        why = f": {quoted(cut(clean(denial.reason), MAX_REASON))}" if denial.reason else ""
+        lines.append(f"by {by}, {_time(denial.at)}{why}, with {value_text(denial.args)}")
+    if len(denials) > MAX_DENIALS:
+        lines.append(f"and {len(denials) - MAX_DENIALS} times more, see the console")
+    return lines
+
+
+def _lines(fields: dict[str, Any]) -> str:
+    lines = [f"{_label(name)}: {value_text(value)}" for name, value in _first(fields)]
+    if len(fields) > MAX_ARGUMENTS:
+        lines.append(f"and {len(fields) - MAX_ARGUMENTS} more, see the console")
+    return "\n".join(lines)
+
+
+def _changes(before: Json, after: dict[str, Any]) -> list[str]:
+    old: dict[str, Any] = before if isinstance(before, dict) else {}
+    names = dict.fromkeys([*old, *after])
+    changes = {
+        name: (old.get(name), after.get(name))
+        for name in names
+        if (name in old, compact_json(old.get(name)))
+        != (name in after, compact_json(after.get(name)))
+    }
+    lines = [
+        f"{_label(name)}: {value_text(new)} (asked for: {value_text(asked_for)})"
+        for name, (asked_for, new) in _first(changes)
+    ]
+    if len(changes) > MAX_ARGUMENTS:
+        lines.append(f"and {len(changes) - MAX_ARGUMENTS} more changes, see the console")
+    return lines
+
+
+def _first(fields: dict[str, Any]) -> list[tuple[str, Any]]:
+    return list(fields.items())[:MAX_ARGUMENTS]
+
+
+def _label(name: str) -> str:
+    return cut(clean(name), MAX_NAME) or "(no name)"
+
+
+def _reason(reason: str | None) -> list[str]:
+    return [f"Reason: {quoted(cut(clean(reason), MAX_REASON))}"] if reason else []
+
+
+def _moment(time: datetime, now: datetime) -> str:
+    left = time - now
+    if left <= timedelta(0):
+        return f"{_time(time)} (over)"
+    days, hours = left.days, left.seconds // 3600
+    if days:
+        return f"{_time(time)} (in {_count(days, 'day')})"
+    if hours:
+        return f"{_time(time)} (in {_count(hours, 'hour')})"
+    return f"{_time(time)} (in {_count(max(1, left.seconds // 60), 'minute')})"
+
+
+def _count(n: int, unit: str) -> str:
+    return f"{n} {unit}" if n == 1 else f"{n} {unit}s"
+
+
+def _time(time: datetime) -> str:
+    return f"{time:%Y-%m-%d %H:%M} UTC"
