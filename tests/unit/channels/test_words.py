@@ -124,6 +124,8 @@ def test_each_reason_for_a_message_has_its_headline() -> None:
     voted = the_notice(NoticeKind.VOTED, approval=given)
     assert headline(voted) == f"1 of 2 approvals: {request}"
     assert headline(decided()) == "Approved by Bea: Pay 900.00 euros to Nora"
+    edited = decided(args={"amount": 800.0, "to": "Nora"})
+    assert headline(edited) == ("Approved by Bea with changes. Asked for: Pay 900.00 euros to Nora")
     assert headline(the_notice(asked_again="definition")) == f"Asked again: {request}"
 
 

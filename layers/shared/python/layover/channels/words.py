@@ -56,8 +56,13 @@ def headline(notice: Notice, channels: Channels | None = None) -> str:
     """
     call = notice.call
     match notice.kind:
+        case NoticeKind.TEST:
+            sentence = f"This is a test by {name_of(notice.owner)}; nothing waits."
         case NoticeKind.DECIDED:
-            sentence = f"{_verdict(notice, channels)}: {_deed(notice)}"
+            is_edit = notice.decision is not None and notice.decision.edit is not None
+            # The summary says what was asked for.
+            link = ". Asked for: " if is_edit else ": "
+            sentence = f"{_verdict(notice, channels)}{link}{_deed(notice)}"
         case NoticeKind.VOTED:
             sentence = f"{_tally(notice)}: {_request(notice, channels)}"
         case NoticeKind.ESCALATED:
@@ -79,6 +84,8 @@ def facts(notice: Notice, channels: Channels | None = None) -> list[tuple[str, s
         notice: The call, as it is now.
         channels: The configuration, as for `headline`.
     """
+    if notice.kind is NoticeKind.TEST:
+        return []
     call, rule = notice.call, notice.rule or notice.call.approval
     pairs = [
         ("Agent", cut(" > ".join(map(clean, call.agent_path)), MAX_ARGUMENT)),
@@ -188,8 +195,8 @@ def value_text(value: Json) -> str:
     whole = max(len(value) if isinstance(value, str) else 0, len(text))
     if len(text) <= MAX_ARGUMENT and whole <= _MAX_READ:
         return text
-    shown = text[:MAX_ARGUMENT].rstrip()
-    return f"{shown}… ({whole - len(shown):,} more characters, see the console)"
+    head = text[:MAX_ARGUMENT].rstrip()
+    return f"{head}… ({whole - len(head):,} more characters, see the console)"
 
 
 def _request(notice: Notice, channels: Channels | None) -> str:

@@ -82,10 +82,12 @@ class NoticeKind(StrEnum):
     ESCALATED = "escalated"
     VOTED = "voted"
     DECIDED = "decided"
+    TEST = "test"
+    """Nothing waits: `owner` looks whether messages arrive (`layover doctor --send`). The call is not read."""
 
 
 class Notice(Value):
-    """What people are told about one call, as it is now."""
+    """One call as it is now, of which people are told."""
 
     kind: NoticeKind
     owner: str

@@ -1,0 +1,1 @@
+"""Services that reach people (`ports.channels.Sender`)."""
