@@ -163,9 +163,9 @@ async def test_busy_service_says_for_how_long_it_wants_peace(desk: Desk) -> None
         await send_many()
     assert timedelta(seconds=1) <= caught.value.after <= timedelta(seconds=60)
     desk.moves(caught.value.after.total_seconds())
-    before = len(desk.outbox.messages)
+    before = len(desk.outbox.items)
     await desk.send()
-    assert len(desk.outbox.messages) == before + 1
+    assert len(desk.outbox.items) == before + 1
 
 
 @pytest.mark.parametrize("status", [500, 502, 503])
@@ -235,10 +235,10 @@ async def test_hostile_texts_are_only_texts(desk: Desk, kind: NoticeKind) -> Non
     [document] = desk.documents()
     sent = "".join(strings(document))
     assert not [c for c in ("\u202e", "\x1b", "\x00", "\ud800") if c in sent]
-    [message] = desk.outbox.messages
+    [message] = desk.outbox.items
     # A line of its own would be a fact that nobody stated.
-    assert not [line for line in message.text.splitlines() if line.startswith("Bcc:")]
-    assert message.link in (CONSOLE, DECIDE)
+    assert not [line for line in message["text"].splitlines() if line.startswith("Bcc:")]
+    assert message["link"] in (CONSOLE, DECIDE)
 
 
 async def test_longest_texts_fit(desk: Desk) -> None:
@@ -256,7 +256,7 @@ async def test_longest_texts_fit(desk: Desk) -> None:
     await desk.send(notice)
     edit = decided(args=args, reason=wide, decided_by=wide)
     await desk.send(edit)
-    assert len(desk.outbox.messages) == 2
+    assert len(desk.outbox.items) == 2
 
 
 async def test_id_of_any_form_is_taken(desk: Desk) -> None:
@@ -270,41 +270,41 @@ async def test_id_of_any_form_is_taken(desk: Desk) -> None:
 async def test_every_kind_of_message_arrives(desk: Desk, kind: NoticeKind) -> None:
     notice = decided() if kind is NoticeKind.DECIDED else the_notice(kind, n=1)
     await desk.send(notice)
-    [message] = desk.outbox.messages
-    assert message.channel == desk.address.channel
+    [message] = desk.outbox.items
+    assert message["channel"] == desk.address.channel
     expected = "nothing waits" if kind is NoticeKind.TEST else "900.00 euros to Nora"
-    assert expected in message.text
+    assert expected in message["text"]
 
 
 async def test_request_has_its_facts_and_a_way_to_the_call(desk: Desk) -> None:
     await desk.send()
-    [message] = desk.outbox.messages
+    [message] = desk.outbox.items
     for text in ("Agent: payouts", "Tool: pay", "Risk: high", "amount: 900.0", "Requested by: Ada"):
-        assert text in message.text
-    assert message.link.startswith("https://layover.example.com/")
+        assert text in message["text"]
+    assert message["link"].startswith("https://layover.example.com/")
 
 
 async def test_outcome_is_short_and_decides_nothing(desk: Desk) -> None:
     await desk.send(decided(reason="As agreed."))
-    [message] = desk.outbox.messages
-    assert "Approved by Bea" in message.text
-    assert "As agreed." in message.text
-    assert "amount" not in message.text
+    [message] = desk.outbox.items
+    assert "Approved by Bea" in message["text"]
+    assert "As agreed." in message["text"]
+    assert "amount" not in message["text"]
     assert DECIDE not in json.dumps(desk.documents())
-    assert message.link == CONSOLE
+    assert message["link"] == CONSOLE
 
 
 async def test_test_message_says_that_nothing_waits(desk: Desk) -> None:
     await desk.send(the_notice(NoticeKind.TEST))
-    [message] = desk.outbox.messages
-    assert "This is a test by Ada; nothing waits." in message.text
-    assert "900" not in message.text
-    assert message.link == CONSOLE
+    [message] = desk.outbox.items
+    assert "This is a test by Ada; nothing waits." in message["text"]
+    assert "900" not in message["text"]
+    assert message["link"] == CONSOLE
 
 
 async def test_message_that_may_have_been_sent_is_not_lost(desk: Desk) -> None:
     await desk.sender.send(desk.address, the_notice(), LINKS, once="d-1", unsure=True)
-    assert desk.outbox.messages
+    assert desk.outbox.items
 
 
 async def test_message_that_cannot_be_changed_is_not(desk: Desk) -> None:

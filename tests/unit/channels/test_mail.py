@@ -143,7 +143,7 @@ async def test_address_with_a_line_break_reaches_nobody() -> None:
     to = Address(channel=ChannelKind.MAIL, to="bea@example.com\r\nBcc: eve@example.com")
     with pytest.raises(ChannelRefused):
         await send(LocalSes(outbox).respond, to=to)
-    assert outbox.messages == []
+    assert outbox.items == []
 
 
 async def test_answer_without_an_id_was_still_an_acceptance() -> None:

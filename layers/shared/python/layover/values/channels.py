@@ -2,8 +2,10 @@
 
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
+from typing import Self
 
-from layover.values.base import Time, Value
+from layover.errors import ConfigurationError, unknown_name
+from layover.values.base import Time, Value, strict_json
 from layover.values.decision import ApprovalRule, Decision
 from layover.values.runs.views import OpenApproval
 
@@ -53,6 +55,22 @@ class Channels(Value):
     mail_from: str | None = None
     link_sign_in: bool = False
 
+    @classmethod
+    def parse(cls, document: str) -> Self:
+        """Return the channels of a document. Raises ConfigurationError for one that cannot be used, with what
+        is wrong in it."""
+        try:
+            fields = strict_json(document)
+            if not isinstance(fields, dict):
+                raise ValueError("it is not an object")
+            people = [{"mail": mail, **person} for mail, person in fields.pop("people", {}).items()]
+            settings = {name: fields.pop(name) for name in _SETTINGS if name in fields}
+            groups = {group: _addresses_of(group, items) for group, items in fields.items()}
+            return cls.model_validate({"groups": groups, "people": people, **settings})
+        except (ValueError, TypeError, AttributeError) as error:
+            text = str(error).partition(" [type=")[0]
+            raise ConfigurationError(f"the channels' document cannot be used: {text}") from None
+
     def addresses(self, groups: Iterable[str]) -> tuple[Address, ...]:
         """Return the addresses of these groups, each once, in order."""
         return tuple(dict.fromkeys(a for group in groups for a in self.groups.get(group, ())))
@@ -74,6 +92,23 @@ class Channels(Value):
         return next((p for p in self.people if p.id == id), None)
 
 
+_SETTINGS = ("mail_from", "link_sign_in")
+_KINDS = tuple(kind.value for kind in ChannelKind)
+
+
+def _addresses_of(group: str, items: object) -> tuple[Address, ...]:
+    if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
+        raise ValueError(f"{group} is not a list of addresses")
+    addresses = []
+    for item in items:
+        for channel, places in item.items():
+            if channel not in _KINDS:
+                raise ValueError(f"{group}: {unknown_name('channel', channel, _KINDS)}")
+            for place in places if isinstance(places, list) else [places]:
+                addresses.append(Address(channel=channel, to=place))
+    return tuple(addresses)
+
+
 class NoticeKind(StrEnum):
     """The reason for a message."""
 
@@ -83,7 +118,7 @@ class NoticeKind(StrEnum):
     VOTED = "voted"
     DECIDED = "decided"
     TEST = "test"
-    """Nothing waits: `owner` looks whether messages arrive (`layover doctor --send`). The call is not read."""
+    """Nothing waits: `owner` looks whether messages arrive (`layover doctor --send`)."""
 
 
 class Notice(Value):

@@ -129,7 +129,7 @@ class LocalSes:
                 each,
                 tags.get("kind", "mail"),
                 f"{parts[0]}\n\n{parts[1]}",
-                link[0] if link else "",
+                link[0] if link else None,
             )
         return f"local-{len(self.requests):06d}"
 

@@ -66,7 +66,7 @@ class LocalTeams:
         self.cards.append(card)
         links = [action["url"] for action in card.get("actions", [])]
         text = "\n".join(_texts(card["body"]))
-        self._outbox.add("teams", urlsplit(path).path, "card", text, links[0] if links else "")
+        self._outbox.add("teams", urlsplit(path).path, "card", text, links[0] if links else None)
         return 202, {}, b""
 
 
