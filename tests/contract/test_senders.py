@@ -207,7 +207,7 @@ async def test_redirect_is_not_followed(desk: Desk) -> None:
 def hostile_notice(kind: NoticeKind) -> Notice:
     """A notice of which every text is hostile."""
     votes = (Vote(by=HOSTILE, at=NOW, reason=HOSTILE),)
-    call = {
+    call: dict[str, Any] = {
         "tool_name": HOSTILE,
         "agent_path": (HOSTILE,),
         "summary": HOSTILE,

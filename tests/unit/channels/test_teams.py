@@ -186,12 +186,13 @@ def test_local_teams_keeps_the_rules_of_the_service() -> None:
     assert asks({"text": "Hello"}) == 400
     message = json.loads(good)
     card = message["attachments"][0]["content"]
-    for change in (
+    changes: list[dict[str, Any]] = [
         {"version": "2.0"},
         {"body": []},
         {"body": [{"type": "Script"}]},
         {"actions": [{"type": "Action.Submit", "title": "Approve"}]},
         {"actions": [{"type": "Action.OpenUrl", "title": "x", "url": "javascript:x"}]},
-    ):
+    ]
+    for change in changes:
         wrong = {"contentType": message["attachments"][0]["contentType"], "content": card | change}
         assert asks({"type": "message", "attachments": [wrong]}) == 400, change

@@ -51,8 +51,15 @@ def test_line_break_makes_no_line_anywhere(text: str) -> None:
     )
     assert len(headline(notice).splitlines()) == 1
     assert [label for label, _ in facts(notice)] == [
-        *("Agent", "Tool", "Risk", "Arguments", "Requested by", "Needs", "Approved so far"),
-        *("Expires", "Denied before"),
+        "Agent",
+        "Tool",
+        "Risk",
+        "Arguments",
+        "Requested by",
+        "Needs",
+        "Approved so far",
+        "Expires",
+        "Denied before",
     ]
     assert all(len(value.splitlines()) == 1 for _, value in facts(notice))
     edited = decided(decided_by=text, reason=text, args={text: text})

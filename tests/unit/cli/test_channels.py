@@ -273,9 +273,53 @@ payouts = Agent("payouts", tools=[pay])
 '''
 
 
+async def run_doctor(folder: Path, *options: str) -> tuple[int | None, list[str], list[str]]:
+    """Exit code, output and errors of the command in a project that has this `.env`."""
+    (folder / "layover.toml").touch()
+    (folder / "agents.py").write_text(AGENTS)
+    unwanted = ("AWS_", "LAYOVER_")
+    usual = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.lower().endswith("_proxy") and not name.startswith(unwanted)
+    }
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "layover.cli",
+        "doctor",
+        *options,
+        cwd=folder,
+        env={**usual, "HOME": str(folder)},
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    output, errors = await process.communicate()
+    return process.returncode, output.decode().splitlines(), errors.decode().splitlines()
+
+
+async def test_command_says_what_is_missing(tmp_path: Path) -> None:
+    code, output, errors = await run_doctor(tmp_path, "--channels")
+    assert (code, output) == (2, [])
+    assert VARIABLE in errors[0]
+    env = tmp_path / ".env"
+    env.write_text(f"{VARIABLE}='{{'")
+    code, _, errors = await run_doctor(tmp_path, "--channels")
+    assert code == 1
+    assert errors[0].startswith(f"FAIL  {VARIABLE}: the channels' document cannot be used")
+    document = {"finance": [{"mail": "bea@example.com"}], "mail_from": "a@example.com"}
+    env.write_text(f"{VARIABLE}='{json.dumps(document)}'")
+    code, _, errors = await run_doctor(tmp_path, "--send", "finanse")
+    assert code == 2
+    assert "did you mean 'finance'" in errors[0]
+    code, _, errors = await run_doctor(tmp_path, "--send", "finance")
+    assert (code, errors) == (
+        1,
+        ["FAIL  AWS: AWS_REGION is not set: set the region of the deployment"],
+    )
+
+
 async def test_command_checks_a_project_and_sends(tmp_path: Path) -> None:
-    (tmp_path / "layover.toml").write_text("")
-    (tmp_path / "agents.py").write_text(AGENTS)
     document = {
         "finance": [{"mail": ["bea@example.com", "eve@elsewhere.example"]}, {"teams": "HOOK"}],
         "mail_from": "approvals@example.com",
@@ -292,16 +336,7 @@ async def test_command_checks_a_project_and_sends(tmp_path: Path) -> None:
             **KEYS,
         }
         (tmp_path / ".env").write_text("".join(f"{n}='{v}'\n" for n, v in variables.items()))
-        usual = {n: v for n, v in os.environ.items() if not n.lower().endswith("_proxy")}
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "layover.cli", "doctor", "--send", "finance", "--user", "ada"),
-            cwd=tmp_path,
-            env={**usual, "HOME": str(tmp_path)},
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-        )
-        output, errors = await process.communicate()
-    lines, failures = output.decode().splitlines(), errors.decode().splitlines()
+        code, lines, failures = await run_doctor(tmp_path, "--send", "finance", "--user", "ada")
     assert lines == [
         "ok    channels: 1 group, 1 person",
         "ok    finance: is told of calls of payouts.pay",
@@ -312,7 +347,7 @@ async def test_command_checks_a_project_and_sends(tmp_path: Path) -> None:
     [failure] = failures
     assert failure.startswith("FAIL  mail eve@elsewhere.example: SES refused a mail")
     assert "sandbox" in failure
-    assert process.returncode == 1
+    assert code == 1
     texts = [item["text"] for item in outbox.items]
     assert len(texts) == 2
     assert all("This is a test by ada; nothing waits." in text for text in texts)

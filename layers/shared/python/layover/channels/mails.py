@@ -2,11 +2,15 @@
 
 from dataclasses import dataclass
 from html import escape
+from textwrap import fill
 
 from layover.channels.words import clean, cut, facts, headline, outcome
 from layover.values.channels import Channels, Notice, NoticeKind, NoticeLinks, Person
 
 MAX_SUBJECT = 150
+TEXT_WIDTH = 78
+"""Characters of a line of our own words (RFC 5322, 2.1.1). Facts stay on one line, which the reader's program
+folds."""
 _FONT = "font-family:-apple-system,'Segoe UI',Roboto,Helvetica,Arial,sans-serif"
 _CLOSED = (NoticeKind.DECIDED, NoticeKind.TEST)
 _DARK = (
@@ -88,7 +92,7 @@ def _as_text(
 ) -> str:
     parts = [head, "\n".join(lines), "\n".join(_text_of(*pair) for pair in pairs)]
     target, label = button
-    parts += [f"{label}:\n{target}", note]
+    parts += [f"{label}:\n{target}", fill(note, TEXT_WIDTH)]
     if target != console:
         parts.append(f"The same in the console, after a sign-in:\n{console}")
     return "\n\n".join(part for part in parts if part) + "\n"
@@ -109,7 +113,7 @@ def _as_html(
     console: str,
 ) -> str:
     target, label = button
-    said = "".join(
+    verdict = "".join(
         f'<p class="ink" style="margin:0 0 8px;color:#1b2430" dir="auto">{escape(line)}</p>'
         for line in lines
     )
@@ -143,7 +147,7 @@ def _as_html(
         'style="max-width:560px"><tr><td class="card" style="background:#ffffff;border:1px solid '
         '#dfe4ea;border-radius:10px;padding:24px;font-size:15px;line-height:1.5">'
         '<h1 class="ink" style="margin:0 0 12px;font-size:19px;line-height:1.35;color:#1b2430;'
-        f'overflow-wrap:anywhere" dir="auto">{escape(head)}</h1>{said}{table}'
+        f'overflow-wrap:anywhere" dir="auto">{escape(head)}</h1>{verdict}{table}'
         f'<a href="{escape(target)}" style="display:inline-block;background:#1f5fd0;color:#ffffff;'
         "font-weight:600;text-decoration:none;padding:11px 22px;border-radius:7px;"
         f'border:1px solid #1f5fd0">{label}</a>'

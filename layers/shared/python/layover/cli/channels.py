@@ -311,18 +311,24 @@ def main(
         rules, problems = rules_of(agents_of(None, project).values()), []
     except NotRun as error:
         rules, problems = [], [Finding("FAIL", "agents", str(error))]
-    if source.secrets is not None and project is not None:
-        _read_on_aws(project, source.secrets)
-    doctor = ChannelsDoctor(channels, rules, senders=senders_of(channels))
-    code = report([*problems, *doctor.findings()])
+    if project is not None:
+        _use_account(project)
+    if source.secrets is not None:
+        _read_on_aws(source.secrets)
+    code = report([*problems, *ChannelsDoctor(channels, rules).findings()])
     if not groups:
         return code
+    try:
+        doctor = ChannelsDoctor(channels, senders=senders_of(channels, groups))
+    except LayoverError as error:
+        return report([Finding("FAIL", "AWS", str(error))])
     sent = asyncio.run(doctor.send(groups, user or _user(), console))
     return max(code, report(sent))
 
 
-def senders_of(channels: Channels) -> Mapping[ChannelKind, Sender]:
-    """Return the senders of this process, with its variables and credentials."""
+def senders_of(channels: Channels, groups: Iterable[str]) -> Mapping[ChannelKind, Sender]:
+    """Return the senders to groups, with this process's variables and credentials. Raises ConfigurationError
+    if there is no region."""
     from layover.adapters.aws.services import AwsServices
     from layover.adapters.channels.mail import MailSender, mail_client
     from layover.adapters.channels.teams import TeamsSender
@@ -334,20 +340,24 @@ def senders_of(channels: Channels) -> Mapping[ChannelKind, Sender]:
             choose_client(variables), channels, plain_hosts=frozenset(LOOPBACK)
         )
     }
-    if any(a.channel is ChannelKind.MAIL for a in channels.addresses(channels.groups)):
+    if any(a.channel is ChannelKind.MAIL for a in channels.addresses(groups)):
         senders[ChannelKind.MAIL] = MailSender(mail_client(AwsServices(variables)), channels)
     return senders
 
 
-def _read_on_aws(project: Project, places: Mapping[str, str]) -> None:
-    """Have secrets read where the stage says that they are, with the credentials of the project."""
-    from layover.adapters.aws.services import AwsServices
-    from layover.adapters.parameters import secret_parameter, secret_value
-
+def _use_account(project: Project) -> None:
+    """Have the account of `[deploy]` asked, unless the environment names another."""
     at = project.settings.deploy
     for name, value in (("AWS_PROFILE", at.profile), ("AWS_REGION", at.region)):
         if value is not None:
-            os.environ[name] = value
+            os.environ.setdefault(name, value)
+
+
+def _read_on_aws(places: Mapping[str, str]) -> None:
+    """Have secrets read where a stage says that they are."""
+    from layover.adapters.aws.services import AwsServices
+    from layover.adapters.parameters import secret_parameter, secret_value
+
     os.environ.update(places)
     aws = AwsServices(dict(os.environ))
     what = "the secret of a channel"

@@ -28,8 +28,18 @@ _HEADER_VALUE = re.compile(r"[ -~]+")
 _TAG = re.compile(r"[A-Za-z0-9_-]{1,256}")
 _OWN_HEADERS = frozenset(
     {
-        *("bcc", "cc", "content-disposition", "content-type", "date", "from", "message-id"),
-        *("mime-version", "reply-to", "return-path", "subject", "to"),
+        "bcc",
+        "cc",
+        "content-disposition",
+        "content-type",
+        "date",
+        "from",
+        "message-id",
+        "mime-version",
+        "reply-to",
+        "return-path",
+        "subject",
+        "to",
     }
 )
 """Headers that SES sets itself, and so refuses."""
@@ -155,8 +165,8 @@ class LocalSes:
 
     def _is_verified(self, address: str) -> bool:
         plain = parseaddr(address)[1]
-        known = self._identities
-        return known is None or plain in known or plain.rpartition("@")[2] in known
+        names = self._identities
+        return names is None or plain in names or plain.rpartition("@")[2] in names
 
 
 def _is_address(text: str) -> bool:

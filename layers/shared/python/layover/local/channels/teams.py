@@ -16,7 +16,7 @@ RETRY_AFTER_S = 7
 _CARD = "application/vnd.microsoft.card.adaptive"
 _VERSIONS = ("1.0", "1.1", "1.2", "1.3", "1.4", "1.5")
 _ELEMENTS = frozenset(
-    {*("TextBlock", "RichTextBlock", "FactSet", "Container", "ColumnSet", "Column", "ActionSet")}
+    ["TextBlock", "RichTextBlock", "FactSet", "Container", "ColumnSet", "Column", "ActionSet"]
 )
 
 Answer = tuple[int, dict[str, str], bytes]
