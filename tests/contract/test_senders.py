@@ -37,7 +37,7 @@ from support.notices import NOW, decided, the_notice
 from support.services import Answer, served
 
 BEA = Person(id="sub-bea", mail="bea@example.com", groups=frozenset({"finance"}))
-CHANNELS = Channels(people=(BEA,), mail_from="Approvals <approvals@example.com>")
+CHANNELS = Channels(people=(BEA,), mail_from="approvals@example.com")
 CONSOLE = "https://layover.example.com/console/runs/run_1?call=call_1&x=1"
 DECIDE = "https://layover.example.com/decide/s3cret"
 LINKS = NoticeLinks(console=CONSOLE, decide=DECIDE)

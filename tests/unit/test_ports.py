@@ -28,6 +28,7 @@ from layover.adapters.inmemory.embedder import HashingEmbedder
 from layover.adapters.inmemory.metrics import InMemoryMetrics
 from layover.adapters.inmemory.model import ScriptedModel
 from layover.adapters.inmemory.sealer import InMemorySealer
+from layover.adapters.inmemory.sender import InMemorySender
 from layover.adapters.inmemory.sockets import InMemoryLater, InMemorySockets
 from layover.adapters.inmemory.stores.compaction import InMemoryCompaction
 from layover.adapters.inmemory.stores.entries import InMemoryEntries
@@ -42,6 +43,7 @@ from layover.adapters.journal.allowance import TableAllowance
 from layover.adapters.journal.audit import TableAudit
 from layover.adapters.journal.commands import TableRunCommands
 from layover.adapters.journal.decisions import TableDecisions
+from layover.adapters.journal.deliveries import TableDecisionLinks, TableDeliveries
 from layover.adapters.journal.erasure import TableErasure
 from layover.adapters.journal.expiry import TableExpiry
 from layover.adapters.journal.feedback import TableFeedback
@@ -96,7 +98,9 @@ from layover.ports import (
     Clock,
     Connections,
     Deadline,
+    DecisionLinks,
     Decisions,
+    Deliveries,
     Dialer,
     Dues,
     Embedder,
@@ -127,6 +131,7 @@ from layover.ports import (
     RunLog,
     Runs,
     Sealer,
+    Sender,
     Sockets,
     ThreadStore,
     TokenEndpoints,
@@ -163,6 +168,8 @@ compaction: tuple[type[CompactionStore], ...] = (InMemoryCompaction, PostgresCom
 connections: tuple[type[Connections], ...] = (TableConnections,)
 deadline: tuple[type[Deadline], ...] = (NoDeadline, LambdaDeadline)
 decisions: tuple[type[Decisions], ...] = (TableDecisions,)
+decision_links: tuple[type[DecisionLinks], ...] = (TableDecisionLinks,)
+deliveries: tuple[type[Deliveries], ...] = (TableDeliveries,)
 dialer: tuple[type[Dialer], ...] = (NoDialer, ClientDialer)
 driver: tuple[type[Driver], ...] = (InProcess,)
 dues: tuple[type[Dues], ...] = (TableDues,)
@@ -197,6 +204,7 @@ reembedding: tuple[type[ReembeddingStore], ...] = (InMemoryEntries, PostgresReem
 run_log: tuple[type[RunLog], ...] = (TableRunLog, TracedLog)
 runs: tuple[type[Runs], ...] = (TableRuns,)
 sealer: tuple[type[Sealer], ...] = (InMemorySealer, KeyFileSealer, KmsSealer)
+senders: tuple[type[Sender], ...] = (InMemorySender,)
 sockets: tuple[type[Sockets], ...] = (InMemorySockets, ApiGatewaySockets)
 table: tuple[type[Table], ...] = (InMemoryTable, DynamoTable)
 token_endpoints: tuple[type[TokenEndpoints], ...] = (HttpTokenEndpoints,)

@@ -28,7 +28,7 @@ from support.notices import decided, the_notice
 from support.services import Answer, served
 
 BEA = Person(id="sub-bea", mail="bea@example.com", groups=frozenset({"finance"}))
-CHANNELS = Channels(people=(BEA,), mail_from="Approvals <approvals@example.com>")
+CHANNELS = Channels(people=(BEA,), mail_from="approvals@example.com")
 TO_BEA = Address(channel=ChannelKind.MAIL, to="bea@example.com")
 LINKS = NoticeLinks(
     console="https://layover.example.com/console/runs/run_1?call=call_1",

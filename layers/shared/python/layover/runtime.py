@@ -11,6 +11,7 @@ from layover.ports import (
     Background,
     Blobs,
     Callbacks,
+    ChannelPorts,
     ChatModel,
     Clock,
     Dialer,
@@ -77,6 +78,8 @@ class Runtime:
     tool_servers: ToolServers = field(default_factory=NoToolServers)
     connections: GrantPorts = field(default_factory=GrantPorts)
     """Users' grants at other services. Without them, an agent's connections say that they are not set up."""
+    channels: ChannelPorts = field(default_factory=ChannelPorts)
+    """What tells people of calls that wait. Without a configuration, nobody is told."""
 
     def window_of(self, model: str, settings: ModelSettings | None = None) -> int | None:
         """Return the tokens of a model's context window, as the agent's settings say, or by its name; None if

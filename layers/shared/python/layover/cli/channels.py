@@ -23,9 +23,12 @@ from layover.local.serve import variables_of
 from layover.ports import secrets
 from layover.ports.channels import ChannelBusy, Sender
 from layover.project import Project
+from layover.values.base import strict_json
 from layover.values.channels import (
     ITSELF,
     OWNER,
+    SLACK_SIGNING,
+    SLACK_TOKEN,
     Address,
     ChannelKind,
     Channels,
@@ -38,7 +41,7 @@ from layover.values.runs.views import OpenApproval
 from layover.values.text import drop_controls
 
 VARIABLE = "LAYOVER_CHANNELS"
-SLACK_SECRETS = ("SLACK_BOT_TOKEN", "SLACK_SIGNING_SECRET")
+_SLACK_SECRETS = (SLACK_TOKEN, SLACK_SIGNING)
 SEND_LIMIT_S = 30.0
 """Seconds that one address may take."""
 
@@ -86,8 +89,7 @@ class ChannelsDoctor:
         yield Finding("ok", "channels", f"{_count(groups, 'group')}, {_count(people, 'person')}")
         yield from self._reach()
         yield from self._people()
-        yield from self._mail()
-        for name in self._secret_names():
+        for name in self.channels.secrets:
             yield self._secret(name)
 
     def _reach(self) -> Iterator[Finding]:
@@ -129,29 +131,13 @@ class ChannelsDoctor:
             if any(address.channel is ChannelKind.SLACK for address in addresses):
                 yield from _on_slack(group, members)
 
-    def _mail(self) -> Iterator[Finding]:
-        by_mail = any(a.channel is ChannelKind.MAIL for a in self._addresses())
-        if by_mail and self.channels.mail_from is None:
-            yield Finding(
-                "FAIL", "mail_from", "is not set, and there are mail addresses: name a sender"
-            )
-
-    def _addresses(self) -> tuple[Address, ...]:
-        return self.channels.addresses(self.channels.groups)
-
-    def _secret_names(self) -> Iterator[str]:
-        addresses = self._addresses()
-        yield from (a.to for a in addresses if a.channel is ChannelKind.TEAMS)
-        if any(a.channel is ChannelKind.SLACK for a in addresses):
-            yield from SLACK_SECRETS
-
     def _secret(self, name: str) -> Finding:
         try:
             value = self.read_secret(name)
         except LayoverError as error:
             return Finding("FAIL", name, str(error))
         url = urlsplit(value.strip())
-        if name not in SLACK_SECRETS and url.scheme != "https" and url.hostname not in LOOPBACK:
+        if name not in _SLACK_SECRETS and url.scheme != "https" and url.hostname not in LOOPBACK:
             return Finding(
                 "FAIL", name, "does not begin with https://: copy the URL of the workflow's webhook"
             )
@@ -301,8 +287,10 @@ def main(
         print(f"layover: {source}", file=sys.stderr)
         return USAGE
     try:
-        channels = Channels.parse(source.text)
-    except (LayoverError, ValueError) as error:
+        channels = Channels.parse(strict_json(source.text))
+    except ValueError as error:
+        return report([Finding("FAIL", source.place, f"is not JSON: {error}")])
+    except LayoverError as error:
         return report([Finding("FAIL", source.place, str(error))])
     if problem := unknown_groups(channels, groups):
         print(f"layover: {problem}", file=sys.stderr)
