@@ -430,9 +430,31 @@ def doctor(
         str | None,
         typer.Option(help="Compare the release of this deployment, too; needs AWS credentials."),
     ] = None,
+    channels: Annotated[
+        bool,
+        typer.Option(
+            "--channels",
+            help="Check who is told of calls that wait, by LAYOVER_CHANNELS or --stage.",
+        ),
+    ] = False,
+    send: Annotated[
+        list[str] | None,
+        typer.Option(help="Send a test to each address of this group; more than once for more."),
+    ] = None,
 ) -> None:
-    """Check a deployment from end to end: a line for each thing that has to work."""
+    """Check a deployment from end to end: a line for each thing that has to work.
+
+    With --channels or --send, it checks instead who is told of calls that wait."""
     here = _load("cli.here")
+    if channels or send:
+        code = _load("cli.channels").main(
+            here.current(),
+            stage,
+            send or (),
+            user=user,
+            console=f"{url or _tokens().last() or here.local_url()}/",
+        )
+        raise typer.Exit(code)
     code = _load("cli.doctor").main(
         url,
         user,

@@ -15,10 +15,12 @@ from layover.errors import ConfigurationError
 
 
 class _Service(NamedTuple):
-    """A service by its endpoint. `variable`: AWS_ENDPOINT_URL_..., boto3: boto3's name for it."""
+    """A service by its endpoint. `variable`: AWS_ENDPOINT_URL_..., `boto3`: boto3's name for it, `host`: the
+    beginning of its host, if that is not the name that signs."""
 
     variable: str
     boto3: str
+    host: str = ""
 
 
 _SERVICES = {
@@ -28,6 +30,7 @@ _SERVICES = {
     "kms": _Service("KMS", "kms"),
     "lambda": _Service("LAMBDA", "lambda"),
     "secretsmanager": _Service("SECRETS_MANAGER", "secretsmanager"),
+    "ses": _Service("SESV2", "sesv2", "email"),
     "ssm": _Service("SSM", "ssm"),
     "states": _Service("SFN", "stepfunctions"),
 }
@@ -99,8 +102,8 @@ class AwsServices:
         return str(region)
 
     def endpoint(self, service: str) -> str:
-        """The URL of one of these, or of `bedrock-runtime`: AWS_ENDPOINT_URL_SERVICE, AWS_ENDPOINT_URL, else
-        the region's. For any other service, boto3 finds it."""
+        """The URL of one of these, of `bedrock-runtime` or of `ses`: AWS_ENDPOINT_URL_SERVICE, else
+        AWS_ENDPOINT_URL, else the region's. For any other service, boto3 finds it."""
         get = self._variables.get
         entry = _SERVICES[service]
         if get("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS", "").lower() != "true":
@@ -109,7 +112,7 @@ class AwsServices:
                 return own
         region = self.region()
         if _ORDINARY.fullmatch(region) and not any(map(get, _OTHER_ENDPOINTS)):
-            return f"https://{service}.{region}.amazonaws.com"
+            return f"https://{entry.host or service}.{region}.amazonaws.com"
         from layover.adapters.aws.sdk import session
 
         url: str = session().client(entry.boto3, region_name=region).meta.endpoint_url
