@@ -94,6 +94,8 @@ class Call:
     """True if this function can stream its answer."""
     ends_at: datetime | None = None
     """Expiry of the ticket's token, if a ticket names the caller."""
+    content_type: str = ""
+    """Media type of the body, in lower case. Routes that take JSON take it under any name."""
     pieces: AsyncGenerator[bytes, None] | None = field(default=None, init=False)
     """The answer's body, if it is streamed."""
     _began: float = field(default_factory=lambda: time.monotonic(), init=False)

@@ -10,6 +10,7 @@ from typing import Any
 from aws_lambda_powertools.event_handler import Response
 from pydantic import BaseModel, ConfigDict, Field
 
+from layover.channels.links import SignInRequired
 from layover.errors import (
     AgentsNotLoaded,
     Conflict,
@@ -73,6 +74,11 @@ class Forbidden(RequestError):
 
 class ForeignOrigin(RequestError):
     """A web page asked that may not call the API."""
+
+
+class NotJson(RequestError):
+    """The client does not say that its body is JSON, where a page of another site must not be able to send
+    one."""
 
 
 class NotAcceptable(RequestError):
@@ -141,6 +147,9 @@ _KINDS: dict[type[LayoverError], Kind] = {
     ),
     Forbidden: Kind(HTTPStatus.FORBIDDEN, "forbidden", "The token does not allow this"),
     ForeignOrigin: Kind(HTTPStatus.FORBIDDEN, "wrong-origin", "This page may not call the API"),
+    SignInRequired: Kind(
+        HTTPStatus.FORBIDDEN, "sign-in-required", "This link decides nothing by itself"
+    ),
     NotAnApprover: Kind(HTTPStatus.FORBIDDEN, "not-an-approver", "Others decide about this call"),
     NotFound: Kind(HTTPStatus.NOT_FOUND, "not-found", "There is no such thing"),
     MethodNotAllowed: Kind(
@@ -148,6 +157,9 @@ _KINDS: dict[type[LayoverError], Kind] = {
     ),
     NotAcceptable: Kind(
         HTTPStatus.NOT_ACCEPTABLE, "not-acceptable", "This address does not stream"
+    ),
+    NotJson: Kind(
+        HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "unsupported-media-type", "The body has to be JSON"
     ),
     ThreadBusy: Kind(HTTPStatus.CONFLICT, "thread-busy", "The thread has an active run"),
     DecisionAlreadyMade: Kind(

@@ -46,6 +46,7 @@ from layover.adapters.journal.erasure import TableErasure
 from layover.adapters.journal.expiry import TableExpiry
 from layover.adapters.journal.feedback import TableFeedback
 from layover.adapters.journal.followers.connections import TableConnections
+from layover.adapters.journal.followers.links import TableDecisionLinks
 from layover.adapters.journal.heads import TableHeads
 from layover.adapters.journal.inbox import TableInbox
 from layover.adapters.journal.items.dynamodb import DynamoTable
@@ -135,6 +136,7 @@ from layover.ports import (
     Watch,
     Writers,
 )
+from layover.ports.channels import DecisionLinks
 from layover.ports.memory.compaction import CompactionStore
 from layover.ports.memory.entries import Owners, ReembeddingStore
 from layover.ports.memory.personal import PersonalStore
@@ -180,6 +182,7 @@ events: tuple[type[RunEvents], ...] = (TableRunEvents,)
 expiry: tuple[type[Expiry], ...] = (TableExpiry,)
 feedback: tuple[type[FeedbackBook], ...] = (TableFeedback,)
 grants: tuple[type[Grants], ...] = (TableGrants,)
+links: tuple[type[DecisionLinks], ...] = (TableDecisionLinks,)
 heads: tuple[type[Heads], ...] = (TableHeads,)
 ids: tuple[type[Ids], ...] = (SequentialIds, RandomIds)
 inbox: tuple[type[Inbox], ...] = (TableInbox,)

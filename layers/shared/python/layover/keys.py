@@ -74,6 +74,11 @@ def _number(text: str) -> int:
     return int(hashlib.sha256(text.encode()).hexdigest(), 16)
 
 
+def run_partition(owner_hash: str, run_id: str) -> str:
+    """Partition of a run whose owner is known by `Keys.hash` only."""
+    return f"U#{owner_hash}#RUN#{run_id}"
+
+
 @dataclass(frozen=True)
 class Keys:
     """Keys of one owner (the verified token's `sub`, or the execution's input)."""
@@ -92,7 +97,7 @@ class Keys:
 
     def run(self, run_id: str) -> str:
         """Partition of a run: META, STEP#..., EVENT#..."""
-        return f"U#{self.hash}#RUN#{run_id}"
+        return run_partition(self.hash, run_id)
 
     def thread(self, thread_id: str) -> str:
         """Partition of a thread: HEAD, MESSAGE#..., RUN_FEEDBACK#..."""

@@ -32,6 +32,7 @@ from layover.ports import (
     ToolServers,
     Tracing,
 )
+from layover.ports.channels import ChannelPorts
 from layover.values.deployment.settings import Settings
 from layover.values.runs.model_settings import ModelSettings
 from layover.values.runs.usage import Usage
@@ -77,6 +78,8 @@ class Runtime:
     tool_servers: ToolServers = field(default_factory=NoToolServers)
     connections: GrantPorts = field(default_factory=GrantPorts)
     """Users' grants at other services. Without them, an agent's connections say that they are not set up."""
+    channels: ChannelPorts = field(default_factory=ChannelPorts)
+    """Where people are told of calls that wait for them."""
 
     def window_of(self, model: str, settings: ModelSettings | None = None) -> int | None:
         """Return the tokens of a model's context window, as the agent's settings say, or by its name; None if

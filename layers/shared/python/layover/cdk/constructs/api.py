@@ -15,7 +15,13 @@ from layover.cdk.constructs.identity import Identity
 from layover.cdk.constructs.logs import log_group
 from layover.cdk.constructs.versions import allow_first
 from layover.cdk.settings import Settings
-from layover.values.deployment.access import CONSOLE_FILES, DOCS, OPEN_PATHS
+from layover.values.deployment.access import (
+    CONSOLE_FILES,
+    DECIDE,
+    DECIDE_METHODS,
+    DOCS,
+    OPEN_PATHS,
+)
 
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 """All but OPTIONS: a preflight carries no token, and API Gateway responds to it itself."""
@@ -23,10 +29,11 @@ ASKED_HEADERS = ("authorization", "content-type", "idempotency-key", "prefer")
 MCP_HEADERS = ("mcp-method", "mcp-name", "mcp-protocol-version")
 TOLD_HEADERS = ("location", "preference-applied", "retry-after", "www-authenticate")
 LOGGED = {
-    # Neither the query string nor a token: both may hold a user's words or secrets.
+    # Neither the query string nor a token: both may hold a user's words or secrets. Nor the path: that of a link
+    # which decides is a secret. The route has neither.
     "requestId": "$context.requestId",
     "method": "$context.httpMethod",
-    "path": "$context.path",
+    "route": "$context.routeKey",
     "status": "$context.status",
     "latencyMs": "$context.responseLatency",
     "bytes": "$context.responseLength",
@@ -69,11 +76,11 @@ class HttpApi(Construct):
         """Add the routes. Every path but the open ones needs a token with the scope."""
         integration = HttpLambdaIntegration("Function", function)
         paths = OPEN_PATHS if self._settings.docs else OPEN_PATHS - {DOCS}
-        for path in sorted(paths | {CONSOLE_FILES}):
-            routes = self.api.add_routes(
-                path=path, methods=[gateway.HttpMethod.GET], integration=integration
-            )
-            self._throttle(path, routes)
+        opened = [(gateway.HttpMethod.GET, path) for path in sorted(paths | {CONSOLE_FILES})]
+        opened += [(gateway.HttpMethod[method], DECIDE) for method in DECIDE_METHODS]
+        for method, path in opened:
+            routes = self.api.add_routes(path=path, methods=[method], integration=integration)
+            self._throttle(f"{method.value} {path}", routes)
         self.api.add_routes(
             path="/{proxy+}",
             methods=[gateway.HttpMethod[method] for method in METHODS],
@@ -86,16 +93,17 @@ class HttpApi(Construct):
             self,
             (
                 "AwsSolutions-APIG4",
-                "These paths are open on purpose: the console, health, documentation, how to sign in.",
+                "These paths are open on purpose: the console, health, documentation, how to sign in, and "
+                "links that decide.",
             ),
         )
 
-    def _throttle(self, path: str, routes: Sequence[gateway.HttpRoute]) -> None:
+    def _throttle(self, route_key: str, routes: Sequence[gateway.HttpRoute]) -> None:
         """Give an open path its own rate: strangers may call it as fast as it responds
         (docs/deploy/costs.md#the-worst-case)."""
         raw = self.stage.node.default_child
         assert isinstance(raw, gateway.CfnStage)
-        self._rates[f"GET {path}"] = {
+        self._rates[route_key] = {
             "ThrottlingRateLimit": self._settings.open_rate,
             "ThrottlingBurstLimit": self._settings.open_burst,
         }
