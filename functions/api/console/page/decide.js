@@ -57,9 +57,9 @@ function LinkedCall() {
 function Conclusion({ page }) {
   const { decided, closed } = page;
   const mine = decided?.mine && S.link.mine[decided.decision];
-  return html`<h1 class="title">${page.summary || page.tool_name}</h1>
-    <p role="status">${mine || sentence(closed)}</p>
-    ${decided && html`<p class="quiet small facts"><span><${Time} at=${decided.at} exact /></span>${decided.reason && html`<span>${S.decide.reason}: ${decided.reason}</span>`}</p>`}`;
+  return html`<section class="decision"><h1 class="title">${page.summary || page.tool_name}</h1>
+    <p class="outcome" role="status">${mine || sentence(closed)}</p>
+    ${decided && html`<p class="quiet small facts"><span><${Time} at=${decided.at} exact /></span>${decided.reason && html`<span>${S.decide.reason}: ${decided.reason}</span>`}</p>`}</section>`;
 }
 
 paint(html`<${Guard}><${LinkedCall} /></${Guard}>`, document.getElementById("app"));
