@@ -28,6 +28,7 @@ from layover.adapters.inmemory.embedder import HashingEmbedder
 from layover.adapters.inmemory.metrics import InMemoryMetrics
 from layover.adapters.inmemory.model import ScriptedModel
 from layover.adapters.inmemory.sealer import InMemorySealer
+from layover.adapters.inmemory.sender import InMemorySender
 from layover.adapters.inmemory.sockets import InMemoryLater, InMemorySockets
 from layover.adapters.inmemory.stores.compaction import InMemoryCompaction
 from layover.adapters.inmemory.stores.entries import InMemoryEntries
@@ -42,11 +43,11 @@ from layover.adapters.journal.allowance import TableAllowance
 from layover.adapters.journal.audit import TableAudit
 from layover.adapters.journal.commands import TableRunCommands
 from layover.adapters.journal.decisions import TableDecisions
+from layover.adapters.journal.deliveries import TableDecisionLinks, TableDeliveries
 from layover.adapters.journal.erasure import TableErasure
 from layover.adapters.journal.expiry import TableExpiry
 from layover.adapters.journal.feedback import TableFeedback
 from layover.adapters.journal.followers.connections import TableConnections
-from layover.adapters.journal.followers.links import TableDecisionLinks
 from layover.adapters.journal.heads import TableHeads
 from layover.adapters.journal.inbox import TableInbox
 from layover.adapters.journal.items.dynamodb import DynamoTable
@@ -97,7 +98,9 @@ from layover.ports import (
     Clock,
     Connections,
     Deadline,
+    DecisionLinks,
     Decisions,
+    Deliveries,
     Dialer,
     Dues,
     Embedder,
@@ -128,6 +131,7 @@ from layover.ports import (
     RunLog,
     Runs,
     Sealer,
+    Sender,
     Sockets,
     ThreadStore,
     TokenEndpoints,
@@ -136,7 +140,6 @@ from layover.ports import (
     Watch,
     Writers,
 )
-from layover.ports.channels import DecisionLinks
 from layover.ports.memory.compaction import CompactionStore
 from layover.ports.memory.entries import Owners, ReembeddingStore
 from layover.ports.memory.personal import PersonalStore
@@ -165,6 +168,8 @@ compaction: tuple[type[CompactionStore], ...] = (InMemoryCompaction, PostgresCom
 connections: tuple[type[Connections], ...] = (TableConnections,)
 deadline: tuple[type[Deadline], ...] = (NoDeadline, LambdaDeadline)
 decisions: tuple[type[Decisions], ...] = (TableDecisions,)
+decision_links: tuple[type[DecisionLinks], ...] = (TableDecisionLinks,)
+deliveries: tuple[type[Deliveries], ...] = (TableDeliveries,)
 dialer: tuple[type[Dialer], ...] = (NoDialer, ClientDialer)
 driver: tuple[type[Driver], ...] = (InProcess,)
 dues: tuple[type[Dues], ...] = (TableDues,)
@@ -182,7 +187,6 @@ events: tuple[type[RunEvents], ...] = (TableRunEvents,)
 expiry: tuple[type[Expiry], ...] = (TableExpiry,)
 feedback: tuple[type[FeedbackBook], ...] = (TableFeedback,)
 grants: tuple[type[Grants], ...] = (TableGrants,)
-links: tuple[type[DecisionLinks], ...] = (TableDecisionLinks,)
 heads: tuple[type[Heads], ...] = (TableHeads,)
 ids: tuple[type[Ids], ...] = (SequentialIds, RandomIds)
 inbox: tuple[type[Inbox], ...] = (TableInbox,)
@@ -200,6 +204,7 @@ reembedding: tuple[type[ReembeddingStore], ...] = (InMemoryEntries, PostgresReem
 run_log: tuple[type[RunLog], ...] = (TableRunLog, TracedLog)
 runs: tuple[type[Runs], ...] = (TableRuns,)
 sealer: tuple[type[Sealer], ...] = (InMemorySealer, KeyFileSealer, KmsSealer)
+senders: tuple[type[Sender], ...] = (InMemorySender,)
 sockets: tuple[type[Sockets], ...] = (InMemorySockets, ApiGatewaySockets)
 table: tuple[type[Table], ...] = (InMemoryTable, DynamoTable)
 token_endpoints: tuple[type[TokenEndpoints], ...] = (HttpTokenEndpoints,)

@@ -4,7 +4,9 @@ from dataclasses import replace
 from typing import Any
 
 from layover.adapters.inmemory.table import InMemoryTable
-from layover.adapters.journal.followers.links import TableDecisionLinks
+from layover.adapters.journal.deliveries import TableDecisionLinks
+from layover.adapters.inmemory.blobs import InMemoryBlobs
+from layover.adapters.inmemory.journal import in_memory_journal
 from layover.channels.links import make_link
 from layover.ports.channels import ChannelPorts
 from layover.values.channels import Channels, Person
@@ -26,7 +28,10 @@ class LinkedBench(ServiceBench):
 
     def __init__(self) -> None:
         super().__init__()
-        self.links = TableDecisionLinks(InMemoryTable())
+        table = InMemoryTable()
+        self.journal = in_memory_journal(self.clock, InMemoryBlobs(), table=table)
+        self.runtime = self._runtime()
+        self.links = TableDecisionLinks(table, self.clock)
         self.configure()
 
     def configure(self, *people: Person, sign_in: bool = False) -> None:

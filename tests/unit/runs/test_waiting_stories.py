@@ -94,7 +94,12 @@ async def test_a_payout_is_asked_for_talked_over_reminded_of_changed_and_paid() 
         "finish",
         "agent-end",
     ]
-    assert [kind for kind, _ in bench.callbacks.events] == ["ApprovalRequested", "ApprovalReminder"]
+    assert [kind for kind, _ in bench.callbacks.events] == [
+        "ApprovalRequested",
+        "ApprovalReminder",
+        "ApprovalDecided",
+        "ApprovalDecided",
+    ]
     assert [m.text for m in await bench.stored() if m.text] == [
         "pay 7",
         "weather?",

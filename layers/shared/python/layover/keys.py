@@ -36,7 +36,8 @@ GRANT_PREFIX = "GRANT#"
 CONSENT_PREFIX = "CONSENT#"
 CONNECTION = "CONNECTION"
 TOLD_PREFIX = "TOLD#"
-LINK_PREFIX = "LINK#"
+LINK_PREFIX = "TOLD_LINK#"
+"""Both sort behind the steps, so that a read of a run's records does not read them."""
 SPENT = "SPENT"
 RATE = "RATE"
 LEASES = "LEASES"
@@ -75,7 +76,7 @@ def _number(text: str) -> int:
 
 
 def run_partition(owner_hash: str, run_id: str) -> str:
-    """Partition of a run whose owner is known by `Keys.hash` only."""
+    """Partition of a run, for whoever has only the hash of its owner."""
     return f"U#{owner_hash}#RUN#{run_id}"
 
 

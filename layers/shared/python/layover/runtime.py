@@ -11,6 +11,7 @@ from layover.ports import (
     Background,
     Blobs,
     Callbacks,
+    ChannelPorts,
     ChatModel,
     Clock,
     Dialer,
@@ -32,7 +33,6 @@ from layover.ports import (
     ToolServers,
     Tracing,
 )
-from layover.ports.channels import ChannelPorts
 from layover.values.deployment.settings import Settings
 from layover.values.runs.model_settings import ModelSettings
 from layover.values.runs.usage import Usage
@@ -79,7 +79,7 @@ class Runtime:
     connections: GrantPorts = field(default_factory=GrantPorts)
     """Users' grants at other services. Without them, an agent's connections say that they are not set up."""
     channels: ChannelPorts = field(default_factory=ChannelPorts)
-    """Where people are told of calls that wait for them."""
+    """What tells people of calls that wait. Without a configuration, nobody is told."""
 
     def window_of(self, model: str, settings: ModelSettings | None = None) -> int | None:
         """Return the tokens of a model's context window, as the agent's settings say, or by its name; None if

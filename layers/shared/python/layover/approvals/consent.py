@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Collection, Mapping
 
-from layover.approvals.decide import wake
+from layover.approvals.decide import tell_and_wake
 from layover.connections.consent import connections_by_name, finish_consent, view_of
 from layover.errors import DecisionError
 from layover.runtime import Runtime
@@ -95,7 +95,7 @@ async def _record(runtime: Runtime, run: RunMeta, call: CallRecord, decision: De
     except DecisionError:
         _log.info("a decision came first", extra={"run_id": run.id})
         return
-    await wake(runtime, outcome.call, outcome.token)
+    await tell_and_wake(runtime, run, outcome.call, outcome.token)
 
 
 def _wants(payload: Mapping[str, object]) -> tuple[str, tuple[str, ...]]:

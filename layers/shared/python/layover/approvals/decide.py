@@ -15,6 +15,7 @@ from layover.approvals.approvers import (
     rule_of,
     votes_with,
 )
+from layover.approvals.bus import publish_decision, publish_vote
 from layover.approvals.checks import check_args, check_data, check_reason
 from layover.approvals.open_call import check_open, find_call, view_for, with_call
 from layover.errors import (
@@ -36,6 +37,7 @@ from layover.values.runs.run import (
     CallState,
     Decision,
     DecisionKind,
+    RunMeta,
     RunSnapshot,
     Suspension,
     SuspensionKind,
@@ -164,10 +166,10 @@ async def _decide_once(
     # Before any check of the call: a repetition gets the answer that the decision got, whatever has happened
     # to the call and the run since.
     if _repeats(call, request, decision):
-        await _wake_waiting(runtime, call)
+        await _wake_waiting(runtime, snapshot.meta, call)
         return DecisionOutcome(_view(runtime, actor, snapshot, call, request), again=True)
     if not snapshot.meta.status.over:
-        await _wake_waiting(runtime, call)
+        await _wake_waiting(runtime, snapshot.meta, call)
     suspension = check_open(runtime, snapshot, call, request.attempt)
     exact_args = _check_fits(runtime, snapshot, call, suspension, request)
     decision = decision.model_copy(update={"exact_args": exact_args})
@@ -178,7 +180,7 @@ async def _decide_once(
     except DecisionAlreadyMade:
         # The decision that came first may be this one: the same request may have been sent twice at once.
         snapshot, call = await find_call(runtime, actor, run_id, tool_call_id)
-        await _wake_waiting(runtime, call)
+        await _wake_waiting(runtime, snapshot.meta, call)
         if not _repeats(call, request, decision):
             raise
         return DecisionOutcome(_view(runtime, actor, snapshot, call, request), again=True)
@@ -233,13 +235,15 @@ async def _record(
         votes = votes_with(call, decision)
         if not is_enough(call, votes):
             vote_event = ToolCallApproval.of(call, votes[-1], edit_of(call, votes[-1]))
-            return await journal.decisions.vote(run, call, votes, decision, vote_event)
+            voted_call = await journal.decisions.vote(run, call, votes, decision, vote_event)
+            await publish_vote(runtime, run, voted_call)
+            return voted_call
     event = ToolCallDecided.of(call, decision)
     outcome = await journal.decisions.decide(run, call, decision, event, votes=votes)
     # After the write, because the branch that wakes up reads the decision from the record. A process that
     # dies here leaves a call that is decided and asleep. The same write has made the run due, so the sweeper
-    # wakes it.
-    await wake(runtime, outcome.call, outcome.token)
+    # publishes the decision and wakes it.
+    await tell_and_wake(runtime, run, outcome.call, outcome.token)
     return outcome.call
 
 
@@ -259,18 +263,22 @@ async def record_withdrawal(
         outcome = await runtime.journal.decisions.decide(snapshot.meta, call, decision, event)
     except DecisionAlreadyMade:
         return
-    await wake(runtime, outcome.call, outcome.token)
+    await tell_and_wake(runtime, snapshot.meta, outcome.call, outcome.token)
 
 
-async def _wake_waiting(runtime: Runtime, call: CallRecord) -> None:
-    """Wake the call once more: the decider may have died before the wake."""
+async def _wake_waiting(runtime: Runtime, run: RunMeta, call: CallRecord) -> None:
+    """Publish the decision and wake the call once more: the decider may have died before that."""
     if call.state is CallState.WAITING and call.decision is not None:
-        await wake(runtime, call, call.token)
+        await tell_and_wake(runtime, run, call, call.token)
 
 
-async def wake(runtime: Runtime, call: CallRecord, token: str | None) -> None:
-    """Try to wake the call. If that fails, the decision stands, and the sweeper wakes calls that are decided
-    and not settled."""
+async def tell_and_wake(
+    runtime: Runtime, run: RunMeta, call: CallRecord, token: str | None
+) -> None:
+    """Publish the decision of the call, then try to wake it. If either fails, the decision stands, and the
+    sweeper does both for calls that are decided and not settled."""
+    if not await publish_decision(runtime, run, call):
+        return
     if token is None:
         # Its branch has no token yet. When it stores one, it looks for a decision and wakes itself.
         return

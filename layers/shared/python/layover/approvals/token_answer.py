@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, ValidationError
 
+from layover.approvals.bus import publish_decision
 from layover.approvals.checks import MAX_REASON, check_args, check_data, check_reason
 from layover.approvals.waiting import waiting_call
 from layover.errors import DecisionError, DecisionInvalid, InvalidRequest
@@ -16,6 +17,7 @@ from layover.values.runs.payload import WaitingCall
 from layover.values.runs.run import (
     SYSTEM,
     CallRecord,
+    CallState,
     Decision,
     DecisionKind,
     RunMeta,
@@ -67,6 +69,15 @@ async def record_answer(
             logger.info("a decision came first", extra={"run_id": run.id})
     # Read again: a decision that came first is in the record.
     return await runtime.journal.runs.call(run.owner, run.id, call.key) or call
+
+
+async def is_told(runtime: Runtime, run: RunMeta, call: CallRecord, output: Any) -> bool:
+    """Publish the decision of a call that this answer woke, unless whoever sent it has. Return False if the
+    bus does not take it now: the call then waits on a new token, which is answered once it is published."""
+    if call.state is not CallState.WAITING or is_wake_up(output):
+        return True
+    # Also for a decision that was there: this may be the second attempt of a process that died in between.
+    return await publish_decision(runtime, run, call)
 
 
 def _decision_in(runtime: Runtime, run: RunMeta, call: CallRecord, answer: Any) -> Decision | None:
@@ -166,9 +177,14 @@ def _callback(kind: DecisionKind, now: datetime, **fields: Any) -> Decision:
     return Decision(kind=kind, decided_by=CALLBACK, via=Via.CALLBACK, at=now, **fields)
 
 
+def is_wake_up(output: Any) -> bool:
+    """Return whether a token's answer is our own wake-up. Whoever sends one has published the decision."""
+    return bool(_unwrap(output)[1] == DECIDED)
+
+
 def next_wait(item: WaitingCall, output: Any, call: CallRecord, now: datetime) -> WaitingCall:
     """Return the call's wait for a new token: at once after a wake-up, with growing pauses after an answer
     without a decision (a platform fault, or an unknown shape)."""
-    is_wake_up = _unwrap(output)[1] == DECIDED or item.attempt != call.attempt
-    pause_s = 0 if is_wake_up else min(max(1, 2 * item.pause_s), MAX_PAUSE_S)
+    at_once = is_wake_up(output) or item.attempt != call.attempt
+    pause_s = 0 if at_once else min(max(1, 2 * item.pause_s), MAX_PAUSE_S)
     return waiting_call(call, now, pause_s)

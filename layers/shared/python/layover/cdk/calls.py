@@ -29,7 +29,7 @@ class Calls:
     machine: tuple[str, ...] = ()
     executions: tuple[str, ...] = ()
     publishes: bool = False
-    """True if it publishes events that ask people for decisions."""
+    """True if it publishes events that ask people for decisions, or that tell what was decided."""
     condenses: bool = False
     """True if it asks `compact` to work ahead, by an event that it does not wait for."""
     pushes: bool = False
@@ -60,6 +60,7 @@ CALLS: Mapping[str, Calls] = {
         blobs=BLOBS + BLOBS_ERASE + PARTS_ERASE,
         machine=RUN + WAKE,
         executions=STOP,
+        publishes=True,
         pushes=True,
     ),
     # A function that writes events forgets the sockets that are gone.
@@ -67,6 +68,8 @@ CALLS: Mapping[str, Calls] = {
         journal=JOURNAL + ERASE,
         blobs=BLOBS + BLOBS_ERASE,
         machine=RUN,
+        # It hears the answer of the only call's token.
+        publishes=True,
         condenses=True,
         pushes=True,
     ),
@@ -78,7 +81,10 @@ CALLS: Mapping[str, Calls] = {
         publishes=True,
         pushes=True,
     ),
-    "settle": Calls(journal=JOURNAL + ERASE, blobs=BLOBS, machine=RUN + WAKE, pushes=True),
+    # A run that ends decides the calls that wait.
+    "settle": Calls(
+        journal=JOURNAL + ERASE, blobs=BLOBS, machine=RUN + WAKE, publishes=True, pushes=True
+    ),
     "sweep": Calls(
         journal=JOURNAL + ERASE,
         index=True,
@@ -87,7 +93,7 @@ CALLS: Mapping[str, Calls] = {
         machine=RUN + WAKE,
         # It cancels the runs of a deleted thread.
         executions=LOOK + STOP,
-        # It reminds people of calls that wait.
+        # It reminds people of calls that wait, and tells of decisions whose deciders died.
         publishes=True,
         pushes=True,
     ),
@@ -104,6 +110,7 @@ CALLS: Mapping[str, Calls] = {
         blobs=BLOBS,
         machine=RUN + WAKE,
         executions=STOP,
+        publishes=True,
         pushes=True,
     ),
     "migrate": Calls(),

@@ -1,1 +1,2 @@
-"""People are told of calls that wait for them (docs/adr/0021-channels.md)."""
+"""Telling people of calls that wait for them, where a deployment's configuration says that they are
+(docs/behaviour.md#channels)."""

@@ -5,6 +5,7 @@ import secrets
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Literal
+from urllib.parse import quote
 
 from pydantic import Field
 
@@ -14,14 +15,20 @@ from layover.approvals.open_call import find_call
 from layover.approvals.waiting import is_expired
 from layover.errors import DecisionAlreadyMade, NotAnApprover, NotFound, RequestError
 from layover.keys import Keys
-from layover.ports.channels import Link
+from layover.ports.channels import ChannelPorts, Link
 from layover.records.deployed import with_args_schema
 from layover.runtime import Runtime
 from layover.values.base import Json, Time, Value
-from layover.values.channels import Channels, Person
+from layover.values.channels import Address, Channels, NoticeLinks, Person
 from layover.values.decision import Decision, DecisionKind, Denial, Risk, Via, Vote
 from layover.values.deployment.access import Actor
-from layover.values.runs.run import CallRecord, CallState, RunSnapshot, SuspensionKind
+from layover.values.runs.run import (
+    CallRecord,
+    CallState,
+    RunMeta,
+    RunSnapshot,
+    SuspensionKind,
+)
 from layover.values.runs.views import OpenApproval, Pending
 
 MAX_AGE = timedelta(days=7)
@@ -96,29 +103,70 @@ class LinkOutcome:
     again: bool
 
 
+def console_link(ports: ChannelPorts, run_id: str, tool_call_id: str) -> NoticeLinks:
+    """Return the link to the call in the console, which decides nothing."""
+    path = "/".join(quote(each, safe="") for each in (run_id, tool_call_id))
+    return NoticeLinks(console=f"{ports.base_url}/#/inbox/{path}")
+
+
+async def make_links(
+    ports: ChannelPorts, run: RunMeta, call: CallRecord, address: Address, now: datetime
+) -> NoticeLinks:
+    """Return the links of a message that asks for a decision: with one that decides, if the address reaches
+    one person, who may."""
+    links = console_link(ports, run.id, call.tool_call_id)
+    person = ports.config.person_at(address)
+    # Where a sign-in decides, the console's link says all; links that were sent before lead there, too.
+    if person is None or call.suspension is None or ports.config.link_sign_in:
+        return links
+    open_call = OpenApproval.of(
+        call, run.agent, run_id=run.id, thread_id=run.thread_id, agent=run.agent
+    )
+    decide = await _make(ports, person, run.owner, open_call, now)
+    return links.model_copy(update={"decide": decide})
+
+
 async def make_link(
     runtime: Runtime, person: Person, owner: str, run_id: str, call: OpenApproval
 ) -> str | None:
     """Return the URL at which this person decides a waiting call. None: the person may not decide it, the call
     waits for something that no link can give, or this deployment makes no links."""
-    channels, now = runtime.channels, runtime.clock.now()
-    if channels.links is None or not channels.base_url or call.kind not in _KINDS:
+    assert call.run_id == run_id
+    return await _make(runtime.channels, person, owner, call, runtime.clock.now())
+
+
+async def _make(
+    ports: ChannelPorts, person: Person, owner: str, call: OpenApproval, now: datetime
+) -> str | None:
+    if ports.links is None or not ports.base_url or call.kind not in _KINDS:
         return None
     latest = now + MAX_AGE
     expires_at = latest if call.expires_at is None else min(call.expires_at, latest)
-    if expires_at <= now or not may_decide(_actor(person), owner, call.approval):
+    if expires_at <= now or not may_decide(actor_of(person), owner, call.approval):
         return None
     secret = secrets.token_urlsafe(SECRET_BYTES)
     link = Link(
         person=person.id,
         owner=owner,
-        run_id=run_id,
+        run_id=call.run_id,
         tool_call_id=call.tool_call_id,
         attempt=call.attempt,
         expires_at=expires_at,
     )
-    await channels.links.put_link(secret, link)
-    return f"{channels.base_url}/decide/{Keys(owner).hash}.{run_id}.{secret}"
+    await ports.links.put_link(secret, link)
+    return f"{ports.base_url}/decide/{Keys(owner).hash}.{call.run_id}.{secret}"
+
+
+async def find_link(ports: ChannelPorts, token: str) -> Link | None:
+    """Return the link of the token in its URL, also one whose time is over. None: there is none."""
+    # Text that cannot be a token costs no read.
+    match = _TOKEN.fullmatch(token)
+    return await ports.links.get_link(*match.groups()) if match and ports.links else None
+
+
+def actor_of(person: Person) -> Actor:
+    """Return the person as a caller, with the groups that the configuration gives them."""
+    return Actor(sub=person.id, groups=person.groups)
 
 
 async def look(runtime: Runtime, token: str) -> LinkPage:
@@ -135,7 +183,7 @@ async def decide_by_link(runtime: Runtime, token: str, request: DecisionRequest)
     if runtime.channels.config.link_sign_in:
         raise SignInRequired("sign in at the console to decide: this link only leads there")
     by_link = replace(request, attempt=link.attempt, via=Via.LINK)
-    actor = _actor(person)
+    actor = actor_of(person)
     try:
         if link.expires_at <= runtime.clock.now():
             page = await _page(runtime, link, person)
@@ -159,23 +207,16 @@ def name_of(channels: Channels, sub: str) -> str:
 
 async def _link_of(runtime: Runtime, token: str) -> tuple[Link, Person]:
     """Return a link, and its person as the configuration has them now. Raises NotFound."""
-    # Text that cannot be a token costs no read.
-    match = _TOKEN.fullmatch(token)
-    links = runtime.channels.links
-    link = await links.get_link(*match.groups()) if match and links else None
+    link = await find_link(runtime.channels, token)
     person = runtime.channels.config.person_with_id(link.person) if link else None
     if link is None or person is None:
         raise NotFound(NO_LINK)
     return link, person
 
 
-def _actor(person: Person) -> Actor:
-    return Actor(sub=person.id, groups=person.groups)
-
-
 async def _page(runtime: Runtime, link: Link, person: Person) -> LinkPage:
     try:
-        snapshot, call = await find_call(runtime, _actor(person), link.run_id, link.tool_call_id)
+        snapshot, call = await find_call(runtime, actor_of(person), link.run_id, link.tool_call_id)
     except (NotFound, NotAnApprover, DecisionAlreadyMade):
         # The run is erased, or the person has lost the right: nobody else learns which of them.
         raise NotFound(NO_LINK) from None

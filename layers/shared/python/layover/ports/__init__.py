@@ -3,6 +3,12 @@ a real one; both pass the same contract tests (tests/contract)."""
 
 from layover.ports.allowance import Allowance, DayLimits, DayUse, NoAllowance, Reservation
 from layover.ports.blobs import BlobFacts, Blobs
+from layover.ports.channels import (
+    ChannelPorts,
+    DecisionLinks,
+    Deliveries,
+    Sender,
+)
 from layover.ports.grants import GrantPorts, Grants, Sealer, TokenEndpoints
 from layover.ports.journal import (
     Accepted,
@@ -77,6 +83,7 @@ __all__ = [
     "Blobs",
     "Callbacks",
     "CancelRequest",
+    "ChannelPorts",
     "ChatModel",
     "Clock",
     "Connections",
@@ -84,7 +91,9 @@ __all__ = [
     "DayUse",
     "Deadline",
     "Decided",
+    "DecisionLinks",
     "Decisions",
+    "Deliveries",
     "Dialer",
     "Due",
     "DueCheck",
@@ -125,6 +134,7 @@ __all__ = [
     "RunLog",
     "Runs",
     "Sealer",
+    "Sender",
     "SentMessage",
     "SetAside",
     "SocketPorts",

@@ -297,6 +297,10 @@ class RunCommands(Protocol):
         None if it does not (decided, another attempt, run over): the caller then wakes its own branch."""
         ...
 
+    async def forget_token(self, owner: str, run_id: str, key: str, token: str) -> None:
+        """Forget the token of a decided call: its decision is published, and its branch awake."""
+        ...
+
     async def publish_later(self, owner: str, run_id: str, key: str, token: str) -> None:
         """Mark a call that waits on this token, and was not published, for the next sweep."""
         ...

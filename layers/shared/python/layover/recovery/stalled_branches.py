@@ -4,7 +4,9 @@ would look at the call once the last branch has ended, which may take a year, so
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
+from layover.approvals.bus import publish_decision
 from layover.context.frames import is_at_work
+from layover.errors import RetryableError
 from layover.runs.executions import wake
 from layover.runtime import Runtime
 from layover.values.metrics import Metric
@@ -15,6 +17,8 @@ GRACE = 2
 seconds."""
 MIN_GRACE = timedelta(seconds=20)
 """For a sweeper with little patience (on one machine): Resume has five attempts within 15 s."""
+UNTOLD = timedelta(minutes=15)
+"""How long a decided call sleeps while the bus does not take its decision."""
 
 
 async def waiting_calls(runtime: Runtime, run: RunMeta) -> list[CallRecord]:
@@ -45,8 +49,8 @@ async def is_busy(runtime: Runtime, run: RunMeta) -> bool:
 async def _check_branch(runtime: Runtime, run: RunMeta, call: CallRecord) -> datetime | None:
     grace = max(runtime.settings.sweep_patience * GRACE, MIN_GRACE)
     if call.decision is not None:
-        # The process that decided may have died before it sent the token.
-        is_awake = call.token is not None and await wake(runtime, call.token, run.id)
+        # The process that decided may have died before it published that, and before it sent the token.
+        is_awake = call.token is not None and await _tell_and_wake(runtime, run, call, call.token)
         # A turn settles the only call. One that has taken the run since may be waiting for the database.
         is_only_call = not run.waiting and run.decided == {call.key}
         unheard_at = max(call.decision.at, run.updated_at) if is_only_call else call.decision.at
@@ -60,6 +64,23 @@ async def _check_branch(runtime: Runtime, run: RunMeta, call: CallRecord) -> dat
         # The branch will find no decision, wait on a new token and publish that one.
         return runtime.clock.now() + grace
     return call.expires_at + grace if call.expires_at else None
+
+
+async def _tell_and_wake(runtime: Runtime, run: RunMeta, call: CallRecord, token: str) -> bool:
+    """Publish the decision, and wake the call. Return whether its branch waited. Once no branch does, the
+    record forgets the token, and nothing is published again."""
+    is_told = await publish_decision(runtime, run, call)
+    assert call.decision is not None
+    if not is_told and runtime.clock.now() < call.decision.at + UNTOLD:
+        # It sleeps on, and no branch counts as abandoned for that.
+        return True
+    try:
+        is_awake = await runtime.callbacks.wake(token)
+    except RetryableError:
+        return True
+    if is_told and not is_awake:
+        await runtime.journal.commands.forget_token(run.owner, run.id, call.key, token)
+    return is_awake
 
 
 def _count_age(runtime: Runtime, calls: list[CallRecord]) -> None:

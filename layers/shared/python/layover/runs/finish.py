@@ -4,8 +4,10 @@ the thread."""
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
+from layover.approvals.bus import publish_decision
 from layover.batches import batched
 from layover.context.tokens import with_token_count
 from layover.engine.progress import Over
@@ -48,6 +50,11 @@ from layover.values.thread import ThreadHead, after
 
 logger = logging.getLogger("layover")
 
+PUBLISH_HAS_S = 0.3
+"""Seconds that the bus has to take the decisions of calls that the run's end cut, before the run ends. A bus
+that is away does not delay a cancel: it is asked again afterwards."""
+MAX_PUBLISHED = 8
+"""Events that are published side by side."""
 
 _Save = Callable[[TurnRecord], Awaitable[bool]]
 """Saves a run to the database, and returns whether it is there."""
@@ -173,12 +180,15 @@ async def _end(
     )
     # The database before the journal. A death in between repeats an upsert. The other way round, the thread
     # would be free, and its next run would not find this one.
+    # Before the end: whoever repeats it after a death publishes these again.
+    untold = await _publish_cut(runtime, state, _cut_calls(state), within_s=PUBLISH_HAS_S)
     saved = await save(_turn_record(state, head, response, _run_over(state, outcome)))
     outcome = outcome.model_copy(update={"saved": saved})
     events = [*over.events, *last_events(runtime, outcome, response)]
     # With the head that this writer read. If the head has changed since, the end is planned again with the
     # new one.
     end = await log.end(outcome, *events, head=head, retention=retention)
+    await _publish_cut(runtime, state, untold)
     # After the end, so that a branch that wakes up finds the run over and does nothing.
     for token in tokens:
         await wake(runtime, token, state.meta.id)
@@ -187,6 +197,34 @@ async def _end(
     if end.next_run is not None:
         await start_execution(runtime, state.meta.owner, end.next_run, end.next_n)
     return end
+
+
+def _cut_calls(state: RunState) -> list[CallRecord]:
+    """Return the calls that waited until the end of the run cut them, also those that an attempt at this end
+    has cut that died: it may not have published them."""
+    return [
+        call
+        for call in state.calls.values()
+        if call.decision is not None and call.decision.kind is DecisionKind.CANCELLED
+    ]
+
+
+async def _publish_cut(
+    runtime: Runtime, state: RunState, calls: Sequence[CallRecord], within_s: float | None = None
+) -> list[CallRecord]:
+    """Publish that nobody decides these calls any more. Return those of which the bus was not told in
+    time."""
+    told: set[str] = set()
+
+    async def tell(call: CallRecord) -> None:
+        if await publish_decision(runtime, state.meta, call):
+            told.add(call.key)
+
+    with suppress(TimeoutError):
+        async with asyncio.timeout(within_s):
+            for some in batched(calls, MAX_PUBLISHED):
+                await asyncio.gather(*(tell(call) for call in some))
+    return [call for call in calls if call.key not in told]
 
 
 def _unread(state: RunState, head: ThreadHead) -> list[Message]:

@@ -4,9 +4,9 @@ import logging
 from typing import Any
 
 from layover import logs
-from layover.approvals.bus import BusEvent, publish
+from layover.approvals.bus import BusEvent, publish, publish_decision
 from layover.approvals.consent import go_on_if_connected
-from layover.approvals.token_answer import next_wait, record_answer
+from layover.approvals.token_answer import is_told, next_wait, record_answer
 from layover.declare.tools.tool import AnyTool
 from layover.engine.frame_core import FrameCore
 from layover.engine.frames.log import NestedLog
@@ -44,6 +44,7 @@ async def await_decision(runtime: Runtime, payload: AwaitPayload) -> dict[str, A
         token=payload.token,
     )
     if call is None:
+        await _publish_if_decided(runtime, payload)
         await runtime.callbacks.wake(payload.token)
         return {"status": "woken"}
     # After a death before this, the task is repeated with another token, and that one is published.
@@ -57,6 +58,17 @@ async def await_decision(runtime: Runtime, payload: AwaitPayload) -> dict[str, A
             payload.owner, payload.run_id, call.key, payload.token
         )
     return {"status": "waiting"}
+
+
+async def _publish_if_decided(runtime: Runtime, payload: AwaitPayload) -> None:
+    """Publish a decision that came before the token: its decider woke nobody, and may have died. A repeated
+    event is better than none; a bus that is away does not hold up the call."""
+    call = await runtime.journal.runs.call(payload.owner, payload.run_id, payload.call.key)
+    if call is None or call.decision is None or call.state is not CallState.WAITING:
+        return
+    run = await runtime.journal.runs.get(payload.owner, payload.run_id)
+    if run is not None:
+        await publish_decision(runtime, run, call)
 
 
 async def _publish(runtime: Runtime, payload: AwaitPayload, call: CallRecord) -> None:
@@ -85,6 +97,9 @@ async def resume(runtime: Runtime, payload: ResumePayload) -> WaitingCall:
             )
             if call.undecided:
                 return await _wait_again(runtime, payload, call)
+        if not await is_told(runtime, log.snapshot.meta, call, payload.output):
+            # Where it waits next, `await_decision` publishes the decision and wakes it.
+            return await _wait_again(runtime, payload, call)
         item = await _settle(runtime, payload, log, call)
     except (Fenced, Stopped):
         logger.info("the call was settled elsewhere", extra={"run_id": payload.run_id})

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from layover import logs
-from layover.approvals.token_answer import next_wait, record_answer
+from layover.approvals.token_answer import is_told, next_wait, record_answer
 from layover.approvals.waiting import waiting_call
 from layover.context.assembly import model_of
 from layover.engine.dependencies import with_deps
@@ -88,10 +88,11 @@ async def _take_answer(runtime: Runtime, payload: Any, item: WaitingCall) -> Tur
     )
     if run is None or (run.status, run.execution) != (Status.RUNNING, payload.execution):
         return None
-    if run.cancel or run.waiting != {item.key} or call is None or not call.undecided:
+    if run.cancel or run.waiting - {item.key} or call is None:
         return None
-    call = await record_answer(runtime, run, call, item.attempt, payload.output)
-    if not call.undecided:
+    if call.undecided:
+        call = await record_answer(runtime, run, call, item.attempt, payload.output)
+    if not call.undecided and await is_told(runtime, run, call, payload.output):
         return None
     if not await room_for(runtime, payload, BRANCH_EVENTS):
         return _result("left")

@@ -32,6 +32,9 @@ class Metric(StrEnum):
     `agent`."""
     PUBLISH_FAILED = "publish_failed"
     """EventBridge did not take an event about a waiting call; the sweeper has it published later."""
+    CHANNEL_REFUSED = "channel_refused"
+    """A channel refused a message about a waiting call, for example since its address or its credentials are
+    wrong: the log says which. `channel`."""
     DELETION_FAILED = "deletion_failed"
     """The sweeper could not erase a deleted thread for another reason than a passing fault. Somebody has to
     look: the log's `a deletion fails` names the thread."""

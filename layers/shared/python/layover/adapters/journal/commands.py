@@ -298,6 +298,14 @@ class TableRunCommands:
             return None
         return await self._runs.call(owner, run_id, key)
 
+    async def forget_token(self, owner: str, run_id: str, key: str, token: str) -> None:
+        """See `ports.RunCommands`."""
+        decided = all_of(Equals("token", token), Exists("decision"))
+        with suppress(ConditionFailed):
+            await self._table.write(
+                Update(Keys(owner).run(run_id), key, set={"token": None}, when=decided)
+            )
+
     async def publish_later(self, owner: str, run_id: str, key: str, token: str) -> None:
         """See `ports.RunCommands`."""
         pk = Keys(owner).run(run_id)

@@ -1,0 +1,294 @@
+"""`notify`: tells people of what an event of the bus is about, as it is now.
+
+An event may be late, repeated, or overtaken by another one, so nothing that people read comes from it: it
+names a call, and the journal says what is true of it. Each message is claimed before it is sent and noted
+afterwards (`ports.channels.Deliveries`); an event that comes again finds the notes and does nothing."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from hashlib import sha256
+from typing import Any
+
+from layover.approvals.bus import BusEvent
+from layover.approvals.waiting import is_expired
+from layover.channels.links import console_link, make_links
+from layover.errors import NotFound, RetryableError
+from layover.ports.channels import ChannelPorts, ChannelRefused, Claim, Deliveries, Delivery, Sender
+from layover.runtime import Runtime
+from layover.values.channels import ITSELF, OWNER, Address, ChannelKind, Notice, NoticeKind
+from layover.values.decision import Decision
+from layover.values.metrics import Metric
+from layover.values.runs.run import CallRecord, CallState, RunMeta
+from layover.values.runs.views import OpenApproval
+
+logger = logging.getLogger("layover")
+
+MAX_AT_ONCE = 8
+"""Messages of one event that are sent side by side."""
+_KINDS = {
+    BusEvent.REQUESTED: NoticeKind.REQUESTED,
+    BusEvent.REMINDER: NoticeKind.REMINDER,
+    BusEvent.ESCALATED: NoticeKind.ESCALATED,
+    BusEvent.VOTED: NoticeKind.VOTED,
+    BusEvent.DECIDED: NoticeKind.DECIDED,
+}
+
+
+async def notify(runtime: Runtime, event: Mapping[str, Any]) -> None:
+    """Tell people of one event of the bus: `{"detail-type", "detail"}`. One address that fails keeps no other
+    from being told. Raises RetryableError (also ChannelBusy) after all were tried, if the event has to come
+    again; what was sent is then not sent again."""
+    kind = _KINDS.get(event.get("detail-type", ""))
+    detail = event.get("detail") or {}
+    if kind is None or not runtime.channels.config.groups:
+        return
+    told = await _read(runtime, detail)
+    if told is None:
+        return
+    try:
+        if told.decision is not None:
+            # Whatever the event was about: a request that comes late is not sent, and one whose sender died
+            # may have been.
+            await told.tell_outcome()
+        elif kind is NoticeKind.VOTED:
+            await told.update_all(told.notice(kind))
+        elif kind is not NoticeKind.DECIDED and told.waits:
+            await told.ask(kind, int(detail.get("n") or 0))
+    except NotFound:
+        # Erased meanwhile: nobody is told of it any more.
+        logger.info("a run is gone of which people were to be told", extra={"run_id": told.run.id})
+
+
+async def _read(runtime: Runtime, detail: Mapping[str, Any]) -> "_Told | None":
+    """Return the call that an event names; None if there is none, or the event is of an earlier release and
+    does not name its owner."""
+    owner, run_id, call_id = (detail.get(k) for k in ("owner", "run_id", "tool_call_id"))
+    if not (owner and run_id and call_id):
+        return None
+    snapshot = await runtime.journal.runs.snapshot(owner, run_id)
+    if snapshot is None:
+        return None
+    calls = (c for c in snapshot.calls if c.tool_call_id == call_id and c.suspension is not None)
+    call = next(calls, None)
+    if call is None:
+        return None
+    attempt = detail.get("attempt") or call.attempt
+    return _Told(runtime, snapshot.meta, call, attempt)
+
+
+@dataclass(frozen=True)
+class _Told:
+    """A call, one attempt of which people are told of."""
+
+    runtime: Runtime
+    run: RunMeta
+    call: CallRecord
+    attempt: int
+
+    @property
+    def ports(self) -> ChannelPorts:
+        return self.runtime.channels
+
+    @property
+    def deliveries(self) -> Deliveries:
+        assert self.ports.deliveries is not None
+        return self.ports.deliveries
+
+    @cached_property
+    def decision(self) -> Decision | None:
+        """The decision of the attempt: an earlier one is kept with the call."""
+        if self.attempt == self.call.attempt:
+            return self.call.decision
+        past = next((p for p in self.call.past if p["attempt"] == self.attempt), None)
+        fields = {name: value for name, value in (past or {}).items() if name != "attempt"}
+        return Decision.model_validate(fields) if past else None
+
+    @property
+    def waits(self) -> bool:
+        """True if somebody may still decide this attempt."""
+        if self.call.state is not CallState.WAITING or self.run.status.over:
+            return False
+        is_newest = self.attempt == self.call.attempt
+        return is_newest and not is_expired(self.call, self.runtime.clock.now())
+
+    def notice(self, kind: NoticeKind, n: int = 0) -> Notice:
+        """Return what is true now."""
+        places = {"run_id": self.run.id, "thread_id": self.run.thread_id, "agent": self.run.agent}
+        view = OpenApproval.of(self.call, self.run.agent, **{**places, "attempt": self.attempt})
+        return Notice(
+            kind=kind,
+            owner=self.run.owner,
+            call=view,
+            rule=self.call.rule,
+            n=n,
+            decision=self.decision,
+            at=self.runtime.clock.now(),
+        )
+
+    async def ask(self, kind: NoticeKind, n: int) -> None:
+        """Tell those who may decide, once each."""
+        notice = self.notice(kind, n)
+        where = self._addresses(self._groups(kind))
+        failure = await _try_each(self, [(a, partial(self._ask_at, a, notice)) for a in where])
+        # A decision that came while the messages were under way saw that they were not sent yet.
+        now = await self._now()
+        if now.decision is not None:
+            await now.tell_outcome()
+        if failure is not None:
+            raise failure
+
+    async def update_all(self, notice: Notice) -> None:
+        """Change the messages that ask for the attempt, where their services can."""
+        messages = await self._requests()
+        work = [(m.address, partial(self._update, m, notice)) for m in messages]
+        failure = await _try_each(self, work)
+        if failure is not None:
+            raise failure
+
+    async def tell_outcome(self) -> None:
+        """Tell everybody who was asked, and the run's owner where others decide: by a changed message, or by
+        a new one."""
+        notice = self.notice(NoticeKind.DECIDED)
+        requests: dict[Address, list[Delivery]] = {}
+        for message in await self._requests():
+            requests.setdefault(message.address, []).append(message)
+        if self.call.rule is not None:
+            for address in self._addresses((OWNER,)):
+                requests.setdefault(address, [])
+        work = [(a, partial(self._tell_outcome_at, a, rs, notice)) for a, rs in requests.items()]
+        failure = await _try_each(self, work)
+        if failure is not None:
+            raise failure
+
+    async def _ask_at(self, address: Address, notice: Notice) -> None:
+        id = self._id(notice.kind, notice.n, address)
+        claim = await self._claim(id, address)
+        if isinstance(claim, Claim):
+            now = self.runtime.clock.now()
+            links = await make_links(self.ports, self.run, self.call, address, now)
+            sender = self._sender(address)
+            reference = await sender.send(address, notice, links, once=id, unsure=claim.unsure)
+            await self._note(id, reference)
+
+    async def _tell_outcome_at(
+        self, address: Address, requests: Sequence[Delivery], notice: Notice
+    ) -> None:
+        sent = [message for message in requests if message.sent_at is not None]
+        unsure = requests[0] if requests and not sent else None
+        if unsure is not None:
+            # Its sender died, and nobody knows whether the service has it. One that is still at work learns
+            # of the decision itself: RetryableError.
+            again = await self._claim(unsure.id, address)
+            if not isinstance(again, Claim):
+                sent, unsure = [again], None
+        id = self._id(notice.kind, 0, address)
+        claim = await self._claim(id, address)
+        if not isinstance(claim, Claim):
+            return
+        reference = ""
+        if unsure is not None:
+            # A service that can be asked finds the request, which then has to be changed.
+            reference = await self._send(address, notice, once=unsure.id, unsure=True)
+            await self._note(unsure.id, reference)
+            await self._update(unsure.model_copy(update={"reference": reference}), notice)
+        elif not any([await self._update(message, notice) for message in sent]):
+            reference = await self._send(address, notice, once=id, unsure=claim.unsure)
+        await self._note(id, reference)
+
+    async def _send(self, address: Address, notice: Notice, *, once: str, unsure: bool) -> str:
+        """Send a message that asks for nothing."""
+        links = console_link(self.ports, self.run.id, self.call.tool_call_id)
+        return await self._sender(address).send(address, notice, links, once=once, unsure=unsure)
+
+    async def _update(self, message: Delivery, notice: Notice) -> bool:
+        if not message.reference:
+            return False
+        links = console_link(self.ports, self.run.id, self.call.tool_call_id)
+        sender = self._sender(message.address)
+        return await sender.update(message.address, message.reference, notice, links)
+
+    async def _requests(self) -> list[Delivery]:
+        """Return the messages that ask for this attempt."""
+        prefix, outcome = f"{self.attempt:04d}-", f"{self.attempt:04d}-{NoticeKind.DECIDED}-"
+        messages = await self.deliveries.of_call(self.run.owner, self.run.id, self.call.key)
+        return [m for m in messages if m.id.startswith(prefix) and not m.id.startswith(outcome)]
+
+    async def _claim(self, id: str, address: Address) -> Claim | Delivery:
+        place = (self.run.owner, self.run.id, self.call.key)
+        return await self.deliveries.claim(*place, id, address)
+
+    async def _note(self, id: str, reference: str) -> None:
+        place = (self.run.owner, self.run.id, self.call.key)
+        await self.deliveries.note_sent(*place, id, reference)
+
+    def _id(self, kind: NoticeKind, n: int, address: Address) -> str:
+        """Return the id of a message. It is unique among those of all runs: a service is asked for it."""
+        place = (self.run.id, self.call.key, address.channel.value, address.to)
+        digest = sha256("\n".join(place).encode("utf-8", "surrogatepass")).hexdigest()[:24]
+        return f"{self.attempt:04d}-{kind.value}-{n}-{digest}"
+
+    def _groups(self, kind: NoticeKind) -> tuple[str, ...]:
+        rule = self.call.rule
+        if rule is None:
+            return (OWNER,)
+        return rule.escalate_to if kind is NoticeKind.ESCALATED else rule.by
+
+    def _addresses(self, groups: Iterable[str]) -> list[Address]:
+        """Return the addresses of these groups, with the run's user where they say so."""
+        config = self.ports.config
+        person = config.person_with_id(self.run.owner)
+        places = []
+        for address in config.addresses(groups):
+            if address.to != ITSELF:
+                places.append(address)
+            elif person is not None:
+                to = person.mail if address.channel is ChannelKind.MAIL else person.slack
+                places += [Address(channel=address.channel, to=to)] if to else []
+        return list(dict.fromkeys(places))
+
+    def _sender(self, address: Address) -> Sender:
+        sender = self.ports.senders.get(address.channel)
+        if sender is None:
+            raise ChannelRefused(f"{address.channel.value} is not set up in this deployment")
+        return sender
+
+    async def _now(self) -> "_Told":
+        """Return the call as it is now."""
+        call = await self.runtime.journal.runs.call(self.run.owner, self.run.id, self.call.key)
+        return _Told(self.runtime, self.run, call or self.call, self.attempt)
+
+
+async def _try_each(
+    told: _Told, work: Iterable[tuple[Address, Callable[[], Awaitable[object]]]]
+) -> Exception | None:
+    """Do the work at each address. Return the failure for which the event has to come again, if there is one.
+    Raises NotFound: the run is gone."""
+    room = asyncio.Semaphore(MAX_AT_ONCE)
+
+    async def try_one(address: Address, tell: Callable[[], Awaitable[object]]) -> Exception | None:
+        context = {"run_id": told.run.id, "channel": address.channel.value}
+        try:
+            async with room:
+                await tell()
+        except ChannelRefused as error:
+            # The same would be refused again. The error says what the deployer has to do.
+            logger.error("a channel refused a message: %s", error, extra=context)
+            told.runtime.metrics.count(Metric.CHANNEL_REFUSED, channel=address.channel.value)
+        except NotFound as error:
+            return error
+        except RetryableError as error:
+            logger.warning("a message is sent later: %s", error, extra=context)
+            return error
+        except Exception as error:  # whatever is wrong with one address: the others are told
+            logger.exception("a message was not sent", extra=context)
+            return error
+        return None
+
+    failures = [f for f in await asyncio.gather(*(try_one(*each) for each in work)) if f]
+    gone = next((failure for failure in failures if isinstance(failure, NotFound)), None)
+    if gone is not None:
+        raise gone
+    return next(iter(failures), None)
