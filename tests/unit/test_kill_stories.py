@@ -37,6 +37,16 @@ def test_a_point_that_one_run_did_without_is_a_matter_of_time() -> None:
     assert not by_the_clock(point, [story(LOST, write), story(LOST, write)])
 
 
+@pytest.mark.parametrize(
+    ("name", "is_chance"), [("DynamoTable.get META", True), ("DynamoTable.query META", False)]
+)
+def test_a_decision_that_comes_before_its_token_is_asked_of_nobody(
+    name: str, is_chance: bool
+) -> None:
+    stories = [story(SERVED, (">", "resume", name), ("<", "resume", name))] * 2
+    assert by_the_clock(Point("resume", name, 1, "before"), stories) is is_chance
+
+
 STEP = "DynamoTable.transact STEP#0001 META EVENT"
 LIST = "McpServers.list_tools shop"
 

@@ -46,6 +46,18 @@ bank = Connection("bank", authorize_url=HOST, token_url=HOST, client_id="i", cli
 crm = Connection("crm", token_url=HOST, client_id="i", client_secret=secret("SHOP_KEY"))
 """
 """Agents of the app `connected`: two accounts of users, and one of the deployment."""
+CHANNELS = {
+    "finance": [{"slack": "#payouts"}, {"mail": ["bea@example.com"]}, {"teams": "TEAMS_FINANCE"}],
+    "owner": [{"mail": ["@owner"]}],
+    "people": {"bea@example.com": {"id": "bea", "groups": ["finance"], "slack": "U123"}},
+    "mail_from": "approvals@example.com",
+}
+CHANNEL_SECRETS = {
+    "SLACK_BOT_TOKEN": "/shop/slack-token",
+    "SLACK_SIGNING_SECRET": "/shop/slack-signing",
+    "TEAMS_FINANCE": BANK_KEY.replace("bank", "teams"),
+}
+"""Channels of the app `connected`."""
 RULES_OF_THEIRS = "VPC7 RDS2 RDS6 RDS10 RDS11 SMG4 COG1 COG2 COG3 COG8 DDB3 SNS3"
 """Rules of cdk-nag that it may break."""
 
@@ -159,7 +171,7 @@ def everything(**props: Any) -> App:
 
 
 def connected(**props: Any) -> App:
-    """Agents that work with accounts of their users, below a host name."""
+    """Agents that work with accounts of their users, below a host name, and tell people what waits."""
     app = App(**props)
     stack = Stack(app, "shop")
     certificate = acm.Certificate.from_certificate_arn(
@@ -170,7 +182,13 @@ def connected(**props: Any) -> App:
         stack,
         "Agents",
         agents="clerks",
-        settings={"name": "shop", "stage": "prod", "tool_secrets": secrets},
+        settings={
+            "name": "shop",
+            "stage": "prod",
+            "tool_secrets": secrets,
+            "channels": CHANNELS,
+            "channel_secrets": CHANNEL_SECRETS,
+        },
         domain=Domain("agents.example.com", certificate),
     )
     return app

@@ -221,8 +221,8 @@ WAITING_CALL = re.compile(r"DynamoTable\.get STEP#\d+#CALL#\S+")
 """The sweeper's look at a call that waits."""
 TOKEN = re.compile(r"DynamoTable\.transact META STEP#\d+#CALL#[^\s=]+")
 """The write of a call's task token, which fails if the decision was there first."""
-SAVED_TOKEN = re.compile(r"DynamoTable\.get STEP#\d+#CALL#[^\s=]+")
-"""The look at the call that follows such a write."""
+SAVED_TOKEN = re.compile(r"DynamoTable\.get (STEP#\d+#CALL#[^\s=]+|META)")
+"""The look at the call that follows such a write, and at the run, to publish the request."""
 
 
 def by_the_clock(point: Point, stories: Sequence[Story]) -> bool:

@@ -113,6 +113,8 @@ CALLS: Mapping[str, Calls] = {
         publishes=True,
         pushes=True,
     ),
+    # Messages that it sent, and links in them.
+    "notify": Calls(journal=JOURNAL),
     "migrate": Calls(),
 }
 

@@ -23,6 +23,7 @@ from layover.cdk.build import Project, Target, build_if_changed
 from layover.cdk.connections import connections_of
 from layover.cdk.constructs.api import HttpApi
 from layover.cdk.constructs.bucket import Bucket
+from layover.cdk.constructs.channels import NOTIFY, ChannelDocument, ChannelQueue
 from layover.cdk.constructs.database import Address, VpcDatabase, address_of
 from layover.cdk.constructs.domain import ApiDomain
 from layover.cdk.constructs.events import Bus, Sweeper
@@ -413,6 +414,7 @@ class Layover(Construct):
             origins=self._origins,
             tools=tools,
             sealing=self._sealing(),
+            api_url=self._url,
         )
         self._functions = Functions(self, "Functions", settings, self._layer, deployment)
         migration = Migration(
@@ -432,6 +434,7 @@ class Layover(Construct):
         settings, functions, live = self.settings, self._functions, self._functions.live
         self._workflow = Workflow(self, "Workflow", settings, functions.by_name, live)
         Sweeper(self, "Sweeper", settings, live["sweep"])
+        queue = self._channels()
         self._http.serve(live["api"], self.identity)
         self._sockets.serve(live["sockets"])
         self._streams.serve(live["streams"], self.identity, self._origins)
@@ -440,8 +443,16 @@ class Layover(Construct):
             machine=self._workflow.machine,
             table=self.table,
             api=self.api,
+            dead=None if queue is None else queue.dead,
         )
         self._observability = Observability(self, "Observability", settings, monitored)
+
+    def _channels(self) -> ChannelQueue | None:
+        """Make what tells people of calls that wait for them, if the settings say where people are."""
+        if not self.settings.channels:
+            return None
+        ChannelDocument(self, "Channels", self.settings)
+        return ChannelQueue(self, "Notices", self.settings, self.bus, self._functions.live[NOTIFY])
 
     # What the program may use
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from decimal import Decimal
 from enum import StrEnum
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
@@ -21,8 +22,9 @@ from pydantic import (
 )
 
 from layover.cdk.providers import ContextWindows, FurtherProviders, keys_of
-from layover.errors import nearest, unknown_name
+from layover.errors import ConfigurationError, nearest, unknown_name
 from layover.project import FILE, read
+from layover.values.channels import Channels
 from layover.values.deployment.providers import (
     BEDROCK_PREFIX,
     HASHING_PREFIX,
@@ -95,6 +97,8 @@ FUNCTIONS: Mapping[str, FunctionSettings] = {
     "sockets": FunctionSettings(memory_mib=512, timeout=timedelta(seconds=29), postgres=False),
     # A REST API ends a stream after 15 minutes.
     "streams": FunctionSettings(memory_mib=512, timeout=timedelta(seconds=900)),
+    # It waits for Slack, mail and Teams, in the time of a batch of events.
+    "notify": FunctionSettings(memory_mib=512, timeout=timedelta(seconds=30), postgres=False),
     # Five minutes for a waking database, two for the lock, and the migrations themselves.
     "migrate": FunctionSettings(memory_mib=512, timeout=timedelta(minutes=14)),
 }
@@ -125,7 +129,16 @@ BEDROCK_ID = re.compile(r"[a-z0-9][A-Za-z0-9.:_-]*")
 TITAN = "amazon.titan-embed-text-"
 """Beginning of the ids of the embedders that have an adapter."""
 IN_CODE = frozenset(
-    {"agents", "functions", "has_own_vpc", "tool_env", "tool_secrets", "tool_policies"}
+    {
+        "agents",
+        "channel_secrets",
+        "channels",
+        "functions",
+        "has_own_vpc",
+        "tool_env",
+        "tool_policies",
+        "tool_secrets",
+    }
 )
 """Settings that the command line cannot express."""
 BUILT_PATHS = frozenset({"stages", "layer", "code"})
@@ -150,6 +163,8 @@ LOOKED_UP_BY_THE_CDK = frozenset(
 )
 """Beginnings of names in `cdk.context.json`: `vpc-provider:account=1:...`. They are written out, because the
 import of the CDK starts a process."""
+MAX_CHANNELS = 8192
+"""Bytes of the largest parameter that SSM takes."""
 GROUP = r"""^[^\s,;\[\]"]{1,128}$"""
 """A group's name, as Cognito and `Approval` take it."""
 MACHINE_SCOPES = ("operate", "audit")
@@ -372,6 +387,12 @@ class Settings(BaseModel):
     The variable holds that, and the functions may read it: `{"SHOP_KEY": "/shop/api-key"}`."""
     tool_policies: tuple[Statement, ...] = ()
     """`Statement(actions=("ses:SendEmail",), resources=("arn:...",))`: of the same functions."""
+    channels: Mapping[str, Any] = Field(default={})
+    """Where people are told of calls that wait for them, as `layover.values.channels.Channels` says
+    (docs/guides/slack.md). Without it nobody is told by Layover."""
+    channel_secrets: Mapping[str, str] = Field(default={})
+    """As `tool_secrets`, for channels: `SLACK_BOT_TOKEN`, `SLACK_SIGNING_SECRET`, and the URLs of Teams by
+    the names that `channels` has."""
     functions: Mapping[str, FunctionSettings] = FUNCTIONS
 
     database_name: str = "layover"
@@ -518,6 +539,7 @@ class Settings(BaseModel):
             "api_key_parameter": (self.api_key_parameter,),
             "providers": keys_of(self.providers),
             "tool_secrets": tuple(self.tool_secrets.values()),
+            "channel_secrets": tuple(self.channel_secrets.values()),
         }
         for setting, names in parameters.items():
             for name in names:
@@ -527,16 +549,35 @@ class Settings(BaseModel):
                     )
         return self
 
-    @field_validator("tool_secrets")
+    @field_validator("tool_secrets", "channel_secrets")
     @classmethod
-    def _has_places(cls, tool_secrets: Mapping[str, str]) -> Mapping[str, str]:
-        for name, place in tool_secrets.items():
+    def _has_places(cls, secrets: Mapping[str, str]) -> Mapping[str, str]:
+        for name, place in secrets.items():
             if place.startswith("arn:") and not SECRET_ARN.fullmatch(place):
                 raise ValueError(
                     f"{name} cannot be at {place!r}: give the name of an SSM parameter, or the whole ARN of "
                     "a secret of Secrets Manager, with the six characters at its end"
                 )
-        return tool_secrets
+        return secrets
+
+    @model_validator(mode="after")
+    def _reaches_its_channels(self) -> Self:
+        try:
+            needed = self.places.secrets
+        except ConfigurationError as error:
+            raise ValueError(f"channels: {error}") from error
+        if missing := [name for name in needed if name not in self.channel_secrets]:
+            raise ValueError(
+                f"channels need {', '.join(missing)}: say in channel_secrets where they are"
+            )
+        if unused := [name for name in self.channel_secrets if name not in needed]:
+            raise ValueError(f"channel_secrets has {', '.join(unused)}, which no channel needs")
+        size = len(json.dumps(self.channels, ensure_ascii=False).encode())
+        if size > MAX_CHANNELS:
+            raise ValueError(
+                f"channels have {size:,} bytes, and a parameter takes {MAX_CHANNELS:,}: name fewer people"
+            )
+        return self
 
     @model_validator(mode="after")
     def _has_a_way_out(self) -> Self:
@@ -637,6 +678,16 @@ class Settings(BaseModel):
     def prefix(self) -> str:
         """Return the prefix of names."""
         return f"{self.name}-{self.stage}"
+
+    @cached_property
+    def places(self) -> Channels:
+        """The channels, read."""
+        return Channels.parse(self.channels) if self.channels else Channels()
+
+    @property
+    def channels_parameter(self) -> str:
+        """Name of the SSM parameter with the channels."""
+        return f"/{self.name}/{self.stage}/channels"
 
     @property
     def key_parameter(self) -> str:

@@ -26,6 +26,11 @@ SECRETS = "LAYOVER_TOOL_SECRETS"
 CONNECTIONS_KEY = "LAYOVER_CONNECTIONS_KEY"
 """The key of users' tokens, where agents have connections of users: for the functions of `calls.SEALS`."""
 CONNECTIONS_URL = "LAYOVER_CONNECTIONS_URL"
+CHANNELS = "LAYOVER_CHANNELS_PARAMETER"
+"""The parameter with the channels, where a stage has some."""
+API_URL = "LAYOVER_API_URL"
+CHANNELED = ("api", "notify")
+"""Functions that may read both."""
 TRACES = "OTEL_EXPORTER_OTLP_ENDPOINT"
 """The receiver of traces, where a stage has one."""
 TRACE_HEADERS = "LAYOVER_OTLP_HEADERS_PARAMETER"
@@ -123,6 +128,7 @@ READS: Mapping[str, tuple[str, ...]] = {
         *RETENTION,
     ),
     "sockets": (*ALL, *STATE, *SOCKETS),
+    "notify": (*ALL, *STATE),
     "streams": (
         *ALL,
         *STATE,

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
-from layover.ports.grants import TokenRefused
+from layover.ports.grants import INVALID_RESPONSE, TokenRefused
 from layover.values.grant import Tokens
 
 MAX_TOKEN = 16_384
@@ -14,7 +14,6 @@ _MAX_SCOPES = 100
 _TOKEN = re.compile(r"[\x21-\x7e]+")
 """A header can have no other."""
 _LONGEST = timedelta(days=3650)
-WRONG_ANSWER = "invalid_response"
 
 
 def tokens_in(fields: Mapping[str, Any], now: datetime, before: Tokens | None = None) -> Tokens:
@@ -27,7 +26,7 @@ def tokens_in(fields: Mapping[str, Any], now: datetime, before: Tokens | None = 
         raise TokenRefused("unsupported_token_type")
     access = _token(fields.get("access_token"))
     if access is None:
-        raise TokenRefused(WRONG_ANSWER)
+        raise TokenRefused(INVALID_RESPONSE)
     lives = _seconds(fields.get("expires_in"))
     refresh = _token(fields.get("refresh_token")) or (before.refresh if before else None)
     scopes = _scopes(fields.get("scope"))

@@ -34,8 +34,6 @@ ASKED_FOR = timedelta(hours=1)
 """The life of a request for consent that a user makes."""
 WAITED_FOR = timedelta(days=366)
 """The life of one that a call makes: calls wait for a year at most."""
-MAX_CODE = 4_096
-"""Characters of a code, or of a state."""
 
 
 def connections_by_name(

@@ -9,7 +9,6 @@ over."""
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -31,17 +30,11 @@ _ENDED = frozenset({"invalid_grant", "unauthorized_client", "access_denied", "ba
 """Codes by which services say that a grant is over. GitHub has one of its own."""
 
 
-@dataclass
-class _Cached:
-    """A token of the deployment, in this process."""
-
-    tokens: Tokens
-
-
 _Work = dict[tuple[str, str], "asyncio.Task[Tokens | None]"]
 _renewals: "WeakKeyDictionary[asyncio.AbstractEventLoop, _Work]" = WeakKeyDictionary()
 """Renewals that this process is at, by owner and connection."""
-_deployment_tokens: "WeakKeyDictionary[Connection, _Cached]" = WeakKeyDictionary()
+_deployment_tokens: "WeakKeyDictionary[Connection, Tokens]" = WeakKeyDictionary()
+"""Tokens of the deployment, in this process."""
 _DEPLOYMENT = ""
 """In place of an owner, whose id is never empty."""
 
@@ -262,8 +255,8 @@ async def _deployment_token(runtime: Runtime, connection: Connection, rejected: 
     """Return a token of the deployment (client credentials). Each process asks for its own."""
     now: datetime = runtime.clock.now()
     cached = _deployment_tokens.get(connection)
-    if cached is not None and cached.tokens.access != rejected and not cached.tokens.is_due(now):
-        return cached.tokens.access
+    if cached is not None and cached.access != rejected and not cached.is_due(now):
+        return cached.access
 
     async def sign_in() -> Tokens:
         form = {"grant_type": "client_credentials"}
@@ -273,15 +266,15 @@ async def _deployment_token(runtime: Runtime, connection: Connection, rejected: 
             tokens = await ask(connection, runtime, form)
         except TokenRefused as refused:
             raise _misconfigured(connection, refused) from refused
-        _deployment_tokens[connection] = _Cached(tokens)
+        _deployment_tokens[connection] = tokens
         return tokens
 
     try:
         tokens = await _once((_DEPLOYMENT, connection.name), sign_in)
     except RetryableError:
-        if cached is None or cached.tokens.access == rejected or cached.tokens.has_expired(now):
+        if cached is None or cached.access == rejected or cached.has_expired(now):
             raise
-        return cached.tokens.access
+        return cached.access
     assert tokens is not None
     return tokens.access
 

@@ -15,6 +15,10 @@ _NOT_SET_UP = (
 )
 
 
+INVALID_RESPONSE = "invalid_response"
+"""Our own code for an answer that has neither tokens nor an error."""
+
+
 class TokenRefused(LayoverError):
     """A token endpoint has refused a request, and would refuse it again. `code`: of RFC 6749, such as
     `invalid_grant`. The message has nothing else of what the service said."""

@@ -13,6 +13,10 @@ ITSELF = "@owner"
 """As an address of that group: wherever the configuration says that the run's user is."""
 
 
+SLACK_TOKEN, SLACK_SIGNING = "SLACK_BOT_TOKEN", "SLACK_SIGNING_SECRET"
+"""Names of Slack's secrets."""
+
+
 class ChannelKind(StrEnum):
     """A service that reaches people."""
 
@@ -52,6 +56,14 @@ class Channels(Value):
     people: tuple[Person, ...] = ()
     mail_from: str | None = None
     link_sign_in: bool = False
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """Names of the secrets that the channels need: Slack's two, and the URLs of Teams."""
+        addresses = [a for of_group in self.groups.values() for a in of_group]
+        has_slack = any(a.channel is ChannelKind.SLACK for a in addresses)
+        urls = [a.to for a in addresses if a.channel is ChannelKind.TEAMS]
+        return tuple(dict.fromkeys([*((SLACK_TOKEN, SLACK_SIGNING) if has_slack else ()), *urls]))
 
     def addresses(self, groups: Iterable[str]) -> tuple[Address, ...]:
         """Return the addresses of these groups, each once, in order."""

@@ -11,15 +11,13 @@ from urllib.parse import parse_qsl, quote, urlencode
 from layover.adapters.http.client import Client, MakeClient, Response
 from layover.adapters.http.request import InvalidURL, join_url
 from layover.errors import RetryableError
-from layover.ports.grants import TokenRefused
+from layover.ports.grants import INVALID_RESPONSE, TokenRefused
 
 TIMEOUT_S = 10.0
 """Seconds for the whole answer. A user's tools wait for it."""
 MAX_ANSWER = 256 * 1024
 """Bytes of an answer."""
 _CODE = re.compile(r"[a-z][a-z0-9_]{0,63}")
-_WRONG = "invalid_response"
-"""Our own code for an answer that has neither tokens nor an error."""
 
 
 class HttpTokenEndpoints:
@@ -80,7 +78,7 @@ async def _read(response: Response) -> bytes:
     async for piece in response.pieces():
         body += piece
         if len(body) > MAX_ANSWER:
-            raise TokenRefused(_WRONG)
+            raise TokenRefused(INVALID_RESPONSE)
     return body
 
 

@@ -12,6 +12,7 @@ from constructs import Construct
 from layover.cdk.build import HANDLERS, USER_AGENTS
 from layover.cdk.calls import CALLS, SEALS, Calls
 from layover.cdk.constructs.acknowledge import acknowledge, spelled
+from layover.cdk.constructs.channels import NOTIFY, mail_statement
 from layover.cdk.constructs.database import RUNTIME_ROLE, Address
 from layover.cdk.constructs.identity import Identity
 from layover.cdk.constructs.layer import ARCHITECTURE, RUNTIME, Layer
@@ -27,6 +28,9 @@ from layover.cdk.settings import TUNED, FunctionSettings, Provider, Settings
 from layover.cdk.variables import (
     ACCEPTS,
     AGENTS,
+    API_URL,
+    CHANNELED,
+    CHANNELS,
     CONNECTIONS_KEY,
     CONNECTIONS_URL,
     EMBEDS,
@@ -43,6 +47,7 @@ from layover.cdk.variables import (
     WINDOWS,
     check_size,
 )
+from layover.values.channels import SLACK_SIGNING, SLACK_TOKEN
 
 MIGRATE = "migrate"
 STREAMS = "streams"
@@ -111,6 +116,8 @@ class Deployment:
     """Permissions of the functions that run tools."""
     sealing: Sealing | None = None
     """None: no user connects an account."""
+    api_url: str = ""
+    """Beginning of the links in messages."""
 
 
 class Functions(Construct):
@@ -212,6 +219,11 @@ class Functions(Construct):
         variables[SECRETS] = ",".join(secrets) or None
         if (sealing := self._deployment.sealing) is not None and name in SEALS:
             variables |= {CONNECTIONS_KEY: sealing.key, CONNECTIONS_URL: sealing.url}
+        if self._reaches_people(name):
+            variables |= {
+                CHANNELS: self._settings.channels_parameter,
+                API_URL: self._deployment.api_url,
+            }
         texts = {key: str(value) for key, value in variables.items() if value is not None}
         check_size(name, Stack.of(self).resolve(texts))
         return texts
@@ -221,11 +233,25 @@ class Functions(Construct):
         tools, and those of connections, if it asks their services."""
         sealing = self._deployment.sealing
         of_connections = sealing.secrets if sealing is not None and name in SEALS else ()
-        return {
+        of_tools = {
             secret: place
             for secret, place in self._settings.tool_secrets.items()
             if each.tools or secret in of_connections
         }
+        return of_tools | self._secrets_of_channels(name)
+
+    def _reaches_people(self, name: str) -> bool:
+        """Return whether the function reads the channels: one tells people, one takes what they press."""
+        return bool(self._settings.channels) and name in CHANNELED
+
+    def _secrets_of_channels(self, name: str) -> dict[str, str]:
+        if not self._reaches_people(name):
+            return {}
+        # `notify` only sends, and `api` posts nothing to Teams.
+        names = (SLACK_TOKEN, SLACK_SIGNING) if name != NOTIFY else self._settings.places.secrets
+        secrets = self._settings.channel_secrets
+        unused = SLACK_SIGNING if name == NOTIFY else None
+        return {each: secrets[each] for each in names if each in secrets and each != unused}
 
     def _of_traces(self, name: str) -> dict[str, str | None]:
         settings = self._settings
@@ -307,6 +333,7 @@ class Functions(Construct):
             *statements(calls, self._deployment.resources),
             *self._secrets(name, each),
             *self._seals(name),
+            *self._mails(name),
             *model_statements(self, self._settings, asks=each.model, embeds=EMBEDS in READS[name]),
         ):
             role.add_to_policy(statement)
@@ -350,6 +377,8 @@ class Functions(Construct):
             names += keys_of(self._settings.providers)
         if self._settings.otlp_endpoint and name in SENDS_TRACES:
             names += filter(None, [self._settings.otlp_headers_parameter])
+        if self._reaches_people(name):
+            names.append(self._settings.channels_parameter)
         places = self._secrets_of(name, each).values()
         names += [place for place in places if not place.startswith("arn:")]
         if names:
@@ -377,6 +406,11 @@ class Functions(Construct):
                     "StringEquals": {"kms:EncryptionContext:layover": self._settings.prefix}
                 },
             )
+
+    def _mails(self, name: str) -> Iterator[iam.PolicyStatement]:
+        """Yield the permission to send mail, if a channel is a mailbox."""
+        if name == NOTIFY and self._settings.places.mail_from:
+            yield mail_statement(self, self._settings)
 
     def _log_streams(self, name: str) -> str:
         return Stack.of(self).format_arn(

@@ -14,6 +14,7 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sns_subscriptions as subscriptions
+from aws_cdk import aws_sqs as sqs
 from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 
@@ -43,6 +44,8 @@ class MonitoredResources:
     machine: sfn.StateMachine
     table: dynamodb.ITable
     api: gateway.HttpApi
+    dead: sqs.IQueue | None = None
+    """Events that nobody could be told of; None: there are no channels."""
 
 
 class Observability(Construct):
@@ -89,6 +92,11 @@ class Observability(Construct):
         self._alarm("TableThrottles", self._table_throttles(), 0, "DynamoDB refuses requests")
         age = settings.approval_alarm.total_seconds()
         self._alarm("ApprovalAge", self._approval_age(), age, "A call has waited long for a person")
+        if self._resources.dead is not None:
+            untold = self._resources.dead.metric_approximate_number_of_messages_visible(
+                period=FIVE_MINUTES
+            )
+            self._alarm("Untold", untold, 0, "People were not told of a call that waits for them")
         self._alarm_without_sweeps()
 
     def _alarm(self, name: str, metric: cloudwatch.IMetric, above: float, what: str) -> None:
