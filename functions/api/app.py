@@ -159,8 +159,8 @@ def _call(request: Mapping[str, Any], path: str, host: Host, streams: bool) -> C
 @cache
 def resolver() -> Resolver:
     """Return the one resolver of this environment."""
-    # At DEBUG, which an agent's module may set for all loggers, the framework writes down the parts of paths: a
-    # link that decides is a secret.
+    # At DEBUG, which an agent's module may set for all loggers, the framework writes down the parts of paths:
+    # a link that decides is a secret.
     logging.getLogger("aws_lambda_powertools").setLevel(logging.WARNING)
     app = Resolver(enable_validation=True, json_body_deserializer=parse_json)
     for module in (

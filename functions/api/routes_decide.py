@@ -53,8 +53,8 @@ def _without_token(documented: dict[int, Any]) -> dict[int, Any]:
     "/decide/<token>",
     tags=["approvals"],
     summary="The call of a link, as its person sees it",
-    description="A page for browsers; JSON for `Accept: application/json`. It decides nothing. Every text that "
-    "is no link of somebody who may decide is answered alike.",
+    description="A page for browsers; JSON for `Accept: application/json`. It decides nothing. Every text "
+    "that is no link of somebody who may decide is answered alike.",
     operation_id="look_by_link",
     responses=_or_page(responses(200, LinkPage, "What the page shows", 404)),
     openapi_extensions=_OPEN,
@@ -75,8 +75,8 @@ def get_decision(token: str) -> Response[str]:
     "/decide/<token>",
     tags=["approvals"],
     summary="Decide the call of a link as its person",
-    description="For the page of the link, and for programs: `Content-Type: application/json`, and no page of "
-    "another site. 409 has the words with which the page then says why nothing is to be decided.",
+    description="For the page of the link, and for programs: `Content-Type: application/json`, and no page "
+    "of another site. 409 has the words with which the page then says why nothing is to be decided.",
     operation_id="decide_by_link",
     responses=_without_token(
         also(

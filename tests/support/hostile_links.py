@@ -85,7 +85,8 @@ class Raw:
 def send_raw(url: str, method: str, target: str, body: bytes = b"", **headers: str) -> Raw:
     """Send a request whose target no client library has tidied up."""
     place = urlsplit(url)
-    assert place.hostname and place.port
+    assert place.hostname
+    assert place.port
     named = {"Host": place.netloc, "Connection": "close", "Accept": "application/json", **headers}
     if body:
         named |= {"Content-Length": str(len(body)), "Content-Type": "application/json"}

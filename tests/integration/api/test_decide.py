@@ -238,7 +238,8 @@ def test_page_is_the_same_for_every_link_and_is_kept_nowhere(api: Api) -> None:
         assert "noindex" in answer.headers["x-robots-tag"]
         assert "etag" not in answer.headers
     policy = page.headers["content-security-policy"]
-    assert "connect-src 'self';" in policy and "frame-ancestors 'none'" in policy
+    assert "connect-src 'self';" in policy
+    assert "frame-ancestors 'none'" in policy
 
 
 def test_link_that_asks_for_a_sign_in_shows_nothing_of_the_call_and_decides_nothing(
@@ -248,7 +249,8 @@ def test_link_that_asks_for_a_sign_in_shows_nothing_of_the_call_and_decides_noth
     run, path = asked(api)
     page = see(api, path).json
     assert (page["person"], page["sign_in"], page["may"]) == ("bea@example.com", True, [])
-    assert page["run_id"] == run.id and page["tool_call_id"] == "c1"
+    assert page["run_id"] == run.id
+    assert page["tool_call_id"] == "c1"
     assert not any(page[name] for name in ("agent", "tool_name", "args", "payload", "requester"))
     decide(api, path).problem(403, "sign-in-required")
     assert waits(api, run)
@@ -410,7 +412,8 @@ def test_run_that_is_over_takes_no_decision(api: Api) -> None:
     run, path = asked(api)
     assert api.post(f"/runs/{run.id}/cancel").status in (200, 202)
     page = see(api, path).json
-    assert page["may"] == [] and page["closed"] in ("the run was cancelled", "the run is over")
+    assert page["may"] == []
+    assert page["closed"] in ("the run was cancelled", "the run is over")
     assert decide(api, path).problem(409, "decision-already-made")["detail"] == page["closed"]
 
 
@@ -475,6 +478,7 @@ def test_link_reaches_one_call_of_one_run_and_nothing_else(api: Api) -> None:
         ):
             assert api.get(url, sub=None, headers=headers).status == 401
     body = see(api, path).body
-    assert ANN not in json.loads(body).values() and run.thread_id not in body
+    assert ANN not in json.loads(body).values()
+    assert run.thread_id not in body
     assert decide(api, path).status == 202
     assert waits(api, other)

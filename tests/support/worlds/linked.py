@@ -3,10 +3,10 @@
 from dataclasses import replace
 from typing import Any
 
-from layover.adapters.inmemory.table import InMemoryTable
-from layover.adapters.journal.deliveries import TableDecisionLinks
 from layover.adapters.inmemory.blobs import InMemoryBlobs
 from layover.adapters.inmemory.journal import in_memory_journal
+from layover.adapters.inmemory.table import InMemoryTable
+from layover.adapters.journal.deliveries import TableDecisionLinks
 from layover.channels.links import make_link
 from layover.ports.channels import ChannelPorts
 from layover.values.channels import Channels, Person

@@ -56,8 +56,8 @@ class LinkDecision(Value):
 
 
 class LinkPage(Value):
-    """The call of a link, as its person sees it. What is no longer to be decided shows no arguments; a link that
-    asks for a sign-in shows nothing of the call."""
+    """The call of a link, as its person sees it. What is no longer to be decided shows no arguments; a link
+    that asks for a sign-in shows nothing of the call."""
 
     person: str = Field(description="The person whose link it is: a mail address.")
     run_id: str
@@ -129,8 +129,8 @@ async def make_links(
 async def make_link(
     runtime: Runtime, person: Person, owner: str, run_id: str, call: OpenApproval
 ) -> str | None:
-    """Return the URL at which this person decides a waiting call. None: the person may not decide it, the call
-    waits for something that no link can give, or this deployment makes no links."""
+    """Return the URL at which this person decides a waiting call. None: the person may not decide it, the
+    call waits for something that no link can give, or this deployment makes no links."""
     assert call.run_id == run_id
     return await _make(runtime.channels, person, owner, call, runtime.clock.now())
 
@@ -170,8 +170,8 @@ def actor_of(person: Person) -> Actor:
 
 
 async def look(runtime: Runtime, token: str) -> LinkPage:
-    """Return what the person of a link sees. Changes nothing. Raises NotFound, the same for every text that is
-    no link of somebody who may decide its call."""
+    """Return what the person of a link sees. Changes nothing. Raises NotFound, the same for every text that
+    is no link of somebody who may decide its call."""
     link, person = await _link_of(runtime, token)
     return await _page(runtime, link, person)
 

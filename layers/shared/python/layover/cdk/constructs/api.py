@@ -29,8 +29,8 @@ ASKED_HEADERS = ("authorization", "content-type", "idempotency-key", "prefer")
 MCP_HEADERS = ("mcp-method", "mcp-name", "mcp-protocol-version")
 TOLD_HEADERS = ("location", "preference-applied", "retry-after", "www-authenticate")
 LOGGED = {
-    # Neither the query string nor a token: both may hold a user's words or secrets. Nor the path: that of a link
-    # which decides is a secret. The route has neither.
+    # Neither the query string nor a token: both may hold a user's words or secrets. Nor the path: that of a
+    # link which decides is a secret. The route has none of them.
     "requestId": "$context.requestId",
     "method": "$context.httpMethod",
     "route": "$context.routeKey",

@@ -18,8 +18,8 @@ CONSOLE_FILES = "/console/{version}/{file}"
 OPEN_PATHS = frozenset(
     {"/", "/healthz", CONNECTED, DOCS, "/openapi.json", DISCOVERY, PROTECTED_RESOURCE}
 )
-"""Paths that need no token, besides the console's files and links that decide. The gateway in front lets no other path through
-without one."""
+"""Paths that need no token, besides the console's files and links that decide. The gateway in front lets no
+other path through without one."""
 _CONSOLE_FILE = re.compile(r"/console/[^/]+/[^/]+")
 DECIDE = "/decide/{token}"
 """The route of the links that decide one call. The link is the secret, so the path is in no log."""
