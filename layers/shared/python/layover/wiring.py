@@ -9,15 +9,18 @@ from datetime import timedelta
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
-from urllib.parse import unquote
+from urllib.parse import unquote, urlsplit
 
 from layover import logs, ports
 from layover.clock import SystemClock
+from layover.errors import ConfigurationError
 from layover.ids import RandomIds
 from layover.invocation import InvocationLoop
 from layover.lazy import lazy
 from layover.ports import secrets
 from layover.runtime import Runtime
+from layover.values.base import strict_json
+from layover.values.channels import SLACK_TOKEN, ChannelKind, Channels
 from layover.values.deployment.environment import Environment
 from layover.values.deployment.providers import OFFLINE_PREFIX
 
@@ -87,6 +90,7 @@ def runtime() -> Runtime:
         tracing=lazy(_tracing) if _traces() else ports.NoTracing(),
         tool_servers=lazy(_tool_servers),
         connections=_connections(),
+        channels=_channels(),
     )
 
 
@@ -224,6 +228,84 @@ def _token_endpoints() -> ports.TokenEndpoints:
     from layover.adapters.http.choice import choose_client
 
     return HttpTokenEndpoints(choose_client(os.environ))
+
+
+def _channels() -> ports.ChannelPorts:
+    """Return the ports of channels; nothing of them is read, imported or made before somebody is told. The
+    clients of services are made by their channel's kind: a module that is missing harms no other."""
+    env = environment()
+    if not (env.channels or env.channels_parameter):
+        return ports.ChannelPorts()
+    return ports.ChannelPorts(
+        config=lazy(_channel_config),
+        senders={
+            ChannelKind.SLACK: lazy(_slack),
+            ChannelKind.MAIL: lazy(_mail),
+            ChannelKind.TEAMS: lazy(_teams),
+        },
+        deliveries=lazy(_deliveries),
+        links=lazy(_decision_links),
+        base_url=env.api_url.rstrip("/"),
+    )
+
+
+@cache
+def _channel_config() -> Channels:
+    """Return the document, read once by each process. Raises ConfigurationError, RetryableError."""
+    env = environment()
+    text, name = env.channels, "LAYOVER_CHANNELS"
+    if not text:
+        from layover.adapters.parameters import secret_parameter
+
+        name = env.channels_parameter
+        text = secret_parameter(name, _aws().client("ssm"), what="the channels' document")
+    try:
+        document = strict_json(text)
+    except ValueError as error:
+        raise ConfigurationError(f"{name} is not JSON: {error}") from error
+    return Channels.parse(document)
+
+
+@cache
+def _slack() -> ports.Sender:
+    from layover.adapters.channels.slack import SlackSender
+    from layover.adapters.http.choice import choose_client
+    from layover.declare.secret import Secret
+
+    make_client = choose_client(os.environ)
+    return SlackSender(Secret(SLACK_TOKEN), environment().slack_url, make_client, _channel_config())
+
+
+@cache
+def _mail() -> ports.Sender:
+    from layover.adapters.channels.mail import MailSender, mail_client
+
+    return MailSender(mail_client(_aws()), _channel_config())
+
+
+@cache
+def _teams() -> ports.Sender:
+    from layover.adapters.channels.teams import TeamsSender
+    from layover.adapters.http.choice import choose_client
+
+    # Only the system on one machine has an API without TLS, and its services with it.
+    url = urlsplit(environment().api_url)
+    plain = frozenset({url.hostname}) if url.scheme == "http" and url.hostname else frozenset()
+    return TeamsSender(choose_client(os.environ), _channel_config(), plain_hosts=plain)
+
+
+@cache
+def _deliveries() -> ports.Deliveries:
+    from layover.adapters.journal.deliveries import TableDeliveries
+
+    return TableDeliveries(_table(), SystemClock())
+
+
+@cache
+def _decision_links() -> ports.DecisionLinks:
+    from layover.adapters.journal.deliveries import TableDecisionLinks
+
+    return TableDecisionLinks(_table(), SystemClock())
 
 
 @cache

@@ -15,10 +15,14 @@ from typing import IO, Any, Self
 from urllib.parse import urlsplit
 
 from layover import shipped
+from layover.approvals.bus import BusEvent
 from layover.clock import install_offset
+from layover.errors import ConfigurationError
 from layover.local import agents_module, newest_release, schema
 from layover.local.aws.emulator import BUCKET_NAME, STATE_MACHINE_ARN, TABLE_NAME, AwsServer
+from layover.local.aws.queue import Poller
 from layover.local.aws.storage import StorageFailed
+from layover.local.channels.services import SIGNING_SECRET, TOKEN, ChannelServices
 from layover.local.functions.clock_file import ClockFile
 from layover.local.functions.execution_environment import FunctionSpec
 from layover.local.functions.invocation import REGION, Invocation, InvokeResult
@@ -35,6 +39,8 @@ from layover.local.postgres import Postgres
 from layover.local.settings import Settings, child_variables, function_variables
 from layover.local.terminal import show
 from layover.local.terminal.show import RunWatch
+from layover.values.base import strict_json
+from layover.values.channels import SLACK_SIGNING, SLACK_TOKEN, Channels
 from layover.values.deployment.access import AUDITORS, CONNECTED, OPERATORS
 from layover.values.deployment.providers import BEDROCK_PREFIX, split_model
 from layover.values.lease import max_waits
@@ -49,6 +55,8 @@ STAND_IN_NOTICE = (
 )
 STANDARD_MODEL = "openai/gpt-5-mini"
 SWEEPER = "the sweeper"
+NOTIFY = "notify"
+"""The function that tells people of calls that wait."""
 _MAX_SWEEP = timedelta(seconds=180)
 """More than a process takes to start and a sweep to time out, after each other."""
 _MAX_PAUSE_S = 60.0
@@ -110,6 +118,10 @@ class Runner:
         self._sockets: WebSocketFront
         self._lock_file: IO[str]
         self._health = Health()
+        self._channels: Channels | None = None
+        self.channel_services: ChannelServices | None = None
+        """The services that reach people; None: nobody is told of anything."""
+        self._front: Front
         self._postgres = Postgres(self._data / "postgres", self._data / "logs" / "postgres.log")
 
     async def __aenter__(self) -> Self:
@@ -167,6 +179,11 @@ class Runner:
             "events": f"{self.url}/_local/events",
         }
 
+    def outbox(self) -> list[dict[str, Any]]:
+        """Return what people were sent, newest last: `{channel, to, kind, text, link}`."""
+        services = self.channel_services
+        return [] if services is None else services.outbox.items
+
     async def _start(self) -> None:
         if self._loading is not None:
             self._stack.callback(self._loading.cancel)
@@ -176,9 +193,11 @@ class Runner:
         late = _Late(self)
         health = self._health.answer
         front = Front(late, websocket=self._sockets.serve, streaming=late, health=health)
+        self._front = front
         self._front_server = HttpServer(Cors(front, self.settings.origins), self.settings.port)
         self._say_who_locks()
         self._stack.callback(self._front_server.close)
+        self._channels = self._read_channels()
         self._start_clock()
         self._stack.push_async_callback(self._postgres.stop)
         loading = asyncio.create_task(self._load_agents())
@@ -207,6 +226,8 @@ class Runner:
             self._watch.resume(self.aws.waiting_runs(), self.aws.events.list())
         await asyncio.to_thread(self.aws.resume_executions)
         self._start_sweeper()
+        if self._channels is not None:
+            self._keep("the queue", Poller(self.aws.queue, self.functions, NOTIFY).poll)
         self._health.check("the functions", self._start_problem)
         self._health.check("the data folder", self.aws.storage_problem)
         self._keep("the starter of functions", self._start_functions_again)
@@ -249,9 +270,11 @@ class Runner:
         self._functions = LambdaService(concurrency=self.settings.concurrency)
         try:
             store = self._data / "aws.sqlite"
-            self._aws = AwsServer(self._functions, self._sockets, store, self._watch)
+            queued = [event.value for event in BusEvent] if self._channels is not None else []
+            self._aws = AwsServer(self._functions, self._sockets, store, self._watch, queued=queued)
         except StorageFailed as error:
             raise RunnerFailed(str(error)) from error
+        self._serve_channels()
         self._aws.start()
         self._stack.callback(self._aws.stop)
         await asyncio.to_thread(self._aws.make_resources, self.settings.definition)
@@ -264,6 +287,33 @@ class Runner:
         await self._functions.start()
         self._stack.push_async_callback(self._functions.stop)
         self._stack.push_async_callback(self._stop_executions)
+
+    def _read_channels(self) -> Channels | None:
+        """Return the channels; None if nobody is told of anything."""
+        text = self._inherited.get("LAYOVER_CHANNELS")
+        if not text or NOTIFY not in self.settings.function_names():
+            return None
+        try:
+            return Channels.parse(strict_json(text))
+        except (ValueError, ConfigurationError) as error:
+            raise RunnerFailed(f"LAYOVER_CHANNELS: {error}") from error
+
+    def _serve_channels(self) -> None:
+        if self._channels is not None:
+            # A key in the path: pages of a browser could ask here as well.
+            prefix = f"channels/{secrets.token_hex(8)}"
+            self.channel_services = ChannelServices(f"{self.url}/_local/{prefix}")
+            self._front.add_service(prefix, self.channel_services.respond)
+            self.aws.serve_mail(self.channel_services)
+
+    def _channel_variables(self) -> dict[str, str]:
+        """Return the variables by which functions find the services of channels."""
+        services = self.channel_services
+        if services is None or self._channels is None:
+            return {}
+        urls = {name: services.teams_url(name) for name in self._channels.secrets}
+        own = {SLACK_TOKEN: TOKEN, SLACK_SIGNING: SIGNING_SECRET}
+        return {**urls, **own, "LAYOVER_SLACK_URL": services.slack_url}
 
     async def _stop_executions(self) -> None:
         self.left_open = await asyncio.to_thread(self.aws.stop_executions)
@@ -288,6 +338,8 @@ class Runner:
             "LAYOVER_DATABASE_URL": self._postgres.dsn(RUNTIME_ROLE),
             "LAYOVER_CONNECTIONS_KEY": str(self._data / "connections.key"),
             "LAYOVER_CONNECTIONS_URL": f"{self.url}{CONNECTED}",
+            "LAYOVER_API_URL": self.url,
+            **self._channel_variables(),
         }
 
     def _spec(self, name: str, common: Mapping[str, str]) -> FunctionSpec:
@@ -416,6 +468,7 @@ class Runner:
         )
         front.add_local("GET", "/_local/services", lambda _: Response.json(self.services()))
         front.add_local("GET", "/_local/events", lambda _: Response.json(self.aws.events.list()))
+        front.add_local("GET", "/_local/outbox", lambda _: Response.json(self.outbox()))
 
     def _advance_clock(self, body: bytes) -> Response:
         from http import HTTPStatus

@@ -14,6 +14,7 @@ from layover.local.functions.package import handler_of
 DEFAULT_TIMEOUT = timedelta(seconds=900)
 TIMEOUTS: Mapping[str, timedelta] = {
     "api": timedelta(seconds=30),
+    "notify": timedelta(seconds=30),
     "settle": timedelta(seconds=60),
     "sockets": timedelta(seconds=30),
     "sweep": timedelta(seconds=60),

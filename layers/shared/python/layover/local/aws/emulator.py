@@ -5,7 +5,7 @@ import re
 import threading
 import uuid
 import zlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from http import HTTPStatus
@@ -21,12 +21,14 @@ from layover.local.aws.dynamodb import service as dynamodb
 from layover.local.aws.dynamodb.service import DynamoDB
 from layover.local.aws.events import Events
 from layover.local.aws.objects import Objects
+from layover.local.aws.queue import Queue
 from layover.local.aws.states import service as states
 from layover.local.aws.states.errors import StatesError
 from layover.local.aws.states.service import StepFunctions
 from layover.local.aws.states.tasks import Tasks, function_name
 from layover.local.aws.storage import Storage
 from layover.local.aws.wsgi import Environ, StartResponse, WsgiServer
+from layover.local.channels.services import MAILS, ChannelServices
 from layover.local.functions.invocation import ACCOUNT, REGION, LambdaError
 from layover.local.functions.lambda_service import LambdaService
 from layover.local.http.socket_front import WebSocketFront
@@ -82,9 +84,14 @@ class Services:
         storage: Storage,
         watch: Watch | None = None,
         access_key: AccessKey | None = None,
+        queued: Collection[str] = (),
     ) -> None:
+        """`queued`: types of events that a rule sends to the queue."""
         self.access_key = access_key or make_access_key()
-        self.events = Events(storage, watch.on_event if watch else None)
+        self.queue = Queue(storage, queued)
+        self.channels: ChannelServices | None = None
+        """What takes mails, where there are channels."""
+        self.events = Events(storage, watch.on_event if watch else None, self.queue)
         self.dynamodb = DynamoDB(storage, watch.on_item if watch else None)
         self.states = StepFunctions(storage, Tasks(functions, self.dynamodb))
         self._objects = Objects(storage, BUCKET_NAME, self.access_key)
@@ -125,6 +132,9 @@ class Services:
             return self._call_states(operation, request.body).on_the_wire()
         if target == "AWSEvents.PutEvents":
             return self._put_events(request.body).on_the_wire()
+        if self.channels is not None and (request.method, request.path) == ("POST", MAILS):
+            status, pairs, body = self.channels.send_mail(request.headers, request.body)
+            return Response(HTTPStatus(status), body, tuple(pairs.items()))
         return None
 
     def is_presigned(self, request: Request) -> bool:
@@ -226,12 +236,13 @@ class AwsServer:
         data: Path | None = None,
         watch: Watch | None = None,
         access_key: AccessKey | None = None,
+        queued: Collection[str] = (),
     ) -> None:
         """Open the store. `data`: the file that keeps everything; without one, the state ends with this
-        object. `access_key`: a new one if not given."""
+        object. `access_key`: a new one if not given. `queued`: types of events for the queue."""
         self._functions = functions
         self._storage = Storage(data)
-        self._services = Services(functions, sockets, self._storage, watch, access_key)
+        self._services = Services(functions, sockets, self._storage, watch, access_key, queued)
         self._server = WsgiServer(
             self._services, self._services.respond_at_once, self._services.is_presigned
         )
@@ -252,6 +263,15 @@ class AwsServer:
     def events(self) -> Events:
         """Return the events published so far."""
         return self._services.events
+
+    @property
+    def queue(self) -> Queue:
+        """Return the queue behind the bus."""
+        return self._services.queue
+
+    def serve_mail(self, channels: ChannelServices) -> None:
+        """Let SES take mails."""
+        self._services.channels = channels
 
     def storage_problem(self) -> str | None:
         """Return why what the services keep cannot be written; None if it can."""

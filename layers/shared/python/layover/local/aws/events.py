@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from layover.clock import rfc3339
+from layover.local.aws.queue import Queue
 from layover.local.aws.storage import Storage
 
 MAX_EVENTS = 10_000
@@ -18,10 +19,14 @@ EventListener = Callable[[dict[str, Any]], object]
 
 
 class Events:
-    """The operation PutEvents, and the events that it has received. It calls `on_event` for each."""
+    """The operation PutEvents, and the events that it has received. It calls `on_event` for each. `queue`:
+    the target of a rule; it has an event as soon as PutEvents has accepted that."""
 
-    def __init__(self, storage: Storage, on_event: EventListener | None = None) -> None:
+    def __init__(
+        self, storage: Storage, on_event: EventListener | None = None, queue: Queue | None = None
+    ) -> None:
         self._storage = storage
+        self._queue = queue
         self._on_event = on_event or (lambda _: None)
         storage.create(_SCHEMA)
 
@@ -48,9 +53,14 @@ class Events:
         event["detail_type"] = detail_type
         event |= {"event_bus": entry.get("EventBusName", "default"), "time": rfc3339(now)}
         whole = event | {"detail": detail, "resources": entry.get("Resources", [])}
+        queue = self._queue if self._queue is not None and self._queue.takes(whole) else None
         with self._storage.transaction() as connection:
             query = "INSERT INTO events (document) VALUES (?) RETURNING number"
             ((number,),) = connection.execute(query, (json.dumps(whole),)).fetchall()
             connection.execute("DELETE FROM events WHERE number <= ?", (number - MAX_EVENTS,))
+            if queue is not None:
+                queue.send(connection, whole, now)
+        if queue is not None:
+            queue.on_send()
         self._on_event(whole)
         return {"EventId": event["id"]}

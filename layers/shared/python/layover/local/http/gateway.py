@@ -57,6 +57,10 @@ class _ClientLeft(Exception):
     """The request ended early, so there is nothing to do and no client to answer."""
 
 
+Service = Callable[[str, str, Mapping[str, str], bytes], tuple[int, Mapping[str, str], bytes]]
+"""Takes method, path, headers (names in lower case) and body; returns status, headers and body."""
+
+
 class Front:
     """The front: every HTTP request becomes an event for the function `api`; `/_local/*` is answered here.
 
@@ -77,10 +81,16 @@ class Front:
         self._streaming = streaming
         self._websocket = websocket
         self._local = dict(local or {})
+        self._services: dict[str, Service] = {}
 
     def add_local(self, method: str, path: str, answer: LocalRoute) -> None:
         """Answer `method path` here."""
         self._local[method, path] = answer
+
+    def add_service(self, prefix: str, answer: Service) -> None:
+        """Answer all paths below `/_local/PREFIX` here, whoever asks: a service for programs, which send no
+        header of ours. The prefix has a part that no page knows."""
+        self._services[f"{_LOCAL_PREFIX}{prefix}"] = answer
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """ASGI entry."""
@@ -121,6 +131,13 @@ class Front:
         return await (self._stream(streaming, event) if streaming else self._invoke(event))
 
     def _answer_locally(self, scope: Scope, path: str, body: bytes) -> Response:
+        for prefix, answer in self._services.items():
+            if path.startswith(f"{prefix}/"):
+                names = ((k.decode("latin-1"), v.decode("latin-1")) for k, v in scope["headers"])
+                below, headers = path.removeprefix(prefix), {k.lower(): v for k, v in names}
+                status, pairs, content = answer(scope["method"], below, headers, body)
+                encoded = [(k.lower().encode(), v.encode("latin-1")) for k, v in pairs.items()]
+                return Response(status, encoded, content)
         if not is_local(_values(scope, LOCAL_HEADER.lower().encode())):
             detail = f"send `{LOCAL_HEADER}: 1` with requests to {_LOCAL_PREFIX}"
             return Response.problem(HTTPStatus.FORBIDDEN, "not-local", detail)
