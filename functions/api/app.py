@@ -21,6 +21,7 @@ from functions.api import (
     routes_chat,
     routes_connections,
     routes_console,
+    routes_decide,
     routes_files,
     routes_mcp,
     routes_me,
@@ -48,6 +49,7 @@ from functions.api.request import (
     takes_gzip,
     traceparent,
 )
+from functions.api.routes_decide import SECRET_HEADERS
 from functions.api.streaming import shared_with, ticketed
 from layover import logs
 from layover.errors import (
@@ -58,7 +60,7 @@ from layover.errors import (
     RetryableError,
     unknown_name,
 )
-from layover.values.deployment.access import Actor, is_open
+from layover.values.deployment.access import Actor, is_decision, is_open
 
 logger = logging.getLogger("layover")
 _LOG_IDS = {
@@ -69,11 +71,12 @@ _LOG_IDS = {
 
 
 class Resolver(APIGatewayHttpResolver):
-    """Routes whose ids may hold any character: paths come percent-decoded, and providers choose call ids."""
+    """Routes whose ids may hold any character: paths come percent-decoded, providers choose call ids, and any
+    text may stand where a link has its token."""
 
     @staticmethod
     def _compile_regex(rule: str, base_regex: str = "^{}$") -> re.Pattern[str]:
-        pattern = re.sub(r"<tool_call_id>", r"(?P<tool_call_id>.+)", rule)
+        pattern = re.sub(r"<(tool_call_id|token)>", r"(?P<\1>.+)", rule)
         pattern = re.sub(r"(?<!\?P)<(\w+)>", r"(?P<\1>[^/]+)", pattern)
         return re.compile(f"{pattern}\\Z", re.DOTALL)
 
@@ -111,6 +114,9 @@ def answer(
     """Return the answer to one API Gateway event (HTTP API, payload 2.0). Never raises. If the function
     `streams`, the body may be an asynchronous iterator of bytes."""
     result = _answer(event, context, host, streams)
+    if is_decision(str(event.get("rawPath"))):
+        # Also on problems: nothing keeps a link's answer, and nothing tells the link to others.
+        result["headers"] = {**result["headers"], **SECRET_HEADERS}
     if streams and (cors_headers := shared_with(event, host)):
         result["headers"] = {**result["headers"], **cors_headers}
     return result
@@ -121,7 +127,8 @@ def _answer(event: Mapping[str, Any], context: Any, host: Host, streams: bool) -
     try:
         request = prepare_event(event)
         path = APIGatewayProxyEventV2(request).path
-        logs.name(**{id: match[1] for id, of in _LOG_IDS.items() if (match := of.search(path))})
+        if not is_decision(path):
+            logs.name(**{id: match[1] for id, of in _LOG_IDS.items() if (match := of.search(path))})
         settings = host.runtime().settings
         call = _call(request, path, host, streams)
         # `request` has none: every other route takes JSON under any name.
@@ -153,6 +160,9 @@ def _call(request: Mapping[str, Any], path: str, host: Host, streams: bool) -> C
 @cache
 def resolver() -> Resolver:
     """Return the one resolver of this environment."""
+    # At DEBUG, which an agent's module may set for all loggers, the framework writes down the parts of paths:
+    # a link that decides is a secret.
+    logging.getLogger("aws_lambda_powertools").setLevel(logging.WARNING)
     app = Resolver(enable_validation=True, json_body_deserializer=parse_json)
     for module in (
         routes_meta,
@@ -166,6 +176,7 @@ def resolver() -> Resolver:
         routes_files,
         routes_me,
         routes_connections,
+        routes_decide,
         routes_sockets,
         routes_chat,
         routes_ag_ui,

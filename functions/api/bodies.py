@@ -281,3 +281,40 @@ class Decisions(Body):
         list[Annotated[ApproveItem | DenyItem | ResumeItem, Discriminator("decision")]],
         Field(min_length=1, max_length=MAX_DECISIONS),
     ]
+
+
+class ApproveByLink(Body):
+    """A decision by a link: let the call run, with the model's arguments or with these."""
+
+    decision: Literal["approve"]
+    args: dict[str, Any] | None = None
+    reason: Reason | None = None
+
+    def request(self) -> DecisionRequest:
+        """Return the request as the service takes it."""
+        return DecisionRequest(Verdict.APPROVE, args=self.args, reason=self.reason)
+
+
+class DenyByLink(Body):
+    """A decision by a link: do not let the call run."""
+
+    decision: Literal["deny"]
+    reason: Reason | None = None
+
+    def request(self) -> DecisionRequest:
+        """Return the request as the service takes it."""
+        return DecisionRequest(Verdict.DENY, reason=self.reason)
+
+
+class ResumeByLink(Body):
+    """A decision by a link: the answer to a suspended call."""
+
+    decision: Literal["resume"]
+    data: Any
+
+    def request(self) -> DecisionRequest:
+        """Return the request as the service takes it."""
+        return DecisionRequest(Verdict.RESUME, data=self.data)
+
+
+ByLink = Annotated[ApproveByLink | DenyByLink | ResumeByLink, Discriminator("decision")]

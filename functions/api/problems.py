@@ -10,6 +10,7 @@ from typing import Any
 from aws_lambda_powertools.event_handler import Response
 from pydantic import BaseModel, ConfigDict, Field
 
+from layover.channels.links import SignInRequired
 from layover.errors import (
     AgentsNotLoaded,
     Conflict,
@@ -82,6 +83,11 @@ class ForeignOrigin(RequestError):
     """A web page asked that may not call the API."""
 
 
+class NotJson(RequestError):
+    """The client does not say that its body is JSON, where a page of another site must not be able to send
+    one."""
+
+
 class NotAcceptable(RequestError):
     """A stream was requested at an address that cannot stream. `stream_url` can."""
 
@@ -149,6 +155,9 @@ _KINDS: dict[type[LayoverError], Kind] = {
     Unsigned: Kind(HTTPStatus.UNAUTHORIZED, "unsigned", "A signature is needed"),
     Forbidden: Kind(HTTPStatus.FORBIDDEN, "forbidden", "The token does not allow this"),
     ForeignOrigin: Kind(HTTPStatus.FORBIDDEN, "wrong-origin", "This page may not call the API"),
+    SignInRequired: Kind(
+        HTTPStatus.FORBIDDEN, "sign-in-required", "This link decides nothing by itself"
+    ),
     NotAnApprover: Kind(HTTPStatus.FORBIDDEN, "not-an-approver", "Others decide about this call"),
     NotFound: Kind(HTTPStatus.NOT_FOUND, "not-found", "There is no such thing"),
     MethodNotAllowed: Kind(
@@ -156,6 +165,9 @@ _KINDS: dict[type[LayoverError], Kind] = {
     ),
     NotAcceptable: Kind(
         HTTPStatus.NOT_ACCEPTABLE, "not-acceptable", "This address does not stream"
+    ),
+    NotJson: Kind(
+        HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "unsupported-media-type", "The body has to be JSON"
     ),
     ThreadBusy: Kind(HTTPStatus.CONFLICT, "thread-busy", "The thread has an active run"),
     DecisionAlreadyMade: Kind(

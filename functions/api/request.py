@@ -16,6 +16,7 @@ from layover.values.base import strict_json
 
 MAX_BODY = 5 * 1024 * 1024
 """Bytes (docs/reference/http-api.md#limits); a Lambda event holds 6 MB, base64 included."""
+NO_PATH = "there is no such path"
 _NO_TEXT = "\x00"
 """Stands for bytes that are not UTF-8. It is not JSON either."""
 _WAIT = re.compile(r'(?:^|[,;\s])wait\s*=\s*"?(\d{1,9})"?\s*(?:$|[,;])', re.IGNORECASE)
@@ -30,7 +31,7 @@ def prepare_event(event: Mapping[str, Any]) -> dict[str, Any]:
     """Return the event with its body as text. Raises NotFound (absurd paths). `parse_json` reports
     errors in a body, for routes that take one."""
     if not can_be_id(str(event.get("rawPath") or "/")):
-        raise NotFound("there is no such path")
+        raise NotFound(NO_PATH)
     # Every body is JSON, whatever the client calls it: `curl -d` says that it is a form.
     headers = {k: v for k, v in (event.get("headers") or {}).items() if k.lower() != "content-type"}
     return {**event, "headers": headers, "body": _text(event), "isBase64Encoded": False}

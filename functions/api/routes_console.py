@@ -7,6 +7,7 @@ from aws_lambda_powertools.event_handler import Response
 from functions.api.caching import cache_once
 from functions.api.call import call_of, new_router
 from functions.api.console import assets
+from functions.api.console.policy import NOSNIFF, page_headers
 from layover.errors import NotFound
 from layover.values.deployment.access import CONNECTED
 
@@ -16,7 +17,6 @@ _ONE_MACHINE = "'self' http://127.0.0.1:* http://localhost:*"
 """Hosts of files on one machine. On AWS, the hosts of the sign-in and the bucket have TLS."""
 _FOREVER = "max-age=31536000, immutable"
 _PAGE = "text/html; charset=utf-8"
-_NOSNIFF = {"X-Content-Type-Options": "nosniff"}
 
 
 @router.get("/", include_in_schema=False)
@@ -42,12 +42,7 @@ def _text() -> str:
 
 def _headers() -> dict[str, Any]:
     access = call_of(router).host.runtime().settings.access
-    return {
-        **_NOSNIFF,
-        "Content-Security-Policy": _policy("'self' https:" if access.issuer else _ONE_MACHINE),
-        "Referrer-Policy": "no-referrer",
-        "Cross-Origin-Opener-Policy": "same-origin",
-    }
+    return {**page_headers("'self' https:" if access.issuer else _ONE_MACHINE)}
 
 
 @router.get("/console/<version>/<file>", include_in_schema=False)
@@ -57,23 +52,6 @@ def get_file(version: str, file: str) -> Response[str]:
         raise NotFound("there is no such path")
     # A page of the previous release gets this release's files, but without permission to cache them.
     lifetime = _FOREVER if version == assets.version() else "max-age=0"
-    return cache_once(router, asset.content_type, asset.text, lifetime=lifetime, headers=_NOSNIFF)
-
-
-def _policy(connects: str) -> str:
-    """Return the page's policy: it runs only its own scripts, never turns text into markup, and may not be
-    framed."""
-    return "; ".join(
-        (
-            "default-src 'none'",
-            "script-src 'self'",
-            "style-src 'self'",
-            "img-src 'self'",
-            f"connect-src {connects}",
-            "base-uri 'none'",
-            "form-action 'none'",
-            "frame-ancestors 'none'",
-            "require-trusted-types-for 'script'",
-            "trusted-types 'none'",
-        )
+    return cache_once(
+        router, asset.content_type, asset.text, lifetime=lifetime, headers={**NOSNIFF}
     )

@@ -16,6 +16,7 @@ PATHS = {
     "name": "Name of a connection.",
     "run_id": "Id of a run.",
     "thread_id": "Id of a thread.",
+    "token": "The link's own: a secret.",
     "tool_call_id": "Id of a call, of the provider's. It may hold any character: percent-encode it.",
 }
 """Parts of paths."""
@@ -55,6 +56,7 @@ EXAMPLES: dict[str, Any] = {
     "resume_call": {"data": {"slot": "Monday 9:00"}},
     "extend_call": {"expires_at": "2030-01-31T12:00:00Z"},
     "decide_calls": {"items": [{**_CALL, "decision": "approve", "reason": "small"}]},
+    "decide_by_link": {"decision": "approve", "reason": "small"},
     "correct_entry": {"content": "Prefers mail to phone."},
     "put_profile": {"profile": {"name": "Ada"}},
     "create_file": {"name": "invoice.pdf", "mime_type": "application/pdf", "size": 48213},

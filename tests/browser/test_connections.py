@@ -358,7 +358,7 @@ def drawn(modules: Page, mine: bool = True, **payload: Any) -> list[str]:
     }
     modules.evaluate(
         """async ([pending, mine]) => {
-          const { Decision } = await import("/calls.js");
+          const { Decision } = await import("/decision.js");
           const { html, paint } = await import("/dom.js");
           paint(html`<${Decision} pending=${pending} mine=${mine} />`, document.getElementById("app"));
         }""",

@@ -181,7 +181,7 @@ def test_approvals_count_together_by_their_arguments_and_once_for_each_person(
     counts = modules.evaluate(
         """async (events) => {
           const { applyEvent, newView } = await import("/events.js");
-          const { agreeing } = await import("/calls.js");
+          const { agreeing } = await import("/decision.js");
           const view = newView();
           return events.map((event) => agreeing(applyEvent(view, event).waiting.get("c1")));
         }""",

@@ -1,6 +1,7 @@
 """The ways in: the HTTP API, the WebSocket API, and the requests that may pass."""
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -12,6 +13,8 @@ from layover.cli.second_factor import SCOPE
 from layover.values.deployment.access import (
     AUDITORS,
     CONSOLE_FILES,
+    DECIDE,
+    DECIDE_METHODS,
     DOCS,
     OPEN_PATHS,
     OPEN_POSTS,
@@ -48,11 +51,13 @@ def open_routes(stack: Synthesized) -> set[str]:
 
 
 def test_only_the_open_paths_are_open(vpc: Synthesized, plain: Synthesized) -> None:
-    posts = {f"POST {path}" for path in OPEN_POSTS}
+    links = {f"{method} {DECIDE}" for method in DECIDE_METHODS}
+    assert links == {"GET /decide/{token}", "POST /decide/{token}"}
     gets = {f"GET {path}" for path in OPEN_PATHS | {CONSOLE_FILES}}
-    assert open_routes(vpc) == gets | posts
+    always = gets | links | {f"POST {path}" for path in OPEN_POSTS}
+    assert open_routes(vpc) == always
     # The documentation is there for whom it is asked for.
-    assert open_routes(plain) == (gets | posts) - {f"GET {DOCS}"}
+    assert open_routes(plain) == always - {f"GET {DOCS}"}
     for stack, docs in ((vpc, "True"), (plain, "False")):
         assert stack.functions()["api"]["Environment"]["Variables"]["LAYOVER_DOCS"] == docs
 
@@ -302,6 +307,26 @@ def test_requests_are_logged_without_query_strings_and_tokens(stack: Synthesized
     assert "requestId" in logged
     text = json.dumps(logged).lower()
     assert not any(word in text for word in ("query", "authorization", "$context.requesturi"))
+
+
+def test_path_of_a_link_is_in_no_access_log(stack: Synthesized) -> None:
+    """It is the secret by which its person decides."""
+    formats = [
+        json.dumps(r["Properties"][name]["Format"])
+        for kind, name in (
+            ("AWS::ApiGatewayV2::Stage", "AccessLogSettings"),
+            ("AWS::ApiGateway::Stage", "AccessLogSetting"),
+        )
+        for r in stack.of_type(kind).values()
+        if name in r["Properties"]
+    ]
+    assert formats
+    for text in formats:
+        assert not re.search(r"\$context\.(path|requestOverride|domainName/|http\.path)\b", text), (
+            text
+        )
+    (http,) = (text for text in formats if "routeKey" in text)
+    assert "$context.requestId" in http
 
 
 def test_sockets_need_no_setting_of_the_whole_account(stack: Synthesized) -> None:

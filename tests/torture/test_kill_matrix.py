@@ -24,6 +24,8 @@ from support.kills.scenarios import (
     HALF_DELETED,
     HALF_FORGOTTEN,
     HANDED_OVER,
+    LINKED,
+    LINKED_PEOPLE,
     LOST,
     NESTED,
     QUORUM,
@@ -67,6 +69,7 @@ SAMPLE = {
     "followed": 4,
     "streamed out": 4,
     "quorum": 3,
+    "linked": 4,
     "denied": 3,
     "aside": 4,
     "nested": 5,
@@ -96,6 +99,15 @@ def cut(brain: Brain) -> Iterator[Torture]:
                 yield system
         finally:
             postgres.stop()
+
+
+@pytest.fixture(scope="module")
+def linked(brain: Brain) -> Iterator[Torture]:
+    """A system with people who decide by links."""
+    people = {f"{id}@example.com": {"id": id, "groups": ["finance"]} for id in LINKED_PEOPLE}
+    channels = json.dumps({"people": people})
+    with folder("linked") as data, Torture(data, brain, LAYOVER_CHANNELS=channels) as system:
+        yield system
 
 
 def kill_everywhere(system: Torture, scenario: Scenario, at_once: int) -> None:
@@ -149,3 +161,13 @@ def test_settle_and_sweep_survive_a_kill_at_points_all_over_them(system: Torture
         )
         outcomes = [outcome for each in found for outcome in each]
     check(outcomes, time.monotonic() - began)
+
+
+@pytest.mark.torture
+def test_a_decision_by_link_survives_a_kill_at_every_point(linked: Torture) -> None:
+    kill_everywhere(linked, LINKED, BUSY)
+
+
+def test_a_decision_by_link_survives_a_kill_at_some_points(linked: Torture) -> None:
+    began = time.monotonic()
+    check(kill_here_and_there(linked, LINKED, BUSY), time.monotonic() - began)

@@ -3,6 +3,7 @@ published."""
 
 import hashlib
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -19,7 +20,9 @@ MODULES = (
     "events",
     "forms",
     "files",
+    "scopes",
     "connections",
+    "decision",
     "calls",
     "timeline",
     "branches",
@@ -36,6 +39,18 @@ MODULES = (
 )
 """The modules in the order of their imports. Each further file would be a request, and on a cold start a
 function, so they are sent as one file, with names that are unique among all modules."""
+DECIDE_MODULES = (
+    "strings",
+    "numbers",
+    "dom",
+    "api",
+    "events",
+    "forms",
+    "scopes",
+    "decision",
+    "decide",
+)
+"""The modules of the page at which a link decides: no more of the console than it needs."""
 LIBRARIES = ("preact.mjs", "hooks.mjs", "htm.mjs", "marked.esm.js")
 _IMPORT = re.compile(r"^import \{[^}]*\} from \"\./(?!vendor/)[^\"]+\";\n", re.MULTILINE)
 _LIBRARY = re.compile(r"^(import .* from \"\./)vendor/", re.MULTILINE)
@@ -57,7 +72,8 @@ def assets() -> dict[str, Asset]:
     libraries = {name: Asset(_SCRIPT, _read(f"vendor/{name}")) for name in LIBRARIES}
     return {
         **libraries,
-        "app.js": Asset(_SCRIPT, _joined()),
+        "app.js": Asset(_SCRIPT, _joined(MODULES)),
+        "decide.js": Asset(_SCRIPT, _joined(DECIDE_MODULES)),
         "console.css": Asset("text/css; charset=utf-8", _read("page/console.css")),
         "icon.svg": Asset("image/svg+xml", _read("page/icon.svg")),
     }
@@ -77,11 +93,16 @@ def page() -> str:
     return _read("page/index.html").replace("{version}", version())
 
 
-def _joined() -> str:
-    """Return our modules as one file, without the imports among them. Libraries are imported once."""
+def decide_page() -> str:
+    """Return the page at which a link decides."""
+    return _read("page/decide.html").replace("{version}", version())
+
+
+def _joined(modules: Sequence[str]) -> str:
+    """Return these modules as one file, without the imports among them. Libraries are imported once."""
     heads: dict[str, None] = {}
     bodies = []
-    for name in MODULES:
+    for name in modules:
         source = _LIBRARY.sub(r"\1", _NAMES.sub("", _IMPORT.sub("", _read(f"page/{name}.js"))))
         lines = source.split("\n")
         heads |= dict.fromkeys(line for line in lines if line.startswith("import "))

@@ -19,6 +19,7 @@ USERS = ("ann", "bob")
 PLAIN = {
     *((method, path) for method, path in CALLS if method == "delete" and "{" in path),
     ("delete", "/me"),
+    ("get", "/decide/{token}"),
     ("get", "/me/connections"),
     ("post", "/me/connections/{name}"),
     ("get", "/me/export"),

@@ -15,7 +15,7 @@ from functions.api.console.assets import assets
 from functions.api.words import EXAMPLES, FIELDS, HEADERS
 from integration.api.kit import Api
 from layover.cdk.settings import Settings
-from layover.values.deployment.access import OPEN_PATHS, OPEN_POSTS
+from layover.values.deployment.access import DECIDE_METHODS, OPEN_PATHS, OPEN_POSTS
 
 ROOT = Path(__file__).parents[3]
 DAY_S = 86_400
@@ -42,6 +42,8 @@ CALLS = {
     ("get", "/approvals"),
     ("post", "/approvals/decisions"),
     ("post", "/channels/slack"),
+    ("get", "/decide/{token}"),
+    ("post", "/decide/{token}"),
     ("get", "/audit/decisions"),
     ("post", "/runs/{run_id}/tool-calls/{tool_call_id}/approve"),
     ("post", "/runs/{run_id}/tool-calls/{tool_call_id}/deny"),
@@ -138,6 +140,8 @@ def test_every_error_is_a_problem_document(api: Api) -> None:
                 kinds = {"application/problem+json"}
                 if call[1] == "/mcp" and code in ("400", "404"):
                     kinds.add("application/json")  # JSON-RPC has errors of its own
+                if call == ("get", "/decide/{token}") and code == "404":
+                    kinds.add("text/html")  # the page, for browsers
                 assert response["content"].keys() == kinds, (call, code)
 
 
@@ -151,6 +155,7 @@ def test_everything_but_health_needs_a_bearer_token(api: Api) -> None:
         "/channels/slack",
         "/.well-known/layover",
         "/.well-known/oauth-protected-resource/mcp",
+        "/decide/{token}",
     }
 
 
@@ -172,7 +177,7 @@ def test_the_docs_ask_no_other_host(api: Api) -> None:
 
 def test_the_docs_are_small_and_show_every_call(api: Api) -> None:
     page = api.get("/docs", sub=None).body
-    assert len(page) < 175_000
+    assert len(page) < 185_000
     for method, path in CALLS:
         assert f"<b>{method.upper()}</b> <code>{path}</code>" in page
     for name in api.get("/openapi.json", sub=None).json["components"]["schemas"]:
@@ -207,7 +212,7 @@ def test_costs_page_counts_what_strangers_may_ask_for(api: Api) -> None:
         r"^(\d+) . 172,800 requests.*\n172,800 . \(([\d +]+)\) KB", page, re.MULTILINE
     )
     assert named
-    paths = len(OPEN_PATHS) + len(OPEN_POSTS) + 1
+    paths = len(OPEN_PATHS) + len(OPEN_POSTS) + 1 + len(DECIDE_METHODS)
     assert (int(named[1]), f"{Settings().open_rate * DAY_S:,}") == (paths, "172,800")
     assert page.count(f"\n{Settings().api_rate * DAY_S:,} ") == 2
     sent = {path: len(api.get(path, sub=None).body.encode()) for path in OPEN_PATHS}

@@ -168,6 +168,32 @@ QUORUM = Scenario(
 that follows settles the call."""
 
 
+def _approve_by_links(client: Client, thread: str, run_id: str) -> None:
+    """Approve as two people, each by a link, until they are answered. Their pages then tell what is true."""
+    [waiting] = client.suspended(run_id, 1)["pending"]
+    for person in LINKED_PEOPLE:
+        path = client.system.link(client.name, run_id, waiting, person)
+        page = client.want(200, "GET", path, accept="application/json")
+        assert page["may"] == ["approve", "deny"], page
+        answer = client.ask("POST", path, {"decision": "approve"}, content_type="application/json")
+        assert answer.status in (200, 202), answer
+        page = client.want(200, "GET", path, accept="application/json")
+        assert page["voted"] or page["decided"]["mine"], page
+    assert page["closed"] == f"{person}@example.com approved it", page
+
+
+LINKED_PEOPLE = ("bea", "carl")
+"""Ids of the people to whom links are sent."""
+LINKED = Scenario(
+    "linked",
+    (_ask(("charge", "q1"), ("wire", "q2")), say("wired")),
+    "please charge it and wire it, says a mail",
+    act=_approve_by_links,
+    watched=("api GET /decide", "api POST /decide", "resume "),
+)
+"""As QUORUM, where both decide by a link: whatever dies, each votes once, and the page says what is true."""
+
+
 def _deny_first(client: Client, thread: str, run_id: str) -> None:
     """Deny the first call that waits, until the denial is answered; whatever waits later is approved."""
     client.suspended(run_id, 1)

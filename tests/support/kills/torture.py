@@ -1,18 +1,22 @@
 """The whole system, with points to die at, and a patient user of it."""
 
 import json
+import secrets
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict
+from datetime import timedelta
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import httpx2
 
-from layover.keys import HEAD, META, Keys, due_key
+from layover.clock import SystemClock
+from layover.keys import HEAD, META, Keys, due_key, link_key
+from layover.ports.channels import Link
 from support.agents import ledger
 from support.event_source import EventSource
 from support.kills.accounts import consent_at
@@ -163,6 +167,24 @@ class Torture(System):
             return list(answer["Items"])
 
         return items
+
+    def link(self, owner: str, run_id: str, pending: Json, person: str) -> str:
+        """Keep a link for a person, as whoever tells people does; return its path."""
+        secret = secrets.token_urlsafe(32)
+        link = Link(
+            person=person,
+            owner=owner,
+            run_id=run_id,
+            tool_call_id=pending["tool_call_id"],
+            attempt=pending["attempt"],
+            expires_at=SystemClock().now() + timedelta(days=1),
+        )
+        item = {"pk": Keys(owner).run(run_id), "sk": link_key(secret), "b": link.model_dump_json()}
+        self.aws("dynamodb").put_item(
+            TableName=self.services["table"],
+            Item={name: {"S": value} for name, value in item.items()},
+        )
+        return f"/decide/{Keys(owner).hash}.{run_id}.{secret}"
 
     def watched(self, pk: str, sk: str) -> bool:
         """Return whether the sweeper still looks at this item."""

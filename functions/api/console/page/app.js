@@ -2,7 +2,7 @@ import { all, authorize, get, id, patch, remove } from "./api.js";
 import { Chat, Start } from "./chat.js";
 import { Guard, Icon, IconButton, Loading, Main, Mark, Trouble, html, paint, useAction, useCallback, useEffect, useRef, useState } from "./dom.js";
 import { guardDrops } from "./files.js";
-import { hasVoted } from "./calls.js";
+import { hasVoted } from "./decision.js";
 import { Connected, Connections } from "./connections.js";
 import { Evals, NOTHING_CHOSEN } from "./evals.js";
 import { Inbox, useInbox } from "./inbox.js";

@@ -1,21 +1,8 @@
 import { decided, get, id, post, remove, Problem } from "./api.js";
 import { Empty, Loading, Main, Mark, Time, Trouble, html, useAction, useEffect, useLoaded, useState } from "./dom.js";
+import { Scopes, pageOf } from "./scopes.js";
 import { consentHere, dropConsent } from "./session.js";
 import { S } from "./strings.js";
-
-const LOOPBACK = ["localhost", "127.0.0.1", "[::1]"];
-
-/** The address of a service's page; null if a browser must not be sent there. */
-export function pageOf(address) {
-  let url;
-  try {
-    url = new URL(address);
-  } catch {
-    return null;
-  }
-  const safe = url.protocol === "https:" || (url.protocol === "http:" && LOOPBACK.includes(url.hostname));
-  return safe ? url.href : null;
-}
 
 /** The page to which services send the browser back. It asks the API to settle what they sent, once. */
 export function Connected() {
@@ -97,9 +84,4 @@ function Connection({ item, reload }) {
     </div>
     <${Trouble} error=${action.error} />
   </section>`;
-}
-
-export function Scopes({ label, scopes }) {
-  if (!scopes?.length) return null;
-  return html`<p class="quiet small scopes">${label}: ${scopes.map((scope, n) => html`${n > 0 && ", "}<code key=${scope}>${scope}</code>`)}</p>`;
 }

@@ -1,5 +1,5 @@
 import { all, decided, id, post } from "./api.js";
-import { Decision } from "./calls.js";
+import { Decision } from "./decision.js";
 import { Empty, Loading, Main, Trouble, html, useAction, useCallback, useEffect, useState } from "./dom.js";
 import { S } from "./strings.js";
 

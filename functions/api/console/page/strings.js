@@ -192,6 +192,15 @@ export const S = {
     onlyOwner: "Only the person for whom the agent works can connect an account.",
     noPage: "The service has no page that a browser may open. Tell the operator.",
   },
+  link: {
+    whose: (person) => `This link is for ${person} only. If that is not you, close this page.`,
+    mine: { approved: "You approved it.", denied: "You denied it.", resumed: "You answered it." },
+    none: "This link does not work",
+    noneLead: "It may be cut off, what it was about may be gone, or you may not decide any more. Ask whoever sent it.",
+    signIn: "Sign in to decide",
+    signInLead: "Links do not decide here. The console shows you the call once you have signed in.",
+    console: "Open the console",
+  },
   inbox: {
     title: "Approvals",
     lead: "Everything that waits for a decision, over all threads.",

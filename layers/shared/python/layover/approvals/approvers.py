@@ -95,3 +95,8 @@ def has_voted(call: CallRecord, decision: Decision) -> bool:
         and compact_json(v.args) == compact_json(decision.args)
         for v in call.votes
     )
+
+
+def has_approved(call: CallRecord, person: str) -> bool:
+    """Return whether a person's approval counts, and the call takes more."""
+    return any(vote.person == person for vote in call.votes)

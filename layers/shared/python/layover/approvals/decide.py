@@ -60,12 +60,13 @@ class Verdict(StrEnum):
     RESUME = "resume"
 
 
-_ACCEPTS = {
+ACCEPTS = {
     SuspensionKind.APPROVAL: frozenset({Verdict.APPROVE, Verdict.DENY}),
     SuspensionKind.INPUT: frozenset({Verdict.RESUME}),
     # Only a consent lets it go on (`consent.bring_consent`).
     SuspensionKind.CONNECT: frozenset({Verdict.DENY}),
 }
+"""The verdicts that a call takes, by what it waits for."""
 _DECIDES = {
     Verdict.APPROVE: DecisionKind.APPROVED,
     Verdict.DENY: DecisionKind.DENIED,
@@ -188,15 +189,10 @@ async def _decide_once(
 
 def _repeats(call: CallRecord, request: DecisionRequest, decision: Decision) -> bool:
     """Return whether the same actor decided the request's attempt in the same way before."""
-    if request.attempt in (None, call.attempt):
-        if has_voted(call, decision):
-            return True
-        previous = call.decision
-    else:
-        # The call waits again, or is settled. The decisions on its earlier attempts are kept with it.
-        past = next((p for p in call.past if p["attempt"] == request.attempt), None)
-        fields = {name: value for name, value in (past or {}).items() if name != "attempt"}
-        previous = Decision.model_validate(fields) if past else None
+    attempt = call.attempt if request.attempt is None else request.attempt
+    if attempt == call.attempt and has_voted(call, decision):
+        return True
+    previous = call.decision_on(attempt)
     return previous is not None and _content(previous) == _content(decision)
 
 
@@ -213,8 +209,8 @@ def _check_fits(
     request: DecisionRequest,
 ) -> dict[str, Any] | None:
     """Return edited arguments as the tool gets them. Raises DecisionInvalid."""
-    if request.verdict not in _ACCEPTS[suspension.kind]:
-        verdicts = " or ".join(sorted(_ACCEPTS[suspension.kind]))
+    if request.verdict not in ACCEPTS[suspension.kind]:
+        verdicts = " or ".join(sorted(ACCEPTS[suspension.kind]))
         message = f"a call that waits for {suspension.kind.value} takes {verdicts}"
         raise DecisionInvalid(
             message,

@@ -15,7 +15,14 @@ from layover.cdk.constructs.identity import Identity
 from layover.cdk.constructs.logs import log_group
 from layover.cdk.constructs.versions import allow_first
 from layover.cdk.settings import Settings
-from layover.values.deployment.access import CONSOLE_FILES, DOCS, OPEN_PATHS, OPEN_POSTS
+from layover.values.deployment.access import (
+    CONSOLE_FILES,
+    DECIDE,
+    DECIDE_METHODS,
+    DOCS,
+    OPEN_PATHS,
+    OPEN_POSTS,
+)
 
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 """All but OPTIONS: a preflight carries no token, and API Gateway responds to it itself."""
@@ -23,10 +30,11 @@ ASKED_HEADERS = ("authorization", "content-type", "idempotency-key", "prefer")
 MCP_HEADERS = ("mcp-method", "mcp-name", "mcp-protocol-version")
 TOLD_HEADERS = ("location", "preference-applied", "retry-after", "www-authenticate")
 LOGGED = {
-    # Neither the query string nor a token: both may hold a user's words or secrets.
+    # Neither the query string nor a token: both may hold a user's words or secrets. Nor the path: that of a
+    # link which decides is a secret. The route has none of them.
     "requestId": "$context.requestId",
     "method": "$context.httpMethod",
-    "path": "$context.path",
+    "route": "$context.routeKey",
     "status": "$context.status",
     "latencyMs": "$context.responseLatency",
     "bytes": "$context.responseLength",
@@ -71,6 +79,7 @@ class HttpApi(Construct):
         paths = OPEN_PATHS if self._settings.docs else OPEN_PATHS - {DOCS}
         opened = [(gateway.HttpMethod.GET, path) for path in sorted(paths | {CONSOLE_FILES})]
         opened += [(gateway.HttpMethod.POST, path) for path in sorted(OPEN_POSTS)]
+        opened += [(gateway.HttpMethod[method], DECIDE) for method in DECIDE_METHODS]
         for method, path in opened:
             routes = self.api.add_routes(path=path, methods=[method], integration=integration)
             self._throttle(f"{method.value} {path}", routes)
@@ -87,7 +96,7 @@ class HttpApi(Construct):
             (
                 "AwsSolutions-APIG4",
                 "These paths are open on purpose: the console, health, documentation, how to sign in, and "
-                "what Slack signs.",
+                "what Slack signs, links that decide.",
             ),
         )
 

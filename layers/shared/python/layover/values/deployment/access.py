@@ -18,13 +18,18 @@ CONSOLE_FILES = "/console/{version}/{file}"
 OPEN_PATHS = frozenset(
     {"/", "/healthz", CONNECTED, DOCS, "/openapi.json", DISCOVERY, PROTECTED_RESOURCE}
 )
-"""Paths that need no token, besides the console's files. The gateway in front lets no other path through
-without one."""
+"""Paths that need no token, besides the console's files and links that decide. The gateway in front lets no
+other path through without one."""
 SLACK = "/channels/slack"
 """The path to which Slack sends what people press. Its requests are signed."""
 OPEN_POSTS = frozenset({SLACK})
 """Paths to which anybody may post without a token, because something else says who asks."""
 _CONSOLE_FILE = re.compile(r"/console/[^/]+/[^/]+")
+DECIDE = "/decide/{token}"
+"""The route of the links that decide one call. The link is the secret, so the path is in no log."""
+DECIDE_METHODS = ("GET", "POST")
+_DECIDE = re.compile(r"/decide/.+", re.DOTALL)
+"""Whatever stands behind it is a link, or not found: no text is answered in another way than the others."""
 TICKETED_ROUTE = "/runs/{run_id}/events"
 """The one stream that a ticket may open instead of a token."""
 STREAM_ROUTES = (
@@ -49,7 +54,13 @@ RESOURCE_HEADER = "X-Layover-Resource"
 
 def is_open(path: str) -> bool:
     """Return whether a path needs no token."""
-    return path in OPEN_PATHS | OPEN_POSTS or _CONSOLE_FILE.fullmatch(path) is not None
+    is_part = _CONSOLE_FILE.fullmatch(path) is not None or is_decision(path)
+    return path in OPEN_PATHS | OPEN_POSTS or is_part
+
+
+def is_decision(path: str) -> bool:
+    """Return whether a path is a link that decides a call, or looks like one."""
+    return _DECIDE.fullmatch(path) is not None
 
 
 class Actor(Value):

@@ -211,6 +211,15 @@ class CallRecord(Value):
                 return (each.get("data"),) if each["kind"] == DecisionKind.RESUMED else None
         return None
 
+    def decision_on(self, attempt: int) -> Decision | None:
+        """Return the decision on an attempt: the call may wait again, or be settled. None: there is none."""
+        if attempt == self.attempt:
+            return self.decision
+        past = next((each for each in self.past if each["attempt"] == attempt), None)
+        if past is None:
+            return None
+        return Decision.model_validate({k: v for k, v in past.items() if k != "attempt"})
+
     @property
     def exact_args(self) -> Json:
         """The arguments that a decision about the waiting call is about: those that the tool gets."""
