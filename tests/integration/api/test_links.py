@@ -36,11 +36,14 @@ class Place:
         for _ in range(2):
             decided, _ = api.do(world.suspended())
             api.post(f"/runs/{decided.id}/tool-calls/c1/deny")
-        api.do(world.suspended())
+        other, _ = api.do(world.suspended())
         run, _ = api.do(world.suspended())
         api.post(f"/threads/{run.thread_id}/runs", {"input": "x", "on_busy": "enqueue"})
         learn(api, "likes lamps", "hates rugs", agent="plain")
         learn(api, "likes tea", "hates milk")
+        for _ in range(2):
+            body = {"ids": [other.id], "reason": "x"}
+            api.post("/operate/runs/redrive", body, scope=SCOPE)
         self.names = {
             "thread_id": run.thread_id,
             "run_id": run.id,
@@ -111,6 +114,9 @@ def test_every_answer_leads_to_what_is_there(api: Api) -> None:
     unlinked |= {"get_export"}
     # Of what a list has, in its body: no link fills a list.
     unlinked |= {"decide_calls"}
+    unlinked |= {"cancel_any_runs", "redrive_any_runs", "deny_any_runs"}
+    # Of nobody's.
+    unlinked |= {"summarise_runs"}
     # Its body is a time, which no answer has.
     unlinked |= {"extend_call"}
     # Their ids are a front end's own.

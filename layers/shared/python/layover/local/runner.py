@@ -35,7 +35,7 @@ from layover.local.postgres import Postgres
 from layover.local.settings import Settings, child_variables, function_variables
 from layover.local.terminal import show
 from layover.local.terminal.show import RunWatch
-from layover.values.deployment.access import AUDITORS, CONNECTED, OPERATORS
+from layover.values.deployment.access import AUDITORS, CONNECTED, OPERATORS, READERS
 from layover.values.deployment.providers import BEDROCK_PREFIX, split_model
 from layover.values.lease import max_waits
 
@@ -283,6 +283,7 @@ class Runner:
             # As in a stack with users of its own.
             "LAYOVER_OPERATE_GROUP": OPERATORS,
             "LAYOVER_AUDIT_GROUP": AUDITORS,
+            "LAYOVER_READ_CONTENT_GROUP": READERS,
             "LAYOVER_MAX_WAITS": str(max_waits(self.settings.api_concurrency)),
             "LAYOVER_SWEEP_PATIENCE_S": "2",
             "LAYOVER_DATABASE_URL": self._postgres.dsn(RUNTIME_ROLE),

@@ -35,7 +35,9 @@ class Sender(Protocol):
         have sent it, so ask first. Raises ChannelRefused, ChannelBusy, RetryableError."""
         ...
 
-    async def update(self, address: Address, reference: str, notice: Notice, links: NoticeLinks) -> bool:
+    async def update(
+        self, address: Address, reference: str, notice: Notice, links: NoticeLinks
+    ) -> bool:
         """Change a message to say what is true now. Repeatable. False: the service cannot. Raises as `send`
         does."""
         ...
