@@ -36,14 +36,15 @@ class Place:
         for _ in range(2):
             decided, _ = api.do(world.suspended())
             api.post(f"/runs/{decided.id}/tool-calls/c1/deny")
-        other, _ = api.do(world.suspended())
+        api.do(world.suspended())
         run, _ = api.do(world.suspended())
         api.post(f"/threads/{run.thread_id}/runs", {"input": "x", "on_busy": "enqueue"})
         learn(api, "likes lamps", "hates rugs", agent="plain")
         learn(api, "likes tea", "hates milk")
         for _ in range(2):
-            body = {"ids": [other.id], "reason": "x"}
-            api.post("/operate/runs/redrive", body, scope=SCOPE)
+            # Its call is decided: it is refused, and that leaves a row as well.
+            body = {"ids": [decided.id], "reason": "x"}
+            api.post("/operate/runs/deny", body, scope=SCOPE)
         self.names = {
             "thread_id": run.thread_id,
             "run_id": run.id,
