@@ -25,7 +25,7 @@ async def rows(world: JournalBench, size: int = 3) -> list[OperationRow]:
     found: list[OperationRow] = []
     cursor = None
     while True:
-        page = await world.journal.operations.page_rows(None, None, size, cursor)
+        page = await world.journal.operations.page_actions(None, None, size, cursor)
         found += [each for each in page.items if each.owner == world.owner]
         cursor = page.next_cursor
         if cursor is None:
@@ -34,7 +34,7 @@ async def rows(world: JournalBench, size: int = 3) -> list[OperationRow]:
 
 async def test_cursor_of_the_decisions_leads_nowhere(world: JournalBench) -> None:
     with pytest.raises(InvalidRequest):
-        await world.journal.operations.page_rows(None, None, 9, "AUDIT#2026-01-01")
+        await world.journal.operations.page_actions(None, None, 9, "AUDIT#2026-01-01")
 
 
 async def test_row_is_pending_until_its_outcome_is_known(world: JournalBench) -> None:

@@ -153,8 +153,8 @@ async def test_place_of_a_run_says_no_words(world: JournalBench) -> None:
 
 async def test_names_of_any_length_fit_into_a_place(world: JournalBench) -> None:
     name = "é" * 400
-    failure = {"status": Status.FAILED, "error": ErrorInfo(type=name, message="x")}
-    run_id = await over(world, **failure)
+    error = ErrorInfo(type=name, message="x")
+    run_id = await over(world, status=Status.FAILED, error=error)
     assert await ids(world, error=name) == [run_id]
     assert await ids(world, error=name[:300]) == []
 

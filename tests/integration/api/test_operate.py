@@ -218,7 +218,7 @@ def replace_methods(part: Any, **methods: Any) -> Any:
 
 def test_no_answer_says_a_word_of_anybody(api: Api) -> None:
     run_id = wordy(api)
-    answers = []
+    answers: list[Any] = []
 
     def look(*actions: str) -> None:
         paths = ("/operate/runs", "/operate/summary", f"/operate/runs/{run_id}")
@@ -398,7 +398,10 @@ def test_operator_denies_all_that_waits_with_a_reason(api: Api) -> None:
     async def made() -> str:
         run = await world.run((await world.thread()).id)
         log = await world.take(run.id)
-        calls = (("c1", "refund", {"order_id": "A", "amount": 1}), ("c2", "look_up", {}))
+        calls: tuple[Any, ...] = (
+            ("c1", "refund", {"order_id": "A", "amount": 1}),
+            ("c2", "look_up", {}),
+        )
         step = await world.step(log, "both", *calls)
         await world.suspend(log, step, "c1")
         await world.suspend(log, step, "c2", kind=SuspensionKind.INPUT)
@@ -417,7 +420,11 @@ def test_operator_denies_all_that_waits_with_a_reason(api: Api) -> None:
 
 def test_row_names_the_user_for_whom_a_backend_acts(api: Api) -> None:
     run_id = waiting(api)
-    more = {"sub": SHOP, "scope": f"{OPERATE} layover/act-as", "headers": named(BOB)}
+    more: dict[str, Any] = {
+        "sub": SHOP,
+        "scope": f"{OPERATE} layover/act-as",
+        "headers": named(BOB),
+    }
     assert statuses(act(api, "redrive", run_id, **more)) == [202]
     [row] = operations(api)
     assert (row["by"], row["on_behalf_of"]) == (SHOP, BOB)

@@ -148,7 +148,7 @@ async def list_operations(
 ) -> Page[OperationRow]:
     """Return what operators did to runs of all users on these UTC days (both included; None: no bound), the
     oldest first."""
-    page = await runtime.journal.operations.page_rows(
+    page = await runtime.journal.operations.page_actions(
         since, until, limit, decode_cursor_field(_OPERATIONS, cursor)
     )
     return Page(items=page.items, next_cursor=encode_cursor(_OPERATIONS, page.next_cursor))

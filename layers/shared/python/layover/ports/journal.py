@@ -494,7 +494,7 @@ class Operations(Protocol):
         """Record what came of the action whose row has this key."""
         ...
 
-    async def page_rows(
+    async def page_actions(
         self, since: date | None, until: date | None, limit: int, cursor: str | None
     ) -> Page[OperationRow]:
         """Return all actions of these UTC days (both included; None: no bound), the oldest first."""

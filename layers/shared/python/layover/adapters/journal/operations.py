@@ -35,7 +35,7 @@ class TableOperations:
         with suppress(ConditionFailed):
             await self._table.write(Update(pk, key, set=change, when=Exists("pk")))
 
-    async def page_rows(
+    async def page_actions(
         self, since: date | None, until: date | None, limit: int, cursor: str | None
     ) -> Page[OperationRow]:
         """See `ports.Operations`."""
