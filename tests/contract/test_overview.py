@@ -55,7 +55,7 @@ async def listed(world: JournalBench, size: int = 2, **only: Any) -> list[RunFac
     while True:
         page = await world.journal.overview.page(RunFilter(**only), size, cursor)
         assert len(page.items) <= size
-        found += [facts for facts in page.items if facts.owner == world.owner]
+        found += [facts for facts in page.items if facts.place == world.keys.run(facts.id)]
         cursor = page.next_cursor
         if cursor is None:
             return found
@@ -156,7 +156,7 @@ async def test_names_of_any_length_fit_into_a_place(world: JournalBench) -> None
     error = ErrorInfo(type=name, message="x")
     run_id = await over(world, status=Status.FAILED, error=error)
     assert await ids(world, error=name) == [run_id]
-    assert await ids(world, error=name[:300]) == []
+    assert await ids(world, error="é") == []
 
 
 async def test_the_sweeper_looks_at_no_run_for_its_place(world: JournalBench) -> None:
@@ -199,3 +199,13 @@ async def test_tally_says_what_it_left_out(world: JournalBench) -> None:
     assert (len(tally.live), len(tally.over)) == (2, 2)
     assert not tally.live_whole
     assert not tally.over_whole
+
+
+async def test_run_is_read_by_its_facts_and_gone_when_it_is_erased(world: JournalBench) -> None:
+    run_id = await over(world)
+    [facts] = await listed(world)
+    snapshot = await world.journal.overview.read(facts)
+    assert snapshot == await world.journal.runs.snapshot(world.owner, run_id)
+    assert snapshot is not None
+    await world.journal.erasure.erase_run(world.owner, snapshot.meta.thread_id, run_id)
+    assert await world.journal.overview.read(facts) is None

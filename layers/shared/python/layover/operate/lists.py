@@ -7,10 +7,8 @@ from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 
 from layover.batches import batched
-from layover.errors import NotFound
 from layover.operate.views import glance_at
 from layover.ports import RunFacts, RunFilter
-from layover.records.runs import snapshot_of
 from layover.runtime import Runtime
 from layover.values.cursor import decode_cursor_field, encode_cursor
 from layover.values.page import Page
@@ -32,7 +30,7 @@ MAX_COUNTED = 5_000
 MAX_LOOKS = 10
 """Pages that one request reads for runs that it may show. A page may be short, and still have a next."""
 _RUNS, _OPERATIONS = "operate", "operations"
-_MAX_CONCURRENT_READS = 8
+_MAX_CONCURRENT_READS = 16
 
 
 async def list_runs(
@@ -53,9 +51,7 @@ async def list_runs(
             items += [
                 run
                 for run in runs
-                if run is not None
-                and only.status in (None, run.status)
-                and definition in (None, run.definition)
+                if run is not None and _passes(only, run) and definition in (None, run.definition)
             ]
         start = page.next_cursor
         if start is None or len(items) == limit:
@@ -65,10 +61,22 @@ async def list_runs(
 
 async def _glance(runtime: Runtime, facts: RunFacts) -> OperatedRun | None:
     """Return the run as it is now; None: it or its thread is gone."""
-    try:
-        return glance_at(await snapshot_of(runtime, str(facts.owner), facts.id))
-    except NotFound:
+    snapshot = await runtime.journal.overview.read(facts)
+    if snapshot is None:
         return None
+    head = await runtime.journal.heads.get(snapshot.meta.owner, snapshot.meta.thread_id)
+    return None if head is not None and head.deleted else glance_at(snapshot)
+
+
+def _passes(only: RunFilter, run: OperatedRun) -> bool:
+    """Return whether the run, as it is now, is one of those that are asked for."""
+    wishes = (
+        (only.status, run.status),
+        (only.agent, run.agent),
+        (only.owner, run.owner),
+        (only.error, run.error),
+    )
+    return all(wish in (None, fact) for wish, fact in wishes) and only.takes_time(run.created_at)
 
 
 async def summarise(runtime: Runtime, since: datetime | None) -> OperatedSummary:

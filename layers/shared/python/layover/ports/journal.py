@@ -53,10 +53,12 @@ class RunFilter:
 
 @dataclass(frozen=True)
 class RunFacts:
-    """What lists of all owners know of a run without its steps. `owner` None: not known without a read.
-    `tokens`, `cost` of a run that is not over are not known yet."""
+    """The facts of a run that lists of all owners have without its steps. `owner` None: not known without a
+    read. `tokens`, `cost` of a run that is not over are not known yet."""
 
     id: str
+    place: str
+    """Where its records are; only for `Overview.read`."""
     owner: str | None
     agent: str
     status: Status
@@ -507,8 +509,12 @@ class Overview(Protocol):
     checks who asks."""
 
     async def page(self, only: RunFilter, limit: int, cursor: str | None) -> Page[RunFacts]:
-        """Return runs that pass the filter, the newest first. A page may be short, and still have a next
-        one."""
+        """Return runs that pass the filter, the newest first: of those that are over, long names of agents
+        and errors are compared by their beginning. A page may be short, and still have a next one."""
+        ...
+
+    async def read(self, facts: RunFacts) -> RunSnapshot | None:
+        """Return the whole journal of a run of these lists, whoever owns it; None: it is gone."""
         ...
 
     async def find(self, run_ids: Collection[str]) -> Mapping[str, RunFacts]:

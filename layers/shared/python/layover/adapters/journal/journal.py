@@ -55,7 +55,7 @@ def table_journal(
         inbox=inbox,
         audit=audit,
         operations=TableOperations(backing, audit_retention),
-        overview=TableOverview(backing),
+        overview=TableOverview(backing, runs),
         feedback=TableFeedback(backing),
         erasure=TableErasure(backing),
         expiry=TableExpiry(backing, dues),

@@ -1,4 +1,4 @@
-"""What operators did (`ports.Operations`): a row before each action, which then says what came of it."""
+"""Operators' actions (`ports.Operations`): a row before each action, which then says what came of it."""
 
 from contextlib import suppress
 from datetime import date, timedelta

@@ -17,6 +17,7 @@ from layover.adapters.journal.items.places import (
     whole_name,
 )
 from layover.adapters.journal.items.records import status_from
+from layover.adapters.journal.runs import TableRuns
 from layover.batches import batched
 from layover.clock import from_rfc3339
 from layover.ids import reverse_order
@@ -34,7 +35,7 @@ from layover.ports import RunFacts, RunFilter, Tally
 from layover.ports.table import Item
 from layover.values.cursor import bad_cursor
 from layover.values.page import Page
-from layover.values.runs.run import Status
+from layover.values.runs.run import RunSnapshot, Status
 
 MAX_LIVE = 10_000
 """Entries that are read of each partition with runs that are not over."""
@@ -44,7 +45,8 @@ MAX_PLACES = 10_000
 """Places of runs that are over that one request passes over, of each partition."""
 _ENDS = (Status.SUCCESS, Status.FAILED, Status.CANCELLED)
 _AT_ONCE = 32
-_FIRST, _MORE = 50, 1_000
+_PAGES = (25, 100, 1_000)
+"""Places that are read of a partition at first, then, and from then on."""
 _SLACK = timedelta(minutes=1)
 """A run gets its id and its time one after the other, and ids give the order."""
 _MAX_ID = 200
@@ -56,9 +58,10 @@ Place = tuple[str, str, OverPlace, Status]
 class TableOverview:
     """`Overview`. The order is that of the runs' ids, the newest first."""
 
-    def __init__(self, backing: Backing) -> None:
+    def __init__(self, backing: Backing, runs: TableRuns) -> None:
         self._table = backing.table
         self._bodies = backing.bodies
+        self._runs = runs
 
     async def page(self, only: RunFilter, limit: int, cursor: str | None) -> Page[RunFacts]:
         """See `ports.Overview`. The cursor is the id of the last run that was looked at."""
@@ -70,19 +73,27 @@ class TableOverview:
         runs: list[RunFacts] = []
         looks, last, is_end = 0, cursor, False
         while not is_end and len(runs) < limit and looks < MAX_LOOKS:
-            wanted = min(limit - len(runs), _AT_ONCE)
-            chunk, last, is_end = await places.next(live, wanted, last)
+            most = min(limit - len(runs), _AT_ONCE)
+            chunk, last, is_end = await places.next(live, most, last)
             looks += len(chunk)
-            for facts in await asyncio.gather(*(self._facts(pk) for pk in chunk)):
+            for facts in await asyncio.gather(*map(self._facts_at, chunk)):
                 if facts is None:
                     continue
                 if only.since is not None and facts.created_at < only.since - _SLACK:
                     is_end = True
-                if _takes(only, facts):
+                if facts.owner is None or _takes(only, facts):
                     runs.append(facts)
             if places.is_tired:
                 break
         return Page(items=tuple(runs), next_cursor=None if is_end else last)
+
+    async def read(self, facts: RunFacts) -> RunSnapshot | None:
+        """See `ports.Overview`."""
+        return await self._runs.snapshot_at(facts.place)
+
+    async def _facts_at(self, candidate: str | RunFacts) -> RunFacts | None:
+        """Return the facts of a run that is over from its place, else from META."""
+        return candidate if isinstance(candidate, RunFacts) else await self._facts(candidate)
 
     async def find(self, run_ids: Collection[str]) -> Mapping[str, RunFacts]:
         """See `ports.Overview`."""
@@ -115,8 +126,8 @@ class TableOverview:
                     # It is not retired yet.
                     over[facts.id] = facts
         places, whole = await self._since(since, limit)
-        for _, _, place, status in places:
-            over[place.run_id] = _facts_of(place, status)
+        for place in places:
+            over[place[2].run_id] = _facts_of(place)
         newest = sorted(over.values(), key=lambda facts: reverse_order(facts.id))
         return Tally(tuple(live), tuple(newest[:limit]), len(keys) <= limit, whole)
 
@@ -168,6 +179,7 @@ class TableOverview:
         cost = usage.get("cost_usd")
         return RunFacts(
             id=item["id"],
+            place=item["pk"],
             owner=item["owner"],
             agent=item["agent"],
             status=status_from(item),
@@ -195,7 +207,7 @@ class _Places:
         self._after = dict.fromkeys(self._queues, after)
         self._ended: set[tuple[Status, str]] = set()
         self._passed = 0
-        self._is_first = True
+        self._reads = dict.fromkeys(self._queues, 0)
 
     @property
     def is_tired(self) -> bool:
@@ -203,12 +215,12 @@ class _Places:
         return self._passed >= MAX_PLACES
 
     async def next(
-        self, live: list[tuple[str, str]], wanted: int, last: str | None
-    ) -> tuple[list[str], str | None, bool]:
-        """Return the partition keys of the next runs that may pass the filter, taken from `live` and from the
-        places, the id of the last one that was passed, and whether there are no more."""
-        chunk: list[str] = []
-        while len(chunk) < wanted and not self.is_tired:
+        self, live: list[tuple[str, str]], most: int, last: str | None
+    ) -> tuple[list[str | RunFacts], str | None, bool]:
+        """Return the next runs that may pass the filter, taken from `live` (by their partition keys) and from
+        the places, the id of the last one that was passed, and whether there are no more."""
+        chunk: list[str | RunFacts] = []
+        while len(chunk) < most and not self.is_tired:
             place = await self._peek()
             if live and (place is None or live[0][0] <= place[0]):
                 reversed_id, pk = live.pop(0)
@@ -218,9 +230,9 @@ class _Places:
                 chunk.append(pk)
             elif place is not None:
                 await self.newest()
-                reversed_id, pk = place[0], place[1]
+                reversed_id = place[0]
                 if _may_take(self._only, place):
-                    chunk.append(pk)
+                    chunk.append(_facts_of(place))
                 else:
                     self._passed += 1
             else:
@@ -247,17 +259,17 @@ class _Places:
         empty = [key for key, q in self._queues.items() if not q and key not in self._ended]
         if not empty:
             return
-        limit = _FIRST if self._is_first else _MORE
-        self._is_first = False
+        sizes = {key: _PAGES[min(self._reads[key], len(_PAGES) - 1)] for key in empty}
         pages = await asyncio.gather(
-            *(self._overview.places(key[1], self._after[key], limit) for key in empty)
+            *(self._overview.places(key[1], self._after[key], sizes[key]) for key in empty)
         )
         for key, page in zip(empty, pages, strict=True):
+            self._reads[key] += 1
             recent = list(self._recent(page))
             self._queues[key] = [
                 (text.partition("#")[0], pk, place, key[0]) for text, pk, place in recent
             ]
-            if len(page) < limit or len(recent) < len(page):
+            if len(page) < sizes[key] or len(recent) < len(page):
                 self._ended.add(key)
             else:
                 self._after[key] = page[-1][0]
@@ -299,14 +311,16 @@ def _takes(only: RunFilter, facts: RunFacts) -> bool:
     return all(wish in (None, fact) for wish, fact in wishes) and only.takes_time(facts.created_at)
 
 
-def _facts_of(place: OverPlace, status: Status) -> RunFacts:
+def _facts_of(place: Place) -> RunFacts:
+    _, pk, facts, status = place
     return RunFacts(
-        id=place.run_id,
+        id=facts.run_id,
+        place=pk,
         owner=None,
-        agent=whole_name(place.agent),
+        agent=whole_name(facts.agent),
         status=status,
-        created_at=place.created_at,
-        error=whole_name(place.error) or None,
-        tokens=place.tokens,
-        cost=place.cost,
+        created_at=facts.created_at,
+        error=whole_name(facts.error) or None,
+        tokens=facts.tokens,
+        cost=facts.cost,
     )
