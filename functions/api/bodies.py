@@ -318,3 +318,21 @@ class ResumeByLink(Body):
 
 
 ByLink = Annotated[ApproveByLink | DenyByLink | ResumeByLink, Discriminator("decision")]
+
+
+MAX_OPERATED = 100
+_RunId = Annotated[str, Field(min_length=1, max_length=200)]
+
+
+class OperateOn(Body):
+    """Runs of any users, each judged as its own request."""
+
+    ids: Annotated[list[_RunId], Field(min_length=1, max_length=MAX_OPERATED)]
+    reason: Reason | None = None
+
+
+class OperateOnWithReason(Body):
+    """Runs of any users, and why: for auditors, and for the model of a run whose calls are denied."""
+
+    ids: Annotated[list[_RunId], Field(min_length=1, max_length=MAX_OPERATED)]
+    reason: Annotated[Reason, Field(min_length=1)]

@@ -54,8 +54,9 @@ FirstDay = Annotated[
     _Day | None, Query(alias="from", description="The first UTC day, `2026-01-31`.")
 ]
 LastDay = Annotated[_Day | None, Query(alias="to", description="The last UTC day.")]
+Moment = Annotated[AwareDatetime, BeforeValidator(_written_out)]
 Before = Annotated[
-    Annotated[AwareDatetime, BeforeValidator(_written_out)] | None,
+    Moment | None,
     Query(description="Only of calls that waited before this time, `2026-01-31T12:00:00Z`."),
 ]
 
@@ -164,6 +165,11 @@ def answer_json(
     """Answer with a value as JSON, compressed if it is large and the client reads gzip."""
     text = value.model_dump_json()
     return _response(text, is_large(text), status, headers)
+
+
+def answer_text(text: str) -> Response[str]:
+    """Answer with JSON, compressed if it is large."""
+    return _response(text, is_large(text), 200, None)
 
 
 def answer_run(

@@ -27,6 +27,8 @@ _RUN_CALLS = (
 _DECISIONS = ("approve_call", "deny_call", "resume_call")
 _AGENT_CALLS = ("get_profile", "put_profile", "delete_profile", "list_entries")
 _LISTS = (
+    "list_all_runs",
+    "list_operations",
     "list_agents",
     "list_threads",
     "list_messages",
@@ -83,6 +85,7 @@ def _links(operations: Json) -> list[tuple[str, str, Json]]:
         ),
         *(("list_agents", target, _by(agent=agent)) for target in _AGENT_CALLS),
         ("list_agents", "create_thread", {"requestBody": {"agent": agent}}),
+        ("list_all_runs", "get_any_run", _by(run_id=_BODY + "/items/0/id")),
         ("create_file", "get_file", _by(file_id=_BODY + "/id")),
         *(
             ("list_entries", target, _by(entry_id=_BODY + "/items/0/id"))

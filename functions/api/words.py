@@ -29,8 +29,10 @@ FIELDS = {
     "decided_by": "Who decided: a `sub`, `callback` or `system`.",
     "created_at": "When it was made, in UTC.",
     "expires_at": "When it ends by itself, in UTC.",
+    "finish_reason": "The reason for the end.",
     "next_cursor": "`cursor` of the next page; null on the last one.",
     "on_behalf_of": "The end user, where a backend acted for one.",
+    "owner": "The user whose run it is.",
     "reason": "Why, in words.",
     "requested_at": "When it began to wait, in UTC.",
     "resume_schema": "JSON schema of the `data` that `resume` takes.",
@@ -41,6 +43,7 @@ FIELDS = {
     "thread_id": "Id of the thread.",
     "tool_call_id": "Id of the call.",
     "tool_name": "Name of the tool.",
+    "via": "The channel of the decision.",
     "updated_at": "When it last changed, in UTC.",
 }
 """Fields that mean the same in every schema."""
@@ -57,6 +60,9 @@ EXAMPLES: dict[str, Any] = {
     "extend_call": {"expires_at": "2030-01-31T12:00:00Z"},
     "decide_calls": {"items": [{**_CALL, "decision": "approve", "reason": "small"}]},
     "decide_by_link": {"decision": "approve", "reason": "small"},
+    "cancel_any_runs": {"ids": ["run_01JX"], "reason": "the provider is down"},
+    "redrive_any_runs": {"ids": ["run_01JX"]},
+    "deny_any_runs": {"ids": ["run_01JX"], "reason": "nobody is left to approve it"},
     "correct_entry": {"content": "Prefers mail to phone."},
     "put_profile": {"profile": {"name": "Ada"}},
     "create_file": {"name": "invoice.pdf", "mime_type": "application/pdf", "size": 48213},

@@ -181,7 +181,9 @@ def test_a_backend_operates_and_audits_nothing_unless_the_settings_say_so(
     clients = [r["Properties"] for r in vpc.of_type("AWS::Cognito::UserPoolClient").values()]
     (machine,) = (c for c in clients if c["GenerateSecret"])
     text = json.dumps(machine["AllowedOAuthScopes"])
-    scopes = {name for name in ("use", "act-as", "operate", "audit") if f"/{name}" in text}
+    scopes = {
+        name for name in ("use", "act-as", "operate", "audit", "read-content") if f"/{name}" in text
+    }
     assert scopes == {"use", "act-as"}
 
 
@@ -209,8 +211,8 @@ def test_no_groups_are_made_in_a_pool_that_is_not_the_stacks_own(
 def test_groups_of_approvals_and_roles_are_there_without_members(
     vpc: Synthesized, ten_lines: Synthesized
 ) -> None:
-    assert made_groups(vpc).keys() == {OPERATORS, AUDITORS, "board"}
-    assert made_groups(ten_lines).keys() == {OPERATORS, AUDITORS, "of-agents"}
+    assert made_groups(vpc).keys() == {OPERATORS, AUDITORS, READERS, "board"}
+    assert made_groups(ten_lines).keys() == {OPERATORS, AUDITORS, READERS, "of-agents"}
     assert vpc.of_type("AWS::Cognito::UserPoolUserToGroupAttachment") == {}
 
 
@@ -240,18 +242,19 @@ def test_outputs_name_the_pool_and_its_clients(
     assert ".amazoncognito.com/oauth2/token" in url
 
 
-def groups_of_roles(stack: Synthesized, function: str) -> tuple[object, object]:
-    """The groups of operators and auditors that a function knows."""
+def groups_of_roles(stack: Synthesized, function: str) -> tuple[object, ...]:
+    """The groups of operators, auditors and readers that a function knows."""
     variables = stack.functions()[function]["Environment"]["Variables"]
-    return variables.get("LAYOVER_OPERATE_GROUP"), variables.get("LAYOVER_AUDIT_GROUP")
+    roles = ("OPERATE", "AUDIT", "READ_CONTENT")
+    return tuple(variables.get(f"LAYOVER_{role}_GROUP") for role in roles)
 
 
 @pytest.mark.parametrize("function", ["api", "streams"])
 def test_groups_of_a_foreign_issuer_or_pool_make_no_operators_unless_they_are_named(
     plain: Synthesized, everything_given: Synthesized, function: str
 ) -> None:
-    assert groups_of_roles(plain, function) == ("platform", None)
-    assert groups_of_roles(everything_given, function) == (None, None)
+    assert groups_of_roles(plain, function) == ("platform", None, None)
+    assert groups_of_roles(everything_given, function) == (None, None, None)
 
 
 @pytest.mark.parametrize("function", ["api", "streams"])
@@ -259,7 +262,7 @@ def test_groups_of_the_stacks_own_users_make_operators_and_auditors(
     gateway: Synthesized, guest: Synthesized, function: str
 ) -> None:
     for stack in (gateway, guest):
-        assert groups_of_roles(stack, function) == (OPERATORS, AUDITORS)
+        assert groups_of_roles(stack, function) == (OPERATORS, AUDITORS, READERS)
 
 
 def test_pages_ask_an_own_provider_for_the_scopes_by_its_own_names(

@@ -295,6 +295,7 @@ def test_problems_are_the_ones_in_the_code() -> None:
 def test_scopes_are_the_ones_in_the_code() -> None:
     access = Access()
     known = {access.scope, access.act_as_scope, access.operate_scope, access.audit_scope}
+    known |= {access.read_content_scope}
     assert {bare(row[0]) for row in http_api("Authentication", "scope")} == known
 
 

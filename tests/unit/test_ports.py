@@ -55,6 +55,8 @@ from layover.adapters.journal.inbox import TableInbox
 from layover.adapters.journal.items.dynamodb import DynamoTable
 from layover.adapters.journal.leases import TableLeases
 from layover.adapters.journal.log.events import TableRunEvents
+from layover.adapters.journal.operations import TableOperations
+from layover.adapters.journal.overview import TableOverview
 from layover.adapters.journal.runlog import TableRunLog
 from layover.adapters.journal.runs import TableRuns
 from layover.adapters.journal.sweep import TableDues, TableWatch
@@ -126,6 +128,8 @@ from layover.ports import (
     NoteStore,
     NoToolServers,
     NoTracing,
+    Operations,
+    Overview,
     PressBook,
     PushLater,
     RecallStore,
@@ -200,6 +204,8 @@ metrics: tuple[type[Metrics], ...] = (NoMetrics, InMemoryMetrics, EmfMetrics)
 tracing: tuple[type[Tracing], ...] = (NoTracing, InMemoryTracing, OtlpTracing, BackgroundTracing)
 migrator: tuple[type[Migrator], ...] = (PostgresMigrations,)
 notes: tuple[type[NoteStore], ...] = (InMemoryNotes, PostgresNotes)
+operations: tuple[type[Operations], ...] = (TableOperations,)
+overview: tuple[type[Overview], ...] = (TableOverview,)
 owners: tuple[type[Owners], ...] = (InMemoryThreads, PostgresOwners)
 personal: tuple[type[PersonalStore], ...] = (InMemoryPersonal, PostgresPersonal)
 press_book: tuple[type[PressBook], ...] = (TablePressBook,)

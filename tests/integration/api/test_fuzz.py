@@ -114,7 +114,7 @@ class Fuzzer:
 
 def token(user: str) -> dict[str, str]:
     """One that may redrive and audit, too: else these calls would refuse whatever is sent."""
-    return {"Authorization": f"Bearer dev:{user};scopes=operate,audit"}
+    return {"Authorization": f"Bearer dev:{user};scopes=operate,audit,read-content"}
 
 
 def assert_no_schema_can_say(problem: JSON) -> None:

@@ -41,6 +41,10 @@ class Place:
         api.post(f"/threads/{run.thread_id}/runs", {"input": "x", "on_busy": "enqueue"})
         learn(api, "likes lamps", "hates rugs", agent="plain")
         learn(api, "likes tea", "hates milk")
+        for _ in range(2):
+            # Its call is decided: it is refused, and that leaves a row as well.
+            body = {"ids": [decided.id], "reason": "x"}
+            api.post("/operate/runs/deny", body, scope=SCOPE)
         self.names = {
             "thread_id": run.thread_id,
             "run_id": run.id,
@@ -113,6 +117,9 @@ def test_every_answer_leads_to_what_is_there(api: Api) -> None:
     unlinked |= {"decide_calls"}
     # A token is in a message to its person, and in no answer.
     unlinked |= {"look_by_link", "decide_by_link"}
+    unlinked |= {"cancel_any_runs", "redrive_any_runs", "deny_any_runs"}
+    # Of nobody's.
+    unlinked |= {"summarise_runs"}
     # Its body is a time, which no answer has.
     unlinked |= {"extend_call"}
     # Slack's own.

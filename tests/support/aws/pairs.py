@@ -35,6 +35,7 @@ SWITCHES: Mapping[str, Mapping[str, Mapping[str, str]]] = {
             "act_as_scope": "act:layover",
             "operate_scope": "operate:layover",
             "audit_scope": "audit:layover",
+            "read_content_scope": "read:layover",
         },
     },
     "mfa": {"optional": {}, "required": {"mfa": "required"}, "off": {"mfa": "off"}},
@@ -42,7 +43,7 @@ SWITCHES: Mapping[str, Mapping[str, Mapping[str, str]]] = {
     "backend": {
         "no": {},
         "yes": {"machine_client": "true"},
-        "operator": {"machine_client": "true", "machine_scopes": "operate,audit"},
+        "operator": {"machine_client": "true", "machine_scopes": "operate,audit,read-content"},
     },
     "origins": {"none": {}, "two": {"origins": "https://a.example,https://b.example"}},
     "docs": {"off": {}, "on": {"docs": "true"}},

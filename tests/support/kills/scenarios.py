@@ -219,6 +219,38 @@ DENIED = Scenario(
 is asked for it again, whatever dies."""
 
 
+def _deny_as_operator(client: Client, thread: str, run_id: str) -> None:
+    """Deny what waits as an operator, until the item is answered; its row was there before."""
+    client.suspended(run_id, 1)
+    body = {"ids": [run_id], "reason": "nobody is left to decide"}
+    with client.system.client(f"{client.name}-olga;scopes=operate,audit") as operator:
+        while True:
+            [item] = operator.want(200, "POST", "/operate/runs/deny", body)["items"]
+            if item["status"] < 500:
+                break
+        # 409: an earlier request has denied it, and died.
+        assert item["status"] in (202, 409), item
+        outcomes: list[str] = []
+        cursor: str | None = ""
+        while cursor is not None:
+            page = operator.want(200, "GET", f"/audit/operations?limit=100{cursor}")
+            outcomes += [row["outcome"] for row in page["items"] if row["run_id"] == run_id]
+            cursor = page["next_cursor"] and f"&cursor={page['next_cursor']}"
+        assert outcomes, "a call was denied without a row of it"
+        assert item["status"] == 202 or "pending" in outcomes or "done" in outcomes, outcomes
+
+
+OPERATED = Scenario(
+    "operated",
+    (_ask(("charge", "p1"), ("refund", "p2")), say("nothing is paid back")),
+    "please pay it back although nobody decides",
+    act=_deny_as_operator,
+    denied=frozenset({"p2"}),
+    watched=("api POST /operate", "resume ", "turn DynamoTable.transact"),
+)
+"""A call that an operator denies among others' runs: what was done has its row, whatever dies."""
+
+
 def _talk_on(client: Client, thread: str, run_id: str) -> str:
     """Say something else while the call waits, until that is answered."""
     client.suspended(run_id, 1)

@@ -188,7 +188,9 @@ class Torture(System):
 
     def watched(self, pk: str, sk: str) -> bool:
         """Return whether the sweeper still looks at this item."""
-        return any("gsi2pk" in item for item in self.table(pk, sk))
+        places = [item.get("gsi2pk", {}).get("S", "") for item in self.table(pk, sk)]
+        # A run that is over has a place in the lists of operators, at which the sweeper does not look.
+        return any(place and not place.startswith("OVER#") for place in places)
 
     def left_of(self, owner: str, run_id: str) -> list[str]:
         """Records of a run, and objects of its owner in S3."""

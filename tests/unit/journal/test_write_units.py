@@ -47,7 +47,7 @@ async def counted(text: str, *groups: str) -> Counted:
 
 
 @pytest.mark.parametrize(
-    ("text", "least"), [("What is the weather in Berlin?", 34), (QUESTION, 36)]
+    ("text", "least"), [("What is the weather in Berlin?", 36), (QUESTION, 38)]
 )
 async def test_turn_with_a_tool_costs_no_more_than_this(text: str, least: int) -> None:
     _, accept, turn = await counted(text)
@@ -57,13 +57,14 @@ async def test_turn_with_a_tool_costs_no_more_than_this(text: str, least: int) -
 async def test_turn_costs_no_more_for_an_input_of_20_kb() -> None:
     _, accept, turn = await counted(os.urandom(10_000).hex())
     assert accept <= 32
-    assert turn <= 26
+    assert turn <= 28
 
 
 async def test_a_caller_in_a_hundred_groups_costs_no_step_more() -> None:
     _, accept, turn = await counted("hello", *(f"{n}-{'x' * 120}" for n in range(100)))
     _, few, same = await counted("hello", "finance", "berlin")
-    assert turn == same
+    # It keeps something in S3, so the sweeper retires it, and not its last transaction.
+    assert turn == same - 2
     assert accept <= few + 30
 
 

@@ -44,6 +44,16 @@ def made_at(id: str) -> datetime | None:
         return None
 
 
+_COUNT_DOWN = str.maketrans(_ALPHABET, _ALPHABET[::-1])
+
+
+def reverse_order(id: str) -> str:
+    """Return a text that sorts among others of its kind as the id does not: what is newest comes first. Of
+    such a text, return the id."""
+    kind, _, rest = id.rpartition("_")
+    return f"{kind}_{rest.translate(_COUNT_DOWN)}"
+
+
 class SequentialIds:
     """Ids that count, for tests whose output is read by people."""
 

@@ -61,6 +61,28 @@ def deletion_partitions() -> list[str]:
     return [f"DELETE#{n}" for n in range(WATCHES)]
 
 
+def over_partitions(status: str) -> list[str]:
+    """Return all partitions of the watch index with the runs that ended with this status, the newest first
+    in each. They need nobody's look."""
+    return [f"OVER#{status}#{n}" for n in range(WATCHES)]
+
+
+def over_partition(status: str, run_id: str) -> str:
+    """Return the partition of the watch index that a run belongs to once it is over."""
+    return over_partitions(status)[_number(run_id) % WATCHES]
+
+
+def watch_partition(run_id: str) -> str:
+    """Return the partition of the watch index that a run belongs to until it is retired."""
+    return watch_partitions()[_number(run_id) % WATCHES]
+
+
+def run_of(pk: str) -> str | None:
+    """Return the id of the run whose partition this is; None if it is not a run's."""
+    owner, is_run, run_id = pk.partition("#RUN#")
+    return run_id if is_run and owner.startswith("U#") else None
+
+
 def can_be_id(text: str) -> bool:
     """Return whether something may have this id: a text that a caller made up may be one that no store takes.
     Such a thing does not exist, and the stores need not be asked."""
@@ -106,7 +128,7 @@ class Keys:
 
     def watch(self, run_id: str) -> str:
         """Partition of the watch index that a run belongs to."""
-        return watch_partitions()[_number(run_id) % WATCHES]
+        return watch_partition(run_id)
 
     @property
     def deletions(self) -> str:
@@ -183,19 +205,23 @@ AUDITS = 4
 """Partitions of a day's decisions: a partition takes 1,000 writes a second."""
 
 
-def audit_partition(day: str, run_id: str) -> str:
-    """Partition of a run's decisions of a UTC day (`2026-01-31`)."""
-    return audit_partitions(day)[int(hashlib.sha256(run_id.encode()).hexdigest(), 16) % AUDITS]
+OPERATIONS = "OPERATIONS"
+"""Partition of the marks of days on which operators acted. It has no owner, as the audit."""
 
 
-def audit_partitions(day: str) -> list[str]:
+def audit_partition(book: str, day: str, run_id: str) -> str:
+    """Partition of a run's rows of a UTC day (`2026-01-31`) in `AUDIT` or `OPERATIONS`."""
+    return audit_partitions(book, day)[_number(run_id) % AUDITS]
+
+
+def audit_partitions(book: str, day: str) -> list[str]:
     """Return all partitions of a day."""
-    return [f"{AUDIT}#{day}#{n}" for n in range(AUDITS)]
+    return [f"{book}#{day}#{n}" for n in range(AUDITS)]
 
 
-def audit_key(at: str, run_id: str, unique: str) -> str:
-    """Sort key of one decision: by time."""
-    return f"{AUDIT}#{at}#{run_id}#{unique}"
+def audit_key(book: str, at: str, run_id: str, unique: str) -> str:
+    """Sort key of one row: by time."""
+    return f"{book}#{at}#{run_id}#{unique}"
 
 
 def mark_key(text: str) -> str:

@@ -252,18 +252,39 @@ async def record_withdrawal(
 ) -> None:
     """Decide that nobody is asked about a waiting call any more: its requester has written again. A decision
     that came first stands."""
+    await _decline(runtime, actor, snapshot, call, DecisionKind.WITHDRAWN)
+
+
+async def record_denial(
+    runtime: Runtime, actor: Actor, snapshot: RunSnapshot, call: CallRecord, reason: str
+) -> bool:
+    """Deny a waiting call, whatever it waits for and whoever else decides it: the actor is an operator, which
+    the caller has checked. Return False if a decision came first: it stands."""
+    return await _decline(runtime, actor, snapshot, call, DecisionKind.DENIED, reason)
+
+
+async def _decline(
+    runtime: Runtime,
+    actor: Actor,
+    snapshot: RunSnapshot,
+    call: CallRecord,
+    kind: DecisionKind,
+    reason: str | None = None,
+) -> bool:
     decision = Decision(
-        kind=DecisionKind.WITHDRAWN,
+        kind=kind,
         decided_by=actor.sub,
         on_behalf_of=actor.on_behalf_of,
         at=runtime.clock.now(),
+        reason=reason,
     )
     event = ToolCallDecided.of(call, decision)
     try:
         outcome = await runtime.journal.decisions.decide(snapshot.meta, call, decision, event)
     except DecisionAlreadyMade:
-        return
+        return False
     await tell_and_wake(runtime, snapshot.meta, outcome.call, outcome.token)
+    return True
 
 
 async def _wake_waiting(runtime: Runtime, run: RunMeta, call: CallRecord) -> None:

@@ -120,7 +120,7 @@ DEV = "dev"
 STAGES = "infra/stages"
 """Folder of a deployer's settings for each stage."""
 USE, ACT_AS = "layover/use", "layover/act-as"
-OPERATE, AUDIT = "layover/operate", "layover/audit"
+OPERATE, AUDIT, READ = "layover/operate", "layover/audit", "layover/read-content"
 """The scopes that the stack's own user pool gives."""
 SUBNET = re.compile("subnet-[0-9a-f]+")
 PROXY = re.compile(r"https?://[A-Za-z0-9.-]+(:\d+)?/?")
@@ -167,7 +167,7 @@ MAX_CHANNELS = 8192
 """Bytes of the largest parameter that SSM takes."""
 GROUP = r"""^[^\s,;\[\]"]{1,128}$"""
 """A group's name, as Cognito and `Approval` take it."""
-MACHINE_SCOPES = ("operate", "audit")
+MACHINE_SCOPES = ("operate", "audit", "read-content")
 """Scopes that a backend's client has only if a setting says so."""
 RESERVED = ("aws", "amazon", "cognito")
 """Words that Cognito refuses in a domain, of which the names are a part."""
@@ -208,6 +208,7 @@ TUNED: Mapping[str, str] = {
         "act_as_scope",
         "operate_scope",
         "audit_scope",
+        "read_content_scope",
         "groups_claim",
         "login_scope",
         "audit_days",
@@ -262,9 +263,11 @@ class Settings(BaseModel):
     act_as_scope: str = ACT_AS
     """Scope with which a backend names the end user (`X-Layover-Resource`)."""
     operate_scope: str = OPERATE
-    """Scope with which an operator redrives runs and lists feedback."""
+    """Scope with which an operator lists, cancels, redrives and denies all users' runs."""
     audit_scope: str = AUDIT
-    """Scope with which an auditor reads decisions, over all users."""
+    """Scope with which an auditor reads decisions and operations, over all users."""
+    read_content_scope: str = READ
+    """Scope with which an operator also reads what all users' runs say."""
     groups_claim: str | None = None
     """LAYOVER_GROUPS_CLAIM: the claim of a token that names the caller's groups."""
     operate_group: str | None = Field(default=None, pattern=GROUP)
@@ -272,6 +275,8 @@ class Settings(BaseModel):
     `layover-operators`; elsewhere, without it, only `operate_scope` makes an operator."""
     audit_group: str | None = Field(default=None, pattern=GROUP)
     """LAYOVER_AUDIT_GROUP: likewise for auditors, `layover-auditors`."""
+    read_content_group: str | None = Field(default=None, pattern=GROUP)
+    """LAYOVER_READ_CONTENT_GROUP: likewise for `read_content_scope`, `layover-readers`."""
     login_scope: str | None = None
     """LAYOVER_LOGIN_SCOPE: the scopes to ask `issuer` for when a person signs in, where they have other names
     than in its tokens."""
@@ -280,7 +285,7 @@ class Settings(BaseModel):
     machine_client: bool = False
     """Give the user pool a client for your backend (Cognito bills those by the month)."""
     machine_scopes: Names = ()
-    """Scopes of that client besides `use` and `act-as`: `operate`, `audit`."""
+    """Scopes of that client besides `use` and `act-as`: `operate`, `audit`, `read-content`."""
     groups: Names = ()
     """Groups that the stack makes in its own user pool, besides those that `Approval` names in the agents'
     code: for names that the code computes, of which synthesis warns."""
@@ -449,11 +454,17 @@ class Settings(BaseModel):
             raise ValueError(
                 "issuer needs an audience: tokens for other applications would be taken"
             )
-        scopes = (self.scope, self.act_as_scope, self.operate_scope, self.audit_scope)
-        if not self.issuer and scopes != (USE, ACT_AS, OPERATE, AUDIT):
+        scopes = (
+            self.scope,
+            self.act_as_scope,
+            self.operate_scope,
+            self.audit_scope,
+            self.read_content_scope,
+        )
+        if not self.issuer and scopes != (USE, ACT_AS, OPERATE, AUDIT, READ):
             raise ValueError(
-                "scope, act_as_scope, operate_scope and audit_scope need an issuer: the user pool's are "
-                f"{USE}, {ACT_AS}, {OPERATE} and {AUDIT}"
+                "scope, act_as_scope, operate_scope, audit_scope and read_content_scope need an issuer: "
+                f"the user pool's are {USE}, {ACT_AS}, {OPERATE}, {AUDIT} and {READ}"
             )
         if self.issuer and self.adopt_user_pool:
             raise ValueError(

@@ -59,9 +59,11 @@ CALLER = (
     "LAYOVER_ACT_AS_SCOPE",
     "LAYOVER_OPERATE_SCOPE",
     "LAYOVER_AUDIT_SCOPE",
+    "LAYOVER_READ_CONTENT_SCOPE",
     "LAYOVER_GROUPS_CLAIM",
     "LAYOVER_OPERATE_GROUP",
     "LAYOVER_AUDIT_GROUP",
+    "LAYOVER_READ_CONTENT_GROUP",
 )
 """Variables that make a caller of a token's claims. A run records the scopes, and tools read them."""
 RETENTION = ("LAYOVER_THREAD_RETENTION_DAYS", "LAYOVER_ENTRY_RETENTION_DAYS")

@@ -375,6 +375,107 @@ def redrive(
     raise typer.Exit(_load("cli.client").redrive(who, run_id, owner))
 
 
+ops = typer.Typer(help="Runs of all users, for operators.", no_args_is_help=True)
+app.add_typer(ops, name="ops")
+OpsUser = Annotated[str, typer.Option(help="Your name, on a system on this machine.")]
+OpsToken = Annotated[str, typer.Option(help="An operator's token.", envvar="LAYOVER_TOKEN")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the API's own JSON.")]
+RunIds = Annotated[list[str], typer.Argument(help="Up to 100 runs.", metavar="RUN_ID...")]
+Why = Annotated[str, typer.Option(help="Why; auditors read it.")]
+
+
+def _operator(url: str, user: str, token: str) -> Callable[[], tuple[str, str]]:
+    """Return who asks. A name on this machine stands for an operator who may read content."""
+    _check_one_caller(user, token)
+    name = f"{user};scopes=operate,read-content" if user else ""
+    local = _load("cli.here").local_url()
+    return partial(_load("cli.tokens").caller, url, name, token, _tokens(), local)
+
+
+@ops.command("runs")
+def ops_runs(
+    status: Annotated[
+        str, typer.Option(help="queued, running, suspended, success, failed or cancelled.")
+    ] = "",
+    agent: Annotated[str, typer.Option(help="Only this agent's runs.")] = "",
+    owner: Annotated[str, typer.Option(help="Only this user's runs.")] = "",
+    error: Annotated[str, typer.Option(help="Only failures of this type.")] = "",
+    since: Annotated[str, typer.Option(help="Accepted then or later: 2026-01-31T12:00:00Z.")] = "",
+    until: Annotated[str, typer.Option(help="Accepted before it.")] = "",
+    definition: Annotated[str, typer.Option(help="Only runs by this definition's hash.")] = "",
+    limit: Annotated[int, typer.Option(min=1, max=10_000, help="The most runs.")] = 50,
+    url: Url = "",
+    user: OpsUser = "",
+    token: OpsToken = "",
+    as_json: AsJson = False,
+) -> None:
+    """List runs of all users, the newest first: one a line."""
+    filters = {
+        "status": status,
+        "agent": agent,
+        "owner": owner,
+        "error": error,
+        "since": since,
+        "until": until,
+        "definition": definition,
+    }
+    who = _operator(url, user, token)
+    raise typer.Exit(_load("cli.ops").list_runs(who, filters, limit, as_json=as_json))
+
+
+@ops.command("summary")
+def ops_summary(
+    since: Annotated[str, typer.Option(help="Count runs from then on; else of a day.")] = "",
+    url: Url = "",
+    user: OpsUser = "",
+    token: OpsToken = "",
+    as_json: AsJson = False,
+) -> None:
+    """Show what runs, what waits, what failed and what it cost."""
+    who = _operator(url, user, token)
+    raise typer.Exit(_load("cli.ops").summarise(who, since, as_json=as_json))
+
+
+@ops.command("show")
+def ops_show(
+    run_id: Annotated[str, typer.Argument(help="The run, as the API names it.")],
+    content: Annotated[
+        bool, typer.Option("--content", help="Also what it says; that is written down.")
+    ] = False,
+    url: Url = "",
+    user: OpsUser = "",
+    token: OpsToken = "",
+    as_json: AsJson = False,
+) -> None:
+    """Show one run step by step."""
+    who = _operator(url, user, token)
+    raise typer.Exit(_load("cli.ops").show(who, run_id, content=content, as_json=as_json))
+
+
+@ops.command("cancel")
+def ops_cancel(
+    run_ids: RunIds, reason: Why, url: Url = "", user: OpsUser = "", token: OpsToken = ""
+) -> None:
+    """Cancel runs of any users. Exits with 1 if one of them was refused."""
+    raise typer.Exit(_load("cli.ops").act(_operator(url, user, token), "cancel", run_ids, reason))
+
+
+@ops.command("redrive")
+def ops_redrive(
+    run_ids: RunIds, reason: Why = "", url: Url = "", user: OpsUser = "", token: OpsToken = ""
+) -> None:
+    """Drive runs of any users on in fresh executions. Exits with 1 if one of them was refused."""
+    raise typer.Exit(_load("cli.ops").act(_operator(url, user, token), "redrive", run_ids, reason))
+
+
+@ops.command("deny")
+def ops_deny(
+    run_ids: RunIds, reason: Why, url: Url = "", user: OpsUser = "", token: OpsToken = ""
+) -> None:
+    """Deny all calls that wait in runs of any users. Exits with 1 if one of them was refused."""
+    raise typer.Exit(_load("cli.ops").act(_operator(url, user, token), "deny", run_ids, reason))
+
+
 @app.command()
 def login(
     url: Annotated[str, typer.Option(help="The HTTP API of the deployment.")],

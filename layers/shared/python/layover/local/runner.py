@@ -41,7 +41,7 @@ from layover.local.terminal.show import RunWatch
 from layover.values.base import strict_json
 from layover.values.channels import SLACK_SIGNING, SLACK_TOKEN, Channels
 from layover.values.decision import BusEvent
-from layover.values.deployment.access import AUDITORS, CONNECTED, OPERATORS
+from layover.values.deployment.access import AUDITORS, CONNECTED, OPERATORS, READERS
 from layover.values.deployment.providers import BEDROCK_PREFIX, split_model
 from layover.values.lease import max_waits
 
@@ -333,6 +333,7 @@ class Runner:
             # As in a stack with users of its own.
             "LAYOVER_OPERATE_GROUP": OPERATORS,
             "LAYOVER_AUDIT_GROUP": AUDITORS,
+            "LAYOVER_READ_CONTENT_GROUP": READERS,
             "LAYOVER_MAX_WAITS": str(max_waits(self.settings.api_concurrency)),
             "LAYOVER_SWEEP_PATIENCE_S": "2",
             "LAYOVER_DATABASE_URL": self._postgres.dsn(RUNTIME_ROLE),

@@ -1,11 +1,12 @@
 """The journal: threads' heads, runs, their steps, calls and events (docs/journal.md).
 
 `Journal` has a part for each kind of caller. Every method names the owner, except those of the audit, the
-inbox and the sweeper's lists. Records of another owner read as absent."""
+inbox, the operators' lists and the sweeper's. Records of another owner read as absent."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
+from decimal import Decimal
 from typing import Literal, Protocol, Unpack
 
 from layover.ports.runlog import RunLog, SetAside
@@ -16,6 +17,7 @@ from layover.values.page import Page
 from layover.values.runs.audit import AuditRow
 from layover.values.runs.event import Event, EventPage
 from layover.values.runs.feedback import Feedback, RunFeedback
+from layover.values.runs.operations import OperationOutcome, OperationRow
 from layover.values.runs.run import (
     CANCEL_GRACE,
     CallRecord,
@@ -28,6 +30,55 @@ from layover.values.runs.run import (
 )
 from layover.values.runs.views import OpenApproval
 from layover.values.thread import ThreadEdit, ThreadHead
+
+
+@dataclass(frozen=True)
+class RunFilter:
+    """The runs of all owners that somebody asks for; None: of all. `error`: the type of a failure."""
+
+    status: Status | None = None
+    agent: str | None = None
+    owner: str | None = None
+    error: str | None = None
+    since: datetime | None = None
+    """Those that were accepted then or later."""
+    until: datetime | None = None
+    """Those that were accepted before it."""
+
+    def takes_time(self, created_at: datetime) -> bool:
+        """Return whether a run that was accepted then is one of them."""
+        is_late = self.since is None or created_at >= self.since
+        return is_late and (self.until is None or created_at < self.until)
+
+
+@dataclass(frozen=True)
+class RunFacts:
+    """The facts of a run that lists of all owners have without its steps. `owner` None: not known without a
+    read. `tokens`, `cost` of a run that is not over are not known yet."""
+
+    id: str
+    place: str
+    """Where its records are; only for `Overview.read`."""
+    owner: str | None
+    agent: str
+    status: Status
+    created_at: datetime
+    error: str | None = None
+    tokens: int = 0
+    cost: Decimal | None = None
+    waiting: frozenset[str] = frozenset()
+    """Keys of the calls that wait undecided."""
+
+
+@dataclass(frozen=True)
+class Tally:
+    """Runs to count: `live` are not over, `over` are. `live_whole`, `over_whole`: nothing was left out."""
+
+    live: tuple[RunFacts, ...]
+    over: tuple[RunFacts, ...]
+    live_whole: bool
+    over_whole: bool
+
 
 DueKind = Literal["run", "thread", "file", "node", "entries", "export", "export_job", "owner"]
 """`run`: the run's objects in S3, as `THREAD/RUN`; `thread`: a thread without activity; `file`: a file that
@@ -435,6 +486,51 @@ class Audit(Protocol):
         ...
 
 
+class Operations(Protocol):
+    """Actions of operators on runs of all owners, for `operate`. They live as long as the audit, and only
+    holders of the audit scope may see them; the caller checks who asks."""
+
+    async def open(self, row: OperationRow) -> str:
+        """Write the row of an action that has had no effect yet. Return the row's key."""
+        ...
+
+    async def close(
+        self, row: OperationRow, key: str, outcome: OperationOutcome, problem: str | None = None
+    ) -> None:
+        """Record what came of the action whose row has this key."""
+        ...
+
+    async def page_actions(
+        self, since: date | None, until: date | None, limit: int, cursor: str | None
+    ) -> Page[OperationRow]:
+        """Return all actions of these UTC days (both included; None: no bound), the oldest first."""
+        ...
+
+
+class Overview(Protocol):
+    """Runs of all owners, for `operate`, as far back as the records of runs that are over. The index behind
+    it is a moment late: who shows a run reads it first. Only operators may see the results, and the caller
+    checks who asks."""
+
+    async def page(self, only: RunFilter, limit: int, cursor: str | None) -> Page[RunFacts]:
+        """Return runs that pass the filter, the newest first: of those that are over, long names of agents
+        and errors are compared by their beginning. A page may be short, and still have a next one."""
+        ...
+
+    async def read(self, facts: RunFacts) -> RunSnapshot | None:
+        """Return the whole journal of a run of these lists, whoever owns it; None: it is gone."""
+        ...
+
+    async def find(self, run_ids: Collection[str]) -> Mapping[str, RunFacts]:
+        """Return those of these runs that there are, by their ids, whoever owns them."""
+        ...
+
+    async def tally(self, since: datetime, limit: int) -> Tally:
+        """Return the runs that are not over, and those that are and began since then, the newest first;
+        `limit` of each at most."""
+        ...
+
+
 class FeedbackBook(Protocol):
     """Feedback of users on their runs, for `runs` and the export. It stays when the records of a run expire,
     and goes with the thread. `page` has that of all owners: only operators may see it, and the caller checks
@@ -612,6 +708,8 @@ class Journal:
     decisions: Decisions
     inbox: Inbox
     audit: Audit
+    operations: Operations
+    overview: Overview
     feedback: FeedbackBook
     erasure: Erasure
     expiry: Expiry

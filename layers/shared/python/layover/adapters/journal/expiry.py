@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from layover.adapters.journal.backing import Backing
+from layover.adapters.journal.items.places import place_in_lists
 from layover.adapters.journal.items.records import epoch_seconds
 from layover.keys import EVENT_PREFIX, META, POINTER, Keys, event_key, pointer_partition
 from layover.ports import Clock, Dues
@@ -22,6 +23,7 @@ from layover.ports.table import (
     ConditionFailed,
     Equals,
     Exists,
+    Item,
     Put,
     Table,
     TransactionFailed,
@@ -42,6 +44,7 @@ class TableExpiry:
 
     def __init__(self, backing: Backing, dues: Dues) -> None:
         self._table = backing.table
+        self._bodies = backing.bodies
         self._dues = dues
 
     async def set_ttl(self, owner: str, run_id: str, expires_at: datetime) -> None:
@@ -52,27 +55,34 @@ class TableExpiry:
         whose record was never written is deleted with its thread."""
         pk, low = Keys(owner).run(run_id), _LOWEST
         expires = int(expires_at.timestamp())
-        thread_id, has_objects = None, False
+        thread_id, has_objects, place = None, False, dict[str, Any]()
         while items := await self._table.query(pk, low, _HIGHEST, limit=_PAGE):
             late = (i for i in items if i["sk"] != META and not is_near(i.get("expires"), expires))
             rest = [i["sk"] for i in late]
             await asyncio.gather(*(self._change(pk, sk, {"expires": expires}) for sk in rest))
             if any(i.get("pointed") for i in items):
                 await self._change(pointer_partition(run_id), POINTER, {"expires": expires})
-            thread_id = next((i["thread_id"] for i in items if i["sk"] == META), thread_id)
+            if meta := next((i for i in items if i["sk"] == META), None):
+                thread_id, place = meta["thread_id"], await self._place(meta)
             has_objects = has_objects or any(map(is_in_s3, items))
             low = items[-1]["sk"] + " "
         if has_objects and thread_id is not None:
             # Before META leaves the watch index, so that after a death in between this is repeated, and
             # nothing in S3 is forgotten.
             await self._dues.schedule(owner, "run", f"{thread_id}/{run_id}", expires_at)
-        await self._change(pk, META, {"expires": expires, "gsi2pk": None, "gsi2sk": None})
+        await self._change(pk, META, {"expires": expires, **place})
+
+    async def _place(self, meta: Item) -> dict[str, Any]:
+        """Return the attributes that move META from the sweeper's list to that of runs that are over."""
+        packed = meta.get("outcome")
+        outcome = None if packed is None else await self._bodies.unpack_value(packed)
+        return place_in_lists(meta, outcome)
 
     async def keep_records(self, owner: str, run_id: str, *, for_good: bool = False) -> None:
         """See `ports.Expiry`."""
         await keep_records(self._table, Keys(owner).run(run_id), for_good=for_good)
 
-    async def _change(self, pk: str, sk: str, changes: dict[str, int | None]) -> None:
+    async def _change(self, pk: str, sk: str, changes: dict[str, Any]) -> None:
         with suppress(ConditionFailed):
             await self._table.write(Update(pk, sk, set=changes, when=Exists("pk")))
 

@@ -13,6 +13,8 @@ from layover.adapters.journal.heads import TableHeads
 from layover.adapters.journal.inbox import TableInbox
 from layover.adapters.journal.items.codec import PayloadStore
 from layover.adapters.journal.log.events import TableRunEvents
+from layover.adapters.journal.operations import TableOperations
+from layover.adapters.journal.overview import TableOverview
 from layover.adapters.journal.runs import TableRuns
 from layover.adapters.journal.sweep import TableDues, TableWatch
 from layover.adapters.journal.writers import TableWriters
@@ -52,6 +54,8 @@ def table_journal(
         decisions=TableDecisions(backing, runs, audit, inbox),
         inbox=inbox,
         audit=audit,
+        operations=TableOperations(backing, audit_retention),
+        overview=TableOverview(backing, runs),
         feedback=TableFeedback(backing),
         erasure=TableErasure(backing),
         expiry=TableExpiry(backing, dues),

@@ -21,6 +21,7 @@ from layover.adapters.journal.heads import (
     set_aside_changes,
 )
 from layover.adapters.journal.inbox import TableInbox
+from layover.adapters.journal.items.places import place_in_lists
 from layover.adapters.journal.items.records import (
     call_body,
     outcome_text,
@@ -60,6 +61,7 @@ from layover.values.runs.run import (
     Outcome,
     RunMeta,
     RunSnapshot,
+    Status,
     StepRecord,
 )
 from layover.values.thread import ThreadHead
@@ -407,10 +409,11 @@ class TableRunLog:
     ) -> Ended:
         """Write the end: META is over, HEAD is handed on, and the last events."""
         at = self._clock.now()
+        text = outcome_text(outcome)
         over = {
             **self._progress,
             "status": outcome.status.value,
-            "outcome": await self._bodies.pack_value(self._folder, outcome_text(outcome)),
+            "outcome": await self._bodies.pack_value(self._folder, text),
             "updated_at": rfc3339(at),
             "waiting": None,
             "decided": None,
@@ -431,7 +434,7 @@ class TableRunLog:
             )
             leaves: dict[str, Any]
             if sets_ttl:
-                leaves = {"expires": expires, "gsi2pk": None, "gsi2sk": None}
+                leaves = {"expires": expires, **self._place(outcome.status, text)}
             else:
                 # Due at once: if this process dies now, the sweeper makes sure that the run is saved and its
                 # records retired.
@@ -445,6 +448,12 @@ class TableRunLog:
                 # A socket began to follow the run, or the head or the next queued run has changed since the
                 # read. The run is still ours (otherwise: Fenced), so its end is planned again.
                 continue
+
+    def _place(self, status: Status, outcome: str) -> dict[str, Any]:
+        """Return the attributes that move META from the sweeper's list to that of runs that are over."""
+        meta = self._snapshot.meta
+        facts = {"id": meta.id, "agent": meta.agent, "created_at": rfc3339(meta.created_at)}
+        return place_in_lists({**facts, "status": status.value}, outcome)
 
     def _fence(self) -> Condition:
         return all_of(Equals("epoch", self._snapshot.meta.epoch), Equals("status", "running"))

@@ -50,12 +50,16 @@ class TableRuns:
 
     async def snapshot(self, owner: str, run_id: str) -> RunSnapshot | None:
         """See `ports.Runs`. One query: INPUT and META sort before the steps."""
-        items = await self.records(Keys(owner).run(run_id))
+        return await self.snapshot_at(Keys(owner).run(run_id))
+
+    async def snapshot_at(self, pk: str) -> RunSnapshot | None:
+        """Return the run of this partition, whoever owns it."""
+        items = await self.records(pk)
         input_item = items.pop(0) if items and items[0]["sk"] == INPUT else None
         if not items or items[0]["sk"] != META:
             return None
         with suppress(InputGone):
-            meta = await self.meta_of(owner, items[0], input_item)
+            meta = await self.meta_of(items[0]["owner"], items[0], input_item)
             return await self.snapshot_of(meta, items[1:])
         return None
 

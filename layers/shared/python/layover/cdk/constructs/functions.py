@@ -296,6 +296,7 @@ class Functions(Construct):
             "LAYOVER_CLIENT_ID": deployment.identity.client_id,
             "LAYOVER_OPERATE_GROUP": deployment.identity.operate_group,
             "LAYOVER_AUDIT_GROUP": deployment.identity.audit_group,
+            "LAYOVER_READ_CONTENT_GROUP": deployment.identity.read_content_group,
         }
 
     @property

@@ -11,16 +11,17 @@ from constructs import Construct
 from layover.cdk.constructs.acknowledge import acknowledge
 from layover.cdk.constructs.time import duration
 from layover.cdk.settings import Mfa, Settings
-from layover.values.deployment.access import AUDITORS, OPERATORS
+from layover.values.deployment.access import AUDITORS, OPERATORS, READERS
 
 _SCOPES = {
     "use": "Use agents as yourself",
     "act-as": "Name the end user of a request",
-    "operate": "Drive runs on by hand",
+    "operate": "See and steer the runs of all users",
     "audit": "Read what was decided, over all users",
+    "read-content": "Read what the runs of all users say",
 }
 """Scope -> its description. Cognito gives a client's scopes to each of its users, so the client of people has
-only `use`: groups make operators and auditors of them."""
+only `use`: groups make operators, auditors and readers of them."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,7 @@ class Identity:
     operate_group: str | None = None
     """The group whose members are operators; None: only the scope makes one."""
     audit_group: str | None = None
+    read_content_group: str | None = None
     pool_id: str | None = None
     machine_id: str | None = None
     """The client of a backend."""
@@ -51,6 +53,7 @@ def own_provider(settings: Settings) -> Identity:
         # Only by name: whoever makes groups there might not be who deploys.
         operate_group=settings.operate_group,
         audit_group=settings.audit_group,
+        read_content_group=settings.read_content_group,
     )
 
 
@@ -97,6 +100,8 @@ class UserPool(Construct):
             client_id=people.user_pool_client_id,
             operate_group=settings.operate_group or (OPERATORS if self._is_of_layover else None),
             audit_group=settings.audit_group or (AUDITORS if self._is_of_layover else None),
+            read_content_group=settings.read_content_group
+            or (READERS if self._is_of_layover else None),
             pool_id=self._pool.user_pool_id,
             machine_id=machine,
             token_url=f"{pages.base_url()}/oauth2/token" if pages else None,
@@ -139,10 +144,14 @@ class UserPool(Construct):
         return pool
 
     def _groups(self, names: Iterable[str]) -> None:
-        """Make the groups of operators, of auditors and of approvals, without members. They outlive the stack
-        as the pool does: a group that goes takes along who is in it."""
+        """Make the groups of operators, auditors, readers and approvals, without members. They outlive the
+        stack as the pool does: a group that goes takes along who is in it."""
         settings = self._settings
-        roles = (settings.operate_group or OPERATORS, settings.audit_group or AUDITORS)
+        roles = (
+            settings.operate_group or OPERATORS,
+            settings.audit_group or AUDITORS,
+            settings.read_content_group or READERS,
+        )
         for name in sorted({*roles, *settings.groups, *names}):
             # An id of the name's own: of two names, letters and digits might be the same.
             id = f"Group-{hashlib.sha256(name.encode()).hexdigest()[:12]}"

@@ -46,8 +46,8 @@ CHAT_ROUTES = (
 TICKETED = "/ticketed"
 """The prefix of the path of a stream at `stream_url` that a ticket opens: the gateway there lets it pass
 without a token."""
-OPERATORS, AUDITORS = "layover-operators", "layover-auditors"
-"""The groups of a stack's own users whose members operate it and read its audit."""
+OPERATORS, AUDITORS, READERS = "layover-operators", "layover-auditors", "layover-readers"
+"""The groups of a stack's own users whose members operate it, read its audit, and read what runs say."""
 RESOURCE_HEADER = "X-Layover-Resource"
 """The end user for whom a backend asks."""
 
@@ -90,15 +90,20 @@ class Access(Value):
     act_as_scope: str = "layover/act-as"
     """The scope of a backend's own token that names an end user."""
     operate_scope: str = "layover/operate"
-    """The scope of an operator, who may redrive runs by hand, and list the feedback of all users."""
+    """The scope of an operator, who may list, cancel, redrive and deny all users' runs, and list their
+    feedback."""
     audit_scope: str = "layover/audit"
-    """The scope of an auditor, who may read all users' decisions."""
+    """The scope of an auditor, who may read all users' decisions, and what operators did."""
+    read_content_scope: str = "layover/read-content"
+    """The scope with which an operator may also read what all users' runs say."""
     groups_claim: str = "cognito:groups"
     """The claim that names the caller's groups."""
     operate_group: str | None = None
     """The group whose members are operators as well; None: only the scope makes one."""
     audit_group: str | None = None
     """The group whose members are auditors as well; None: only the scope makes one."""
+    read_content_group: str | None = None
+    """The group whose members have `read_content_scope` as well; None: only the scope gives it."""
     issuer: str | None = None
     client_id: str | None = None
     """The public client that people sign in with."""
@@ -114,5 +119,6 @@ class Access(Value):
         by_group = (
             (self.operate_group, self.operate_scope),
             (self.audit_group, self.audit_scope),
+            (self.read_content_group, self.read_content_scope),
         )
         return scopes | {scope for group, scope in by_group if group and group in groups}

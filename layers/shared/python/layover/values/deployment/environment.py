@@ -66,9 +66,13 @@ class Environment(BaseModel):
     act_as_scope: str = Field(default="layover/act-as", alias="LAYOVER_ACT_AS_SCOPE")
     operate_scope: str = Field(default="layover/operate", alias="LAYOVER_OPERATE_SCOPE")
     audit_scope: str = Field(default="layover/audit", alias="LAYOVER_AUDIT_SCOPE")
+    read_content_scope: str = Field(
+        default="layover/read-content", alias="LAYOVER_READ_CONTENT_SCOPE"
+    )
     groups_claim: str = Field(default="cognito:groups", alias="LAYOVER_GROUPS_CLAIM")
     operate_group: str | None = Field(default=None, alias="LAYOVER_OPERATE_GROUP")
     audit_group: str | None = Field(default=None, alias="LAYOVER_AUDIT_GROUP")
+    read_content_group: str | None = Field(default=None, alias="LAYOVER_READ_CONTENT_GROUP")
     login_scope: str | None = Field(default=None, alias="LAYOVER_LOGIN_SCOPE")
     issuer: str | None = Field(default=None, alias="LAYOVER_ISSUER")
     client_id: str | None = Field(default=None, alias="LAYOVER_CLIENT_ID")
@@ -148,9 +152,11 @@ class Environment(BaseModel):
                 act_as_scope=self.act_as_scope,
                 operate_scope=self.operate_scope,
                 audit_scope=self.audit_scope,
+                read_content_scope=self.read_content_scope,
                 groups_claim=self.groups_claim,
                 operate_group=self.operate_group,
                 audit_group=self.audit_group,
+                read_content_group=self.read_content_group,
                 login_scope=self.login_scope,
                 issuer=self.issuer,
                 client_id=self.client_id,

@@ -1,0 +1,224 @@
+"""All users' runs, for operators."""
+
+import json
+from typing import Annotated, Literal
+
+from aws_lambda_powertools.event_handler import Response
+from aws_lambda_powertools.event_handler.openapi.params import Query
+from pydantic import Field
+
+from functions.api.bodies import OperateOn, OperateOnWithReason
+from functions.api.call import (
+    Call,
+    Cursor,
+    FirstDay,
+    LastDay,
+    Limit,
+    Moment,
+    answer_json,
+    answer_page,
+    answer_text,
+    call_of,
+    new_router,
+)
+from functions.api.documented import responses
+from functions.api.problems import Problem, problem_of
+from functions.api.response_limits import limit_response
+from layover.operate.actions import act_on, read_run
+from layover.operate.lists import list_operations, list_runs, summarise
+from layover.ports import RunFilter
+from layover.values.base import Value
+from layover.values.page import Page
+from layover.values.runs.operated import OperatedRun, OperatedSummary, OperatedTimeline
+from layover.values.runs.operations import OperationKind, OperationRow
+from layover.values.runs.status import Status
+
+router = new_router()
+_TAGS = ["operate"]
+_WHY = "the runs of all users are for operators"
+Since = Annotated[
+    Moment | None,
+    Query(description="Only of those accepted at this time, `2026-01-31T12:00:00Z`, or later."),
+]
+Until = Annotated[Moment | None, Query(description="Only of those accepted before this time.")]
+
+
+class OperatedItem(Value):
+    """The outcome for one of several runs."""
+
+    id: str
+    status: int = Field(description="The status of the answer that its own request would have had.")
+    problem: Problem | None = Field(
+        None, description="Why it was refused.", exclude_if=lambda value: value is None
+    )
+
+
+class OperatedItems(Value):
+    """The outcomes for several runs, in the order in which they were sent."""
+
+    items: tuple[OperatedItem, ...]
+
+
+_ITEMS = responses(200, OperatedItems, "The outcome for each", 400, 413)
+
+
+@router.get(
+    "/operate/runs",
+    tags=_TAGS,
+    summary="All users' runs, newest first",
+    description="Without words of anybody. Only for operators, whose tokens have the scope "
+    "`layover/operate`. A page may be short, and still have a next one.",
+    operation_id="list_all_runs",
+    responses=responses(200, Page[OperatedRun], "A page of runs"),
+)
+def get_runs(
+    status: Annotated[
+        Literal["queued", "running", "suspended", "success", "failed", "cancelled"] | None,
+        Query(description="Only of those in this state."),
+    ] = None,
+    agent: Annotated[
+        str | None, Query(max_length=256, description="Only of this agent's runs.")
+    ] = None,
+    owner: Annotated[
+        str | None, Query(max_length=256, description="Only of this user's runs.")
+    ] = None,
+    error: Annotated[
+        str | None, Query(max_length=256, description="Only of failures of this type.")
+    ] = None,
+    since: Since = None,
+    until: Until = None,
+    definition: Annotated[
+        str | None,
+        Query(max_length=128, description="Only of runs that go by this definition's hash."),
+    ] = None,
+    limit: Limit = 20,
+    cursor: Cursor = None,
+) -> Response[str]:
+    call = _operator()
+    state = None if status is None else Status(status)
+    only = RunFilter(state, agent, owner, error, since, until)
+    return answer_page(
+        call,
+        lambda n: call.host.run(list_runs(call.host.runtime(), only, n, cursor, definition)),
+        limit,
+    )
+
+
+@router.get(
+    "/operate/runs/<run_id>",
+    tags=_TAGS,
+    summary="Any user's run, step by step",
+    description="Without words of anybody. `content=true` adds what messages, arguments and results say: "
+    "that needs the scope `layover/read-content` as well, and leaves a row in the audit of operations.",
+    operation_id="get_any_run",
+    responses=responses(200, OperatedTimeline, "The run", 404),
+)
+def get_run(
+    run_id: str,
+    content: Annotated[bool, Query(description="Also what the run says; false if absent.")] = False,
+) -> Response[str]:
+    call = _operator()
+    if content:
+        call.require(call.access.read_content_scope, "what runs say is for those who may read it")
+    timeline, run = call.act(read_run, run_id, with_content=content)
+    if run is None:
+        return answer_json(timeline)
+    # Cut as its owner's answer would be: with the timeline it might not fit.
+    text, _ = limit_response(run, takes_gzip=False)
+    return answer_text(
+        json.dumps({**json.loads(timeline.model_dump_json()), "content": json.loads(text)})
+    )
+
+
+@router.get(
+    "/operate/summary",
+    tags=_TAGS,
+    summary="What runs, what waits, what failed and what it cost",
+    description="Only for operators, whose tokens have the scope `layover/operate`.",
+    operation_id="summarise_runs",
+    responses=responses(200, OperatedSummary, "Counts over all users"),
+)
+def get_summary(
+    since: Annotated[
+        Moment | None,
+        Query(description="Counts of runs that are over begin here; a day ago if absent."),
+    ] = None,
+) -> Response[str]:
+    call = _operator()
+    return answer_json(call.host.run(summarise(call.host.runtime(), since)))
+
+
+@router.post(
+    "/operate/runs/cancel",
+    tags=_TAGS,
+    summary="Cancel up to 100 runs of any users",
+    description="Only for operators (`layover/operate`). Each is a row of the audit of operations.",
+    operation_id="cancel_any_runs",
+    responses=_ITEMS,
+)
+def cancel_runs(body: OperateOnWithReason) -> Response[str]:
+    return _act(OperationKind.CANCEL, body.ids, body.reason)
+
+
+@router.post(
+    "/operate/runs/redrive",
+    tags=_TAGS,
+    summary="Redrive up to 100 runs of any users",
+    description="Only for operators (`layover/operate`). Each goes on after its last journaled step in a "
+    "fresh execution, at most once a minute, and is a row of the audit of operations.",
+    operation_id="redrive_any_runs",
+    responses=_ITEMS,
+)
+def redrive_runs(body: OperateOn) -> Response[str]:
+    return _act(OperationKind.REDRIVE, body.ids, body.reason)
+
+
+@router.post(
+    "/operate/runs/deny",
+    tags=_TAGS,
+    summary="Deny all waiting calls of up to 100 runs of any users",
+    description="Only for operators (`layover/operate`), who need no other right. The decisions are the "
+    "operator's in the audit of decisions; each run is a row of the audit of operations.",
+    operation_id="deny_any_runs",
+    responses=_ITEMS,
+)
+def deny_runs(body: OperateOnWithReason) -> Response[str]:
+    return _act(OperationKind.DENY, body.ids, body.reason)
+
+
+@router.get(
+    "/audit/operations",
+    tags=["audit"],
+    summary="What operators did to runs of all users, the oldest first",
+    description="Needs a separate scope (`layover/audit`). Rows outlive runs, threads and users.",
+    operation_id="list_operations",
+    responses=responses(200, Page[OperationRow], "A page of actions"),
+)
+def get_operations(
+    since: FirstDay = None, until: LastDay = None, limit: Limit = 20, cursor: Cursor = None
+) -> Response[str]:
+    call = call_of(router)
+    call.require(call.access.audit_scope, "the audit is an auditor's")
+    return answer_page(
+        call,
+        lambda n: call.host.run(list_operations(call.host.runtime(), since, until, n, cursor)),
+        limit,
+    )
+
+
+def _operator() -> Call:
+    """Return the request of an operator. Raises Forbidden."""
+    call = call_of(router)
+    call.require(call.access.operate_scope, _WHY)
+    return call
+
+
+def _act(kind: OperationKind, ids: list[str], reason: str | None) -> Response[str]:
+    results = _operator().act(act_on, kind, ids, reason)
+    items = []
+    for id, error in zip(ids, results, strict=True):
+        problem = None if error is None else problem_of(error)
+        items.append(
+            OperatedItem(id=id, status=problem.status if problem else 202, problem=problem)
+        )
+    return answer_json(OperatedItems(items=tuple(items)))

@@ -1,0 +1,81 @@
+"""The places that runs have in the watch index once they are over. They have what lists of all owners ask
+about, so that no record is read for a run that a list passes over."""
+
+import json
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+from urllib.parse import quote, unquote
+
+from layover.clock import from_rfc3339, rfc3339
+from layover.ids import reverse_order
+from layover.keys import over_partition
+from layover.ports.table import Item
+
+_MICRO = Decimal(1_000_000)
+_LONGEST = 150
+"""Characters of a name in a place, encoded: a sort key has 1,024 bytes."""
+
+
+@dataclass(frozen=True)
+class OverPlace:
+    """The facts in a run's place. `agent`, `error`: encoded, and cut if they are long."""
+
+    run_id: str
+    created_at: datetime
+    agent: str
+    error: str
+    tokens: int
+    cost: Decimal | None
+
+    @property
+    def text(self) -> str:
+        """The sort key. The newest run has the lowest."""
+        cost = "" if self.cost is None else str(int(self.cost * _MICRO))
+        facts = (rfc3339(self.created_at), self.agent, self.error, str(self.tokens), cost)
+        return "#".join((reverse_order(self.run_id), *facts))
+
+
+def place_in_lists(meta: Item, outcome: str | None) -> dict[str, Any]:
+    """Return the attributes that move META of a run that is over to its place. `outcome`: its text."""
+    facts = json.loads(outcome) if outcome else {}
+    usage, error = facts.get("usage") or {}, facts.get("error") or {}
+    cost = usage.get("cost_usd")
+    place = OverPlace(
+        run_id=meta["id"],
+        created_at=from_rfc3339(meta["created_at"]),
+        agent=shorten(meta["agent"]),
+        error=shorten(error.get("type") or ""),
+        tokens=int(usage.get("input_tokens") or 0) + int(usage.get("output_tokens") or 0),
+        cost=None if cost is None else Decimal(str(cost)),
+    )
+    return {"gsi2pk": over_partition(meta["status"], meta["id"]), "gsi2sk": place.text}
+
+
+def read_place(text: str) -> OverPlace:
+    """Return the facts of a place."""
+    id, created_at, agent, error, tokens, cost = text.split("#")
+    return OverPlace(
+        run_id=reverse_order(id),
+        created_at=from_rfc3339(created_at),
+        agent=agent,
+        error=error,
+        tokens=int(tokens),
+        cost=Decimal(cost) / _MICRO if cost else None,
+    )
+
+
+def place_behind(run_id: str) -> str:
+    """Return the text behind the place of a run, and before that of the next older one."""
+    return f"{reverse_order(run_id)}$"
+
+
+def shorten(name: str) -> str:
+    """Return a name as places have it."""
+    return quote(name, safe="")[:_LONGEST]
+
+
+def whole_name(name: str) -> str:
+    """Return the name of a place; of a long one, its beginning."""
+    return unquote(name)

@@ -1,0 +1,1 @@
+"""All users' runs, for operators: lists, one run step by step, and actions."""

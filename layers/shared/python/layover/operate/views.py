@@ -1,0 +1,165 @@
+"""Runs as operators see them, made from the journal's records. No I/O, and no words of anybody."""
+
+from layover import keys
+from layover.context.frames import usage_at
+from layover.values.base import Json, compact_json
+from layover.values.decision import DecisionKind, Via
+from layover.values.runs.operated import (
+    OperatedCall,
+    OperatedChild,
+    OperatedDecision,
+    OperatedHook,
+    OperatedRun,
+    OperatedStep,
+    OperatedTimeline,
+)
+from layover.values.runs.run import CallRecord, CallState, RunSnapshot, StepRecord
+
+
+def glance_at(snapshot: RunSnapshot) -> OperatedRun:
+    """Return the run as a list shows it."""
+    return OperatedRun.model_validate(_facts(snapshot))
+
+
+def timeline_of(snapshot: RunSnapshot) -> OperatedTimeline:
+    """Return the run step by step, in the order in which its steps were made."""
+    meta = snapshot.meta
+    calls = {call.key: call for call in snapshot.calls}
+    steps = sorted(snapshot.steps, key=lambda step: (step.message.created_at, step.key))
+    more = {
+        "finish_reason": meta.finish_reason,
+        "model": meta.model or next((s.model for s in reversed(steps) if s.model), None),
+        "attempts": meta.attempts,
+        "executions": meta.n,
+        "redriven_at": meta.redriven_at,
+        "lost_at": meta.lost_at,
+        "messages_sent": meta.said,
+        "timeline": tuple(_step(step, calls) for step in steps),
+    }
+    return OperatedTimeline.model_validate({**_facts(snapshot), **more})
+
+
+def _facts(snapshot: RunSnapshot) -> dict[str, Json]:
+    meta, steps = snapshot.meta, snapshot.steps
+    waits = [c.suspension.requested_at for c in snapshot.calls if c.undecided and c.suspension]
+    first = next((step.definition for step in steps if step.definition), "")
+    return {
+        "id": meta.id,
+        "owner": meta.owner,
+        "agent": meta.agent,
+        "thread_id": meta.thread_id,
+        "status": meta.shown_status,
+        "created_at": meta.created_at,
+        "updated_at": meta.updated_at,
+        "waiting_since": min(waits, default=None) if not meta.status.over else None,
+        "steps": len(steps),
+        "calls": sum(len(step.slots) for step in steps),
+        "usage": usage_at(steps, {call.key: call for call in snapshot.calls}),
+        # Its message may quote a provider, which may quote a user.
+        "error": meta.error.type if meta.error else None,
+        "definition": meta.definition or first or None,
+    }
+
+
+def _step(step: StepRecord, calls: dict[str, CallRecord]) -> OperatedStep:
+    parts = {part.tool_call_id: part for part in step.message.tool_calls}
+    views = []
+    for slot in step.slots:
+        call = calls.get(keys.call_key(step.key, slot.tool_call_id))
+        if call is None and (part := parts.get(slot.tool_call_id)) is not None:
+            call = CallRecord(
+                key=keys.call_key(step.key, slot.tool_call_id),
+                run_id="",
+                tool_call_id=slot.tool_call_id,
+                tool_name=part.tool_name,
+                args=part.args,
+                offered=slot.offered,
+            )
+        if call is not None:
+            views.append(_call(call))
+    return OperatedStep(
+        n=step.index,
+        parent_call=keys.parent_call_of(step.key),
+        agent=step.agent,
+        model=step.model,
+        at=step.message.created_at,
+        finish_reason=step.finish_reason,
+        usage=step.usage,
+        prompt_tokens=step.estimated_tokens,
+        text_chars=len(step.message.text),
+        fell_back_to=step.fell_back_to,
+        hook=step.replied.hook if step.replied else None,
+        calls=tuple(views),
+    )
+
+
+def _call(call: CallRecord) -> OperatedCall:
+    wait = call.suspension
+    return OperatedCall(
+        tool_call_id=call.tool_call_id,
+        tool_name=call.tool_name if call.offered else None,
+        state=call.state,
+        attempt=call.attempt,
+        args_bytes=_size(call.proposed),
+        result_bytes=_size(call.result) if call.state is CallState.SETTLED else 0,
+        is_error=call.is_error,
+        retry=call.retry,
+        kind=wait.kind if wait else None,
+        requested_at=wait.requested_at if wait else None,
+        expires_at=call.expires_at,
+        reminders=call.reminders,
+        escalated=call.escalated,
+        votes=len(call.votes),
+        decisions=_decisions(call),
+        hooks=tuple(
+            OperatedHook(hook=each.hook, decision=each.decision)
+            for each in (call.hooked.decisions if call.hooked else ())
+        ),
+        settled_at=call.settled_at,
+        child=_child(call),
+    )
+
+
+def _decisions(call: CallRecord) -> tuple[OperatedDecision, ...]:
+    """Return the decisions on all attempts, the oldest first."""
+    names = ("attempt", "decided_by", "on_behalf_of", "at")
+    past = [
+        OperatedDecision.model_validate(
+            {
+                **{name: each.get(name) for name in names},
+                "decision": DecisionKind(each["kind"]),
+                "via": Via(each.get("via", Via.API)),
+            }
+        )
+        for each in call.past
+    ]
+    if (last := call.decision) is not None:
+        past.append(
+            OperatedDecision(
+                attempt=call.attempt,
+                decision=last.kind,
+                decided_by=last.decided_by,
+                on_behalf_of=last.on_behalf_of,
+                via=last.via,
+                at=last.at,
+            )
+        )
+    return tuple(past)
+
+
+def _child(call: CallRecord) -> OperatedChild | None:
+    child = call.child
+    if child is None:
+        return None
+    return OperatedChild(
+        run_id=child.id,
+        agent=child.agent,
+        status=child.status,
+        error=child.error.type if child.error else None,
+        started_at=child.started_at,
+        ended_at=child.ended_at,
+    )
+
+
+def _size(value: Json) -> int:
+    return 0 if value is None else len(compact_json(value).encode("utf-8", "replace"))

@@ -1,0 +1,179 @@
+"""Runs as operators see them: ids, names, times, sizes and counts, and no words of anybody."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from layover.values.base import Time, Usd, Value
+from layover.values.decision import DecisionKind, Via
+from layover.values.runs.run import CallState, SuspensionKind
+from layover.values.runs.status import FinishReason, Status
+from layover.values.runs.usage import Usage
+from layover.values.runs.views import Run
+
+
+def _is_absent(value: object) -> bool:
+    return value is None
+
+
+class OperatedRun(Value):
+    """A run of any owner."""
+
+    id: str
+    owner: str
+    agent: str
+    thread_id: str
+    status: Status
+    created_at: Time
+    updated_at: Time
+    waiting_since: Time | None = Field(description="When the oldest call that waits began to.")
+    steps: int = Field(description="Model calls, those of sub-agents included.")
+    calls: int = Field(description="Tool calls that these asked for.")
+    usage: Usage
+    error: str | None = Field(description="The type of the failure, for example `RateLimitError`.")
+    definition: str | None = Field(
+        description="The hash of the agent's definition that it goes by."
+    )
+
+
+class OperatedDecision(Value):
+    """A decision about a call, without its reason and its data."""
+
+    attempt: int
+    decision: DecisionKind
+    decided_by: str
+    on_behalf_of: str | None
+    via: Via
+    at: Time
+
+
+class OperatedHook(Value):
+    """A hook's answer about a call, without its reason."""
+
+    hook: str
+    decision: Literal["allow", "change", "answer", "refuse", "suspend"]
+
+
+class OperatedChild(Value):
+    """The sub-agent that a call stands for."""
+
+    run_id: str
+    agent: str
+    status: Status
+    error: str | None
+    started_at: Time
+    ended_at: Time | None
+
+
+class OperatedCall(Value):
+    """A tool call, without its arguments and its result."""
+
+    tool_call_id: str
+    tool_name: str | None = Field(
+        description="null: the model made up the name, which is no tool's."
+    )
+    state: CallState
+    attempt: int = Field(description="How often it has waited.")
+    args_bytes: int
+    result_bytes: int
+    is_error: bool
+    retry: bool = Field(description="The tool asked for another attempt.")
+    kind: SuspensionKind | None = Field(description="What it waits, or last waited, for.")
+    requested_at: Time | None
+    expires_at: Time | None
+    reminders: int
+    escalated: bool
+    votes: int
+    decisions: tuple[OperatedDecision, ...]
+    hooks: tuple[OperatedHook, ...]
+    settled_at: Time | None
+    child: OperatedChild | None
+
+
+class OperatedStep(Value):
+    """A model call, without what was said."""
+
+    n: int
+    parent_call: str | None = Field(
+        description="The call that its sub-agent works in; null: the run's own step."
+    )
+    agent: str
+    model: str
+    at: Time
+    finish_reason: str
+    usage: Usage
+    prompt_tokens: int = Field(description="Tokens of its prompt, by Layover's estimate.")
+    text_chars: int
+    fell_back_to: str | None
+    hook: str | None = Field(description="The hook that replied in the model's place.")
+    calls: tuple[OperatedCall, ...]
+
+
+class OperatedTimeline(OperatedRun):
+    """A run step by step."""
+
+    finish_reason: FinishReason | None
+    model: str | None
+    attempts: int = Field(description="Attempts since the last journaled step.")
+    executions: int
+    redriven_at: Time | None
+    lost_at: Time | None = Field(description="When the sweeper first found no execution.")
+    messages_sent: int = Field(description="Messages that it was sent after its input.")
+    timeline: tuple[OperatedStep, ...]
+    content: Run | None = Field(
+        default=None,
+        exclude_if=_is_absent,
+        description="The run with what it says, for `content=true`.",
+    )
+
+
+class RunCount(Value):
+    """Runs with one status of one agent."""
+
+    status: Status
+    agent: str
+    count: int
+
+
+class OldestWait(Value):
+    """The call that has waited longest."""
+
+    run_id: str
+    owner: str
+    agent: str
+    waiting_since: Time
+
+
+class ErrorCount(Value):
+    """Failures of one type."""
+
+    error: str
+    count: int
+    newest_run_id: str
+
+
+class AgentSpend(Value):
+    """The spend of one agent's runs, their sub-agents included."""
+
+    agent: str
+    runs: int
+    tokens: int
+    cost_usd: Usd
+    unpriced: int = Field(description="Runs whose cost is not known: they are not in `cost_usd`.")
+
+
+class OperatedSummary(Value):
+    """The state of a deployment."""
+
+    at: Time
+    since: Time = Field(description="Counts of runs that are over begin here, by their acceptance.")
+    runs: tuple[RunCount, ...] = Field(
+        description="All runs that are not over, and those that are and were accepted since `since`."
+    )
+    oldest_wait: OldestWait | None
+    errors: tuple[ErrorCount, ...]
+    spent_since: Time = Field(description="The beginning of the UTC day.")
+    spent: tuple[AgentSpend, ...] = Field(
+        description="Runs that were accepted since then and are over; without memory's own requests."
+    )
+    complete: bool = Field(description="false: there were more runs than one request counts.")

@@ -1,0 +1,439 @@
+"""All users' runs for operators: what they see, what they do, and what of it is written down."""
+
+import json
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from integration.api.kit import USE, Api
+from integration.api.test_auth import SHOP, named
+from layover.errors import RetryableError
+from layover.recovery.sweep import sweep
+from layover.values.deployment.access import READERS
+from layover.values.runs.run import ErrorInfo, FinishReason, Outcome, Status, SuspensionKind
+from support.worlds.services import ANN, BOB
+
+OPERATE = f"{USE} layover/operate"
+READ = f"{OPERATE} layover/read-content"
+AUDIT = f"{USE} layover/audit"
+WORD = "zebrawort"
+"""Stands in every text that somebody said."""
+PATHS = ("/operate/runs", "/operate/summary", "/operate/runs/run_1")
+ACTIONS = ("cancel", "redrive", "deny")
+
+
+def ask(api: Api, path: str, scope: str = OPERATE, **more: Any) -> Any:
+    return api.get(path, **{"sub": BOB, "scope": scope, **more})
+
+
+def act(api: Api, what: str, *ids: str, reason: str | None = "outage", **more: Any) -> Any:
+    body: dict[str, Any] = {"ids": list(ids)} | ({} if reason is None else {"reason": reason})
+    return api.post(f"/operate/runs/{what}", body, **{"sub": BOB, "scope": OPERATE, **more})
+
+
+def statuses(answer: Any) -> list[int]:
+    assert answer.status == 200, answer.body
+    return [item["status"] for item in answer.json["items"]]
+
+
+def operations(api: Api) -> list[dict[str, Any]]:
+    items: list[dict[str, Any]] = ask(api, "/audit/operations", AUDIT).json["items"]
+    return items
+
+
+def waiting(api: Api, owner: str = ANN) -> str:
+    run, _ = api.do(api.world.suspended())
+    return str(run.id)
+
+
+def wordy(api: Api) -> str:
+    """A run that failed, with the word in everything that is said."""
+    world = api.world
+
+    async def made() -> str:
+        thread = await world.thread()
+        run = await world.run(thread.id, f"my {WORD}")
+        log = await world.take(run.id)
+        step = await world.step(log, f"a {WORD}", ("c1", "refund", {"order_id": WORD, "amount": 1}))
+        await world.suspend(log, step, "c1")
+        return str(run.id)
+
+    run_id: str = api.do(made())
+    url = f"/runs/{run_id}/tool-calls/c1/deny"
+    assert api.post(url, {"reason": f"no {WORD}"}).status == 202
+    return run_id
+
+
+def fail(api: Api, run_id: str) -> None:
+    """End the run as failed."""
+
+    async def end() -> None:
+        log = await api.world.journal.writers.seize(ANN, run_id)
+        assert log is not None
+        meta = log.snapshot.meta
+        outcome = Outcome(
+            status=Status.FAILED,
+            finish_reason=FinishReason.ERROR,
+            error=ErrorInfo(type="RateLimitError", message=f"refused: {WORD}"),
+            output={"said": WORD},
+            leaf_id=meta.input.id,
+            last_created_at=meta.input.created_at,
+        )
+        await log.end(outcome)
+
+    api.do(end())
+
+
+# Who may not
+
+
+@pytest.mark.parametrize("scope", [USE, f"{USE} layover/act-as layover/audit layover/read-content"])
+def test_who_is_no_operator_sees_and_does_nothing(api: Api, scope: str) -> None:
+    run_id = waiting(api)
+    for path in (*PATHS, f"/operate/runs/{run_id}"):
+        answer = ask(api, path, scope)
+        answer.problem(403, "forbidden")
+        assert 'scope="layover/operate"' in answer.headers["www-authenticate"]
+        assert ANN not in answer.body
+    for what in ACTIONS:
+        act(api, what, run_id, scope=scope).problem(403, "forbidden")
+    assert api.get(f"/runs/{run_id}").json["status"] == "suspended"
+    assert operations(api) == []
+
+
+def test_nobody_without_a_token_sees_anything(api: Api) -> None:
+    for path in PATHS:
+        assert api.get(path, sub=None).status == 401
+
+
+@pytest.mark.parametrize("scope", [USE, READ])
+def test_who_is_no_auditor_reads_no_operations(api: Api, scope: str) -> None:
+    ask(api, "/audit/operations", scope).problem(403, "forbidden")
+
+
+def test_operator_without_the_scope_reads_no_content_and_leaves_no_row(api: Api) -> None:
+    run_id = wordy(api)
+    answer = ask(api, f"/operate/runs/{run_id}?content=true")
+    answer.problem(403, "forbidden")
+    assert 'scope="layover/read-content"' in answer.headers["www-authenticate"]
+    assert WORD not in answer.body
+    assert operations(api) == []
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["status=done", "since=yesterday", "until=1700006400", "cursor=x", "limit=0", "statuss=failed"],
+)
+def test_filter_that_says_nothing_is_refused(api: Api, query: str) -> None:
+    ask(api, f"/operate/runs?{query}").problem(422, "invalid-request")
+
+
+@pytest.mark.parametrize(
+    ("what", "body"),
+    [
+        ("cancel", {"ids": ["run_1"]}),
+        ("deny", {"ids": ["run_1"]}),
+        ("deny", {"ids": ["run_1"], "reason": ""}),
+        ("cancel", {"ids": [], "reason": "x"}),
+        ("cancel", {"ids": ["run_1"] * 101, "reason": "x"}),
+        ("redrive", {"ids": [""]}),
+        ("redrive", {"ids": ["run_1"], "why": "x"}),
+    ],
+)
+def test_body_of_the_wrong_shape_does_nothing(api: Api, what: str, body: Any) -> None:
+    run_id = waiting(api)
+    answer = api.post(f"/operate/runs/{what}", body, sub=BOB, scope=OPERATE)
+    answer.problem(422, "invalid-request")
+    assert api.get(f"/runs/{run_id}").json["status"] == "suspended"
+    assert operations(api) == []
+
+
+def test_run_that_is_not_there_is_refused_and_the_others_are_not(api: Api) -> None:
+    run_id = waiting(api)
+    answer = act(api, "cancel", "run_0", run_id, "run_0")
+    assert statuses(answer) == [404, 202, 404]
+    assert [row["run_id"] for row in operations(api)] == [run_id]
+    ask(api, "/operate/runs/run_0").problem(404, "not-found")
+
+
+def test_run_of_a_deleted_thread_is_not_there(api: Api) -> None:
+    run_id = waiting(api)
+    thread_id = api.get(f"/runs/{run_id}").json["thread_id"]
+    api.send("DELETE", f"/threads/{thread_id}")
+    assert ask(api, "/operate/runs").json["items"] == []
+    assert statuses(act(api, "cancel", run_id)) == [404]
+    ask(api, f"/operate/runs/{run_id}").problem(404, "not-found")
+
+
+def test_action_that_changes_nothing_is_refused_and_written_down(api: Api) -> None:
+    run_id = waiting(api)
+    assert statuses(act(api, "cancel", run_id)) == [202]
+    for what in ACTIONS:
+        api.world.clock.advance(timedelta(seconds=1))
+        answer = act(api, what, run_id)
+        assert statuses(answer) == [409]
+        assert answer.json["items"][0]["problem"]["run_id"] == run_id
+    assert [(row["operation"], row["outcome"], row["problem"]) for row in operations(api)] == [
+        ("cancel", "done", None),
+        *((what, "refused", "Conflict") for what in ACTIONS),
+    ]
+
+
+def test_second_redrive_within_a_minute_is_refused(api: Api) -> None:
+    run_id = waiting(api)
+    assert statuses(act(api, "redrive", run_id, reason=None)) == [202]
+    api.world.clock.advance(timedelta(seconds=1))
+    answer = act(api, "redrive", run_id, reason=None)
+    assert statuses(answer) == [429]
+    assert [row["outcome"] for row in operations(api)] == ["done", "refused"]
+
+
+def test_action_of_which_nobody_knows_whether_it_happened_stays_pending(api: Api) -> None:
+    run_id = waiting(api)
+
+    async def away(*_: Any, **__: Any) -> None:
+        raise RetryableError("throttled")
+
+    journal = api.world.runtime.journal
+    commands = replace_methods(journal.commands, start_successor=away)
+    api.world.runtime = replace(api.world.runtime, journal=replace(journal, commands=commands))
+    assert statuses(act(api, "redrive", run_id)) == [503]
+    assert [row["outcome"] for row in operations(api)] == ["pending"]
+
+
+def replace_methods(part: Any, **methods: Any) -> Any:
+    """The part, with these methods in place of its own."""
+
+    class Instead:
+        def __getattr__(self, name: str) -> Any:
+            return methods.get(name) or getattr(part, name)
+
+    return Instead()
+
+
+# What they see
+
+
+def test_no_answer_says_a_word_of_anybody(api: Api) -> None:
+    run_id = wordy(api)
+    answers: list[Any] = []
+
+    def look(*actions: str) -> None:
+        paths = ("/operate/runs", "/operate/summary", f"/operate/runs/{run_id}")
+        answers.extend(ask(api, path) for path in paths)
+        answers.extend(act(api, what, run_id, reason="outage") for what in actions)
+
+    look("redrive", "deny")
+    fail(api, run_id)
+    look(*ACTIONS)
+    api.do(sweep(api.world.runtime))
+    look(*ACTIONS)
+    answers.append(ask(api, "/audit/operations", AUDIT))
+    assert all(answer.status == 200 for answer in answers), [a.body for a in answers]
+    assert [answer.body for answer in answers if WORD in answer.body] == []
+    [row] = ask(api, "/operate/runs?error=RateLimitError").json["items"]
+    assert (row["id"], row["error"]) == (run_id, "RateLimitError")
+    # Its owner reads it, so the word is there.
+    assert api.get(f"/runs/{run_id}").body.count(WORD) >= 4
+
+
+def test_list_has_all_users_runs_with_their_facts(api: Api) -> None:
+    run_id = waiting(api)
+    bobs = api.do(api.world.run(api.do(api.world.thread(BOB)).id, owner=BOB))
+    newest, oldest = ask(api, "/operate/runs").json["items"]
+    assert (newest["id"], newest["owner"], newest["status"]) == (bobs.id, BOB, "running")
+    own = api.get(f"/runs/{run_id}").json
+    assert oldest == {
+        "id": run_id,
+        "owner": ANN,
+        "agent": "support",
+        "thread_id": own["thread_id"],
+        "status": "suspended",
+        "created_at": own["created_at"],
+        "updated_at": own["updated_at"],
+        "waiting_since": own["pending"][0]["requested_at"],
+        "steps": 1,
+        "calls": 1,
+        "usage": own["usage"],
+        "error": None,
+        "definition": None,
+    }
+
+
+def test_pages_lead_to_all_runs(api: Api) -> None:
+    run_ids = [waiting(api) for _ in range(5)]
+    found: list[str] = []
+    query = ""
+    while True:
+        page = ask(api, f"/operate/runs?limit=2&agent=support{query}").json
+        found += [run["id"] for run in page["items"]]
+        if page["next_cursor"] is None:
+            break
+        query = f"&cursor={page['next_cursor']}"
+    assert found == run_ids[::-1]
+
+
+def test_list_takes_filters(api: Api) -> None:
+    waits, failed = waiting(api), waiting(api)
+    fail(api, failed)
+    api.world.clock.advance(timedelta(hours=1))
+    middle = api.world.clock.now().isoformat().replace("+00:00", "Z")
+    api.world.clock.advance(timedelta(hours=1))
+    late = waiting(api)
+
+    def ids(query: str) -> list[str]:
+        items = ask(api, f"/operate/runs?{query}").json["items"]
+        return [item["id"] for item in items]
+
+    assert ids("status=failed") == [failed]
+    assert ids("status=suspended&owner=ann") == [late, waits]
+    assert ids("owner=nobody") == []
+    assert ids("agent=plain") == []
+    assert ids("error=RateLimitError&status=failed") == [failed]
+    assert ids("error=RateLimitError&status=success") == []
+    assert ids(f"since={middle}") == [late]
+    assert ids(f"until={middle}") == [failed, waits]
+    assert ids("definition=0000") == []
+
+
+def test_timeline_has_steps_calls_and_decisions_in_order(api: Api) -> None:
+    run_id = wordy(api)
+    run = ask(api, f"/operate/runs/{run_id}").json
+    [step] = run["timeline"]
+    [call] = step["calls"]
+    assert (step["n"], step["model"], step["text_chars"]) == (1, "gpt-5-mini", len(f"a {WORD}"))
+    assert (call["tool_name"], call["state"], call["attempt"]) == ("refund", "waiting", 1)
+    assert call["args_bytes"] == len(json.dumps({"amount": 1, "order_id": WORD}).replace(" ", ""))
+    [decision] = call["decisions"]
+    assert (decision["decision"], decision["decided_by"], decision["via"]) == ("denied", ANN, "api")
+    assert "reason" not in decision
+    assert "content" not in run
+
+
+def test_reader_reads_what_a_run_says_and_that_is_written_down_first(api: Api) -> None:
+    run_id = wordy(api)
+    answer = ask(api, f"/operate/runs/{run_id}?content=true", READ)
+    own = api.get(f"/runs/{run_id}").json
+    assert answer.json["content"] == own
+    [row] = operations(api)
+    assert (row["operation"], row["by"], row["owner"]) == ("read", BOB, ANN)
+    assert (row["run_id"], row["outcome"], row["reason"]) == (run_id, "done", None)
+    # Without the wish there is no content, and no row.
+    assert WORD not in ask(api, f"/operate/runs/{run_id}", READ).body
+    assert len(operations(api)) == 1
+
+
+def test_nothing_is_read_if_it_cannot_be_written_down(api: Api) -> None:
+    run_id = wordy(api)
+
+    async def away(*_: Any) -> None:
+        raise RetryableError("throttled")
+
+    journal = api.world.runtime.journal
+    book = replace_methods(journal.operations, open=away)
+    api.world.runtime = replace(api.world.runtime, journal=replace(journal, operations=book))
+    answer = ask(api, f"/operate/runs/{run_id}?content=true", READ)
+    assert answer.status == 503
+    assert WORD not in answer.body
+    assert statuses(act(api, "cancel", run_id)) == [503]
+    assert api.get(f"/runs/{run_id}").json["status"] == "running"
+
+
+def test_group_of_readers_gives_the_scope(api: Api) -> None:
+    settings = api.world.runtime.settings
+    access = settings.access.model_copy(update={"read_content_group": READERS})
+    settings = settings.model_copy(update={"access": access})
+    api.world.runtime = replace(api.world.runtime, settings=settings)
+    run_id = wordy(api)
+    path = f"/operate/runs/{run_id}?content=true"
+    claims = {"cognito:groups": f"[{READERS}]"}
+    assert WORD in ask(api, path, claims=claims).body
+    ask(api, path, USE, claims=claims).problem(403, "forbidden")
+
+
+def test_summary_counts_what_waits_and_what_failed(api: Api) -> None:
+    first, failed, second = waiting(api), waiting(api), waiting(api)
+    fail(api, failed)
+    answer = ask(api, "/operate/summary").json
+    assert answer["runs"] == [
+        {"status": "suspended", "agent": "support", "count": 2},
+        {"status": "failed", "agent": "support", "count": 1},
+    ]
+    assert answer["oldest_wait"]["run_id"] == first
+    assert answer["errors"] == [{"error": "RateLimitError", "count": 1, "newest_run_id": failed}]
+    assert answer["complete"] is True
+    assert [each["agent"] for each in answer["spent"]] == ["support"]
+    act(api, "deny", first)
+    assert ask(api, "/operate/summary").json["oldest_wait"]["run_id"] == second
+
+
+def test_summary_of_nothing_is_empty(api: Api) -> None:
+    answer = ask(api, "/operate/summary?since=2026-01-01").status
+    assert answer == 422
+    answer = ask(api, "/operate/summary").json
+    assert (answer["runs"], answer["errors"], answer["spent"]) == ([], [], [])
+    assert answer["oldest_wait"] is None
+
+
+# What they do
+
+
+def test_operator_cancels_runs_of_anybody(api: Api) -> None:
+    run_ids = [waiting(api) for _ in range(3)]
+    assert statuses(act(api, "cancel", *run_ids)) == [202] * 3
+    for run_id in run_ids:
+        assert api.get(f"/runs/{run_id}").json["status"] == "cancelled"
+    rows = operations(api)
+    assert sorted(row["run_id"] for row in rows) == sorted(run_ids)
+    assert {(row["by"], row["owner"], row["reason"], row["outcome"]) for row in rows} == {
+        (BOB, ANN, "outage", "done")
+    }
+
+
+def test_operator_denies_all_that_waits_with_a_reason(api: Api) -> None:
+    world = api.world
+
+    async def made() -> str:
+        run = await world.run((await world.thread()).id)
+        log = await world.take(run.id)
+        calls: tuple[Any, ...] = (
+            ("c1", "refund", {"order_id": "A", "amount": 1}),
+            ("c2", "look_up", {}),
+        )
+        step = await world.step(log, "both", *calls)
+        await world.suspend(log, step, "c1")
+        await world.suspend(log, step, "c2", kind=SuspensionKind.INPUT)
+        return str(run.id)
+
+    run_id = api.do(made())
+    assert statuses(act(api, "deny", run_id, reason="nobody is left")) == [202]
+    assert api.get(f"/runs/{run_id}").json["pending"] == []
+    rows = ask(api, "/audit/decisions", AUDIT).json["items"]
+    assert {(r["tool_call_id"], r["decision"], r["decided_by"], r["reason"]) for r in rows} == {
+        ("c1", "denied", BOB, "nobody is left"),
+        ("c2", "denied", BOB, "nobody is left"),
+    }
+    assert [row["operation"] for row in operations(api)] == ["deny"]
+
+
+def test_row_names_the_user_for_whom_a_backend_acts(api: Api) -> None:
+    run_id = waiting(api)
+    more: dict[str, Any] = {
+        "sub": SHOP,
+        "scope": f"{OPERATE} layover/act-as",
+        "headers": named(BOB),
+    }
+    assert statuses(act(api, "redrive", run_id, **more)) == [202]
+    [row] = operations(api)
+    assert (row["by"], row["on_behalf_of"]) == (SHOP, BOB)
+
+
+def test_row_outlives_its_run(api: Api) -> None:
+    run_id = waiting(api)
+    act(api, "cancel", run_id)
+    thread_id = api.get(f"/runs/{run_id}").json["thread_id"]
+    api.send("DELETE", f"/threads/{thread_id}")
+    api.do(sweep(api.world.runtime))
+    assert [row["run_id"] for row in operations(api)] == [run_id]
