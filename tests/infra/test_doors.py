@@ -19,6 +19,7 @@ from layover.values.deployment.access import (
     OPEN_PATHS,
     OPEN_POSTS,
     OPERATORS,
+    READERS,
 )
 from support.aws.templates import Synthesized
 

@@ -33,7 +33,6 @@ from layover.ports import (
     ToolServers,
     Tracing,
 )
-from layover.ports.channels import ChannelPorts
 from layover.values.deployment.settings import Settings
 from layover.values.runs.model_settings import ModelSettings
 from layover.values.runs.usage import Usage
