@@ -1,4 +1,4 @@
-"""What tells people of calls that wait for them: a queue behind the bus, and the function that empties it
+"""The way from the bus to people: a queue behind the bus, and the function that empties it
 (docs/adr/0021-channels.md)."""
 
 import json
