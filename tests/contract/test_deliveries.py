@@ -102,29 +102,31 @@ async def test_a_link_is_found_by_its_secret_in_its_run_only(
     links: TableDecisionLinks, world: JournalBench, run: str
 ) -> None:
     hash, wanted = Keys(world.owner).hash, link(world, run)
-    await links.put("secret", wanted)
-    assert await links.get(hash, run, "secret") == wanted
+    await links.put_link("secret", wanted)
+    assert await links.get_link(hash, run, "secret") == wanted
     world.clock.advance(timedelta(days=8))
-    assert await links.get(hash, run, "secret") == wanted
+    assert await links.get_link(hash, run, "secret") == wanted
     strange = ("x" * 32, "a" * 32, hash + "#", "", "\ud800")
-    assert [await links.get(each, run, "secret") for each in strange] == [None] * 5
+    assert [await links.get_link(each, run, "secret") for each in strange] == [None] * 5
     others = ("other", "", "\ud800", "x" * 2_000, "\0")
-    assert [await links.get(hash, each, "secret") for each in others] == [None] * 5
-    assert [await links.get(hash, run, each) for each in ("", "Secret", "\ud800")] == [None] * 3
+    assert [await links.get_link(hash, each, "secret") for each in others] == [None] * 5
+    assert [await links.get_link(hash, run, each) for each in ("", "Secret", "\ud800")] == [
+        None
+    ] * 3
 
 
 async def test_a_link_into_a_run_that_is_not_there_is_not_kept(
     links: TableDecisionLinks, world: JournalBench, run: str
 ) -> None:
     with pytest.raises(NotFound):
-        await links.put("secret", link(world, "gone"))
-    assert await links.get(Keys(world.owner).hash, "gone", "secret") is None
+        await links.put_link("secret", link(world, "gone"))
+    assert await links.get_link(Keys(world.owner).hash, "gone", "secret") is None
 
 
 async def test_the_secret_itself_is_not_stored(
     links: TableDecisionLinks, world: JournalBench, run: str
 ) -> None:
-    await links.put("the-secret-itself", link(world, run))
+    await links.put_link("the-secret-itself", link(world, run))
     items = await world.table.query(Keys(world.owner).run(run), " ", "~")
     assert "the-secret-itself" not in repr(items)
 
@@ -134,19 +136,19 @@ async def test_reading_a_run_does_not_read_its_messages_and_erasing_it_erases_th
 ) -> None:
     before = await world.journal.runs.snapshot(world.owner, run)
     await deliveries.claim(world.owner, run, CALL, "a", BEA)
-    await links.put("secret", link(world, run))
+    await links.put_link("secret", link(world, run))
     assert before is not None
     assert await world.journal.runs.snapshot(world.owner, run) == before
     await world.journal.erasure.erase_run(world.owner, before.meta.thread_id, run)
     assert await deliveries.of_call(world.owner, run, CALL) == []
-    assert await links.get(Keys(world.owner).hash, run, "secret") is None
+    assert await links.get_link(Keys(world.owner).hash, run, "secret") is None
 
 
 async def test_messages_live_as_long_as_the_run_also_those_after_its_end(
     deliveries: TableDeliveries, links: TableDecisionLinks, world: JournalBench, run: str
 ) -> None:
     await deliveries.claim(world.owner, run, CALL, "a", BEA)
-    await links.put("secret", link(world, run))
+    await links.put_link("secret", link(world, run))
     expires_at = world.clock.now() + timedelta(days=30)
     await world.journal.expiry.set_ttl(world.owner, run, expires_at)
     await deliveries.claim(world.owner, run, CALL, "b", BEA)

@@ -43,7 +43,7 @@ async def make_links(
         expires_at=expires_at,
     )
     assert ports.links is not None
-    await ports.links.put(secret, link)
+    await ports.links.put_link(secret, link)
     token = f"{Keys(run.owner).hash}.{run.id}.{secret}"
     return links.model_copy(update={"decide": f"{ports.base_url}/decide/{token}"})
 
@@ -54,7 +54,7 @@ async def find_link(ports: ChannelPorts, token: str) -> Link | None:
     run_id, _, secret = rest.rpartition(".")
     if ports.links is None or not (owner_hash and run_id and secret):
         return None
-    return await ports.links.get(owner_hash, run_id, secret)
+    return await ports.links.get_link(owner_hash, run_id, secret)
 
 
 def actor_of(person: Person) -> Actor:

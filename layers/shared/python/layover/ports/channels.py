@@ -94,11 +94,11 @@ class Link(Value):
 class DecisionLinks(Protocol):
     """Links, in the partition of their run."""
 
-    async def put(self, secret: str, link: Link) -> None:
+    async def put_link(self, secret: str, link: Link) -> None:
         """Keep a link under the hash of its secret."""
         ...
 
-    async def get(self, owner_hash: str, run_id: str, secret: str) -> Link | None:
+    async def get_link(self, owner_hash: str, run_id: str, secret: str) -> Link | None:
         """Return a link, also one whose time is over; None: there is none."""
         ...
 

@@ -90,13 +90,13 @@ class TableDecisionLinks:
         self._table = table
         self._clock = clock
 
-    async def put(self, secret: str, link: Link) -> None:
+    async def put_link(self, secret: str, link: Link) -> None:
         """See `ports.channels.DecisionLinks`."""
         pk, now = Keys(link.owner).run(link.run_id), self._clock.now()
         item = {"b": link.model_dump_json()}
         await _put(self._table, pk, link_key(secret), item, link.run_id, now)
 
-    async def get(self, owner_hash: str, run_id: str, secret: str) -> Link | None:
+    async def get_link(self, owner_hash: str, run_id: str, secret: str) -> Link | None:
         """See `ports.channels.DecisionLinks`."""
         if not _OWNER_HASH.fullmatch(owner_hash) or not can_be_id(run_id):
             return None
