@@ -76,5 +76,4 @@ def test_a_system_that_is_killed_tells_of_what_it_had_accepted(told: System, bra
     told.start()
     # A sender may have died with a claim, which holds for a minute.
     told.advance_clock(90)
-    sent = eventually(lambda: of(told, run))
-    assert places(sent)
+    eventually(lambda: {m["to"] for m in of(told, run)}, lambda everybody: len(everybody) == 3)
