@@ -123,6 +123,7 @@ READS: Mapping[str, tuple[str, ...]] = {
         *RETENTION,
     ),
     "sockets": (*ALL, *STATE, *SOCKETS),
+    "notify": (*ALL, *STATE),
     "streams": (
         *ALL,
         *STATE,
