@@ -69,8 +69,10 @@ NOT_SEEN = {
     "dynamodb:ConditionCheckItem table": {"api", "settle", "streams"},
     # What a run leaves is too long for an item: seldom what a run leaves that never got on.
     "s3:PutObject bucket/u/*": {"settle"},
-    # A reminder comes after a minute at the earliest (tests/unit/recovery/test_reminders.py).
-    "events:PutEvents bus": {"sweep"},
+    # A reminder comes after a minute at the earliest (tests/unit/recovery/test_reminders.py). Decisions in a
+    # stream, in a token's answer, and by the end of a run that failed while a call waited, are seldom
+    # (tests/unit/approvals/test_outcomes.py).
+    "events:PutEvents bus": {"sweep", "settle", "streams", "turn"},
     # An export that takes longer than a request is erased, or fails, while it is made
     # (tests/unit/retention/test_export_jobs.py).
     "s3:AbortMultipartUpload bucket/u/*": {"api", "sweep"},
@@ -86,6 +88,10 @@ NOT_DEPLOYED = {
     "LAYOVER_TOOL_SECRETS": "only a stage whose tools have some has it (test_construct.py)",
     "LAYOVER_CONNECTIONS_KEY": "only a stage with users' connections has it (test_connections.py)",
     "LAYOVER_CONNECTIONS_URL": "likewise",
+    "LAYOVER_CHANNELS": "for the one-machine system: a deployment has it in a parameter",
+    "LAYOVER_CHANNELS_PARAMETER": "only a stage with channels has it",
+    "LAYOVER_API_URL": "likewise",
+    "LAYOVER_SLACK_URL": "for the one-machine system: Slack has one address",
     "LAYOVER_LOG_FILE": "for the one-machine system: Lambda logs to CloudWatch",
     "LAYOVER_SWEEP_PATIENCE_S": "for tests that cannot wait a minute",
     "OPENAI_API_KEY": "would be in the template in plain sight: KEY is read instead",

@@ -113,8 +113,8 @@ CALLS: Mapping[str, Calls] = {
         publishes=True,
         pushes=True,
     ),
-    # Messages that it sent, and links in them.
-    "notify": Calls(journal=JOURNAL),
+    # Messages that it sent, and links in them. Parts of a run may be in S3.
+    "notify": Calls(journal=JOURNAL, blobs=("GetObject",)),
     "migrate": Calls(),
 }
 

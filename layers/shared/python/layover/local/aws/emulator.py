@@ -269,6 +269,11 @@ class AwsServer:
         """Return the queue behind the bus."""
         return self._services.queue
 
+    @property
+    def storage(self) -> Storage:
+        """Return the file with all that the services keep."""
+        return self._storage
+
     def serve_mail(self, channels: ChannelServices) -> None:
         """Let SES take mails."""
         self._services.channels = channels
