@@ -210,6 +210,8 @@ class NoticeKind(StrEnum):
     ESCALATED = "escalated"
     VOTED = "voted"
     DECIDED = "decided"
+    TEST = "test"
+    """Nothing waits: `owner` looks whether messages arrive (`layover doctor --send`)."""
 
 
 class Notice(Value):
