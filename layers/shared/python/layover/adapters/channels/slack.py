@@ -56,6 +56,7 @@ _USER = re.compile(r"[UW][A-Z0-9]{2,}")
 _CHANNEL = re.compile(r"[CGD][A-Z0-9]{2,}")
 _CODE = re.compile(r"[a-z][a-z0-9_]{0,63}")
 _SCOPES = re.compile(r"[a-z:._, ]{1,200}")
+_NOTHING_WAITS = (NoticeKind.DECIDED, NoticeKind.TEST)
 _SHORT = 200
 """Characters of a fact that fits into a column."""
 
@@ -345,7 +346,7 @@ def message_blocks(
     blocks += texts
     if result := outcome(notice, channels):
         blocks += [{"type": "divider"}, {"type": "section", "text": plain(result)}]
-    waits = notice.decision is None and notice.kind is not NoticeKind.DECIDED
+    waits = notice.decision is None and notice.kind not in _NOTHING_WAITS
     elements = [*(_decisions(notice) if waits else ()), *_console(links)]
     if elements and waits:
         blocks.append({"type": "actions", "elements": elements})
