@@ -14,6 +14,8 @@ import layover.ports
 from layover.adapters.background.lambda_events import LambdaEvents
 from layover.adapters.blobs.s3 import S3Blobs
 from layover.adapters.callbacks.stepfunctions import StepFunctions
+from layover.adapters.channels.mail import MailSender
+from layover.adapters.channels.teams import TeamsSender
 from layover.adapters.connections.endpoints import HttpTokenEndpoints
 from layover.adapters.connections.grants import TableGrants
 from layover.adapters.connections.key_file import KeyFileSealer
@@ -204,7 +206,7 @@ reembedding: tuple[type[ReembeddingStore], ...] = (InMemoryEntries, PostgresReem
 run_log: tuple[type[RunLog], ...] = (TableRunLog, TracedLog)
 runs: tuple[type[Runs], ...] = (TableRuns,)
 sealer: tuple[type[Sealer], ...] = (InMemorySealer, KeyFileSealer, KmsSealer)
-senders: tuple[type[Sender], ...] = (InMemorySender,)
+senders: tuple[type[Sender], ...] = (InMemorySender, MailSender, TeamsSender)
 sockets: tuple[type[Sockets], ...] = (InMemorySockets, ApiGatewaySockets)
 table: tuple[type[Table], ...] = (InMemoryTable, DynamoTable)
 token_endpoints: tuple[type[TokenEndpoints], ...] = (HttpTokenEndpoints,)
