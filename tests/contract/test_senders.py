@@ -10,11 +10,8 @@ from typing import Any
 
 import pytest
 
-from layover.adapters.aws.client import AwsClient
-from layover.adapters.aws.credentials import CredentialChain
-from layover.adapters.aws.retries import RetryRules
-from layover.adapters.aws.signature import Signer
-from layover.adapters.channels.mail import MailSender
+from layover.adapters.aws.services import AwsServices
+from layover.adapters.channels.mail import MailSender, mail_client
 from layover.adapters.channels.teams import TeamsSender
 from layover.adapters.http.direct import DirectClient
 from layover.errors import RetryableError
@@ -99,12 +96,8 @@ async def mail_desk(**rules: Any) -> AsyncIterator[Desk]:
         moves=clock.move,
     )
     async with served(_answers(desk, ses.respond)) as url:
-        client = AwsClient(
-            url,
-            Signer("ses", "eu-central-1"),
-            CredentialChain(KEYS),
-            retries=RetryRules(max_attempts=1),
-        )
+        variables = {**KEYS, "AWS_REGION": "eu-central-1", "AWS_ENDPOINT_URL_SESV2": url}
+        client = mail_client(AwsServices(variables))
         desk.sender = MailSender(client, CHANNELS)
         yield desk
         await client.aclose()

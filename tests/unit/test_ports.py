@@ -14,8 +14,8 @@ import layover.ports
 from layover.adapters.background.lambda_events import LambdaEvents
 from layover.adapters.blobs.s3 import S3Blobs
 from layover.adapters.callbacks.stepfunctions import StepFunctions
-from layover.adapters.channels.press_book import TablePressBook
 from layover.adapters.channels.mail import MailSender
+from layover.adapters.channels.press_book import TablePressBook
 from layover.adapters.channels.slack import SlackSender
 from layover.adapters.channels.teams import TeamsSender
 from layover.adapters.connections.endpoints import HttpTokenEndpoints

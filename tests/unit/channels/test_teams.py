@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from layover.adapters.channels.teams import MAX_PAUSE, PAUSE, SecretReader, TeamsSender
+from layover.adapters.http.client import MakeClient
 from layover.adapters.http.direct import DirectClient
+from layover.adapters.http.proxied import ProxiedClient
 from layover.channels.cards import MAX_BYTES, write_card
 from layover.errors import ConfigurationError
 from layover.local.channels import Outbox
@@ -38,10 +40,10 @@ class Reader:
         return self.values[-1 if fresh else 0]
 
 
-async def send(reader: Any, **settings: Any) -> str:
+async def send(reader: Any, client: MakeClient = DirectClient, **settings: Any) -> str:
     """Send one message."""
     sender = TeamsSender(
-        DirectClient,
+        client,
         Channels(),
         reader,
         **({"plain_hosts": frozenset({"127.0.0.1"})} | settings),
@@ -128,10 +130,11 @@ async def test_url_that_was_rotated_is_read_again() -> None:
     assert len(teams.cards) == 1
 
 
-async def test_url_is_in_no_log(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("client", [DirectClient, lambda: ProxiedClient(10, 60.0, 5.0)])
+async def test_url_is_in_no_log(client: MakeClient, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     async with served(LocalTeams(Outbox()).respond) as url:
-        await send(Reader(f"{url}/{KEY}?sig={KEY}"))
+        await send(Reader(f"{url}/{KEY}?sig={KEY}"), client=client)
     assert KEY not in caplog.text
 
 
@@ -149,14 +152,15 @@ async def test_query_of_a_workflow_arrives_as_it_is() -> None:
 
 
 def test_card_has_no_markdown_and_no_link_of_one_person() -> None:
-    notice = the_notice(args={"note": "[click](https://evil.example) {{DATE(2026-05-01)}}"})
+    text = "[click](https://evil.example) {{DATE(2026-05-01)}}"
+    notice = the_notice(summary=text, args={"note": text})
     message = json.loads(write_card(notice, LINKS, Channels()))
     [attachment] = message["attachments"]
     card = attachment["content"]
     assert {element["type"] for element in card["body"]} == {"RichTextBlock"}
     assert [action["url"] for action in card["actions"]] == [LINKS.console]
     assert "decide/s3" not in json.dumps(message)
-    assert "{{" not in json.dumps(card["body"])
+    assert "{{" not in json.dumps(message)
 
 
 def test_card_that_is_too_large_is_shortened_and_stays_useful() -> None:

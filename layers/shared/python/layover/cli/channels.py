@@ -323,12 +323,17 @@ def senders_of(channels: Channels, groups: Iterable[str]) -> Mapping[ChannelKind
     from layover.adapters.http.choice import choose_client
 
     variables = dict(os.environ)
+    make_client = choose_client(variables)
+    kinds = {address.channel for address in channels.addresses(groups)}
     senders: dict[ChannelKind, Sender] = {
-        ChannelKind.TEAMS: TeamsSender(
-            choose_client(variables), channels, plain_hosts=frozenset(LOOPBACK)
-        )
+        ChannelKind.TEAMS: TeamsSender(make_client, channels, plain_hosts=frozenset(LOOPBACK))
     }
-    if any(a.channel is ChannelKind.MAIL for a in channels.addresses(groups)):
+    if ChannelKind.SLACK in kinds:
+        from layover.adapters.channels.slack import BASE_URL, SlackSender
+
+        url = variables.get("LAYOVER_SLACK_URL", BASE_URL)
+        senders[ChannelKind.SLACK] = SlackSender(Secret(SLACK_TOKEN), url, make_client, channels)
+    if ChannelKind.MAIL in kinds:
         senders[ChannelKind.MAIL] = MailSender(mail_client(AwsServices(variables)), channels)
     return senders
 

@@ -1,6 +1,7 @@
 """Requests through the proxy that the environment names, by a library that knows proxies."""
 
 import asyncio
+import logging
 from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import contextmanager
 from weakref import WeakKeyDictionary
@@ -50,6 +51,8 @@ class ProxiedClient:
         loop = asyncio.get_running_loop()
         client = self._clients.get(loop)
         if client is None:
+            # It logs each request's URL, and some URLs are secrets.
+            logging.getLogger("httpx2").setLevel(logging.WARNING)
             client = httpx2.AsyncClient(limits=self._limits, verify=system_trust())
             self._clients[loop] = client
         return client
