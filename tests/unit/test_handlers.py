@@ -9,6 +9,7 @@ from functions.api import handler as api
 from functions.compact import handler as compact
 from functions.extract import handler as extract
 from functions.migrate import handler as migrate
+from functions.notify import handler as notify
 from functions.resume import handler as resume
 from functions.settle import handler as settle
 from functions.sockets import handler as sockets
@@ -25,6 +26,7 @@ HANDLERS = {
         compact,
         extract,
         migrate,
+        notify,
         resume,
         settle,
         sockets,

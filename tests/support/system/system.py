@@ -459,8 +459,16 @@ class System:
         return dict(self._local("GET", "/_local/services"))
 
     def published(self, run_id: str) -> list[Json]:
-        """EventBridge events about this run."""
-        return [e for e in self._local("GET", "/_local/events") if e["detail"]["run_id"] == run_id]
+        """Requests for decisions of this run, as EventBridge has them."""
+        return [
+            event
+            for event in self._local("GET", "/_local/events")
+            if event["detail"]["run_id"] == run_id and event["detail_type"] == "ApprovalRequested"
+        ]
+
+    def outbox(self) -> list[Json]:
+        """Return what people were sent."""
+        return list(self._local("GET", "/_local/outbox"))
 
     def advance_clock(self, seconds: float) -> None:
         """Move the clock that the system reads."""

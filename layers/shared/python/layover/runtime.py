@@ -79,7 +79,7 @@ class Runtime:
     connections: GrantPorts = field(default_factory=GrantPorts)
     """Users' grants at other services. Without them, an agent's connections say that they are not set up."""
     channels: ChannelPorts = field(default_factory=ChannelPorts)
-    """What tells people of calls that wait. Without a configuration, nobody is told."""
+    """The ports by which people are told of calls that wait. Without a configuration, nobody is told."""
 
     def window_of(self, model: str, settings: ModelSettings | None = None) -> int | None:
         """Return the tokens of a model's context window, as the agent's settings say, or by its name; None if

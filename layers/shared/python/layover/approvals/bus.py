@@ -12,7 +12,7 @@ from layover.values.runs.run import CallRecord, RunMeta
 
 _log = logging.getLogger("layover")
 _OUTCOME = {"kind", "decided_by", "on_behalf_of", "via", "at", "reason"}
-"""What an event tells of a decision. Its arguments and data are the run's."""
+"""The facts of a decision that an event tells. Its arguments and data are the run's."""
 
 
 class BusEvent(StrEnum):

@@ -45,24 +45,24 @@ async def notify(runtime: Runtime, event: Mapping[str, Any]) -> None:
     detail = event.get("detail") or {}
     if kind is None or not runtime.channels.config.groups:
         return
-    told = await _read(runtime, detail)
-    if told is None:
+    wait = await _read(runtime, detail)
+    if wait is None:
         return
     try:
-        if told.decision is not None:
+        if wait.decision is not None:
             # Whatever the event was about: a request that comes late is not sent, and one whose sender died
             # may have been.
-            await told.tell_outcome()
+            await wait.tell_outcome()
         elif kind is NoticeKind.VOTED:
-            await told.update_all(told.notice(kind))
-        elif kind is not NoticeKind.DECIDED and told.waits:
-            await told.ask(kind, int(detail.get("n") or 0))
+            await wait.update_all(wait.notice(kind))
+        elif kind is not NoticeKind.DECIDED and wait.waits:
+            await wait.ask(kind, int(detail.get("n") or 0))
     except NotFound:
         # Erased meanwhile: nobody is told of it any more.
-        logger.info("a run is gone of which people were to be told", extra={"run_id": told.run.id})
+        logger.info("a run is gone of which people were to be told", extra={"run_id": wait.run.id})
 
 
-async def _read(runtime: Runtime, detail: Mapping[str, Any]) -> "_Told | None":
+async def _read(runtime: Runtime, detail: Mapping[str, Any]) -> "_Wait | None":
     """Return the call that an event names; None if there is none, or the event is of an earlier release and
     does not name its owner."""
     owner, run_id, call_id = (detail.get(k) for k in ("owner", "run_id", "tool_call_id"))
@@ -76,11 +76,11 @@ async def _read(runtime: Runtime, detail: Mapping[str, Any]) -> "_Told | None":
     if call is None:
         return None
     attempt = detail.get("attempt") or call.attempt
-    return _Told(runtime, snapshot.meta, call, attempt)
+    return _Wait(runtime, snapshot.meta, call, attempt)
 
 
 @dataclass(frozen=True)
-class _Told:
+class _Wait:
     """A call, one attempt of which people are told of."""
 
     runtime: Runtime
@@ -255,28 +255,28 @@ class _Told:
             raise ChannelRefused(f"{address.channel.value} is not set up in this deployment")
         return sender
 
-    async def _now(self) -> "_Told":
+    async def _now(self) -> "_Wait":
         """Return the call as it is now."""
         call = await self.runtime.journal.runs.call(self.run.owner, self.run.id, self.call.key)
-        return _Told(self.runtime, self.run, call or self.call, self.attempt)
+        return _Wait(self.runtime, self.run, call or self.call, self.attempt)
 
 
 async def _try_each(
-    told: _Told, work: Iterable[tuple[Address, Callable[[], Awaitable[object]]]]
+    wait: _Wait, work: Iterable[tuple[Address, Callable[[], Awaitable[object]]]]
 ) -> Exception | None:
     """Do the work at each address. Return the failure for which the event has to come again, if there is one.
     Raises NotFound: the run is gone."""
     room = asyncio.Semaphore(MAX_AT_ONCE)
 
     async def try_one(address: Address, tell: Callable[[], Awaitable[object]]) -> Exception | None:
-        context = {"run_id": told.run.id, "channel": address.channel.value}
+        context = {"run_id": wait.run.id, "channel": address.channel.value}
         try:
             async with room:
                 await tell()
         except ChannelRefused as error:
             # The same would be refused again. The error says what the deployer has to do.
             logger.error("a channel refused a message: %s", error, extra=context)
-            told.runtime.metrics.count(Metric.CHANNEL_REFUSED, channel=address.channel.value)
+            wait.runtime.metrics.count(Metric.CHANNEL_REFUSED, channel=address.channel.value)
         except NotFound as error:
             return error
         except RetryableError as error:
@@ -288,7 +288,7 @@ async def _try_each(
         return None
 
     failures = [f for f in await asyncio.gather(*(try_one(*each) for each in work)) if f]
-    gone = next((failure for failure in failures if isinstance(failure, NotFound)), None)
-    if gone is not None:
-        raise gone
+    missing = next((failure for failure in failures if isinstance(failure, NotFound)), None)
+    if missing is not None:
+        raise missing
     return next(iter(failures), None)

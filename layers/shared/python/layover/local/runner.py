@@ -20,6 +20,7 @@ from layover.clock import install_offset
 from layover.errors import ConfigurationError
 from layover.local import agents_module, newest_release, schema
 from layover.local.aws.emulator import BUCKET_NAME, STATE_MACHINE_ARN, TABLE_NAME, AwsServer
+from layover.local.aws.outbox import StoredOutbox
 from layover.local.aws.queue import Poller
 from layover.local.aws.storage import StorageFailed
 from layover.local.channels.services import SIGNING_SECRET, TOKEN, ChannelServices
@@ -302,7 +303,8 @@ class Runner:
         if self._channels is not None:
             # A key in the path: pages of a browser could ask here as well.
             prefix = f"channels/{secrets.token_hex(8)}"
-            self.channel_services = ChannelServices(f"{self.url}/_local/{prefix}")
+            outbox = StoredOutbox(self.aws.storage)
+            self.channel_services = ChannelServices(f"{self.url}/_local/{prefix}", outbox)
             self._front.add_service(prefix, self.channel_services.respond)
             self.aws.serve_mail(self.channel_services)
 

@@ -18,7 +18,7 @@ seconds."""
 MIN_GRACE = timedelta(seconds=20)
 """For a sweeper with little patience (on one machine): Resume has five attempts within 15 s."""
 UNTOLD = timedelta(minutes=15)
-"""How long a decided call sleeps while the bus does not take its decision."""
+"""The longest that a decided call sleeps while the bus does not take its decision."""
 
 
 async def waiting_calls(runtime: Runtime, run: RunMeta) -> list[CallRecord]:

@@ -214,17 +214,17 @@ async def _publish_cut(
 ) -> list[CallRecord]:
     """Publish that nobody decides these calls any more. Return those of which the bus was not told in
     time."""
-    told: set[str] = set()
+    published: set[str] = set()
 
     async def tell(call: CallRecord) -> None:
         if await publish_decision(runtime, state.meta, call):
-            told.add(call.key)
+            published.add(call.key)
 
     with suppress(TimeoutError):
         async with asyncio.timeout(within_s):
             for some in batched(calls, MAX_PUBLISHED):
                 await asyncio.gather(*(tell(call) for call in some))
-    return [call for call in calls if call.key not in told]
+    return [call for call in calls if call.key not in published]
 
 
 def _unread(state: RunState, head: ThreadHead) -> list[Message]:

@@ -213,7 +213,7 @@ class NoticeKind(StrEnum):
 
 
 class Notice(Value):
-    """What people are told about one call, as it is now."""
+    """One call as it is now, of which people are told."""
 
     kind: NoticeKind
     owner: str

@@ -28,8 +28,8 @@ class InMemorySender:
     ) -> str:
         """See `ports.channels.Sender`."""
         if self.updates and unsure:
-            known = (r for r, m in self.messages.items() if (m.once, m.address) == (once, address))
-            reference = next(known, None)
+            copies = (r for r, m in self.messages.items() if (m.once, m.address) == (once, address))
+            reference = next(copies, None)
             if reference is not None:
                 return reference
         reference = f"m{len(self.messages) + 1}"

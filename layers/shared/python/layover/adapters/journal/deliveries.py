@@ -106,10 +106,10 @@ class TableDecisionLinks:
 
 async def _put(table: Table, pk: str, sk: str, item: Item, run_id: str, now: datetime) -> None:
     """Add a record to a run that is there. Raises NotFound, TransactionFailed (the record is there)."""
-    gone = NotFound("there is no such run", run_id=run_id)
+    missing = NotFound("there is no such run", run_id=run_id)
     meta = await table.get(pk, META)
     if meta is None:
-        raise gone
+        raise missing
     # The end of the run sets the time to live of all its records. It does not see one that comes later.
     expires = meta.get("expires") or int((now + LONGEST).timestamp())
     there = Check(pk, META, Exists("pk"))
@@ -118,7 +118,7 @@ async def _put(table: Table, pk: str, sk: str, item: Item, run_id: str, now: dat
         await table.transact([there, put], secrets.token_hex(16))
     except TransactionFailed as failure:
         if 0 in failure.failed:
-            raise gone from None
+            raise missing from None
         raise
 
 

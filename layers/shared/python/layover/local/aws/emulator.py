@@ -90,7 +90,7 @@ class Services:
         self.access_key = access_key or make_access_key()
         self.queue = Queue(storage, queued)
         self.channels: ChannelServices | None = None
-        """What takes mails, where there are channels."""
+        """The services that reach people, of which SES is one; None: there are no channels."""
         self.events = Events(storage, watch.on_event if watch else None, self.queue)
         self.dynamodb = DynamoDB(storage, watch.on_item if watch else None)
         self.states = StepFunctions(storage, Tasks(functions, self.dynamodb))
@@ -268,6 +268,11 @@ class AwsServer:
     def queue(self) -> Queue:
         """Return the queue behind the bus."""
         return self._services.queue
+
+    @property
+    def storage(self) -> Storage:
+        """Return the file with all that the services keep."""
+        return self._storage
 
     def serve_mail(self, channels: ChannelServices) -> None:
         """Let SES take mails."""

@@ -4,7 +4,7 @@ from typing import Any
 
 
 class Outbox:
-    """What was sent to people, the newest last."""
+    """Messages that people were sent, the newest last."""
 
     def __init__(self) -> None:
         self.items: list[dict[str, Any]] = []

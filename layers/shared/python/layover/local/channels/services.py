@@ -19,8 +19,8 @@ TOKEN, SIGNING_SECRET = "xoxb-local", "local-signing-secret"
 class ChannelServices:
     """The services, each made when it is first asked. `base_url`: under which Slack and Teams are asked."""
 
-    def __init__(self, base_url: str) -> None:
-        self.outbox = Outbox()
+    def __init__(self, base_url: str, outbox: Outbox) -> None:
+        self.outbox = outbox
         self._base_url = base_url
         self.slack: Any = lazy(self._make_slack)
         self.teams: Any = lazy(self._make_teams)

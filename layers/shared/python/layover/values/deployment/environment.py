@@ -100,7 +100,7 @@ class Environment(BaseModel):
     connections_url: str = Field(default="", alias="LAYOVER_CONNECTIONS_URL")
     """URL of the page to which services send users back."""
     channels: str = Field(default="", alias="LAYOVER_CHANNELS")
-    """Where people are told of calls that wait, as JSON (`layover.values.channels.Channels`): on one
+    """The channels to people, as JSON (`layover.values.channels.Channels`): on one
     machine."""
     channels_parameter: str = Field(default="", alias="LAYOVER_CHANNELS_PARAMETER")
     """SSM parameter with the same document."""
