@@ -60,5 +60,5 @@ class LinkedBench(ServiceBench):
         """The path of a new link."""
         url = await make_link(self.runtime, person, ANN, run.id, call)
         assert url is not None
-        assert url.startswith(f"{BASE_URL}/decide/"), url
+        assert url.startswith(f"{BASE_URL}/decide/")
         return url.removeprefix(BASE_URL)

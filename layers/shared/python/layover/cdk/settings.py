@@ -393,8 +393,8 @@ class Settings(BaseModel):
     tool_policies: tuple[Statement, ...] = ()
     """`Statement(actions=("ses:SendEmail",), resources=("arn:...",))`: of the same functions."""
     channels: Mapping[str, Any] = Field(default={})
-    """The places in which people are told of calls that wait for them, as `layover.values.channels.Channels` says
-    (docs/guides/slack.md). Without it nobody is told by Layover."""
+    """The places in which people are told of calls that wait for them (`layover.values.channels.Channels`).
+    Without it nobody is told by Layover."""
     channel_secrets: Mapping[str, str] = Field(default={})
     """As `tool_secrets`, for channels: `SLACK_BOT_TOKEN`, `SLACK_SIGNING_SECRET`, and the URLs of Teams by
     the names that `channels` has."""
