@@ -15,6 +15,7 @@ from layover.values.deployment.access import (
     DOCS,
     OPEN_PATHS,
     OPERATORS,
+    READERS,
 )
 from support.aws.templates import Synthesized
 

@@ -58,7 +58,7 @@ class RunFacts:
 
     id: str
     place: str
-    """Where its records are; only for `Overview.read`."""
+    """The place of its records; only for `Overview.read`."""
     owner: str | None
     agent: str
     status: Status
