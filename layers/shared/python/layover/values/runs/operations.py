@@ -12,7 +12,7 @@ class OperationKind(StrEnum):
     REDRIVE = "redrive"
     DENY = "deny"
     READ = "read"
-    """A user who is not its owner read what the run's messages, arguments and results say."""
+    """A reading of what the messages, arguments and results of another owner's run say."""
 
 
 class OperationOutcome(StrEnum):
