@@ -14,6 +14,7 @@ from aws_cdk import aws_sqs as sqs
 from aws_cdk import aws_ssm as ssm
 from constructs import Construct
 
+from layover.cdk.constructs.acknowledge import acknowledge
 from layover.cdk.constructs.time import duration
 from layover.cdk.settings import Settings
 from layover.values.decision import BusEvent
@@ -92,6 +93,17 @@ class ChannelQueue(Construct):
             ),
             targets=[targets.SqsQueue(queue, dead_letter_queue=self.dead)],
         )
+        acknowledge(
+            self.dead,
+            ("Serverless-SQSRedrivePolicy", "It is where messages end: an alarm watches it."),
+        )
+        acknowledge(
+            notify,
+            (
+                "Serverless-LambdaEventSourceMappingDestination",
+                "The queue puts aside what fails again and again.",
+            ),
+        )
         notify.add_event_source(
             sources.SqsEventSource(
                 queue, batch_size=BATCH, max_concurrency=AT_ONCE, report_batch_item_failures=True
@@ -99,17 +111,21 @@ class ChannelQueue(Construct):
         )
 
 
-def mail_statement(scope: Construct, settings: Settings) -> iam.PolicyStatement:
-    """Return the permission to send mail from the one address of the settings. An account in SES's sandbox
-    also checks the identity of whoever gets it, so the sender is what limits it."""
-    identities = Stack.of(scope).format_arn(
+def identities(scope: Construct) -> str:
+    """Return the ARN of all identities of SES: an account in its sandbox also checks that of whoever gets a
+    mail."""
+    return Stack.of(scope).format_arn(
         service="ses",
         resource="identity",
         resource_name="*",
         arn_format=ArnFormat.SLASH_RESOURCE_NAME,
     )
+
+
+def mail_statement(scope: Construct, settings: Settings) -> iam.PolicyStatement:
+    """Return the permission to send mail from the one address of the settings."""
     return iam.PolicyStatement(
         actions=["ses:SendEmail"],
-        resources=[identities],
+        resources=[identities(scope)],
         conditions={"StringEquals": {"ses:FromAddress": settings.places.mail_from}},
     )

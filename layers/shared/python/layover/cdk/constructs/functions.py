@@ -12,7 +12,7 @@ from constructs import Construct
 from layover.cdk.build import HANDLERS, USER_AGENTS
 from layover.cdk.calls import CALLS, SEALS, Calls
 from layover.cdk.constructs.acknowledge import acknowledge, spelled
-from layover.cdk.constructs.channels import NOTIFY, mail_statement
+from layover.cdk.constructs.channels import NOTIFY, identities, mail_statement
 from layover.cdk.constructs.database import RUNTIME_ROLE, Address
 from layover.cdk.constructs.identity import Identity
 from layover.cdk.constructs.layer import ARCHITECTURE, RUNTIME, Layer
@@ -435,6 +435,8 @@ class Functions(Construct):
             reasons[on.connections] = "Connections get their ids when they are opened."
         for model in anywhere(self._settings):
             reasons[model] = "An inference profile answers in regions that AWS chooses."
+        if name == NOTIFY:
+            reasons[identities(self)] = "The sender's address limits what it sends."
         if calls.executions:
             reasons[on.executions] = "Executions of the one machine have their own names."
         rules = (
