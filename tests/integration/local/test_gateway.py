@@ -4,7 +4,7 @@ import asyncio
 import base64
 import json
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 from urllib.parse import quote
@@ -525,3 +525,34 @@ async def test_services_and_environments_are_listed(
 
 async def test_sweeper_is_called_again_and_again(served: Served) -> None:
     await eventually(lambda: len(served.lines("sweeps")) > 2)
+
+
+async def test_a_service_for_programs_is_found_by_its_whole_prefix_only() -> None:
+    """Programs send no header of ours; the prefix has a part that no page knows."""
+    asked: list[tuple[str, str, str, bytes]] = []
+
+    def respond(
+        method: str, path: str, headers: Mapping[str, str], body: bytes
+    ) -> tuple[int, Mapping[str, str], bytes]:
+        asked.append((method, path, headers["content-type"], body))
+        return 202, {"X-Kind": "card"}, b"accepted"
+
+    front = Front(Heard())
+    front.add_service("channels/key", respond)
+    server = HttpServer(front)
+    await server.start()
+    plain = {"content-type": "text/plain"}
+    try:
+        async with httpx2.AsyncClient(base_url=server.url, trust_env=False) as http:
+            answer = await http.post("/_local/channels/key/teams/X", content=b"{}", headers=plain)
+            assert (answer.status_code, answer.content) == (202, b"accepted")
+            assert answer.headers["x-kind"] == "card"
+            for other in ("key", "ke/teams/X", "keys/teams/X", "other/teams/X"):
+                refused = await http.post(f"/_local/channels/{other}", headers=plain)
+                assert refused.status_code == 403, other
+            rebound = {**plain, "host": "evil.example"}
+            answer = await http.post("/_local/channels/key/teams/X", headers=rebound)
+            assert answer.status_code == 421
+    finally:
+        await server.stop()
+    assert asked == [("POST", "/teams/X", "text/plain", b"{}")]
