@@ -34,7 +34,7 @@ help:
 	@echo "make test-all     all of make test, and every test that starts the whole system: half an hour"
 	@echo "make torture      full kill matrices, faults and load: an hour"
 	@echo "make bench        measure a turn next to its floor, imports, turns on short and long threads, memory: minutes"
-	@echo "make bench-scale  measure compaction, neighbours, following, recall, a search among a million entries: longer"
+	@echo "make bench-scale  measure compaction, neighbours, following, operators, recall, a search among a million entries: longer"
 	@echo "make eval         measure what memory keeps of the evaluation set; asks a real model if a key is set"
 	@echo "make layer        build what goes to Lambda: build/layer, build/functions"
 	@echo "make synth        write the CloudFormation template (needs no credentials, fetches RDS's root certificates once; ARGS=\"-c stage=prod\")"
@@ -79,6 +79,7 @@ bench-scale: $(TEST_STAMP)
 	@$(BIN)/python tests/benchmarks/compaction.py
 	@$(BIN)/python tests/benchmarks/neighbours.py
 	@$(BIN)/python tests/benchmarks/following.py
+	@$(BIN)/python tests/benchmarks/operators.py
 	@$(BIN)/python tests/benchmarks/recall_scale.py
 	@$(BIN)/python tests/benchmarks/entries_scale.py $(ENTRIES)
 

@@ -30,6 +30,8 @@ USERS = 50
 REQUESTS = 40
 RETENTION = timedelta(days=1)
 QUERIES = (
+    # One query of the table, to compare with: how busy the machine is.
+    "/threads",
     "/operate/runs",
     "/operate/runs?limit=100",
     "/operate/runs?status=failed",

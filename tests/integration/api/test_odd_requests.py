@@ -178,6 +178,8 @@ CURSORS: list[tuple[str, str, int]] = [
     ("/approvals", "approvals", 1),
     ("/approvals?as=approver", "inbox", 1),
     ("/audit/decisions", "audit", 1),
+    ("/audit/operations", "operations", 1),
+    ("/operate/runs", "operate", 1),
     ("/usage", "usage", 4),
     ("/agents", "agents", 1),
     ("/memory/entries?agent=support", "entries", 2),

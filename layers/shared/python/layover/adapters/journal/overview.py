@@ -68,7 +68,11 @@ class TableOverview:
         if cursor is not None and len(cursor.encode()) > _MAX_ID:
             raise bad_cursor()
         after = reverse_order(cursor) if cursor else ""
-        live = [each for each in await self._live(watch_partitions()) if each[0] > after]
+        live = [
+            (id, pk)
+            for id, pk in await self._live(watch_partitions())
+            if id > after and (only.owner is None or pk == Keys(only.owner).run(reverse_order(id)))
+        ]
         places = _Places(self, _ends_of(only), place_behind(cursor) if cursor else "", only)
         runs: list[RunFacts] = []
         looks, last, is_end = 0, cursor, False
