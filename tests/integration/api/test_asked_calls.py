@@ -52,7 +52,7 @@ def test_call_of_a_deleted_thread_is_not_found(api: Api) -> None:
 
 
 def test_approver_reads_a_call_and_nothing_of_its_thread(api: Api) -> None:
-    run, url = asked(api)
+    _, url = asked(api)
     [item] = api.get("/approvals?as=approver", **member(BOB)).json["items"]
     seen = api.get(url, **member(BOB)).json
     assert seen == {**item, "waits": True, "may_decide": True, "decision": None}
@@ -68,12 +68,12 @@ def test_owner_reads_who_may_decide_in_their_place(api: Api) -> None:
     assert (seen["thread_id"], seen["owner"]) == (run.thread_id, ANN)
     assert (seen["waits"], seen["may_decide"]) == (True, False)
     assert seen["approval"]["by"] == ["finance"]
-    own_run, own_url = asked(api, None)
+    _, own_url = asked(api, None)
     assert api.get(own_url).json["may_decide"] is True
 
 
 def test_decided_call_says_what_was_decided(api: Api) -> None:
-    run, url = asked(api)
+    _, url = asked(api)
     api.post(f"{url}/deny", {"reason": "too much"}, **member("carol"))
     for who in ({"sub": ANN}, member(BOB)):
         seen = api.get(url, **who).json
