@@ -24,7 +24,7 @@ _RUN_CALLS = (
     "delete_feedback",
     "redrive_run",
 )
-_DECISIONS = ("approve_call", "deny_call", "resume_call")
+_CALL_CALLS = ("get_call", "approve_call", "deny_call", "resume_call")
 _AGENT_CALLS = ("get_profile", "put_profile", "delete_profile", "list_entries")
 _LISTS = (
     "list_all_runs",
@@ -81,7 +81,7 @@ def _links(operations: Json) -> list[tuple[str, str, Json]]:
         *(
             (s, t, _by(run_id=_BODY + run, tool_call_id=_BODY + call))
             for s, (run, call) in call_at.items()
-            for t in _DECISIONS
+            for t in _CALL_CALLS
         ),
         *(("list_agents", target, _by(agent=agent)) for target in _AGENT_CALLS),
         ("list_agents", "create_thread", {"requestBody": {"agent": agent}}),

@@ -22,12 +22,14 @@ from functions.api.problems import Problem, problem_of
 from layover.approvals import lists
 from layover.approvals.decide import DecisionOutcome, DecisionRequest, decide, decide_all
 from layover.approvals.extend import extend
+from layover.approvals.read import read_call
 from layover.errors import InvalidRequest, LayoverError
 from layover.values.base import Value
 from layover.values.decision import Risk
 from layover.values.page import Page
 from layover.values.runs.views import (
     ApproverItem,
+    AskedCall,
     OpenApproval,
     Run,
     RunGlimpse,
@@ -139,6 +141,20 @@ def _became(run_id: str, tool_call_id: str, result: DecisionOutcome | LayoverErr
         problem = problem_of(result)
         status = problem.status
     return DecidedItem(run_id=run_id, tool_call_id=tool_call_id, status=status, problem=problem)
+
+
+@router.get(
+    "/runs/<run_id>/tool-calls/<tool_call_id>",
+    tags=_TAGS,
+    summary="A call about which people were asked, while it waits and afterwards",
+    description="For the run's owner, and for everybody who may decide it, also after somebody has. To "
+    "anybody else, and of a call that asked nobody, it is 404.",
+    operation_id="get_call",
+    responses=responses(200, AskedCall, "The call", 404),
+)
+def get_call(run_id: str, tool_call_id: str) -> Response[str]:
+    call = call_of(router)
+    return answer_json(call.act(read_call, run_id, tool_call_id))
 
 
 @router.post(

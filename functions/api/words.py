@@ -32,7 +32,7 @@ FIELDS = {
     "finish_reason": "The reason for the end.",
     "next_cursor": "`cursor` of the next page; null on the last one.",
     "on_behalf_of": "The end user, where a backend acted for one.",
-    "owner": "The user whose run it is.",
+    "owner": "The user whose run it is: a `sub`.",
     "reason": "Why, in words.",
     "requested_at": "When it began to wait, in UTC.",
     "resume_schema": "JSON schema of the `data` that `resume` takes.",

@@ -151,15 +151,12 @@ class Person:
         (page or self.page).screenshot(path=self._pictures / f"{name}.png")
 
     def findings(self, axe: str, page: Page | None = None) -> list[str]:
-        """Return axe's serious findings in what the page shows."""
+        """Return axe's findings in what the page shows."""
         page = page or self.page
         page.evaluate(axe)
         violations = page.evaluate("axe.run().then((result) => result.violations)")
         return [
-            f"{each['id']}: {node['html'][:200]}"
-            for each in violations
-            if each["impact"] in ("serious", "critical")
-            for node in each["nodes"]
+            f"{each['id']}: {node['html'][:200]}" for each in violations for node in each["nodes"]
         ]
 
     def _heard(self, message: ConsoleMessage) -> None:

@@ -95,7 +95,7 @@ def test_owner_who_may_not_decide_is_told_who_can(enter: Enter, brain: Brain) ->
     assert ann.button("Approve").count() == 0
     assert ann.button("Deny").count() == 0
     ann.open("inbox")
-    ann.page.get_by_role("heading", name="Approvals", exact=True).wait_for()
+    ann.page.get_by_role("heading", name="Inbox", exact=True).wait_for()
     ann.sees("Nothing waits for you")
     assert ann.page.locator(".badge").count() == 0
 

@@ -31,6 +31,7 @@ PLAIN = {
     ("get", "/threads/{thread_id}"),
     ("get", "/threads/{thread_id}/memory"),
     ("get", "/files/{file_id}"),
+    ("get", "/runs/{run_id}/tool-calls/{tool_call_id}"),
     ("get", "/runs/{run_id}/tool-calls/{tool_call_id}/result"),
     ("post", "/runs/{run_id}/cancel"),
     ("post", "/runs/{run_id}/redrive"),

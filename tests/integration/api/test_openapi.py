@@ -65,6 +65,7 @@ CALLS = {
     ("get", "/threads/{thread_id}/memory"),
     ("post", "/files"),
     ("get", "/files/{file_id}"),
+    ("get", "/runs/{run_id}/tool-calls/{tool_call_id}"),
     ("get", "/runs/{run_id}/tool-calls/{tool_call_id}/result"),
     ("post", "/socket-tickets"),
     ("post", "/chat/{agent}"),

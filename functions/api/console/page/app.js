@@ -1,23 +1,28 @@
 import { all, authorize, get, id, patch, remove } from "./api.js";
 import { Chat, Start } from "./chat.js";
-import { Guard, Icon, IconButton, Loading, Main, Mark, Trouble, html, paint, useAction, useCallback, useEffect, useRef, useState } from "./dom.js";
+import { Guard, Icon, IconButton, Loading, Main, Mark, Trouble, html, paint, threadDay, useAction, useCallback, useEffect, useRef, useState } from "./dom.js";
 import { guardDrops } from "./files.js";
 import { hasVoted } from "./decision.js";
 import { Connected, Connections } from "./connections.js";
 import { Evals, NOTHING_CHOSEN } from "./evals.js";
-import { Inbox, useInbox } from "./inbox.js";
+import { Arrivals, AskedCall, Inbox, useInbox } from "./inbox.js";
 import { Memory } from "./memory.js";
-import { completeSignIn, consentHere, discover, idOf, signIn, signInLocally, signOut, takeConsent, tokenOf, whoIs } from "./session.js";
+import { completeSignIn, consentHere, discover, idOf, scopesOf, signIn, signInLocally, signOut, takeConsent, tokenOf, whoIs } from "./session.js";
 import { S } from "./strings.js";
 import { Usage } from "./usage.js";
 
-const route = () => {
-  const [, page = "new", rest = ""] = /^#\/([^/]*)\/?(.*)$/.exec(location.hash) || [];
+const unescaped = (text) => {
   try {
-    return { page, rest: decodeURIComponent(rest) };
+    return decodeURIComponent(text);
   } catch {
-    return { page, rest };
+    return text;
   }
+};
+
+/** The place that the address names: `#/PAGE/REST?QUERY`. `parts`: those of the rest, between slashes. */
+const route = () => {
+  const [, page = "new", rest = "", query = ""] = /^#\/([^/?]*)\/?([^?]*)\??(.*)$/.exec(location.hash) || [];
+  return { page, rest: unescaped(rest), parts: rest.split("/").filter(Boolean).map(unescaped), query };
 };
 
 function useRoute() {
@@ -45,7 +50,7 @@ function App({ landed }) {
       authorize(tokenOf(access), () => { signOut(); setState({ access, ended: true }); }, access.stream_url);
       // Whoever consented at a service goes on at once: signing in needs no click if the provider knows them.
       if (!who && landed && access.issuer && access.client_id && consentHere()?.code) { await signIn(access); return; }
-      setState({ access, who, me: idOf(access) });
+      setState({ access, who, me: idOf(access), scopes: scopesOf(access) });
     } catch (error) {
       setState((old) => ({ ...old, loading: false, error }));
     }
@@ -55,7 +60,7 @@ function App({ landed }) {
   if (at.page === "connected" && (state.who || !consentHere()?.code)) return html`<${Connected} />`;
   if (state.who) {
     const leave = () => { signOut(); go("#/new"); setState({ access: state.access }); };
-    return html`<${Shell} key=${state.who} who=${state.who} me=${state.me} here=${!state.access.issuer} leave=${leave} />`;
+    return html`<${Shell} key=${state.who} who=${state.who} me=${state.me} scopes=${state.scopes} here=${!state.access.issuer} leave=${leave} />`;
   }
   if (state.loading && !state.error) return html`<${Main} class="sign"><${Loading} /></${Main}>`;
   return html`<${SignIn} state=${state} begin=${begin} />`;
@@ -75,7 +80,7 @@ function SignIn({ state, begin }) {
     begin();
   };
   return html`<${Main} class="sign"><div class="sign-box">
-    <p class="brand"><${Mark} /> ${S.product}</p><h1>${S.sign.title}</h1><p class="quiet">${consentHere()?.code ? S.connected.signIn : S.sign.lead}</p>
+    <p class="brand"><${Mark} /> ${S.product}</p><h1>${S.sign.title}</h1><p class="quiet">${consentHere()?.code ? S.connected.signIn : route().page === "inbox" && route().parts.length ? S.inbox.signIn : S.sign.lead}</p>
     ${ended && html`<p role="status">${S.sign.ended}</p>`}
     <${Trouble} error=${state.error || action.error} retry=${state.error && begin} />
     ${access && html`<form onSubmit=${submit}>
@@ -142,10 +147,10 @@ function useMenu() {
   return { open: menu.open, close, toggle: () => (menu.open ? close(".top button") : setMenu({ open: true })) };
 }
 
-function Shell({ who, me, here, leave }) {
+function Shell({ who, me, scopes, here, leave }) {
   const at = useRoute();
   const threads = useThreads();
-  const inbox = useInbox(who);
+  const inbox = useInbox(who, me);
   const undecided = inbox.items.filter((item) => !hasVoted(item, me)).length;
   const [agents, setAgents] = useState(null);
   const [error, setError] = useState(null);
@@ -177,7 +182,8 @@ function Shell({ who, me, here, leave }) {
   const page = () => {
     if (error && !agents) return html`<${Main} class="page"><${Trouble} error=${error} retry=${() => { setError(null); look(); }} /></${Main}>`;
     if (at.page === "evals") return html`<${Evals} chosen=${chosen} choose=${setChosen} rest=${at.rest} />`;
-    if (at.page === "inbox") return html`<${Inbox} inbox=${inbox} me=${me} />`;
+    if (at.page === "inbox" && at.parts.length === 2) return html`<${AskedCall} key=${at.rest} runId=${at.parts[0]} callId=${at.parts[1]} me=${me} more=${undecided} onDecided=${changed} />`;
+    if (at.page === "inbox") return html`<${Inbox} inbox=${inbox} me=${me} query=${at.query} />`;
     if (at.page === "usage") return html`<${Usage} />`;
     if (at.page === "connections") return html`<${Connections} />`;
     if (!agents) return html`<${Main} class="page"><${Loading} /></${Main}>`;
@@ -189,35 +195,58 @@ function Shell({ who, me, here, leave }) {
     <div class=${`shell${menu.open ? " open" : ""}`}>
       <header class="top"><${IconButton} icon="menu" label=${S.nav.open} aria-expanded=${menu.open ? "true" : "false"} onClick=${menu.toggle} /><span class="brand"><${Mark} /> ${S.product}</span>
         ${undecided > 0 && html`<a class="badge" href="#/inbox" aria-label=${`${S.nav.inbox}: ${undecided}`}>${undecided}</a>`}</header>
-      <${Sidebar} who=${who} here=${here} leave=${leave} at=${at} threads=${threads} undecided=${undecided} close=${menu.close} />
+      <${Sidebar} who=${who} here=${here} scopes=${scopes} leave=${leave} at=${at} threads=${threads} undecided=${undecided} close=${menu.close} />
       ${menu.open && html`<div class="veil" onClick=${() => menu.close(".top button")}></div>`}
       <div class="pane" inert=${menu.open}><${Guard} key=${place}>${page()}</${Guard}></div>
+      <${Arrivals} inbox=${inbox} threadId=${at.page === "t" ? at.rest : null} />
     </div>`;
 }
 
-function Sidebar({ who, here, leave, at, threads, undecided, close }) {
+/** The places of the console. `scope`: only for those whose token has it; `holds`: the pages of the place. */
+const PLACES = [
+  { page: "new", icon: "talk", label: S.nav.conversations, holds: ["new", "t"] },
+  { page: "inbox", icon: "inbox", label: S.nav.inbox, holds: ["inbox"] },
+];
+
+function Sidebar({ who, here, scopes, leave, at, threads, undecided, close }) {
   const docs = document.querySelector("link[rel=help]");
-  const link = (page, icon, text, count) => html`<a href=${`#/${page}`} aria-current=${at.page === page ? "page" : undefined}><${Icon} name=${icon} /> ${text}${count > 0 && html`<span class="badge">${count}</span>`}</a>`;
+  const link = (page, icon, text) => html`<a href=${`#/${page}`} aria-current=${at.page === page ? "page" : undefined}><${Icon} name=${icon} /> ${text}</a>`;
   return html`<nav class="side" aria-label=${S.nav.label} onClick=${(e) => { if (e.target.closest("a")?.hash === location.hash) close("#main"); }}>
     <p class="brand"><${Mark} /> ${S.product}<${IconButton} icon="close" label=${S.nav.close} class="icon-button only-narrow" onClick=${() => close(".top button")} /></p>
-    <div class="links">${link("new", "plus", S.nav.create)}${link("inbox", "inbox", S.nav.inbox, undecided)}${link("memory", "memory", S.nav.memory)}${link("connections", "plug", S.nav.connections)}${link("usage", "chart", S.nav.usage)}${here && link("evals", "versus", S.nav.evals)}</div>
-    <h2 class="label">${S.nav.threads}</h2>
-    <${Trouble} error=${threads.error} retry=${threads.reload} />
-    <ul class="threads">${threads.items.map((thread) => html`<${ThreadLink} key=${thread.id} thread=${thread} current=${at.page === "t" && at.rest === thread.id} reload=${threads.reload} />`)}</ul>
-    ${!threads.loading && threads.items.length === 0 && html`<p class="quiet small">${S.nav.none}</p>`}
-    <${Trouble} error=${threads.older.error} />
-    ${threads.cursor && html`<button type="button" class="plain" onClick=${threads.more}>${S.nav.more}</button>`}
+    <div class="links places">${PLACES.filter(({ scope }) => !scope || scopes.has(scope)).map(({ page, icon, label, holds }) => html`<a key=${page} href=${`#/${page}`} aria-current=${holds.includes(at.page) ? "true" : undefined}><${Icon} name=${icon} /> ${label}${page === "inbox" && undecided > 0 && html`<span class="badge">${undecided}</span>`}</a>`)}</div>
+    <div class="links">${link("new", "plus", S.nav.create)}${link("memory", "memory", S.nav.memory)}${link("connections", "plug", S.nav.connections)}${link("usage", "chart", S.nav.usage)}${here && link("evals", "versus", S.nav.evals)}</div>
+    <${Threads} at=${at} threads=${threads} />
     <div class="me small"><span title=${who}>${who.split(";")[0]}</span><button type="button" class="plain" onClick=${leave}>${S.sign.out}</button>
       ${docs && html`<a href=${docs.href} target="_blank" rel="noopener">${S.nav.docs}</a>`}</div>
   </nav>`;
 }
+
+/** Threads from which a list can be searched. */
+const MANY_THREADS = 8;
+
+function Threads({ at, threads }) {
+  const [typed, setTyped] = useState("");
+  const words = typed.trim().toLowerCase().split(/\s+/).filter(Boolean);
+  const found = threads.items.filter((thread) => words.every((word) => nameOfThread(thread).toLowerCase().includes(word)));
+  const days = [...new Set(found.map((thread) => threadDay(thread.updated_at)))];
+  return html`<h2 class="label">${S.nav.threads}</h2>
+    ${(threads.items.length >= MANY_THREADS || typed) && html`<input type="search" class="search" dir="auto" aria-label=${S.nav.search} placeholder=${S.nav.search} value=${typed} onInput=${(e) => setTyped(e.currentTarget.value)} />`}
+    <${Trouble} error=${threads.error} retry=${threads.reload} />
+    <div class="list">${days.map((day) => html`<section key=${day} aria-label=${day}><h3 class="label">${day}</h3>
+      <ul class="threads">${found.filter((thread) => threadDay(thread.updated_at) === day).map((thread) => html`<${ThreadLink} key=${thread.id} thread=${thread} current=${at.page === "t" && at.rest === thread.id} reload=${threads.reload} />`)}</ul></section>`)}
+    ${!threads.loading && found.length === 0 && html`<p class="quiet small">${words.length ? S.nav.noMatch : S.nav.none}</p>`}
+    <${Trouble} error=${threads.older.error} />
+    ${threads.cursor && html`<button type="button" class="plain" onClick=${threads.more}>${S.nav.more}</button>`}</div>`;
+}
+
+const nameOfThread = (thread) => thread.title || S.nav.fallback(thread.agent, new Date(thread.created_at));
 
 function ThreadLink({ thread, current, reload }) {
   const [draft, setDraft] = useState(null);
   const action = useAction();
   const box = useRef(null);
   useEffect(() => { if (draft !== null) box.current?.focus(); }, [draft !== null]);
-  const title = thread.title || S.nav.fallback(thread.agent, new Date(thread.created_at));
+  const title = nameOfThread(thread);
   const state = thread.active_run?.status;
   const save = (event) => {
     event.preventDefault();
@@ -238,7 +267,7 @@ function ThreadLink({ thread, current, reload }) {
   }
   return html`<li class=${current ? "current" : ""}><a href=${`#/t/${id(thread.id)}`} aria-current=${current ? "page" : undefined}>
       ${state && html`<span class=${`dot ${state}`} role="img" aria-label=${state === "suspended" ? S.nav.waiting : S.nav.running}></span>`}
-      <span class="thread-title">${title}</span></a>
+      <span class="thread-title" dir="auto">${title}</span></a>
     <span class="thread-actions"><${IconButton} icon="pen" label=${`${S.nav.rename}: ${title}`} onClick=${() => setDraft(thread.title || "")} />
       <${IconButton} icon="trash" label=${`${S.nav.remove}: ${title}`} disabled=${action.busy} onClick=${erase} /></span>
     ${action.error && html`<${Trouble} error=${action.error} />`}</li>`;

@@ -17,7 +17,7 @@ function Block({ block, ...more }) {
     case "reasoning": return html`<details class="reasoning"><summary>${block.draft ? S.chat.thinking : S.chat.thought}</summary><${Markdown} text=${block.text} /></details>`;
     case "call": return html`<${Call} call=${block} ...${more} />`;
     case "draft-call": return html`<div class="call"><div class="call-head"><span class="dot planned" /> <code>${block.name}</code><span class="quiet small">${S.call.planned}</span></div></div>`;
-    case "said": return html`<div class="asked"><div class="bubble"><div class="typed">${textOf(block.message)}</div>
+    case "said": return html`<div class="asked"><div class="bubble"><div class="typed" dir="auto">${textOf(block.message)}</div>
       ${block.message.refused && html`<p class="quiet small note">${S.chat.refused}</p>`}</div></div>`;
     case "agent": return html`<section class="nested" aria-label=${`${S.call.agent} ${block.name}`}><p class="quiet small">${block.name}</p><${Blocks} blocks=${block.blocks} ...${more} /></section>`;
     case "file": return html`<${FileChip} part=${block.part} />`;
@@ -35,7 +35,7 @@ const noteOf = ({ note, from, to, steps, tools, by, at, n, event }) => ({
 
 /** What an approver changed of a call's arguments: `[{name, was, now}]`. The model leaves out what has a default, so an
  *  argument that only the approver names is no change where nothing but the model's own words are known. */
-function editsOf({ asked, decision }) {
+export function editsOf({ asked, decision }) {
   const now = decision?.args, before = asked?.args;
   if (!now || !before) return [];
   const names = [...new Set([...Object.keys(before), ...Object.keys(now)])];
@@ -43,7 +43,7 @@ function editsOf({ asked, decision }) {
     .map((name) => ({ name, was: before[name], now: now[name] }));
 }
 
-function Edits({ edits }) {
+export function Edits({ edits }) {
   if (!edits.length) return null;
   const said = (value) => (value === undefined ? S.decide.nothing : shown(value));
   return html`<dl class="values edits">${edits.map(({ name, was, now }) => html`<div key=${name}><dt>${name}</dt><dd><del>${said(was)}</del> <ins>${said(now)}</ins></dd></div>`)}</dl>`;

@@ -2,14 +2,14 @@ import { upload } from "./api.js";
 import { askedOf, leafOf, textOf } from "./branches.js";
 import { Blocks } from "./calls.js";
 import { begin, useConversation } from "./conversation.js";
-import { Empty, Icon, IconButton, Loading, Main, Trouble, html, money, tokens, useAction, useEffect, useMemo, useRef, useState } from "./dom.js";
-import { onlyWaits, viewOfMessages } from "./events.js";
+import { Copy, Empty, Icon, IconButton, Loading, Main, Trouble, html, money, tokens, useAction, useEffect, useMemo, useRef, useState } from "./dom.js";
+import { applyEvent, newView, onlyWaits, viewOfMessages } from "./events.js";
 import { Opinion, Thumbs, useOpinion } from "./feedback.js";
 import { FileChip, hasFiles } from "./files.js";
 import { ThreadMemory } from "./memory.js";
 import { toJson } from "./numbers.js";
 import { S } from "./strings.js";
-import { Timeline } from "./timeline.js";
+import { Timeline, eventsOf } from "./timeline.js";
 
 const NEAR_END = 120;
 
@@ -25,29 +25,32 @@ export function Chat({ threadId, listed, changed, me }) {
   }, [listed?.active_run?.id, listed?.updated_at]);
   const [editing, setEditing] = useState(null);
   const [panel, setPanel] = useState(null);
+  const [sent, setSent] = useState(0);
   const action = useAction();
   if (talk.loading) return html`<${Main} class="page"><${Loading} /></${Main}>`;
   if (!talk.thread) return html`<${Main} class="page"><${Trouble} error=${talk.error} retry=${() => talk.reload()} /></${Main}>`;
+  const leaveEdit = () => setEditing(null);
   const send = (input) => action.run(async () => {
+    setSent((n) => n + 1);
     await talk.send(input, editing ? editing.input.parent_id : undefined);
     setEditing(null);
     return true;
   });
   const busy = Boolean(talk.live) && talk.live.view.status === "running" && !onlyWaits(talk.live.view);
   return html`<${Main} class="chat">
-    <header class="bar"><h1>${talk.thread.title || S.nav.untitled}</h1><span class="quiet small">${talk.thread.agent}</span>
+    <header class="bar"><h1 dir="auto">${talk.thread.title || S.nav.fallback(talk.thread.agent, new Date(talk.thread.created_at))}</h1><span class="quiet small">${talk.thread.agent}</span>
       <${IconButton} icon="memory" label=${S.chat.memory} aria-expanded=${panel === "memory" ? "true" : "false"} onClick=${() => setPanel(panel === "memory" ? null : "memory")} /></header>
     ${!talk.connected && html`<p class="banner" role="status">${S.chat.reconnecting}</p>`}
     ${panel === "memory" && html`<aside class="panel" aria-label=${S.chat.memory}><${IconButton} icon="close" label=${S.chat.hide} onClick=${() => setPanel(null)} />
       <h2>${S.chat.memory}</h2><${ThreadMemory} threadId=${threadId} stamp=${talk.messages.length} /></aside>`}
-    <${Transcript} talk=${talk} onEdit=${setEditing} onAgain=${(turn) => action.run(() => talk.regenerate(turn))} changed=${changed} me=${me} />
+    <${Transcript} talk=${talk} sent=${sent} onEdit=${setEditing} onAgain=${(turn) => action.run(() => talk.regenerate(turn))} changed=${changed} me=${me} />
     <div class="foot">
       <${Trouble} error=${talk.error} retry=${() => talk.reload()} />
       <${Trouble} error=${action.error} />
-      ${editing && html`<p class="quiet small">${S.chat.editing} <button type="button" class="plain" onClick=${() => setEditing(null)}>${S.chat.cancelEdit}</button></p>`}
+      ${editing && html`<p class="quiet small">${S.chat.editing} <button type="button" class="plain" onClick=${leaveEdit}>${S.chat.cancelEdit}</button></p>`}
       <${Waiting} talk=${talk} action=${action} />
       <${Composer} key=${editing ? editing.key : threadId} agent=${talk.thread.agent} text=${editing ? textOf(editing.input) : ""} parts=${editing ? editing.input.content : []}
-        busy=${busy} sending=${action.busy} onSend=${send} onStop=${() => action.run(() => talk.cancel())} />
+        busy=${busy} sending=${action.busy} onSend=${send} onStop=${() => action.run(() => talk.cancel())} onLeave=${editing && leaveEdit} />
     </div>
   </${Main}>`;
 }
@@ -62,28 +65,39 @@ function Waiting({ talk, action }) {
     <${IconButton} icon="close" label=${S.chat.cancelOf(requestsOf(run).join(", "))} onClick=${() => cancel(run)} /></li>`)}</ul>`;
 }
 
-function Transcript({ talk, onEdit, onAgain, changed, me }) {
+/** What was said, which follows its end unless somebody has scrolled up. `sent`: counts the messages of this page. */
+function Transcript({ talk, sent, onEdit, onAgain, changed, me }) {
   const box = useRef(null), follows = useRef(true);
-  const scrolled = () => {
+  const [away, setAway] = useState("");
+  const look = () => {
     const { scrollHeight, scrollTop, clientHeight } = box.current;
     follows.current = scrollHeight - scrollTop - clientHeight < NEAR_END;
+    const last = [...box.current.querySelectorAll(".decision")].at(-1);
+    const isBelow = last && last.getBoundingClientRect().top > box.current.getBoundingClientRect().bottom;
+    setAway(follows.current ? "" : isBelow ? S.chat.asksBelow : S.chat.newest);
   };
-  useEffect(() => { if (follows.current && box.current) box.current.scrollTop = box.current.scrollHeight; });
+  const toEnd = () => { follows.current = true; setAway(""); box.current.scrollTop = box.current.scrollHeight; };
+  useEffect(() => { if (sent) toEnd(); }, [sent]);
+  useEffect(() => {
+    if (follows.current) box.current.scrollTop = box.current.scrollHeight;
+    else look();  // What came since may be a request.
+  });
   const running = talk.live;
   const turns = talk.turns;
   const shownLive = running && turns.some((turn) => turn.runId === running.runId);
-  return html`<div class="transcript" ref=${box} onScroll=${scrolled} role="log" aria-label=${S.chat.label} tabindex="0">
+  return html`<div class="scroll"><div class="transcript" ref=${box} onScroll=${look} role="log" aria-label=${S.chat.label} tabindex="0">
     ${turns.length === 0 && !running && html`<${Empty} title=${S.start.empty} />`}
     ${turns.filter((turn) => turn.input || !talk.liveOf(turn.runId)).map((turn) => html`<${Turn} key=${turn.key} turn=${turn} talk=${talk} live=${talk.liveOf(turn.runId)}
       onEdit=${onEdit} onAgain=${onAgain} changed=${changed} me=${me} />`)}
     ${running && !shownLive && html`<article class="turn"><div class="answer"><${Blocks} blocks=${running.view.blocks} onDecided=${changed} me=${me} /><${Progress} view=${running.view} /></div></article>`}
-  </div>`;
+  </div>${away && html`<button type="button" class="chip newest" onClick=${() => { toEnd(); box.current.focus(); }}>${away}</button>`}</div>`;
 }
 
 function Turn({ turn, talk, live, onEdit, onAgain, changed, me }) {
   const [open, setOpen] = useState(false);
   const stored = useMemo(() => viewOfMessages(turn.answer, turn.run?.children, turn.run?.usage), [turn.answer, turn.run]);
-  const past = turn.answer.length === 0 && talk.seenOf(turn.runId);
+  const broken = useBroken(turn, live);
+  const past = broken || (turn.answer.length === 0 && talk.seenOf(turn.runId));
   const busy = Boolean(talk.live) || Boolean(live);
   // A run that went on after others has several turns. The last one has its end.
   const isLast = talk.turns.findLast((each) => each.runId === turn.runId) === turn;
@@ -98,6 +112,7 @@ function Turn({ turn, talk, live, onEdit, onAgain, changed, me }) {
         ${!live && turn.siblings.length > 1 && html`<${Siblings} turn=${turn} talk=${talk} busy=${busy} />`}
         ${!live && turn.input && html`<${IconButton} icon="again" label=${S.chat.again} disabled=${busy} onClick=${() => onAgain(turn)} />`}
         ${!live && turn.input && html`<${IconButton} icon="pen" label=${S.chat.edit} disabled=${busy} onClick=${() => onEdit(turn)} />`}
+        ${!live && saidIn((past || stored).blocks) && html`<${Copy} label=${S.copy.answer} text=${() => saidIn((past || stored).blocks)} />`}
         ${turn.runId && html`<${IconButton} icon="clock" label=${S.chat.details} aria-expanded=${open ? "true" : "false"} onClick=${() => setOpen(!open)} />`}
         ${opinion && html`<${Thumbs} opinion=${opinion} />`}
         ${!live && turn.run?.usage && html`<span class="quiet small">${S.chat.tokens(tokens(turn.run.usage.total_tokens))} · ${money(turn.run.usage.cost_usd)}${turn.run.model ? ` · ${turn.run.model}` : ""}</span>`}
@@ -107,6 +122,27 @@ function Turn({ turn, talk, live, onEdit, onAgain, changed, me }) {
     </div>
   </article>`;
 }
+
+/** What a run had said that was stopped or failed: its events have the half of an answer that no message has. */
+function useBroken(turn, live) {
+  const [view, setView] = useState(null);
+  const isBroken = !live && turn.input && ["cancelled", "failed"].includes(turn.run?.status);
+  useEffect(() => {
+    if (!isBroken) { setView(null); return undefined; }
+    let here = true;
+    const read = (events) => {
+      const found = newView();
+      for (const event of events) applyEvent(found, event);
+      if (here && found.blocks.length) setView(found);
+    };
+    eventsOf(turn.runId).then(read, () => {});  // They are kept for a while, and then the messages are all there is.
+    return () => { here = false; };
+  }, [turn.runId, isBroken]);
+  return view;
+}
+
+/** The text of an answer, without its calls. */
+const saidIn = (blocks) => blocks.filter((block) => block.kind === "text").map((block) => block.text).join("\n\n");
 
 function Siblings({ turn, talk, busy }) {
   const n = turn.siblings.findIndex((run) => run.id === turn.runId);
@@ -119,7 +155,7 @@ function Siblings({ turn, talk, busy }) {
 function Input({ message, refused }) {
   const text = textOf(message);
   return html`${message.content.filter((part) => part.type === "file").map((part, n) => html`<${FileChip} key=${n} part=${part} />`)}
-    ${text && html`<div class="typed">${text}</div>`}
+    ${text && html`<div class="typed" dir="auto">${text}</div>`}
     ${refused && html`<p class="quiet small note">${S.chat.refused}</p>`}`;
 }
 
@@ -142,10 +178,12 @@ const Output = ({ value }) => html`<details class="reasoning" open><summary>${S.
 
 /** The field for writing messages. `onSend(input)` returns whether the input was accepted; `parts`: of a message that is
  *  edited, of which its files and data go with the new one. */
-export function Composer({ agent, text = "", parts: given = [], busy, sending, onSend, onStop, autofocus = true }) {
+export function Composer({ agent, text = "", parts: given = [], busy, sending, onSend, onStop, onLeave, autofocus = true }) {
   const [draft, setDraft] = useState(text);
   const [files, setFiles] = useState(() => given.filter((part) => part.type === "file").map((part, n) => ({ key: `given-${n}`, name: part.name || part.file_id || part.url, part })));
   const [over, setOver] = useState(false);
+  const [tried, setTried] = useState(false);
+  useEffect(() => { if (!busy) setTried(false); }, [busy]);
   const box = useRef(null), picker = useRef(null);
   useEffect(() => { if (autofocus && matchMedia("(hover: hover)").matches) box.current.focus(); }, []);
   useEffect(() => {
@@ -172,7 +210,12 @@ export function Composer({ agent, text = "", parts: given = [], busy, sending, o
     if (await onSend(input)) setFiles([]);
     else setDraft(before);
   };
-  const key = (event) => { if (event.key === "Enter" && !event.shiftKey && !event.isComposing) submit(event); };
+  const key = (event) => {
+    if (event.key === "Escape" && onLeave && !event.isComposing) onLeave();
+    if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+    if (busy && draft.trim()) setTried(true);
+    submit(event);
+  };
   useEffect(() => {
     const area = box.current.closest("main");
     const drag = (event) => { if (hasFiles(event)) { event.preventDefault(); setOver(true); } };
@@ -185,13 +228,14 @@ export function Composer({ agent, text = "", parts: given = [], busy, sending, o
   const paste = (event) => { if (event.clipboardData.files.length) { event.preventDefault(); add(event.clipboardData.files); } };
   return html`<form class=${`composer${over ? " over" : ""}`} onSubmit=${submit}>
     ${over && html`<p class="quiet small">${S.chat.drop}</p>`}
+    <p class="quiet small busy" role="status">${tried && busy ? S.chat.busy : ""}</p>
     ${files.length > 0 && html`<ul class="files">${files.map((file) => html`<li key=${file.key} class=${file.error ? "wrong" : ""}><${Icon} name="file" /> ${file.name}
       ${!file.part && !file.error && html`<span class="quiet small"> ${S.chat.sending}</span>`}${file.error && html`<span class="small"> ${file.error.message}</span>`}
       <${IconButton} icon="close" label=${`${S.chat.detach} ${file.name}`} onClick=${() => setFiles(files.filter((each) => each !== file))} /></li>`)}</ul>`}
     <div class="line">
       <${IconButton} icon="clip" label=${S.chat.attach} onClick=${() => picker.current.click()} />
       <input ref=${picker} type="file" multiple class="hidden" tabindex="-1" aria-label=${S.chat.attach} onChange=${(e) => { add(e.currentTarget.files); e.currentTarget.value = ""; }} />
-      <textarea ref=${box} rows="1" aria-label=${S.chat.write} placeholder=${S.chat.placeholder(agent)} title=${S.chat.hint} value=${draft}
+      <textarea ref=${box} rows="1" dir="auto" aria-label=${S.chat.write} placeholder=${S.chat.placeholder(agent)} title=${S.chat.hint} value=${draft}
         onInput=${(e) => setDraft(e.currentTarget.value)} onKeyDown=${key} onPaste=${paste}></textarea>
       ${busy ? html`<button type="button" class="round" aria-label=${S.chat.stop} title=${S.chat.stop} onClick=${onStop}><${Icon} name="stop" /></button>`
         : html`<button type="submit" class="round primary" aria-label=${S.chat.send} title=${S.chat.send} disabled=${!ready}><${Icon} name="send" /></button>`}
@@ -214,8 +258,8 @@ export function Start({ agents, chosen, choose, onThread }) {
     <h1>${S.start.title}</h1><p class="quiet">${S.start.lead}</p>
     <div class="agents" role="radiogroup" aria-label=${S.start.title}>${agents.map((each) => html`<label key=${each.name} class=${`agent${each === agent ? " chosen" : ""}`}>
       <input type="radio" name="agent" value=${each.name} checked=${each === agent} onChange=${() => choose(each.name)} />
-      <span class="agent-name">${each.name}</span><span class="quiet small">${each.model}</span>
-      ${each.tools.length > 0 && html`<ul class="tools">${each.tools.map((tool) => html`<li key=${tool.name} title=${tool.description}><code>${tool.name}</code>${tool.needs_approval && html` <span class="tag">${S.start.asks}</span>`}</li>`)}</ul>`}
+      <span class="agent-name">${each.name}</span>${each.description && html`<span class="agent-about" dir="auto">${each.description}</span>`}<span class="quiet small">${each.model}</span>
+      ${each.tools.length > 0 && html`<ul class="tools">${each.tools.map((tool) => html`<li key=${tool.name} title=${tool.description}><code>${tool.name}</code>${(tool.needs_approval || tool.suspends) && html` <span class="tag">${S.start.asks}</span>`}</li>`)}</ul>`}
     </label>`)}</div>
     <${Trouble} error=${action.error} />
     </div><div class="foot"><${Composer} agent=${agent.name} busy=${false} sending=${action.busy} onSend=${send} /></div></${Main}>`;

@@ -8,7 +8,7 @@ import { S } from "./strings.js";
 
 /** One line of arguments. */
 export function brief(args) {
-  const text = Object.entries(args || {}).map(([name, value]) => `${name}: ${typeof value === "string" ? value : toJson(value)}`).join(", ");
+  const text = typeof args !== "object" ? String(args ?? "") : Object.entries(args || {}).map(([name, value]) => `${name}: ${typeof value === "string" ? value : toJson(value)}`).join(", ");
   return text.length > 90 ? `${text.slice(0, 90)} …` : text;
 }
 
@@ -34,8 +34,9 @@ function useFocus(mode) {
 function placeAfter(section) {
   const call = section.closest(".call"), card = section.closest(".card");
   if (call) return call.querySelector("summary");
-  const next = [card?.nextElementSibling, card?.previousElementSibling].find((each) => each?.matches(".card"));
-  return next?.querySelector(".decision") || document.getElementById("main");
+  const others = [...document.querySelectorAll(".card .decision")].filter((each) => each !== section);
+  const isAfter = (each) => card?.compareDocumentPosition(each) & Node.DOCUMENT_POSITION_FOLLOWING;
+  return (card && (others.find(isAfter) || others.at(-1))) || document.getElementById("main");
 }
 
 /** Returns whether this user has approved a call that takes more approvals. The vote may still be changed. */
@@ -101,14 +102,25 @@ export function Decision({ pending: request, onDecided, owner, mine, me, heading
   const named = pending.summary && (heading === "h3" || pending.agent_path?.length > 1);  // In a thread, the call is above.
   const title = pending.summary || (pending.kind === "connect" ? S.decide.connects(pending.agent_path?.at(-1) || pending.agent || name, pending.payload?.connection)
     : pending.kind === "input" ? S.decide.form(name) : S.decide.asks(name));
-  const send = (verdict, body) => action.run(async () => {
-    section.current.focus();  // The pressed button is disabled now, and a disabled button loses the focus.
-    if (decide) { await decide(verdict, body); return; }
-    const found = await post(`${pathOf(pending)}/${verdict}`, { ...body, attempt: pending.attempt });
-    if (found?.settled === false) { setAnswer(found); setMode("ask"); }
-    decided();
-    onDecided?.();
-  });
+  /** `form`: shows at its fields what the server refuses. */
+  const send = async (verdict, body, form) => {
+    const refusal = await action.run(async () => {
+      section.current.focus();  // The pressed button is disabled now, and a disabled button loses the focus.
+      let found;
+      try {
+        if (decide) { await decide(verdict, body); return null; }
+        found = await post(`${pathOf(pending)}/${verdict}`, { ...body, attempt: pending.attempt });
+      } catch (problem) {
+        if (form?.takes(problem.body?.errors)) return problem.body.errors;
+        throw problem;
+      }
+      if (found?.settled === false) { setAnswer(found); setMode("ask"); }
+      decided();
+      onDecided?.();
+      return null;
+    });
+    if (refusal) form.refuse(refusal);  // Now that its fields can take the focus again.
+  };
   const edit = async (args) => {
     if (pending.args_schema === undefined) {
       const found = await action.run(async () => { section.current.focus(); return { schema: await argsSchema(pending) }; });
@@ -120,10 +132,15 @@ export function Decision({ pending: request, onDecided, owner, mine, me, heading
     setMode("edit");
   };
   const close = () => { setExtending(false); requestAnimationFrame(() => section.current?.querySelector("[data-more]")?.focus()); };
-  const others = mine && pending.approval && !pending.approval.requester;
+  const others = pending.may_decide === false || (mine && pending.approval && !pending.approval.requester);
   const common = { pending, prefix, send, busy: action.busy, setMode, edit };
-  return html`<section class="decision" role="group" ref=${section} tabindex="-1" aria-labelledby=${`${prefix}-title`}>
-    <${heading} class="title" id=${`${prefix}-title`}>${title}</${heading}>
+  const key = (event) => {
+    if (event.key !== "Escape" || action.busy || !["edit", "deny", "again"].includes(mode)) return;
+    action.clear();
+    setMode("ask");
+  };
+  return html`<section class="decision" role="group" ref=${section} tabindex="-1" onKeyDown=${key} aria-labelledby=${`${prefix}-title`}>
+    <${heading} class="title" dir="auto" id=${`${prefix}-title`}>${title}</${heading}>
     ${pending.asked_again && html`<p class="quiet">${S.decide.again}</p>`}
     <${Circumstances} pending=${pending} owner=${owner} name=${named && name} onMore=${!others && !decide && !extending && (() => setExtending(true))} />
     ${extending && html`<${MoreTime} pending=${pending} prefix=${prefix} close=${close} onDecided=${onDecided} />`}
@@ -142,7 +159,7 @@ export function Decision({ pending: request, onDecided, owner, mine, me, heading
   </section>`;
 }
 
-function Circumstances({ pending, owner, name, onMore }) {
+export function Circumstances({ pending, owner, name, onMore }) {
   const rule = pending.approval;
   return html`<p class="quiet small facts">
     ${pending.risk && html`<span class=${`tag risk-${pending.risk}`}>${S.decide.risk[pending.risk] || pending.risk}</span>`}
@@ -152,7 +169,25 @@ function Circumstances({ pending, owner, name, onMore }) {
     ${pending.expires_at && html`<span>${S.decide.expires} <${Time} at=${pending.expires_at} exact />${onMore && html` <button type="button" class="plain" data-more onClick=${onMore}>${S.decide.more}</button>`}</span>`}
     ${rule && html`<span>${S.decide.others(rule.quorum || 1, (rule.by || []).join(S.decide.or))}</span>`}
     ${rule?.quorum > 1 && html`<span>${S.decide.quorum(agreeing(pending), rule.quorum)}</span>`}
+    ${nextReminder(pending) && html`<span>${S.decide.reminder} <${Time} at=${nextReminder(pending)} exact /></span>`}
+    ${escalation(pending) && html`<span>${S.decide.escalates(rule.escalate_to.join(S.decide.or))} <${Time} at=${escalation(pending)} exact /></span>`}
   </p>`;
+}
+
+const later = (pending, seconds) => new Date(Date.parse(pending.requested_at) + seconds * 1000).toISOString();
+
+/** The time of the next reminder of a call, which come after 1, 2, 4, 8 ... times of the rule's. */
+function nextReminder(pending) {
+  const every = pending.approval?.remind_after_s, waited = (Date.now() - Date.parse(pending.requested_at)) / 1000;
+  if (!every) return null;
+  const at = later(pending, every * 2 ** Math.max(0, Math.floor(Math.log2(Math.max(waited, 1) / every)) + 1));
+  return pending.expires_at && at >= pending.expires_at ? null : at;
+}
+
+/** The time from which other groups decide, too; null if there is none to come. */
+function escalation(pending) {
+  const { escalate_after_s: after, escalate_to: groups = [], by = [] } = pending.approval || {};
+  return after && !groups.every((group) => by.includes(group)) ? later(pending, after) : null;
 }
 
 const DAY_MS = 86_400_000;
@@ -203,13 +238,13 @@ const denialOf = ({ decided_by: by, on_behalf_of: person, reason }) =>
 export function Facts({ values }) {
   const entries = values && typeof values === "object" && !Array.isArray(values) ? Object.entries(values) : [["", values]];
   if (!entries.length) return html`<p class="quiet small">${S.decide.noArgs}</p>`;
-  return html`<dl class="values">${entries.map(([name, value]) => html`<div key=${name}><dt>${name}</dt><dd>${
+  return html`<dl class="values">${entries.map(([name, value]) => html`<div key=${name}><dt>${name}</dt><dd dir="auto">${
     Array.isArray(value) && value.every((each) => typeof each !== "object") ? value.join(", ") : shown(value)}</dd></div>`)}</dl>`;
 }
 
 function Reason({ id: field, value, onValue, needed, disabled }) {
   return html`<div class="field"><label for=${field}>${S.decide.reason} <span class="quiet small">${needed ? S.decide.required : S.decide.optional}</span></label>
-    <input id=${field} type="text" value=${value} required=${needed} disabled=${disabled} maxlength="10000" onInput=${(e) => onValue(e.currentTarget.value)} /></div>`;
+    <input id=${field} type="text" dir="auto" value=${value} required=${needed} disabled=${disabled} maxlength="10000" onInput=${(e) => onValue(e.currentTarget.value)} /></div>`;
 }
 
 const withReason = (body, reason) => (reason.trim() ? { ...body, reason: reason.trim() } : body);
@@ -244,7 +279,7 @@ function EditForm({ pending, schema, draft, prefix, send, busy, setMode }) {
   const submit = (event) => {
     event.preventDefault();
     const found = form.values();
-    if (found) send("approve", withReason(isEdited ? { args: found.value } : {}, reason));
+    if (found) send("approve", withReason(isEdited ? { args: found.value } : {}, reason), form);
   };
   return html`<form onSubmit=${submit}><${Fields} form=${form} prefix=${`${prefix}-edit`} disabled=${busy} />
     <${Reason} id=${`${prefix}-reason`} value=${reason} onValue=${setReason} needed=${pending.approval?.reason_required} disabled=${busy} />
@@ -276,7 +311,7 @@ function InputForm({ pending, prefix, send, busy }) {
   const submit = (event) => {
     event.preventDefault();
     const found = form.values();
-    if (found) send("resume", { data: found.value });
+    if (found) send("resume", { data: found.value }, form);
   };
   return html`<form onSubmit=${submit}>
     ${pending.payload !== null && pending.payload !== undefined && html`<${Facts} values=${pending.payload} />`}

@@ -51,10 +51,13 @@ const PATHS = {
   clip: "M8 12l6-6a3 3 0 014 4l-8 8a5 5 0 01-7-7l8-8",
   menu: "M4 7h16M4 12h16M4 17h16",
   plus: "M12 5v14M5 12h14",
+  talk: "M4 5h16v11h-9l-4 4v-4H4z",
   inbox: "M4 13h4l2 3h4l2-3h4M4 13l3-8h10l3 8v6H4z",
   memory: "M12 4a5 5 0 015 5c3 1 3 6 0 7a5 5 0 01-10 0c-3-1-3-6 0-7a5 5 0 015-5zM12 4v16",
   chart: "M5 20V10M12 20V4M19 20v-7",
   plug: "M9 3v5M15 3v5M6 8h12v3a6 6 0 01-12 0zM12 17v4",
+  copy: "M9 9h11v11H9zM5 15H4V4h11v1",
+  check: "M5 13l4 4L19 7",
   trash: "M5 7h14M9 7V4h6v3M7 7l1 13h8l1-13",
   pen: "M4 20l1-5L16 4l4 4L9 19z",
   again: "M4 12a8 8 0 0114-5l2 2M20 4v5h-5M20 12a8 8 0 01-14 5l-2-2M4 20v-5h5",
@@ -73,6 +76,18 @@ export const Icon = ({ name }) => html`
 
 export const IconButton = ({ icon, label, ...more }) => html`
   <button type="button" class="icon-button" aria-label=${label} title=${label} ...${more}><${Icon} name=${icon} /></button>`;
+
+/** Copies a text, and says so for a moment. A page without a safe connection has no clipboard. */
+export function Copy({ text, label = S.copy.copy }) {
+  const [done, setDone] = useState(false);
+  useEffect(() => {
+    const timer = done && setTimeout(() => setDone(false), 2000);
+    return () => clearTimeout(timer);
+  }, [done]);
+  if (!navigator.clipboard) return null;
+  const copy = () => navigator.clipboard.writeText(text()).then(() => setDone(true), () => {});
+  return html`<button type="button" class="icon-button copy" aria-label=${done ? S.copy.done : label} title=${done ? S.copy.done : label} onClick=${copy}><${Icon} name=${done ? "check" : "copy"} /></button>`;
+}
 
 export const Mark = () => html`<svg class="mark" viewBox="0 0 32 32" aria-hidden="true"><rect width="32" height="32" rx="8" /><path d="M10 8v16h12" /><circle cx="21" cy="12" r="3" /></svg>`;
 
@@ -115,6 +130,16 @@ export function Time({ at, exact }) {
   const hour = today || exact ? { hour: "2-digit", minute: "2-digit" } : {};
   const short = today ? hour : { day: "numeric", month: "short", ...hour };
   return html`<time dateTime=${at} title=${date.toLocaleString()}>${new Intl.DateTimeFormat(undefined, short).format(date)}</time>`;
+}
+
+/** The day of a thread's last change, as the list names it. */
+export function threadDay(at, now = new Date()) {
+  const date = new Date(at), day = (each) => new Date(each.getFullYear(), each.getMonth(), each.getDate());
+  const days = Math.round((day(now) - day(date)) / 86_400_000);
+  if (days < 1) return S.nav.days.today;
+  if (days === 1) return S.nav.days.yesterday;
+  if (days < 7) return S.nav.days.week;
+  return date.toLocaleDateString(undefined, { month: "long", year: date.getFullYear() === now.getFullYear() ? undefined : "numeric" });
 }
 
 export function tokens(count) {

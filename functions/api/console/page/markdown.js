@@ -1,5 +1,5 @@
 import { Lexer } from "./vendor/marked.esm.js";
-import { html, useMemo } from "./dom.js";
+import { Copy, html, useMemo } from "./dom.js";
 import { S } from "./strings.js";
 
 const SAFE = /^(https?:|mailto:)/i;
@@ -47,17 +47,17 @@ function isNested(tokens, levels) {
  *  hosts are links. */
 export function Markdown({ text }) {
   const tokens = useMemo(() => tokensOf(text || ""), [text]);
-  return tokens ? html`<div class="prose">${blocks(tokens)}</div>` : html`<div class="prose typed">${text}</div>`;
+  return tokens ? html`<div class="prose">${blocks(tokens)}</div>` : html`<div class="prose typed" dir="auto">${text}</div>`;
 }
 
 const blocks = (tokens) => tokens.map((token, n) => block(token, n));
 
 function block(token, key) {
   switch (token.type) {
-    case "heading": return html`<p key=${key} class="heading" role="heading" aria-level=${Math.min(6, token.depth + 2)}>${inlines(token)}</p>`;
-    case "paragraph": return html`<p key=${key}>${inlines(token)}</p>`;
-    case "code": return html`<pre key=${key} tabindex="0"><code>${token.text}</code></pre>`;
-    case "blockquote": return html`<blockquote key=${key}>${blocks(token.tokens)}</blockquote>`;
+    case "heading": return html`<p key=${key} class="heading" role="heading" aria-level=${Math.min(6, token.depth + 2)} dir="auto">${inlines(token)}</p>`;
+    case "paragraph": return html`<p key=${key} dir="auto">${inlines(token)}</p>`;
+    case "code": return html`<div key=${key} class="copied"><pre tabindex="0" dir="ltr"><code>${token.text}</code></pre><${Copy} label=${S.copy.code} text=${() => token.text} /></div>`;
+    case "blockquote": return html`<blockquote key=${key} dir="auto">${blocks(token.tokens)}</blockquote>`;
     case "hr": return html`<hr key=${key} />`;
     case "list": return list(token, key);
     case "table": return table(token, key);
@@ -69,17 +69,21 @@ function block(token, key) {
 }
 
 function list(token, key) {
-  const items = token.items.map((item, n) => html`<li key=${n} class=${item.task ? "task" : undefined}>${blocks(item.tokens)}</li>`);
-  return token.ordered ? html`<ol key=${key} start=${token.start}>${items}</ol>` : html`<ul key=${key}>${items}</ul>`;
+  const items = token.items.map((item, n) => html`<li key=${n} dir="auto" class=${item.task ? "task" : undefined}>${blocks(item.tokens)}</li>`);
+  return token.ordered ? html`<ol key=${key} dir="auto" start=${token.start}>${items}</ol>` : html`<ul key=${key} dir="auto">${items}</ul>`;
 }
 
 const checkbox = ({ checked }, key) => html`<input key=${key} type="checkbox" checked=${checked} disabled aria-label=${checked ? S.chat.taskDone : S.chat.taskOpen} />`;
 
+const ALIGNED = { left: "at-left", center: "at-center", right: "at-right" };
+
 function table(token, key) {
-  return html`<div key=${key} class="table" tabindex="0"><table>
-    <thead><tr>${token.header.map((cell, n) => html`<th key=${n}>${inlines(cell)}</th>`)}</tr></thead>
-    <tbody>${token.rows.map((row, n) => html`<tr key=${n}>${row.map((cell, m) => html`<td key=${m}>${inlines(cell)}</td>`)}</tr>`)}</tbody>
-  </table></div>`;
+  const cell = (tag, { align, ...each }, n) => html`<${tag} key=${n} dir="auto" class=${ALIGNED[align]}>${inlines(each)}</${tag}>`;
+  const copied = () => [token.header, ...token.rows].map((row) => row.map((each) => each.text.replace(/\s+/g, " ")).join("\t")).join("\n");
+  return html`<div key=${key} class="copied"><div class="table" tabindex="0"><table>
+    <thead><tr>${token.header.map((each, n) => cell("th", each, n))}</tr></thead>
+    <tbody>${token.rows.map((row, n) => html`<tr key=${n}>${row.map((each, m) => cell("td", each, m))}</tr>`)}</tbody>
+  </table></div><${Copy} label=${S.copy.table} text=${copied} /></div>`;
 }
 
 const inlines = (token) => (token.tokens || []).map((each, n) => inline(each, n));

@@ -5,8 +5,8 @@ import { S } from "./strings.js";
 
 /** Agents' memory of the caller: profile and entries. */
 export function Memory({ agents }) {
-  const [agent, setAgent] = useState(agents[0]?.name);
-  const name = agent || agents[0]?.name;
+  const [agent, setAgent] = useState(null);
+  const name = agent || (agents.find((each) => each.remembers) || agents[0])?.name;
   if (!name) return html`<${Main} class="page"><${Empty} title=${S.start.noAgents}><p>${S.start.addAgent}</p></${Empty}></${Main}>`;
   return html`<${Main} class="page"><h1>${S.memory.title}</h1><p class="quiet">${S.memory.lead}</p>
     <div class="field narrow"><label for="memory-agent">${S.memory.agent}</label>

@@ -125,6 +125,14 @@ export function whoIs(access) {
 /** The signed-in user's id, as votes and decisions have it; null if it is unknown. */
 export const idOf = (access) => (access.issuer ? claimsOf(kept(TOKENS))?.sub : localName()?.split(";")[0]) || null;
 
+/** The names of the signed-in user's scopes, without the deployment's prefix: `use`, `operate`, `audit`. They choose what
+ *  the page offers; the API checks the token itself. */
+export function scopesOf(access) {
+  const local = /;scopes=([^;]*)/.exec(localName() || "")?.[1].split(",") || [];
+  const names = access.issuer ? [claimsOf(kept(TOKENS))?.scope ?? []].flat().join(" ").split(" ") : local;
+  return new Set(names.map((name) => name.replace(/^.*\//, "")));
+}
+
 function claimsOf(tokens) {
   if (!tokens) return null;
   try {

@@ -5,8 +5,9 @@ import { S } from "./strings.js";
 /** The largest share of the drawn width for one wait. */
 const WAIT_SHARE = 0.12;
 
-/** Spans of a run: model, tools, waits, fallbacks and hooks' decisions, with their beginnings and ends in milliseconds. */
-export function spansOf(events) {
+/** Spans of a run: model, tools, waits, fallbacks and hooks' decisions, with their beginnings and ends in milliseconds.
+ *  What is open lasts until `now`; without it, until the newest event. */
+export function spansOf(events, now = null) {
   const spans = [], open = new Map();
   let at = 0;
   const start = (key, span) => { open.set(key, { ...span, from: at }); };
@@ -47,6 +48,7 @@ export function spansOf(events) {
       default:
     }
   }
+  at = Math.max(at, now ?? at);
   endAll({ open: true });
   return spans.sort((a, b) => a.from - b.from);
 }
@@ -77,7 +79,7 @@ export function scaleOf(spans) {
   return { place, work, waited };
 }
 
-async function eventsOf(runId) {
+export async function eventsOf(runId) {
   const found = [];
   for (;;) {
     const page = await get(`/runs/${id(runId)}/events?after=${found.at(-1)?.seq || 0}&limit=1000`);
@@ -95,7 +97,8 @@ const labelOf = (span) => [
 ].filter(Boolean).join(", ");
 
 /** The duration of a span, and the cost of its model's request. */
-const factsOf = (span) => span.open ? "…" : [
+const factsOf = (span) => [
+  span.open && S.timeline.until,
   !MARKS.includes(span.kind) && duration(span.to - span.from),
   span.usage && `${tokens(span.usage.total_tokens)} ${S.timeline.tokens.toLowerCase()}`,
   span.usage && span.usage.cost_usd != null && money(span.usage.cost_usd),
@@ -107,7 +110,7 @@ export function Timeline({ runId, stamp }) {
   if (found.error) return html`<${Trouble} error=${found.error} retry=${found.reload} />`;
   if (!found.value) return html`<${Loading} />`;
   const [events, run] = found.value;
-  const spans = spansOf(events);
+  const spans = spansOf(events, Date.now());
   if (!spans.length) return html`<p class="quiet">${S.timeline.none}</p>`;
   const { place, work, waited } = scaleOf(spans);
   const slowest = spans.filter((span) => span.kind !== "wait").sort((a, b) => (b.to - b.from) - (a.to - a.from))[0];

@@ -12,6 +12,11 @@ class ToolInfo(Value):
     name: str
     description: str
     needs_approval: bool
+    suspends: bool = Field(
+        default=False,
+        exclude_if=lambda value: not value,
+        description="There, and true, where the tool may stop and ask a person.",
+    )
 
 
 class AgentInfo(Value):
@@ -25,6 +30,11 @@ class AgentInfo(Value):
     )
     model: str
     tools: tuple[ToolInfo, ...]
+    remembers: bool = Field(
+        default=False,
+        exclude_if=lambda value: not value,
+        description="There, and true, where it keeps entries or a profile of its users.",
+    )
 
 
 async def list_agents(runtime: Runtime, owner: str) -> tuple[AgentInfo, ...]:
@@ -39,9 +49,11 @@ async def list_agents(runtime: Runtime, owner: str) -> tuple[AgentInfo, ...]:
                     name=tool.name,
                     description=tool.description,
                     needs_approval=bool(getattr(tool, "needs_approval", False)),
+                    suspends=bool(getattr(tool, "suspends", False)),
                 )
                 for tool in agent.tools
             ),
+            remembers=agent.memory.episodic is not None or agent.memory.profile,
         )
         for name, agent in sorted(runtime.agents().items())
     )

@@ -5,7 +5,7 @@ from typing import Any, Literal, Self
 from pydantic import Field
 
 from layover.values.base import Json, Time, Value
-from layover.values.decision import Denial, PendingApproval, Risk, Vote
+from layover.values.decision import DecisionNote, Denial, PendingApproval, Risk, Vote
 from layover.values.message import Message
 from layover.values.runs.feedback import Feedback
 from layover.values.runs.run import CallRecord, SuspensionKind
@@ -154,6 +154,27 @@ class OpenApproval(Pending):
     run_id: str
     thread_id: str
     agent: str
+
+
+class AskedCall(Pending):
+    """A call about which people were asked, as its owner and those who may decide it see it."""
+
+    run_id: str
+    agent: str
+    owner: str
+    thread_id: str | None = Field(
+        default=None,
+        exclude_if=lambda value: value is None,
+        description="The run's thread; only for its owner.",
+    )
+    waits: bool = Field(description="Whether it still waits for a decision.")
+    may_decide: bool = Field(
+        description="Whether you may decide it. The owner of a run whose rule leaves the call to others may "
+        "not."
+    )
+    decision: DecisionNote | None = Field(
+        default=None, description="What was decided about this attempt; null: nobody has decided."
+    )
 
 
 class UnexecutedCall(Value):
