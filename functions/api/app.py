@@ -69,6 +69,8 @@ _LOG_IDS = {
     "run_id": re.compile(r"/runs/(run_\w{1,64})(?:/|\Z)", re.ASCII),
 }
 """Path parameters that log lines may name; callers cannot make them up."""
+_CALL_ID = "<tool_call_id>"
+_OF_CALLS = ("approve", "deny", "resume", "extend", "result")
 
 
 class Resolver(APIGatewayHttpResolver):
@@ -77,7 +79,9 @@ class Resolver(APIGatewayHttpResolver):
 
     @staticmethod
     def _compile_regex(rule: str, base_regex: str = "^{}$") -> re.Pattern[str]:
-        pattern = re.sub(r"<(tool_call_id|token)>", r"(?P<\1>.+)", rule)
+        # What a call is asked for stands behind its id, and is no part of one.
+        end = "".join(rf"(?<!/{word})" for word in _OF_CALLS) if rule.endswith(_CALL_ID) else ""
+        pattern = re.sub(r"<(tool_call_id|token)>", r"(?P<\1>.+)", rule) + end
         pattern = re.sub(r"(?<!\?P)<(\w+)>", r"(?P<\1>[^/]+)", pattern)
         return re.compile(f"{pattern}\\Z", re.DOTALL)
 

@@ -29,6 +29,7 @@ _FIELD = re.compile(r"\b[a-z]+(?:_[a-z]+)+\b")
 _EVENT = re.compile(
     r'event\.type === "([a-z-]+)"|case "([a-z-]+)":|^  "?([a-z-]+)"?: \(view, event', re.M
 )
+_LINK = "/decide/{}"
 _VERDICT = "/runs/{{}}/tool-calls/{{}}/{}"
 OTHERS = {
     *("access_token", "refresh_token", "expires_in", "grant_type", "response_type", "request_id"),
@@ -66,6 +67,10 @@ def uses() -> Iterator[Use]:
                 continue
             fields = set(re.findall(r"[{,] (\w+)(?=[:, ])", body))
             whole = _expanded(template, source)
+            if not whole:
+                # The page of a link asks its own address.
+                yield Use(module, METHODS.get(name, ""), _LINK, frozenset(), frozenset())
+                continue
             if not whole.startswith("/"):
                 verdict = {*fields, "reason", "attempt"} - (
                     {"reason"} if whole == "resume" else set()

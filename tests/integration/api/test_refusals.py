@@ -349,7 +349,8 @@ def test_an_attempt_that_does_not_wait_is_refused(api: Api) -> None:
         api.post(f"{url}/{verdict}", body).problem(422, "invalid-request")
     api.post(f"{url}/resume", {"data": {"approved": True}}).problem(422, "decision-invalid")
     api.post(f"{url}/approve", text="{").problem(400, "malformed-body")
-    api.post(f"{url}/explode", {}).problem(404, "not-found")
+    # As if it were a call of that id, which can only be read.
+    api.post(f"{url}/explode", {}).problem(405, "method-not-allowed")
     api.post(f"/runs/{run.id}/tool-calls/c9/approve").problem(404, "not-found")
     answer = api.post(f"{url}/approve", {"args": {"amount": "secret"}})
     errors = answer.problem(422, "decision-invalid")["errors"]
