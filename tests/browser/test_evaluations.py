@@ -1,6 +1,7 @@
 """The page that compares two evaluations: what it reads, what it finds, and what people see of it."""
 
 import json
+import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -351,7 +352,9 @@ def test_case_shows_both_replies_calls_and_reasons_with_what_differs(
     first.locator("del").first.wait_for()
     assert first.locator("del").all_inner_texts() == ["in the next days."]
     assert first.locator("ins").all_inner_texts() == ["on Monday."]
-    before, after = (first.get_by_role("region", name=name) for name in ("Before", "After"))
+    before, after = (
+        first.get_by_role("region", name=re.compile(f"^{name}:")) for name in ("Before", "After")
+    )
     assert before.get_by_text("only here").count() == 1
     assert after.get_by_text("only here").count() == 0
     assert "It names no day." in before.inner_text()

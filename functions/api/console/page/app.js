@@ -62,7 +62,7 @@ function App({ landed }) {
     const leave = () => { signOut(); go("#/new"); setState({ access: state.access }); };
     return html`<${Shell} key=${state.who} who=${state.who} me=${state.me} scopes=${state.scopes} here=${!state.access.issuer} leave=${leave} />`;
   }
-  if (state.loading && !state.error) return html`<${Main} class="sign"><${Loading} /></${Main}>`;
+  if (state.loading && !state.error) return html`<${Main} class="sign"><h1 class="hidden">${S.product}</h1><${Loading} /></${Main}>`;
   return html`<${SignIn} state=${state} begin=${begin} />`;
 }
 

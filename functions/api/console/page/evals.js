@@ -172,7 +172,7 @@ function CaseDetails({ compared }) {
     ${(altered && before.input !== after.input ? sides : [after || before]).map((side, n) => html`<p key=${n} class="typed">${side.input || S.evals.noText}</p>`)}
     ${count > 1 && html`<div class="field narrow"><label for=${`run-of-${name}`}>${S.evals.run}</label><select id=${`run-of-${name}`} value=${String(at)} onChange=${(e) => setAt(Number(e.currentTarget.value))}>
       ${Array.from({ length: count }, (_, n) => html`<option key=${n} value=${String(n)}>${n + 1}: ${word(before?.runs[n])} → ${word(after?.runs[n])}</option>`)}</select></div>`}
-    <div class="versus">${SIDES.map((side, n) => html`<section key=${side} aria-label=${S.evals[side]}><h3>${S.evals[side]}</h3>
+    <div class="versus">${SIDES.map((side, n) => html`<section key=${side} aria-label=${`${S.evals[side]}: ${name}`}><h3>${S.evals[side]}</h3>
       ${runs[n] ? html`<${RunOfCase} run=${runs[n]} other=${runs[1 - n]} side=${side} />` : html`<p class="quiet">${S.evals.absent}</p>`}</section>`)}</div>
   </div>`;
 }
