@@ -359,6 +359,8 @@ def test_layover_in_the_requirements_of_agents_does_not_hide_the_layers(
 def test_project_is_built_again_when_anything_of_it_changes(project: Path) -> None:
     target, theirs = Target(folder=project / "out"), build.Project(Path("agents"), (Path("shop"),))
     inputs = build._inputs(target, theirs)
+    (project / "shop" / "__pycache__").mkdir(exist_ok=True)
+    (project / "shop" / "__pycache__" / "prices.cpython-313.pyc").write_bytes(b"compiled")
     assert build._inputs(target, theirs) == inputs
     (project / "shop" / "prices.py").write_text("EUROS = 1\n")
     changed = build._inputs(target, theirs)

@@ -203,14 +203,18 @@ def test_secrets_of_connections_are_read_by_those_who_ask_their_services(
         if name in TOOLS:
             assert names == "SHOP_KEY,GITHUB_SECRET,BANK_KEY"
         elif name in SEALS:
-            assert names == "GITHUB_SECRET,BANK_KEY"
+            of_slack = ",SLACK_BOT_TOKEN,SLACK_SIGNING_SECRET" if name == "api" else ""
+            assert names == f"GITHUB_SECRET,BANK_KEY{of_slack}"
             assert "SHOP_KEY" not in variables
             assert variables["GITHUB_SECRET"] == "/shop/github"
             assert BANK_KEY in places["secretsmanager:GetSecretValue"]
             assert "parameter/shop/github" in places["ssm:GetParameter"]
             assert "parameter/shop/key" not in places["ssm:GetParameter"]
         elif name != "migrate":
-            assert names is None
+            of_channels = "SLACK_BOT_TOKEN,TEAMS_FINANCE" if name == "notify" else None
+            assert names == of_channels
+            if name == "notify":
+                continue
             assert "secretsmanager:GetSecretValue" not in places
             for place in ("parameter/shop/key", "parameter/shop/github"):
                 assert place not in places.get("ssm:GetParameter", "")

@@ -147,7 +147,8 @@ def _inputs(target: Target, project: Project) -> str:
         if path.is_file():
             digest.update(path.read_bytes())
         elif path.is_dir():
-            digest.update(content_hash(path).encode())
+            # Whoever imports a module compiles it, and that changes no build.
+            digest.update(content_hash(path, compiled=False).encode())
     return digest.hexdigest()
 
 
@@ -411,11 +412,13 @@ def size_mb(folder: Path) -> float:
     return sum(path.stat().st_size for path in files_of(folder)) / 1e6
 
 
-def content_hash(folder: Path, pattern: str = "*") -> str:
+def content_hash(folder: Path, pattern: str = "*", *, compiled: bool = True) -> str:
     """Return a hash of names and contents. The CDK uploads a folder again when they change. `pattern`: of the
-    files' names."""
+    files' names; `compiled`: False leaves out what Python has compiled."""
     digest = hashlib.sha256()
     for path in (each for each in files_of(folder) if each.match(pattern)):
+        if not compiled and "__pycache__" in path.parts:
+            continue
         inner = hashlib.sha256(path.read_bytes()).hexdigest()
         digest.update(f"{path.relative_to(folder).as_posix()} {inner}\n".encode())
     return digest.hexdigest()

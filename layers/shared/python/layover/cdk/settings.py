@@ -576,7 +576,7 @@ class Settings(BaseModel):
         try:
             needed = self.places.secrets
         except ConfigurationError as error:
-            raise ValueError(f"channels: {error}") from error
+            raise ValueError(str(error)) from error
         if missing := [name for name in needed if name not in self.channel_secrets]:
             raise ValueError(
                 f"channels need {', '.join(missing)}: say in channel_secrets where they are"
