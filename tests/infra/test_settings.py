@@ -232,7 +232,8 @@ def test_an_empty_list_of_the_command_line_is_an_empty_list(tmp_path: Path) -> N
         ),
         (
             '{"functions": {"turn": {"memory_mib": 2048, "timeout": 60}}}',
-            "functions: api, resume, extract, compact, settle, sweep, sockets, streams, notify, migrate are missing",
+            "functions: api, resume, extract, compact, settle, sweep, sockets, streams, notify, "
+            "migrate are missing",
         ),
         (
             '{"context_windows": {"some": 0}}',
