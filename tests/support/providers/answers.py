@@ -24,7 +24,7 @@ class Request:
     def asks_a_model(self) -> bool:
         """True if the request asks for a model's reply, in any of the APIs."""
         return self.path.endswith(
-            ("/chat/completions", "/responses", "/converse", "/converse-stream")
+            ("/chat/completions", "/responses", "/converse", "/converse-stream", "/messages")
         )
 
     @property

@@ -1,4 +1,4 @@
-"""A model provider on loopback whose every byte can be scripted: Chat Completions, and Bedrock's Converse.
+"""A model provider on loopback whose every byte can be scripted: Chat Completions, Converse, Messages.
 
     with FakeOpenAI() as server:
         server.script([calls(("refund", {"amount": 40})), say("done")])
@@ -19,7 +19,7 @@ from typing import Any
 
 from layover.adapters.inmemory.model import BACKGROUND
 from layover.local.model.server import embeddings
-from support.providers import converse, responses
+from support.providers import converse, messages, responses
 from support.providers.answers import Raw as Raw
 from support.providers.answers import Request as Request
 from support.providers.answers import Response as Response
@@ -217,6 +217,8 @@ class FakeOpenAI:
         body = request.body if isinstance(request.body, dict) else {}
         if "/converse" in request.path:
             raw = converse.rendered(answer, request)
+        elif request.path.endswith("/messages"):
+            raw = messages.rendered(answer, request)
         elif request.path.endswith("/responses"):
             raw = responses.rendered(answer, request)
         else:

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from layover.adapters.models import wire
+from layover.adapters.models.anthropic import request as messages_request
+from layover.adapters.models.anthropic.reply import MessagesReply
 from layover.adapters.models.bedrock import request as converse_request
 from layover.adapters.models.bedrock.reply import ConverseReply
 from layover.adapters.models.http_chat import Assembly
@@ -17,7 +19,7 @@ from layover.adapters.models.responses.reply import ResponsesReply
 from layover.ids import RandomIds
 from layover.values.message import Message
 from layover.values.prompt import Prompt, Reply
-from support.providers import claude, responses
+from support.providers import claude, messages, responses
 
 Json = dict[str, Any]
 HOST = "models.example"
@@ -218,6 +220,40 @@ def _of_converse(body: Json, own: Sequence[Json]) -> str | None:
     return "thoughts of others" if any("reasoningContent" in b for b in blocks) else None
 
 
+# Anthropic's Messages
+
+
+def _messages_document(answer: Answer) -> Json:
+    """Thoughts around a tool that Anthropic ran, then what everybody has."""
+    found = {"type": "web_search_tool_result", "tool_use_id": f"srv_{answer.n}", "content": []}
+    blocks: list[Json] = [
+        {"type": "thinking", "thinking": "Hm.", "signature": f"sig{answer.n}"},
+        {"type": "server_tool_use", "id": f"srv_{answer.n}", "name": "web_search", "input": {}},
+        found,
+        {"type": "redacted_thinking", "data": f"data{answer.n}"},
+    ]
+    blocks += [{"type": "text", "text": answer.text}] if answer.text else []
+    for at in range(answer.calls):
+        use = {"type": "tool_use", "id": f"toolu_{answer.n}_{at}", "name": "look"}
+        blocks.append({**use, "input": {"n": answer.n, "at": at}})
+    return messages.message(*blocks)
+
+
+def _of_messages(body: Json, own: Sequence[Json]) -> str | None:
+    if problem := messages.problem(body):
+        return problem
+    turns = body["messages"]
+    blocks = [b for turn in turns if turn["role"] == "assistant" for b in turn["content"]]
+    for document in own:
+        mine = document["content"]
+        at = next((n for n, block in enumerate(blocks) if block == mine[0]), None)
+        if at is None or blocks[at : at + len(mine)] != mine:
+            return f"not as it was: {mine} in {blocks}"
+        blocks[at : at + len(mine)] = []
+    others = [b["type"] for b in blocks if b["type"] not in ("text", "tool_use")]
+    return f"blocks of others: {others}" if others else None
+
+
 WIRES = (
     chat("gpt-4o", fills=_is_bare),
     chat(
@@ -254,6 +290,13 @@ WIRES = (
         body=lambda prompt: converse_request.body(prompt, NONE, HOST),
         document=_converse_document,
         problem=_of_converse,
+    ),
+    Wire(
+        model="claude-sonnet-4-5",
+        assembly=lambda name: MessagesReply(RandomIds(), name, HOST),
+        body=lambda prompt: messages_request.body(prompt, NONE, HOST),
+        document=_messages_document,
+        problem=_of_messages,
     ),
 )
 """All of one host: what tells them apart is the model's name, as in a fallback behind one gateway."""

@@ -20,10 +20,14 @@ from layover.local.settings import child_variables, module_paths
 from layover.local.sources import Sources
 from layover.local.terminal.show import say
 from layover.values.deployment.providers import (
+    ANTHROPIC,
+    ANTHROPIC_KEY,
+    ANTHROPIC_VERSION,
     ProviderAddress,
     ProviderAddresses,
     mistyped_provider,
     split_model,
+    with_anthropic,
 )
 
 logger = logging.getLogger(__name__)
@@ -90,6 +94,7 @@ class _Server:
     models: frozenset[str]
     variable: str = "OPENAI_BASE_URL"
     provider: str = ""
+    api: str = "openai"
 
     @property
     def name(self) -> str:
@@ -97,6 +102,27 @@ class _Server:
         bare = re.sub(r"^(\w+://)[^/?#]*@", r"\1", self.url)
         address = re.split(r"[?#]", bare)[0]
         return f"{address} ({self.variable}: {self.provider})" if self.provider else address
+
+    @property
+    def list_url(self) -> str:
+        """The address of the list of its models."""
+        if self.api == ANTHROPIC:
+            return f"{self.url.removesuffix('/v1')}/v1/models?limit=1000"
+        return f"{self.url}/models"
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The headers that let a request in."""
+        if self.api == ANTHROPIC:
+            return {"x-api-key": self.key or "none", "anthropic-version": ANTHROPIC_VERSION}
+        return {"Authorization": f"Bearer {self.key}"} if self.key else {}
+
+    def lists(self, model: str, served: frozenset[str]) -> bool:
+        """Return whether a model is among those of its list: an alias of Anthropic's is not, but the model
+        behind it is."""
+        if self.api == ANTHROPIC and any(name.startswith(f"{model}-") for name in served):
+            return True
+        return bool({model, f"{model}:latest"} & served)
 
 
 async def problems_of(variables: Mapping[str, str], models: Sequence[str]) -> list[str]:
@@ -118,8 +144,9 @@ async def problems_of(variables: Mapping[str, str], models: Sequence[str]) -> li
             address.base_url.rstrip("/"),
             variables.get(address.api_key_env),
             frozenset(names.get(provider, ())),
-            "LAYOVER_PROVIDERS",
+            "LAYOVER_PROVIDERS" if address.api_key_env != ANTHROPIC_KEY else ANTHROPIC_KEY,
             provider,
+            address.api,
         )
         for provider, address in addresses.items()
         # A key that only the deployment has is not on this machine.
@@ -133,15 +160,15 @@ def _addresses(variables: Mapping[str, str]) -> Mapping[str, ProviderAddress]:
     """Return LAYOVER_PROVIDERS; empty if it is invalid, since functions refuse it and say why."""
     try:
         text = variables.get("LAYOVER_PROVIDERS") or "{}"
-        return TypeAdapter[Mapping[str, ProviderAddress]](ProviderAddresses).validate_json(text)
+        given = TypeAdapter[Mapping[str, ProviderAddress]](ProviderAddresses).validate_json(text)
     except ValueError:
         return {}
+    return with_anthropic(given, variables.get(ANTHROPIC_KEY), variables.get("ANTHROPIC_BASE_URL"))
 
 
 async def _problem_at(server: _Server, providers: Iterable[str]) -> str | None:
     import httpx2
 
-    headers = {"Authorization": f"Bearer {server.key}"} if server.key else {}
     try:
         # A proxy does not reach this machine's servers, and need not know of them.
         environment = httpx2.URL(server.url).host not in LOOPBACK
@@ -149,7 +176,7 @@ async def _problem_at(server: _Server, providers: Iterable[str]) -> str | None:
             asyncio.timeout(_CHECK_LIMIT_S),
             httpx2.AsyncClient(timeout=_CHECK_LIMIT_S, trust_env=environment) as http,
         ):
-            response = await http.get(f"{server.url}/models", headers=headers)
+            response = await http.get(server.list_url, headers=server.headers)
     except Exception as error:  # Of whatever kind: it is about variables that a person has set.
         return (
             f"no model answers at {server.name} ({type(error).__name__}): check {server.variable}"
@@ -161,7 +188,7 @@ async def _problem_at(server: _Server, providers: Iterable[str]) -> str | None:
         status = response.status_code
         return f"{server.name} answers {status}: look at its log, it may still load its model"
     models_served = _model_names(response)
-    missing = sorted(each for each in server.models if not {each, f"{each}:latest"} & models_served)
+    missing = sorted(each for each in server.models if not server.lists(each, models_served))
     if models_served and missing:
         names = ", ".join(f"{name}{_meant(name, models_served, providers)}" for name in missing)
         return f"{server.name} does not list {names}: check LAYOVER_MODEL and the agents' models"

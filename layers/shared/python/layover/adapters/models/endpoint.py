@@ -33,8 +33,14 @@ Refusal = Callable[[int, object, Headers], ProviderFault]
 
 
 def bearer(key: Key) -> Authorize:
-    """The same key for every request. A function is called before the first one: it blocks until the key is
-    read, and the request fails with its ConfigurationError as a fault, or with its RetryableError."""
+    """The same key for every request, as OpenAI takes it; see `header_with`."""
+    return header_with(key, "authorization", "Bearer ")
+
+
+def header_with(key: Key, name: str, before: str = "") -> Authorize:
+    """The same key for every request, in the header of this name. A function is called before the first one:
+    it blocks until the key is read, and the request fails with its ConfigurationError as a fault, or with its
+    RetryableError."""
     headers: dict[str, str] = {}
 
     async def authorize(url: str, body: bytes) -> Headers:
@@ -44,7 +50,7 @@ def bearer(key: Key) -> Authorize:
             except ConfigurationError as error:
                 raise not_configured(str(error)) from error
             # A user's own servers often need no key.
-            headers["authorization"] = f"Bearer {value or 'none'}"
+            headers[name] = f"{before}{value or 'none'}"
         return headers
 
     return authorize

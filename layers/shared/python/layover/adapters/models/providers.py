@@ -23,6 +23,7 @@ from layover.values.deployment.providers import (
 from layover.values.prompt import Prompt, Reply
 
 if TYPE_CHECKING:
+    from layover.adapters.models.anthropic.chat import AnthropicChat
     from layover.adapters.models.bedrock.chat import BedrockChat
 
 logger = logging.getLogger("layover")
@@ -52,7 +53,7 @@ class Providers(ChatModel):
         self._make_bedrock = bedrock
         self._make_client = make_client
         self._bedrock: BedrockChat | None = None
-        self._models: dict[str, OpenAIChat] = {}
+        self._models: dict[str, OpenAIChat | AnthropicChat] = {}
 
     async def complete(self, prompt: Prompt, on_delta: OnDelta | None = None) -> Reply:
         """One reply; see the port."""
@@ -75,7 +76,7 @@ class Providers(ChatModel):
         chat, name = self.chat_of(model)
         chat.dial(name)
 
-    def chat_of(self, model: str) -> "tuple[OpenAIChat | BedrockChat, str]":
+    def chat_of(self, model: str) -> "tuple[OpenAIChat | AnthropicChat | BedrockChat, str]":
         """Return the client that serves a model, and the name to ask it for."""
         provider, name = split_model(model, self._addresses)
         if provider is not None:
@@ -93,14 +94,21 @@ class Providers(ChatModel):
         if self._bedrock is not None:
             await self._bedrock.aclose()
 
-    def _chat(self, provider: str) -> OpenAIChat:
+    def _chat(self, provider: str) -> "OpenAIChat | AnthropicChat":
         if provider not in self._models:
-            url = self._addresses[provider].base_url
-            key = partial(self._key_of, provider)
-            self._models[provider] = OpenAIChat(
-                key, url, make_client=self._make_client, streams_always=may_miss_close(url)
-            )
+            self._models[provider] = self._new_chat(provider)
         return self._models[provider]
+
+    def _new_chat(self, provider: str) -> "OpenAIChat | AnthropicChat":
+        address, key = self._addresses[provider], partial(self._key_of, provider)
+        url = address.base_url
+        if address.api == "anthropic":
+            from layover.adapters.models.anthropic.chat import AnthropicChat
+
+            return AnthropicChat(key, url, make_client=self._make_client)
+        return OpenAIChat(
+            key, url, make_client=self._make_client, streams_always=may_miss_close(url)
+        )
 
 
 def make_model(

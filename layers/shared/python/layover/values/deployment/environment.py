@@ -2,12 +2,12 @@
 
 from datetime import timedelta
 from decimal import Decimal
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, Field, Json
+from pydantic import BaseModel, Field, Json, model_validator
 
 from layover.values.deployment.access import Access
-from layover.values.deployment.providers import ProviderAddresses
+from layover.values.deployment.providers import ProviderAddresses, with_anthropic
 from layover.values.deployment.settings import Settings
 
 
@@ -38,6 +38,9 @@ class Environment(BaseModel):
     """`bedrock`: signed with the role, in its own region; neither a key nor OPENAI_BASE_URL is read."""
     providers: Json[ProviderAddresses] = Field(default={}, alias="LAYOVER_PROVIDERS")
     """Further providers, by the prefix of their models' names."""
+    anthropic_api_key: str | None = Field(default=None, alias="ANTHROPIC_API_KEY", repr=False)
+    """A key with which `anthropic/` names Anthropic's models, unless `providers` says otherwise."""
+    anthropic_base_url: str | None = Field(default=None, alias="ANTHROPIC_BASE_URL")
     context_windows: Json[dict[str, Annotated[int, Field(ge=1)]]] = Field(
         default={}, alias="LAYOVER_CONTEXT_WINDOWS"
     )
@@ -126,6 +129,12 @@ class Environment(BaseModel):
     )
     audit_days: int = Field(default=400, ge=1, alias="LAYOVER_AUDIT_DAYS")
     """Days that a decision's row is kept. It outlives the run, the thread and the user."""
+
+    @model_validator(mode="after")
+    def _with_anthropic(self) -> Self:
+        key, url = self.anthropic_api_key, self.anthropic_base_url
+        self.providers = with_anthropic(self.providers, key, url)
+        return self
 
     @property
     def settings(self) -> Settings:

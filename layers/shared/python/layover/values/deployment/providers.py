@@ -2,13 +2,19 @@
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
 from layover.errors import nearest, unknown_name
 from layover.values.base import Value
 
+ANTHROPIC = "anthropic"
+"""The provider of Claude, which a key of its own is enough for."""
+ANTHROPIC_BASE_URL = "https://api.anthropic.com"
+ANTHROPIC_KEY = "ANTHROPIC_API_KEY"
+ANTHROPIC_VERSION = "2023-06-01"
+"""The version of its API that requests are written to."""
 BEDROCK_PREFIX = "bedrock/"
 """Prefix of the names of models that Amazon Bedrock serves."""
 OFFLINE_PREFIX = "offline/"
@@ -23,12 +29,13 @@ RESERVED = frozenset({"openai", "bedrock", "offline", "hashing"})
 
 
 class ProviderAddress(Value):
-    """A server that speaks Chat Completions. Its key is in a variable (`api_key_env`: on one machine), in an
-    SSM SecureString parameter (`api_key_parameter`), or not needed."""
+    """A server of models. `api`: OpenAI's Chat Completions, or Anthropic's Messages. Its key is in a variable
+    (`api_key_env`: on one machine), in an SSM SecureString parameter (`api_key_parameter`), or not needed."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     base_url: Annotated[str, Field(pattern=r"^https?://[^/?#\s]+")]
+    api: Literal["openai", "anthropic"] = "openai"
     api_key_env: str = ""
     api_key_parameter: str = ""
 
@@ -51,6 +58,18 @@ def _check_names(providers: Mapping[str, ProviderAddress]) -> Mapping[str, Provi
 
 ProviderAddresses = Annotated[Mapping[str, ProviderAddress], AfterValidator(_check_names)]
 """Addresses by the prefix that their models' names begin with."""
+
+
+def with_anthropic(
+    providers: Mapping[str, ProviderAddress], key: str | None, base_url: str | None
+) -> Mapping[str, ProviderAddress]:
+    """Return the providers, with Anthropic if a key of it is set and none of them has its name."""
+    if not key or ANTHROPIC in providers:
+        return providers
+    address = ProviderAddress(
+        base_url=base_url or ANTHROPIC_BASE_URL, api="anthropic", api_key_env=ANTHROPIC_KEY
+    )
+    return {**providers, ANTHROPIC: address}
 
 
 def split_model(model: str, providers: Mapping[str, ProviderAddress]) -> tuple[str | None, str]:
