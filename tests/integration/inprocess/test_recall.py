@@ -222,8 +222,33 @@ async def test_other_threads_are_searched_only_where_asked() -> None:
 
 async def test_a_text_is_embedded_once() -> None:
     embedder = HashingEmbedder()
-    await Chat(embedder, SemanticRecall(scope="resource")).say("hello")
+    await Chat(embedder, SemanticRecall(scope="resource")).say("my lamp is blue")
     assert embedder.asked == 3  # the query, the input and the answer
+
+
+async def test_thanks_look_for_nothing() -> None:
+    embedder = HashingEmbedder()
+    chat = Chat(embedder, SemanticRecall())
+    await chat.say(f"Thanks for noting that {SECRET}", *FILLER)
+    asked = embedder.asked
+    assert recalled(await chat.say("Thanks!")) == ""
+    assert embedder.asked == asked + 2  # the input and the answer
+
+
+@pytest.mark.parametrize("question", ["How is it?", "And what about the weather in Oslo?"])
+async def test_what_is_on_another_topic_is_not_recalled(question: str) -> None:
+    chat = Chat(Answering(lambda vectors: [None] * len(vectors)), SemanticRecall())
+    await chat.say(f"How is it that {SECRET}", *FILLER)
+    assert recalled(await chat.say(question)) == ""
+
+
+async def test_a_pasted_log_does_not_hide_the_question() -> None:
+    log = "\n".join(
+        f"2026-05-0{n % 9} 12:00:0{n % 9} worker{n} task{n} done in {n} ms" for n in range(900)
+    )
+    for text in (f"{log}\n\nwhat is my locker code?", f"what is my locker code?\n\n{log}"):
+        chat = Chat(HashingEmbedder(), SemanticRecall(top_k=1))
+        assert SECRET in recalled(await chat.say(SECRET, *FILLER, text))
 
 
 async def test_what_was_said_to_a_run_that_failed_is_found_later() -> None:

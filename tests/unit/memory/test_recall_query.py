@@ -64,6 +64,34 @@ def test_a_query_has_each_word_once_and_not_too_many() -> None:
     assert len(recall.query_words(many)) == recall.MAX_WORDS
 
 
+LOG = " ".join(f"GET /items/{n} took {n} ms from host{n}" for n in range(2_000))
+
+
+@pytest.mark.parametrize("text", [f"{LOG} Why is Zanzibar slow?", f"Why is Zanzibar slow? {LOG}"])
+def test_a_query_has_the_words_of_both_ends_of_a_long_text(text: str) -> None:
+    for found in (recall.query_words(text), recall.topic_words(text)):
+        assert {"zanzibar", "slow"} <= set(found)
+        assert len(found) == len(set(found)) <= recall.MAX_WORDS
+    assert "Why is Zanzibar slow?" in recall.vector_text(text, ())
+    assert len(recall.vector_text(text, ())) <= recall.MAX_QUERY + 1
+
+
+def test_a_query_has_the_rare_words_from_the_middle_of_a_long_text() -> None:
+    half = LOG[: len(LOG) // 2]
+    assert "zanzibar" in recall.query_words(f"{half} Zanzibar {half}")
+
+
+def test_a_long_query_has_no_function_words() -> None:
+    assert not {"is", "the", "why"} & set(recall.query_words(f"{LOG} Why is the disk full?"))
+
+
+def test_a_long_text_without_blanks_is_a_query_too() -> None:
+    text = "".join(chr(0x4E00 + n) for n in range(9_000))
+    assert len(recall.query_words(text)) == recall.MAX_WORDS
+    assert len(recall.vector_text(text, ())) <= recall.MAX_QUERY + 1
+    assert recall.query_words("\u3002" * 9_000) == []
+
+
 @pytest.mark.parametrize(
     "vector", [[], [0.0, 0.0], [float("nan"), 1.0], [float("inf")], [1.0] * 5_000]
 )

@@ -478,6 +478,8 @@ class Memory:
         result_tokens: Tokens of long tool results that a prompt shows in full, in addition to those of the
             newest step; older ones are previews, which the model can open again. None: 10,000 with
             `ObservationalMemory`, else all; `math.inf`: all (docs/result-previews.md).
+        recall_tokens: Estimated tokens that recalled messages and entries have together in a prompt, the best
+            first. None: 3,000, or a tenth of the model's window if that is less.
 
     Raises:
         DefinitionError: If settings make no sense, or exclude each other.
@@ -519,9 +521,11 @@ class Memory:
     role_prefix: Mapping[str, str] | None = None
     history: Literal["thread", "none"] | NodeMemory = "thread"
     result_tokens: float | None = None
+    recall_tokens: int | None = None
 
     def __post_init__(self) -> None:
         checks.whole_or_none("Memory.last_messages", self.last_messages)
+        checks.whole_or_none("Memory.recall_tokens", self.recall_tokens)
         if self.result_tokens is not None:
             checks.number("Memory.result_tokens", self.result_tokens)
         for name, kinds in _PARTS.items():

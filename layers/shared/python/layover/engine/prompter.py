@@ -67,10 +67,12 @@ class Prompter:
         self._previews = Previews(agent.memory.max_result_tokens)
         self._budget = room(window)
         self._next = room(window or ASSUMED_WINDOW)
+        self._recalls = True
+        """False once the provider said that a prompt with recalled texts is too long."""
 
     def room(self, state: RunState) -> int:
         """Return how many tokens the next step's messages may have, as stored."""
-        rendered = self.rendered
+        rendered = self._visible
         left = messages_room(self._agent, rendered, self._tools(state), self._corrected(state))
         return left - estimate(rendered.volatile)
 
@@ -82,26 +84,41 @@ class Prompter:
         self.base, self.rendered = base, rendered
 
     def prompt(self, state: RunState) -> Prompt:
-        """Return the next step's prompt. Raises RunFailed if the run's input and last step do not fit."""
-        history, own = self._messages(state)
-        own = self._notes(own)
+        """Return the next step's prompt, without recalled texts if it fits only without them. Raises
+        RunFailed if the run's input and last step do not fit."""
+        memory = self._visible
         try:
-            return build_prompt(
-                agent=self._agent,
-                settings=self._settings,
-                run=state.meta,
-                memory=self.rendered,
-                history=history,
-                own=own,
-                steps=state.steps,
-                tools=self._tools(state),
-                budget=self._corrected(state),
-                model_settings=self._model_settings,
-                heard=state.heard_ids(),
-            )
+            return self._build(state, memory)
         except TooLong:
-            problem = "the run's input and its last step do not fit into the model's window"
-            raise InputTooLong(problem, run_id=state.meta.id) from None
+            less = memory.without_recall()
+        try:
+            if less is not None:
+                return self._build(state, less)
+        except TooLong:
+            pass
+        problem = "the run's input and its last step do not fit into the model's window"
+        raise InputTooLong(problem, run_id=state.meta.id)
+
+    @property
+    def _visible(self) -> RenderedMemory:
+        less = None if self._recalls else self.rendered.without_recall()
+        return less or self.rendered
+
+    def _build(self, state: RunState, memory: RenderedMemory) -> Prompt:
+        history, own = self._messages(state)
+        return build_prompt(
+            agent=self._agent,
+            settings=self._settings,
+            run=state.meta,
+            memory=memory,
+            history=history,
+            own=self._notes(own),
+            steps=state.steps,
+            tools=self._tools(state),
+            budget=self._corrected(state),
+            model_settings=self._model_settings,
+            heard=state.heard_ids(),
+        )
 
     def _messages(self, state: RunState) -> tuple[Sequence[Message], Sequence[Message]]:
         """Return the history and the run's own messages for a model, without what is compacted."""
@@ -118,19 +135,24 @@ class Prompter:
 
     async def complete(self, state: RunState, ask: Ask) -> tuple[Reply, int]:
         """Return the model's reply and the prompt's estimated size. A prompt that the provider finds too long
-        is shrunk and sent again, a few times."""
-        for attempt in range(1, TRIES + 1):
+        is sent again without recalled texts, then shrunk and sent again, a few times."""
+        attempt = 1
+        while True:
             prompt = self.prompt(state)
             try:
                 reply = await ask(prompt)
             except ContextLengthExceeded:
+                if self._visible.volatile_without_recall is not None:
+                    # No attempt: from here on, the run fares as if nothing had been recalled.
+                    self._recalls = False
+                    continue
                 if attempt == TRIES:
                     raise
+                attempt += 1
                 most = min(self._budget, self._next, estimated_tokens(prompt))
                 self._budget = int(most * SHRINK)
             else:
                 return reply, estimated_tokens(prompt)
-        raise AssertionError("unreachable")
 
 
 def _correction(state: RunState) -> float:

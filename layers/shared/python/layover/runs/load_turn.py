@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from datetime import datetime
 
-from layover.context.assembly import RenderedMemory
+from layover.context.assembly import RenderedMemory, model_of
 from layover.context.compaction import Limits
 from layover.context.tokens import with_token_count
 from layover.context.transcript import own_steps
@@ -21,7 +21,8 @@ from layover.errors import DefinitionError, RunFailed
 from layover.memory.compaction.blocks import compaction_block
 from layover.memory.compaction.job import limits_of
 from layover.memory.episodic.entries import count_cut_entries, episodic_embedder, turn_entries
-from layover.memory.episodic.rules import entry_lines, memory_block
+from layover.memory.episodic.rules import memory_block
+from layover.memory.injection import Injection, choose_injection, recall_budget
 from layover.memory.profile.notes import (
     client_context_block,
     note_keys,
@@ -31,13 +32,13 @@ from layover.memory.profile.notes import (
     working_key,
 )
 from layover.memory.semantic.recall import count_cut_scope, recall_query, select_recalled
-from layover.memory.semantic.rendering import recalled_block, recalled_lines
+from layover.memory.semantic.rendering import recalled_block
 from layover.memory.tools import built_in_tools
 from layover.memory.usage import meter
 from layover.runs.aside import load_heard
 from layover.runtime import Runtime
 from layover.values.memory.compaction import Compacted, CompactionQuery
-from layover.values.memory.context import Recalled, TurnContext, TurnQuery
+from layover.values.memory.context import TurnContext, TurnQuery
 from layover.values.message import Message
 from layover.values.runs.run import PinnedText, PromptSnapshot, RunMeta, RunSnapshot
 from layover.values.span import MemoryRead
@@ -82,8 +83,9 @@ async def load_turn_input(
     if others:
         history = with_waiting_results(history, others)
     heard = await load_heard(runtime, head, snapshot) if RunState(snapshot).hears else ()
-    recalled = select_recalled(runtime, agent, context.recalled, history)
-    base = pinned or make_snapshot(agent, context, recalled, as_of)
+    base = pinned or make_snapshot(
+        agent, context, _injection(runtime, agent, snapshot.meta, context, history, as_of), as_of
+    )
     if pinned is None:
         # The author's function is called only before the first step, since its text is pinned as well.
         about = run_context(agent, snapshot.meta, snapshot.meta.id, as_of, head.metadata)
@@ -178,8 +180,30 @@ def _compaction(pinned: PromptSnapshot | None, bounds: Limits | None) -> Compact
     return CompactionQuery(kind=bounds.kind if bounds else "observations", pinned=pinned_generation)
 
 
+def _injection(
+    runtime: Runtime,
+    agent: Agent,
+    meta: RunMeta,
+    context: TurnContext,
+    history: Sequence[Message],
+    as_of: datetime,
+) -> Injection:
+    """Return the part of what memory's searches found that the run's prompts show."""
+    query = meta.input.text
+    model = model_of(agent, runtime.settings, meta)
+    window = runtime.window_of(model, meta.choice.apply(agent.model_settings))
+    return choose_injection(
+        select_recalled(runtime, agent, query, context.recalled, history),
+        context.entries.items,
+        query,
+        recall_budget(agent.memory, window),
+        as_of,
+        agent.memory.role_prefix,
+    )
+
+
 def make_snapshot(
-    agent: Agent, context: TurnContext, recalled: Sequence[Recalled], as_of: datetime
+    agent: Agent, context: TurnContext, injection: Injection, as_of: datetime
 ) -> PromptSnapshot:
     """Return the context that a run pins at its first step: every later rendering is the same."""
     generation = context.compacted.generation if context.compacted else None
@@ -190,8 +214,8 @@ def make_snapshot(
         through=generation.through_message_id if generation else None,
         notes=context.notes,
         volatile=volatile_blocks(context.state) or None,
-        recalled=_pinned(recalled_lines(recalled, agent.memory.role_prefix)),
-        entries=_pinned(entry_lines(context.entries.items, as_of)),
+        recalled=_pinned(injection.recalled),
+        entries=_pinned(injection.entries),
     )
 
 
@@ -200,19 +224,23 @@ def render_memory(
 ) -> RenderedMemory:
     """Return the pinned context as text, less all that is deleted by now, and the client's."""
     deleted_ids = set(context.gone)
-    volatile = (
-        base.volatile,
+    recalled = (
         recalled_block([p.text for p in base.recalled if p.id not in deleted_ids]),
         memory_block([p.text for p in base.entries if p.id not in deleted_ids]),
-        client_context_block(input_message),
     )
+    client_context = client_context_block(input_message)
     return RenderedMemory(
         system=system_blocks(without_deleted(n, context.notes) for n in base.notes),
         block=compaction_block(context.compacted),
         through=base.through,
-        volatile="\n\n".join(filter(None, volatile)),
+        volatile=_joined(base.volatile, *recalled, client_context),
         instructions=base.instructions,
+        volatile_without_recall=_joined(base.volatile, client_context) if any(recalled) else None,
     )
+
+
+def _joined(*blocks: str | None) -> str:
+    return "\n\n".join(filter(None, blocks))
 
 
 def _pinned(texts: dict[str, str]) -> tuple[PinnedText, ...]:

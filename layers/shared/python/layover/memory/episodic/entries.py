@@ -12,6 +12,7 @@ from layover.errors import InvalidRequest, NotFound, UnknownAgent
 from layover.memory.episodic import search as entry_search
 from layover.memory.episodic.rules import hash_of
 from layover.memory.semantic.embedding import embed
+from layover.memory.text.courtesies import is_courtesy
 from layover.memory.text.evidence import normalise
 from layover.memory.text.redaction import redact
 from layover.memory.usage import embedding_usage, meter
@@ -81,7 +82,7 @@ async def turn_entries(
     """Return the search for the run's input (None if nothing is injected) and the cost of its vector.
     `recall_query`: semantic recall's query; the vector of the same embedder is used for both."""
     settings, text = agent.memory.episodic, meta.input.text.strip()
-    if settings is None or not settings.inject or not text:
+    if settings is None or not settings.inject or not text or is_courtesy(text):
         return None, ()
     embedder = episodic_embedder(runtime, agent)
     is_same_model = embedder and recall_query and recall_query.model == embedder.model

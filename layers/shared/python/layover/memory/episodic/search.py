@@ -9,12 +9,13 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from layover.clock import rfc3339
+from layover.context.hooked import HookedEmbedder, embedded_text
 from layover.declare.memory import EpisodicMemory
 from layover.declare.tools.empty import note_if_empty
 from layover.declare.tools.tool import Tool, tool
 from layover.memory.semantic import query as recall
-from layover.memory.semantic.embedding import embed
-from layover.memory.text.function_words import without_function_words
+from layover.memory.semantic.cosines import min_cosine
+from layover.memory.semantic.embedding import Vectors, embed
 from layover.ports import Clock, Embedder
 from layover.ports.memory.entries import EntryStore
 from layover.values.memory.entry import EntryQuery, FoundEntry
@@ -23,11 +24,6 @@ from layover.values.runs.run import RunMeta
 
 QUERY_TIMEOUT = timedelta(seconds=2)
 """The time limit for a query's vector; after that only words are searched."""
-MIN_COSINE = 0.25
-"""The cosine below which most embedders mean nothing. Measured with MiniLM on dialogue: 98 % of a question's
-cosines to texts of another conversation lie below it, and 42 % of those to its evidence (words find these).
-Some older embedders squeeze everything into the upper third of the scale."""
-_SQUEEZED = {"ada-002": 0.77, "e5-": 0.78, "gte-": 0.75}
 _MAX_QUERY = 2_000
 """Characters of a model's query."""
 _NOTHING = (
@@ -47,13 +43,7 @@ class EmbeddedQuery:
 
 def entry_words(text: str) -> list[str]:
     """Return the words by which entries are found; an empty list if the text has only function words."""
-    text = text[: recall.MAX_CHARACTERS]
-    return without_function_words(recall.query_words(text), text)
-
-
-def min_cosine(model: str | None) -> float:
-    """Return the cosine below which a vector of this embedder means nothing."""
-    return next((c for name, c in _SQUEEZED.items() if name in (model or "")), MIN_COSINE)
+    return recall.topic_words(text)
 
 
 def entry_query(
@@ -71,7 +61,7 @@ def entry_query(
     """Return the query of a text. Without a vector it searches by words only."""
     return EntryQuery(
         agent=agent,
-        text=text[: recall.MAX_CHARACTERS],
+        text=text,
         vector=vector,
         model=model,
         top_k=top_k,
@@ -89,7 +79,7 @@ async def embed_query(query: EntryQuery, embedder: Embedder | None) -> EmbeddedQ
         return EmbeddedQuery(query)
     try:
         async with asyncio.timeout(QUERY_TIMEOUT.total_seconds()):
-            result = await embed(embedder, [query.text])
+            result = await _vector_of(embedder, query.text)
     except Exception as error:
         extra = {"agent": query.agent, "cause": type(error).__name__}
         logger.warning("entries by words only", extra=extra)
@@ -97,6 +87,13 @@ async def embed_query(query: EntryQuery, embedder: Embedder | None) -> EmbeddedQ
     least = min_cosine(embedder.model)
     update = {"vector": result.vectors[0], "model": embedder.model, "least_cosine": least}
     return EmbeddedQuery(query.model_copy(update=update), result.answer)
+
+
+async def _vector_of(embedder: Embedder, text: str) -> Vectors:
+    if isinstance(embedder, HookedEmbedder):
+        # Hooks see the whole text, because they would not recognise a part of a name.
+        text, embedder = await embedded_text(embedder.agent, text), embedder.embedder
+    return await embed(embedder, [recall.both_ends(text)])
 
 
 def recall_memory_tool(

@@ -2,8 +2,11 @@
 
 import math
 import re
+from collections import Counter
 from collections.abc import Collection, Sequence
 
+from layover.lazy import lazy_pattern
+from layover.memory.text.function_words import without_function_words
 from layover.memory.text.words import spans, words
 from layover.values.memory.context import IndexedText
 from layover.values.message import Message, Role
@@ -12,6 +15,13 @@ MAX_CHARACTERS = 8_000
 """Characters of a text that are embedded: most models take 8,192 tokens."""
 MAX_WORDS = 64
 """The most words of a query, since each is looked up in every row."""
+_END_WORDS = 24
+"""Of a longer query: words of its beginning, and as many of its end. Rare ones of the rest are added."""
+_END = 4_000
+"""Characters of such a query's beginning and end whose words are taken."""
+MAX_QUERY = 800
+"""Characters of a query that are embedded. Of a longer text, half of them are its beginning, and half its
+end: one vector for a whole log is near to no question, and small models read 256 tokens."""
 MAX_DIMENSIONS = 3_900
 """Of a vector that is stored. A row of the database has to fit into one page."""
 MAX_EMBEDDED = 4_096
@@ -31,6 +41,7 @@ _MONTHS = (
     "November",
     "December",
 )
+_LETTERS = lazy_pattern(r"\b[^\W\d_]{4,}\b")
 _SPEAKER = re.compile(r"\s*([^\W\d_][\w.'\u2019-]*(?: [^\W\d_][\w.'\u2019-]*){0,2}):\s+(?=\S)")
 """`Ann Lee: ...`: the speaker, if one user passes on the words of several people."""
 
@@ -66,20 +77,60 @@ def text_to_embed(text: str) -> str:
 
 
 def query_words(text: str) -> list[str]:
-    """Return the words that recall looks up, each once."""
-    return list(dict.fromkeys(words(text)))[:MAX_WORDS]
+    """Return the words that recall looks up, each once. Of a long text, only topics count: those of its
+    beginning, of its end, and rare ones in between, so that a pasted log does not hide the question."""
+    unique = list(dict.fromkeys(words(text[: 2 * _END])))
+    return unique if len(text) <= 2 * _END and len(unique) <= MAX_WORDS else _topics(text)
+
+
+def topic_words(text: str) -> list[str]:
+    """Return the words of a query that carry its topic, each once; of a long text, as many as are looked
+    up."""
+    unique = without_function_words(list(dict.fromkeys(words(text[: 2 * _END]))), text[: 2 * _END])
+    return unique if len(text) <= 2 * _END and len(unique) <= MAX_WORDS else _topics(text)
+
+
+def _topics(text: str) -> list[str]:
+    head, tail = (without_function_words(words(t), t) for t in (text[:_END], text[-_END:]))
+    first = list(dict.fromkeys(head))[:_END_WORDS]
+    last = list(dict.fromkeys(reversed(tail)))[:_END_WORDS]
+    chosen = dict.fromkeys([*first, *reversed(last)])
+    rare = words(" ".join(_rare(text)))
+    return list(dict.fromkeys([*chosen, *rare, *head, *tail]))[:MAX_WORDS]
+
+
+def _rare(text: str) -> list[str]:
+    """Return words that a long text has least often, from all over it. Numbers and codes of a log are rare as
+    well, and say little: they are left out."""
+    counts = Counter(_LETTERS.findall(text.casefold()))
+    least = min(counts.values(), default=0)
+    rare = [word for word, number in counts.items() if number == least]
+    return rare[:: max(len(rare) // (MAX_WORDS - 2 * _END_WORDS), 1)]
 
 
 def vector_text(text: str, common: Collection[str]) -> str:
     """Return the query without the words that are common in the scope, names mostly: they would draw it to
     every text alike. A query that has only such words stays unchanged."""
+    text = both_ends(text)
     pieces, position = [], 0
     for start, end, word in spans(text):
         if word in common:
             pieces.append(text[position:start])
             position = end
     rest = " ".join("".join([*pieces, text[position:]]).split())
-    return (rest if re.search(r"\w", rest) else text)[:MAX_CHARACTERS]
+    return rest if re.search(r"\w", rest) else text
+
+
+def both_ends(text: str) -> str:
+    """Return the part of a query that is embedded: all of it, or its end and its beginning. The end comes
+    first, as a question mostly follows what was pasted."""
+    if len(text) <= MAX_QUERY:
+        return text
+    head, tail = text[: MAX_QUERY // 2], text[-MAX_QUERY // 2 :]
+    # Whole words, where there are blanks.
+    head = head.rpartition(" ")[0] or head
+    tail = tail.partition(" ")[2] or tail
+    return f"{tail}\n{head}"
 
 
 def usable(vector: Sequence[float]) -> tuple[float, ...] | None:

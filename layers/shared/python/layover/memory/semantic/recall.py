@@ -13,7 +13,10 @@ from layover.declare.agent import Agent
 from layover.declare.memory import NodeMemory
 from layover.errors import LayoverError
 from layover.memory.semantic import query as recall
+from layover.memory.semantic.cosines import min_cosine
 from layover.memory.semantic.embedding import Vectors, embed
+from layover.memory.text.courtesies import is_courtesy
+from layover.memory.text.words import words
 from layover.memory.usage import embedding_usage
 from layover.ports import Embedder
 from layover.runtime import Runtime
@@ -36,7 +39,7 @@ async def recall_query(
     """Return the search for the run's input (None if the agent recalls nothing) and its vector's cost."""
     settings, text = agent.memory.semantic_recall, meta.input.text.strip()
     embedder = _embedder(runtime, agent)
-    if settings is None or embedder is None or not text:
+    if settings is None or embedder is None or not text or is_courtesy(text):
         return None, ()
     thread_id = meta.thread_id if settings.scope == "thread" else None
     if thread_id is not None and meta.input.parent_id is None:
@@ -48,7 +51,7 @@ async def recall_query(
     embedding = await _query_vector(runtime, agent, embedder, meta, thread_id, text)
     query = RecallQuery(
         agent=agent.name,
-        text=text[: recall.MAX_CHARACTERS],
+        text=text,
         vector=embedding.vectors[0] if embedding else None,
         model=embedder.model,
         top_k=settings.matches(runtime.settings) + in_prompt,
@@ -62,20 +65,52 @@ async def recall_query(
 
 
 def select_recalled(
-    runtime: Runtime, agent: Agent, recalled: Sequence[Recalled], history: Sequence[Message]
+    runtime: Runtime,
+    agent: Agent,
+    query: str,
+    recalled: Sequence[Recalled],
+    history: Sequence[Message],
 ) -> list[Recalled]:
-    """Return the best matches with their neighbours, minus the messages that the prompt's history shows."""
+    """Return the best matches of a query with their neighbours, minus the messages that the prompt's history
+    shows and those that have nothing to do with the query."""
     settings = agent.memory.semantic_recall
-    if settings is None or not _max_in_prompt(runtime, agent):
-        return list(recalled)
-    history_ids = {m.id for m in history}
+    if settings is None or not recalled:
+        return []
+    history_ids = {m.id for m in history} if _max_in_prompt(runtime, agent) else set()
     others = [r for r in recalled if r.message.id not in history_ids]
-    matches = [r for r in others if r.match]
+    near_places = _relevant_places(runtime, agent, query, recalled)
+    matches = [r for r in others if r.match and _place(r) in near_places]
     matches.sort(key=lambda r: (r.score or 0.0, r.message.created_at), reverse=True)
     best = matches[: settings.matches(runtime.settings)]
     nearby = range(-settings.before, settings.after + 1)
-    places = {(r.message.thread_id, r.place + n) for r in best for n in nearby}
-    return [r for r in others if (r.message.thread_id, r.place) in places]
+    places = {_place(r, n) for r in best for n in nearby}
+    best_ids = {r.message.id for r in best}
+    return [
+        r.model_copy(update={"match": r.message.id in best_ids})
+        for r in others
+        if _place(r) in places
+    ]
+
+
+def _relevant_places(
+    runtime: Runtime, agent: Agent, query: str, recalled: Sequence[Recalled]
+) -> set[tuple[str, int]]:
+    """Return the places of messages that share a topic with the query, or are near to it by their vector, and
+    the places next to these. Ranks are relative: the best of a scope may be far."""
+    topics = frozenset(recall.topic_words(query))
+    least = min_cosine(runtime.embedder.model if runtime.embedder else None)
+    names = agent.memory.role_prefix or {}
+    places: set[tuple[str, int]] = set()
+    for each in recalled:
+        row = recall.row_of(each.message, agent.name, names.get(each.message.role.value))
+        is_near = each.vector_score is not None and each.vector_score >= least
+        if is_near or (row is not None and not topics.isdisjoint(words(row.text))):
+            places |= {_place(each, step) for step in (-1, 0, 1)}
+    return places
+
+
+def _place(recalled: Recalled, step: int = 0) -> tuple[str, int]:
+    return recalled.message.thread_id, recalled.place + step
 
 
 def count_cut_scope(runtime: Runtime, agent: Agent, context: TurnContext) -> None:
@@ -173,10 +208,10 @@ async def _common_words(
 ) -> frozenset[str]:
     """Return the common words; an empty list if the database sleeps, since the turn waits for it later, and
     only once."""
-    words = recall.query_words(text[: recall.MAX_CHARACTERS])
+    candidates = recall.query_words(text)
     try:
         async with asyncio.timeout(QUERY_TIMEOUT.total_seconds() / 2):
-            return await runtime.memory.common_words(meta.owner, meta.agent, thread_id, words)
+            return await runtime.memory.common_words(meta.owner, meta.agent, thread_id, candidates)
     except (LayoverError, TimeoutError):
         return frozenset()
 

@@ -8,8 +8,6 @@ from layover.memory.text.escape import escape_value
 from layover.values.memory.context import Recalled
 
 _MINUTES = len("2026-01-01T00:00")
-MAX_LENGTH = 2_000
-"""Characters of a message that are shown."""
 
 
 def recalled_lines(
@@ -28,6 +26,4 @@ def _line(recalled: Recalled, speakers: Mapping[str, str]) -> str:
     message = recalled.message
     at = rfc3339(message.created_at)[:_MINUTES].replace("T", " ")
     speaker = speakers.get(message.role.value, message.role.value)
-    text = message.text.strip()
-    excerpt = text if len(text) <= MAX_LENGTH else f"{text[:MAX_LENGTH]} …"
-    return f"[{at}] {escape_value(speaker)}: {escape_value(excerpt)}"
+    return f"[{at}] {escape_value(speaker)}: {escape_value(message.text.strip())}"
