@@ -17,6 +17,7 @@ from layover.adapters.store.postgres.threads import PostgresThreads
 from layover.memory.semantic import query as recall
 from layover.values.memory.context import IndexedText, Recalled, RecallQuery, TurnContext
 from layover.values.message import Message, Role, TextPart
+from support.word_pairs import PAIRS
 from support.worlds.threads import START, Conversation, Stores
 
 NOW = START + timedelta(days=1)
@@ -186,6 +187,20 @@ async def test_a_text_indexed_by_words_gets_its_vector_later_and_keeps_it(talk: 
     await talk.index(said, embed=False)
     (found,) = await talk.memory.recall(talk.owner, await talk.asked("cat"))
     assert found.vector_score is not None
+
+
+async def test_an_inflected_word_finds_another_form_in_any_language(talk: Talk) -> None:
+    texts = [text for _, _, text, _ in PAIRS]
+    await talk.tell(None, *texts, embed=False)
+    found = [await talk.recall(word, embed=False) for *_, word in PAIRS]
+    assert found == [[text] for text in texts]
+
+
+async def test_a_speaker_is_found_by_name_whatever_the_languages(talk: Talk) -> None:
+    await talk.tell(None, "Zo\u00eb: the train was late", "Ann: the train was on time", embed=False)
+    assert await talk.recall("what about the train, Zo\u00eb", embed=False) == [
+        "Zo\u00eb: the train was late"
+    ]
 
 
 async def test_one_word_of_many_is_enough(talk: Talk) -> None:
@@ -360,11 +375,11 @@ async def test_a_scope_that_is_just_searched_whole_is_not_cut(talk: Talk) -> Non
 async def test_a_word_of_most_texts_is_common(talk: Talk) -> None:
     texts = [f"Ann: number {n}" if n % 2 else f"word {n}" for n in range(20)]
     await talk.tell(None, *texts, embed=False)
-    words = ["ann", "7", "zebra", "januari"]
-    common = await talk.memory.common_words(talk.owner, talk.agent, talk.id, words)
-    assert common == {"ann", "januari"}
-    assert await talk.memory.common_words(talk.owner, talk.agent, None, words) == common
-    assert await talk.memory.common_words(talk.owner, "sales", None, words) == frozenset()
+    terms = recall.query_words("Ann 7 zebra January")
+    common = await talk.memory.common_words(talk.owner, talk.agent, talk.id, terms)
+    assert common == set(recall.query_words("Ann January"))
+    assert await talk.memory.common_words(talk.owner, talk.agent, None, terms) == common
+    assert await talk.memory.common_words(talk.owner, "sales", None, terms) == frozenset()
 
 
 async def test_in_a_short_conversation_no_word_is_common(talk: Talk) -> None:

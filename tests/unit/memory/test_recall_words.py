@@ -2,7 +2,7 @@
 
 import pytest
 
-from layover.memory.text.words import MAX_CHARACTERS, spans, stem, words
+from layover.memory.text.words import MAX_CHARACTERS, english_stem, spans, words
 
 
 @pytest.mark.parametrize("text", ["", "  \n", "?!… — “”", "👍🏽", "\0\u200b"])
@@ -43,7 +43,7 @@ def test_forms_of_a_word_are_one(forms: tuple[str, ...]) -> None:
 
 @pytest.mark.parametrize("word", ["this", "bus", "sing", "red", "bring", "news"])
 def test_a_short_word_is_not_cut_to_pieces(word: str) -> None:
-    assert len(stem(word)) >= 3
+    assert len(english_stem(word)) >= 3
 
 
 def test_punctuation_and_case_make_no_difference() -> None:

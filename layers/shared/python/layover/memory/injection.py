@@ -1,7 +1,7 @@
 """The part of a prompt that memory's searches found: recalled messages and entries, within one budget
 (docs/behaviour.md#recall-budget). Pure."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import zip_longest
@@ -12,6 +12,7 @@ from layover.memory.episodic.rules import entry_lines, memory_block
 from layover.memory.semantic.query import query_words
 from layover.memory.semantic.rendering import recalled_block, recalled_lines
 from layover.memory.text.excerpts import excerpt
+from layover.memory.text.index_words import alternatives
 from layover.values.memory.context import Recalled
 from layover.values.memory.entry import FoundEntry
 from layover.values.message import TextPart
@@ -54,7 +55,7 @@ def choose_injection(
     """Return the lines of what was found for a query, within `budget` tokens. The best of both kinds come
     first, by their places: scores of different scopes cannot be compared. Neighbours of matches come last. A
     long text is an excerpt, and a text that finds no room is left out. `entries`: best first."""
-    looked_for = frozenset(query_words(query))
+    looked_for = alternatives(query_words(query))
     size = max(min(_MAX_EXCERPT, budget // _EXCERPTS), _MIN_EXCERPT)
     message_lines = recalled_lines(
         [_shortened(r, looked_for, size if r.match else size // 2) for r in recalled], speakers
@@ -100,7 +101,7 @@ def _best_first(
         yield from (("message", r.message.id) for r in near)
 
 
-def _shortened(recalled: Recalled, looked_for: Collection[str], tokens: int) -> Recalled:
+def _shortened(recalled: Recalled, looked_for: Set[str], tokens: int) -> Recalled:
     message = recalled.message
     text = message.text.strip()
     piece = _piece(text, looked_for, tokens)
@@ -110,7 +111,7 @@ def _shortened(recalled: Recalled, looked_for: Collection[str], tokens: int) -> 
     return recalled.model_copy(update={"message": copy})
 
 
-def _piece(text: str, looked_for: Collection[str], tokens: int) -> str:
+def _piece(text: str, looked_for: Set[str], tokens: int) -> str:
     """Return a text, or an excerpt of it with about this many tokens."""
     size = estimate(text)
     return text if size <= tokens else excerpt(text, looked_for, len(text) * tokens // size)

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
+from layover.memory.text.index_words import has_term
+
 LEXICAL_WEIGHT = 0.4
 VECTOR_WEIGHT = 0.6
 """Weight of scores that are normalised to 0..1 over the scope: fusing ranks lost 9 to 14 points."""
@@ -49,7 +51,7 @@ class Scores:
 
 
 def fuse(query: Sequence[str], scope: Sequence[Candidate]) -> list[Scores]:
-    """Return the scores of a scope, in its order."""
+    """Return the scores of a scope, in its order. `query`: its terms."""
     lexical = _lexical(set(query), scope)
     best = max(lexical, default=0.0)
     cosines = [c.cosine for c in scope if c.cosine is not None]
@@ -77,7 +79,7 @@ def cosine(a: Sequence[float], b: Sequence[float]) -> float | None:
 def _lexical(query: set[str], scope: Sequence[Candidate]) -> list[float]:
     """Return the lexical scores. A word weighs the more the fewer rows have it, so no list of stop words is
     needed."""
-    hits = [query & c.words for c in scope]
+    hits = [{term for term in query if has_term(c.words, term)} for c in scope]
     counts = {word: sum(word in h for h in hits) for word in query}
     weights = {w: math.log(1 + (len(scope) - n + 0.5) / (n + 0.5)) for w, n in counts.items()}
     size = sum(len(c.words) for c in scope) / len(scope) if scope else 0

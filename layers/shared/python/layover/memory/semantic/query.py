@@ -3,11 +3,11 @@
 import math
 import re
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from layover.lazy import lazy_pattern
-from layover.memory.text.function_words import without_function_words
-from layover.memory.text.words import spans, words
+from layover.memory.text.index_words import head, raw_topics, term
+from layover.memory.text.words import english_stem, raw_words, spans
 from layover.values.memory.context import IndexedText
 from layover.values.message import Message, Role
 
@@ -77,26 +77,37 @@ def text_to_embed(text: str) -> str:
 
 
 def query_words(text: str) -> list[str]:
-    """Return the words that recall looks up, each once. Of a long text, only topics count: those of its
-    beginning, of its end, and rare ones in between, so that a pasted log does not hide the question."""
-    unique = list(dict.fromkeys(words(text[: 2 * _END])))
-    return unique if len(text) <= 2 * _END and len(unique) <= MAX_WORDS else _topics(text)
+    """Return the terms that recall looks up (`memory.text.index_words`), each once. Of a long text, only
+    topics count: those of its beginning, of its end, and rare ones in between, so that a pasted log does not
+    hide the question."""
+    return _terms(text, _unique(raw_words(text[: 2 * _END])))
 
 
 def topic_words(text: str) -> list[str]:
-    """Return the words of a query that carry its topic, each once; of a long text, as many as are looked
+    """Return the terms of a query that carry its topic, each once; of a long text, as many as are looked
     up."""
-    unique = without_function_words(list(dict.fromkeys(words(text[: 2 * _END]))), text[: 2 * _END])
-    return unique if len(text) <= 2 * _END and len(unique) <= MAX_WORDS else _topics(text)
+    return _terms(text, _unique(raw_topics(text[: 2 * _END])))
+
+
+def _terms(text: str, unique: Sequence[str]) -> list[str]:
+    is_short = len(text) <= 2 * _END and len(unique) <= MAX_WORDS
+    return [term(word) for word in (unique if is_short else _topics(text))]
+
+
+def _unique(each: Iterable[str]) -> list[str]:
+    """Return the first form of each word."""
+    forms: dict[str, str] = {}
+    for word in each:
+        forms.setdefault(english_stem(word), word)
+    return list(forms.values())
 
 
 def _topics(text: str) -> list[str]:
-    head, tail = (without_function_words(words(t), t) for t in (text[:_END], text[-_END:]))
-    first = list(dict.fromkeys(head))[:_END_WORDS]
-    last = list(dict.fromkeys(reversed(tail)))[:_END_WORDS]
-    chosen = dict.fromkeys([*first, *reversed(last)])
-    rare = words(" ".join(_rare(text)))
-    return list(dict.fromkeys([*chosen, *rare, *head, *tail]))[:MAX_WORDS]
+    first, last = raw_topics(text[:_END]), raw_topics(text[-_END:])
+    start = _unique(first)[:_END_WORDS]
+    end = _unique(reversed(last))[:_END_WORDS]
+    rare = raw_words(" ".join(_rare(text)))
+    return _unique([*start, *reversed(end), *rare, *first, *last])[:MAX_WORDS]
 
 
 def _rare(text: str) -> list[str]:
@@ -112,9 +123,10 @@ def vector_text(text: str, common: Collection[str]) -> str:
     """Return the query without the words that are common in the scope, names mostly: they would draw it to
     every text alike. A query that has only such words stays unchanged."""
     text = both_ends(text)
+    common_words = set(map(head, common))
     pieces, position = [], 0
     for start, end, word in spans(text):
-        if word in common:
+        if word in common_words:
             pieces.append(text[position:start])
             position = end
     rest = " ".join("".join([*pieces, text[position:]]).split())

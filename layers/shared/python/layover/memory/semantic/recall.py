@@ -16,7 +16,7 @@ from layover.memory.semantic import query as recall
 from layover.memory.semantic.cosines import min_cosine
 from layover.memory.semantic.embedding import Vectors, embed
 from layover.memory.text.courtesies import is_courtesy
-from layover.memory.text.words import words
+from layover.memory.text.index_words import alternatives, index_words
 from layover.memory.usage import embedding_usage
 from layover.ports import Embedder
 from layover.runtime import Runtime
@@ -97,14 +97,14 @@ def _relevant_places(
 ) -> set[tuple[str, int]]:
     """Return the places of messages that share a topic with the query, or are near to it by their vector, and
     the places next to these. Ranks are relative: the best of a scope may be far."""
-    topics = frozenset(recall.topic_words(query))
+    topics = alternatives(recall.topic_words(query))
     least = min_cosine(runtime.embedder.model if runtime.embedder else None)
     names = agent.memory.role_prefix or {}
     places: set[tuple[str, int]] = set()
     for each in recalled:
         row = recall.row_of(each.message, agent.name, names.get(each.message.role.value))
         is_near = each.vector_score is not None and each.vector_score >= least
-        if is_near or (row is not None and not topics.isdisjoint(words(row.text))):
+        if is_near or (row is not None and not topics.isdisjoint(index_words(row.text))):
             places |= {_place(each, step) for step in (-1, 0, 1)}
     return places
 

@@ -3,18 +3,19 @@
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator, Set
 from itertools import accumulate
 
-from layover.memory.text.words import MAX_CHARACTERS, UNSPACED, words
+from layover.memory.text.index_words import ROOT, alternatives, query_terms
+from layover.memory.text.words import MAX_CHARACTERS, UNSPACED
 
 _GAP = "…"
 
 
-def excerpt(text: str, looked_for: Collection[str], length: int) -> str:
+def excerpt(text: str, looked_for: Set[str], length: int) -> str:
     """Return at most `length` characters of a text (and a sign for what is left out): those that have the
-    most of the words (as `memory.text.words` finds them), each counting the less the more often the text has
-    it. Without a hit, the text's beginning."""
+    most of the words (alternatives of `memory.text.index_words`), each counting the less the more often the
+    text has it. Without a hit, the text's beginning."""
     if len(text) <= length:
         return text
     start = _start(text, looked_for, length)
@@ -28,7 +29,7 @@ def excerpt(text: str, looked_for: Collection[str], length: int) -> str:
     return f"{before}{text[start:end].strip()}{after}"
 
 
-def _start(text: str, looked_for: Collection[str], length: int) -> int:
+def _start(text: str, looked_for: Set[str], length: int) -> int:
     """Return where the excerpt with the most of the words begins."""
     hits = sorted(_hits(text[:MAX_CHARACTERS], looked_for))
     if not hits:
@@ -51,12 +52,16 @@ def _start(text: str, looked_for: Collection[str], length: int) -> int:
     return max(0, min(best, len(text) - length))
 
 
-def _hits(text: str, looked_for: Collection[str]) -> Iterator[tuple[int, int, str]]:
+def _hits(text: str, looked_for: Set[str]) -> Iterator[tuple[int, int, str]]:
     """Yield start, end and word of each hit in the part of a text that is searched."""
+    initials = {word.removeprefix(ROOT)[:1] for word in looked_for}
     for token in re.finditer(r"\w[\w'\u2019]*", text):
-        for word in words(token[0]):
-            if word in looked_for and not UNSPACED.fullmatch(word):
-                yield token.start(), token.end(), word
+        initial = token[0][0].lower()
+        if initial.isascii() and initial not in initials:
+            continue
+        for term in query_terms(token[0]):
+            if not UNSPACED.match(term) and not looked_for.isdisjoint(alternatives([term])):
+                yield token.start(), token.end(), term
     for word in looked_for:
         if UNSPACED.fullmatch(word):
             yield from ((hit.start(), hit.end(), word) for hit in re.finditer(word, text))

@@ -16,11 +16,11 @@ _TERMS = frozenset({"IT", "US", "WHO", "DE", "ES", "DO", "LA", "CON", "PAR", "SE
 
 def without_function_words(query_words: list[str], text: str) -> list[str]:
     """Return the words of a query (`memory.text.words` of `text`) that carry its topic."""
-    terms = _terms(text)
-    return [word for word in query_words if word in terms or word not in _function_words()]
+    terms = names_in_capitals(text)
+    return [word for word in query_words if word in terms or word not in function_stems()]
 
 
-def _terms(text: str) -> set[str]:
+def names_in_capitals(text: str) -> set[str]:
     """Return the names in capitals; none if the whole text is in capitals."""
     if text == text.upper() and " " in text.strip():
         return set()
@@ -34,7 +34,8 @@ def words_by_language() -> dict[str, frozenset[str]]:
 
 
 @cache
-def _function_words() -> frozenset[str]:
+def function_stems() -> frozenset[str]:
+    """Return the words of all languages, as `memory.text.words` has them."""
     lines = (line for line in _listed().splitlines() if not line.startswith("#"))
     return frozenset(words(" ".join(lines)))
 

@@ -34,7 +34,7 @@ _VOWEL = lazy_pattern(r"[aeiouy]")
 def words(text: str) -> list[str]:
     """Return the words of a text in order, in lower case and cut to their stems. They consist of letters,
     marks and digits only."""
-    return [stem(word[:_MAX_WORD]) for word in _raw(text[:MAX_CHARACTERS])]
+    return [english_stem(word) for word in raw_words(text[:MAX_CHARACTERS])]
 
 
 def spans(text: str) -> list[tuple[int, int, str]]:
@@ -47,10 +47,11 @@ def spans(text: str) -> list[tuple[int, int, str]]:
     return result
 
 
-def _raw(text: str) -> Iterator[str]:
+def raw_words(text: str) -> Iterator[str]:
+    """Yield the words of a text in order, in lower case and with their endings."""
     plain = unicodedata.normalize("NFKC", text).casefold().translate(_APOSTROPHES)
     for piece in "".join(c if _is_word_character(c) else " " for c in plain).split():
-        yield from _parts(piece.strip("'"))
+        yield from (word[:_MAX_WORD] for word in _parts(piece.strip("'")))
 
 
 def _is_word_character(character: str) -> bool:
@@ -87,7 +88,7 @@ def _word(piece: str) -> Iterator[str]:
         yield word
 
 
-def stem(word: str) -> str:
+def english_stem(word: str) -> str:
     """Return an English word without its ending (most of Porter's steps 1 and a little of 2). Words of other
     languages lose at most a plural's s, in texts and queries alike."""
     if len(word) < 4 or not word.isascii() or not word.isalpha():

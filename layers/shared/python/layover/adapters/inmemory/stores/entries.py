@@ -7,7 +7,7 @@ from layover.errors import Conflict
 from layover.memory import ranking
 from layover.memory.episodic.search import entry_words
 from layover.memory.ranking import Candidate, Scores
-from layover.memory.text.words import words
+from layover.memory.text.index_words import index_words
 from layover.values.memory.context import IndexedText
 from layover.values.memory.entry import (
     EntryCorrection,
@@ -83,7 +83,7 @@ class InMemoryEntries:
             same = _same(self._tables, owner, entry)
             if same is not None and same[1].entry.id != entry.id:
                 raise Conflict("the same entry is remembered already")
-            thread.entries[entry.id] = StoredEntry(entry, frozenset(words(entry.content)))
+            thread.entries[entry.id] = StoredEntry(entry, frozenset(index_words(entry.content)))
             self._tables.shelf.count_entry(owner, entry.agent)
             return _found_entry(entry)
         return None
@@ -163,7 +163,7 @@ def store_entries(threads: Tables, owner: str, entries: Sequence[NewEntry]) -> N
             if contradicted and other.superseded_by is None:
                 other.superseded_by = entry.id
         text = f"{entry.content} {entry.evidence}"
-        thread.entries[entry.id] = StoredEntry(entry, frozenset(words(text)))
+        thread.entries[entry.id] = StoredEntry(entry, frozenset(index_words(text)))
         threads.shelf.count_entry(owner, entry.agent)
 
 

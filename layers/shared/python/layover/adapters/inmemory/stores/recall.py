@@ -7,6 +7,7 @@ from layover.adapters.inmemory.stores.tables import IndexedRow, StoredThread, Ta
 from layover.memory import ranking
 from layover.memory.ranking import Candidate, Scores
 from layover.memory.semantic.query import query_words
+from layover.memory.text.index_words import alternatives, has_term, index_words
 from layover.memory.text.words import words
 from layover.values.memory.context import (
     IndexedText,
@@ -58,7 +59,7 @@ class InMemoryRecall:
                 continue
             if row.vector is not None or row.message_id not in thread.texts:
                 indexed = IndexedRow(
-                    row, frozenset(words(row.text)), frozenset(words(row.speaker or ""))
+                    row, frozenset(index_words(row.text)), frozenset(words(row.speaker or ""))
                 )
                 thread.texts[row.message_id] = indexed
 
@@ -68,7 +69,7 @@ class InMemoryRecall:
         """Return those that more than a quarter of the texts of the scope have."""
         threads = _threads(self._tables, owner, agent, thread_id)
         texts = [row.words for thread in threads for row in thread.texts.values()]
-        counts = {word: sum(word in text for text in texts) for word in words}
+        counts = {word: sum(has_term(text, word) for text in texts) for word in words}
         return frozenset(w for w, n in counts.items() if n > 5 and n * 4 > len(texts))
 
     async def recall(self, owner: str, query: RecallQuery) -> tuple[Recalled, ...]:
@@ -179,7 +180,7 @@ def _matches(scope: list[list[_Row]], rows: list[_Row], query: RecallQuery) -> l
 
 
 def _bonus(row: _Row, words: list[str], query: RecallQuery) -> float:
-    speaker_bonus = ranking.SPEAKER_WEIGHT if row.index_row.speaker & set(words) else 0.0
+    speaker_bonus = ranking.SPEAKER_WEIGHT if row.index_row.speaker & alternatives(words) else 0.0
     return speaker_bonus + ranking.recency(query.now - row.message.created_at)
 
 

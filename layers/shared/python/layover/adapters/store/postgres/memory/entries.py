@@ -10,7 +10,7 @@ from layover.adapters.store.postgres.memory.recall import halfvec
 from layover.adapters.store.postgres.queries import Query, Statement, load
 from layover.memory import ranking
 from layover.memory.episodic.search import entry_words
-from layover.memory.text.words import words
+from layover.memory.text.index_words import index_words
 from layover.values.memory.entry import (
     EntryCorrection,
     EntryPlace,
@@ -112,7 +112,7 @@ class PostgresEntries:
             content=correction.content,
             hash=correction.hash,
             at=correction.at.isoformat(),
-            words=dump_json(words(correction.content)),
+            words=dump_json(index_words(correction.content)),
         )
         (rows,) = await self._database.run(owner, query)
         return FoundEntry.model_validate_json(rows[0][0] or b"{}") if rows else None
@@ -129,7 +129,7 @@ def _row(entry: NewEntry) -> dict[str, object]:
             mode="json", exclude={"vector", "agent", "thread_id", "run_id", "supersedes"}
         ),
         "embedding": halfvec(entry.vector) if entry.vector else None,
-        "words": words(f"{entry.content} {entry.evidence}"),
+        "words": index_words(f"{entry.content} {entry.evidence}"),
         "supersedes": list(entry.supersedes),
     }
 

@@ -1,5 +1,5 @@
 -- Semantic recall. What it searches are the texts of users and assistants, each with its words (found by
--- layover.memory.text.words, not by the database's parser) and, where an embedder gave one, its vector.
+-- layover.memory.text.index_words, not by the database's parser) and, where an embedder gave one, its vector.
 
 -- name: index_messages
 -- A message that is gone meanwhile is left out, also one of a thread that is being erased (what erases it has
@@ -52,7 +52,7 @@ where f.found > 5 and f.found * 4 > (select count(*) from sample)
 -- of the words that are rare in the newest rows (`probe`); the best of both lists and their neighbours are ranked, by
 -- the numbers of the whole scope. Until then a row is narrow: what is carried, sorted or kept costs more than the scan.
 with asked as materialized (
-    select w.n::integer as n, w.word::tsquery as term, w.word
+    select w.n::integer as n, w.word::tsquery as term, string_to_array(w.word, '|') as alternatives
     from json_array_elements_text(%(words)s::json) with ordinality as w (word, n)
 ),
 found as materialized (
@@ -152,7 +152,7 @@ probe as materialized (
 rows as materialized (
     select row_number() over (order by e.place, e.depth)::integer as n, e.*
     from (
-        select p.place, e.depth, e.tid, e.created_at, e.speaker && array(select word from asked) as named,
+        select p.place, e.depth, e.tid, e.created_at, e.speaker && array(select unnest(alternatives) from asked) as named,
                case when e.words @@ probe.query then array(select terms.n from terms where e.words @@ terms.term)
                     else '{}' end as hit,
                length(e.words) as size,
