@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from layover import Agent, EpisodicMemory, Memory, WorkingMemory, tool
+from layover import Agent, EpisodicMemory, Memory, ObservationalMemory, WorkingMemory, tool
 from layover.testing import call, say
 from support.worlds.runs import Bench, seen
 
@@ -16,6 +16,8 @@ FINDS_NOTHING: dict[str, tuple[dict[str, Any], Any]] = {
 """The arguments by which each tool finds nothing, and its result."""
 ALWAYS_SAYS = {"plan", "update_working_memory"}
 """Tools that search nothing: each answer says what was done."""
+ELSEWHERE = {"read_messages"}
+"""A tool that a model has only once messages are hidden from it: test_hidden_messages.py."""
 
 
 def _numbered(n: int) -> Any:
@@ -30,14 +32,18 @@ def _numbered(n: int) -> Any:
 def agent() -> Agent:
     """An agent with all of Layover's own tools."""
     memory = Memory(
-        working_memory=WorkingMemory(), episodic=EpisodicMemory(), plan=True, result_tokens=1_000
+        compaction=ObservationalMemory(),
+        working_memory=WorkingMemory(),
+        episodic=EpisodicMemory(),
+        plan=True,
+        result_tokens=1_000,
     )
     tools = [_numbered(n) for n in range(40)]
     return Agent("shop", model="m", tools=tools, memory=memory, tool_search=True)
 
 
 def test_each_built_in_tool_is_known_here() -> None:
-    assert agent().built_in_tools == FINDS_NOTHING.keys() | ALWAYS_SAYS
+    assert agent().built_in_tools == FINDS_NOTHING.keys() | ALWAYS_SAYS | ELSEWHERE
 
 
 @pytest.mark.parametrize("name", FINDS_NOTHING)

@@ -45,7 +45,7 @@ from layover.errors import DefinitionError, unknown_name
 from layover.values.deployment.settings import Settings
 from layover.values.prompt import Api, OutputSpec, ProviderTool
 from layover.values.runs.model_settings import ModelSettings, Overridable
-from layover.values.runs.run import RESULT_TOOL, SEARCH_TOOL
+from layover.values.runs.run import MESSAGES_TOOL, RESULT_TOOL, SEARCH_TOOL
 
 if TYPE_CHECKING:
     from layover.ports.platform import ChatModel, Clock, Embedder
@@ -327,6 +327,7 @@ class Agent(Driven[Output], Generic[Deps, Output]):
             "update_working_memory": self.memory.working_memory,
             "recall_memory": self.memory.episodic,
             "plan": self.memory.plan,
+            MESSAGES_TOOL: self.memory.compaction,
             SEARCH_TOOL: self.tool_search,
             RESULT_TOOL: self.memory.has_previews
             and (self._tools or self.make_tools or self.servers),

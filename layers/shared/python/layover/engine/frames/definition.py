@@ -12,7 +12,7 @@ from layover.declare.hooks.base import name_of
 from layover.declare.memory import Memory, ObservationalMemory, RollingSummary
 from layover.values.base import compact_json
 from layover.values.prompt import ProviderTool
-from layover.values.runs.run import OnWaiting
+from layover.values.runs.run import MESSAGES_TOOL, OnWaiting
 
 LENGTH = 16
 """Hexadecimal digits."""
@@ -39,7 +39,8 @@ def _facts(agent: Agent) -> dict[str, Any]:
         if agent.make_tools
         else [_tool(tool) for tool in agent.tools],
         "limits": agent.limits.as_args() if agent.limits else None,
-        "memory": sorted(agent.built_in_tools),
+        # Compaction is among the settings of memory, and was before it had a tool.
+        "memory": sorted(agent.built_in_tools - {MESSAGES_TOOL}),
         "output": output.json_schema if output else None,
         "max_iterations": agent.max_iterations,
         "tool_concurrency": agent.tool_concurrency,

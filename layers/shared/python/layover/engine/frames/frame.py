@@ -40,6 +40,7 @@ from layover.engine.time_left import TimeLeft
 from layover.engine.tools.background import foreground_width
 from layover.engine.tools.calls import Calls
 from layover.engine.tools.first_window import FirstWindow
+from layover.engine.tools.hidden_messages import messages_tool
 from layover.engine.tools.nothing_new import Loop, NothingNew
 from layover.engine.tools.results import opens_results, result_tool
 from layover.engine.tools.search import search_tool, specs_of, uses_search
@@ -47,10 +48,12 @@ from layover.errors import RunFailed
 from layover.ports import RunLog
 from layover.runtime import Runtime
 from layover.values.base import Json
+from layover.values.prompt import ToolSpec
 from layover.values.runs.event import Handoff, LoopEvent
 from layover.values.runs.run import (
     DECLINES,
     MAX_WINDOW,
+    MESSAGES_TOOL,
     CallRecord,
     FinishReason,
     Status,
@@ -98,10 +101,10 @@ class Frame:
         runtime = invocation.runtime
         agent = with_tools(agent, turn_input.tools)
         core = FrameCore(runtime, log, state, agent, invocation.stopping)
-        built_in = _built_in(agent, state, turn_input, core.run_files)
         self._invocation = invocation
-        self._log = log
         self._state = state
+        built_in = _built_in(agent, state, turn_input, core.run_files, self._hidden_messages(agent))
+        self._log = log
         self._agent = agent
         self._settings = agent.model_settings.over(turn_input.model_settings)
         self._above = above
@@ -136,11 +139,12 @@ class Frame:
             base=base,
             rendered=turn_input.rendered,
             history=turn_input.history,
-            tools=partial(specs_of, agent, built_in),
+            tools=partial(self._specs, agent, built_in),
             window=runtime.window_of(model, state.meta.choice.apply(self._settings)),
             model_settings=self._settings,
             notes=self._nothing_new.add_texts,
         )
+        self._prompter = prompter
         compacted = turn_input.compaction
         # The model may read the result of a step's last call before the journal has it, if nobody else does:
         # a hook would act on a result that a death takes back, compaction would write it to the database, and
@@ -148,6 +152,19 @@ class Frame:
         self._calls.records.model_follows = above is None and not (compacted or agent.hooks)
         self._compaction = Compaction(core, prompter, compacted) if compacted else None
         self._steps = ModelStep(core, prompter, hooks, self._first_window, built_in)
+
+    def _hidden_messages(self, agent: Agent) -> list[AnyTool]:
+        """Return the tool that reads what compaction hid, if the agent has one."""
+        if MESSAGES_TOOL not in agent.built_in_tools:
+            return []
+        meta, memory = self._state.meta, self._invocation.runtime.memory
+        return [messages_tool(meta, memory, lambda: self._prompter.rendered.through)]
+
+    def _specs(self, agent: Agent, built_in: Sequence[AnyTool], state: RunState) -> list[ToolSpec]:
+        """Return the tools that the next step's model is shown: that for hidden messages if there are any."""
+        if self._prompter.rendered.through is None:
+            built_in = [tool for tool in built_in if tool.name != MESSAGES_TOOL]
+        return specs_of(agent, built_in, state)
 
     async def _enter(self, delegate: Delegate, state: RunState, width: int) -> Progress:
         """Go on with a sub-agent in one of this frame's calls."""
@@ -413,11 +430,16 @@ class Frame:
 
 
 def _built_in(
-    agent: Agent, state: RunState, turn_input: TurnInput, run_files: RunFiles
+    agent: Agent,
+    state: RunState,
+    turn_input: TurnInput,
+    run_files: RunFiles,
+    hidden_messages: Sequence[AnyTool],
 ) -> Sequence[AnyTool]:
     """Return Layover's own tools."""
     return (
         *turn_input.memory_tools,
+        *hidden_messages,
         *([search_tool(agent.tools)] if uses_search(agent) else []),
         *([result_tool(state, turn_input.history, run_files)] if opens_results(agent) else []),
     )

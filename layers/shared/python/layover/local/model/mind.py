@@ -30,7 +30,7 @@ _EMPTY_WORDS = frozenset(
     {"a", "an", "and", "at", "by", "do", "for", "from", "get", "in", "is", "it", "make", "my"}
     | {"of", "on", "or", "the", "to", "with"}
 )
-_OWN_TOOLS = frozenset({"plan", "recall_memory", "update_working_memory"})
+_OWN_TOOLS = frozenset({"plan", "read_messages", "recall_memory", "update_working_memory"})
 _MEMORY = re.compile(
     r"\bremember\b|\brecall\b|\bdid i\b|\bhave i\b|\bi (?:said|told|mentioned)\b"
     r"|\bwhat(?:'s| is| was| are) my\b|\bwho am i\b",

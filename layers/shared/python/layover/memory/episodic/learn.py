@@ -27,12 +27,12 @@ from layover.values.memory.entry import FoundEntry, NewEntry, SimilarEntries
 from layover.values.message import DataPart, FilePart, Message, Role, ToolResultPart
 from layover.values.metrics import Metric
 from layover.values.prompt import Embedded
-from layover.values.runs.run import RunSnapshot
+from layover.values.runs.run import MESSAGES_TOOL, RunSnapshot
 
 HARMLESS = frozenset({"plan", "update_working_memory"})
 """Memory's own tools, from whose results nothing is learned. `recall_memory` is not among them: its results
 may be unverified, and would come back as verified."""
-_NO_NEWS = HARMLESS | {"recall_memory"}
+_NO_NEWS = HARMLESS | {"recall_memory", MESSAGES_TOOL}
 """Tools from whose results an assistant finds out nothing that memory does not have."""
 Vector = tuple[float, ...]
 logger = logging.getLogger("layover")
