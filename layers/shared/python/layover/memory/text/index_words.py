@@ -35,6 +35,12 @@ def index_words(text: str) -> list[str]:
     return [word if _is_whole(word) else ROOT + stem(word, language) for word in plain]
 
 
+def name_words(name: str) -> list[str]:
+    """Return the words of a speaker's name, as a query may have them: with and without accents."""
+    plain = [english_stem(word) for word in raw_words(name)]
+    return list(dict.fromkeys([*plain, *map(fold, plain)]))
+
+
 def query_terms(text: str) -> list[str]:
     """Return the terms of a query, in order."""
     return [term(word) for word in raw_words(text[:MAX_CHARACTERS])]

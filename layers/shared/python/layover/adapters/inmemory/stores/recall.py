@@ -7,8 +7,7 @@ from layover.adapters.inmemory.stores.tables import IndexedRow, StoredThread, Ta
 from layover.memory import ranking
 from layover.memory.ranking import Candidate, Scores
 from layover.memory.semantic.query import query_words
-from layover.memory.text.index_words import alternatives, has_term, index_words
-from layover.memory.text.words import words
+from layover.memory.text.index_words import alternatives, has_term, index_words, name_words
 from layover.values.memory.context import (
     IndexedText,
     Recalled,
@@ -59,7 +58,7 @@ class InMemoryRecall:
                 continue
             if row.vector is not None or row.message_id not in thread.texts:
                 indexed = IndexedRow(
-                    row, frozenset(index_words(row.text)), frozenset(words(row.speaker or ""))
+                    row, frozenset(index_words(row.text)), frozenset(name_words(row.speaker or ""))
                 )
                 thread.texts[row.message_id] = indexed
 

@@ -11,8 +11,7 @@ from layover.adapters.store.postgres.queries import Statement, load
 from layover.adapters.store.postgres.usage import insert_usage
 from layover.memory import ranking
 from layover.memory.semantic.query import query_words
-from layover.memory.text.index_words import index_words
-from layover.memory.text.words import words
+from layover.memory.text.index_words import index_words, name_words
 from layover.values.memory.context import (
     IndexedText,
     Recalled,
@@ -124,7 +123,7 @@ def _row(row: IndexedText) -> dict[str, object]:
         "thread_id": row.thread_id,
         "message_id": row.message_id,
         "agent": row.agent,
-        "speaker": words(row.speaker or ""),
+        "speaker": name_words(row.speaker or ""),
         "words": index_words(row.text),
         "model": row.model,
         "embedding": halfvec(row.vector) if row.vector else None,
