@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from layover.engine.tools.hidden_messages import messages_tool
+from layover.memory.compaction.blocks import compaction_block
 from layover.values.runs.run import RunMeta, Status
 from support.worlds.compaction import Branches
 from support.worlds.threads import START, Stores
@@ -35,6 +36,22 @@ async def test_what_is_not_hidden_is_not_read(branches: Branches) -> None:
     assert await read(branches, "c") == texts("a", "b", "c")
     assert await read(branches, "c", first=3, to=9) == texts("c")
     assert await read(branches, "c", query="text of e") == texts("a", "b", "c")
+
+
+async def test_a_compaction_says_which_messages_each_stretch_has(branches: Branches) -> None:
+    assert (await branches.compacted("f")).stretches == ()
+    await branches.observe(None, "b")
+    await branches.observe("b", "c")
+    compacted = await branches.compacted("f")
+    stretches = [(s.after_depth, s.through_depth, s.observations) for s in compacted.stretches]
+    assert stretches == [(-1, 1, 1), (1, 2, 1)]
+    block = compaction_block(compacted).splitlines()
+    numbers = [line for line in block if line.startswith(("Messages", "[It stands"))]
+    assert numbers == [
+        "Messages 1 to 2:",
+        "Messages 3 to 3:",
+        "[It stands for messages 1 to 3: read_messages shows them again.]",
+    ]
 
 
 async def test_another_branch_is_never_read(branches: Branches) -> None:

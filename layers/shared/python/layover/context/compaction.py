@@ -151,5 +151,6 @@ def with_slices(current: Compacted, number: int) -> Compacted:
     return Compacted(
         generation=active[-1].model_copy(update={"active": True}),
         observations=(*current.observations, *observations),
+        stretches=(*current.stretches, *(g.stretch for g in active)),
         slices=current.slices[number:],
     )

@@ -10,7 +10,7 @@ def compaction_block(compacted: Compacted | None) -> str:
     if compacted is None:
         return ""
     block = (
-        observer.render(compacted.observations)
+        observer.render(compacted.observations, compacted.stretches)
         if compacted.summary is None
         else summary.render(compacted.summary)
     )

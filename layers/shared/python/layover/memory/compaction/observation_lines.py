@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
-from itertools import chain
+from itertools import accumulate, chain
 
 from layover.lazy import lazy_pattern
 from layover.memory.text.escape import escape
@@ -19,7 +19,7 @@ from layover.memory.text.likeness import (
     subject,
 )
 from layover.memory.text.redaction import redact
-from layover.values.memory.compaction import Marker, Observation
+from layover.values.memory.compaction import Marker, Observation, Stretch
 from layover.values.text import sanitise
 
 MAX_TEXT = 1_000
@@ -87,13 +87,22 @@ _THINKING = lazy_pattern(
 )
 
 
-def lines(observations: Sequence[Observation], ids: bool = False) -> list[str]:
+def lines(
+    observations: Sequence[Observation],
+    ids: bool = False,
+    stretches: Sequence[Stretch] = (),
+) -> list[str]:
     """Return the observations as lines, in order, with a `Date:` line when the day changes. A detail stands
-    below its parent only if it follows it. `ids`: each line shows its id, for the reflector. Escaped."""
+    below its parent only if it follows it. `ids`: each line shows its id, for the reflector. `stretches`:
+    above the first observation of each, a line has the numbers of its messages; the path's first is 1.
+    Escaped."""
     result: list[str] = []
     day: date | None = None
     top: str | None = None
-    for one in observations:
+    numbers = _numbers(stretches)
+    for place, one in enumerate(observations):
+        if place in numbers:
+            result.append(numbers[place])
         detail = one.parent_id is not None and one.parent_id == top
         at = one.at.astimezone(UTC)
         if not detail:
@@ -105,6 +114,16 @@ def lines(observations: Sequence[Observation], ids: bool = False) -> list[str]:
         text = f"{name}{one.marker.value} ({at:%H:%M}) {one.text.strip()}"
         result.append(f"{INDENT if detail else ''}* {escape(text)}")
     return result
+
+
+def _numbers(stretches: Sequence[Stretch]) -> dict[int, str]:
+    """Return place of an observation -> the line above it."""
+    places = accumulate((s.observations for s in stretches), initial=0)
+    return {
+        place: f"Messages {s.after_depth + 2} to {s.through_depth + 1}:"
+        for place, s in zip(places, stretches, strict=False)
+        if s.observations
+    }
 
 
 def without_repetition(

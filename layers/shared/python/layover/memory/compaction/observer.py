@@ -7,7 +7,7 @@ from layover.memory.compaction.planted import without_planted
 from layover.memory.profile.notes import block
 from layover.memory.requests import text_prompt
 from layover.memory.text.reading import transcript
-from layover.values.memory.compaction import Observation
+from layover.values.memory.compaction import Observation, Stretch
 from layover.values.message import Message
 from layover.values.prompt import Prompt
 
@@ -39,10 +39,10 @@ def parse(
     return without_planted(read(answer, [m.created_at for m in messages], new_id), messages)
 
 
-def render(observations: Sequence[Observation]) -> str:
+def render(observations: Sequence[Observation], stretches: Sequence[Stretch] = ()) -> str:
     """Return the `<observations>` block of a prompt; "" if there are none. It only grows at its end when
-    observations are added."""
-    return block("observations", lines(observations)) if observations else ""
+    observations are added. `stretches`: the messages that they are of, which the block names."""
+    return block("observations", lines(observations, stretches=stretches)) if observations else ""
 
 
 def _newest(observations: Sequence[Observation]) -> Sequence[Observation]:

@@ -55,6 +55,15 @@ class Generation(Value):
     """The prompt's version and the model that made it."""
     created_at: Time
 
+    @property
+    def stretch(self) -> "Stretch":
+        """The messages that its observations are of."""
+        return Stretch(
+            after_depth=self.after_depth,
+            through_depth=self.through_depth,
+            observations=len(self.observations),
+        )
+
 
 class NewGeneration(Value):
     """A generation to be stored; the store numbers it. `after_message_id` None: from the root."""
@@ -78,13 +87,23 @@ class CompactionQuery(Value):
     pinned: int | None = None
 
 
+class Stretch(Value):
+    """A piece of a path that was observed. `observations`: the number of what was observed of it."""
+
+    after_depth: int
+    through_depth: int
+    observations: int
+
+
 class Compacted(Value):
     """The compaction of one path. `generation`: the one that a prompt shows, None if there is none;
-    `observations`: those of its whole chain, in order; `slices`: observations made ahead behind it and not
-    active yet, a chain without gaps, in order."""
+    `observations`: those of its whole chain, in order, and `stretches`: of which messages they are, in the
+    same order; `slices`: observations made ahead behind it and not active yet, a chain without gaps, in
+    order."""
 
     generation: Generation | None = None
     observations: tuple[Observation, ...] = ()
+    stretches: tuple[Stretch, ...] = ()
     slices: tuple[Generation, ...] = ()
 
     @property

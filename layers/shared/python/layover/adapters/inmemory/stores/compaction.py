@@ -165,6 +165,7 @@ def _view(
     return Compacted(
         generation=active.generation if active else None,
         observations=tuple(o for g in chain for o in g.observations),
+        stretches=tuple(g.stretch for g in chain),
         slices=in_a_row(slices, _depth(active)),
     )
 

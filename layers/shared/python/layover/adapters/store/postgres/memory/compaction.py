@@ -19,11 +19,15 @@ from layover.values.memory.compaction import (
     NewGeneration,
     Observation,
     Span,
+    Stretch,
 )
 from layover.values.memory.context import StepUsage, TurnQuery
 
 _GENERATIONS: TypeAdapter[tuple[Generation, ...]] = TypeAdapter(
     tuple[Generation, ...], config={"defer_build": True}
+)
+_STRETCHES: TypeAdapter[tuple[Stretch, ...]] = TypeAdapter(
+    tuple[Stretch, ...], config={"defer_build": True}
 )
 _OBSERVATIONS: TypeAdapter[tuple[Observation, ...]] = TypeAdapter(
     tuple[Observation, ...], config={"defer_build": True}
@@ -44,11 +48,12 @@ def compacted_of(rows: list[Row]) -> Compacted | None:
     """The answer of `compacted`; None if the message is gone."""
     if not rows:
         return None
-    generation, observations, slices = rows[0]
+    generation, observations, stretches, slices = rows[0]
     active = Generation.model_validate_json(generation) if generation else None
     return Compacted(
         generation=active,
         observations=_OBSERVATIONS.validate_json(observations or b"[]"),
+        stretches=_STRETCHES.validate_json(stretches or b"[]"),
         slices=in_a_row(
             _GENERATIONS.validate_json(slices or b"[]"), active.through_depth if active else -1
         ),

@@ -61,6 +61,17 @@ select (
         select * from observations o where o.thread_id = %(thread_id)s and o.generation = link.generation offset 0
     ) o
 ), (
+    select coalesce(json_agg(json_build_object(
+        'after_depth', c.after_depth, 'through_depth', c.through_depth, 'observations', (
+            select count(*) from observations o
+            where o.thread_id = %(thread_id)s and o.generation = link.generation))
+        order by link.n), '[]')
+    from shown
+    cross join unnest(shown.chain) with ordinality as link (generation, n)
+    cross join lateral (
+        select * from compactions c where c.thread_id = %(thread_id)s and c.generation = link.generation offset 0
+    ) c
+), (
     select coalesce(json_agg(g.told), '[]') from slices
     cross join lateral (
         select * from compactions c where c.thread_id = %(thread_id)s and c.generation = slices.generation offset 0
