@@ -110,9 +110,9 @@ def test_what_is_kept_is_like_nothing_else_unless_it_contradicts_it(
 ) -> None:
     contents = [
         "the import is slow",
-        "the import is quick",
-        "the import is lost",
-        "the import hangs",
+        "slow is the import",
+        "import: slow",
+        "it is slow, the import",
     ]
     # Of few words, nobody knows that they are about different things.
     texts = [f"{contents[n % 4]} {'so' * (n // 4)}".strip() for n in range(len(vectors))]
@@ -124,7 +124,12 @@ def test_what_is_kept_is_like_nothing_else_unless_it_contradicts_it(
     answer = json.dumps({"entries": items})
     made = check_entries(answer, said, EpisodicMemory(per_turn=9), trusted=True).candidates
     near = data.draw(st.sets(st.integers(0, len(made)))) if made else set()
-    common = {"content": "imports suffer", "evidence": "import", "verified": True, "created_at": AT}
+    common = {
+        "content": "the slow import",
+        "evidence": "import",
+        "verified": True,
+        "created_at": AT,
+    }
     stored = [
         SimilarEntry.model_validate({**common, "place": n, "id": f"s{n}", "cosine": 0.9})
         for n in near

@@ -176,7 +176,7 @@ async def test_the_extractor_is_shown_what_is_known_already() -> None:
     await world.learn("the import of shop-7 failed again", thread="t2")
     asked = [p for p in world.model.prompts if p.task == "extractor"][-1]
     shown = json.loads(asked.messages[0].text)
-    assert shown["known"] == [IMPORT["content"]]
+    assert shown["known"] == {"1": IMPORT["content"]}
     assert "profile" in shown
 
 

@@ -11,7 +11,7 @@ from layover.memory.episodic import rules
 # A failure here means: the prompt file was edited. Give its PROMPT_VERSION the next number and put the
 # file's new digest here.
 DIGESTS = {
-    "extractor-4": "02cbc65356c956b6",
+    "extractor-5": "6fd72c41980b81d4",
     "observer-1": "b55b68f24320d455",
     "reflector-1": "deb6062fbb0eabd0",
     "summary-1": "92c525ea19c48a39",

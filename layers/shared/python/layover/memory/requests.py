@@ -55,6 +55,7 @@ _QUOTE = re.compile(r'"evidence": "([^"]+)"')
 Schema = dict[str, Any]
 _TEXT: Schema = {"type": "string"}
 _TEXT_OR_NULL: Schema = {"type": ["string", "null"]}
+_NUMBERS: Schema = {"type": "array", "items": {"type": "integer"}}
 
 logger = logging.getLogger("layover")
 
@@ -86,10 +87,12 @@ class Task:
     schema: Schema | None = None
 
 
-def _entries(*kinds: str) -> Schema:
+def _entries(*kinds: str, names_known: bool = False) -> Schema:
     # A model that has to quote first does not quote in other words what it has just written.
-    entry = _object(evidence=_TEXT, kind=_one_of(*kinds), content=_TEXT)
-    return _object(entries=_list_of(entry))
+    fields = {"evidence": _TEXT, "kind": _one_of(*kinds), "content": _TEXT}
+    if names_known:
+        fields |= {"replaces": _NUMBERS, "same": _NUMBERS}
+    return _object(entries=_list_of(_object(**fields)))
 
 
 _MARKER = _one_of("CRITICAL", "IMPORTANT", "INFO", "COMPLETION")
@@ -113,10 +116,17 @@ TASKS = {
 
 
 def memory_prompt(
-    task: str, model: str, message: Message, *, instructions: str | None = None, least: int = 0
+    task: str,
+    model: str,
+    message: Message,
+    *,
+    instructions: str | None = None,
+    least: int = 0,
+    names_known: bool = False,
 ) -> Prompt:
     """Return the request of a task: its prompt file as `system`, and one user message. `instructions`: the
-    author's for entries, which follow the file; `least`: tokens that its answer may have in any case."""
+    author's for entries, which follow the file; `least`: tokens that its answer may have in any case;
+    `names_known`: entries may name known ones by number (there are none: the fields would cost tokens)."""
     of_task = TASKS[task]
     tokens, schema = max(of_task.tokens, least), of_task.schema
     if of_task.most is not None:
@@ -124,7 +134,9 @@ def memory_prompt(
     system = prompt_file(task)
     if instructions:
         system = f"{system.rstrip()}\n\n{_WISHES}\n\n{instructions.strip()}\n"
-        schema = _entries(*KINDS, REQUESTED, OTHER)
+    if task == "extractor" and (instructions or names_known):
+        kinds = (*KINDS, REQUESTED) if instructions else KINDS
+        schema = _entries(*kinds, OTHER, names_known=names_known)
     output = None if schema is None else OutputSpec(name=task, json_schema=schema, strict=True)
     return Prompt(
         model=model,

@@ -6,6 +6,13 @@ from collections.abc import Sequence
 from enum import Enum, auto
 
 from layover.lazy import lazy_pattern
+from layover.memory.episodic.subject import (
+    CHANGES,
+    given_names,
+    last_word,
+    speaks_of_another_thing,
+    speaks_of_the_same,
+)
 from layover.memory.text.likeness import (
     MIN_TOPICS,
     conditions,
@@ -16,7 +23,7 @@ from layover.memory.text.likeness import (
     statement,
 )
 from layover.memory.text.opposites import opposite_pairs
-from layover.memory.text.words import words
+from layover.memory.text.words import UNSPACED, words
 
 _CORRECTION = lazy_pattern(
     r"\b(?:actually|instead|rather than|correction|corrected|no longer|not any ?more|turn(?:s|ed) out"
@@ -36,13 +43,8 @@ _RETRACTION = lazy_pattern(
 """Words of somebody who takes back what was said, and not only tells what is different now."""
 _MAX_SUBJECT = 3
 """The words at the beginning of a statement among which a number names what is spoken of: `tank 6 gets`."""
-_NAMING = lazy_pattern(
-    r"(?:\b(?:called|named|renamed(?: to)?|heißt|heisst|nennt sich|s['\u2019]appelle|se nomme|se llama"
-    r"|si chiama|chama-se|se chama|называется|зовут)|名为|叫做?|という名前は?)\s*"
-    r"(?:(?:now|jetzt|nun|maintenant|ahora|ora|agora|теперь)\s+)?[\"'`\u201c\u201e\u00ab]?(?P<name>[^\s\"'`\u201d\u00bb]+)",
-    re.IGNORECASE,
-)
-"""A name that is given to what was spoken of before: it tells of that thing, and not which thing it is."""
+_MAX_DENSE_SUBJECT = 6
+"""The same, in characters of a script without blanks."""
 _LONG_NUMBER = re.compile(r"\d{4,}")
 _COVERED, _MOSTLY, _ABOUT = 0.9, 0.75, 0.6
 _ALIKE, _TOUCHED = 0.75, 0.3
@@ -81,6 +83,8 @@ def replaces(new: str, old: str, evidence: str = "", context: str = "") -> bool:
     takes_back = _RETRACTION.search(around) is not None
     if not takes_back and (_names_differ(new, old) or _names_differ(evidence, old)):
         return False
+    if not takes_back and speaks_of_another_thing(new, old):
+        return False
     if takes_back or contradicts(new, old, evidence):
         # One word that differs may be the place or the person that it is about.
         least = _COVERED if a.topics <= b.topics else 1.0
@@ -94,13 +98,9 @@ def _names_differ(new: str, old: str) -> bool:
     another name now."""
     a, b = statement(new).literals, statement(old).literals
     mine, others = a - b, b - a
-    if (mine & _given_names(new)) and (others & _given_names(old)):
-        mine, others = mine - _given_names(new), others - _given_names(old)
+    if (mine & given_names(new)) and (others & given_names(old)):
+        mine, others = mine - given_names(new), others - given_names(old)
     return any(_is_name(x, new) for x in mine) and any(_is_name(x, old) for x in others)
-
-
-def _given_names(text: str) -> set[str]:
-    return {match["name"].casefold().strip(".,;:!?()") for match in _NAMING.finditer(text)}
 
 
 def _is_name(literal: str, text: str) -> bool:
@@ -108,7 +108,59 @@ def _is_name(literal: str, text: str) -> bool:
     names what it is about."""
     if any(c.isalpha() for c in literal) or _LONG_NUMBER.fullmatch(literal):
         return True
-    return any(literal in word for word in text.casefold().split()[:_MAX_SUBJECT])
+    beginning = text.casefold().split()[:_MAX_SUBJECT]
+    if UNSPACED.search(" ".join(beginning)):
+        beginning = [text.casefold()[:_MAX_DENSE_SUBJECT]]
+    return any(literal in word for word in beginning)
+
+
+# Entries of which a model says that they belong together
+
+
+def may_replace(new: str, old: str, evidence: str = "", context: str = "") -> bool:
+    """Return whether `new` may take the place of `old` because a model says that it does: words do not have
+    to show it, but both have to speak of the same thing. In doubt both stand."""
+    if new.casefold() == old.casefold():
+        return False
+    around = f"{evidence} {context}"
+    if _RETRACTION.search(f"{new} {around}"):
+        a, b = statement(f"{new} {around}"), statement(old)
+        return b.coverage(a.topics) >= _ABOUT or bool(a.literals & b.literals)
+    if _names_differ_before_the_end(new, old) or names_change_places(new, old):
+        return False
+    return speaks_of_the_same(new, old, around)
+
+
+def _names_differ_before_the_end(new: str, old: str) -> bool:
+    """Return whether two identifiers tell two things apart: not if they are all that is said of one thing."""
+    if not _names_differ(new, old):
+        return False
+    mine, others = (
+        {x for x in statement(text).literals - statement(other).literals if _is_name(x, text)}
+        for text, other in ((new, old), (old, new))
+    )
+    return not (_is_last(mine, new) and _is_last(others, old))
+
+
+def _is_last(literals: set[str], text: str) -> bool:
+    return len(literals) == 1 and last_word(text).startswith(tuple(literals))
+
+
+def says_the_same(new: str, old: str, evidence: str = "", old_evidence: str = "") -> bool:
+    """Return whether nothing that matters differs between two statements of which a model says that they say
+    the same: each word, number and unit of the new one, or of what was said, is in the old one, and nothing
+    is denied, turned or put in another's place."""
+    known = f"{old} {old_evidence}"
+    a, b, quote = statement(new), statement(known), statement(evidence)
+    if not a.literals <= b.literals or denies(new) != denies(old):
+        return False
+    if conditions(new) != conditions(old) or names_change_places(new, old):
+        return False
+    if _names_differ(new, old) or _turned_topics(new, old, evidence) is not None:
+        return False
+    is_known = a.topics <= b.topics
+    is_said = bool(quote.topics) and quote.topics <= b.topics and quote.literals <= b.literals
+    return (is_known or is_said) and not speaks_of_another_thing(new, old)
 
 
 # Entries whose vectors are alike
@@ -131,13 +183,6 @@ _ANSWERED_NO = lazy_pattern(
     r"^\W*(?:no|nope|nein|non|não|нет|いいえ|不)\b\s*[,.!;:\u2013\u2014]", re.IGNORECASE
 )
 """A "no" by itself takes back what was said, and denies nothing of its own sentence."""
-_CHANGES = frozenset(
-    words(
-        "raised lowered increased decreased reduced changed switched updated set now new current currently"
-        " jetzt nun neu neuerdings erhöht gesenkt geändert maintenant ahora nuevo ora agora"
-    )
-)
-"""Words that tell of a change: they say nothing about what it is a change of."""
 _QUANTITY = lazy_pattern(r"\d[\d.,]*\s*(?P<unit>[^\W\d_]+)")
 
 
@@ -150,7 +195,7 @@ def relation(new: str, old: str, evidence: str = "", context: str = "") -> Relat
     takes_back = bool(
         _RETRACTION.search(f"{new} {evidence} {context}") or _ANSWERED_NO.search(evidence)
     )
-    if not takes_back and _names_differ(new, old):
+    if not takes_back and (_names_differ(new, old) or speaks_of_another_thing(new, old)):
         return Relation.OTHER
     if takes_back or _corrects(new, old, evidence):
         return Relation.AGAINST
@@ -186,7 +231,7 @@ def _turned_topics(new: str, old: str, evidence: str) -> frozenset[str] | None:
 def _is_about_the_same(new: str, old: str, turned: frozenset[str]) -> bool:
     """Return whether one of the two has all topics of the other, but for what is turned round."""
     roots = {root for word in turned for root in (word, *statement(word).topics)}
-    a, b = (statement(text).topics - roots - _CHANGES for text in (new, old))
+    a, b = (statement(text).topics - roots - CHANGES for text in (new, old))
     return a <= b or b <= a
 
 
@@ -197,10 +242,8 @@ def _unturned(new: str, old: str) -> Relation:
         return Relation.OTHER
     if not others and mine and b.literals <= a.literals:
         return Relation.MORE if len(b.topics) >= MIN_TOPICS else Relation.OTHER
-    # One word of several: it may be another thing as well as another word for it.
-    if len(mine) == len(others) == 1 and len(a.topics & b.topics) > 1:
-        return Relation.OTHER
-    if names_change_places(new, old):
+    # Another word may be another thing as well as another word for it.
+    if mine or names_change_places(new, old):
         return Relation.OTHER
     return Relation.SAME
 

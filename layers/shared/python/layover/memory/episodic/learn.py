@@ -94,6 +94,7 @@ class EpisodicExtraction:
         self._embedder = episodic_embedder(runtime, agent)
         self._usage: list[StepUsage] = []
         self._refusals: Counter[Refusal] = Counter()
+        self._known: Sequence[FoundEntry] = ()
         self._candidates: Sequence[Candidate] = ()
         self._vectors: Sequence[Vector | None] = ()
         self._extractor = ""
@@ -105,7 +106,7 @@ class EpisodicExtraction:
 
     async def learn(self) -> None:
         """Ask the model, and check its answer."""
-        similar = await self._find_similar_entries()
+        self._known = similar = await self._find_similar_entries()
         answer, self._extractor = await self._ask([e.content for e in similar])
         trusted = trusts_tools(self._agent, self._snapshot)
         check = entries.check_entries(
@@ -139,6 +140,7 @@ class EpisodicExtraction:
             least,
             self._meta.input.created_at,
             by_words=await self._alike_by_words(),
+            known=self._known,
         )
         refusals = self._refusals + Counter(
             {Refusal.SIMILAR: len(self._candidates) - len(selections)}
@@ -215,15 +217,18 @@ class EpisodicExtraction:
         return similar.model_copy(update={"items": items})
 
     async def _alike_by_words(self) -> Sequence[FoundEntry]:
-        """Return stored entries that share words with the candidates."""
+        """Return stored entries that share words with the candidates, and those that the candidates name: by
+        now somebody else may have changed them."""
         if not self._candidates:
             return ()
+        named = {number for c in self._candidates for number in (*c.replaces, *c.same)}
+        known = [e.content for number, e in enumerate(self._known, 1) if number in named]
         query = entry_search.entry_query(
             self._agent.name,
             self._settings,
-            "\n".join(c.content for c in self._candidates),
+            "\n".join([*(c.content for c in self._candidates), *known]),
             self._runtime.clock.now(),
-            top_k=entries.MAX_KNOWN,
+            top_k=entries.MAX_KNOWN + len(known),
         )
         return (await self._runtime.memory.find_entries(self._meta.owner, query)).items
 

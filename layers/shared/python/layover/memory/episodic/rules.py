@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum, StrEnum, auto
@@ -14,7 +14,13 @@ from functools import cache
 from typing import Any
 
 from layover.declare.memory import EpisodicMemory
-from layover.memory.episodic.contradiction import Relation, relation, replaces
+from layover.memory.episodic.contradiction import (
+    Relation,
+    may_replace,
+    relation,
+    replaces,
+    says_the_same,
+)
 from layover.memory.episodic.person import is_only_about_user, without_reminder, without_role
 from layover.memory.ranking import cosine
 from layover.memory.requests import KINDS, REQUESTED, is_example, memory_prompt, prompt_file
@@ -30,7 +36,7 @@ from layover.values.message import Message, Role, TextPart
 from layover.values.prompt import Prompt
 from layover.values.text import sanitise
 
-PROMPT_VERSION = "extractor-4"
+PROMPT_VERSION = "extractor-5"
 """Changes with `prompts/extractor.md`; each entry names the version that proposed it."""
 MAX_KNOWN = 20
 """Similar entries that the extractor is shown."""
@@ -71,7 +77,8 @@ class Refusal(StrEnum):
 
 @dataclass(frozen=True)
 class Candidate:
-    """A proposed entry that has evidence. `context`: what its message says around the evidence."""
+    """A proposed entry that has evidence. `context`: what its message says around the evidence.
+    `replaces` and `same`: the numbers of the known entries of which the extractor says so."""
 
     content: str
     source: Source
@@ -80,6 +87,8 @@ class Candidate:
     verified: bool
     hash: str
     context: str = ""
+    replaces: tuple[int, ...] = ()
+    same: tuple[int, ...] = ()
 
 
 @dataclass
@@ -149,9 +158,11 @@ def request(
     similar: Sequence[str],
     settings: EpisodicMemory,
 ) -> Prompt:
-    """Return the request for entries; `dialogue`: at least one message, `similar`: stored ones like it."""
+    """Return the request for entries; `dialogue`: at least one message, `similar`: stored ones like it, which
+    the answer names by their numbers."""
     turn = [{"role": m.role.value, "text": _visible_text(m)} for m in _readable(dialogue)]
-    payload = redact_value({"profile": profile, "known": list(similar), "turn": turn})
+    known = {str(number): text for number, text in enumerate(similar, 1)}
+    payload = redact_value({"profile": profile, "known": known, "turn": turn})
     text = TextPart(text=json.dumps(payload, ensure_ascii=False))
     user_message = dialogue[0].with_content((text,), role=Role.USER)
     return memory_prompt(
@@ -160,6 +171,7 @@ def request(
         user_message,
         instructions=settings.instructions,
         least=settings.per_turn * _TOKENS_OF_ENTRY,
+        names_known=bool(similar),
     )
 
 
@@ -190,6 +202,13 @@ def check_entries(
             hashes.add(candidate.hash)
             check.candidates.append(candidate)
     return check
+
+
+def _numbers(value: Any) -> tuple[int, ...]:
+    """Return the numbers in a field of an answer: a list, a single number, or either of them as text."""
+    items = value if isinstance(value, list) else [value]
+    texts = (str(item).strip() for item in items[:MAX_KNOWN] if not isinstance(item, bool))
+    return tuple(dict.fromkeys(int(t) for t in texts if t.isascii() and t.isdecimal()))
 
 
 def hash_of(content: str) -> str:
@@ -292,6 +311,8 @@ class _Turn:
             verified=verified,
             hash=hash_of(text),
             context=_around(quote),
+            replaces=_numbers(item.get("replaces")),
+            same=_numbers(item.get("same")),
         )
 
     def _untranslated(self, content: str, quote: _Quote) -> str:
@@ -365,15 +386,18 @@ def select(
     least: float | None,
     said_at: datetime,
     by_words: Sequence[MemoryEntry] = (),
+    known: Sequence[MemoryEntry] = (),
 ) -> list[Selection]:
     """Return the candidates that are new. `least`: the cosine at which two are the same; None: nothing is
     dropped. `similar`: stored entries like them (`SimilarEntry.place`: the candidate's); `by_words`: stored
-    ones with some of their words. `said_at`: the time of the candidates' turn; stored entries may be from a
-    later one."""
+    ones with some of their words; `known`: those that the extractor was shown, in its order. `said_at`: the
+    time of the candidates' turn; stored entries may be from a later one."""
     selections: list[Selection] = []
     for place, (candidate, vector) in enumerate(zip(candidates, vectors, strict=True)):
+        nearest = [s for s in similar if s.place == place]
         near = {e.id: _verdict_by_words(candidate, e, said_at) for e in by_words}
-        near |= {s.id: _verdict(candidate, s, said_at) for s in similar if s.place == place}
+        near |= {s.id: _verdict(candidate, s, said_at) for s in nearest}
+        near |= _claimed_verdicts(candidate, known, [*by_words, *nearest], near, said_at)
         if _Verdict.OUTDATED in near.values():
             continue
         same = _Verdict.SAME in near.values()
@@ -443,6 +467,36 @@ def _verdict_by_words(candidate: Candidate, entry: MemoryEntry, said_at: datetim
     if not adds_nothing(new, old):
         return _Verdict.BESIDE
     return _Verdict.VOUCHES if candidate.verified and not entry.verified else _Verdict.SAME
+
+
+def _claimed_verdicts(
+    candidate: Candidate,
+    known: Sequence[MemoryEntry],
+    stored: Sequence[MemoryEntry | SimilarEntry],
+    verdicts: Mapping[str, _Verdict],
+    said_at: datetime,
+) -> dict[str, _Verdict]:
+    """Return the verdicts on the known entries of which the extractor says that the candidate replaces or
+    repeats them, as far as the words allow it. Only what still stands as it was shown counts."""
+    shown = dict(enumerate(known, 1))
+    current = {e.id: e for e in stored}
+    claimed: dict[str, _Verdict] = {}
+    for number in (*candidate.same, *candidate.replaces):
+        entry = current.get(shown[number].id) if number in shown else None
+        if entry is None or entry.content != shown[number].content or entry.created_at > said_at:
+            continue
+        doubtful = entry.verified and not candidate.verified
+        if number in candidate.replaces:
+            if may_replace(candidate.content, entry.content, candidate.evidence, candidate.context):
+                claimed[entry.id] = _Verdict.BESIDE if doubtful else _Verdict.SUPERSEDES
+            elif verdicts.get(entry.id) is _Verdict.SAME and candidate.hash != hash_of(
+                entry.content
+            ):
+                claimed[entry.id] = _Verdict.BESIDE
+        elif says_the_same(candidate.content, entry.content, candidate.evidence, entry.evidence):
+            vouches = candidate.verified and not entry.verified
+            claimed[entry.id] = _Verdict.VOUCHES if vouches else _Verdict.SAME
+    return claimed
 
 
 def _is_repeated(

@@ -20,7 +20,7 @@ _ARTICLES = frozenset(
     "a an the der die das den dem des ein eine einen einem einer le la les un une el los las il lo os"  # noqa: SIM905
     " um uma".split()
 )
-_NEGATION = lazy_pattern(
+NEGATION = lazy_pattern(
     r"\b(?:not|no|never|none|neither|nor|cannot|without|nicht|kein\w*|nie|niemals|ohne|ne|pas|jamais|sans"
     r"|nunca|non|senza|não|не|нет|никогда|без)\b|n['\u2019]t\b|[不没沒無无]|ない|ません|않|없",
     re.IGNORECASE,
@@ -50,7 +50,7 @@ class Statement:
 def statement(text: str) -> Statement:
     """Return what a text states."""
     literals = [anchor.casefold().replace("\u2212", "-") for anchor in anchors(text)]
-    plain = _NEGATION.sub(" ", text)
+    plain = NEGATION.sub(" ", text)
     parts = {part for literal in literals for part in words(literal)}
     topics = (w for w in without_function_words(words(plain), plain) if w not in parts)
     return Statement(
@@ -62,7 +62,7 @@ def statement(text: str) -> Statement:
 
 def denies(text: str) -> bool:
     """Return whether a text has a word of denial."""
-    return _NEGATION.search(text) is not None
+    return NEGATION.search(text) is not None
 
 
 def adds_nothing(new: str, old: str) -> bool:
@@ -120,7 +120,7 @@ def denied_topics(text: str) -> frozenset[str]:
     """Return the topics that a text denies: of each denial the next word of its clause that carries a topic,
     or the one before it if none follows. `Do not forget to restart it` denies only that one forgets."""
     topics: set[str] = set()
-    for match in _NEGATION.finditer(text):
+    for match in NEGATION.finditer(text):
         before = _topics(_CLAUSE.split(text[: match.start()])[-1])
         after = _topics(_CLAUSE.split(text[match.end() :])[0])
         follows = match[0] in _BEHIND or not after
@@ -130,7 +130,7 @@ def denied_topics(text: str) -> frozenset[str]:
 
 def _topics(text: str) -> list[str]:
     """Return the roots of a text's words with a topic, in order."""
-    plain = _NEGATION.sub(" ", text)
+    plain = NEGATION.sub(" ", text)
     return [w[:_ROOT] for w in without_function_words(words(plain), plain) if not w.isdecimal()]
 
 
@@ -215,7 +215,7 @@ def conditions(text: str) -> list[str]:
 @lru_cache(maxsize=1_024)
 def _turns(text: str) -> list[str]:
     """Return the words that turn what a text says."""
-    return sorted(m[0].casefold() for p in (_NEGATION, _TURN) for m in p.finditer(text))
+    return sorted(m[0].casefold() for p in (NEGATION, _TURN) for m in p.finditer(text))
 
 
 def _is_in_order(some: list[tuple[str, ...]], all_of_them: list[tuple[str, ...]]) -> bool:

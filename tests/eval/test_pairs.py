@@ -1,0 +1,104 @@
+"""Pairs of statements: nothing about another matter is lost, whatever the extractor answers, and what it says
+is replaced is."""
+
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from eval.pairs import Pair, free_pairs, pairs
+from layover.memory.episodic.rules import Candidate, hash_of, select
+from layover.values.memory.entry import FoundEntry, SimilarEntry
+
+AT = datetime(2026, 11, 20, 9, tzinfo=UTC)
+ALIKE = 0.95
+"""The cosine that vectors give the two of any pair: nothing but words can tell them apart."""
+STAYS, REPLACED, DROPPED = "both stand", "the old one is superseded", "the new one is dropped"
+
+
+def fate(pair: Pair, says: str | None, *, has_vector: bool) -> str:
+    """The fate of a pair of which the extractor says that the new one `replaces` or is the `same` as the old
+    one, or nothing."""
+    stored = {"content": pair.old, "evidence": pair.old, "created_at": AT, "id": "old"}
+    old = FoundEntry(**stored, agent="a", source="user_assertion", thread_id="t", message_id="m")
+    near = SimilarEntry(**stored, place=0, verified=True, cosine=ALIKE)
+    candidate = Candidate(
+        pair.new,
+        "user_assertion",
+        pair.new,
+        "n",
+        verified=True,
+        hash=hash_of(pair.new),
+        replaces=(1,) if says == "replaces" else (),
+        same=(1,) if says == "same" else (),
+    )
+    kept = select(
+        [candidate],
+        [(1.0, 0.0) if has_vector else None],
+        [near] if has_vector else [],
+        0.86,
+        AT + timedelta(days=1),
+        [old],
+        [old],
+    )
+    if not kept:
+        return DROPPED
+    return REPLACED if kept[0].supersedes else STAYS
+
+
+def test_there_are_pairs_of_every_kind_in_several_languages() -> None:
+    kinds = Counter(pair.kind for pair in pairs())
+    assert kinds.keys() >= {"order", "server", "person", "side", "state", "unit"}
+    assert min(kinds[k] for k in ("order", "server", "person", "side", "state", "unit")) >= 20
+    assert len(pairs()) >= 250
+    assert len({pair.language for pair in pairs()}) >= 8
+    assert sum(pair.replaces for pair in pairs()) >= 100
+
+
+@pytest.mark.parametrize("has_vector", [True, False])
+def test_an_extractor_that_never_names_a_known_entry_loses_no_other_matter(
+    has_vector: bool,
+) -> None:
+    every = (*pairs(), *free_pairs())
+    others = [p for p in every if not p.replaces and fate(p, None, has_vector=has_vector) != STAYS]
+    assert others == []
+    # What takes the old one's place may stand next to it, and is never lost.
+    lost = [p for p in every if p.replaces and fate(p, None, has_vector=has_vector) == DROPPED]
+    assert lost == []
+
+
+@pytest.mark.parametrize("has_vector", [True, False])
+def test_an_extractor_that_names_what_is_replaced_loses_no_other_matter_and_is_believed(
+    has_vector: bool,
+) -> None:
+    for some in (pairs(), free_pairs()):
+        true = [p for p in some if p.replaces]
+        fates = Counter(fate(p, "replaces", has_vector=has_vector) for p in true)
+        assert fates[DROPPED] == 0
+        assert fates[REPLACED] >= 0.95 * len(true), fates
+
+
+@pytest.mark.parametrize("has_vector", [True, False])
+def test_an_extractor_that_says_of_everything_that_it_is_the_same_loses_nothing(
+    has_vector: bool,
+) -> None:
+    every = (*pairs(), *free_pairs())
+    assert [p for p in every if fate(p, "same", has_vector=has_vector) == DROPPED] == []
+    others = [p for p in every if not p.replaces]
+    assert [p for p in others if fate(p, "same", has_vector=has_vector) != STAYS] == []
+
+
+@pytest.mark.parametrize("has_vector", [True, False])
+def test_an_extractor_that_says_of_everything_that_it_replaces_loses_no_other_thing(
+    has_vector: bool,
+) -> None:
+    wrong = [
+        p
+        for p in (*pairs(), *free_pairs())
+        if not p.replaces and fate(p, "replaces", has_vector=has_vector) != STAYS
+    ]
+    # Both are about the same thing, of which nobody but the extractor knows that two facts hold.
+    assert {(p.old, p.new) for p in wrong} <= {
+        ("The import is slow on Mondays.", "The import is lost on Mondays."),
+        ("Anna Berg is the contact for invoices.", "Anna Berg is ill until Friday."),
+    }
