@@ -23,6 +23,10 @@ AgentName = Annotated[
     str, Query(pattern=AGENT_NAME, description="The agent whose profile of the caller is meant.")
 ]
 EntriesOf = Annotated[str, Query(pattern=AGENT_NAME, description="The agent that remembers them.")]
+Superseded = Annotated[
+    bool,
+    Query(description="Whether to list what was superseded, too; not together with `query`."),
+]
 SearchText = Annotated[str | None, Query(description="What to look for.", max_length=2000)]
 
 
@@ -78,17 +82,24 @@ def delete_profile(agent: AgentName) -> Response[str]:
     "/memory/entries",
     tags=_TAGS,
     summary="What an agent learned about the caller's matters from past turns",
-    description="Newest first; with a query, the best matches first, with their scores.",
+    description="Newest first; with a query, the best matches first, with their scores. Superseded entries "
+    "are listed on request, and name the entry that took their place.",
     operation_id="list_entries",
     responses=responses(200, Page[Entry], "A page of entries"),
 )
 def list_entries(
-    agent: EntriesOf, query: SearchText = None, limit: Limit = 20, cursor: Cursor = None
+    agent: EntriesOf,
+    query: SearchText = None,
+    superseded: Superseded = False,
+    limit: Limit = 20,
+    cursor: Cursor = None,
 ) -> Response[str]:
     call = call_of(router)
-    return answer_page(
-        call, lambda n: call.do(entries.list_entries, agent, query, n, cursor), limit
-    )
+
+    def page_of(limit: int) -> Page[Entry]:
+        return call.do(entries.list_entries, agent, query, limit, cursor, superseded=superseded)
+
+    return answer_page(call, page_of, limit)
 
 
 class Correction(Body):

@@ -257,6 +257,31 @@ async def test_what_is_superseded_is_neither_found_nor_listed_nor_similar(life: 
     ]
 
 
+async def test_what_is_superseded_is_listed_on_request_with_what_took_its_place(
+    life: Life, stores: Stores
+) -> None:
+    (first,) = await life.learn(CAT, at=START)
+    (second,) = await life.learn(f"{CAT} now", at=NOW, supersedes=(first,))
+    (third,) = await life.learn(DOG, at=START + timedelta(hours=1))
+    await Life(stores, life.owner, agent="sales").learn("a sale")
+    await Life(stores, f"{life.owner}-stranger").learn("a secret")
+
+    async def every(limit: int, after: EntryPlace | None = None) -> list[tuple[str, str | None]]:
+        page = await life.memory.list_entries(life.owner, life.agent, limit, after, superseded=True)
+        return [(e.id, e.superseded_by) for e in page]
+
+    assert await every(10) == [(second, None), (third, None), (first, second)]
+    at = EntryPlace(created_at=START + timedelta(hours=1), id=third)
+    assert (await every(2), await every(2, at)) == (
+        [(second, None), (third, None)],
+        [(first, second)],
+    )
+    assert [e.superseded_by for e in await life.search("cat")] == [None]
+    # What was superseded may be deleted by itself, and what took its place stays.
+    assert await life.memory.delete_entry(life.owner, first)
+    assert await every(10) == [(second, None), (third, None)]
+
+
 async def test_what_was_superseded_and_is_said_again_holds_again(life: Life) -> None:
     (old,) = await life.learn(CAT)
     (new,) = await life.learn(DOG, supersedes=(old,))

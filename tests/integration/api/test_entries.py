@@ -251,3 +251,45 @@ def test_a_deleted_entry_is_gone(api: Api) -> None:
     assert (answer.status, answer.body) == (204, "")
     assert contents(api) == ["the disk is full"]
     api.send("DELETE", f"/memory/entries/{item['id']}").problem(404, "not-found")
+
+
+def supersede(api: Api, old: str, new: str) -> tuple[str, str]:
+    """Teach both, of which the second supersedes the first; their ids."""
+    learn(api, old)
+    thread = learn(api, "another matter")
+    ids = (f"ent_{hash_of(old)[:8]}", f"ent_{hash_of(new)[:8]}")
+    api.world.clock.advance(timedelta(seconds=1))
+    made = NewEntry(
+        id=ids[1],
+        agent="support",
+        content=new,
+        source="user_assertion",
+        evidence=new,
+        created_at=api.world.clock.now(),
+        thread_id=thread,
+        hash=hash_of(new),
+        supersedes=(ids[0],),
+    )
+    found = Extraction(run_id="later", thread_id=thread, agent="support", entries=(made,))
+    assert api.do(api.world.runtime.memory.record_extraction(ANN, found))
+    return ids
+
+
+def test_what_was_superseded_is_listed_on_request(api: Api) -> None:
+    old, new = supersede(api, "the disk is full", "the disk is empty again")
+    assert contents(api) == ["the disk is empty again", "another matter"]
+    assert contents(api, f"{ENTRIES}&superseded=false") == contents(api)
+    items = api.get(f"{ENTRIES}&superseded=true").json["items"]
+    assert [(e["id"], e["superseded_by"]) for e in items][0::2] == [(new, None), (old, new)]
+    assert all(e["said_at"] == e["created_at"] for e in items)
+    assert contents(api, f"{ENTRIES}&superseded=true", sub=BOB) == []
+    page = api.get(f"{ENTRIES}&superseded=true&limit=2").json
+    rest = api.get(f"{ENTRIES}&superseded=true&cursor={quote(page['next_cursor'])}").json
+    assert [e["id"] for e in rest["items"]] == [old]
+
+
+def test_a_search_for_what_was_superseded_is_refused(api: Api) -> None:
+    learn(api, "the disk is full")
+    api.get(f"{ENTRIES}&superseded=true&query=disk").problem(422, "invalid-request")
+    api.get(f"{ENTRIES}&superseded=perhaps").problem(422, "invalid-request")
+    assert contents(api, f"{ENTRIES}&superseded=true&query=%20") == ["the disk is full"]

@@ -19,7 +19,7 @@ from layover.memory.episodic.rules import (
     entry_lines,
     memory_block,
 )
-from layover.memory.episodic.search import entry_words
+from layover.memory.episodic.search import entry_words, similar_cosine
 from layover.memory.requests import KINDS
 from layover.memory.semantic.cosines import min_cosine
 from layover.memory.text.answers import json_object, objects
@@ -961,3 +961,19 @@ def test_a_real_term_is_looked_for_though_it_is_a_function_word_elsewhere() -> N
 
 def test_embedders_that_squeeze_their_cosines_have_a_floor_of_their_own() -> None:
     assert min_cosine("openai/text-embedding-ada-002") > min_cosine("text-embedding-3-small")
+
+
+@pytest.mark.parametrize(
+    ("model", "least"),
+    [
+        ("openai/text-embedding-3-small", 0.86),
+        ("offline/all-MiniLM-L6-v2", 0.86),
+        ("nobody/has-measured-it", 0.86),
+        ("", 0.86),
+        ("openai/text-embedding-ada-002", 0.957),
+        ("local/e5-small", 0.959),
+        ("local/gte-base", 0.953),
+    ],
+)
+def test_two_entries_are_alike_as_far_up_the_embedders_scale(model: str, least: float) -> None:
+    assert similar_cosine(model) == least

@@ -38,7 +38,8 @@ logger = logging.getLogger("layover")
 
 
 class Entry(Value):
-    """An entry as its owner sees it. The scores are null without a query."""
+    """An entry as its owner sees it. The scores are null without a query. `said_at`: the time of the turn
+    that says it, or of its correction; `superseded_by`: the entry that took its place."""
 
     id: str
     agent: str
@@ -47,8 +48,10 @@ class Entry(Value):
     evidence: str
     verified: bool
     created_at: Time
+    said_at: Time
     thread_id: str
     message_id: str | None
+    superseded_by: str | None = None
     score: float | None = None
     text_score: float | None = None
     vector_score: float | None = None
@@ -111,15 +114,29 @@ def count_cut_entries(runtime: Runtime, agent: Agent, context: TurnContext) -> N
 
 
 async def list_entries(
-    runtime: Runtime, owner: str, agent: str, query: str | None, limit: int, cursor: str | None
+    runtime: Runtime,
+    owner: str,
+    agent: str,
+    query: str | None,
+    limit: int,
+    cursor: str | None,
+    *,
+    superseded: bool = False,
 ) -> Page[Entry]:
-    """Return an agent's entries about its user: newest first, or the best for a query. Raises UnknownAgent if
-    no such agent has ever existed, and InvalidRequest for a cursor of another list."""
+    """Return an agent's entries about its user: newest first, or the best for a query. `superseded`: the list
+    has also those that another entry superseded; a search never finds them. Raises UnknownAgent if no such
+    agent has ever existed, and InvalidRequest for a cursor of another list, or `superseded` with a query."""
     text = (query or "").strip()
+    if text and superseded:
+        error = {"loc": ["query", "superseded"], "msg": "a search finds only what still holds"}
+        raise InvalidRequest(
+            "a query and `superseded` exclude each other: leave one of them out",
+            [{**error, "type": "superseded"}],
+        )
     page = await (
         _search(runtime, owner, agent, text, limit, cursor)
         if text
-        else _newest(runtime, owner, agent, limit, cursor)
+        else _newest(runtime, owner, agent, limit, cursor, superseded=superseded)
     )
     if not page.items and cursor is None and agent not in runtime.agents():
         raise UnknownAgent(agent, runtime.agents(), "query")
@@ -142,7 +159,7 @@ async def correct_entry(runtime: Runtime, owner: str, entry_id: str, content: st
     if entry is None:
         raise NotFound("there is no such entry", entry_id=entry_id)
     await _embed(runtime, owner, entry)
-    return Entry.model_validate(entry.model_dump())
+    return _view(entry)
 
 
 async def _embed(runtime: Runtime, owner: str, entry: FoundEntry) -> None:
@@ -170,10 +187,12 @@ async def delete_entry(runtime: Runtime, owner: str, entry_id: str) -> None:
 
 
 async def _newest(
-    runtime: Runtime, owner: str, agent: str, limit: int, cursor: str | None
+    runtime: Runtime, owner: str, agent: str, limit: int, cursor: str | None, *, superseded: bool
 ) -> Page[Entry]:
     at, id = decode_cursor(_LIST, cursor, 2)
-    rows = await runtime.memory.list_entries(owner, agent, limit + 1, _place(at, id))
+    rows = await runtime.memory.list_entries(
+        owner, agent, limit + 1, _place(at, id), superseded=superseded
+    )
     more, last = len(rows) > limit, rows[limit - 1] if len(rows) > limit else None
     return Page[Entry](
         items=_views(rows[:limit]),
@@ -222,4 +241,8 @@ def _place(at: str | None, id: str | None) -> EntryPlace | None:
 
 
 def _views(rows: Sequence[FoundEntry]) -> tuple[Entry, ...]:
-    return tuple(Entry.model_validate(entry.model_dump()) for entry in rows)
+    return tuple(_view(entry) for entry in rows)
+
+
+def _view(entry: FoundEntry) -> Entry:
+    return Entry.model_validate({**entry.model_dump(), "said_at": entry.created_at})

@@ -100,6 +100,10 @@ class EpisodicExtraction:
         self._extractor = ""
 
     @property
+    def _label(self) -> str:
+        return self._embedder.model if self._embedder else ""
+
+    @property
     def usage(self) -> tuple[StepUsage, ...]:
         """The cost of the extraction."""
         return tuple(self._usage)
@@ -131,8 +135,10 @@ class EpisodicExtraction:
     async def update(self) -> EpisodicUpdate:
         """Return the entries that the store does not have yet, compared by vectors and by words. Raises
         RetryableError."""
-        least = self._settings.dedupe_similarity
-        near = await self._similar(entries.SIMILAR if least is None else least)
+        least, alike = self._settings.dedupe_similarity, entry_search.similar_cosine(self._label)
+        if least == "auto":
+            least = alike
+        near = await self._similar(alike if least is None else least)
         selections = entries.select(
             self._candidates,
             self._vectors,
@@ -210,7 +216,7 @@ class EpisodicExtraction:
             self._meta.owner,
             self._agent.name,
             [v for v in self._vectors if v is not None],
-            self._embedder.model if self._embedder else "",
+            self._label,
             least,
         )
         items = tuple(s.model_copy(update={"place": places[s.place]}) for s in similar.items)

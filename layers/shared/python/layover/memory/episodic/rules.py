@@ -40,8 +40,6 @@ PROMPT_VERSION = "extractor-5"
 """Changes with `prompts/extractor.md`; each entry names the version that proposed it."""
 MAX_KNOWN = 20
 """Similar entries that the extractor is shown."""
-SIMILAR = 0.86
-"""The cosine at which two entries count as the same, if the agent sets no other."""
 _MAX_PROPOSALS = 50
 _MAX_READ = 8_000
 """Characters of a text that the extractor reads."""

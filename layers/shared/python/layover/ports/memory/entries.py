@@ -38,9 +38,16 @@ class EntryStore(Protocol):
         ...
 
     async def list_entries(
-        self, owner: str, agent: str, limit: int, after: EntryPlace | None
+        self,
+        owner: str,
+        agent: str,
+        limit: int,
+        after: EntryPlace | None,
+        *,
+        superseded: bool = False,
     ) -> tuple[FoundEntry, ...]:
-        """Return entries after that place, newest first, without superseded ones."""
+        """Return entries after that place, newest first. `superseded`: also those that another one
+        superseded, which say by which one."""
         ...
 
     async def correct_entry(self, owner: str, correction: EntryCorrection) -> FoundEntry | None:

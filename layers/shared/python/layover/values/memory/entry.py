@@ -76,6 +76,8 @@ class FoundEntry(MemoryEntry):
     score: float | None = None
     text_score: float | None = None
     vector_score: float | None = None
+    superseded_by: str | None = None
+    """The entry that took its place. Only a list may have such entries."""
 
 
 class FoundEntries(Value):

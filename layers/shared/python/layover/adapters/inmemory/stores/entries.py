@@ -58,13 +58,23 @@ class InMemoryEntries:
         return SimilarEntries(items=tuple(near), version=version)
 
     async def list_entries(
-        self, owner: str, agent: str, limit: int, after: EntryPlace | None
+        self,
+        owner: str,
+        agent: str,
+        limit: int,
+        after: EntryPlace | None,
+        *,
+        superseded: bool = False,
     ) -> tuple[FoundEntry, ...]:
         """Return entries newest first, from behind that place."""
-        entries = [s.entry for s in _newest(self._tables, owner, agent)]
+        rows = _newest(self._tables, owner, agent, superseded=superseded)
         if after is not None:
-            entries = [e for e in entries if (e.created_at, e.id) < (after.created_at, after.id)]
-        return tuple(_found_entry(e) for e in entries[:limit])
+            place = (after.created_at, after.id)
+            rows = [s for s in rows if (s.entry.created_at, s.entry.id) < place]
+        return tuple(
+            _found_entry(s.entry).model_copy(update={"superseded_by": s.superseded_by})
+            for s in rows[:limit]
+        )
 
     async def correct_entry(self, owner: str, correction: EntryCorrection) -> FoundEntry | None:
         """Give an entry that is retrieved other words, without a vector."""
@@ -205,10 +215,12 @@ def _all(threads: Sequence[StoredThread]) -> Iterator[tuple[str, StoredEntry]]:
     return ((id, entry) for thread in threads for id, entry in list(thread.entries.items()))
 
 
-def _newest(threads: Tables, owner: str, agent: str) -> list[StoredEntry]:
-    entries = [s for _, s in _all(threads.of(owner))]
-    retrievable = [s for s in entries if s.entry.agent == agent and s.superseded_by is None]
-    return sorted(retrievable, key=lambda s: (s.entry.created_at, s.entry.id), reverse=True)
+def _newest(
+    threads: Tables, owner: str, agent: str, *, superseded: bool = False
+) -> list[StoredEntry]:
+    entries = [s for _, s in _all(threads.of(owner)) if s.entry.agent == agent]
+    listed = [s for s in entries if superseded or s.superseded_by is None]
+    return sorted(listed, key=lambda s: (s.entry.created_at, s.entry.id), reverse=True)
 
 
 def _same(threads: Tables, owner: str, entry: NewEntry) -> tuple[StoredThread, StoredEntry] | None:

@@ -93,10 +93,16 @@ class PostgresEntries:
         return SimilarEntries.model_validate_json(rows[0][0] or b"{}")
 
     async def list_entries(
-        self, owner: str, agent: str, limit: int, after: EntryPlace | None
+        self,
+        owner: str,
+        agent: str,
+        limit: int,
+        after: EntryPlace | None,
+        *,
+        superseded: bool = False,
     ) -> tuple[FoundEntry, ...]:
         """Return entries newest first, from behind that place."""
-        query = _query("list_entries")(
+        query = _query("list_all_entries" if superseded else "list_entries")(
             agent=agent,
             limit=limit,
             after_at=after.created_at.isoformat() if after else None,

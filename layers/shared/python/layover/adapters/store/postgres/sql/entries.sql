@@ -74,6 +74,18 @@ from (
     limit %(limit)s::integer
 ) e
 
+-- name: list_all_entries
+-- Also what was superseded: a query of its own, since an index of what is retrieved serves the other one.
+select coalesce(json_agg(row_to_json(e) order by e.created_at desc, e.id desc), '[]')
+from (
+    select e.id, e.agent, e.thread_id, e.superseded_by, {e.entries}
+    from memory_entries e
+    where e.agent = %(agent)s
+      and (%(after_id)s::text is null or (e.created_at, e.id) < (%(after_at)s::timestamptz, %(after_id)s))
+    order by e.created_at desc, e.id desc
+    limit %(limit)s::integer
+) e
+
 -- name: correct_entry
 -- Whoever compares new entries with stored ones meanwhile compares them again.
 with corrected as (
