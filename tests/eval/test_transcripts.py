@@ -53,13 +53,14 @@ async def test_memory_holds_exactly_what_it_has_to(
 
 
 @each()
-async def test_the_extractor_reads_no_tool_result_and_no_secret(case: Transcript) -> None:
+async def test_the_extractor_reads_no_secret_and_results_of_trusted_tools_alone(
+    case: Transcript,
+) -> None:
     found = await rehearsed(case)
     read = "\n".join(p.messages[-1].text for p in found.asked)
-    told = [
-        str(u.result) for uses in case.tools.values() for u in uses if isinstance(u.result, str)
-    ]
-    assert [t for t in told if t in read] == []
+    texts = [u for uses in case.tools.values() for u in uses if isinstance(u.result, str)]
+    doubtful = {u.name for u in texts if not u.trusted}
+    assert [u.result for u in texts if u.name in doubtful and str(u.result) in read] == []
     for secret in ("Tr0ub4dor", "sk-live", "Xk29"):
         assert secret not in read
 

@@ -9,7 +9,7 @@ import pytest
 
 from layover import Agent, EpisodicMemory, Memory, tool
 from layover.adapters.inmemory.model import ScriptedModel, call, fail, say
-from layover.memory.episodic.entries import list_entries
+from layover.memory.episodic.entries import correct_entry, list_entries
 from layover.memory.extract import extract
 from layover.testing import HashingEmbedder
 from layover.values.message import DataPart, FilePart, TextPart
@@ -492,3 +492,89 @@ async def test_what_an_assistant_finds_out_after_a_greeting_is_read() -> None:
     world = LearningBench(taught(), script=[call("look"), say("The import fails.")], tools=[look])
     await world.learn("Hello there!")
     assert extractors(world) == 1
+
+
+# What is read next to the turn, and the known entries that the answer names
+
+
+@pytest.mark.parametrize("embedder", EMBEDDERS)
+async def test_an_accepted_proposal_is_learned_with_the_turn_that_accepts_it(embedder: Any) -> None:
+    proposal = "Shall I restart the spooler of the label printer?"
+    outcome = {
+        "content": "Restarting the spooler fixed the label printer.",
+        "kind": "outcome",
+        "evidence": "Yes, that fixed it.",
+    }
+    script = [say(proposal), say("Good.")]
+    world = LearningBench(taught(), taught(outcome), script=script, embedder=embedder)
+    await world.learn("The label printer prints nothing")
+    await world.learn("Yes, that fixed it.")
+    (entry,) = (await list_entries(world.plain, ANN, "helper", None, 9, None)).items
+    assert (entry.content, entry.source) == (outcome["content"], "user_accepted_assistant_proposal")
+    assert entry.evidence == f"Yes, that fixed it. (about: {proposal})"
+    asked = json.loads(world.model.prompts[-1].messages[-1].text)
+    assert [each["text"] for each in asked["before"]] == [
+        "The label printer prints nothing",
+        proposal,
+    ]
+
+
+async def test_what_another_thread_said_is_not_read_before_a_turn() -> None:
+    world = LearningBench(taught(), taught())
+    await world.learn("The label printer prints nothing", thread="t1")
+    await world.learn("Yes, that fixed it.", thread="t2")
+    asked = json.loads(world.model.prompts[-1].messages[-1].text)
+    assert "before" not in asked
+
+
+@pytest.mark.parametrize("trusted", [True, False])
+async def test_only_the_results_of_trusted_tools_are_read_and_may_be_evidence(
+    trusted: bool,
+) -> None:
+    @tool(trusted=trusted)
+    def track() -> dict[str, str]:
+        """Track the order."""
+        return {"order": "A-1003", "status": "held at customs since Monday", "password": "hunter2x"}
+
+    held = {
+        "content": "Order A-1003 is held at customs since Monday.",
+        "evidence": "held at customs since Monday",
+    }
+    script = [call("track"), say("I looked it up.")]
+    world = LearningBench(taught(held), script=script, tools=[track])
+    await world.learn("Where is it?")
+    asked = world.model.prompts[-1].messages[-1].text
+    assert ("held at customs" in asked) is trusted
+    assert "hunter2x" not in asked
+    page = await list_entries(world.plain, ANN, "helper", None, 9, None)
+    kept = [(e.source, e.verified, e.evidence) for e in page.items]
+    assert kept == ([("tool_result", True, held["evidence"])] if trusted else [])
+
+
+READY = {"content": "Order A-1003 is in preparation.", "evidence": "order A-1003 is in preparation"}
+SHIPPED = {"content": "Order A-1003 was shipped.", "evidence": "my order A-1003 was shipped"}
+
+
+@pytest.mark.parametrize("embedder", EMBEDDERS)
+async def test_a_known_entry_that_the_answer_names_is_superseded(embedder: Any) -> None:
+    named = {**SHIPPED, "replaces": [1], "same": []}
+    world = LearningBench(taught(READY), taught(named), embedder=embedder)
+    await world.learn("They say that order A-1003 is in preparation")
+    await world.learn("Look, my order A-1003 was shipped", thread="t2")
+    assert await world.known() == [SHIPPED["content"]]
+    page = await list_entries(world.plain, ANN, "helper", None, 9, None, superseded=True)
+    by_content = {e.content: e for e in page.items}
+    shipped, ready = by_content[SHIPPED["content"]], by_content[READY["content"]]
+    assert (shipped.superseded_by, ready.superseded_by) == (None, shipped.id)
+
+
+async def test_a_known_entry_that_its_owner_corrects_meanwhile_stays() -> None:
+    async def correct(_: Any) -> Any:
+        (entry,) = (await list_entries(world.plain, ANN, "helper", None, 9, None)).items
+        await correct_entry(world.plain, ANN, entry.id, "Order A-1003 goes to Bonn.")
+        return taught({**SHIPPED, "replaces": [1]})
+
+    world = LearningBench(taught(READY), correct)
+    await world.learn("They say that order A-1003 is in preparation")
+    await world.learn("Look, my order A-1003 was shipped", thread="t2")
+    assert sorted(await world.known()) == ["Order A-1003 goes to Bonn.", SHIPPED["content"]]

@@ -132,6 +132,8 @@ def memory_prompt(
     if of_task.most is not None:
         tokens = max(tokens, min(of_task.most, estimate(message.text)))
     system = prompt_file(task)
+    if names_known:
+        system = f"{system.rstrip()}\n\n{prompt_file('extractor_known')}"
     if instructions:
         system = f"{system.rstrip()}\n\n{_WISHES}\n\n{instructions.strip()}\n"
     if task == "extractor" and (instructions or names_known):

@@ -3,7 +3,7 @@
 
 import logging
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,11 +15,12 @@ from layover.errors import LayoverError
 from layover.memory.episodic import rules as entries
 from layover.memory.episodic import search as entry_search
 from layover.memory.episodic.entries import episodic_embedder
-from layover.memory.episodic.rules import Candidate, Refusal, Selection
+from layover.memory.episodic.rules import Candidate, Refusal, Selection, Surroundings, ToolText
 from layover.memory.profile.notes import profile_key
 from layover.memory.requests import ask
 from layover.memory.semantic.embedding import embed
 from layover.memory.text.courtesies import is_courtesy
+from layover.memory.text.reading import cut, render_value
 from layover.memory.usage import embedding_usage, usage_row
 from layover.runtime import Runtime
 from layover.values.memory.context import StepUsage
@@ -34,6 +35,10 @@ HARMLESS = frozenset({"plan", "update_working_memory"})
 may be unverified, and would come back as verified."""
 _NO_NEWS = HARMLESS | {"recall_memory", MESSAGES_TOOL}
 """Tools from whose results an assistant finds out nothing that memory does not have."""
+_MAX_RESULT, _MAX_RESULTS = 1_000, 3_000
+"""Characters of a trusted tool's result that the extractor reads, and of all of them."""
+_MAX_BEFORE = 12
+"""Messages before the turn among which the last texts are looked for: those of tools are no texts."""
 Vector = tuple[float, ...]
 logger = logging.getLogger("layover")
 
@@ -111,7 +116,8 @@ class EpisodicExtraction:
     async def learn(self) -> None:
         """Ask the model, and check its answer."""
         self._known = similar = await self._find_similar_entries()
-        answer, self._extractor = await self._ask([e.content for e in similar])
+        around = await self._surroundings()
+        answer, self._extractor = await self._ask([e.content for e in similar], around)
         trusted = trusts_tools(self._agent, self._snapshot)
         check = entries.check_entries(
             answer,
@@ -119,6 +125,7 @@ class EpisodicExtraction:
             self._settings,
             trusted=trusted,
             finds_out=finds_out(self._snapshot),
+            around=around,
         )
         self._refusals = Counter(check.refusals)
         entries_by_hash = {entries.hash_of(e.content): e for e in similar}
@@ -171,12 +178,26 @@ class EpisodicExtraction:
         self._spend("extractor/known", search.embedding)
         return (await self._runtime.memory.find_entries(self._meta.owner, search.query)).items
 
-    async def _ask(self, similar: Sequence[str]) -> tuple[str, str]:
+    async def _surroundings(self) -> Surroundings:
+        """Return what is read next to the turn. Raises RetryableError (the database)."""
+        meta = self._meta
+        before: Sequence[Message] = ()
+        if meta.input.parent_id is not None:
+            before = await self._runtime.threads.newest_messages(
+                meta.owner, meta.thread_id, meta.input.parent_id, _MAX_BEFORE
+            )
+        return Surroundings(
+            now=meta.input.created_at,
+            before=entries.dialogue_of(before),
+            results=tuple(trusted_results(self._agent, self._snapshot)),
+        )
+
+    async def _ask(self, similar: Sequence[str], around: Surroundings) -> tuple[str, str]:
         """Return the model's answer, "" if it failed, and the model's name."""
         runtime, settings = self._runtime, self._settings
         model = runtime.settings.extractor_model or runtime.settings.model
         profile = await self._profile()
-        prompt = entries.request(model, self._dialogue, profile, similar, settings)
+        prompt = entries.request(model, self._dialogue, profile, similar, settings, around)
         try:
             reply = await ask(runtime, self._agent, self._meta, prompt)
         except LayoverError as error:
@@ -246,7 +267,7 @@ class EpisodicExtraction:
             agent=self._agent.name,
             content=candidate.content,
             source=candidate.source,
-            evidence=candidate.evidence,
+            evidence=entries.stored_evidence(candidate),
             verified=candidate.verified,
             created_at=meta.input.created_at,
             thread_id=meta.thread_id,
@@ -270,6 +291,23 @@ def trusts_tools(agent: Agent, snapshot: RunSnapshot) -> bool:
     file, and no tool of the provider's."""
     trusted_names = {t.name for t in agent.tools if t.trusted} | HARMLESS
     return _called_names(snapshot) <= trusted_names and not _reads_more(snapshot)
+
+
+def trusted_results(agent: Agent, snapshot: RunSnapshot) -> Iterator[ToolText]:
+    """Yield what trusted tools returned in the run, the newest first, as long as there is room."""
+    names = {t.name for t in agent.tools if t.trusted} - _NO_NEWS
+    room = _MAX_RESULTS
+    for message in reversed(response_messages(snapshot)):
+        for part in message.content:
+            if not isinstance(part, ToolResultPart) or part.is_error or part.tool_name not in names:
+                continue
+            output = part.result if message.model_output is None else message.model_output
+            text = cut(render_value(output), _MAX_RESULT)
+            room -= len(text)
+            if room < 0:
+                return
+            if text.strip():
+                yield ToolText(message, part.tool_call_id, part.tool_name, text)
 
 
 def finds_out(snapshot: RunSnapshot) -> bool:

@@ -6,8 +6,8 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import Enum, StrEnum, auto
 from functools import cache
@@ -24,7 +24,9 @@ from layover.memory.episodic.contradiction import (
 from layover.memory.episodic.person import is_only_about_user, without_reminder, without_role
 from layover.memory.ranking import cosine
 from layover.memory.requests import KINDS, REQUESTED, is_example, memory_prompt, prompt_file
+from layover.memory.text.acceptance import accepts
 from layover.memory.text.answers import json_object, objects, text_of
+from layover.memory.text.dates import without_resolved_dates
 from layover.memory.text.escape import escape
 from layover.memory.text.evidence import Witness, missing_anchors, normalise
 from layover.memory.text.languages import is_translation
@@ -36,14 +38,18 @@ from layover.values.message import Message, Role, TextPart
 from layover.values.prompt import Prompt
 from layover.values.text import sanitise
 
-PROMPT_VERSION = "extractor-5"
-"""Changes with `prompts/extractor.md`; each entry names the version that proposed it."""
+PROMPT_VERSION = "extractor-6"
+"""Changes with `prompts/extractor.md` and `extractor_known.md`; each entry names the one that proposed it."""
 MAX_KNOWN = 20
 """Similar entries that the extractor is shown."""
 _MAX_PROPOSALS = 50
 _MAX_READ = 8_000
 """Characters of a text that the extractor reads."""
 _MAX_READ_IN_ALL = 60_000
+_BEFORE, _MAX_BEFORE = 2, 4
+"""Texts before the turn that the extractor reads, and the most of them if they are short."""
+_MAX_TEXT_BEFORE, _ROOM_BEFORE = 500, 400
+"""Characters of such a text, and of all of them if there are more than `_BEFORE`."""
 _MAX_EVIDENCE = 2_000
 """The most characters that are stored, since a whole message may be evidence."""
 _LEEWAY = 2_000
@@ -76,7 +82,8 @@ class Refusal(StrEnum):
 @dataclass(frozen=True)
 class Candidate:
     """A proposed entry that has evidence. `context`: what its message says around the evidence.
-    `replaces` and `same`: the numbers of the known entries of which the extractor says so."""
+    `accepted`: what the assistant proposed and the evidence accepts. `replaces`, `same`: the numbers of the
+    known entries of which the extractor says so."""
 
     content: str
     source: Source
@@ -85,8 +92,32 @@ class Candidate:
     verified: bool
     hash: str
     context: str = ""
+    accepted: str = ""
     replaces: tuple[int, ...] = ()
     same: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class ToolText:
+    """What a trusted tool returned in the turn, as the extractor reads it. `message`: the one that has it."""
+
+    message: Message
+    call_id: str
+    name: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What the extractor reads next to the words of a turn. `now`: the time of the turn; `before`: texts
+    before it, oldest first."""
+
+    now: datetime | None = None
+    before: Sequence[Message] = ()
+    results: Sequence[ToolText] = ()
+
+
+_ALONE = Surroundings()
 
 
 @dataclass
@@ -155,12 +186,24 @@ def request(
     profile: Any,
     similar: Sequence[str],
     settings: EpisodicMemory,
+    around: Surroundings = _ALONE,
 ) -> Prompt:
     """Return the request for entries; `dialogue`: at least one message, `similar`: stored ones like it, which
     the answer names by their numbers."""
-    turn = [{"role": m.role.value, "text": _visible_text(m)} for m in _readable(dialogue)]
+    said = [(m, {"role": m.role.value, "text": _visible_text(m)}) for m in _readable(dialogue)]
+    said += [
+        (r.message, {"role": "tool", "call": r.call_id, "name": r.name, "text": r.text})
+        for r in around.results
+    ]
+    turn = [each for _, each in sorted(said, key=lambda pair: pair[0].created_at)]
     known = {str(number): text for number, text in enumerate(similar, 1)}
-    payload = redact_value({"profile": profile, "known": known, "turn": turn})
+    parts: dict[str, Any] = (
+        {"now": around.now.strftime("%A %Y-%m-%d %H:%M UTC")} if around.now else {}
+    )
+    parts |= {"profile": profile, "known": known}
+    if before := readable_before(around.before):
+        parts["before"] = [{"role": m.role.value, "text": _text_before(m)} for m in before]
+    payload = redact_value({**parts, "turn": turn})
     text = TextPart(text=json.dumps(payload, ensure_ascii=False))
     user_message = dialogue[0].with_content((text,), role=Role.USER)
     return memory_prompt(
@@ -180,11 +223,13 @@ def check_entries(
     *,
     trusted: bool,
     finds_out: bool = True,
+    around: Surroundings = _ALONE,
 ) -> EntryCheck:
     """Return the entries of an answer that have evidence, in the order of
     docs/behaviour.md#episodic-duplicates, up to the rules that need vectors. `finds_out`: whether the
-    assistant had anything to find out something from; `trusted`: whether it may be believed."""
-    turn = _Turn(dialogue, settings, trusted=trusted, finds_out=finds_out)
+    assistant had anything to find out something from; `trusted`: whether it may be believed; `around`: what
+    the extractor read next to the turn."""
+    turn = _Turn(dialogue, settings, around, trusted=trusted, finds_out=finds_out)
     check = EntryCheck([])
     hashes: set[str] = set()
     items = objects(json_object(sanitise(answer), "entries"), "entries")
@@ -209,6 +254,13 @@ def _numbers(value: Any) -> tuple[int, ...]:
     return tuple(dict.fromkeys(int(t) for t in texts if t.isascii() and t.isdecimal()))
 
 
+def stored_evidence(candidate: Candidate) -> str:
+    """Return the evidence as it is stored: the user's words, and the text that they accept."""
+    if not candidate.accepted:
+        return candidate.evidence
+    return f"{candidate.evidence} (about: {candidate.accepted})"[:_MAX_EVIDENCE]
+
+
 def hash_of(content: str) -> str:
     """Return a hash that is equal for contents that differ only in case."""
     return hashlib.sha256(content.lower().encode("utf-8", "replace")).hexdigest()
@@ -229,6 +281,18 @@ def _readable(dialogue: Sequence[Message]) -> list[Message]:
     return readable[::-1]
 
 
+def readable_before(messages: Sequence[Message]) -> Sequence[Message]:
+    """Return the last texts before a turn that the extractor reads: two, or four if they are short."""
+    newest = list(messages[-_MAX_BEFORE:])
+    while len(newest) > _BEFORE and sum(len(_text_before(m)) for m in newest) > _ROOM_BEFORE:
+        newest.pop(0)
+    return newest
+
+
+def _text_before(message: Message) -> str:
+    return plain(message.text.strip(), _MAX_TEXT_BEFORE)
+
+
 def _visible_text(message: Message) -> str:
     """Return the text of a message as the extractor sees it."""
     return plain(message.text.strip(), _MAX_READ)
@@ -236,11 +300,28 @@ def _visible_text(message: Message) -> str:
 
 @dataclass(frozen=True)
 class _Quote:
-    """A quote with its witness. The model is not asked who said it: small models make that up."""
+    """A quote with its witness. The model is not asked who said it: small models make that up. `accepted`:
+    what the assistant proposed, if the quote accepts it."""
 
     source: Source
     piece: str
     message: Message
+    accepted: str = ""
+
+
+@dataclass(frozen=True)
+class _Acceptance:
+    """A message of the user's that accepts what the assistant proposed just before it."""
+
+    message: Message
+    proposal: str
+    witness: Witness
+
+    def is_told_by(self, content: str) -> bool:
+        """Return whether a content says something that only the proposal says."""
+        told, own, proposed = (statement(t) for t in (content, self.message.text, self.proposal))
+        topics = (told.topics - own.topics) & proposed.topics
+        return bool(topics | ((told.literals - own.literals) & proposed.literals))
 
 
 def _around(quote: _Quote) -> str:
@@ -257,11 +338,16 @@ class _Turn:
         self,
         dialogue: Sequence[Message],
         settings: EpisodicMemory,
+        around: Surroundings,
         *,
         trusted: bool,
         finds_out: bool,
     ) -> None:
         self._settings = settings
+        self._now = around.now
+        before = readable_before(around.before)
+        self._accepted = list(_acceptances(before, dialogue))
+        self._results = [(r.message, Witness(r.text)) for r in around.results]
         self._trusted = trusted
         witnesses = [(m, Witness(_visible_text(m))) for m in _readable(dialogue)]
         self._of_user = [(m, w) for m, w in witnesses if m.role is Role.USER]
@@ -269,8 +355,14 @@ class _Turn:
         has_findings = finds_out or settings.assistant_evidence == "trust"
         self._findings = self._of_assistant if has_findings else []
         self._texts = [m.text for m in dialogue] + [_visible_text(m) for m, _ in witnesses]
+        self._texts += [_text_before(m) for m in before] + [r.text for r in around.results]
         own_texts = [text for _, witness in self._of_user for text in witness.own_texts]
         self._own_texts = own_texts + [_visible_text(m) for m, _ in self._of_assistant]
+        self._known_texts = self._own_texts + [r.text for r in around.results]
+        for message in before:
+            text = _text_before(message)
+            is_own = message.role is Role.ASSISTANT
+            self._known_texts += [text] if is_own else Witness(text).own_texts
 
     def candidate(self, item: dict[str, Any]) -> Candidate | Refusal:
         """Return the entry that a proposal leads to, or the reason why it leads to none."""
@@ -288,12 +380,14 @@ class _Turn:
             if is_only_about_user(content):
                 return Refusal.OTHER
         content = self._untranslated(content, quote)
-        if missing_anchors(content, self._texts):
+        if missing_anchors(self._without_dates(content), self._texts):
             return Refusal.UNSAID
+        quote = self._accepting(content, quote)
         content = self._faithful(content, quote)
         source = quote.source
         # Own words next to a log do not vouch for what stands only in the log.
-        if source == "user_assertion" and missing_anchors(content, self._own_texts):
+        vouches = source in ("user_assertion", "user_accepted_assistant_proposal")
+        if vouches and missing_anchors(self._without_dates(content), self._known_texts):
             source = "quoted_text"
         verified = self._is_verified(source)
         if not verified and self._settings.assistant_evidence == "refuse":
@@ -309,6 +403,7 @@ class _Turn:
             verified=verified,
             hash=hash_of(text),
             context=_around(quote),
+            accepted=redact(quote.accepted)[:_MAX_EVIDENCE],
             replaces=_numbers(item.get("replaces")),
             same=_numbers(item.get("same")),
         )
@@ -351,15 +446,50 @@ class _Turn:
         for message, witness in self._of_user:
             if piece := witness.piece(evidence):
                 return _Quote("quoted_text", piece, message)
+        for message, witness in self._results:
+            if piece := witness.piece(evidence):
+                return _Quote("tool_result", piece, message)
+        for accepted in self._accepted:
+            if piece := accepted.witness.own_piece(evidence):
+                words = normalise(_visible_text(accepted.message))
+                return _Quote("user_accepted_assistant_proposal", words, accepted.message, piece)
         for message, witness in self._findings:
             if piece := witness.piece(evidence):
                 return _Quote("verified_assistant_finding", piece, message)
         return None
 
+    def _accepting(self, content: str, quote: _Quote) -> _Quote:
+        """Return the quote with what it accepts, if the content says what the assistant proposed."""
+        if quote.source != "user_assertion":
+            return quote
+        for accepted in self._accepted:
+            if accepted.message is quote.message and accepted.is_told_by(content):
+                source: Source = "user_accepted_assistant_proposal"
+                return replace(quote, source=source, accepted=normalise(accepted.proposal))
+        return quote
+
+    def _without_dates(self, content: str) -> str:
+        """Return the content without dates that the turn names in relation to its day."""
+        if self._now is None:
+            return content
+        return without_resolved_dates(content, self._own_texts, self._now)
+
     def _is_verified(self, source: Source) -> bool:
         if source == "verified_assistant_finding":
             return self._trusted or self._settings.assistant_evidence == "trust"
-        return source == "user_assertion"
+        return source != "quoted_text"
+
+
+def _acceptances(before: Sequence[Message], dialogue: Sequence[Message]) -> Iterator[_Acceptance]:
+    """Yield the messages of the turn that accept what the assistant said just before them."""
+    newest: Message | None = before[-1] if before else None
+    for message in dialogue:
+        is_answer = newest is not None and newest.role is Role.ASSISTANT
+        if message.role is Role.USER and newest is not None and is_answer and accepts(message.text):
+            is_before = newest in before
+            text = _text_before(newest) if is_before else _visible_text(newest)
+            yield _Acceptance(message, text, Witness(text))
+        newest = message
 
 
 # Similar entries

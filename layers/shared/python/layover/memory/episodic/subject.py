@@ -143,6 +143,8 @@ class _Difference(NamedTuple):
     new: Sequence[_Word]
     has_head: bool
     has_tail: bool
+    is_between: bool
+    """Whether a word that both have follows at once: `la furgoneta roja arranca`."""
 
     @property
     def is_whole(self) -> bool:
@@ -204,6 +206,9 @@ def _is_of_another_thing(difference: _Difference, new: str, old: str) -> bool:
         says_more = len(difference.old) > 1 and len(difference.new) > 1
         return are_names and says_more and one.gap == other.gap and _COPULAS.isdisjoint(one.gap)
     if are_names:
+        return True
+    ends_in_words = not (difference.old[-1].is_number or difference.new[-1].is_number)
+    if difference.is_between and ends_in_words and not one.gap and not other.gap:
         return True
     return all(w.gap and _COPULAS.isdisjoint(w.gap) for w in (one, other))
 
@@ -323,6 +328,7 @@ def _differences(new: str, old: str) -> tuple[_Difference, ...]:
             new=b[j1:j2],
             has_head=bool(heads) and heads[0] < n,
             has_tail=bool(equals) and equals[-1] > n,
+            is_between=bool(i2 < len(a) and j2 < len(b) and not a[i2].gap and not b[j2].gap),
         )
         for n, (tag, i1, i2, j1, j2) in enumerate(codes)
         if tag != "equal"

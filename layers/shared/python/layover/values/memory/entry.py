@@ -10,10 +10,11 @@ Source = Literal[
     "user_assertion",
     "user_accepted_assistant_proposal",
     "verified_assistant_finding",
+    "tool_result",
     "quoted_text",
 ]
-"""The party that vouches for an entry: the user said it, agreed to it, or the assistant found it out. Nobody
-vouches for a text that the user only quotes or pastes."""
+"""The party that vouches for an entry: the user said it, agreed to it, the assistant found it out, or a trusted
+tool returned it. Nobody vouches for a text that the user only quotes or pastes."""
 
 
 class MemoryEntry(Value):
