@@ -150,8 +150,7 @@ def says_the_same(new: str, old: str, evidence: str = "", old_evidence: str = ""
     """Return whether nothing that matters differs between two statements of which a model says that they say
     the same: each word, number and unit of the new one, or of what was said, is in the old one, and nothing
     is denied, turned or put in another's place."""
-    known = f"{old} {old_evidence}"
-    a, b, quote = statement(new), statement(known), statement(evidence)
+    a, b, quote = statement(new), statement(f"{old} {old_evidence}"), statement(evidence)
     if not a.literals <= b.literals or denies(new) != denies(old):
         return False
     if conditions(new) != conditions(old) or names_change_places(new, old):

@@ -153,7 +153,7 @@ class EpisodicExtraction:
             least,
             self._meta.input.created_at,
             by_words=await self._alike_by_words(),
-            known=self._known,
+            known_entries=self._known,
         )
         refusals = self._refusals + Counter(
             {Refusal.SIMILAR: len(self._candidates) - len(selections)}
@@ -248,14 +248,14 @@ class EpisodicExtraction:
         now somebody else may have changed them."""
         if not self._candidates:
             return ()
-        named = {number for c in self._candidates for number in (*c.replaces, *c.same)}
-        known = [e.content for number, e in enumerate(self._known, 1) if number in named]
+        numbers = {number for c in self._candidates for number in (*c.replaces, *c.same)}
+        contents = [e.content for number, e in enumerate(self._known, 1) if number in numbers]
         query = entry_search.entry_query(
             self._agent.name,
             self._settings,
-            "\n".join([*(c.content for c in self._candidates), *known]),
+            "\n".join([*(c.content for c in self._candidates), *contents]),
             self._runtime.clock.now(),
-            top_k=entries.MAX_KNOWN + len(known),
+            top_k=entries.MAX_KNOWN + len(contents),
         )
         return (await self._runtime.memory.find_entries(self._meta.owner, query)).items
 

@@ -99,7 +99,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class ToolText:
-    """What a trusted tool returned in the turn, as the extractor reads it. `message`: the one that has it."""
+    """The result of a trusted tool in the turn, as the extractor reads it. `message`: the one that has it."""
 
     message: Message
     call_id: str
@@ -109,7 +109,7 @@ class ToolText:
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What the extractor reads next to the words of a turn. `now`: the time of the turn; `before`: texts
+    """All that the extractor reads next to the words of a turn. `now`: the time of the turn; `before`: texts
     before it, oldest first."""
 
     now: datetime | None = None
@@ -190,17 +190,19 @@ def request(
 ) -> Prompt:
     """Return the request for entries; `dialogue`: at least one message, `similar`: stored ones like it, which
     the answer names by their numbers."""
-    said = [(m, {"role": m.role.value, "text": _visible_text(m)}) for m in _readable(dialogue)]
-    said += [
+    parts_of_turn = [
+        (m, {"role": m.role.value, "text": _visible_text(m)}) for m in _readable(dialogue)
+    ]
+    parts_of_turn += [
         (r.message, {"role": "tool", "call": r.call_id, "name": r.name, "text": r.text})
         for r in around.results
     ]
-    turn = [each for _, each in sorted(said, key=lambda pair: pair[0].created_at)]
-    known = {str(number): text for number, text in enumerate(similar, 1)}
+    turn = [each for _, each in sorted(parts_of_turn, key=lambda pair: pair[0].created_at)]
+    numbered = {str(number): text for number, text in enumerate(similar, 1)}
     parts: dict[str, Any] = (
         {"now": around.now.strftime("%A %Y-%m-%d %H:%M UTC")} if around.now else {}
     )
-    parts |= {"profile": profile, "known": known}
+    parts |= {"profile": profile, "known": numbered}
     if before := readable_before(around.before):
         parts["before"] = [{"role": m.role.value, "text": _text_before(m)} for m in before]
     payload = redact_value({**parts, "turn": turn})
@@ -319,9 +321,9 @@ class _Acceptance:
 
     def is_told_by(self, content: str) -> bool:
         """Return whether a content says something that only the proposal says."""
-        told, own, proposed = (statement(t) for t in (content, self.message.text, self.proposal))
-        topics = (told.topics - own.topics) & proposed.topics
-        return bool(topics | ((told.literals - own.literals) & proposed.literals))
+        a, own, proposal = (statement(t) for t in (content, self.message.text, self.proposal))
+        topics = (a.topics - own.topics) & proposal.topics
+        return bool(topics | ((a.literals - own.literals) & proposal.literals))
 
 
 def _around(quote: _Quote) -> str:
@@ -514,18 +516,18 @@ def select(
     least: float | None,
     said_at: datetime,
     by_words: Sequence[MemoryEntry] = (),
-    known: Sequence[MemoryEntry] = (),
+    known_entries: Sequence[MemoryEntry] = (),
 ) -> list[Selection]:
     """Return the candidates that are new. `least`: the cosine at which two are the same; None: nothing is
     dropped. `similar`: stored entries like them (`SimilarEntry.place`: the candidate's); `by_words`: stored
-    ones with some of their words; `known`: those that the extractor was shown, in its order. `said_at`: the
-    time of the candidates' turn; stored entries may be from a later one."""
+    ones with some of their words; `known_entries`: those that the extractor was shown, in its order.
+    `said_at`: the time of the candidates' turn; stored entries may be from a later one."""
     selections: list[Selection] = []
     for place, (candidate, vector) in enumerate(zip(candidates, vectors, strict=True)):
         nearest = [s for s in similar if s.place == place]
         near = {e.id: _verdict_by_words(candidate, e, said_at) for e in by_words}
         near |= {s.id: _verdict(candidate, s, said_at) for s in nearest}
-        near |= _claimed_verdicts(candidate, known, [*by_words, *nearest], near, said_at)
+        near |= _claimed_verdicts(candidate, known_entries, [*by_words, *nearest], near, said_at)
         if _Verdict.OUTDATED in near.values():
             continue
         same = _Verdict.SAME in near.values()
@@ -599,19 +601,23 @@ def _verdict_by_words(candidate: Candidate, entry: MemoryEntry, said_at: datetim
 
 def _claimed_verdicts(
     candidate: Candidate,
-    known: Sequence[MemoryEntry],
+    known_entries: Sequence[MemoryEntry],
     stored: Sequence[MemoryEntry | SimilarEntry],
     verdicts: Mapping[str, _Verdict],
     said_at: datetime,
 ) -> dict[str, _Verdict]:
     """Return the verdicts on the known entries of which the extractor says that the candidate replaces or
     repeats them, as far as the words allow it. Only what still stands as it was shown counts."""
-    shown = dict(enumerate(known, 1))
+    by_number = dict(enumerate(known_entries, 1))
     current = {e.id: e for e in stored}
     claimed: dict[str, _Verdict] = {}
     for number in (*candidate.same, *candidate.replaces):
-        entry = current.get(shown[number].id) if number in shown else None
-        if entry is None or entry.content != shown[number].content or entry.created_at > said_at:
+        entry = current.get(by_number[number].id) if number in by_number else None
+        if (
+            entry is None
+            or entry.content != by_number[number].content
+            or entry.created_at > said_at
+        ):
             continue
         doubtful = entry.verified and not candidate.verified
         if number in candidate.replaces:

@@ -43,7 +43,7 @@ _GENERIC = frozenset(
         " usuario usuário utente клиент 用户 客户 ユーザー"
     )
 )
-"""Whoever speaks: a statement about them may be about anything."""
+"""The person who speaks: a statement about them may be about anything."""
 _CHANGED = lazy_pattern(
     r"\b(?:now|no longer|not any ?more|anymore|any longer|meanwhile|instead|again|switched|changed|moved"
     r"|updated|replaced|since|raised|lowered|increased|reduced|upgraded|fixed|solved|resolved|repaired"
@@ -125,7 +125,7 @@ class _Word(NamedTuple):
     lead: str
     """The word before it: the last of the gap, or the one that carries something."""
     is_led: bool
-    """Whether it is a number that follows a word at once and counts nothing: `tank 6 is`."""
+    """It is a number that follows a word at once and counts nothing: `tank 6 is`."""
 
     @property
     def is_number(self) -> bool:
@@ -144,11 +144,11 @@ class _Difference(NamedTuple):
     has_head: bool
     has_tail: bool
     is_between: bool
-    """Whether a word that both have follows at once: `la furgoneta roja arranca`."""
+    """A word that both have follows at once: `la furgoneta roja arranca`."""
 
     @property
     def is_whole(self) -> bool:
-        """Whether both texts have words there."""
+        """Both texts have words there."""
         return bool(self.old and self.new)
 
 
@@ -338,22 +338,23 @@ def _differences(new: str, old: str) -> tuple[_Difference, ...]:
 @lru_cache(maxsize=1_024)
 def _words(text: str) -> tuple[_Word, ...]:
     """Return the words of a text that carry what it says, in order."""
-    found: list[_Word] = []
+    result: list[_Word] = []
     lead, gap = "", list[str]()
     for raw in _raw_words(NEGATION.sub(" ", text)):
         if raw in _ARTICLES:
             continue
         root = _root(raw)
         if root:
-            is_led = bool(found) and not gap
-            found.append(_Word(root, raw, tuple(gap), lead, is_led))
+            is_led = bool(result) and not gap
+            result.append(_Word(root, raw, tuple(gap), lead, is_led))
             gap = []
         elif root is None:
             gap.append(raw)
         lead = raw
-    counts = {n for n, following in enumerate(found[1:]) if not following.gap}
+    counts = {n for n, following in enumerate(result[1:]) if not following.gap}
     return tuple(
-        w._replace(is_led=w.is_led and w.is_number and n not in counts) for n, w in enumerate(found)
+        w._replace(is_led=w.is_led and w.is_number and n not in counts)
+        for n, w in enumerate(result)
     )
 
 

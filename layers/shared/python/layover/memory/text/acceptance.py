@@ -41,8 +41,8 @@ def accepts(text: str) -> bool:
     """Return whether a text begins with consent, or says that something worked, without a denial, a
     condition, a doubt or a question."""
     sentences = [s.strip() for s in _SENTENCE.findall(text)]
-    spoken = [s for s in sentences if any(c.isalnum() for c in s)]
-    for place, sentence in enumerate(spoken[:_READ]):
+    with_words = [s for s in sentences if any(c.isalnum() for c in s)]
+    for place, sentence in enumerate(with_words[:_READ]):
         if denies(sentence) or conditions(sentence):
             return False
         if _ACCEPTS.search(sentence):
