@@ -13,8 +13,8 @@ Source = Literal[
     "tool_result",
     "quoted_text",
 ]
-"""The party that vouches for an entry: the user said it, agreed to it, the assistant found it out, or a trusted
-tool returned it. Nobody vouches for a text that the user only quotes or pastes."""
+"""The party that vouches for an entry: the user said it, agreed to it, the assistant found it out, or a
+trusted tool returned it. Nobody vouches for a text that the user only quotes or pastes."""
 
 
 class MemoryEntry(Value):
