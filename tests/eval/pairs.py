@@ -326,6 +326,38 @@ FREE_REPLACING = (
     ("The car insurance is with Allianz.", "The car insurance is with HUK since January."),
     ("The wedding is planned for 40 guests.", "The wedding is planned for 65 guests."),
     ("The test coverage of module auth is 61 %.", "The test coverage of module auth is 84 %."),
+    (
+        "The gym membership of Lena is active until May.",
+        "The gym membership of Lena was cancelled.",
+    ),
+    (
+        "Machine M-12 vibrates at 900 rpm.",
+        "Machine M-12 runs smoothly since the bearing was changed.",
+    ),
+    ("The visa appointment is on 4 June.", "The visa appointment is on 18 June."),
+    ("Build 881 is red.", "Build 881 is green."),
+    ("The backup disk of nas-2 has 40 GB left.", "The backup disk of nas-2 has 900 GB left."),
+    ("The neighbour's dog barks at night.", "The neighbour's dog no longer barks at night."),
+    ("The contract with Telco ends in 2026.", "The contract with Telco was extended to 2028."),
+    ("Das Paket P-3 ist in Hamburg.", "Das Paket P-3 wurde zugestellt."),
+    ("Die Heizung im Bad tropft.", "Die Heizung im Bad wurde repariert."),
+    (
+        "Herr Schmidt wohnt in der Gartenstraße 5.",
+        "Herr Schmidt wohnt jetzt in der Lindenallee 12.",
+    ),
+    (
+        "Le wifi de la salle B est lent.",
+        "Le wifi de la salle B est rapide depuis le nouveau routeur.",
+    ),
+    ("Le loyer est de 800 euros.", "Le loyer est de 850 euros."),
+    ("El vuelo IB 32 sale a las 9:00.", "El vuelo IB 32 sale a las 11:40."),
+    ("La reunión es el lunes.", "La reunión es el jueves."),
+    ("Il treno 9610 è in ritardo di 20 minuti.", "Il treno 9610 è in orario."),
+    ("O pedido 77 foi enviado.", "O pedido 77 foi entregue."),
+    ("项目阿尔法的截止日期是五月一日。", "项目阿尔法的截止日期是六月一日。"),
+    ("部屋の温度は18度です。", "部屋の温度は22度です。"),
+    ("Сервер db-3 недоступен.", "Сервер db-3 снова доступен."),
+    ("The password policy requires 8 characters.", "The password policy requires 12 characters."),
 )
 """In words of all kinds: the second takes the place of the first. No sentence makes them."""
 FREE_OTHER = (
@@ -398,6 +430,29 @@ FREE_OTHER = (
     ("上の引き出しは空です。", "下の引き出しは満杯です。"),
     ("The daughter of the tenant studies law.", "The son of the tenant studies music."),
     ("Job 3 failed at night.", "Job 4 failed at night."),
+    (
+        "The gym membership of Lena is active until May.",
+        "The gym membership of Paul was cancelled.",
+    ),
+    ("Machine M-12 vibrates at 900 rpm.", "Machine M-13 runs smoothly."),
+    ("Build 881 is red.", "Build 882 is green."),
+    ("The backup disk of nas-2 has 40 GB left.", "The system disk of nas-2 has 900 GB left."),
+    ("The contract with Telco ends in 2026.", "The contract with Voltix ends in 2028."),
+    ("Das Paket P-3 ist in Hamburg.", "Das Paket P-4 wurde zugestellt."),
+    ("Die Heizung im Bad tropft.", "Die Heizung im Flur tropft."),
+    ("Herr Schmidt wohnt in Bonn.", "Frau Schmidt wohnt in Kiel."),
+    ("Le wifi de la salle B est lent.", "Le wifi de la salle C est lent."),
+    ("El vuelo IB 32 sale a las 9:00.", "El vuelo IB 33 sale a las 9:00."),
+    ("Il treno 9610 è in ritardo.", "Il treno 9612 è in ritardo."),
+    ("O pedido 77 foi enviado.", "O pedido 78 foi entregue."),
+    ("项目阿尔法的截止日期是五月一日。", "项目贝塔的截止日期是六月一日。"),
+    ("部屋の温度は18度です。", "廊下の温度は22度です。"),
+    ("Сервер db-3 недоступен.", "Сервер db-4 недоступен."),
+    ("The front tyre is flat.", "The rear tyre is flat."),
+    ("The inner door is locked.", "The outer door is locked."),
+    ("The test for user signup is flaky.", "The test for user login is flaky."),
+    ("Nora's flight lands at 9.", "Omar's flight lands at 11."),
+    ("The English manual has 40 pages.", "The German manual has 44 pages."),
 )
 """In words of all kinds: the second is about something else."""
 

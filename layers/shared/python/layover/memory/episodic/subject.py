@@ -31,7 +31,7 @@ _ROOT = 6
 _CHANGING = frozenset(
     "raised lowered increased decreased reduced changed switched updated set now new current currently"  # noqa: SIM905
     " again meanwhile already still jetzt nun neu neuerdings inzwischen wieder noch erhöht gesenkt geändert"
-    " maintenant désormais ahora nuevo ora agora adesso теперь 现在 今".split()
+    " maintenant désormais ahora nuevo ora agora adesso теперь снова опять 现在 今".split()
 )
 CHANGES = frozenset(words(" ".join(sorted(_CHANGING))))
 """Words that tell of a change: they say nothing about what it is a change of."""
@@ -50,7 +50,7 @@ _CHANGED = lazy_pattern(
     r"|seit|jetzt|nun|nunmehr|inzwischen|mittlerweile|nicht mehr|wieder|stattdessen|seither|geändert"
     r"|umgezogen|behoben|gelöst|repariert|depuis|maintenant|désormais|ne .{1,30} plus|résolu|réparé"
     r"|desde|ahora|ya no|resuelto|arreglado|adesso|ora|non .{1,30} più|risolto|agora|já não|resolvido"
-    r"|теперь|больше не)\b|现在|已|改为|改成|改到|改在|不再|もう|今は|現在|変更|이제|지금",
+    r"|теперь|больше не|снова|опять)\b|现在|已|改为|改成|改到|改在|不再|もう|今は|現在|変更|이제|지금",
     re.IGNORECASE,
 )
 """Words that say that something is not as it was."""
@@ -74,7 +74,8 @@ _LABEL = lazy_pattern(
     r"|zimmer|raum|haus|halle|linie|gleis|tor|etage|wohnung|rechnung|platz|tisch|tür|lager|konto|auftrag"
     r"|chambre|salle|ligne|quai|appartement|étage|bâtiment|maison|porte|facture|habitación|sala|línea|andén|piso"
     r"|edificio|puerta|casa|factura|camera|stanza|binario|volo|linea|quarto|andar|prédio|fatura|комната|дом|рейс))|\b[A-Z]{1,3})"
-    r"\s+(?:no\.?\s*|nr\.?\s*|n°\s*|#)?(?P<number>\d+)(?![.,:\d]|\s*(?:%|€|\$))"
+    r"\s+(?:no\.?\s*|nr\.?\s*|n°\s*|#)?(?P<number>\d+|(?<=[a-z] )[A-Z]\b)"
+    r"(?![.,:]?\d|\s*(?:%|€|\$))"
 )
 _TIMES = lazy_pattern(
     r"(?:mon|tues|wednes|thurs|fri|satur|sun)days?|today|tomorrow|yesterday|weekend|noon|midnight"
@@ -143,6 +144,8 @@ class _Difference(NamedTuple):
     new: Sequence[_Word]
     has_head: bool
     has_tail: bool
+    is_before_copula: bool
+    """Behind it both say what it is: `the test for login is flaky`."""
     is_between: bool
     """A word that both have follows at once: `la furgoneta roja arranca`."""
 
@@ -203,9 +206,11 @@ def _is_of_another_thing(difference: _Difference, new: str, old: str) -> bool:
         one.raw in _names(old) and other.raw in _names(new)
     )
     if not difference.has_tail:
-        says_more = len(difference.old) > 1 and len(difference.new) > 1
+        says_more = all(
+            sum(not w.is_number for w in run) > 1 for run in (difference.old, difference.new)
+        )
         return are_names and says_more and one.gap == other.gap and _COPULAS.isdisjoint(one.gap)
-    if are_names:
+    if are_names or difference.is_before_copula:
         return True
     ends_in_words = not (difference.old[-1].is_number or difference.new[-1].is_number)
     if difference.is_between and ends_in_words and not one.gap and not other.gap:
@@ -328,6 +333,11 @@ def _differences(new: str, old: str) -> tuple[_Difference, ...]:
             new=b[j1:j2],
             has_head=bool(heads) and heads[0] < n,
             has_tail=bool(equals) and equals[-1] > n,
+            is_before_copula=bool(
+                i2 < len(a)
+                and j2 < len(b)
+                and not any(_COPULAS.isdisjoint(w.gap) for w in (a[i2], b[j2]))
+            ),
             is_between=bool(i2 < len(a) and j2 < len(b) and not a[i2].gap and not b[j2].gap),
         )
         for n, (tag, i1, i2, j1, j2) in enumerate(codes)
