@@ -65,6 +65,7 @@ from layover.adapters.journal.sweep import TableDues, TableWatch
 from layover.adapters.journal.writers import TableWriters
 from layover.adapters.mcp.servers import McpServers
 from layover.adapters.metrics.emf import EmfMetrics
+from layover.adapters.models.anthropic.chat import AnthropicChat
 from layover.adapters.models.bedrock.chat import BedrockChat
 from layover.adapters.models.bedrock.converse import ConverseChat
 from layover.adapters.models.openai_chat import OpenAIChat
@@ -169,6 +170,7 @@ chat_model: tuple[type[ChatModel], ...] = (
     OpenAIChat,
     BedrockChat,
     ConverseChat,
+    AnthropicChat,
     ResponsesChat,
     Providers,
 )

@@ -160,10 +160,14 @@ def _addresses(variables: Mapping[str, str]) -> Mapping[str, ProviderAddress]:
     """Return LAYOVER_PROVIDERS; empty if it is invalid, since functions refuse it and say why."""
     try:
         text = variables.get("LAYOVER_PROVIDERS") or "{}"
-        given = TypeAdapter[Mapping[str, ProviderAddress]](ProviderAddresses).validate_json(text)
+        addresses = TypeAdapter[Mapping[str, ProviderAddress]](ProviderAddresses).validate_json(
+            text
+        )
     except ValueError:
         return {}
-    return with_anthropic(given, variables.get(ANTHROPIC_KEY), variables.get("ANTHROPIC_BASE_URL"))
+    return with_anthropic(
+        addresses, variables.get(ANTHROPIC_KEY), variables.get("ANTHROPIC_BASE_URL")
+    )
 
 
 async def _problem_at(server: _Server, providers: Iterable[str]) -> str | None:

@@ -85,17 +85,17 @@ class AnthropicChat(HttpChat):
     ) -> Reply:
         """Return the reply to a request. One that Anthropic paused is sent back as it is, and goes on."""
         whole = await super()._complete(prompt, request, on_delta)
-        said = whole.state.get(PAUSED)
+        paused = whole.state.get(PAUSED)
         for _ in range(MAX_PAUSES):
-            if said is None:
+            if paused is None:
                 break
-            turn = {"role": "assistant", "content": said}
+            turn = {"role": "assistant", "content": paused}
             again = {**request, "messages": [*request["messages"], turn]}
             listener = None if on_delta is None else _Continued(on_delta, whole).take
             rest = await super()._complete(prompt, again, listener)
             whole = _joined(whole, rest)
             more = rest.state.get(PAUSED)
-            said = None if more is None else [*said, *more]
+            paused = None if more is None else [*paused, *more]
         state = {name: value for name, value in whole.state.items() if name != PAUSED}
         return whole.model_copy(update={"state": state})
 

@@ -130,13 +130,13 @@ def _as_it_came(
     blocks: list[Body] = []
     for entry in _paired(layout):
         if entry["type"] == TEXT:
-            blocks += _said(next(texts, ""))
+            blocks += _text_blocks(next(texts, ""))
         elif entry["type"] == CALL:
             blocks += [call for call in [next(rest_of_calls, None)] if call is not None]
         elif entry["type"] not in left_out:
             blocks.append(dict(entry))
     for piece in texts:
-        blocks += _said(piece)
+        blocks += _text_blocks(piece)
     blocks += [call for call in rest_of_calls if call is not None]
     says_something = any(block["type"] not in THOUGHTS for block in blocks)
     return blocks if says_something else []
@@ -163,7 +163,7 @@ def _split(text: str, lengths: Sequence[int]) -> list[str]:
     return [text[end - length : end] for end, length in zip(ends, lengths, strict=True)]
 
 
-def _said(text: str) -> list[Body]:
+def _text_blocks(text: str) -> list[Body]:
     """Return a block of text; none for blanks, which the API refuses."""
     return [{"type": TEXT, "text": text}] if text.strip() else []
 
@@ -185,7 +185,7 @@ def _user(message: Message) -> Iterator[Body]:
 
 def _part(part: object) -> list[Body]:
     if isinstance(part, TextPart):
-        return _said(part.text)
+        return _text_blocks(part.text)
     return [_file(part)] if isinstance(part, FilePart) else []
 
 

@@ -8,7 +8,7 @@ import re
 from layover.adapters.models.bedrock import families
 from layover.adapters.models.bedrock.families import Family
 
-_MOST_OUTPUT = (
+_MAX_OUTPUT = (
     (re.compile(r"claude-3-(opus|sonnet|haiku)-"), 4_096),
     (re.compile(r"claude-3-5-"), 8_192),
 )
@@ -22,7 +22,7 @@ def family_of(model: str) -> Family:
     return families.family_of(f"anthropic.{name}")
 
 
-def most_output(model: str) -> int:
+def max_output(model: str) -> int:
     """Return the tokens of an answer that are allowed where the author sets no limit."""
     name = f"{model}-"
-    return next((most for pattern, most in _MOST_OUTPUT if pattern.match(name)), OUTPUT)
+    return next((most for pattern, most in _MAX_OUTPUT if pattern.match(name)), OUTPUT)

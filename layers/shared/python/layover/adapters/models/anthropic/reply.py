@@ -143,7 +143,7 @@ class MessagesReply:
         if block.type == CALL and isinstance(first, dict) and first:
             # A plain message has the whole of it, a stream an empty one.
             yield self._of_call(block, block.args.add(json.dumps(first, ensure_ascii=False)))
-        yield from self._shown(block, text_at(start, "text"), text_at(start, "thinking"))
+        yield from self._deltas(block, text_at(start, "text"), text_at(start, "thinking"))
 
     def _piece(self, index: int, delta: Json) -> Iterator[Delta]:
         block = self._blocks.setdefault(index, _Block({"type": TEXT}))
@@ -156,9 +156,9 @@ class MessagesReply:
             new = block.args.add(piece)
             if block.type == CALL:
                 yield self._of_call(block, new)
-        yield from self._shown(block, text_at(delta, "text"), text_at(delta, "thinking"))
+        yield from self._deltas(block, text_at(delta, "text"), text_at(delta, "thinking"))
 
-    def _shown(self, block: "_Block", text: str, thought: str) -> Iterator[Delta]:
+    def _deltas(self, block: "_Block", text: str, thought: str) -> Iterator[Delta]:
         if thought and not block.thought.is_begun and self._thinks_before(block):
             yield Delta(kind="reasoning", text="\n\n")
         if new := block.thought.add(thought):

@@ -7,7 +7,7 @@ from typing import Any
 
 from layover.adapters.models import opaque, wire
 from layover.adapters.models.anthropic.content import CACHE, CONTENT, THOUGHTS, caches, turns
-from layover.adapters.models.anthropic.families import family_of, most_output
+from layover.adapters.models.anthropic.families import family_of, max_output
 from layover.adapters.models.bedrock.families import Family
 from layover.adapters.models.bedrock.request import BUDGETS, MIN_BUDGET, MIN_TOP_P
 from layover.values.deployment.providers import ANTHROPIC
@@ -45,7 +45,7 @@ def body(prompt: Prompt, left_out: frozenset[str], provider: str) -> Body:
     is_thinking = thinking.get("thinking", {}).get("type") in ("enabled", "adaptive")
     request: Body = {
         "model": model,
-        "max_tokens": settings.max_tokens or most_output(model),
+        "max_tokens": settings.max_tokens or max_output(model),
         "messages": turns(prompt, model, provider, left_out),
         **thinking,
     }
@@ -145,7 +145,7 @@ def _thinking(prompt: Prompt, provider: str, left_out: frozenset[str]) -> Body:
         if left_out.isdisjoint((OUTPUT_CONFIG, "effort")):
             adaptive[OUTPUT_CONFIG] = {"effort": _effort(level, family)}
         return adaptive
-    most = settings.max_tokens or most_output(name_of(prompt))
+    most = settings.max_tokens or max_output(name_of(prompt))
     budget = max(MIN_BUDGET, min(BUDGETS[level], most * 3 // 4))
     if budget >= most:
         return {}
