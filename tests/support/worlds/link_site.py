@@ -30,6 +30,7 @@ class LinkSite:
         self.url = ""
         # In a thread of its own: a test with a browser has a loop already.
         self._loop = asyncio.new_event_loop()
+        self._one = threading.Lock()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
 
@@ -44,8 +45,13 @@ class LinkSite:
     async def invoke(self, name: str, payload: bytes) -> InvokeResult:
         """`layover.local.http.gateway.Functions`: the handler of `api`."""
         assert name == "api"
-        result = await asyncio.to_thread(answer, json.loads(payload), None, self)
+        result = await asyncio.to_thread(self._answer, payload)
         return InvokeResult(json.dumps(result).encode())
+
+    def _answer(self, payload: bytes) -> dict[str, Any]:
+        # As on Lambda: an environment answers one request at a time.
+        with self._one:
+            return answer(json.loads(payload), None, self)
 
     def asked(
         self,
