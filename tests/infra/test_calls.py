@@ -94,6 +94,8 @@ NOT_DEPLOYED = {
     "LAYOVER_SLACK_URL": "for the one-machine system: Slack has one address",
     "LAYOVER_LOG_FILE": "for the one-machine system: Lambda logs to CloudWatch",
     "LAYOVER_SWEEP_PATIENCE_S": "for tests that cannot wait a minute",
+    "ANTHROPIC_API_KEY": "would be in the template in plain sight: the setting `providers` names it",
+    "ANTHROPIC_BASE_URL": "likewise in `providers`",
     "OPENAI_API_KEY": "would be in the template in plain sight: KEY is read instead",
 }
 """Variables that no function is given, and why."""

@@ -9,6 +9,7 @@ from typing import Any
 
 from layover import ids
 from layover.context.transcript import response_messages
+from layover.context.withheld import for_models
 from layover.declare.agent import Agent
 from layover.declare.memory import EpisodicMemory
 from layover.errors import LayoverError
@@ -188,7 +189,8 @@ class EpisodicExtraction:
             )
         return Surroundings(
             now=meta.input.created_at,
-            before=entries.dialogue_of(before),
+            # What a hook refused earlier is in no later request.
+            before=entries.dialogue_of(for_models(before)),
             results=tuple(trusted_results(self._agent, self._snapshot)),
         )
 
