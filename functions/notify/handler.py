@@ -7,10 +7,12 @@ from layover.collector import collector_at_rest
 with collector_at_rest():
     from layover import wiring
     from layover.channels.queue import notify_all
+    from layover.invocation import LambdaDeadline
 
 
 @wiring.with_logging
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
     """A batch of SQS with events of the bus -> `{batchItemFailures}`: those that have to come again."""
-    failures = wiring.run(notify_all(wiring.runtime(), event["Records"]))
+    deadline = LambdaDeadline(context.get_remaining_time_in_millis)
+    failures = wiring.run(notify_all(wiring.runtime(), event["Records"], deadline))
     return {"batchItemFailures": [{"itemIdentifier": id} for id in failures]}

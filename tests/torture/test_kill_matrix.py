@@ -25,7 +25,6 @@ from support.kills.scenarios import (
     HALF_FORGOTTEN,
     HANDED_OVER,
     LINKED,
-    LINKED_PEOPLE,
     LOST,
     NESTED,
     OPERATED,
@@ -34,6 +33,8 @@ from support.kills.scenarios import (
     SERVED,
     STREAMED,
     STREAMED_OUT,
+    TOLD,
+    TOLD_CHANNELS,
     UNSAVED,
     WATCHED,
     WINDING,
@@ -65,6 +66,8 @@ DRIVEN = (
     CONNECTED,
 )
 """Those whose runs are brought to their end by their own execution."""
+PEOPLED = (LINKED, TOLD)
+"""Those that need people in the configuration of channels."""
 SAMPLE = {
     "winding": 8,
     "streamed": 4,
@@ -72,6 +75,7 @@ SAMPLE = {
     "streamed out": 4,
     "quorum": 3,
     "linked": 4,
+    "told": 6,
     "denied": 3,
     "operated": 4,
     "aside": 4,
@@ -105,11 +109,10 @@ def cut(brain: Brain) -> Iterator[Torture]:
 
 
 @pytest.fixture(scope="module")
-def linked(brain: Brain) -> Iterator[Torture]:
-    """A system with people who decide by links."""
-    people = {f"{id}@example.com": {"id": id, "groups": ["finance"]} for id in LINKED_PEOPLE}
-    channels = json.dumps({"people": people})
-    with folder("linked") as data, Torture(data, brain, LAYOVER_CHANNELS=channels) as system:
+def peopled(brain: Brain) -> Iterator[Torture]:
+    """A system with people who are told of calls, and decide by links and presses."""
+    channels = json.dumps(TOLD_CHANNELS)
+    with folder("peopled") as data, Torture(data, brain, LAYOVER_CHANNELS=channels) as system:
         yield system
 
 
@@ -167,10 +170,16 @@ def test_settle_and_sweep_survive_a_kill_at_points_all_over_them(system: Torture
 
 
 @pytest.mark.torture
-def test_a_decision_by_link_survives_a_kill_at_every_point(linked: Torture) -> None:
-    kill_everywhere(linked, LINKED, BUSY)
+@pytest.mark.parametrize("scenario", PEOPLED, ids=lambda s: s.name)
+def test_people_of_channels_decide_despite_a_kill_at_every_point(
+    peopled: Torture, scenario: Scenario
+) -> None:
+    kill_everywhere(peopled, scenario, BUSY)
 
 
-def test_a_decision_by_link_survives_a_kill_at_some_points(linked: Torture) -> None:
+def test_people_of_channels_decide_despite_a_kill_at_some_points(peopled: Torture) -> None:
     began = time.monotonic()
-    check(kill_here_and_there(linked, LINKED, BUSY), time.monotonic() - began)
+    outcomes: list[Outcome] = []
+    for scenario in PEOPLED:
+        outcomes += kill_here_and_there(peopled, scenario, BUSY)
+    check(outcomes, time.monotonic() - began)

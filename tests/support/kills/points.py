@@ -40,6 +40,8 @@ def install() -> None:
         os.environ[name] = proxy
     from layover.adapters.blobs.s3 import S3Blobs
     from layover.adapters.callbacks.stepfunctions import StepFunctions
+    from layover.adapters.channels.mail import MailSender
+    from layover.adapters.channels.slack import SlackSender
     from layover.adapters.journal.items.dynamodb import DynamoTable
     from layover.adapters.mcp.servers import McpServers
     from layover.adapters.models.openai_chat import OpenAIChat
@@ -60,6 +62,8 @@ def install() -> None:
     for name in ("wake", "stop", "alive", "publish"):
         _wrap(StepFunctions, name, lambda *_: ("", ""))
     _wrap(ApiGatewaySockets, "post", lambda *_: ("", ""))
+    _wrap(SlackSender, "_ask_as", lambda token, method, *_: ("", method))
+    _wrap(MailSender, "send", lambda address, *_: ("", address.to))
     _wrap(OpenAIChat, "complete", lambda prompt, *_: ("", prompt.task))
     _wrap(McpServers, "list_tools", lambda endpoint: ("", endpoint.name))
     _wrap(McpServers, "call", lambda endpoint, tool, args, *_: ("", args["order"]))

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from support.kills.story import Death, Point, Scenario
+from support.kills.telling import decide_when_told
 from support.kills.torture import DEADLINE_S, NEXT, Client
 from support.providers.openai import Reply, calls, delta, fail, say, stream
 from support.system.follower import Returning, is_over
@@ -192,6 +193,26 @@ LINKED = Scenario(
     watched=("api GET /decide", "api POST /decide", "resume "),
 )
 """As QUORUM, where both decide by a link: whatever dies, each votes once, and the page says what is true."""
+
+
+TOLD_CHANNELS = {
+    "finance": [{"slack": "#payouts"}, {"mail": [f"{id}@example.com" for id in LINKED_PEOPLE]}],
+    "people": {
+        f"{id}@example.com": {"id": id, "groups": ["finance"], "slack": f"U0{id.upper()}"}
+        for id in LINKED_PEOPLE
+    },
+    "mail_from": "approvals@example.com",
+}
+"""The people of LINKED, and where they are told."""
+TOLD = Scenario(
+    "told",
+    (_ask(("charge", "t1"), ("wire", "t2")), say("wired")),
+    "please charge it and wire it, and tell them",
+    act=decide_when_told,
+    watched=("notify ", "api POST /channels/slack"),
+)
+"""As QUORUM, where Slack and mail tell of the call: one decides by a press, the other over HTTP. Whatever
+dies, each message is there once (a mail once more for a sender that died), and the outcome is told."""
 
 
 def _deny_first(client: Client, thread: str, run_id: str) -> None:

@@ -2,10 +2,11 @@
 
 import json
 import secrets
+import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import asdict
 from datetime import timedelta
 from functools import cached_property
@@ -95,9 +96,21 @@ class Torture(System):
     def trace(self, owner: str) -> list[Line]:
         """Return the work done for an owner so far."""
         path = self.file(owner, "trace")
-        lines = path.read_text().splitlines() if path.exists() else []
-        split = [line.split("\t") for line in lines]
-        return [Line(m, f, p, int(k), int(pid), float(at)) for m, f, p, k, pid, at in split]
+        return _lines(path.read_text()) if path.exists() else []
+
+    def dead_senders(self, owner: str) -> int:
+        """Return how many processes of `notify` that worked for the owner have died: one sends what several
+        owners' events are about."""
+        died = {line.pid for each in self.control.glob("*.trace") for line in _died(each)}
+        mine = {line.pid for line in self.trace(owner) if line.function == "notify"}
+        return len(mine & died)
+
+    def queued(self, run_id: str) -> list[bool]:
+        """Return the events about a run that nobody has been told of: True for those put aside."""
+        path = self.folder / "data" / "aws.sqlite"
+        with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as store:
+            rows = store.execute("SELECT dead FROM queue WHERE body LIKE ?", (f"%{run_id}%",))
+            return [bool(dead) for (dead,) in rows]
 
     def ledger_of(self, owner: str) -> list[Json]:
         """Return the effects of tools for an owner."""
@@ -228,6 +241,17 @@ class Torture(System):
         finally:
             caller.close()
             self.file(caller.name, "kill").unlink(missing_ok=True)
+
+
+def _lines(text: str) -> list[Line]:
+    split = [line.split("\t") for line in text.splitlines()]
+    return [Line(m, f, p, int(k), int(pid), float(at)) for m, f, p, k, pid, at in split]
+
+
+def _died(trace: Path) -> list[Line]:
+    text = trace.read_text()
+    # Most traces have no death, and they are long.
+    return [line for line in _lines(text) if line.died] if "\nX" in text or "\nx" in text else []
 
 
 class Client:

@@ -470,9 +470,9 @@ class System:
         """Return what people were sent."""
         return list(self._local("GET", "/_local/outbox"))
 
-    def advance_clock(self, seconds: float) -> None:
-        """Move the clock that the system reads."""
-        self._local("POST", "/_local/clock", {"advance_s": seconds})
+    def advance_clock(self, seconds: float) -> float:
+        """Move the clock that the system reads; the seconds by which it is ahead now."""
+        return float(self._local("POST", "/_local/clock", {"advance_s": seconds})["offset_s"])
 
     def notice_readers(self, noticed: bool) -> None:
         """Let functions learn that the reader of a stream has left, or not, as on AWS."""

@@ -13,6 +13,7 @@ from layover.adapters.journal.deliveries import TableDecisionLinks, TableDeliver
 from layover.approvals import decide as approvals
 from layover.channels.notify import notify
 from layover.channels.queue import notify_all
+from layover.channels.turns import Turns
 from layover.ports.channels import ChannelPorts, Sender
 from layover.values.channels import Address, ChannelKind, Channels, Person
 from layover.values.deployment.access import Actor
@@ -61,6 +62,13 @@ async def refund(euros: int) -> str:
     return f"refunded {euros}"
 
 
+class NoTime:
+    """A `Deadline` that leaves no time to wait for a service."""
+
+    def remaining(self) -> timedelta:
+        return timedelta(0)
+
+
 class Told:
     """A bench with channels: `slack` can change its messages and can be asked for one; `mail` cannot."""
 
@@ -100,12 +108,12 @@ class Told:
     async def tell(self, *events: dict[str, Any]) -> None:
         """Tell of these events; without any, of the newest."""
         for event in events or self.events[-1:]:
-            await notify(self.runtime, event)
+            await notify(self.runtime, event, Turns(self.runtime.clock, NoTime()))
 
     async def batch(self, events: Sequence[Any]) -> list[str]:
         """Tell of a batch of SQS: ids are the events' numbers."""
         records = [{"messageId": str(n), "body": json.dumps(e)} for n, e in enumerate(events)]
-        return await notify_all(self.runtime, records)
+        return await notify_all(self.runtime, records, NoTime())
 
     async def decide(self, who: Person, run_id: str, verdict: str = "approve") -> None:
         """Decide as this person."""

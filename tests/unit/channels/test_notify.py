@@ -19,7 +19,18 @@ from layover.runs.cancel import cancel
 from layover.values.channels import Address, ChannelKind, Notice, NoticeLinks
 from layover.values.decision import BusEvent
 from layover.values.metrics import Metric
-from support.worlds.channels import ANN, BEA, CARL, CHANNELS, URL, Told, asked, at, refund
+from support.worlds.channels import (
+    ANN,
+    BEA,
+    CARL,
+    CHANNELS,
+    URL,
+    NoTime,
+    Told,
+    asked,
+    at,
+    refund,
+)
 from support.worlds.runs import Crash, Power
 
 ASKED = [
@@ -318,7 +329,7 @@ async def test_the_body_of_a_message_that_is_not_json_comes_again() -> None:
     from layover.channels.queue import notify_all
 
     records = [{"messageId": "a", "body": "{"}, {"messageId": "b", "body": json.dumps({})}]
-    assert await notify_all(told.runtime, records) == ["a"]
+    assert await notify_all(told.runtime, records, NoTime()) == ["a"]
 
 
 CALLS = 40

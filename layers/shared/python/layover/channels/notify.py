@@ -7,17 +7,34 @@ afterwards (`ports.channels.Deliveries`); an event that comes again finds the no
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from hashlib import sha256
 from typing import Any
 
 from layover.approvals.waiting import is_expired
 from layover.channels.links import console_link, make_links
+from layover.channels.turns import Turns
 from layover.errors import NotFound, RetryableError
-from layover.ports.channels import ChannelPorts, ChannelRefused, Claim, Deliveries, Delivery, Sender
+from layover.ports.channels import (
+    ChannelBusy,
+    ChannelPorts,
+    ChannelRefused,
+    Claim,
+    Deliveries,
+    Delivery,
+    Sender,
+)
 from layover.runtime import Runtime
-from layover.values.channels import ITSELF, OWNER, Address, ChannelKind, Notice, NoticeKind
+from layover.values.channels import (
+    ITSELF,
+    OWNER,
+    Address,
+    ChannelKind,
+    Notice,
+    NoticeKind,
+    NoticeLinks,
+)
 from layover.values.decision import BusEvent, Decision
 from layover.values.metrics import Metric
 from layover.values.runs.run import CallRecord, CallState, RunMeta
@@ -36,15 +53,21 @@ _KINDS = {
 }
 
 
-async def notify(runtime: Runtime, event: Mapping[str, Any]) -> None:
+async def notify(runtime: Runtime, event: Mapping[str, Any], turns: Turns) -> None:
     """Tell people of one event of the bus: `{"detail-type", "detail"}`. One address that fails keeps no other
     from being told. Raises RetryableError (also ChannelBusy) after all were tried, if the event has to come
-    again; what was sent is then not sent again."""
+    again; what was sent is then not sent again.
+
+    Args:
+        runtime: The ports.
+        event: The event.
+        turns: The turns of the invocation, by which it waits for services.
+    """
     kind = _KINDS.get(event.get("detail-type", ""))
     detail = event.get("detail") or {}
     if kind is None or not runtime.channels.config.groups:
         return
-    wait = await _read(runtime, detail)
+    wait = await _read(runtime, detail, turns)
     if wait is None:
         return
     try:
@@ -61,7 +84,7 @@ async def notify(runtime: Runtime, event: Mapping[str, Any]) -> None:
         logger.info("a run is gone of which people were to be told", extra={"run_id": wait.run.id})
 
 
-async def _read(runtime: Runtime, detail: Mapping[str, Any]) -> "_Wait | None":
+async def _read(runtime: Runtime, detail: Mapping[str, Any], turns: Turns) -> "_Wait | None":
     """Return the call that an event names; None if there is none, or the event is of an earlier release and
     does not name its owner."""
     owner, run_id, call_id = (detail.get(k) for k in ("owner", "run_id", "tool_call_id"))
@@ -75,7 +98,7 @@ async def _read(runtime: Runtime, detail: Mapping[str, Any]) -> "_Wait | None":
     if call is None:
         return None
     attempt = detail.get("attempt") or call.attempt
-    return _Wait(runtime, snapshot.meta, call, attempt)
+    return _Wait(runtime, snapshot.meta, call, attempt, turns)
 
 
 @dataclass(frozen=True)
@@ -86,6 +109,7 @@ class _Wait:
     run: RunMeta
     call: CallRecord
     attempt: int
+    turns: Turns
 
     @property
     def ports(self) -> ChannelPorts:
@@ -165,55 +189,85 @@ class _Wait:
     async def _ask_at(self, address: Address, notice: Notice) -> None:
         id = self._id(notice.kind, notice.n, address)
         claim = await self._claim(id, address)
-        if isinstance(claim, Claim):
-            now = self.runtime.clock.now()
-            links = await make_links(self.ports, self.run, self.call, address, now)
-            sender = self._sender(address)
-            reference = await sender.send(address, notice, links, once=id, unsure=claim.unsure)
-            await self._note(id, reference)
+        if not isinstance(claim, Claim):
+            return
+        links = await make_links(self.ports, self.run, self.call, address, self.runtime.clock.now())
+        try:
+            reference = await self._send(address, notice, links, once=id, unsure=claim.unsure)
+        except ChannelBusy:
+            await self._give_back(id, claim)
+            raise
+        await self._note(id, reference)
 
     async def _tell_outcome_at(
         self, address: Address, requests: Sequence[Delivery], notice: Notice
     ) -> None:
         sent = [message for message in requests if message.sent_at is not None]
         unsure = requests[0] if requests and not sent else None
+        claims: dict[str, Claim] = {}
         if unsure is not None:
             # Its sender died, and nobody knows whether the service has it. One that is still at work learns
             # of the decision itself: RetryableError.
             again = await self._claim(unsure.id, address)
-            if not isinstance(again, Claim):
+            if isinstance(again, Claim):
+                claims[unsure.id] = again
+            else:
                 sent, unsure = [again], None
         id = self._id(notice.kind, 0, address)
         claim = await self._claim(id, address)
         if not isinstance(claim, Claim):
             return
-        reference = ""
-        if unsure is not None:
-            # A service that can be asked finds the request, which then has to be changed.
-            reference = await self._send(address, notice, once=unsure.id, unsure=True)
-            await self._note(unsure.id, reference)
-            await self._update(unsure.model_copy(update={"reference": reference}), notice)
-        elif not any([await self._update(message, notice) for message in sent]):
-            reference = await self._send(address, notice, once=id, unsure=claim.unsure)
+        claims[id] = claim
+        try:
+            reference = await self._outcome(address, sent, unsure, notice, id, claim)
+        except ChannelBusy:
+            for each, its_claim in claims.items():
+                await self._give_back(each, its_claim)
+            raise
         await self._note(id, reference)
 
-    async def _send(self, address: Address, notice: Notice, *, once: str, unsure: bool) -> str:
-        """Send a message that asks for nothing."""
+    async def _outcome(
+        self,
+        address: Address,
+        sent: Sequence[Delivery],
+        unsure: Delivery | None,
+        notice: Notice,
+        id: str,
+        claim: Claim,
+    ) -> str:
+        """Tell the outcome, and return the reference of a new message; "": another one was changed."""
         links = console_link(self.ports, self.run.id, self.call.tool_call_id)
-        return await self._sender(address).send(address, notice, links, once=once, unsure=unsure)
+        if unsure is not None:
+            # A service that can be asked finds the request, which then has to be changed.
+            reference = await self._send(address, notice, links, once=unsure.id, unsure=True)
+            await self._note(unsure.id, reference)
+            await self._update(unsure.model_copy(update={"reference": reference}), notice)
+            return reference
+        if any([await self._update(message, notice) for message in sent]):
+            return ""
+        return await self._send(address, notice, links, once=id, unsure=claim.unsure)
+
+    async def _send(
+        self, address: Address, notice: Notice, links: NoticeLinks, *, once: str, unsure: bool
+    ) -> str:
+        send = partial(self._sender(address).send, once=once, unsure=unsure)
+        return await self.turns.take(address, lambda: send(address, notice, links))
 
     async def _update(self, message: Delivery, notice: Notice) -> bool:
         if not message.reference:
             return False
         links = console_link(self.ports, self.run.id, self.call.tool_call_id)
-        sender = self._sender(message.address)
-        return await sender.update(message.address, message.reference, notice, links)
+        sender, address = self._sender(message.address), message.address
+        return await self.turns.take(
+            address, lambda: sender.update(address, message.reference, notice, links)
+        )
 
     async def _requests(self) -> list[Delivery]:
-        """Return the messages that ask for this attempt."""
+        """Return the messages that ask for this attempt, or may do so."""
         prefix, outcome = f"{self.attempt:04d}-", f"{self.attempt:04d}-{NoticeKind.DECIDED}-"
         messages = await self.deliveries.of_call(self.run.owner, self.run.id, self.call.key)
-        return [m for m in messages if m.id.startswith(prefix) and not m.id.startswith(outcome)]
+        requests = [m for m in messages if m.id.startswith(prefix) and not m.id.startswith(outcome)]
+        return [message for message in requests if not message.is_free]
 
     async def _claim(self, id: str, address: Address) -> Claim | Delivery:
         place = (self.run.owner, self.run.id, self.call.key)
@@ -222,6 +276,11 @@ class _Wait:
     async def _note(self, id: str, reference: str) -> None:
         place = (self.run.owner, self.run.id, self.call.key)
         await self.deliveries.note_sent(*place, id, reference)
+
+    async def _give_back(self, id: str, claim: Claim) -> None:
+        """A service that is busy has certainly not got the message: whoever comes next need not ask it."""
+        place = (self.run.owner, self.run.id, self.call.key)
+        await self.deliveries.give_back(*place, id, claim)
 
     def _id(self, kind: NoticeKind, n: int, address: Address) -> str:
         """Return the id of a message. It is unique among those of all runs: a service is asked for it."""
@@ -257,7 +316,7 @@ class _Wait:
     async def _now(self) -> "_Wait":
         """Return the call as it is now."""
         call = await self.runtime.journal.runs.call(self.run.owner, self.run.id, self.call.key)
-        return _Wait(self.runtime, self.run, call or self.call, self.attempt)
+        return replace(self, call=call or self.call)
 
 
 async def _try_each(

@@ -51,6 +51,8 @@ class Delivery(Value):
     sent_at: Time | None = None
     """None: somebody has claimed it, and not said that it was sent."""
     reference: str = ""
+    is_free: bool = False
+    """Whether a claim was given back: the service certainly does not have the message."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,11 @@ class Deliveries(Protocol):
     ) -> Claim | Delivery:
         """Return the right to send a message for a minute, or the message, if it was sent. Raises
         RetryableError while another has the right."""
+        ...
+
+    async def give_back(self, owner: str, run_id: str, call: str, id: str, claim: Claim) -> None:
+        """Give a claim back of which nothing was sent: the next one has it at once, and is unsure only if
+        this one was. Repeatable."""
         ...
 
     async def note_sent(self, owner: str, run_id: str, call: str, id: str, reference: str) -> None:

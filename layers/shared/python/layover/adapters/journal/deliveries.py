@@ -4,6 +4,7 @@ erases the run, or gives its records a time to live, has them too."""
 import re
 import secrets
 from datetime import datetime, timedelta
+from typing import Any
 
 from layover.clock import rfc3339
 from layover.errors import NotFound, RetryableError
@@ -60,27 +61,39 @@ class TableDeliveries:
         if old is None or old["claimed_until"] > rfc3339(now):
             raise RetryableError("another process sends this message", run_id=run_id)
         over = all_of(Equals("claimed_until", old["claimed_until"]), Missing("sent_at"))
+        claimed = {"claimed_until": until, "free": False}
         try:
-            await self._table.write(Update(pk, key, set={"claimed_until": until}, when=over))
+            await self._table.write(Update(pk, key, set=claimed, when=over))
         except ConditionFailed as failure:
             raise RetryableError("another process sends this message", run_id=run_id) from failure
-        return Claim(unsure=True)
+        return Claim(unsure=not old.get("free", False))
+
+    async def give_back(self, owner: str, run_id: str, call: str, id: str, claim: Claim) -> None:
+        """See `ports.channels.Deliveries`."""
+        free = {"claimed_until": rfc3339(self._clock.now()), "free": not claim.unsure}
+        await self._change(owner, run_id, call, id, free)
 
     async def note_sent(self, owner: str, run_id: str, call: str, id: str, reference: str) -> None:
         """See `ports.channels.Deliveries`. A record that was erased meanwhile does not come back."""
         note = {"sent_at": rfc3339(self._clock.now()), "reference": reference or None}
-        place = (Keys(owner).run(run_id), told_key(call, id))
-        first = all_of(Exists("pk"), Missing("sent_at"))
-        try:
-            await self._table.write(Update(*place, set=note, when=first))
-        except ConditionFailed:
-            return
+        await self._change(owner, run_id, call, id, note)
 
     async def of_call(self, owner: str, run_id: str, call: str) -> list[Delivery]:
         """See `ports.channels.Deliveries`."""
         low = told_key(call, "")
         items = await self._table.query(Keys(owner).run(run_id), low, low + _HIGHEST)
         return [_read(item) for item in items]
+
+    async def _change(
+        self, owner: str, run_id: str, call: str, id: str, values: dict[str, Any]
+    ) -> None:
+        """Change the record of a message that nobody has noted as sent, if it is still there."""
+        place = (Keys(owner).run(run_id), told_key(call, id))
+        first = all_of(Exists("pk"), Missing("sent_at"))
+        try:
+            await self._table.write(Update(*place, set=values, when=first))
+        except ConditionFailed:
+            return
 
 
 class TableDecisionLinks:
@@ -133,5 +146,6 @@ def _read(item: Item) -> Delivery:
             "address": {"channel": item["channel"], "to": item["to"]},
             "sent_at": item.get("sent_at"),
             "reference": item.get("reference", ""),
+            "is_free": item.get("free", False),
         }
     )

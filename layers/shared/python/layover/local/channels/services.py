@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from layover.clock import SystemClock
 from layover.lazy import lazy
 from layover.local.channels import Outbox
 
@@ -51,7 +52,15 @@ class ChannelServices:
     def _make_slack(self) -> Any:
         from layover.local.channels.slack import FakeSlack
 
-        return FakeSlack(self.outbox, TOKEN, SIGNING_SECRET, f"{self._base_url}/slack")
+        # Messages are looked up by the time of their request, which the machine's clock tells.
+        now = SystemClock().now
+        return FakeSlack(
+            self.outbox,
+            TOKEN,
+            SIGNING_SECRET,
+            f"{self._base_url}/slack",
+            now=lambda: now().timestamp(),
+        )
 
     def _make_teams(self) -> Any:
         from layover.local.channels.teams import LocalTeams

@@ -4,10 +4,12 @@ person who presses buttons and fills in forms."""
 import hmac
 import itertools
 import json
+import re
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
+from html import unescape
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
@@ -26,6 +28,10 @@ MESSAGE_S = 1.0
 """Seconds between two messages to one channel."""
 MAX_PAGE = 999
 _TEAM = "T0LOCAL"
+_USERS = ("U", "W")
+"""The beginnings of users' ids."""
+_LINK = re.compile(r"<(https?://[^|>]+)\|[^>]*>")
+"""A link as `mrkdwn` has it."""
 _SCOPES = frozenset(
     {
         "chat:write",
@@ -297,7 +303,9 @@ class FakeSlack:
     def _post_message(self, fields: Json) -> Reply:
         if lacking := self._lacks("chat:write"):
             return lacking
-        channel = self._target(fields)
+        to = str(fields.get("channel", ""))
+        # Slack takes a user for the app's chat with them, which it opens if need be.
+        channel = self._chat(to) if to.startswith(_USERS) else self._target(fields)
         if isinstance(channel, str):
             return _refuse(channel)
         if wrong := _wrong_message(fields):
@@ -331,11 +339,14 @@ class FakeSlack:
         if lacking := self._lacks("im:write"):
             return lacking
         user = str(fields.get("users", ""))
-        if not user.startswith(("U", "W")):
+        if not user.startswith(_USERS):
             return _refuse("user_not_found")
+        return _json(200, {"ok": True, "channel": {"id": self._chat(user).id}})
+
+    def _chat(self, user: str) -> Channel:
+        """Return the app's chat with a user, who may have none yet."""
         id = f"D{user[1:]}"
-        self.channels.setdefault(id, Channel(id, user))
-        return _json(200, {"ok": True, "channel": {"id": id}})
+        return self.channels.setdefault(id, Channel(id, user))
 
     def _history(self, fields: Json) -> Reply:
         is_chat = str(fields.get("channel", "")).startswith("D")
@@ -393,13 +404,18 @@ class FakeSlack:
 
     def _show(self, channel: Channel, kind: str, fields: Json) -> None:
         to = f"#{channel.name}" if channel.id.startswith("C") else channel.name
-        urls = [
-            element["url"]
-            for block in fields.get("blocks", ())
-            for element in block.get("elements", ())
-            if "url" in element
-        ]
+        urls = list(_urls(fields.get("blocks", ())))
         self._outbox.add("slack", to, kind, str(fields.get("text", "")), next(iter(urls), None))
+
+
+def _urls(blocks: Iterable[Json]) -> Iterator[str]:
+    """Yield the URLs of a message's buttons and links."""
+    for block in blocks:
+        for element in block.get("elements", ()):
+            if "url" in element:
+                yield element["url"]
+            elif element.get("type") == "mrkdwn":
+                yield from (unescape(url) for url in _LINK.findall(element["text"]))
 
 
 def _wrong_message(fields: Json) -> Reply | None:
