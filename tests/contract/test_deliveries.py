@@ -54,6 +54,39 @@ async def test_a_second_sender_waits_a_minute_and_is_then_unsure(
         await deliveries.claim(*place)
 
 
+@pytest.mark.parametrize("unsure", [False, True])
+async def test_a_claim_that_is_given_back_is_free_at_once_and_no_surer_than_it_was(
+    deliveries: TableDeliveries, world: JournalBench, owner: str, run: str, unsure: bool
+) -> None:
+    place = (owner, run, CALL, "a", BEA)
+    claim = await deliveries.claim(*place)
+    if unsure:
+        world.clock.advance(CLAIMED)
+        claim = await deliveries.claim(*place)
+    assert claim == Claim(unsure=unsure)
+    for _ in range(2):
+        await deliveries.give_back(owner, run, CALL, "a", claim)
+    assert [d.is_free for d in await deliveries.of_call(owner, run, CALL)] == [not unsure]
+    assert await deliveries.claim(*place) == claim
+    assert [d.is_free for d in await deliveries.of_call(owner, run, CALL)] == [False]
+    with pytest.raises(RetryableError):
+        await deliveries.claim(*place)
+    world.clock.advance(CLAIMED)
+    assert await deliveries.claim(*place) == Claim(unsure=True)
+
+
+async def test_a_claim_of_a_message_that_was_sent_or_erased_is_not_given_back(
+    deliveries: TableDeliveries, owner: str, run: str
+) -> None:
+    await deliveries.give_back(owner, run, CALL, "a", Claim(unsure=False))
+    assert await deliveries.of_call(owner, run, CALL) == []
+    await deliveries.claim(owner, run, CALL, "a", BEA)
+    await deliveries.note_sent(owner, run, CALL, "a", "ref")
+    await deliveries.give_back(owner, run, CALL, "a", Claim(unsure=False))
+    [sent] = await deliveries.of_call(owner, run, CALL)
+    assert (sent.reference, sent.is_free) == ("ref", False)
+
+
 async def test_a_message_that_was_sent_is_claimed_by_nobody(
     deliveries: TableDeliveries, world: JournalBench, owner: str, run: str
 ) -> None:

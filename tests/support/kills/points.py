@@ -172,6 +172,8 @@ class _Trace:
             for mark in signs:
                 file.write(f"{mark}{about}{k}\t{os.getpid()}\t{time.time():.3f}\n")
         if dies:
+            with (_folder() / "dead").open("a") as file:
+                file.write(f"{os.getpid()}\n")
             _die()
 
     def _is_ordered(self, point: str, k: int, when: str) -> bool:

@@ -96,13 +96,16 @@ class Torture(System):
     def trace(self, owner: str) -> list[Line]:
         """Return the work done for an owner so far."""
         path = self.file(owner, "trace")
-        return _lines(path.read_text()) if path.exists() else []
+        lines = path.read_text().splitlines() if path.exists() else []
+        split = [line.split("\t") for line in lines]
+        return [Line(m, f, p, int(k), int(pid), float(at)) for m, f, p, k, pid, at in split]
 
     def dead_senders(self, owner: str) -> int:
         """Return how many processes of `notify` that worked for the owner have died: one sends what several
         owners' events are about."""
-        died = {line.pid for each in self.control.glob("*.trace") for line in _died(each)}
-        mine = {line.pid for line in self.trace(owner) if line.function == "notify"}
+        path = self.control / "dead"
+        died = set(path.read_text().split()) if path.exists() else set()
+        mine = {str(line.pid) for line in self.trace(owner) if line.function == "notify"}
         return len(mine & died)
 
     def queued(self, run_id: str) -> list[bool]:
@@ -241,17 +244,6 @@ class Torture(System):
         finally:
             caller.close()
             self.file(caller.name, "kill").unlink(missing_ok=True)
-
-
-def _lines(text: str) -> list[Line]:
-    split = [line.split("\t") for line in text.splitlines()]
-    return [Line(m, f, p, int(k), int(pid), float(at)) for m, f, p, k, pid, at in split]
-
-
-def _died(trace: Path) -> list[Line]:
-    text = trace.read_text()
-    # Most traces have no death, and they are long.
-    return [line for line in _lines(text) if line.died] if "\nX" in text or "\nx" in text else []
 
 
 class Client:

@@ -285,6 +285,58 @@ async def test_a_channel_that_fails_gets_the_event_again_and_the_others_do_not(
     assert told.shown() == ASKED
 
 
+async def test_a_message_that_a_busy_service_did_not_take_is_sent_at_once_when_it_does() -> None:
+    told, _ = await asked()
+    working = told.ports.senders[ChannelKind.SLACK]
+    with_sender(told, "slack", Refusing(ChannelBusy("slow down", timedelta(seconds=3))))
+    with pytest.raises(ChannelBusy):
+        await told.tell()
+
+    class Sure(InMemorySender):
+        async def send(self, *args: Any, unsure: bool, **kwargs: Any) -> str:
+            assert not unsure, "it was asked for a message that nobody sent"
+            return await working.send(*args, unsure=unsure, **kwargs)
+
+    with_sender(told, "slack", Sure())
+    await told.tell()
+    assert told.shown() == ASKED
+
+
+async def test_nobody_is_told_the_outcome_of_a_request_that_a_busy_service_did_not_take() -> None:
+    told, run_id = await asked()
+    working = told.ports.senders[ChannelKind.SLACK]
+    request = told.events[-1]
+    with_sender(told, "slack", Refusing(ChannelBusy("slow down", timedelta(seconds=3))))
+    with pytest.raises(ChannelBusy):
+        await told.tell()
+    with_sender(told, "slack", working)  # type: ignore[arg-type]
+    await decided(told, run_id)
+    await told.tell()
+    await told.tell(request)
+    assert sorted(told.shown()) == sorted(set(OUTCOME) - {("#payouts", "decided")})
+
+
+async def test_an_outcome_that_a_busy_service_did_not_take_is_told_when_it_does() -> None:
+    told, run_id = await asked()
+    await told.tell()
+    await decided(told, run_id)
+
+    class Busy(InMemorySender):
+        async def send(self, *args: Any, **kwargs: Any) -> str:
+            raise ChannelBusy("slow down", timedelta(seconds=3))
+
+        async def update(self, *args: Any) -> bool:
+            raise ChannelBusy("slow down", timedelta(seconds=3))
+
+    working = told.ports.senders[ChannelKind.SLACK]
+    with_sender(told, "slack", Busy())
+    with pytest.raises(ChannelBusy):
+        await told.tell()
+    with_sender(told, "slack", working)  # type: ignore[arg-type]
+    await told.tell()
+    assert sorted(told.shown()) == sorted(OUTCOME)
+
+
 async def test_a_decision_while_messages_are_under_way_reaches_them() -> None:
     told, run_id = await asked()
 

@@ -28,7 +28,7 @@ async def publish(
 
 async def publish_vote(runtime: Runtime, run: RunMeta, call: CallRecord) -> None:
     """Publish that the call has one more vote. A failure is logged: the vote counts, and later events have
-    it, too."""
+    it, too. A voter who died before it publishes it by repeating the request."""
     await _try_publish_outcome(runtime, BusEvent.VOTED, run, call)
 
 

@@ -166,7 +166,7 @@ async def _decide_once(
     # Before any check of the call: a repetition gets the answer that the decision got, whatever has happened
     # to the call and the run since.
     if _repeats(call, request, decision):
-        await _wake_waiting(runtime, snapshot.meta, call)
+        await _tell_again(runtime, snapshot.meta, call)
         return DecisionOutcome(_view(runtime, actor, snapshot, call, request), again=True)
     if not snapshot.meta.status.over:
         await _wake_waiting(runtime, snapshot.meta, call)
@@ -291,6 +291,13 @@ async def _wake_waiting(runtime: Runtime, run: RunMeta, call: CallRecord) -> Non
     """Publish the decision and wake the call once more: the decider may have died before that."""
     if call.state is CallState.WAITING and call.decision is not None:
         await tell_and_wake(runtime, run, call, call.token)
+
+
+async def _tell_again(runtime: Runtime, run: RunMeta, call: CallRecord) -> None:
+    """Finish what a decider or a voter may have died before, who now repeats the request."""
+    await _wake_waiting(runtime, run, call)
+    if call.undecided and call.votes:
+        await publish_vote(runtime, run, call)
 
 
 async def tell_and_wake(

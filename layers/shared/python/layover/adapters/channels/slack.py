@@ -52,8 +52,8 @@ _MESSAGES_A_PAGE = 100
 _CHANNELS_A_PAGE = 1_000
 _MAX_WAIT_S = 3_600
 _SKEW = timedelta(minutes=5)
-_USER = re.compile(r"[UW][A-Z0-9]{2,}")
-_CHANNEL = re.compile(r"[CGD][A-Z0-9]{2,}")
+_USER = re.compile(r"[UW][A-Z0-9]+")
+_CHANNEL = re.compile(r"[CGD][A-Z0-9]+")
 _CODE = re.compile(r"[a-z][a-z0-9_]{0,63}")
 _SCOPES = re.compile(r"[a-z:._, ]{1,200}")
 _NOTHING_WAITS = (NoticeKind.DECIDED, NoticeKind.TEST)

@@ -2,7 +2,6 @@
 (docs/adr/0021-channels.md)."""
 
 import json
-from datetime import timedelta
 
 from aws_cdk import ArnFormat, Stack
 from aws_cdk import aws_events as events
@@ -16,21 +15,11 @@ from constructs import Construct
 
 from layover.cdk.constructs.acknowledge import acknowledge
 from layover.cdk.constructs.time import duration
+from layover.cdk.notify_queue import AT_ONCE, ATTEMPTS, BATCH, KEPT, NOTIFY, PAUSE_FACTOR
 from layover.cdk.settings import Settings
 from layover.values.decision import BusEvent
 
-NOTIFY = "notify"
 SOURCE = "layover"
-BATCH = 5
-"""Events of one invocation, each with some messages to send in its time."""
-AT_ONCE = 2
-"""Invocations side by side, the least that Lambda takes: services slow down whoever sends fast."""
-PAUSE_FACTOR = 4
-"""A message that was not handled comes back after this many times the function's time."""
-ATTEMPTS = 30
-"""With pauses of two minutes, a service may be away for an hour before an event is put aside."""
-KEPT = timedelta(days=14)
-"""The longest that SQS keeps a message: somebody has to look at it."""
 STANDARD_BYTES = 4096
 """The largest parameter that costs nothing."""
 
