@@ -67,6 +67,30 @@ def test_the_request_and_the_outcome_reach_everybody(told: System, brain: Brain)
     assert (len(of(told, run)), len(in_slack)) == (7, 1)
 
 
+def test_a_click_in_the_mail_decides_and_the_outcome_comes_by_mail(
+    told: System, brain: Brain
+) -> None:
+    ann, reader = told.caller("ann"), told.caller("-")
+    text = brain.plan(call("pay_by_others", amount=800.5), say("done"))
+    run = ann.ask(ann.thread(agent="treasurer"), text)
+    asked = eventually(lambda: of(told, run), lambda m: len(m) >= 3)
+    [link] = [m["link"] for m in asked if m["to"] == "bea@example.com"]
+    path = link.removeprefix(told.url)
+    # A scanner of mails opens it, and decides nothing.
+    assert "<html" in reader.want(200, "GET", path, accept="text/html")
+    page = reader.want(200, "GET", path, accept="application/json")
+    assert (page["person"], page["may"]) == ("bea@example.com", ["approve", "deny"])
+    assert ann.run(run["id"])["status"] == "suspended"
+    answer = reader.call("POST", path, {"decision": "approve"}, content_type="application/json")
+    assert answer.status in (200, 202), answer
+    assert ann.over(run["id"])["text"] == "done"
+    after = eventually(lambda: of(told, run)[3:], lambda m: len(m) >= 4)
+    assert places(after) == sorted([*MAILS, ("mail", "ann@example.com")])
+    assert all("Approved by bea@example.com" in m["text"] for m in after)
+    again = reader.call("POST", path, {"decision": "deny"}, content_type="application/json")
+    assert again.status == 409, again
+
+
 def test_a_system_that_is_killed_tells_of_what_it_had_accepted(told: System, brain: Brain) -> None:
     ann = told.caller("ann")
     text = brain.plan(call("pay_by_others", amount=700.75), say("done"))

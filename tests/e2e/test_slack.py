@@ -17,7 +17,11 @@ from support.system.system import Brain, Json, System, eventually
 
 CHANNELS = {
     "finance": [{"slack": "#payouts"}],
-    "people": {"bea@example.com": {"id": "bea", "groups": ["finance"], "slack": "U0BEA"}},
+    "owner": [{"slack": "@owner"}],
+    "people": {
+        "bea@example.com": {"id": "bea", "groups": ["finance"], "slack": "U0BEA"},
+        "dora@example.com": {"id": "dora", "slack": "U0DORA"},
+    },
 }
 
 
@@ -48,7 +52,7 @@ def test_a_press_decides_and_the_message_says_so(office: System, brain: Brain) -
     ann = office.caller("ann")
     text = brain.plan(call("pay_by_others", amount=900.25), say("done"))
     run = ann.ask(ann.thread(agent="treasurer"), text)
-    [message] = eventually(office.outbox)
+    [message] = eventually(lambda: [m for m in office.outbox() if m["to"] == "#payouts"])
     assert (message["channel"], message["to"], message["kind"]) == ("slack", "#payouts", "message")
     assert press(office, run, "U0EVE") == 200
     assert ann.run(run["id"])["status"] == "suspended"
@@ -57,3 +61,24 @@ def test_a_press_decides_and_the_message_says_so(office: System, brain: Brain) -
     changed = eventually(office.outbox, lambda messages: len(messages) > 1)[-1]
     assert (changed["to"], changed["kind"]) == ("#payouts", "update")
     assert "Approved by bea@example.com" in changed["text"]
+
+
+def test_a_call_that_only_its_owner_decides_reaches_the_owners_direct_messages(
+    office: System, brain: Brain
+) -> None:
+    dora = office.caller("dora")
+    text = brain.plan(call("pay", amount=12.5), say("done"))
+    run = dora.ask(dora.thread(agent="treasurer"), text)
+
+    def of_dora() -> list[Json]:
+        return [m for m in office.outbox() if m["to"] == "U0DORA"]
+
+    [message] = eventually(of_dora)
+    assert (message["kind"], run["id"] in message["link"]) == ("message", True)
+    assert press(office, run, "U0BEA") == 200
+    assert dora.run(run["id"])["status"] == "suspended"
+    assert press(office, run, "U0DORA") == 200
+    assert dora.over(run["id"])["status"] == "success"
+    changed = eventually(of_dora, lambda messages: len(messages) > 1)[-1]
+    assert changed["kind"] == "update"
+    assert "Approved by dora@example.com" in changed["text"]

@@ -49,11 +49,14 @@ BY_SERVICE = {
     "s3": "bucket/u/*",
     "events": "bus",
     "execute-api": "connections",
+    "ses": "identities",
 }
+BY_SETTINGS = {"notify": {"ses:SendEmail identities"}}
+"""What a deployment allows whose channels have mail (test_channels.py)."""
 NOT_SEEN = {
     # A missing object is a 404 with this permission and a 403 without it: no function lists.
     "s3:ListBucket bucket": {
-        *("turn", "resume", "settle", "sockets", "extract", "compact", "streams")
+        *("turn", "resume", "settle", "sockets", "extract", "compact", "streams", "notify")
     },
     # What a socket has not taken a second after the work (tests/unit/sockets/test_delivery.py).
     "lambda:InvokeFunction function:sockets": {
@@ -133,12 +136,13 @@ def allowed(name: str) -> set[str]:
     made = statements(CALLS[name], Resources(**ON))
     found: list[dict[str, Any]] = [s.to_statement_json() for s in made]
     # A running system has no aliases. Both ARNs are allowed: docs/adr/0015-versions-and-aliases.md.
-    return {
+    actions = {
         f"{action} {resource.removesuffix(':live')}"
         for each in found
         for action in listed(each["Action"])
         for resource in listed(each["Resource"])
     }
+    return actions | BY_SETTINGS.get(name, set())
 
 
 def read(lines: frozenset[str]) -> set[str]:

@@ -379,4 +379,4 @@ async def test_a_thousand_requests_reach_everybody_once(queue: Any) -> None:
     office, seconds = await tell_by_clock(1_000, queue, dying=1 / 20)
     assert office.deaths > 0
     # Slack takes a message a second.
-    assert seconds < 1.5 * 950
+    assert seconds < 2 * 950

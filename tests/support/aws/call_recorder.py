@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
+MAILS = "/v2/email/outbound-emails"
 PARTS = {"Put": "PutItem", "Update": "UpdateItem", "Delete": "DeleteItem"} | {
     "ConditionCheck": "ConditionCheckItem"
 }
@@ -105,6 +106,8 @@ def _request(method: str, path: str, target: str | None, body: bytes) -> None:
     """A request of the functions' own client, by the name that boto3 has for it."""
     if function := re.fullmatch(r"/2015-03-31/functions/(.+)/invocations", path):
         return note(f"aws lambda Invoke {unquote(function[1])}")
+    if path == MAILS:
+        return note("aws ses SendEmail")
     if target is None:
         verb = {"POST": "PostToConnection", "DELETE": "DeleteConnection"}[method]
         return note(f"aws apigatewaymanagementapi {verb}")

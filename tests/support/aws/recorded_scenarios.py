@@ -33,6 +33,13 @@ _MUCH = calls(
 PAGES = 14
 LIMIT_S = 120.0
 MAX_CANCELS = 20
+CHANNELS = {
+    "owner": [{"mail": "all@example.com"}],
+    "finance": [{"mail": "bea@example.com"}],
+    "people": {"bea@example.com": {"id": "bea", "groups": ["finance"]}},
+    "mail_from": "approvals@example.com",
+}
+"""Everybody is told of every call that waits."""
 AT_ONCE = 6
 """Scenarios: a system that has only just started is slow to answer all of them."""
 
@@ -54,6 +61,7 @@ class Recorded(Torture):
             LAYOVER_NODE_MEMORY_DAYS="1",
             LAYOVER_THREAD_RETENTION_DAYS="1",
             LAYOVER_ENTRY_RETENTION_DAYS="1",
+            LAYOVER_CHANNELS=json.dumps(CHANNELS),
         )
         self._notes = notes
 
@@ -80,6 +88,7 @@ def everything(system: Recorded) -> None:
         learned,
         filed,
         let_go,
+        told,
         forgotten,
     )
     stories = [_told(system, story) for story in STORIES]
@@ -316,6 +325,33 @@ def forgotten(system: Recorded, brain: Brain) -> None:
     assert ann.ask(ann.thread(), brain.plan(say("hello")))["status"] == "success"
     ann.want(200, "GET", "/me/export")
     ann.want(202, "DELETE", "/me")
+
+
+def told(system: Recorded, brain: Brain) -> None:
+    """A large call of which people are told, and one that a person decides by the link in the mail."""
+    ann = system.caller()
+
+    def mails(run: Json, count: int) -> list[Json]:
+        """The first mails about a run, once there are so many."""
+        return eventually(
+            lambda: [mail for mail in system.outbox() if run["id"] in (mail["link"] or "")],
+            lambda found: len(found) >= count,
+            LIMIT_S,
+        )
+
+    large = ann.ask(ann.thread(), brain.plan(call("refund", order_id=plenty("o7"), amount=1)))
+    mails(large, 1)
+    decide(ann, large)
+    mails(large, 2)
+    asking = brain.plan(call("pay_by_others", amount=1), say("paid"))
+    run = ann.ask(ann.thread("treasurer"), asking)
+    link = mails(run, 1)[0]["link"].removeprefix(system.url)
+    reader = system.caller("-")
+    assert reader.call("GET", link).status == 200
+    answer = reader.call("POST", link, {"decision": "approve"}, content_type="application/json")
+    assert answer.status in (200, 202), answer
+    assert ann.over(run["id"], LIMIT_S)["status"] == "success"
+    mails(run, 2)
 
 
 def outlived(system: Recorded) -> None:
