@@ -359,6 +359,34 @@ async def test_a_decision_while_messages_are_under_way_reaches_them() -> None:
     assert ("#payouts", "requested") not in told.shown()
 
 
+@pytest.mark.parametrize("dies", [False, True])
+async def test_a_vote_while_messages_are_under_way_reaches_them(dies: bool) -> None:
+    told, run_id = await asked()
+
+    class Slow(InMemorySender):
+        async def send(
+            self, address: Address, notice: Notice, links: NoticeLinks, *, once: str, unsure: bool
+        ) -> str:
+            reference = await super().send(address, notice, links, once=once, unsure=unsure)
+            if not unsure:
+                await told.decide(BEA, run_id)
+                # The vote comes before the request was noted.
+                await told.tell()
+                if dies:
+                    raise Crash
+            return reference
+
+    told.slack = Slow()
+    with_sender(told, "slack", told.slack)
+    request = told.events[-1]
+    if dies:
+        with pytest.raises(Crash):
+            await told.tell(request)
+        told.bench.clock.advance(CLAIMED)
+    await told.tell(request)
+    assert [kind for to, kind in told.shown() if to == "#payouts"] == ["voted"]
+
+
 async def test_an_earlier_attempts_decision_does_not_answer_the_newer_request() -> None:
     told, run_id = await asked(refund)
     await told.tell()

@@ -156,10 +156,13 @@ class _Wait:
         notice = self.notice(kind, n)
         where = self._addresses(self._groups(kind))
         failure = await _try_each(self, [(a, partial(self._ask_at, a, notice)) for a in where])
-        # A decision that came while the messages were under way saw that they were not sent yet.
+        # A decision, or a vote, that came while the messages were under way saw that they were not sent yet.
+        # So did one that came after the death of a sender whose message was found now.
         now = await self._now()
         if now.decision is not None:
             await now.tell_outcome()
+        elif now.call.votes:
+            await now.update_all(now.notice(NoticeKind.VOTED))
         if failure is not None:
             raise failure
 
