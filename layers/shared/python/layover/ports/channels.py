@@ -52,7 +52,7 @@ class Delivery(Value):
     """None: somebody has claimed it, and not said that it was sent."""
     reference: str = ""
     is_free: bool = False
-    """Whether a claim was given back: the service certainly does not have the message."""
+    """True: the last claim was given back, so the service certainly does not have the message."""
 
 
 @dataclass(frozen=True)
