@@ -24,6 +24,8 @@ TWO_FRAMES = "new Promise((done) => requestAnimationFrame(() => requestAnimation
 """In it, the page draws what it got before."""
 _OFFLINE = "net::ERR_"
 """The browser's error for a connection that a test cut; and for an answer that is a problem."""
+_FIELDS = {"groups": "Groups, for approvers", "scopes": "Scopes (operate"}
+"""Labels of the form that signs in."""
 _EXPECTED = (_OFFLINE, "the server responded with a status of 404")
 
 
@@ -57,7 +59,8 @@ class Delay:
 
 
 class Person:
-    """One user in one browser, with any number of tabs. `name` may have groups: `bea;groups=finance`."""
+    """One user in one browser, with any number of tabs. `name` may have groups and scopes:
+    `bea;groups=finance;scopes=operate`."""
 
     def __init__(
         self,
@@ -98,12 +101,13 @@ class Person:
         return page
 
     def sign_in(self) -> "Person":
-        """By name and groups, through the form."""
-        name, _, groups = self.name.partition(";groups=")
+        """By name, groups and scopes, through the form."""
+        name, *more = self.name.split(";")
         self.page.get_by_label("Your name").fill(name)
-        if groups:
+        if more:
             self.page.get_by_text("Groups and scopes").click()
-            self.page.get_by_label("Groups, for approvers").fill(groups)
+        for kind, _, values in (each.partition("=") for each in more):
+            self.page.get_by_label(_FIELDS[kind]).fill(values)
         self.page.get_by_role("button", name="Continue").click()
         self.page.locator("nav.side").wait_for(state="attached")
         return self

@@ -7,7 +7,10 @@ import { Connected, Connections } from "./connections.js";
 import { Evals, NOTHING_CHOSEN } from "./evals.js";
 import { Arrivals, AskedCall, Inbox, useInbox } from "./inbox.js";
 import { Memory } from "./memory.js";
-import { completeSignIn, consentHere, discover, idOf, scopesOf, signIn, signInLocally, signOut, takeConsent, tokenOf, whoIs } from "./session.js";
+import { OnlyOperators } from "./operate.js";
+import { OperatedRun } from "./operated.js";
+import { Operations } from "./operations.js";
+import { completeSignIn, consentHere, discover, idOf, isInGroups, scopesOf, signIn, signInLocally, signOut, takeConsent, tokenOf, whoIs } from "./session.js";
 import { S } from "./strings.js";
 import { Usage } from "./usage.js";
 
@@ -50,7 +53,7 @@ function App({ landed }) {
       authorize(tokenOf(access), () => { signOut(); setState({ access, ended: true }); }, access.stream_url);
       // Whoever consented at a service goes on at once: signing in needs no click if the provider knows them.
       if (!who && landed && access.issuer && access.client_id && consentHere()?.code) { await signIn(access); return; }
-      setState({ access, who, me: idOf(access), scopes: scopesOf(access) });
+      setState({ access, who, me: idOf(access), scopes: scopesOf(access), asks: isInGroups(access) });
     } catch (error) {
       setState((old) => ({ ...old, loading: false, error }));
     }
@@ -60,7 +63,7 @@ function App({ landed }) {
   if (at.page === "connected" && (state.who || !consentHere()?.code)) return html`<${Connected} />`;
   if (state.who) {
     const leave = () => { signOut(); go("#/new"); setState({ access: state.access }); };
-    return html`<${Shell} key=${state.who} who=${state.who} me=${state.me} scopes=${state.scopes} here=${!state.access.issuer} leave=${leave} />`;
+    return html`<${Shell} key=${state.who} who=${state.who} me=${state.me} scopes=${state.scopes} asks=${state.asks} here=${!state.access.issuer} leave=${leave} />`;
   }
   if (state.loading && !state.error) return html`<${Main} class="sign"><h1 class="hidden">${S.product}</h1><${Loading} /></${Main}>`;
   return html`<${SignIn} state=${state} begin=${begin} />`;
@@ -147,8 +150,19 @@ function useMenu() {
   return { open: menu.open, close, toggle: () => (menu.open ? close(".top button") : setMenu({ open: true })) };
 }
 
-function Shell({ who, me, scopes, here, leave }) {
+/** The user's scopes. `asks`: a group may have made them an operator, which only the API can tell. Whether they may read
+ *  as well, it says when they try. */
+function useScopes(known, asks) {
+  const [scopes, setScopes] = useState(known);
+  useEffect(() => {
+    if (asks && !known.has("operate")) get("/operate/runs?limit=1").then(() => setScopes(new Set([...known, "operate", "read-content"])), () => {});
+  }, []);
+  return scopes;
+}
+
+function Shell({ who, me, scopes: known, asks, here, leave }) {
   const at = useRoute();
+  const scopes = useScopes(known, asks);
   const threads = useThreads();
   const inbox = useInbox(who, me);
   const undecided = inbox.items.filter((item) => !hasVoted(item, me)).length;
@@ -184,6 +198,9 @@ function Shell({ who, me, scopes, here, leave }) {
     if (at.page === "evals") return html`<${Evals} chosen=${chosen} choose=${setChosen} rest=${at.rest} />`;
     if (at.page === "inbox" && at.parts.length === 2) return html`<${AskedCall} key=${at.rest} runId=${at.parts[0]} callId=${at.parts[1]} me=${me} more=${undecided} onDecided=${changed} />`;
     if (at.page === "inbox") return html`<${Inbox} inbox=${inbox} me=${me} query=${at.query} />`;
+    if (at.page === "operations" && here && !scopes.has("operate")) return html`<${Main} class="page"><h1>${S.operations.title}</h1><${OnlyOperators} /></${Main}>`;
+    if (at.page === "operations" && at.rest) return html`<${OperatedRun} key=${at.rest} runId=${at.rest} mayRead=${scopes.has("read-content")} />`;
+    if (at.page === "operations") return html`<${Operations} query=${at.query} agents=${agents || []} />`;
     if (at.page === "usage") return html`<${Usage} />`;
     if (at.page === "connections") return html`<${Connections} />`;
     if (!agents) return html`<${Main} class="page"><${Loading} /></${Main}>`;
@@ -206,6 +223,7 @@ function Shell({ who, me, scopes, here, leave }) {
 const PLACES = [
   { page: "new", icon: "talk", label: S.nav.conversations, holds: ["new", "t"] },
   { page: "inbox", icon: "inbox", label: S.nav.inbox, holds: ["inbox"] },
+  { page: "operations", icon: "gauge", label: S.nav.operations, holds: ["operations"], scope: "operate" },
 ];
 
 function Sidebar({ who, here, scopes, leave, at, threads, undecided, close }) {

@@ -190,7 +190,7 @@ function escalation(pending) {
   return after && !groups.every((group) => by.includes(group)) ? later(pending, after) : null;
 }
 
-const DAY_MS = 86_400_000;
+export const DAY_MS = 86_400_000;
 
 /** A time as a field for dates and hours has it, in the person's own zone. */
 function localOf(date) {

@@ -67,6 +67,7 @@ const PATHS = {
   up: "M7 11v9H4v-9zM7 11l4-7c1.5 0 2.5 1 2.2 2.7L12.6 10H18a2 2 0 012 2.4l-1.3 6a2 2 0 01-2 1.6H7",
   down: "M7 13V4H4v9zM7 13l4 7c1.5 0 2.5-1 2.2-2.7L12.6 14H18a2 2 0 002-2.4l-1.3-6a2 2 0 00-2-1.6H7",
   versus: "M4 5h6v14H4zM14 5h6v14h-6z",
+  gauge: "M4 18a9 9 0 1116 0M12 15l4-5",
   clock: "M12 7v5l3 2M12 3a9 9 0 100 18 9 9 0 000-18z",
   file: "M7 3h7l4 4v14H7zM14 3v4h4",
 };
@@ -91,10 +92,13 @@ export function Copy({ text, label = S.copy.copy }) {
 
 export const Mark = () => html`<svg class="mark" viewBox="0 0 32 32" aria-hidden="true"><rect width="32" height="32" rx="8" /><path d="M10 8v16h12" /><circle cx="21" cy="12" r="3" /></svg>`;
 
+/** The name of what is wrong: a parameter's, or a field's below the request's own. */
+const placeIn = (loc) => loc.slice(loc[0] === "query" ? 1 : 2);
+
 /** A problem as a sentence, with what can be done about it. */
 export function Trouble({ error, retry }) {
   if (!error) return null;
-  const fields = (error.body?.errors || []).filter((e) => e.msg !== error.message).map((e) => `${(e.loc || []).slice(2).join(".") || S.problem.value}: ${e.msg}`);
+  const fields = (error.body?.errors || []).filter((e) => e.msg !== error.message).map((e) => `${placeIn(e.loc || []).join(".") || S.problem.value}: ${e.msg}`);
   return html`<div class="trouble" role="alert">
     <p>${error.message}</p>
     ${fields.length > 0 && html`<ul>${fields.map((text) => html`<li key=${text}>${text}</li>`)}</ul>`}

@@ -160,7 +160,8 @@ function Several({ items, picked, setAll, onRefused, reload }) {
   </section>`;
 }
 
-const TYPED = "textarea, select, [contenteditable], input:not([type=checkbox])";
+/** What takes letters as letters. */
+export const TYPED = "textarea, select, [contenteditable], input:not([type=checkbox])";
 
 /** The keys of the list. They act on the card that has the focus, and never while somebody types. */
 function useKeys() {

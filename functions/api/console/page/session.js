@@ -7,6 +7,8 @@ const ATTEMPT = "layover.sign-in";
 const CONSENT = "layover.consent";
 const MAX_SAID = 200;
 const EARLY_MS = 60000;
+/** Scopes that groups of Layover's own names give. */
+const GROUP_SCOPES = { "layover-operators": "operate", "layover-auditors": "audit", "layover-readers": "read-content" };
 
 const keep = (name, value) => sessionStorage.setItem(name, JSON.stringify(value));
 const kept = (name) => JSON.parse(sessionStorage.getItem(name) || "null");
@@ -128,9 +130,17 @@ export const idOf = (access) => (access.issuer ? claimsOf(kept(TOKENS))?.sub : l
 /** The names of the signed-in user's scopes, without the deployment's prefix: `use`, `operate`, `audit`. They choose what
  *  the page offers; the API checks the token itself. */
 export function scopesOf(access) {
-  const local = /;scopes=([^;]*)/.exec(localName() || "")?.[1].split(",") || [];
-  const names = access.issuer ? [claimsOf(kept(TOKENS))?.scope ?? []].flat().join(" ").split(" ") : local;
-  return new Set(names.map((name) => name.replace(/^.*\//, "")));
+  const said = (name) => new RegExp(`;${name}=([^;]*)`).exec(localName() || "")?.[1].split(",") || [];
+  const claims = (access.issuer && claimsOf(kept(TOKENS))) || {};
+  const names = access.issuer ? [claims.scope ?? claims.scp ?? []].flat().join(" ").split(" ") : said("scopes");
+  const groups = access.issuer ? [claims["cognito:groups"] ?? []].flat() : said("groups");
+  return new Set([...names.map((name) => name.replace(/^.*\//, "")), ...groups.map((name) => GROUP_SCOPES[name]).filter(Boolean)]);
+}
+
+/** Returns whether the user is in groups, of which a deployment's own may make operators. Only the API knows their names. */
+export function isInGroups(access) {
+  const { aud, scope, scp, amr, ...claims } = (access.issuer && claimsOf(kept(TOKENS))) || {};
+  return Object.values(claims).some((value) => Array.isArray(value) && value.length > 0);
 }
 
 function claimsOf(tokens) {
