@@ -23,7 +23,7 @@ from layover.cdk.build import Project, Target, build_if_changed
 from layover.cdk.connections import connections_of
 from layover.cdk.constructs.api import HttpApi
 from layover.cdk.constructs.bucket import Bucket
-from layover.cdk.constructs.channels import NOTIFY, ChannelDocument, ChannelQueue
+from layover.cdk.constructs.channels import ChannelDocument, ChannelQueue
 from layover.cdk.constructs.database import Address, VpcDatabase, address_of
 from layover.cdk.constructs.domain import ApiDomain
 from layover.cdk.constructs.events import Bus, Sweeper
@@ -46,6 +46,7 @@ from layover.cdk.constructs.sockets import SocketApi
 from layover.cdk.constructs.streams import StreamApi
 from layover.cdk.constructs.workflow import Workflow, execution_arn, machine_arn
 from layover.cdk.groups import groups_of
+from layover.cdk.notify_queue import NOTIFY
 from layover.cdk.props import (
     Database,
     Domain,

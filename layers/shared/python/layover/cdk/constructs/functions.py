@@ -12,7 +12,7 @@ from constructs import Construct
 from layover.cdk.build import HANDLERS, USER_AGENTS
 from layover.cdk.calls import CALLS, SEALS, Calls
 from layover.cdk.constructs.acknowledge import acknowledge, spelled
-from layover.cdk.constructs.channels import NOTIFY, identities, mail_statement
+from layover.cdk.constructs.channels import identities, mail_statement
 from layover.cdk.constructs.database import RUNTIME_ROLE, Address
 from layover.cdk.constructs.identity import Identity
 from layover.cdk.constructs.layer import ARCHITECTURE, RUNTIME, Layer
@@ -22,6 +22,7 @@ from layover.cdk.constructs.network import Network
 from layover.cdk.constructs.permissions import OWNERS, Resources, service, statements
 from layover.cdk.constructs.time import duration
 from layover.cdk.constructs.versions import aliases, digest_of, version_options
+from layover.cdk.notify_queue import NOTIFY
 from layover.cdk.providers import as_variable, keys_of, windows_as_variable
 from layover.cdk.rollback import ALIAS
 from layover.cdk.settings import TUNED, FunctionSettings, Provider, Settings
