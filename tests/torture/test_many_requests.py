@@ -89,8 +89,7 @@ class Asking:
         if status >= 400:
             code = fields["x-amzn-errortype"]
             raise ServiceError(code, status, json.loads(document), None)
-        answer = LocalResponse(status, fields, document)
-        return cast(Response, _Whole(status, fields, await answer.read()))
+        return cast(Response, _Whole(status, fields, document))
 
 
 @dataclass(frozen=True)
@@ -293,7 +292,7 @@ async def tell_of_many(
     queue = queue_of(office)
     late = set(dice.sample(runs, count // 20))
     twice = set(dice.sample(runs, count // 10))
-    events = [
+    events: list[Event] = [
         {"detail-type": kind, "detail": dict(detail)} for kind, detail in bench.callbacks.events
     ]
     bea = Actor(sub="bea", groups=frozenset({"finance"}))
