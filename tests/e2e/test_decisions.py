@@ -194,6 +194,8 @@ def test_the_request_is_published(ann: Caller, brain: Brain, system: System) -> 
     detail = dict(event["detail"])
     assert detail.pop("task_token")
     assert detail == {
+        "owner": ann.name,
+        "attempt": 1,
         "run_id": run["id"],
         "thread_id": run["thread_id"],
         "agent": "support",

@@ -1,13 +1,20 @@
 """The variables of the functions, by name. Only `layover.wiring` reads them from the process."""
 
+import json
+from collections.abc import Mapping
 from datetime import timedelta
 from decimal import Decimal
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, Field, Json, model_validator
+from pydantic import BaseModel, Field, Json, TypeAdapter, model_validator
 
 from layover.values.deployment.access import Access
-from layover.values.deployment.providers import ProviderAddresses, with_anthropic
+from layover.values.deployment.providers import (
+    ANTHROPIC_KEY,
+    ProviderAddress,
+    ProviderAddresses,
+    with_anthropic,
+)
 from layover.values.deployment.settings import Settings
 
 
@@ -130,11 +137,23 @@ class Environment(BaseModel):
     audit_days: int = Field(default=400, ge=1, alias="LAYOVER_AUDIT_DAYS")
     """Days that a decision's row is kept. It outlives the run, the thread and the user."""
 
-    @model_validator(mode="after")
-    def _with_anthropic(self) -> Self:
-        key, url = self.anthropic_api_key, self.anthropic_base_url
-        self.providers = with_anthropic(self.providers, key, url)
-        return self
+    @model_validator(mode="before")
+    @classmethod
+    def _with_anthropic(cls, variables: Any) -> Any:
+        # Before anything is read: each function reads a few of the variables only.
+        if not isinstance(variables, dict) or not variables.get(ANTHROPIC_KEY):
+            return variables
+        try:
+            text = variables.get("LAYOVER_PROVIDERS") or "{}"
+            addresses = TypeAdapter[Mapping[str, ProviderAddress]](ProviderAddresses).validate_json(
+                text
+            )
+        except ValueError:
+            return variables  # The field's own error says what is wrong.
+        key, url = variables[ANTHROPIC_KEY], variables.get("ANTHROPIC_BASE_URL")
+        addresses = with_anthropic(addresses, key, url)
+        texts = {name: address.model_dump() for name, address in addresses.items()}
+        return {**variables, "LAYOVER_PROVIDERS": json.dumps(texts)}
 
     @property
     def settings(self) -> Settings:
