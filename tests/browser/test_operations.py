@@ -17,6 +17,7 @@ from support.system.system import Brain, System, eventually, unique
 PHONE = {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True}
 ONLY_OPERATORS = "This place is for operators"
 REASON = "the shop is closed"
+MIDNIGHT = "2026-01-01T00:30:00Z"
 AT = "2026-01-01T12:00:00Z"
 LATER = "2026-01-01T12:00:04Z"
 USAGE: Json = {"total_tokens": 1_200, "cost_usd": "0.0031"}
@@ -87,11 +88,17 @@ def summary_json(**more: Any) -> Json:
     wait = {"run_id": f"run_{7:026d}", "owner": "ann", "agent": "support", "waiting_since": AT}
     error = {"error": "RateLimitError", "count": 8, "newest_run_id": f"run_{8:026d}"}
     spent = {"agent": "support", "runs": 120, "tokens": 64_000, "cost_usd": "1.25", "unpriced": 2}
-    base: Json = {"at": LATER, "since": AT, "runs": runs, "oldest_wait": wait, "errors": [error]}
+    hours = [
+        {"at": f"2026-01-01T{hour:02}:00:00Z", "status": status, "count": count}
+        for hour in (0, 3, 11)
+        for status, count in counts
+    ]
+    base: Json = {"at": LATER, "since": MIDNIGHT, "runs": runs, "oldest_wait": wait}
+    base |= {"errors": [error], "period": "hour", "over_time": hours}
     return base | {"spent_since": AT, "spent": [spent], "complete": False} | more
 
 
-NOTHING = summary_json(runs=[], oldest_wait=None, errors=[], spent=[], complete=True)
+NOTHING = summary_json(runs=[], over_time=[], oldest_wait=None, errors=[], spent=[], complete=True)
 
 
 def play(person: Person, summary: Json, runs: list[Json]) -> None:
@@ -145,6 +152,22 @@ def test_list_that_cannot_be_read_is_told_and_tried_again(enter: Enter) -> None:
     olga.sees("No run waits for a person.")
     olga.button("Try again").click()
     olga.sees("There are no runs yet")
+
+
+def test_summary_draws_each_hour_with_its_states(enter: Enter) -> None:
+    olga = operator(enter)
+    play(olga, summary_json(), [run_json(1)])
+    olga.open("operations")
+    chart = olga.page.locator("figure.chart")
+    olga.sees("Runs by the hour of their acceptance")
+    # Three hours of twelve have runs, and each of these has five states.
+    assert chart.locator("svg[role=img] rect").count() == 15
+    tallest = chart.locator("rect.of-success title").first.text_content() or ""
+    assert tallest.endswith("succeeded: 120")
+    assert chart.locator(".legend li").count() == 5
+    play(olga, summary_json(over_time=[]), [run_json(1)])
+    olga.button("Refresh").click()
+    chart.wait_for(state="detached")
 
 
 def test_filter_that_the_api_refuses_shows_what_it_says(enter: Enter) -> None:

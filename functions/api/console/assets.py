@@ -29,6 +29,7 @@ MODULES = (
     "feedback",
     "conversation",
     "chat",
+    "columns",
     "inbox",
     "operate",
     "operated",

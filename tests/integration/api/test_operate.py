@@ -1,8 +1,9 @@
 """All users' runs for operators: what they see, what they do, and what of it is written down."""
 
 import json
+from collections import Counter
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -26,6 +27,11 @@ ACTIONS = ("cancel", "redrive", "deny")
 
 def ask(api: Api, path: str, scope: str = OPERATE, **more: Any) -> Any:
     return api.get(path, **{"sub": BOB, "scope": scope, **more})
+
+
+def stamp(at: datetime) -> str:
+    """The moment as a query and an answer have it."""
+    return at.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def act(api: Api, what: str, *ids: str, reason: str | None = "outage", **more: Any) -> Any:
@@ -369,12 +375,44 @@ def test_summary_counts_what_waits_and_what_failed(api: Api) -> None:
     assert ask(api, "/operate/summary").json["oldest_wait"]["run_id"] == second
 
 
+def test_summary_counts_each_hour_and_over_more_than_two_days_each_day(api: Api) -> None:
+    hour = api.world.clock.now().astimezone(UTC).replace(minute=0, second=0, microsecond=0)
+    fail(api, waiting(api))
+    waiting(api)
+    api.world.clock.advance(timedelta(hours=3))
+    waiting(api)
+    answer = ask(api, "/operate/summary").json
+    assert answer["period"] == "hour"
+    assert [(each["at"], each["status"], each["count"]) for each in answer["over_time"]] == [
+        (stamp(hour), "suspended", 1),
+        (stamp(hour), "failed", 1),
+        (stamp(hour + timedelta(hours=3)), "suspended", 1),
+    ]
+    days = Counter[tuple[str, str]]()
+    for each in answer["over_time"]:
+        days[each["at"][:10], each["status"]] += each["count"]
+    since = stamp(hour - timedelta(days=2, hours=1))
+    answer = ask(api, f"/operate/summary?since={since}").json
+    assert answer["period"] == "day"
+    assert {(e["at"][:10], e["status"]): e["count"] for e in answer["over_time"]} == days
+    assert all(each["at"][10:19] == "T00:00:00" for each in answer["over_time"])
+
+
+def test_summary_over_time_leaves_out_what_was_accepted_before(api: Api) -> None:
+    waiting(api)
+    api.world.clock.advance(timedelta(days=1, seconds=1))
+    answer = ask(api, "/operate/summary").json
+    assert sum(each["count"] for each in answer["runs"]) == 1
+    assert answer["over_time"] == []
+
+
 def test_summary_of_nothing_is_empty(api: Api) -> None:
     answer = ask(api, "/operate/summary?since=2026-01-01").status
     assert answer == 422
     answer = ask(api, "/operate/summary").json
     assert (answer["runs"], answer["errors"], answer["spent"]) == ([], [], [])
     assert answer["oldest_wait"] is None
+    assert answer["over_time"] == []
 
 
 # What they do

@@ -1,4 +1,5 @@
 import { get, id } from "./api.js";
+import { Columns } from "./columns.js";
 import { DAY_MS } from "./decision.js";
 import { Empty, Loading, Main, Time, Trouble, html, money, tokens, useEffect, useLoaded, useRef, useState } from "./dom.js";
 import { TYPED } from "./inbox.js";
@@ -101,6 +102,7 @@ function Summary({ summary, wishes }) {
   const to = (more) => operationsAddress({ ...wishes, ...more });
   return html`<dl class="figures">${STATES.map((status) => html`<div key=${status}><dt>${S.operations.statuses[status]}</dt><dd><a href=${to({ status })}>${tokens(countOf(status))}</a></dd></div>`)}</dl>
     <p class="quiet small">${S.operations.at} <${Time} at=${summary.at} exact />. ${S.operations.counted} <${Time} at=${summary.since} exact />.${!summary.complete && html` <strong>${S.operations.incomplete}</strong>`}</p>
+    ${summary.over_time.length > 0 && html`<${OverTime} summary=${summary} />`}
     <div class="summary">
       <section class="card" aria-labelledby="by-agent"><h2 id="by-agent">${S.operations.byAgent}</h2>${runs.length ? html`<${AgentBars} counts=${runs} to=${to} />` : html`<p class="quiet small">${S.operations.nothing}</p>`}</section>
       <section class="card" aria-labelledby="oldest"><h2 id="oldest">${S.operations.oldest}</h2>${oldest ? html`<p><a href=${operatedAddress(oldest.run_id)}><code>${oldest.run_id}</code></a></p><p class="quiet small">${S.operations.waits(oldest.agent, oldest.owner)} <${Time} at=${oldest.waiting_since} exact /></p>` : html`<p class="quiet small">${S.operations.noWait}</p>`}</section>
@@ -108,6 +110,20 @@ function Summary({ summary, wishes }) {
       <section class="card" aria-labelledby="spent"><h2 id="spent">${S.operations.spent}</h2>${spent.length ? html`<table><thead><tr><th>${S.usage.agent}</th><th class="number">${S.operations.runs}</th><th class="number">${S.usage.tokens}</th><th class="number">${S.usage.cost}</th></tr></thead>
         <tbody>${spent.map((each) => html`<tr key=${each.agent}><td>${each.agent}</td><td class="number">${tokens(each.runs)}</td><td class="number">${tokens(each.tokens)}</td><td class="number">${each.unpriced > 0 && !Number(each.cost_usd) ? S.unpriced : money(each.cost_usd)}${each.unpriced > 0 && html`<span class="quiet small run-whose">${S.operations.unpriced(each.unpriced)}</span>`}</td></tr>`)}</tbody></table>` : html`<p class="quiet small">${S.operations.noSpend}</p>`}</section>
     </div>`;
+}
+
+/** A column for each hour or day: its runs by the state that they are in now. */
+function OverTime({ summary }) {
+  const { since, at, period, over_time: counts } = summary;
+  const step = period === "hour" ? DAY_MS / 24 : DAY_MS;
+  const shown = (start) => new Date(start).toLocaleString(undefined, period === "hour" ? { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" } : { day: "numeric", month: "short", timeZone: "UTC" });
+  const look = (status) => ({ name: S.operations.statuses[status], look: `of-${status}` });
+  const columns = [];
+  for (let start = Math.floor(Date.parse(since) / step) * step; start <= Date.parse(at); start += step) {
+    const parts = counts.filter((each) => Date.parse(each.at) === start).map(({ status, count }) => ({ ...look(status), value: count }));
+    columns.push({ name: shown(start), parts, total: parts.reduce((sum, part) => sum + part.value, 0) });
+  }
+  return html`<${Columns} columns=${columns} series=${STATES.filter((status) => counts.some((each) => each.status === status)).map(look)} format=${tokens} label=${S.operations.overTime[period]} />`;
 }
 
 /** A bar for each agent: its runs by state. */

@@ -360,6 +360,7 @@ export const S = {
     at: "As of",
     counted: "Runs that are over are counted from",
     incomplete: "There are more runs than one request counts, so these numbers are too low.",
+    overTime: { hour: "Runs by the hour of their acceptance", day: "Runs by the day of their acceptance (UTC)" },
     byAgent: "Runs by agent",
     nothing: "No run is under way, and none ended in this time.",
     oldest: "Waits longest",

@@ -1,9 +1,9 @@
 import { all } from "./api.js";
+import { Columns } from "./columns.js";
 import { Empty, Loading, Main, Trouble, html, money, tokens, useLoaded, useState } from "./dom.js";
 import { S } from "./strings.js";
 
 const SPANS = [7, 30, 90];
-const HEIGHT = 120;
 
 const dayOf = (offset) => new Date(Date.now() - offset * 86400000).toISOString().slice(0, 10);
 
@@ -36,29 +36,15 @@ export function Usage() {
     ${found.error && (found.error.status === 404 ? html`<${Empty} title=${S.usage.missing} />` : html`<${Trouble} error=${found.error} retry=${found.reload} />`)}
     ${found.loading && !found.value && html`<${Loading} />`}
     ${found.value && (rows.length === 0 ? html`<${Empty} title=${S.usage.none} />` : html`
-      <${Chart} days=${byDay(rows, days, measure)} format=${format} label=${S.usage.chart(S.usage[what])} agents=${[...new Set(rows.map((row) => row.agent))]} />
+      <${DaysOfAgents} days=${byDay(rows, days, measure)} format=${format} label=${S.usage.chart(S.usage[what])} agents=${[...new Set(rows.map((row) => row.agent))]} />
       <${Rows} rows=${rows} />`)}
   </${Main}>`;
 }
 
-function Chart({ days, format, label, agents }) {
-  const most = Math.max(...days.map((day) => day.total)) || 1;
-  const width = 600 / days.length;
-  const sum = days.reduce((all, day) => all + day.total, 0);
-  return html`<figure class="chart card"><figcaption><span>${label}</span><strong>${format(sum)}</strong></figcaption>
-    <svg viewBox=${`0 0 600 ${HEIGHT}`} preserveAspectRatio="none" role="img" aria-label=${`${label}: ${format(sum)}`}>
-      ${days.map((day, n) => {
-        let top = HEIGHT;
-        return day.parts.map((part, m) => {
-          const height = (part.value / most) * (HEIGHT - 6);
-          top -= height;
-          return html`<rect key=${`${n} ${m}`} class=${`series-${agents.indexOf(part.agent) % 6}`} x=${n * width + width * 0.12} y=${top} width=${width * 0.76} height=${height}><title>${day.day}, ${part.agent}: ${format(part.value)}</title></rect>`;
-        });
-      })}
-    </svg>
-    <p class="small quiet axis"><span>${days[0].day}</span><span>${days.at(-1).day}</span></p>
-    <ul class="legend small">${agents.map((agent, n) => html`<li key=${agent}><svg viewBox="0 0 10 10" aria-hidden="true"><rect class=${`series-${n % 6}`} width="10" height="10" rx="2" /></svg> ${agent}</li>`)}</ul>
-  </figure>`;
+function DaysOfAgents({ days, format, label, agents }) {
+  const series = agents.map((agent, n) => ({ name: agent, look: `series-${n % 6}` }));
+  const columns = days.map(({ day, parts, total }) => ({ name: day, total, parts: parts.map(({ agent, value }) => ({ ...series[agents.indexOf(agent)], value })) }));
+  return html`<${Columns} columns=${columns} series=${series} format=${format} label=${label} />`;
 }
 
 function Rows({ rows }) {

@@ -3,6 +3,8 @@
 import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 from urllib.parse import quote
 
@@ -47,6 +49,9 @@ def summarise(who: Who, since: str, *, as_json: bool) -> int:
     print(f"runs that are not over, and those since {summary['since']}{more}:")
     for each in summary["runs"]:
         print(f"  {each['count']:>6}  {each['status']:<10} {each['agent']}")
+    for at, some in groupby(summary["over_time"], itemgetter("at")):
+        counts = ", ".join(f"{each['count']} {each['status']}" for each in some)
+        print(f"accepted in the {summary['period']} of {at}: {counts}")
     if (wait := summary["oldest_wait"]) is not None:
         since_when = f"since {wait['waiting_since']}"
         print(f"oldest wait: {wait['run_id']} of {wait['agent']} ({wait['owner']}) {since_when}")

@@ -5,6 +5,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
+from typing import Literal
 
 from layover.batches import batched
 from layover.operate.views import glance_at
@@ -19,12 +20,15 @@ from layover.values.runs.operated import (
     OperatedRun,
     OperatedSummary,
     RunCount,
+    RunPeriod,
 )
 from layover.values.runs.operations import OperationRow
 from layover.values.runs.run import Status
 
 SUMMARY_SPAN = timedelta(days=1)
 """The span of a summary that names no beginning."""
+BY_HOUR = timedelta(days=2)
+"""The longest span that is counted by hours."""
 MAX_COUNTED = 5_000
 """Runs that are not over, and runs that are, that one summary counts."""
 MAX_LOOKS = 10
@@ -87,10 +91,14 @@ async def summarise(runtime: Runtime, since: datetime | None) -> OperatedSummary
     day = datetime.combine(now.astimezone(UTC).date(), time(), UTC)
     tally = await runtime.journal.overview.tally(min(since, day), MAX_COUNTED)
     over = [facts for facts in tally.over if facts.created_at >= since]
+    period: Literal["hour", "day"] = "hour" if now - since <= BY_HOUR else "day"
+    recent = [facts for facts in tally.live if facts.created_at >= since]
     return OperatedSummary(
         at=now,
         since=since,
         runs=_counts([*tally.live, *over]),
+        period=period,
+        over_time=_periods([*recent, *over], period),
         oldest_wait=await _oldest_wait(runtime, tally.live),
         errors=_errors(over),
         spent_since=day,
@@ -103,6 +111,18 @@ def _counts(runs: Sequence[RunFacts]) -> tuple[RunCount, ...]:
     counts = Counter((facts.status, facts.agent) for facts in runs)
     ordered = sorted(counts.items(), key=lambda pair: (list(Status).index(pair[0][0]), pair[0][1]))
     return tuple(RunCount(status=s, agent=agent, count=n) for (s, agent), n in ordered)
+
+
+def _periods(runs: Sequence[RunFacts], period: Literal["hour", "day"]) -> tuple[RunPeriod, ...]:
+    """Return the counts of each UTC hour or day that has runs, the earliest first."""
+    counts = Counter((_begin(facts.created_at, period), facts.status) for facts in runs)
+    ordered = sorted(counts.items(), key=lambda pair: (pair[0][0], list(Status).index(pair[0][1])))
+    return tuple(RunPeriod(at=at, status=status, count=n) for (at, status), n in ordered)
+
+
+def _begin(at: datetime, period: Literal["hour", "day"]) -> datetime:
+    at = at.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
+    return at if period == "hour" else at.replace(hour=0)
 
 
 def _errors(over: Sequence[RunFacts]) -> tuple[ErrorCount, ...]:

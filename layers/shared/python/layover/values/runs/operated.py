@@ -135,6 +135,14 @@ class RunCount(Value):
     count: int
 
 
+class RunPeriod(Value):
+    """Runs with one status that were accepted in one hour or day."""
+
+    at: Time = Field(description="The beginning of the UTC hour or day.")
+    status: Status
+    count: int
+
+
 class OldestWait(Value):
     """The call that has waited longest."""
 
@@ -169,6 +177,13 @@ class OperatedSummary(Value):
     since: Time = Field(description="Counts of runs that are over begin here, by their acceptance.")
     runs: tuple[RunCount, ...] = Field(
         description="All runs that are not over, and those that are and were accepted since `since`."
+    )
+    period: Literal["hour", "day"] = Field(
+        description="What `over_time` counts by: hours over two days at most, else days."
+    )
+    over_time: tuple[RunPeriod, ...] = Field(
+        description="Runs that were accepted since `since`, by their acceptance, the earliest first. Periods "
+        "without runs are left out, and the first may have begun before `since`."
     )
     oldest_wait: OldestWait | None
     errors: tuple[ErrorCount, ...]
