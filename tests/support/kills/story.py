@@ -219,6 +219,8 @@ NEXT_PAGE = ("DynamoTable.query EVENT", "DynamoTable.query STEP")
 """Queries by which `extract` retires a run of more records than a page has."""
 WAITING_CALL = re.compile(r"DynamoTable\.get STEP#\d+#CALL#\S+")
 """The sweeper's look at a call that waits."""
+RETIRING = re.compile(r"StepFunctions\.start \d+ \(cancelled\)")
+"""The start of an execution that retires a run that is over."""
 TOKEN = re.compile(r"DynamoTable\.transact META STEP#\d+#CALL#[^\s=]+")
 """The write of a call's task token, which fails if the decision was there first."""
 SAVED_TOKEN = re.compile(r"DynamoTable\.get (STEP#\d+#CALL#[^\s=]+|META)")
@@ -238,6 +240,9 @@ def by_the_clock(point: Point, stories: Sequence[Story]) -> bool:
         return True  # an environment remembers it for some seconds, for all runs
     if point.point == BETWEEN_ATTEMPTS and any(_loses_turns(story) for story in stories):
         return True
+    erases = any(story.scenario.ends in ("erased", "forgotten") for story in stories)
+    if point.function == "sweep" and erases and RETIRING.fullmatch(point.point):
+        return True  # a run whose records are erased first needs no execution to retire them
     if point.function == "sweep" and WAITING_CALL.fullmatch(point.point):
         return True  # how long it has waited is counted by whichever sweep finds the run waiting
     if point.function == "resume" and _is_of_token(point):

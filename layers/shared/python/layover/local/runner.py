@@ -214,7 +214,8 @@ class Runner:
             # It imports what it needs while PostgreSQL starts.
             self.functions.prewarm("migrate")
         await starting
-        await loading
+        # In this order, whichever was there first.
+        self.notices += await loading
         self._health.check("PostgreSQL", self._postgres.problem)
         self._keep("PostgreSQL's watch", self._postgres.watch)
         if is_new:
@@ -361,10 +362,10 @@ class Runner:
     def _log(self, function: str) -> Path:
         return self._data / "logs" / f"{function}.log"
 
-    async def _load_agents(self) -> None:
-        """Load the agents once, before any request."""
+    async def _load_agents(self) -> list[str]:
+        """Load the agents once, before any request. Return what is to be said about them."""
         if not self.settings.has_agents():
-            return
+            return []
         report = await (
             self._loading or agents_module.load(child_variables(self.settings, self._inherited, {}))
         )
@@ -375,11 +376,10 @@ class Runner:
                 f"  {report.problem}"
             )
         self.models = report.models
-        self.notices += [*report.agents, *(f"warning: {line}" for line in report.warnings)]
-        logs = self._data / "logs"
-        self.notices.append(
-            f"logs: {logs}/FUNCTION.log; what tools print is in turn.log, resume.log"
+        logs = (
+            f"logs: {self._data / 'logs'}/FUNCTION.log; what tools print is in turn.log, resume.log"
         )
+        return [*report.agents, *(f"warning: {line}" for line in report.warnings), logs]
 
     def _watch_logs(self) -> None:
         logs = [self._log(name) for name in self.functions.names()]
