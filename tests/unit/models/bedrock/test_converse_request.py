@@ -278,6 +278,11 @@ def test_budget_leaves_room_for_the_answer(most: int, budget: int) -> None:
     assert made["additionalModelRequestFields"]["thinking"]["budget_tokens"] == budget
 
 
+def test_claude_does_not_think_where_no_room_is_left_for_an_answer() -> None:
+    made = body(user("hi"), settings=ModelSettings(reasoning="high", max_tokens=1024))
+    assert "additionalModelRequestFields" not in made
+
+
 @pytest.mark.parametrize("setting", ["verbosity", "seed", "parallel_tool_calls", "reasoning"])
 def test_settings_without_a_word_are_named(setting: str) -> None:
     values = {"verbosity": "low", "seed": 1, "parallel_tool_calls": False, "reasoning": "high"}

@@ -1,13 +1,13 @@
 """Messages as turns of the Messages API: users and the assistant in alternation, each turn a list of
 blocks."""
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Any
 
 from layover.adapters.models import opaque, wire
 from layover.adapters.models.call_ids import CallIds
+from layover.adapters.models.turns import DATA_URL, IS_A_FILE, Turns
 from layover.values.message import FilePart, Message, ProviderState, Role, TextPart
 from layover.values.prompt import Prompt
 
@@ -25,11 +25,6 @@ SERVER_CALLS = ("server_tool_use", "mcp_tool_use")
 
 _IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 _PDF = "application/pdf"
-_DATA_URL = re.compile(r"data:([\w.+-]+/[\w.+-]+)[^,]*;base64,(.*)", re.S)
-_BEGIN = "(What was said before is left out.)"
-_GO_ON = "(Go on.)"
-_SAYS_NOTHING = "(no output)"
-_IS_A_FILE = "[file]"
 
 
 def turns(prompt: Prompt, model: str, provider: str, left_out: frozenset[str]) -> list[Body]:
@@ -60,23 +55,12 @@ def caches(prompt: Prompt, left_out: frozenset[str]) -> bool:
     )
 
 
-class _Turns:
-    """Turns in the making."""
+class _Turns(Turns):
+    """Turns of the Messages API in the making."""
 
     def __init__(self, left_out: frozenset[str], ids: CallIds) -> None:
+        super().__init__(ids)
         self._left_out = left_out
-        self._ids = ids
-        self._turns: list[Body] = []
-
-    def add(self, messages: Sequence[Message], at: int, state: ProviderState | None) -> None:
-        message = messages[at]
-        if message.role is Role.USER:
-            self._say("user", list(_user(message)))
-        elif message.role is Role.ASSISTANT:
-            answers = wire.answers(messages, at)
-            ids = self._ids.of((c for c in message.tool_calls if c.tool_call_id in answers), state)
-            self._say("assistant", self._assistant(message, ids, state))
-            self._say("user", [_result(ids[call], answers[call]) for call in ids])
 
     def mark(self) -> None:
         """Mark the end of a part that later requests begin with as well. A thought takes no mark."""
@@ -86,21 +70,14 @@ class _Turns:
                     block.update(CACHE)
                     return
 
-    def whole(self) -> list[Body]:
-        if not self._turns or self._turns[0]["role"] != "user":
-            self._turns.insert(0, {"role": "user", "content": [{"type": TEXT, "text": _BEGIN}]})
-        if self._turns[-1]["role"] != "user":
-            # Models that take no beginning of their answer refuse one.
-            self._say("user", [{"type": TEXT, "text": _GO_ON}])
-        return self._turns
+    def _text(self, text: str) -> Body:
+        return {"type": TEXT, "text": text}
 
-    def _say(self, role: str, blocks: list[Body]) -> None:
-        if not blocks:
-            return
-        if self._turns and self._turns[-1]["role"] == role:
-            self._turns[-1]["content"] += blocks
-        else:
-            self._turns.append({"role": role, "content": blocks})
+    def _user(self, message: Message) -> Iterator[Body]:
+        blocks = [block for part in message.content for block in _part(part)]
+        yield from blocks
+        if blocks and all(block["type"] == "document" for block in blocks):
+            yield self._text(IS_A_FILE)
 
     def _assistant(
         self, message: Message, ids: Mapping[str, str], state: ProviderState | None
@@ -118,6 +95,12 @@ class _Turns:
         in_order = [calls.get(call.tool_call_id) for call in message.tool_calls]
         layout = [] if state is None else state.fields.get(CONTENT, [])
         return _as_it_came(message.text, in_order, layout, self._left_out)
+
+    def _result(self, wire_id: str, answer: wire.CallResult) -> Body:
+        result: Body = {"type": "tool_result", "tool_use_id": wire_id, "content": answer.text}
+        if answer.is_error:
+            result["is_error"] = True
+        return result
 
 
 def _as_it_came(
@@ -168,21 +151,6 @@ def _text_blocks(text: str) -> list[Body]:
     return [{"type": TEXT, "text": text}] if text.strip() else []
 
 
-def _result(wire_id: str, answer: wire.CallResult) -> Body:
-    text = answer.text if answer.text.strip() else _SAYS_NOTHING
-    result: Body = {"type": "tool_result", "tool_use_id": wire_id, "content": text}
-    if answer.is_error:
-        result["is_error"] = True
-    return result
-
-
-def _user(message: Message) -> Iterator[Body]:
-    blocks = [block for part in message.content for block in _part(part)]
-    yield from blocks
-    if blocks and all(block["type"] == "document" for block in blocks):
-        yield {"type": TEXT, "text": _IS_A_FILE}
-
-
 def _part(part: object) -> list[Body]:
     if isinstance(part, TextPart):
         return _text_blocks(part.text)
@@ -191,7 +159,7 @@ def _part(part: object) -> list[Body]:
 
 def _file(part: FilePart) -> Body:
     url, told_kind = part.url or "", (part.mime_type or "").lower()
-    match = _DATA_URL.fullmatch(url)
+    match = DATA_URL.fullmatch(url)
     kind = match[1].lower() if match else told_kind
     source: Body | None = None
     if match:

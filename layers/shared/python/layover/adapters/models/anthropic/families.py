@@ -6,7 +6,7 @@ names of their own (`layover.adapters.models.bedrock.families`).
 import re
 
 from layover.adapters.models.bedrock import families
-from layover.adapters.models.bedrock.families import Family
+from layover.adapters.models.family import Family
 
 _MAX_OUTPUT = (
     (re.compile(r"claude-3-(opus|sonnet|haiku)-"), 4_096),

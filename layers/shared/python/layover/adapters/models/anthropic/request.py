@@ -8,8 +8,8 @@ from typing import Any
 from layover.adapters.models import opaque, wire
 from layover.adapters.models.anthropic.content import CACHE, CONTENT, THOUGHTS, caches, turns
 from layover.adapters.models.anthropic.families import family_of, max_output
-from layover.adapters.models.bedrock.families import Family
-from layover.adapters.models.bedrock.request import BUDGETS, MIN_BUDGET, MIN_TOP_P
+from layover.adapters.models.thinking import MIN_TOP_P, thinking_fields, thinks
+from layover.adapters.models.turns import past_tools
 from layover.values.deployment.providers import ANTHROPIC
 from layover.values.message import Message, Role
 from layover.values.prompt import Prompt, ProviderTool
@@ -22,7 +22,6 @@ OUTPUT_CONFIG = "output_config"
 _REMOVABLE = frozenset(
     {"temperature", "top_p", "stop_sequences", "thinking", OUTPUT_CONFIG, "effort", "tool_choice"}
 )
-_UNAVAILABLE = "Not available any more: do not call it."
 _KINDS = {
     "web_search": "web_search_20250305",
     "web_fetch": "web_fetch_20250910",
@@ -42,7 +41,7 @@ def body(prompt: Prompt, left_out: frozenset[str], provider: str) -> Body:
     called, which gets its own blocks back."""
     model, settings = name_of(prompt), prompt.settings
     thinking = _thinking(prompt, provider, left_out)
-    is_thinking = thinking.get("thinking", {}).get("type") in ("enabled", "adaptive")
+    is_thinking = thinks(thinking)
     request: Body = {
         "model": model,
         "max_tokens": settings.max_tokens or max_output(model),
@@ -136,26 +135,12 @@ def _thinking(prompt: Prompt, provider: str, left_out: frozenset[str]) -> Body:
     level = settings.reasoning
     if level is None or family.thinks is None or "thinking" in left_out:
         return {}
-    if level == "none":
-        return {"thinking": {"type": "disabled"}} if family.thinks == "adaptive" else {}
-    if not _may_think(prompt, provider):
-        return {}
-    if family.thinks == "adaptive":
-        adaptive: Body = {"thinking": {"type": "adaptive"}}
-        if left_out.isdisjoint((OUTPUT_CONFIG, "effort")):
-            adaptive[OUTPUT_CONFIG] = {"effort": _effort(level, family)}
-        return adaptive
     most = settings.max_tokens or max_output(name_of(prompt))
-    budget = max(MIN_BUDGET, min(BUDGETS[level], most * 3 // 4))
-    if budget >= most:
-        return {}
-    return {"thinking": {"type": "enabled", "budget_tokens": budget}}
-
-
-def _effort(level: str, family: Family) -> str:
-    if level == "minimal":
-        return "low"
-    return family.most if level == "xhigh" else level
+    may_think = _may_think(prompt, provider)
+    fields = thinking_fields(level, family, may_think=may_think, most=most)
+    if not left_out.isdisjoint((OUTPUT_CONFIG, "effort")):
+        fields.pop(OUTPUT_CONFIG, None)
+    return fields
 
 
 def _may_think(prompt: Prompt, provider: str) -> bool:
@@ -182,13 +167,8 @@ def _has_thoughts(state: Any) -> bool:
 def _tools(prompt: Prompt, left_out: frozenset[str]) -> list[Body]:
     """Return the tools, including those that only the history calls: the API refuses calls without any."""
     tools = [_tool(wire.safe_name(t.name), t.description, t.parameters) for t in prompt.tools]
-    names = {tool["name"] for tool in tools}
-    called = (wire.safe_name(call.tool_name) for m in prompt.messages for call in m.tool_calls)
-    tools += [
-        _tool(name, _UNAVAILABLE, {"type": "object"})
-        for name in dict.fromkeys(called)
-        if name not in names
-    ]
+    past = past_tools(prompt, [tool["name"] for tool in tools])
+    tools += [_tool(t.name, t.description, t.parameters) for t in past]
     tools += [_provider_tool(tool) for tool in prompt.provider_tools]
     if tools and caches(prompt, left_out):
         tools[-1] = {**tools[-1], **CACHE}

@@ -1,12 +1,13 @@
 """Messages as Converse's turns: users and the assistant in alternation, each turn a list of blocks."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from layover.adapters.models import opaque, wire
-from layover.adapters.models.bedrock.families import Family
 from layover.adapters.models.call_ids import CallIds
+from layover.adapters.models.family import Family
+from layover.adapters.models.turns import DATA_URL, IS_A_FILE, Turns
 from layover.values.message import FilePart, Message, ProviderState, Role, TextPart
 from layover.values.prompt import Prompt
 
@@ -37,14 +38,8 @@ _VIDEOS = {
     "video/webm": "webm",
     "video/mpeg": "mpeg",
 }
-_DATA_URL = re.compile(r"data:([\w.+-]+/[\w.+-]+)[^,]*;base64,(.*)", re.S)
 _UNSAFE_IN_NAME = re.compile(r"[^A-Za-z0-9()\[\]-]+")
 MAX_NAME = 100
-
-_BEGIN = "(What was said before is left out.)"
-_GO_ON = "(Go on.)"
-"""Users speak first and last: the API refuses anything else."""
-_SAYS_NOTHING = "(no output)"
 
 
 def turns(
@@ -68,45 +63,36 @@ def turns(
     return turns
 
 
-class _Turns:
-    """Turns in the making."""
+class _Turns(Turns):
+    """Converse's turns in the making."""
 
     def __init__(self, family: Family, left_out: frozenset[str], ids: CallIds) -> None:
+        super().__init__(ids)
         self._family = family
         self._left_out = left_out
-        self._ids = ids
-        self._turns: list[Body] = []
         self._names: set[str] = set()
-
-    def add(self, messages: Sequence[Message], at: int, state: ProviderState | None) -> None:
-        message = messages[at]
-        if message.role is Role.USER:
-            self._say("user", list(self._user(message)))
-        elif message.role is Role.ASSISTANT:
-            answers = wire.answers(messages, at)
-            ids = self._ids.of((c for c in message.tool_calls if c.tool_call_id in answers), state)
-            self._say("assistant", self._assistant(message, ids, state))
-            self._say("user", [self._result(ids[call], answers[call]) for call in ids])
 
     def cache(self) -> None:
         """Mark the end of the part that is the same the next time."""
         if self._turns:
             self._turns[-1]["content"].append(CACHE_POINT)
 
-    def whole(self) -> list[Body]:
-        if not self._turns or self._turns[0]["role"] != "user":
-            self._turns.insert(0, {"role": "user", "content": [{"text": _BEGIN}]})
-        if self._turns[-1]["role"] != "user":
-            self._say("user", [{"text": _GO_ON}])
-        return self._turns
+    def _text(self, text: str) -> Body:
+        return {"text": text}
 
-    def _say(self, role: str, blocks: list[Body]) -> None:
-        if not blocks:
-            return
-        if self._turns and self._turns[-1]["role"] == role:
-            self._turns[-1]["content"] += blocks
-        else:
-            self._turns.append({"role": role, "content": blocks})
+    def _user(self, message: Message) -> Iterator[Body]:
+        """Yield a user's blocks. A document comes with a text: otherwise Converse refuses it."""
+        texts = documents = 0
+        for part in message.content:
+            if isinstance(part, TextPart) and part.text.strip():
+                texts += 1
+                yield self._text(part.text)
+            elif isinstance(part, FilePart):
+                block = self._file(part)
+                texts, documents = texts + ("text" in block), documents + ("document" in block)
+                yield block
+        if documents and not texts:
+            yield self._text(IS_A_FILE)
 
     def _assistant(
         self, message: Message, ids: Mapping[str, str], state: ProviderState | None
@@ -139,28 +125,13 @@ class _Turns:
         return blocks
 
     def _result(self, wire_id: str, answer: wire.CallResult) -> Body:
-        text = answer.text if answer.text.strip() else _SAYS_NOTHING
-        result: Body = {"toolUseId": wire_id, "content": [{"text": text}]}
+        result: Body = {"toolUseId": wire_id, "content": [{"text": answer.text}]}
         if answer.is_error and self._family.result_status and "status" not in self._left_out:
             result["status"] = "error"
         return {"toolResult": result}
 
-    def _user(self, message: Message) -> Iterator[Body]:
-        """Yield a user's blocks. A document comes with a text: otherwise Converse refuses it."""
-        texts = documents = 0
-        for part in message.content:
-            if isinstance(part, TextPart) and part.text.strip():
-                texts += 1
-                yield {"text": part.text}
-            elif isinstance(part, FilePart):
-                block = self._file(part)
-                texts, documents = texts + ("text" in block), documents + ("document" in block)
-                yield block
-        if documents and not texts:
-            yield {"text": "[file]"}
-
     def _file(self, part: FilePart) -> Body:
-        match = _DATA_URL.fullmatch(part.url or "")
+        match = DATA_URL.fullmatch(part.url or "")
         kind = match[1].lower() if match else ""
         source = {"source": {"bytes": match[2]}} if match else {}
         if kind in _IMAGES:

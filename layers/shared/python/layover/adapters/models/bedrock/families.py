@@ -6,7 +6,8 @@ setting that a model still refuses is not sent to it again.
 - Statuses of results: botocore's model of `ToolResultBlock`"""
 
 import re
-from typing import Literal, NamedTuple
+
+from layover.adapters.models.family import Family, Place, Thinking
 
 PROFILE = re.compile(r"(?:[a-z]{2}|apac|us-gov|global)\.")
 """The prefix of an inference profile's id; the rest is the model's id."""
@@ -16,22 +17,7 @@ _NO_THINKING = re.compile(r"anthropic\.claude-(v2|instant|3-(haiku|sonnet|opus|5
 _BUDGET = re.compile(r"anthropic\.claude-(3-7|(opus|sonnet|haiku)-4-(20|1-|5-))")
 """Later models of Claude's decide themselves how long they think."""
 _NO_XHIGH = re.compile(r"anthropic\.claude-(opus|sonnet|haiku)-4-6")
-
-
-Place = Literal["tools", "system", "history", "last"]
-Thinking = Literal["budget", "adaptive", "effort"]
 _ALL: frozenset[Place] = frozenset({"tools", "system", "history", "last"})
-
-
-class Family(NamedTuple):
-    """The capabilities of a model. `caches`: where cache points may stand. `thinks`: how the request controls
-    its thinking: Claude's by a `budget` of tokens or `adaptive`, Nova's by an `effort`. `most`: the highest
-    level that it knows. `result_status`: True if a tool's result may say that it is an error."""
-
-    caches: frozenset[Place] = frozenset()
-    thinks: Thinking | None = None
-    most: Literal["high", "xhigh"] = "high"
-    result_status: bool = False
 
 
 def speaks_chat_completions(model: str) -> bool:

@@ -2,22 +2,20 @@
 
 The same prompt gives the same bytes every time: caches go by prefix."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 from layover.adapters.models import opaque, wire
 from layover.adapters.models.bedrock.content import CACHE_POINT, REASONING, turns
-from layover.adapters.models.bedrock.families import Family, family_of
+from layover.adapters.models.bedrock.families import family_of
+from layover.adapters.models.family import Family
+from layover.adapters.models.thinking import MIN_TOP_P, thinking_fields, thinks
+from layover.adapters.models.turns import past_tools
 from layover.values.message import Message, Role
 from layover.values.prompt import OutputSpec, Prompt
-from layover.values.runs.model_settings import ModelSettings, Reasoning
+from layover.values.runs.model_settings import ModelSettings
 
 Body = dict[str, Any]
-
-BUDGETS = {"minimal": 1024, "low": 1024, "medium": 4096, "high": 16_384, "xhigh": 24_576}
-"""Tokens that Claude may think, where it has to be told."""
-MIN_BUDGET = 1024
-MIN_TOP_P = 0.95
 
 _ALIASES = {
     "maxTokens": ("maxTokens", "max_tokens"),
@@ -36,7 +34,6 @@ _ALIASES = {
 """Fields that a run can do without if the model refuses them, with the names that refusals use for them."""
 
 _ADDITIONAL = "additionalModelRequestFields"
-_UNAVAILABLE = "Not available any more: do not call it."
 _ANSWER = "Give your answer, once you have it, as a call of this tool."
 _TO_ANSWER = "When you have your answer, call the tool {name} with it instead of writing it."
 
@@ -62,7 +59,7 @@ def body(prompt: Prompt, left_out: frozenset[str], provider: str) -> Body:
         if value is not None and name in supported and name not in ignored
     }
     # Claude that thinks is not to be forced.
-    is_thinking = thinking.get("thinking", {}).get("type") in ("enabled", "adaptive")
+    is_thinking = thinks(thinking)
     forces = "toolChoice" in supported and not is_thinking
     request: Body = {
         "messages": turns(prompt, provider, family, left_out, caches=caches),
@@ -79,7 +76,7 @@ def _beside(thinking: Body, settings: ModelSettings) -> frozenset[str]:
     """Return the settings that a model refuses while it thinks so: Claude takes a `temperature` of 1 and a
     `topP` from 0.95 on, Nova neither at its highest level."""
     is_highest = thinking.get("reasoningConfig", {}).get("maxReasoningEffort") == "high"
-    is_thinking = thinking.get("thinking", {}).get("type") in ("enabled", "adaptive")
+    is_thinking = thinks(thinking)
     if not is_thinking and not is_highest:
         return frozenset()
     refused = set()
@@ -109,10 +106,10 @@ def streams(prompt: Prompt, left_out: frozenset[str]) -> bool:
 def unsupported_settings(prompt: Prompt) -> frozenset[str]:
     """Return the settings for which Converse has no field, for this model, or none while it thinks."""
     model_settings, family = prompt.settings, family_of(prompt.model)
-    thinks = model_settings.reasoning in (None, "none") or family.thinks
+    has_reasoning = model_settings.reasoning in (None, "none") or family.thinks
     ignored = _beside(_thinking(prompt, family, "", _without(frozenset())), model_settings)
     settings = {
-        "reasoning": not thinks,
+        "reasoning": not has_reasoning,
         "temperature": "temperature" in ignored,
         "top_p": "topP" in ignored,
         "verbosity": model_settings.verbosity is not None,
@@ -133,32 +130,16 @@ def _without(left_out: frozenset[str]) -> frozenset[str]:
 
 def _thinking(prompt: Prompt, family: Family, provider: str, supported: frozenset[str]) -> Body:
     """Return the fields that set how much the model thinks, as its family expects them."""
-    level = _level(prompt.settings.reasoning, family)
+    level, most = prompt.settings.reasoning, prompt.settings.max_tokens
     if level is None or family.thinks is None:
         return {}
-    fields: Body = {}
     if family.thinks == "effort":
-        effort = {"type": "enabled", "maxReasoningEffort": level}
-        fields = {"reasoningConfig": {"type": "disabled"} if level == "none" else effort}
-    elif level == "none":
-        fields = {"thinking": {"type": "disabled"}} if family.thinks == "adaptive" else {}
-    elif not _may_think(prompt, provider):
-        fields = {}
-    elif family.thinks == "adaptive":
-        fields = {"thinking": {"type": "adaptive"}, "output_config": {"effort": level}}
+        effort = {"type": "enabled", "maxReasoningEffort": family.effort(level)}
+        fields: Body = {"reasoningConfig": {"type": "disabled"} if level == "none" else effort}
     else:
-        budget, most = BUDGETS[prompt.settings.reasoning or level], prompt.settings.max_tokens
-        if most is not None:
-            budget = max(MIN_BUDGET, min(budget, most * 3 // 4))
-        fields = {"thinking": {"type": "enabled", "budget_tokens": budget}}
+        may_think = _may_think(prompt, provider)
+        fields = thinking_fields(level, family, may_think=may_think, most=most)
     return {name: value for name, value in fields.items() if name in supported}
-
-
-def _level(level: Reasoning | None, family: Family) -> Reasoning | None:
-    """Return the level, or the nearest one that the family knows."""
-    if level == "minimal":
-        return "low"
-    return family.most if level == "xhigh" else level
 
 
 def _may_think(prompt: Prompt, provider: str) -> bool:
@@ -194,12 +175,8 @@ def _tool_config(
     if prompt.output is not None:
         name = _output_name(prompt.output, prompt)
         tools.append(_tool(name, _ANSWER, prompt.output.json_schema))
-    tool_names = {tool["toolSpec"]["name"] for tool in tools}
-    tools += [
-        _tool(name, _UNAVAILABLE, {"type": "object"})
-        for name in _called(prompt.messages)
-        if name not in tool_names
-    ]
+    past = past_tools(prompt, [tool["toolSpec"]["name"] for tool in tools])
+    tools += [_tool(t.name, t.description, t.parameters) for t in past]
     if not tools:
         return {}
     config: Body = {"tools": tools}
@@ -232,12 +209,6 @@ def _output_name(output: OutputSpec, prompt: Prompt) -> str:
     while name in names:
         name = f"{name[:56]}_answer"
     return name
-
-
-def _called(messages: Sequence[Message]) -> list[str]:
-    """Return the names of all tools that were called, in order, each once."""
-    names = (wire.safe_name(call.tool_name) for m in messages for call in m.tool_calls)
-    return list(dict.fromkeys(names))
 
 
 def _tool(name: str, description: str, schema: Body) -> Body:

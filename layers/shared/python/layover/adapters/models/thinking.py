@@ -1,0 +1,41 @@
+"""Claude's thinking, as the Messages API and Converse take it.
+
+- Budgets: https://docs.claude.com/en/docs/build-with-claude/extended-thinking
+- Adaptive: https://docs.aws.amazon.com/bedrock/latest/userguide/claude-messages-adaptive-thinking.html"""
+
+from typing import Any
+
+from layover.adapters.models.family import Family
+from layover.values.runs.model_settings import Reasoning
+
+Body = dict[str, Any]
+
+MIN_TOP_P = 0.95
+"""The lowest `top_p` that a Claude that thinks takes. It takes no `temperature` but 1."""
+
+_BUDGETS = {"minimal": 1024, "low": 1024, "medium": 4096, "high": 16_384, "xhigh": 24_576}
+"""Tokens that Claude may think, where it has to be told."""
+_MIN_BUDGET = 1024
+
+
+def thinking_fields(level: Reasoning, family: Family, *, may_think: bool, most: int | None) -> Body:
+    """Return `thinking` and `output_config`, as far as a Claude of this family expects them. `most`: the
+    tokens that it may answer with, which its thoughts are a part of."""
+    if level == "none":
+        return {"thinking": {"type": "disabled"}} if family.thinks == "adaptive" else {}
+    if not may_think:
+        return {}
+    if family.thinks == "adaptive":
+        effort = {"effort": family.effort(level)}
+        return {"thinking": {"type": "adaptive"}, "output_config": effort}
+    budget = _BUDGETS[level]
+    if most is not None:
+        budget = max(_MIN_BUDGET, min(budget, most * 3 // 4))
+        if budget >= most:
+            return {}
+    return {"thinking": {"type": "enabled", "budget_tokens": budget}}
+
+
+def thinks(fields: Body) -> bool:
+    """Return whether the model thinks. `fields`: those of the request."""
+    return fields.get("thinking", {}).get("type") in ("enabled", "adaptive")
