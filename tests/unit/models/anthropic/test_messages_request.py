@@ -177,16 +177,6 @@ def test_thinking_leaves_room_for_an_answer() -> None:
     )
 
 
-def test_model_does_not_think_while_calls_of_another_are_open() -> None:
-    settings = ModelSettings(reasoning="low")
-    thread = (user("hi"), asks("a", provider_state=state(model=OPUS)), result("a"))
-    assert "thinking" not in body(*thread, tools=(LOOK,), settings=settings)
-    # What a user says next is in the turn with the results.
-    assert "thinking" not in body(*thread, user("and?"), tools=(LOOK,), settings=settings)
-    later = (message(Role.ASSISTANT, TextPart(text="So.")), user("and?"))
-    assert "thinking" in body(*thread, *later, tools=(LOOK,), settings=settings)
-
-
 @pytest.mark.parametrize(
     ("settings", "sent"),
     [

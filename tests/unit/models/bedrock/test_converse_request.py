@@ -323,17 +323,6 @@ def test_thought_of_another_is_not_sent(state: ProviderState) -> None:
     assert REASONING not in str(made)
 
 
-def test_claude_does_not_think_while_calls_of_another_model_wait() -> None:
-    settings = ModelSettings(reasoning="high")
-    run = [user("hi"), asks("a"), result("a")]
-    waiting = body(*run, tools=(LOOK,), settings=settings)
-    assert "additionalModelRequestFields" not in waiting
-    over = body(*run, user("and?"), tools=(LOOK,), settings=settings)
-    assert "thinking" in over["additionalModelRequestFields"]
-    own = asks("a", provider_state=kept())
-    assert "thinking" in str(body(user("hi"), own, result("a"), tools=(LOOK,), settings=settings))
-
-
 def test_refused_thoughts_are_not_sent_again() -> None:
     step = asks("a", provider_state=kept())
     made = body(user("hi"), step, result("a"), tools=(LOOK,), left_out=[REASONING])

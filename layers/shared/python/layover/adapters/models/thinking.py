@@ -3,9 +3,12 @@
 - Budgets: https://docs.claude.com/en/docs/build-with-claude/extended-thinking
 - Adaptive: https://docs.aws.amazon.com/bedrock/latest/userguide/claude-messages-adaptive-thinking.html"""
 
+from collections.abc import Callable, Iterable
+from itertools import groupby
 from typing import Any
 
 from layover.adapters.models.family import Family
+from layover.values.message import Message, Role
 from layover.values.runs.model_settings import Reasoning
 
 Body = dict[str, Any]
@@ -39,3 +42,18 @@ def thinking_fields(level: Reasoning, family: Family, *, may_think: bool, most: 
 def thinks(fields: Body) -> bool:
     """Return whether the model thinks. `fields`: those of the request."""
     return fields.get("thinking", {}).get("type") in ("enabled", "adaptive")
+
+
+def may_think(messages: Iterable[Message], has_thoughts: Callable[[Message], bool]) -> bool:
+    """Return whether the model may think. One that thinks wants its thoughts back with the calls whose
+    results are in the last turn. If another model made these (a fallback), it goes on without thinking until
+    users have said something else. `has_thoughts`: whether an answer has thoughts of the model's."""
+    sendable = [m for m in messages if m.role is not Role.CUSTOM]
+    for is_answer, turn in groupby(reversed(sendable), lambda m: m.role is Role.ASSISTANT):
+        if is_answer:
+            if not all(has_thoughts(m) for m in turn if m.tool_calls):
+                return False
+        elif all(m.role is not Role.TOOL for m in turn):
+            # What users say behind results is in one turn with them.
+            return True
+    return True

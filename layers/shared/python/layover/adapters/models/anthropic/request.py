@@ -8,10 +8,10 @@ from typing import Any
 from layover.adapters.models import opaque, wire
 from layover.adapters.models.anthropic.content import CACHE, CONTENT, THOUGHTS, caches, turns
 from layover.adapters.models.anthropic.families import family_of, max_output
-from layover.adapters.models.thinking import MIN_TOP_P, thinking_fields, thinks
+from layover.adapters.models.thinking import MIN_TOP_P, may_think, thinking_fields, thinks
 from layover.adapters.models.turns import past_tools
 from layover.values.deployment.providers import ANTHROPIC
-from layover.values.message import Message, Role
+from layover.values.message import ProviderState
 from layover.values.prompt import Prompt, ProviderTool
 
 Body = dict[str, Any]
@@ -135,31 +135,18 @@ def _thinking(prompt: Prompt, provider: str, left_out: frozenset[str]) -> Body:
     level = settings.reasoning
     if level is None or family.thinks is None or "thinking" in left_out:
         return {}
-    most = settings.max_tokens or max_output(name_of(prompt))
-    may_think = _may_think(prompt, provider)
-    fields = thinking_fields(level, family, may_think=may_think, most=most)
+    model = name_of(prompt)
+    is_free = may_think(
+        prompt.messages, lambda m: _has_thoughts(opaque.state_of(m, provider, model))
+    )
+    most = settings.max_tokens or max_output(model)
+    fields = thinking_fields(level, family, may_think=is_free, most=most)
     if not left_out.isdisjoint((OUTPUT_CONFIG, "effort")):
         fields.pop(OUTPUT_CONFIG, None)
     return fields
 
 
-def _may_think(prompt: Prompt, provider: str) -> bool:
-    """Return whether the model may think. One that thinks wants its thoughts back with the calls whose
-    results are in the last turn. If another model made these (a fallback), it goes on without thinking until
-    users have said something else."""
-    waiting: list[Message] = []
-    messages = [m for m in prompt.messages if m.role is not Role.CUSTOM]
-    for before, message in zip([None, *messages][-2::-1], messages[::-1], strict=False):
-        has_results = before is not None and before.role is Role.TOOL
-        if message.role is Role.USER and not has_results:
-            break
-        if message.role is Role.ASSISTANT and message.tool_calls:
-            waiting.append(message)
-    model = name_of(prompt)
-    return all(_has_thoughts(opaque.state_of(m, provider, model)) for m in waiting)
-
-
-def _has_thoughts(state: Any) -> bool:
+def _has_thoughts(state: ProviderState | None) -> bool:
     layout = [] if state is None else state.fields.get(CONTENT, [])
     return any(entry["type"] in THOUGHTS for entry in layout)
 

@@ -9,9 +9,9 @@ from layover.adapters.models import opaque, wire
 from layover.adapters.models.bedrock.content import CACHE_POINT, REASONING, turns
 from layover.adapters.models.bedrock.families import family_of
 from layover.adapters.models.family import Family
-from layover.adapters.models.thinking import MIN_TOP_P, thinking_fields, thinks
+from layover.adapters.models.thinking import MIN_TOP_P, may_think, thinking_fields, thinks
 from layover.adapters.models.turns import past_tools
-from layover.values.message import Message, Role
+from layover.values.message import ProviderState
 from layover.values.prompt import OutputSpec, Prompt
 from layover.values.runs.model_settings import ModelSettings
 
@@ -137,22 +137,15 @@ def _thinking(prompt: Prompt, family: Family, provider: str, supported: frozense
         effort = {"type": "enabled", "maxReasoningEffort": family.effort(level)}
         fields: Body = {"reasoningConfig": {"type": "disabled"} if level == "none" else effort}
     else:
-        may_think = _may_think(prompt, provider)
-        fields = thinking_fields(level, family, may_think=may_think, most=most)
+        is_free = may_think(
+            prompt.messages, lambda m: _has_thoughts(opaque.state_of(m, provider, prompt.model))
+        )
+        fields = thinking_fields(level, family, may_think=is_free, most=most)
     return {name: value for name, value in fields.items() if name in supported}
 
 
-def _may_think(prompt: Prompt, provider: str) -> bool:
-    """Return whether Claude may think. A Claude that thinks wants its thoughts back with its open calls. If
-    another model made these (a fallback), it goes on without thinking until they are answered."""
-    waiting: list[Message] = []
-    for message in reversed(prompt.messages):
-        if message.role is Role.USER:
-            break
-        if message.role is Role.ASSISTANT and message.tool_calls:
-            waiting.append(message)
-    states = (opaque.state_of(m, provider, prompt.model) for m in waiting)
-    return all(state is not None and REASONING in state.fields for state in states)
+def _has_thoughts(state: ProviderState | None) -> bool:
+    return state is not None and REASONING in state.fields
 
 
 def _system(prompt: Prompt, family: Family, caches: bool, *, forces: bool) -> Iterator[Body]:
