@@ -11,8 +11,6 @@ from functions.api.bodies import OperateOn, OperateOnWithReason
 from functions.api.call import (
     Call,
     Cursor,
-    FirstDay,
-    LastDay,
     Limit,
     Moment,
     answer_json,
@@ -25,12 +23,12 @@ from functions.api.documented import responses
 from functions.api.problems import Problem, problem_of
 from functions.api.response_limits import limit_response
 from layover.operate.actions import act_on, read_run
-from layover.operate.lists import list_operations, list_runs, summarise
+from layover.operate.lists import list_runs, summarise
 from layover.ports import RunFilter
 from layover.values.base import Value
 from layover.values.page import Page
 from layover.values.runs.operated import OperatedRun, OperatedSummary, OperatedTimeline
-from layover.values.runs.operations import OperationKind, OperationRow
+from layover.values.runs.operations import OperationKind
 from layover.values.runs.status import Status
 
 router = new_router()
@@ -184,26 +182,6 @@ def redrive_runs(body: OperateOn) -> Response[str]:
 )
 def deny_runs(body: OperateOnWithReason) -> Response[str]:
     return _act(OperationKind.DENY, body.ids, body.reason)
-
-
-@router.get(
-    "/audit/operations",
-    tags=["audit"],
-    summary="What operators did to runs of all users, the oldest first",
-    description="Needs a separate scope (`layover/audit`). Rows outlive runs, threads and users.",
-    operation_id="list_operations",
-    responses=responses(200, Page[OperationRow], "A page of actions"),
-)
-def get_operations(
-    since: FirstDay = None, until: LastDay = None, limit: Limit = 20, cursor: Cursor = None
-) -> Response[str]:
-    call = call_of(router)
-    call.require(call.access.audit_scope, "the audit is an auditor's")
-    return answer_page(
-        call,
-        lambda n: call.host.run(list_operations(call.host.runtime(), since, until, n, cursor)),
-        limit,
-    )
 
 
 def _operator() -> Call:
