@@ -94,12 +94,18 @@ def version() -> str:
 
 def page() -> str:
     """Return the page itself."""
-    return _read("page/index.html").replace("{version}", version())
+    return _page("index", f"console/{version()}")
 
 
 def decide_page() -> str:
     """Return the page at which a link decides."""
-    return _read("page/decide.html").replace("{version}", version())
+    return _page("decide", f"../console/{version()}")
+
+
+def _page(name: str, files: str) -> str:
+    """Return a page with the head that all have. `files`: the address of its files, relative to it."""
+    text = _read(f"page/{name}.html").replace("{head}", _read("page/head.html").strip())
+    return text.replace("{files}", files)
 
 
 def _joined(modules: Sequence[str]) -> str:
