@@ -23,6 +23,7 @@ from layover.declare.connection import Connection, check_same
 from layover.errors import ConfigurationError, ConsentRefused, LayoverError, NotFound
 from layover.ports.grants import TokenRefused
 from layover.runtime import Runtime
+from layover.values.decision import WAIT_RECORD_LIFE
 from layover.values.grant import ConnectionView, Consent, Grant
 
 if TYPE_CHECKING:
@@ -32,8 +33,6 @@ logger = logging.getLogger("layover")
 
 ASKED_FOR = timedelta(hours=1)
 """The life of a request for consent that a user makes."""
-WAITED_FOR = timedelta(days=366)
-"""The life of one that a call makes: calls wait for a year at most."""
 
 
 def connections_by_name(
@@ -101,7 +100,7 @@ async def begin_consent(
         run_id=run_id,
         tool_call_id=tool_call_id,
         asked_at=now,
-        expires_at=now + (WAITED_FOR if run_id else ASKED_FOR),
+        expires_at=now + (WAIT_RECORD_LIFE if run_id else ASKED_FOR),
     )
     await ports.grants.put_consent(state, consent)
     fields = {

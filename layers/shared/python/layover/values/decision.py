@@ -1,11 +1,17 @@
 """Decisions about calls that wait, and their record."""
 
+from datetime import timedelta
 from enum import StrEnum
 from typing import Any, Self
 
 from pydantic import Field
 
 from layover.values.base import Json, Time, Value
+
+MAX_WAIT = timedelta(days=365)
+"""The longest wait of a call: the Step Functions execution that waits for it lives for a year at most."""
+WAIT_RECORD_LIFE = MAX_WAIT + timedelta(days=1)
+"""The life of a record that a waiting call needs, where the end of its run does not set it."""
 
 
 def _is_absent(value: object) -> bool:

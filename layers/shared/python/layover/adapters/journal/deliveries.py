@@ -25,11 +25,10 @@ from layover.ports.table import (
     all_of,
 )
 from layover.values.channels import Address
+from layover.values.decision import WAIT_RECORD_LIFE
 
 CLAIMED = timedelta(minutes=1)
 """The time that a sender has, after which another may send."""
-LONGEST = timedelta(days=400)
-"""The life of a record that the end of its run does not find: a call waits for a year at most."""
 _HIGHEST = "~"
 _OWNER_HASH = re.compile(r"[0-9a-f]{32}")
 
@@ -124,7 +123,7 @@ async def _put(table: Table, pk: str, sk: str, item: Item, run_id: str, now: dat
     if meta is None:
         raise missing
     # The end of the run sets the time to live of all its records. It does not see one that comes later.
-    expires = meta.get("expires") or int((now + LONGEST).timestamp())
+    expires = meta.get("expires") or int((now + WAIT_RECORD_LIFE).timestamp())
     there = Check(pk, META, Exists("pk"))
     put = Put(pk, sk, {**item, "expires": expires}, when=Missing("pk"))
     try:

@@ -5,7 +5,6 @@ one partition for each set of groups that a rule names; marks lead from a group 
 
 import asyncio
 from collections.abc import Collection
-from datetime import timedelta
 from typing import Any
 
 from layover.adapters.journal.backing import Backing
@@ -21,12 +20,10 @@ from layover.keys import (
 )
 from layover.ports import InboxItem
 from layover.ports.table import Action, Item, Put
-from layover.values.decision import ApprovalRule
+from layover.values.decision import WAIT_RECORD_LIFE, ApprovalRule
 from layover.values.page import Page
 from layover.values.runs.run import CallRecord, RunMeta
 
-_MAX_WAIT = timedelta(days=366)
-"""An execution lives for a year."""
 _MAX_CONCURRENT_READS = 16
 
 
@@ -49,7 +46,7 @@ class TableInbox:
         rule = rule_name(groups)
         # The marks come before the call waits, because without a mark no approver would find it.
         await asyncio.gather(
-            *(self._marks.put(group_partition(g), rule, _MAX_WAIT) for g in groups)
+            *(self._marks.put(group_partition(g), rule, WAIT_RECORD_LIFE) for g in groups)
         )
         at = call.suspension.model_dump(mode="json")["requested_at"]
         return {

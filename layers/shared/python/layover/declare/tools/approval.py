@@ -12,12 +12,12 @@ from layover.declare.option_names import with_named_options
 from layover.declare.schemas import checks
 from layover.declare.tools.signature import ToolArgs
 from layover.errors import DefinitionError
-from layover.values.decision import ApprovalRule
+from layover.values.decision import MAX_WAIT, ApprovalRule
 
 MAX_GROUPS = 20
 MAX_QUORUM = 20
-MIN_TIMER, MAX_TIMER = timedelta(minutes=1), timedelta(days=365)
-"""The sweeper, which watches the time, looks once a minute. No call waits for longer than a year."""
+MIN_TIMER = timedelta(minutes=1)
+"""The sweeper, which watches the time, looks once a minute."""
 GROUP = re.compile(r"[^\s,;\[\]\"]{1,128}")
 """Names of groups without blanks: a gateway passes a token's groups on as one text, separated by blanks."""
 
@@ -165,7 +165,7 @@ def _groups(what: str, value: Sequence[str]) -> tuple[str, ...]:
 
 def _seconds(what: str, value: timedelta | None) -> int | None:
     """Return a duration in whole seconds. Raises DefinitionError."""
-    duration = checks.duration(what, value, most=MAX_TIMER)
+    duration = checks.duration(what, value, most=MAX_WAIT)
     if duration is not None and duration < MIN_TIMER:
         raise checks.fail(what, "at least a minute", value)
     return None if duration is None else int(duration.total_seconds())

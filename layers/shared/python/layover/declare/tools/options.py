@@ -12,10 +12,7 @@ from layover.declare.schemas import checks
 from layover.declare.tools.approval import Approval, Predicate
 from layover.declare.tools.signature import Signature
 from layover.errors import DefinitionError
-from layover.values.decision import Risk
-
-_MAX_WAIT = timedelta(days=365)
-"""A Step Functions execution lives for a year at most."""
+from layover.values.decision import MAX_WAIT, Risk
 
 ToMessage = Callable[..., Any]
 Summary = Callable[[dict[str, Any], ToolContext], str | Awaitable[str]]
@@ -69,7 +66,7 @@ def options_of(name: str, signature: Signature, raw_options: dict[str, Any]) -> 
         raise unknown_options(f"tool {name!r}", unknown, _DECLARED | {"name", "description"})
     raw_options["timeout"] = checks.duration(f"{what}timeout", raw_options.get("timeout"))
     raw_options["expires_after"] = checks.duration(
-        f"{what}expires_after", raw_options.get("expires_after"), most=_MAX_WAIT
+        f"{what}expires_after", raw_options.get("expires_after"), most=MAX_WAIT
     )
     options = Options(**raw_options)
     checks.whole_or_none(f"{what}retries", options.retries, least=0)
