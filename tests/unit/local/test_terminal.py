@@ -550,6 +550,14 @@ async def test_a_broken_save_keeps_the_last_good_one_and_the_next_good_one_repla
             "bedrock/nova answers",
         ),
         (
+            {
+                "LAYOVER_MODEL": "anthropic/claude-sonnet-4-5",
+                "OPENAI_BASE_URL": "http://127.0.0.1:1/v1",
+                "ANTHROPIC_API_KEY": "secret",
+            },
+            "anthropic/claude-sonnet-4-5 answers",
+        ),
+        (
             {"OPENAI_BASE_URL": "http://127.0.0.1:1/v1", "LAYOVER_PROVIDERS": "no JSON"},
             "openai/gpt-5-mini at 127.0.0.1:1 answers",
         ),

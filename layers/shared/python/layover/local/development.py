@@ -9,25 +9,21 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from pydantic import TypeAdapter
-
 from layover.errors import nearest
 from layover.local import agents_module
 from layover.local.doors import LOOPBACK
 from layover.local.functions.lambda_service import LambdaService
 from layover.local.runner import STANDARD_MODEL, Runner
-from layover.local.settings import child_variables, module_paths
+from layover.local.settings import child_variables, model_providers, module_paths
 from layover.local.sources import Sources
 from layover.local.terminal.show import say
 from layover.values.deployment.providers import (
     ANTHROPIC,
     ANTHROPIC_KEY,
     ANTHROPIC_VERSION,
-    ProviderAddress,
-    ProviderAddresses,
+    PROVIDERS,
     mistyped_provider,
     split_model,
-    with_anthropic,
 )
 
 logger = logging.getLogger(__name__)
@@ -129,7 +125,7 @@ async def problems_of(variables: Mapping[str, str], models: Sequence[str]) -> li
     """Return a line for each problem with OPENAI_BASE_URL, LAYOVER_PROVIDERS, their keys or one of `models`:
     otherwise the first run would report it. Each server is asked for the list of its models, and for
     nothing else."""
-    addresses = _addresses(variables)
+    addresses = model_providers(variables)
     names: dict[str | None, set[str]] = {}
     for model in models:
         provider, name = split_model(model, addresses)
@@ -144,7 +140,7 @@ async def problems_of(variables: Mapping[str, str], models: Sequence[str]) -> li
             address.base_url.rstrip("/"),
             variables.get(address.api_key_env),
             frozenset(names.get(provider, ())),
-            "LAYOVER_PROVIDERS" if address.api_key_env != ANTHROPIC_KEY else ANTHROPIC_KEY,
+            PROVIDERS if address.api_key_env != ANTHROPIC_KEY else ANTHROPIC_KEY,
             provider,
             address.api,
         )
@@ -154,20 +150,6 @@ async def problems_of(variables: Mapping[str, str], models: Sequence[str]) -> li
     ]
     lines = await asyncio.gather(*(_problem_at(server, addresses) for server in servers))
     return [problem for problem in lines if problem is not None]
-
-
-def _addresses(variables: Mapping[str, str]) -> Mapping[str, ProviderAddress]:
-    """Return LAYOVER_PROVIDERS; empty if it is invalid, since functions refuse it and say why."""
-    try:
-        text = variables.get("LAYOVER_PROVIDERS") or "{}"
-        addresses = TypeAdapter[Mapping[str, ProviderAddress]](ProviderAddresses).validate_json(
-            text
-        )
-    except ValueError:
-        return {}
-    return with_anthropic(
-        addresses, variables.get(ANTHROPIC_KEY), variables.get("ANTHROPIC_BASE_URL")
-    )
 
 
 async def _problem_at(server: _Server, providers: Iterable[str]) -> str | None:

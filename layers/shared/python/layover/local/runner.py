@@ -36,7 +36,7 @@ from layover.local.http.programs import ForPrograms
 from layover.local.http.server import HttpServer
 from layover.local.http.socket_front import WebSocketFront
 from layover.local.postgres import Postgres
-from layover.local.settings import Settings, child_variables, function_variables
+from layover.local.settings import Settings, child_variables, function_variables, model_providers
 from layover.local.terminal import show
 from layover.local.terminal.show import RunWatch
 from layover.values.base import strict_json
@@ -70,12 +70,7 @@ def model_notice(variables: Mapping[str, str]) -> str:
     password in the address."""
     model = variables.get("LAYOVER_MODEL") or STANDARD_MODEL
     place = urlsplit(variables.get("OPENAI_BASE_URL") or "").netloc.rpartition("@")[2]
-    try:
-        elsewhere = json.loads(variables.get("LAYOVER_PROVIDERS") or "{}")
-    except ValueError:
-        elsewhere = {}
-    # The functions refuse what is not an object, and say why.
-    provider = split_model(model, elsewhere if isinstance(elsewhere, dict) else {})[0]
+    provider = split_model(model, model_providers(variables))[0]
     at = (
         f" at {place}"
         if place and provider is None and not model.startswith(BEDROCK_PREFIX)

@@ -1,6 +1,5 @@
 """A runner's settings, and the environment variables of its functions."""
 
-import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,6 +9,7 @@ from pathlib import Path
 from layover import shipped
 from layover.local.functions.invocation import REGION
 from layover.local.functions.package import handler_of
+from layover.values.deployment.providers import PROVIDERS, ProviderAddress, providers_in
 
 DEFAULT_TIMEOUT = timedelta(seconds=900)
 TIMEOUTS: Mapping[str, timedelta] = {
@@ -22,7 +22,7 @@ TIMEOUTS: Mapping[str, timedelta] = {
 """Limits of functions, as `infra/` sets them; all others have `DEFAULT_TIMEOUT`."""
 
 # Credentials and end points of a developer's real account must not reach the functions.
-_PASSED_ON = frozenset({"AWS_MAX_ATTEMPTS", "AWS_RETRY_MODE", "LAYOVER_PROVIDERS"})
+_PASSED_ON = frozenset({"AWS_MAX_ATTEMPTS", "AWS_RETRY_MODE", PROVIDERS})
 _NOT_PASSED_ON = ("AWS_", "MOTO_", "PYTHON", "LAYOVER_DATABASE_", "LAYOVER_PROVIDER")
 
 
@@ -73,7 +73,8 @@ def child_variables(
 
     `services` are the variables that say where the table, the bucket and the rest are.
     """
-    passed_on = _PASSED_ON | _key_variables(base_variables)
+    keys = {provider.api_key_env for provider in model_providers(base_variables).values()}
+    passed_on = _PASSED_ON | keys
     passed_variables = {
         name: value
         for name, value in base_variables.items()
@@ -98,14 +99,13 @@ def child_variables(
     return passed_variables | ours | dict(services) | agents
 
 
-def _key_variables(inherited: Mapping[str, str]) -> frozenset[str]:
-    """Return the variables that have the keys of LAYOVER_PROVIDERS; none if that variable is invalid, since
-    functions refuse it and say why."""
+def model_providers(variables: Mapping[str, str]) -> Mapping[str, ProviderAddress]:
+    """Return the providers that these variables name; none if LAYOVER_PROVIDERS is invalid, since functions
+    refuse it and say why."""
     try:
-        addresses = json.loads(inherited.get("LAYOVER_PROVIDERS", ""))
-        return frozenset(str(address.get("api_key_env")) for address in addresses.values())
-    except (ValueError, AttributeError):
-        return frozenset()
+        return providers_in(variables)
+    except ValueError:
+        return {}
 
 
 def module_paths(settings: Settings, module: str, base_variables: Mapping[str, str]) -> list[Path]:

@@ -1,19 +1,18 @@
 """The variables of the functions, by name. Only `layover.wiring` reads them from the process."""
 
 import json
-from collections.abc import Mapping
 from datetime import timedelta
 from decimal import Decimal
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, Field, Json, TypeAdapter, model_validator
+from pydantic import BaseModel, Field, Json, model_validator
 
 from layover.values.deployment.access import Access
 from layover.values.deployment.providers import (
     ANTHROPIC_KEY,
-    ProviderAddress,
+    PROVIDERS,
     ProviderAddresses,
-    with_anthropic,
+    providers_in,
 )
 from layover.values.deployment.settings import Settings
 
@@ -43,7 +42,7 @@ class Environment(BaseModel):
     agents: str = Field(default="user_agents", alias="LAYOVER_AGENTS")
     provider: Literal["openai", "bedrock"] = Field(default="openai", alias="LAYOVER_PROVIDER")
     """`bedrock`: signed with the role, in its own region; neither a key nor OPENAI_BASE_URL is read."""
-    providers: Json[ProviderAddresses] = Field(default={}, alias="LAYOVER_PROVIDERS")
+    providers: Json[ProviderAddresses] = Field(default={}, alias=PROVIDERS)
     """Further providers, by the prefix of their models' names."""
     anthropic_api_key: str | None = Field(default=None, alias="ANTHROPIC_API_KEY", repr=False)
     """A key with which `anthropic/` names Anthropic's models, unless `providers` says otherwise."""
@@ -144,16 +143,11 @@ class Environment(BaseModel):
         if not isinstance(variables, dict) or not variables.get(ANTHROPIC_KEY):
             return variables
         try:
-            text = variables.get("LAYOVER_PROVIDERS") or "{}"
-            addresses = TypeAdapter[Mapping[str, ProviderAddress]](ProviderAddresses).validate_json(
-                text
-            )
+            addresses = providers_in(variables)
         except ValueError:
             return variables  # The field's own error says what is wrong.
-        key, url = variables[ANTHROPIC_KEY], variables.get("ANTHROPIC_BASE_URL")
-        addresses = with_anthropic(addresses, key, url)
         texts = {name: address.model_dump() for name, address in addresses.items()}
-        return {**variables, "LAYOVER_PROVIDERS": json.dumps(texts)}
+        return {**variables, PROVIDERS: json.dumps(texts)}
 
     @property
     def settings(self) -> Settings:

@@ -4,11 +4,13 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, model_validator
 
 from layover.errors import nearest, unknown_name
 from layover.values.base import Value
 
+PROVIDERS = "LAYOVER_PROVIDERS"
+"""The variable that has them."""
 ANTHROPIC = "anthropic"
 """The provider of Claude, which a key of its own is enough for."""
 ANTHROPIC_BASE_URL = "https://api.anthropic.com"
@@ -60,15 +62,16 @@ ProviderAddresses = Annotated[Mapping[str, ProviderAddress], AfterValidator(_che
 """Addresses by the prefix that their models' names begin with."""
 
 
-def with_anthropic(
-    providers: Mapping[str, ProviderAddress], key: str | None, base_url: str | None
-) -> Mapping[str, ProviderAddress]:
-    """Return the providers, with Anthropic if a key of it is set and none of them has its name."""
-    if not key or ANTHROPIC in providers:
-        return providers
-    address = ProviderAddress(
-        base_url=base_url or ANTHROPIC_BASE_URL, api="anthropic", api_key_env=ANTHROPIC_KEY
+def providers_in(variables: Mapping[str, str]) -> Mapping[str, ProviderAddress]:
+    """Return the providers that these variables name: those of LAYOVER_PROVIDERS, and Anthropic if a key of
+    it is set and none of them has its name. Raises ValueError for LAYOVER_PROVIDERS that are invalid."""
+    providers = TypeAdapter[Mapping[str, ProviderAddress]](ProviderAddresses).validate_json(
+        variables.get(PROVIDERS) or "{}"
     )
+    if not variables.get(ANTHROPIC_KEY) or ANTHROPIC in providers:
+        return providers
+    url = variables.get("ANTHROPIC_BASE_URL") or ANTHROPIC_BASE_URL
+    address = ProviderAddress(base_url=url, api="anthropic", api_key_env=ANTHROPIC_KEY)
     return {**providers, ANTHROPIC: address}
 
 
