@@ -10,12 +10,13 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Mapping
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 from layover.connections.answers import tokens_in
 from layover.declare.connection import Connection
 from layover.errors import ConfigurationError, RetryableError
+from layover.futures import retrieve_exception
 from layover.ports.grants import TokenRefused
 from layover.runtime import Runtime
 from layover.values.grant import Grant, Tokens
@@ -49,6 +50,34 @@ async def token_of(
         return runtime.connections.fixed[connection.name]
     if not connection.is_users:
         return await _deployment_token(runtime, connection, rejected)
+    look = await _look(runtime, connection, owner, rejected)
+    if not isinstance(look, _Due):
+        return None if look is None else look.access
+    try:
+        renewed = await _once(
+            (owner, connection.name), lambda: renew(runtime, connection, owner, rejected)
+        )
+    except RetryableError:
+        if look.tokens.access == rejected or look.tokens.has_expired(look.at):
+            raise
+        # It is about to expire, and has not yet.
+        return look.tokens.access
+    return None if renewed is None else renewed.access
+
+
+class _Due(NamedTuple):
+    """Tokens that have to be renewed, as they were at this time."""
+
+    grant: Grant
+    tokens: Tokens
+    at: datetime
+
+
+async def _look(
+    runtime: Runtime, connection: Connection, owner: str, rejected: str | None
+) -> Tokens | _Due | None:
+    """Return the tokens of the owner that need no renewal, or those that do. None: the owner has to
+    consent."""
     grant = await runtime.connections.grants.get(owner, connection.name)
     if grant is None or grant.needs_consent(connection.scopes):
         return None
@@ -58,20 +87,10 @@ async def token_of(
         return None
     now = runtime.clock.now()
     if tokens.access != rejected and not tokens.is_due(now):
-        return tokens.access
+        return tokens
     if tokens.refresh is None:
-        last = await _used_to_its_end(runtime, grant, tokens, rejected)
-        return last.access if last is not None else None
-    try:
-        renewed = await _once(
-            (owner, connection.name), lambda: renew(runtime, connection, owner, rejected)
-        )
-    except RetryableError:
-        if tokens.access == rejected or tokens.has_expired(now):
-            raise
-        # It is about to expire, and has not yet.
-        return tokens.access
-    return renewed.access if renewed is not None else None
+        return await _used_to_its_end(runtime, grant, tokens, rejected)
+    return _Due(grant, tokens, now)
 
 
 def context_of(owner: str, connection: str, what: str) -> dict[str, str]:
@@ -139,8 +158,7 @@ async def _once(
 
 def _forget(work: _Work, key: tuple[str, str], task: "asyncio.Task[Tokens | None]") -> None:
     del work[key]
-    if not task.cancelled():
-        task.exception()  # Those who waited for it have got it, if any are left.
+    retrieve_exception(task)  # Those who waited for it have got it, if any are left.
 
 
 async def renew(
@@ -150,18 +168,10 @@ async def renew(
     grants, clock = runtime.connections.grants, runtime.clock
     until = clock.now() + RENEWAL * 2
     while clock.now() < until:
-        grant = await grants.get(owner, connection.name)
-        if grant is None or grant.needs_consent(connection.scopes):
-            return None
-        tokens = await open_tokens(runtime, grant)
-        if tokens is None:
-            await _end(runtime, grant)
-            return None
-        now = clock.now()
-        if tokens.access != rejected and not tokens.is_due(now):
-            return tokens
-        if tokens.refresh is None:  # another consent has come, which gave none
-            return await _used_to_its_end(runtime, grant, tokens, rejected)
+        look = await _look(runtime, connection, owner, rejected)
+        if not isinstance(look, _Due):
+            return look  # Another process has renewed them, or another consent has come.
+        grant, tokens, now = look
         if grant.renewing_until is not None and now < grant.renewing_until:
             # Another process is at it.
             await clock.sleep(_LOOK_AGAIN)

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from layover.declare.connection import consent_in
 from layover.errors import ConfigurationError
+from layover.futures import retrieve_exception
 
 CLEANUP_GRACE_S = 1.0
 """Seconds that cancelled code has to clean up. After that the engine abandons it."""
@@ -47,7 +48,7 @@ async def isolate(
     the work may also raise ConsentNeeded, because its caller can make a call wait."""
     seconds = None if limit is None else limit.total_seconds()
     task = asyncio.ensure_future(work)
-    task.add_done_callback(_retrieve_exception)
+    task.add_done_callback(retrieve_exception)
     try:
         done, _ = await asyncio.wait({task}, timeout=seconds)
     except asyncio.CancelledError:
@@ -85,10 +86,3 @@ async def _stop(task: asyncio.Future[Any]) -> None:
     if not task.done():
         _left.add(task)
         task.add_done_callback(_left.discard)
-
-
-def _retrieve_exception(task: asyncio.Future[Any]) -> None:
-    """Retrieve the exception of a task that nothing waits for any more, so that asyncio does not report
-    it."""
-    if not task.cancelled():
-        task.exception()

@@ -23,6 +23,7 @@ from layover.adapters.mcp.guard import (
     Trip,
     trip,
 )
+from layover.futures import retrieve_exception
 from layover.ports.tool_servers import Endpoint, OnEvent, ToolServerError
 
 if TYPE_CHECKING:
@@ -53,12 +54,12 @@ class Session:
         self._client: Client | None = None
         self._calls: list[OnEvent] = []
         self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._ready.add_done_callback(_retrieve)
+        self._ready.add_done_callback(retrieve_exception)
         self._opening = Trip()
         self._stop = asyncio.Event()
         self._transport = GuardedTransport(private=endpoint.private)
         self._owner = asyncio.ensure_future(self._own())
-        self._owner.add_done_callback(_retrieve)
+        self._owner.add_done_callback(retrieve_exception)
         self.has_id = False
         """True if the server gave the session an id, which it may forget."""
         self._asking = asyncio.Lock()
@@ -311,9 +312,3 @@ def _reason(mine: Trip, otherwise: str) -> str:
     if mine.refused is not None:
         return f"it answered with the status {mine.refused}"
     return otherwise
-
-
-def _retrieve(future: "asyncio.Future[Any]") -> None:
-    """Retrieve the exception of a future that nothing may wait for any more."""
-    if not future.cancelled():
-        future.exception()

@@ -16,6 +16,7 @@ from layover.adapters.journal.expiry import RecordExpiry
 from layover.adapters.journal.followers.watchers import Watchers
 from layover.adapters.journal.log.events import MAX_BATCH, EventLog
 from layover.errors import Fenced
+from layover.futures import retrieve_exception
 from layover.keys import EVENT_PREFIX, META, Keys, event_key
 from layover.ports.table import (
     Action,
@@ -391,7 +392,5 @@ async def run_to_end(write: Coroutine[Any, Any, None] | asyncio.Task[None]) -> N
         await asyncio.shield(task)
     except asyncio.CancelledError:
         await asyncio.wait([task])
-        if not task.cancelled():
-            # Retrieved, so that asyncio does not log it. Only the cancellation matters.
-            task.exception()
+        retrieve_exception(task)  # Only the cancellation matters.
         raise

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from layover.adapters.store.postgres.faults import ConnectionLost, connection_error, of_statement
 from layover.adapters.store.postgres.queries import Statement, load
 from layover.errors import LayoverError, RetryableError
+from layover.futures import retrieve_exception
 
 if TYPE_CHECKING:
     from psycopg import AsyncConnection
@@ -80,7 +81,7 @@ class Database:
         if self._session is None and self._attempt is None:
             self._attempt = asyncio.create_task(self._connect_once())
             # A failure is ignored, since the next pipeline connects by itself.
-            self._attempt.add_done_callback(lambda task: task.cancelled() or task.exception())
+            self._attempt.add_done_callback(retrieve_exception)
 
     async def close(self) -> None:
         """Close the connection, if there is one. The next pipeline opens another."""
