@@ -88,9 +88,9 @@ def past_tools(prompt: Prompt, offered: Iterable[str]) -> list[ToolSpec]:
     """Return the tools that only the history calls: the APIs refuse calls of tools that a request does not
     have. `offered`: names on the wire of those that it has."""
     called = (wire.safe_name(call.tool_name) for m in prompt.messages for call in m.tool_calls)
-    known = frozenset(offered)
+    present = frozenset(offered)
     return [
         ToolSpec(name=name, description=_UNAVAILABLE, parameters={"type": "object"})
         for name in dict.fromkeys(called)
-        if name not in known
+        if name not in present
     ]
