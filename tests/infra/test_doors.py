@@ -63,14 +63,18 @@ def test_only_the_open_paths_are_open(vpc: Synthesized, plain: Synthesized) -> N
         assert stack.functions()["api"]["Environment"]["Variables"]["LAYOVER_DOCS"] == docs
 
 
-def test_open_paths_answer_twice_a_second(stack: Synthesized) -> None:
+def test_open_paths_answer_twice_a_second_and_links_that_decide_ten_times(
+    stack: Synthesized,
+) -> None:
     """A stage whose routes are not there yet cannot be made."""
     found = stack.of_type("AWS::ApiGatewayV2::Stage").values()
     (stage,) = (r for r in found if r["Properties"]["StageName"] == "$default")
     settings = stage["Properties"]["RouteSettings"]
     assert settings.keys() == open_routes(stack)
-    assert {s["ThrottlingRateLimit"] for s in settings.values()} == {2}
-    assert {s["ThrottlingBurstLimit"] for s in settings.values()} == {20}
+    links = {"GET /decide/{token}", "POST /decide/{token}", "POST /channels/slack"}
+    for key, limits in settings.items():
+        assert limits["ThrottlingRateLimit"] == (10 if key in links else 2), key
+        assert limits["ThrottlingBurstLimit"] == 100, key
     there = stack.of_type("AWS::ApiGatewayV2::Route")
     before = {there[n]["Properties"]["RouteKey"] for n in stage["DependsOn"] if n in there}
     assert settings.keys() == before

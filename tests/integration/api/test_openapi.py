@@ -217,16 +217,19 @@ def test_costs_page_counts_what_strangers_may_ask_for(api: Api) -> None:
     """Its worst case: each open path as often as it answers, all day."""
     page = (ROOT / "docs" / "deploy" / "costs.md").read_text()
     named = re.search(
-        r"^(\d+) . 172,800 requests.*\n172,800 . \(([\d +]+)\) KB", page, re.MULTILINE
+        r"^\((\d+) . 172,800 \+ (\d+) . 864,000\) requests.*\n172,800 . \(([\d +]+)\) KB",
+        page,
+        re.MULTILINE,
     )
     assert named
-    paths = len(OPEN_PATHS) + len(OPEN_POSTS) + 1 + len(DECIDE_METHODS)
-    assert (int(named[1]), f"{Settings().open_rate * DAY_S:,}") == (paths, "172,800")
+    links = len(OPEN_POSTS) + len(DECIDE_METHODS)
+    assert (int(named[1]), f"{Settings().open_rate * DAY_S:,}") == (len(OPEN_PATHS) + 1, "172,800")
+    assert (int(named[2]), f"{Settings().link_rate * DAY_S:,}") == (links, "864,000")
     assert page.count(f"\n{Settings().api_rate * DAY_S:,} ") == 2
     sent = {path: len(api.get(path, sub=None).body.encode()) for path in OPEN_PATHS}
     sent |= {path: len(api.post(path, sub=None).body.encode()) for path in OPEN_POSTS}
     sent["the console's"] = max(len(asset.text.encode()) for asset in assets().values())
-    counted = sum(int(size) for size in named[2].split("+")) * 1000
+    counted = sum(int(size) for size in named[3].split("+")) * 1000
     assert sum(sent.values()) == pytest.approx(counted, rel=0.1), sent
 
 

@@ -82,7 +82,9 @@ class HttpApi(Construct):
         opened += [(gateway.HttpMethod[method], DECIDE) for method in DECIDE_METHODS]
         for method, path in opened:
             routes = self.api.add_routes(path=path, methods=[method], integration=integration)
-            self._throttle(f"{method.value} {path}", routes)
+            is_link = path in OPEN_POSTS | {DECIDE}
+            rate = self._settings.link_rate if is_link else self._settings.open_rate
+            self._throttle(f"{method.value} {path}", routes, rate)
         self.api.add_routes(
             path="/{proxy+}",
             methods=[gateway.HttpMethod[method] for method in METHODS],
@@ -100,13 +102,13 @@ class HttpApi(Construct):
             ),
         )
 
-    def _throttle(self, route_key: str, routes: Sequence[gateway.HttpRoute]) -> None:
+    def _throttle(self, route_key: str, routes: Sequence[gateway.HttpRoute], rate: int) -> None:
         """Give an open path its own rate: strangers may call it as fast as it responds
         (docs/deploy/costs.md#the-worst-case)."""
         raw = self.stage.node.default_child
         assert isinstance(raw, gateway.CfnStage)
         self._rates[route_key] = {
-            "ThrottlingRateLimit": self._settings.open_rate,
+            "ThrottlingRateLimit": rate,
             "ThrottlingBurstLimit": self._settings.open_burst,
         }
         raw.route_settings = dict(self._rates)
