@@ -5,6 +5,7 @@ import asyncio
 import math
 import random
 import secrets
+from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from itertools import count
@@ -94,33 +95,10 @@ class TableRunCommands:
         aside: SetAside | None = None,
     ) -> Accepted:
         """See `ports.RunCommands`."""
-        if aside is not None and len(head.waiting_runs) >= MAX_WAITING_RUNS:
-            many = f"{MAX_WAITING_RUNS} runs of this thread wait for decisions already"
-            raise ThreadBusy(many, run_id=aside.run.id)
-        busy = head.active_run if aside is None else None
-        if busy is not None and on_busy is OnBusy.REJECT:
-            raise ThreadBusy("the thread has an active run", run_id=busy)
-        if busy is not None and len(head.queue) >= MAX_QUEUE:
-            raise LimitReached(f"{MAX_QUEUE} runs wait for this thread already", thread_id=head.id)
+        busy = _busy_with(head, on_busy, aside)
         keys = Keys(run.owner)
-        if busy is None:
-            run = run.model_copy(
-                update={"status": Status.RUNNING, "execution": f"{run.id}-{run.n}"}
-            )
-        else:
-            # Nobody knows how long it will be queued, so its records have no expiry.
-            waits = {"status": Status.QUEUED, "execution": None, "records_expire_at": None}
-            run = run.model_copy(update=waits)
-        folder = keys.bodies(run.thread_id, run.id)
-        body = await self._bodies.pack(folder, run.input.model_dump_json())
-        if "blob" in body:
-            # TTL knows nothing of S3, so the process that ends the run has to check each of its records.
-            run = run.model_copy(update={"records_expire_at": None})
-        caller = caller_text(run)
-        short = isinstance(body.get("b"), str) and len(body["b"].encode()) <= INLINE_INPUT
-        if caller is not None:
-            body["caller"] = caller
-            short = short and len(caller.encode()) <= INLINE_CALLER
+        run = _as_accepted(run, busy)
+        run, body, short = await self._pack_input(keys, run)
         meta = {
             **run_item(keys, run),
             **(body if short else {}),
@@ -146,21 +124,26 @@ class TableRunCommands:
         try:
             await self._table.transact(actions, secrets.token_hex(16))
         except TransactionFailed as failure:
-            # The keys first: a request that is repeated gets its run, however its thread has changed since.
-            for at, key in enumerate(request_keys, start=2):
-                if at in failure.failed:
-                    run_id = _same_request(failure.failed[at], key)
-                    return Accepted(run_id, started=False, replayed=True)
-            head_now = failure.failed.get(1, {})
-            if head_now is None or head_now.get("deleted"):
-                raise NotFound("no such thread") from failure
-            # Another request was faster, or the run that is to be interrupted has ended, or the one that is
-            # to be set aside no longer waits.
-            raise StaleHead from failure
+            return _accepted_before(failure, request_keys)
         interrupts = busy if on_busy is OnBusy.INTERRUPT else None
         # A death here leaves an accepted run without an execution. It is in the watch index, and due.
         started = run.status is Status.RUNNING
         return Accepted(run.id, started=started, interrupts=interrupts)
+
+    async def _pack_input(self, keys: Keys, run: RunMeta) -> tuple[RunMeta, dict[str, Any], bool]:
+        """Return the run, its input with its caller as attributes, and whether META has room for these."""
+        body = await self._bodies.pack(
+            keys.bodies(run.thread_id, run.id), run.input.model_dump_json()
+        )
+        if "blob" in body:
+            # TTL knows nothing of S3, so the process that ends the run has to check each of its records.
+            run = run.model_copy(update={"records_expire_at": None})
+        caller = caller_text(run)
+        short = isinstance(body.get("b"), str) and len(body["b"].encode()) <= INLINE_INPUT
+        if caller is not None:
+            body["caller"] = caller
+            short = short and len(caller.encode()) <= INLINE_CALLER
+        return run, body, short
 
     def _use(
         self, keys: Keys, key: RequestKey, run: RunMeta, message: Message | None = None
@@ -512,6 +495,48 @@ def _place(keys: Keys, key: RequestKey) -> tuple[str, str]:
     if key.thread_id is None:
         return keys.idempotency(key.key), REQUEST
     return keys.thread(key.thread_id), message_key(key.key)
+
+
+def _busy_with(head: ThreadHead, on_busy: OnBusy, aside: SetAside | None) -> str | None:
+    """Return the run that a new one of this thread meets; None: the thread is free, or is freed by setting
+    its run aside. Raises ThreadBusy, LimitReached."""
+    if aside is not None:
+        if len(head.waiting_runs) >= MAX_WAITING_RUNS:
+            many = f"{MAX_WAITING_RUNS} runs of this thread wait for decisions already"
+            raise ThreadBusy(many, run_id=aside.run.id)
+        return None
+    busy = head.active_run
+    if busy is not None and on_busy is OnBusy.REJECT:
+        raise ThreadBusy("the thread has an active run", run_id=busy)
+    if busy is not None and len(head.queue) >= MAX_QUEUE:
+        raise LimitReached(f"{MAX_QUEUE} runs wait for this thread already", thread_id=head.id)
+    return busy
+
+
+def _as_accepted(run: RunMeta, busy: str | None) -> RunMeta:
+    """Return the run as it begins: at once, or behind the one that its thread is busy with."""
+    if busy is None:
+        update = {"status": Status.RUNNING, "execution": f"{run.id}-{run.n}"}
+    else:
+        # Nobody knows how long it will be queued, so its records have no expiry.
+        update = {"status": Status.QUEUED, "execution": None, "records_expire_at": None}
+    return run.model_copy(update=update)
+
+
+def _accepted_before(failure: TransactionFailed, request_keys: Sequence[RequestKey]) -> Accepted:
+    """Return the run that was accepted for one of these keys, which were the actions from the third on.
+    Raises NotFound, StaleHead if none was."""
+    # The keys first: a request that is repeated gets its run, however its thread has changed since.
+    for at, key in enumerate(request_keys, start=2):
+        if at in failure.failed:
+            run_id = _same_request(failure.failed[at], key)
+            return Accepted(run_id, started=False, replayed=True)
+    head_now = failure.failed.get(1, {})
+    if head_now is None or head_now.get("deleted"):
+        raise NotFound("no such thread") from failure
+    # Another request was faster, or the run that is to be interrupted has ended, or the one that is to be set
+    # aside no longer waits.
+    raise StaleHead from failure
 
 
 def _same_request(item: Item | None, request: RequestKey) -> str:
