@@ -5,7 +5,7 @@ import asyncio
 import contextlib
 import logging
 from abc import abstractmethod
-from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Container, Coroutine, Iterator
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
@@ -394,6 +394,23 @@ async def server_chunks(response: Response) -> AsyncGenerator[Iterator[object], 
         async for piece in pieces:
             yield _decoded(parser.feed(piece))
     yield _decoded(parser.end())
+
+
+async def typed_chunks(
+    response: Response, last: Container[str]
+) -> AsyncGenerator[Iterator[object], None]:
+    """`server_chunks` of an API whose chunks have a type. `last`: types of those that end an answer; END
+    follows."""
+    async with contextlib.aclosing(server_chunks(response)) as arrivals:
+        async for chunks in arrivals:
+            yield _with_end(chunks, last)
+
+
+def _with_end(chunks: Iterator[object], last: Container[str]) -> Iterator[object]:
+    for chunk in chunks:
+        yield chunk
+        if isinstance(chunk, dict) and chunk.get("type") in last:
+            yield END
 
 
 def _decoded(events: list[ServerEvent]) -> Iterator[object]:

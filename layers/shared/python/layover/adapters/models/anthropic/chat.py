@@ -1,7 +1,6 @@
 """Anthropic's Messages API: Claude without anybody in between."""
 
 import asyncio
-import contextlib
 from collections.abc import AsyncGenerator, Iterator
 
 from layover.adapters.http.client import MakeClient, Response
@@ -11,7 +10,7 @@ from layover.adapters.models.anthropic import request
 from layover.adapters.models.anthropic.content import CALL, CONTENT, LENGTH, TEXT
 from layover.adapters.models.anthropic.reply import PAUSED, MessagesReply
 from layover.adapters.models.endpoint import Endpoint, Key, header_with
-from layover.adapters.models.http_chat import END, HttpChat, logger, server_chunks
+from layover.adapters.models.http_chat import HttpChat, logger, typed_chunks
 from layover.adapters.models.retrying import Sleep
 from layover.ids import RandomIds
 from layover.ports import Ids, OnDelta, send_deltas
@@ -22,7 +21,7 @@ from layover.values.runs.usage import Usage
 PATH = "/v1/messages"
 MAX_PAUSES = 8
 """Times that one answer is sent back to go on. Anthropic's own tools pause it after some rounds."""
-_LAST = "message_stop"
+_LAST = frozenset({"message_stop"})
 
 
 class AnthropicChat(HttpChat):
@@ -75,10 +74,8 @@ class AnthropicChat(HttpChat):
     def _assembly(self, prompt: Prompt) -> MessagesReply:
         return MessagesReply(self._ids, self._name(prompt), self._provider)
 
-    async def _chunks(self, response: Response) -> AsyncGenerator[Iterator[object], None]:
-        async with contextlib.aclosing(server_chunks(response)) as arrivals:
-            async for chunks in arrivals:
-                yield _with_end(chunks)
+    def _chunks(self, response: Response) -> AsyncGenerator[Iterator[object], None]:
+        return typed_chunks(response, _LAST)
 
     async def _complete(
         self, prompt: Prompt, request: wire.Body, on_delta: OnDelta | None
@@ -142,10 +139,3 @@ def _layout(reply: Reply) -> list[wire.Body]:
         return list(layout)
     text = [{"type": TEXT, LENGTH: len(reply.text)}] if reply.text else []
     return [*text, *({"type": CALL} for _ in reply.calls)]
-
-
-def _with_end(chunks: Iterator[object]) -> Iterator[object]:
-    for chunk in chunks:
-        yield chunk
-        if isinstance(chunk, dict) and chunk.get("type") == _LAST:
-            yield END

@@ -1,14 +1,13 @@
 """OpenAI's Responses API. The provider stores nothing (`store: false`): a run's items are in its own
 journal."""
 
-import contextlib
 import re
 from collections.abc import AsyncGenerator, Iterator
 
 from layover.adapters.http.client import Response
 from layover.adapters.models import wire
 from layover.adapters.models.endpoint import Endpoint
-from layover.adapters.models.http_chat import END, HttpChat, logger, server_chunks
+from layover.adapters.models.http_chat import HttpChat, logger, typed_chunks
 from layover.adapters.models.responses import request
 from layover.adapters.models.responses.reply import LAST, ResponsesReply
 from layover.adapters.models.retrying import Sleep
@@ -64,10 +63,8 @@ class ResponsesChat(HttpChat):
     def _assembly(self, prompt: Prompt) -> ResponsesReply:
         return ResponsesReply(self._ids, wire.model(prompt), self._provider)
 
-    async def _chunks(self, response: Response) -> AsyncGenerator[Iterator[object], None]:
-        async with contextlib.aclosing(server_chunks(response)) as arrivals:
-            async for chunks in arrivals:
-                yield _with_end(chunks)
+    def _chunks(self, response: Response) -> AsyncGenerator[Iterator[object], None]:
+        return typed_chunks(response, LAST)
 
 
 _ITEMS_REFUSED = re.compile(
@@ -79,10 +76,3 @@ _ITEMS_REFUSED = re.compile(
 
 def _refuses_items(error: ModelError) -> bool:
     return error.status in (400, 404) and _ITEMS_REFUSED.search(error.message) is not None
-
-
-def _with_end(chunks: Iterator[object]) -> Iterator[object]:
-    for chunk in chunks:
-        yield chunk
-        if isinstance(chunk, dict) and chunk.get("type") in LAST:
-            yield END
