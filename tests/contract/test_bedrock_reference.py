@@ -36,6 +36,7 @@ from layover.values.runs.model_settings import ModelSettings
 from support.providers import converse
 from support.providers.claude import problem
 from support.providers.openai import FakeOpenAI, Raw, Request, Response
+from support.wire_messages import message
 
 CLAUDE = "eu.anthropic.claude-sonnet-4-5-20250929-v1:0"
 OPUS = "global.anthropic.claude-opus-4-6-v1"
@@ -45,10 +46,6 @@ MODELS = [CLAUDE, OPUS, NOVA, NOVA_2, LLAMA, "mistral.mistral-large-2402-v1:0"]
 BYTES = b"\x89PNG \xff\x00"
 DATA = b64encode(BYTES).decode()
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-
-
-def message(role: Role, *content: Part, **more: Any) -> Message:
-    return Message(id="m", thread_id="t", role=role, content=content, created_at=NOW, **more)
 
 
 def called(model: str) -> list[Message]:
@@ -93,7 +90,7 @@ def prompts(model: str) -> Iterator[tuple[str, Prompt]]:
     cached = {"system": "You help.", "cache_key": "k", "run_id": "run_2"}
     full = bare.model_copy(update={**cached, "tools": (look,)})
     history = (hello, *called(model), message(Role.ASSISTANT, TextPart(text="Seen.")))
-    again = message(Role.USER, TextPart(text="And now?"), run_id="run_2")
+    again = message(Role.USER, TextPart(text="And now?"), run="run_2")
     for level in ("none", "low", "high"):
         thinks = {"settings": ModelSettings(reasoning=level, max_tokens=6000)}
         yield f"reasoning {level}", full.model_copy(update=thinks)

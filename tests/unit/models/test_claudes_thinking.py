@@ -3,7 +3,6 @@ whose results it reads."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -14,17 +13,13 @@ from layover.adapters.models.bedrock import request as bedrock
 from layover.adapters.models.bedrock.content import AT, REASONING
 from layover.values.message import (
     Message,
-    Part,
     ProviderState,
     Role,
     TextPart,
-    ToolCallPart,
-    ToolResultPart,
 )
-from layover.values.prompt import Prompt, ToolSpec
+from layover.values.prompt import Prompt
 from layover.values.runs.model_settings import ModelSettings
-
-LOOK = ToolSpec(name="look", description="Look.", parameters={"type": "object"})
+from support.wire_messages import LOOK, asks, message, result, user
 
 
 @dataclass(frozen=True)
@@ -43,11 +38,10 @@ class Api:
         sent = self.body(prompt, frozenset(), self.host)
         return "thinking" in {**sent, **sent.get("additionalModelRequestFields", {})}
 
-    def asks(self, id: str, *, with_thought: bool) -> Message:
+    def calls(self, id: str, *, with_thought: bool) -> Message:
         """Return an answer with a call. `with_thought`: this model's; otherwise another's."""
         state = ProviderState(provider=self.host, model=self.model, fields=self.thoughts)
-        call = ToolCallPart(tool_call_id=id, tool_name="look", args={})
-        return message(Role.ASSISTANT, call, provider_state=state if with_thought else None)
+        return asks(id, provider_state=state if with_thought else None)
 
 
 APIS = [
@@ -72,48 +66,38 @@ def api(request: pytest.FixtureRequest) -> Api:
     return chosen
 
 
-def message(role: Role, *content: Part, **more: Any) -> Message:
-    now = datetime(2026, 1, 1, tzinfo=UTC)
-    return Message(id="m", thread_id="t", role=role, content=content, created_at=now, **more)
-
-
-def result(id: str) -> Message:
-    return message(Role.TOOL, ToolResultPart(tool_call_id=id, tool_name="look", result="seen"))
-
-
-ASK = message(Role.USER, TextPart(text="hi"))
-AND = message(Role.USER, TextPart(text="and?"))
+ASK, AND = user("hi"), user("and?")
 SO = message(Role.ASSISTANT, TextPart(text="So."))
 
 
 def test_claude_does_not_think_about_results_of_anothers_calls(api: Api) -> None:
-    calls = api.asks("a", with_thought=False)
+    calls = api.calls("a", with_thought=False)
     assert not api.thinks(ASK, calls, result("a"))
 
 
 @pytest.mark.parametrize("more", [1, 2])
 def test_users_words_behind_results_are_in_the_turn_with_them(api: Api, more: int) -> None:
-    calls = api.asks("a", with_thought=False)
+    calls = api.calls("a", with_thought=False)
     assert not api.thinks(ASK, calls, result("a"), *[AND] * more)
 
 
 def test_note_that_is_not_sent_hides_no_results(api: Api) -> None:
-    calls = api.asks("a", with_thought=False)
+    calls = api.calls("a", with_thought=False)
     note = message(Role.CUSTOM, TextPart(text="a note"))
     assert not api.thinks(ASK, calls, result("a"), note, AND)
 
 
 def test_one_step_of_another_model_is_enough(api: Api) -> None:
-    foreign, own = api.asks("a", with_thought=False), api.asks("b", with_thought=True)
+    foreign, own = api.calls("a", with_thought=False), api.calls("b", with_thought=True)
     assert not api.thinks(ASK, foreign, result("a"), own, result("b"))
 
 
 def test_claude_thinks_about_results_of_its_own_calls(api: Api) -> None:
-    own = api.asks("a", with_thought=True)
+    own = api.calls("a", with_thought=True)
     assert api.thinks(ASK, own, result("a"))
     assert api.thinks(ASK, own, result("a"), AND)
 
 
 def test_claude_thinks_again_in_the_turn_behind_the_answer(api: Api) -> None:
-    foreign = api.asks("a", with_thought=False)
+    foreign = api.calls("a", with_thought=False)
     assert api.thinks(ASK, foreign, result("a"), SO, AND)

@@ -1,7 +1,6 @@
 """A prompt in the words of the Messages API, which `support.providers.messages` checks by its rules."""
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -11,45 +10,20 @@ from layover.adapters.models.anthropic.content import CACHE, CONTENT
 from layover.values.message import (
     FilePart,
     Message,
-    Part,
     ProviderState,
     Role,
     TextPart,
-    ToolCallPart,
-    ToolResultPart,
 )
-from layover.values.prompt import OutputSpec, Prompt, ProviderTool, ToolSpec
+from layover.values.prompt import OutputSpec, Prompt, ProviderTool
 from layover.values.runs.model_settings import ModelSettings
 from support.providers.messages import problem
+from support.wire_messages import LOOK, asks, message, result, user
 
 CLAUDE, OPUS, OLD = "claude-sonnet-4-5", "claude-opus-4-6", "claude-3-haiku-20240307"
 HOST = "api.anthropic.com"
-LOOK = ToolSpec(name="look", description="Look.", parameters={"type": "object"})
 SCHEMA = {"type": "object", "additionalProperties": False}
 THOUGHT = {"type": "thinking", "thinking": "", "signature": "s=="}
 PNG = "data:image/png;base64,AA=="
-
-
-def message(role: Role, *content: Part, run: str | None = None, **more: Any) -> Message:
-    now = datetime(2026, 1, 1, tzinfo=UTC)
-    return Message(
-        id="m", thread_id="t", run_id=run, role=role, content=content, created_at=now, **more
-    )
-
-
-def user(text: str, run: str | None = None) -> Message:
-    return message(Role.USER, TextPart(text=text), run=run)
-
-
-def asks(*ids: str, text: str = "", run: str | None = None, **more: Any) -> Message:
-    calls = [ToolCallPart(tool_call_id=i, tool_name="look", args={"n": 1}) for i in ids]
-    said = [TextPart(text=text)] if text else []
-    return message(Role.ASSISTANT, *said, *calls, run=run, **more)
-
-
-def result(id: str, seen: str = "seen", *, is_error: bool = False) -> Message:
-    part = ToolResultPart(tool_call_id=id, tool_name="look", result=seen, is_error=is_error)
-    return message(Role.TOOL, part)
 
 
 def state(*layout: dict[str, Any], model: str = CLAUDE, provider: str = HOST) -> ProviderState:

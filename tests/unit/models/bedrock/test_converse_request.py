@@ -1,7 +1,6 @@
 """A prompt in Converse's words. tests/contract/test_bedrock_reference.py holds them against botocore."""
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -11,16 +10,15 @@ from layover.adapters.models.bedrock.content import CACHE_POINT, REASONING
 from layover.values.message import (
     FilePart,
     Message,
-    Part,
     ProviderState,
     Role,
     TextPart,
     ToolCallPart,
-    ToolResultPart,
 )
 from layover.values.prompt import OutputSpec, Prompt, ToolSpec
 from layover.values.runs.model_settings import ModelSettings
 from support.providers.claude import problem
+from support.wire_messages import LOOK, asks, message, result, user
 
 CLAUDE = "eu.anthropic.claude-sonnet-4-5-20250929-v1:0"
 OPUS = "anthropic.claude-opus-4-6-v1"
@@ -28,31 +26,8 @@ OLD = "anthropic.claude-3-haiku-20240307-v1:0"
 NOVA, NOVA_2 = "amazon.nova-pro-v1:0", "amazon.nova-2-lite-v1:0"
 LLAMA = "us.meta.llama3-3-70b-instruct-v1:0"
 HOST = "bedrock-runtime.eu-central-1.amazonaws.com"
-LOOK = ToolSpec(name="look", description="Look.", parameters={"type": "object"})
 TICKET = OutputSpec(name="Ticket", json_schema={"type": "object"})
 THOUGHT = {"reasoningText": {"text": "hm", "signature": "s=="}}
-
-
-def message(role: Role, *content: Part, run: str | None = None, **more: Any) -> Message:
-    now = datetime(2026, 1, 1, tzinfo=UTC)
-    return Message(
-        id="m", thread_id="t", run_id=run, role=role, content=content, created_at=now, **more
-    )
-
-
-def user(text: str, run: str | None = None) -> Message:
-    return message(Role.USER, TextPart(text=text), run=run)
-
-
-def asks(*ids: str, text: str = "", run: str | None = None, **more: Any) -> Message:
-    calls = [ToolCallPart(tool_call_id=i, tool_name="look", args={"n": 1}) for i in ids]
-    said = [TextPart(text=text)] if text else []
-    return message(Role.ASSISTANT, *said, *calls, run=run, **more)
-
-
-def result(id: str, seen: str = "seen", *, is_error: bool = False) -> Message:
-    part = ToolResultPart(tool_call_id=id, tool_name="look", result=seen, is_error=is_error)
-    return message(Role.TOOL, part)
 
 
 def body(
