@@ -210,6 +210,36 @@ def test_step_that_was_asked_again_and_a_fallback_are_in_the_timeline(modules: P
     ]
 
 
+def test_model_that_does_not_answer_is_one_line_with_the_newest_error(modules: Page) -> None:
+    events: list[Json] = [
+        turn(1),
+        {"type": "model-retry", "step": 1, "reason": "InternalServerError", "at": AT},
+        {"type": "model-retry", "step": 1, "reason": "RateLimitError", "at": AT},
+        message({"type": "text", "text": "Hello."}),
+        turn(2),
+        {"type": "model-retry", "step": 2, "reason": "APITimeoutError", "at": AT},
+    ]
+    assert view_of(modules, events) == [
+        ["note", "retried"],
+        ["text", "Hello."],
+        ["note", "retried"],
+    ]
+    notes = modules.evaluate(
+        """async (events) => {
+          const { applyEvent, newView } = await import("/events.js");
+          const { S } = await import("/strings.js");
+          const view = newView();
+          for (const event of events) applyEvent(view, event);
+          return view.blocks.filter((b) => b.kind === "note").map((b) => S.chat.retried(b.reason, b.n));
+        }""",
+        events,
+    )
+    assert notes == [
+        "The model did not answer (RateLimitError); it is asked again, attempt 3.",
+        "The model did not answer (APITimeoutError); it is asked again.",
+    ]
+
+
 def test_request_of_the_timeline_has_its_model_and_its_use(modules: Page) -> None:
     usage = {"total_tokens": 1_200, "cost_usd": 0.0031}
     events = [

@@ -400,6 +400,22 @@ async def broken_step() -> list[Json]:
     return await _ended(bench(helper(Ledger().look), script))
 
 
+class AnswersLate(ChatModel):
+    """A model whose provider does not answer the first two attempts."""
+
+    async def complete(self, prompt: Prompt, on_delta: OnDelta | None = None) -> Reply:
+        """Return an answer, after the faults were told."""
+        faults = ("InternalServerError", "RateLimitError")
+        await send_deltas(on_delta, *(Delta(kind="retry", text=fault) for fault in faults))
+        return await ScriptedModel([say("Here I am.")]).complete(prompt, on_delta)
+
+
+@_scenario
+async def asked_again() -> list[Json]:
+    """A provider that does not answer at first, and is asked again."""
+    return await _ended(bench(helper(), AnswersLate()))
+
+
 class BreaksOnce(ChatModel):
     """A model whose first answer breaks off in the arguments of its second call."""
 

@@ -264,10 +264,27 @@ async def test_keep_alives_without_an_answer_are_a_stream_that_broke_off(
     assert (await told(chat))[0].text == "Hello"
 
 
-async def test_a_fault_before_the_stream_is_no_restart(server: FakeOpenAI, chat: Chat) -> None:
-    server.script([fail(500), say("Hello")])
+async def test_each_fault_before_the_stream_is_told_and_is_no_restart(
+    server: FakeOpenAI, chat: Chat
+) -> None:
+    server.script([fail(500), fail(429), say("Hello")])
     _, deltas = await told(chat)
-    assert text(deltas) == "Hello"
+    assert [d.text for d in deltas if d.kind == "retry"] == [
+        "InternalServerError",
+        "RateLimitError",
+    ]
+    assert text([d for d in deltas if d.kind != "retry"]) == "Hello"
+    assert [d.kind for d in deltas[:2]] == ["retry", "retry"]
+
+
+async def test_a_fault_that_does_not_pass_is_not_told_as_one_that_does(
+    server: FakeOpenAI, chat: Chat
+) -> None:
+    server.script([fail(401)])
+    deltas: list[Delta] = []
+    with pytest.raises(ModelError):
+        await chat.complete(STREAM, deltas.append)
+    assert deltas == []
 
 
 async def test_an_error_event_that_does_not_pass_fails_at_once(

@@ -211,6 +211,11 @@ const HANDLERS = {
   handoff: (view, event, { blocks }) => blocks.push({ kind: "note", note: "handoff", from: event.from, to: event.to }),
   loop: (view, event, { blocks }) => blocks.push({ kind: "note", note: "loop", steps: event.steps, tools: event.tools }),
   "model-fallback": (view, event, { blocks }) => blocks.push({ kind: "note", note: "fallback", from: event.from, to: event.to }),
+  "model-retry": (view, event, { blocks, key }) => {
+    const last = blocks.at(-1), step = `${key}#${event.step}`;  // Each attempt of a step tells its error: one line has the newest.
+    if (last?.note === "retried" && last.step === step) Object.assign(last, { reason: event.reason, n: last.n + 1 });
+    else blocks.push({ kind: "note", note: "retried", reason: event.reason, n: 1, step });
+  },
   "definition-changed": (view, event, { blocks }) => blocks.push({ kind: "note", note: "changed" }),
   error: (view, event) => { view.error = event.error; },
   finish: (view, event) => {

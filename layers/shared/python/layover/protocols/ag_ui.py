@@ -45,6 +45,7 @@ PASSED_OVER: dict[type[Change], str] = {
     changes.FileShown: "the protocol has no files of an agent",
     changes.OutputGrew: "the text of the output is streamed, and the end has the output",
     changes.ModelChanged: "the protocol has no models",
+    changes.ModelAskedAgain: "the protocol has no models",
     changes.LoopEnded: "the end has the reason",
     changes.AgentChanged: "the conversation goes on at the same address",
     changes.AgentRedefined: "a matter of operators",

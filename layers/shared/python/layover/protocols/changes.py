@@ -15,6 +15,7 @@ from layover.values.runs.event import (
     HookReplied,
     LoopEvent,
     ModelFallback,
+    ModelRetry,
     ToolCallApproval,
     ToolCallDecided,
 )
@@ -260,6 +261,13 @@ class ModelChanged(NamedTuple):
     event: ModelFallback
 
 
+class ModelAskedAgain(NamedTuple):
+    """A model's provider did not answer, and is asked again after a pause."""
+
+    frame: FrameView
+    event: ModelRetry
+
+
 class LoopEnded(NamedTuple):
     """An agent made the same calls with the same results again and again, and ends."""
 
@@ -332,6 +340,7 @@ Change = (
     | CallDecided
     | CallSettled
     | ModelChanged
+    | ModelAskedAgain
     | LoopEnded
     | AgentChanged
     | AgentRedefined

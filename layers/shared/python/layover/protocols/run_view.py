@@ -36,6 +36,7 @@ from layover.protocols.changes import (
     HookAnswered,
     Kind,
     LoopEnded,
+    ModelAskedAgain,
     ModelChanged,
     ModelSpared,
     OutputGrew,
@@ -69,6 +70,7 @@ from layover.values.runs.event import (
     LoopEvent,
     MessageEvent,
     ModelFallback,
+    ModelRetry,
     OutputDelta,
     ReasoningDelta,
     TextDelta,
@@ -359,6 +361,9 @@ class RunView:
     def _change_model(self, frame: FrameView, event: ModelFallback) -> Sequence[Change]:
         return (ModelChanged(frame, event),)
 
+    def _ask_again(self, frame: FrameView, event: ModelRetry) -> Sequence[Change]:
+        return (ModelAskedAgain(frame, event),)
+
     def _end_loop(self, frame: FrameView, event: LoopEvent) -> Sequence[Change]:
         return (LoopEnded(frame, event),)
 
@@ -440,6 +445,7 @@ _REACTIONS: dict[str, Callable[[RunView, FrameView, Any], Sequence[Change]]] = {
     "tool-execution-end": RunView._settle,
     "turn-end": RunView._complete_step,
     "model-fallback": RunView._change_model,
+    "model-retry": RunView._ask_again,
     "loop": RunView._end_loop,
     "handoff": RunView._change_agent,
     "definition-changed": RunView._redefine,

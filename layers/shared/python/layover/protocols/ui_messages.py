@@ -42,6 +42,7 @@ PASSED_OVER: dict[type[Change], str] = {
     changes.ModelSpared: "the reply is a text like any other, and the end says why it ends",
     changes.OutputGrew: "the text of the output is streamed, and the client parses it",
     changes.ModelChanged: "the end names the model",
+    changes.ModelAskedAgain: "the answer is not over: the client goes on waiting",
     changes.LoopEnded: "the end says why it ends",
     changes.AgentChanged: "the conversation goes on at the same address",
     changes.AgentRedefined: "a matter of operators",

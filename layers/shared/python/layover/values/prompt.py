@@ -141,9 +141,10 @@ class Embedded:
 
 
 class Delta(NamedTuple):
-    """A piece of a streamed reply. `restart` says that the stream broke and begins again."""
+    """A piece of a streamed reply. `restart` says that the stream broke and begins again, `retry` that the
+    model did not answer and is asked again after a pause; its text is the type of the error."""
 
-    kind: Literal["text", "reasoning", "tool-call", "restart"]
+    kind: Literal["text", "reasoning", "tool-call", "restart", "retry"]
     text: str = ""
     call: int = 0
     """Index of the call in the reply, from 0: ids may be missing, or the same twice."""

@@ -199,8 +199,8 @@ class HttpChat(ChatModel):
         async def restart(fault: ProviderFault) -> None:
             what = fault.error.status or fault.error.type
             logger.warning("%s at %s: %s; asked again", name, shown_url(self.base_url), what)
-            if fault.started:
-                await send_deltas(on_delta, Delta(kind="restart"))
+            again = Delta(kind="retry", text=fault.error.type)
+            await send_deltas(on_delta, Delta(kind="restart") if fault.started else again)
 
         try:
             return await retrying(attempt, self._sleep, restart)

@@ -103,6 +103,11 @@ class Answer:
         event: Any = change.event
         self._terminal.note(f"{event.json.get('from')} does not answer: {event.to} is asked")
 
+    def _ask_again(self, change: changes.ModelAskedAgain) -> None:
+        event: Any = change.event
+        what = f"the model does not answer ({event.reason}): it is asked again"
+        self._terminal.note(f"{_path(change.frame)}{what}")
+
     def _spare_model(self, change: changes.ModelSpared) -> None:
         event: Any = change.event
         what = (
@@ -176,6 +181,7 @@ LINES: dict[type[Change], Callable[[Answer, Any], None]] = {
     changes.DataEmitted: Answer._emitted,
     changes.AgentChanged: Answer._change_agent,
     changes.ModelChanged: Answer._change_model,
+    changes.ModelAskedAgain: Answer._ask_again,
     changes.LoopEnded: Answer._end_loop,
     changes.ModelSpared: Answer._spare_model,
     changes.VoteCast: Answer._vote,

@@ -12,6 +12,7 @@ from layover.values.message import ReasoningPart, TextPart, ToolCallPart
 from layover.values.prompt import Delta, Reply
 from layover.values.runs.event import (
     Event,
+    ModelRetry,
     OutputDelta,
     ReasoningDelta,
     TextDelta,
@@ -30,7 +31,8 @@ FIRST = 16
 
 class ReplyEvents:
     """The events of one reply. `streams`: False if its deltas are left out, or held back until it is
-    complete. A step that begins again is announced in either case. `changes`: the hooks' of its deltas."""
+    complete. A request or a step that begins again is announced in either case. `changes`: the hooks' of its
+    deltas."""
 
     def __init__(
         self,
@@ -54,6 +56,9 @@ class ReplyEvents:
 
     def on_delta(self, delta: Delta) -> None:
         """Add a piece of the reply."""
+        if delta.kind == "retry":
+            self._log.emit(_event(delta, self._index, self._clock, self._names))
+            return
         if delta.kind == "restart":
             self._partial.restart()
         elif not self._streams:
@@ -188,6 +193,8 @@ def _event(delta: Delta, step: int, clock: Clock, names: CallNames) -> Event:
         case "restart":
             names.forget()
             return TurnStart(at=now, step=step)
+        case "retry":
+            return ModelRetry(at=now, step=step, reason=delta.text)
 
 
 def _deltas(step: StepRecord, now: datetime) -> list[Event]:

@@ -90,6 +90,15 @@ class ModelFallback(BaseEvent):
     error: ErrorInfo
 
 
+class ModelRetry(BaseEvent):
+    """A model's provider did not answer, and is asked again after a pause."""
+
+    type: Literal["model-retry"] = "model-retry"
+    step: int
+    reason: str
+    """The type of its error, such as `RateLimitError`."""
+
+
 class TextDelta(BaseEvent):
     """More text of the answer."""
 
@@ -374,6 +383,7 @@ Event = Annotated[
     | DefinitionChanged
     | TurnStart
     | ModelFallback
+    | ModelRetry
     | LoopEvent
     | TextDelta
     | OutputDelta
@@ -405,6 +415,7 @@ of a sub-agent, `agent_path` and `parent_tool_call_id`. A newer release may add 
 - `definition-changed`: the run goes on under another definition of its agent.
 - `turn-start`: a step begins, or begins again: drop what its deltas said.
 - `model-fallback`: a model did not answer, and the step asks the next one.
+- `model-retry`: a model's provider did not answer, and is asked again after a pause.
 - `loop`: the agent made the same calls with the same results in so many steps, and ends.
 - `text-delta`, `reasoning-delta`, `tool-call-delta`: more of the answer, the thoughts, a call's arguments.
 - `output-delta`: the structured output as far as it has arrived; it replaces the one before.
