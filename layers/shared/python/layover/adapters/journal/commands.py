@@ -516,7 +516,7 @@ def _busy_with(head: ThreadHead, on_busy: OnBusy, aside: SetAside | None) -> str
 def _as_accepted(run: RunMeta, busy: str | None) -> RunMeta:
     """Return the run as it begins: at once, or behind the one that its thread is busy with."""
     if busy is None:
-        update = {"status": Status.RUNNING, "execution": f"{run.id}-{run.n}"}
+        update: dict[str, Any] = {"status": Status.RUNNING, "execution": f"{run.id}-{run.n}"}
     else:
         # Nobody knows how long it will be queued, so its records have no expiry.
         update = {"status": Status.QUEUED, "execution": None, "records_expire_at": None}
