@@ -7,13 +7,24 @@ from typing import Any
 
 import pytest
 
-from layover import Agent, Memory, SemanticRecall, ToolContext, tool
+from layover import (
+    Agent,
+    Hook,
+    HookContext,
+    Memory,
+    ModelRequest,
+    SemanticRecall,
+    ToolContext,
+    WorkingMemory,
+    tool,
+)
 from layover.adapters.inmemory.embedder import HashingEmbedder
 from layover.adapters.inmemory.model import ScriptedModel, call, say
 from layover.errors import ModelError, RetryableError
 from layover.memory.extract import extract
 from layover.memory.profile.notes import profile_key
 from layover.runs.cancel import cancel
+from layover.values.prompt import Prompt
 from layover.values.span import RUN, span_id_of, trace_id_of
 from support.otlp import Receiver
 from support.worlds.runs import ANN, Choice, Crash, Offer, Power, answers, answers_of
@@ -367,7 +378,7 @@ async def test_a_run_that_goes_on_keeps_what_memory_gave_and_searches_no_more(
 
 
 async def test_what_is_stored_for_recall_is_in_the_trace_of_its_run(receiver: Receiver) -> None:
-    memory = Memory(semantic_recall=SemanticRecall(), titles=False)
+    memory = Memory(semantic_recall=SemanticRecall(scope="resource"), titles=False)
     bench = TracedBench(guide(memory=memory), answers(say("Hello.")), embedder=HashingEmbedder())
     run = await bench.go("I live in Rome.")
     await extract(bench.runtime, bench.payload(run.id))
@@ -375,9 +386,97 @@ async def test_what_is_stored_for_recall_is_in_the_trace_of_its_run(receiver: Re
     assert receiver.tree() == [
         "invoke_agent guide",
         "  search_memory",
+        "    embeddings 256",
         "  chat gpt-5-mini",
         "  update_memory index",
+        "    embeddings 256",
     ]
+    spans = [s for s in receiver.spans if s.name == "embeddings 256"]
+    assert {s.attributes["gen_ai.operation.name"] for s in spans} == {"embeddings"}
+    assert {s.attributes["gen_ai.provider.name"] for s in spans} == {"hashing"}
+    durations = receiver.points["gen_ai.client.operation.duration"]
+    assert {d[2]["gen_ai.operation.name"] for d in durations} == {"embeddings"}
+
+
+async def test_an_embedder_that_fails_is_an_error_of_its_request_and_of_nothing_else(
+    receiver: Receiver,
+) -> None:
+    class Down(HashingEmbedder):
+        async def embed(self, texts: Any) -> Any:
+            raise ModelError("down", type="APIConnectionError")
+
+    memory = Memory(semantic_recall=SemanticRecall(scope="resource"), titles=False)
+    bench = TracedBench(guide(memory=memory), answers(say("Hello.")), embedder=Down())
+    run = await bench.go("I live in Rome.")
+    assert run.text == "Hello."
+    assert [(s.name, s.attributes["error.type"]) for s in receiver.spans if s.is_error] == [
+        ("embeddings 256", "ModelError")
+    ]
+
+
+async def test_what_a_sub_agent_remembers_is_searched_in_its_own_call_and_once(
+    receiver: Receiver,
+) -> None:
+    clerk = Agent(
+        "clerk",
+        instructions="clerk",
+        model="openai/gpt-5-nano",
+        tools=[refund],
+        memory=Memory(working_memory=WorkingMemory()),
+    )
+    script = {
+        "guide": [call("clerk", input="go"), say("Paid.")],
+        "clerk": [call("refund", tool_call_id="r1", order="1"), say("I paid.")],
+    }
+    bench = TracedBench(guide(clerk.as_tool("refunds", memory=True)), answers_of(script))
+    run = await bench.go()
+    await bench.answer(run.id, "r1", "approve")
+    assert receiver.tree() == [
+        "invoke_agent guide",
+        "  chat gpt-5-mini",
+        "  execute_tool clerk",
+        "    invoke_agent clerk",
+        "      search_memory",
+        "      chat gpt-5-nano",
+        "      wait refund",
+        "      execute_tool refund",
+        "      chat gpt-5-nano",
+        "  chat gpt-5-mini",
+    ]
+    search = receiver.named("search_memory").attributes
+    assert search["gen_ai.agent.name"] == "clerk"
+
+
+class Judge(Hook):
+    """Asks a model about each request."""
+
+    async def before_model(self, ctx: HookContext, request: ModelRequest) -> None:
+        await ctx.ask_model("Is it fine?", model="openai/judge")
+
+
+async def test_a_hooks_question_is_a_request_of_the_agent_that_it_belongs_to(
+    receiver: Receiver,
+) -> None:
+    clerk = Agent("clerk", instructions="clerk", model="openai/gpt-5-nano", hooks=[Judge()])
+    script = {"guide": [call("clerk", input="go"), say("Done.")], "clerk": [say("I did.")]}
+
+    def reply(prompt: Prompt) -> Any:
+        return say("yes") if prompt.task == "hook" else script[str(prompt.system)].pop(0)
+
+    bench = TracedBench(guide(clerk.as_tool("works")), ScriptedModel(reply))
+    await bench.go()
+    assert receiver.tree() == [
+        "invoke_agent guide",
+        "  chat gpt-5-mini",
+        "  execute_tool clerk",
+        "    invoke_agent clerk",
+        "      chat gpt-5-nano",
+        "      chat judge",
+        "  chat gpt-5-mini",
+    ]
+    question = receiver.named("chat judge").attributes
+    assert (question["gen_ai.agent.name"], question["layover.asked_by"]) == ("clerk", "hook")
+    assert question["gen_ai.usage.output_tokens"] > 0
 
 
 async def test_a_search_that_fails_is_an_error_and_the_next_attempt_searches_again(

@@ -106,11 +106,13 @@ async def ask_model(runtime: Runtime, agent: Agent, meta: RunMeta, prompt: Promp
     """Return the model's reply to a request of memory, made for a run of this agent. Hooks that are
     `everywhere` change both. Raises LayoverError: the model's, or RunFailed if a hook fails; then
     the request is not sent."""
-    with runtime.tracing.memory(meta, prompt.task):
-        return await _ask_with_hooks(runtime, agent, meta, prompt)
+    with runtime.tracing.memory(meta, prompt.task, agent.name):
+        return await complete_hooked(runtime, agent, meta, prompt)
 
 
-async def _ask_with_hooks(runtime: Runtime, agent: Agent, meta: RunMeta, prompt: Prompt) -> Reply:
+async def complete_hooked(runtime: Runtime, agent: Agent, meta: RunMeta, prompt: Prompt) -> Reply:
+    """Return the model's reply to a request that is no step's. Hooks that are `everywhere` change both.
+    Raises as `ask_model`."""
     hooks = [hook for hook in (*agent.hooks, *agent.hooks_above) if is_everywhere(hook)]
     if not hooks:
         return await runtime.model.complete(prompt)

@@ -62,6 +62,36 @@ def meter(runtime: Runtime, owner: str, embedder: Embedder | None) -> Embedder |
     return None if embedder is None else MeteredEmbedder(runtime, owner, embedder)
 
 
+@dataclass(frozen=True)
+class TracedEmbedder:
+    """`ports.Embedder` whose requests are in the trace of a run. `agent`: the name of the one that asks."""
+
+    runtime: Runtime
+    run: RunMeta
+    agent: str
+    embedder: Embedder
+
+    @property
+    def model(self) -> str:
+        """See `ports.Embedder`."""
+        return self.embedder.model
+
+    async def embed(self, texts: Sequence[str]) -> Embedded:
+        """See `ports.Embedder`."""
+        with self.runtime.tracing.embedding(self.run, self.agent, self.model) as request:
+            answer = await self.embedder.embed(texts)
+            if isinstance(answer, Embedded):
+                request.model, request.usage = answer.model, answer.usage
+        return answer
+
+
+def trace_requests(
+    runtime: Runtime, run: RunMeta, agent: str, embedder: Embedder | None
+) -> Embedder | None:
+    """Return the embedder with traces."""
+    return None if embedder is None else TracedEmbedder(runtime, run, agent, embedder)
+
+
 def _price(runtime: Runtime, reply: Reply | Embedded) -> Usage:
     usage = reply.usage or Usage()
     if runtime.price is None or usage.cost_usd is not None:

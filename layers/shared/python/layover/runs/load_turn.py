@@ -98,7 +98,7 @@ async def load_turn_input(
         snapshot.meta,
         runtime.clock,
         prompt_note=next((n for n in base.notes if n.key == note_key), None),
-        embedder=meter(runtime, head.owner, episodic_embedder(runtime, agent)),
+        embedder=meter(runtime, head.owner, episodic_embedder(runtime, agent, snapshot.meta)),
     )
     compacted = context.compacted or Compacted()
     return TurnInput(
@@ -122,7 +122,11 @@ async def _search(
     memory = agent.memory
     searches = memory.semantic_recall or (memory.episodic and memory.episodic.inject)
     has_memory = searches or query.notes or query.thread_state or query.compaction
-    with runtime.tracing.search(meta) if has_memory else nullcontext(MemoryRead()) as read:
+    with (
+        runtime.tracing.search(meta, agent.name)
+        if has_memory
+        else nullcontext(MemoryRead()) as read
+    ):
         recall, usage = await recall_query(runtime, agent, meta, as_of)
         entries, spent = await turn_entries(runtime, agent, meta, as_of, recall)
         recall_fields = {"recall": recall, "entries": entries, "usage": usage + spent}

@@ -6,11 +6,18 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from hashlib import sha256
 
+from layover.values.runs.usage import Usage
+
 Attribute = str | int | float | bool | Sequence[str]
 Place = tuple[str, ...]
 """The place of a span in its run, such as `("call", KEY, "1")`. No two spans of a run have the same."""
 RUN: Place = ("run",)
 """The place of the whole run."""
+
+
+def frame_place(path: str) -> Place:
+    """Return the place of an agent's work. `path`: of a sub-agent's keys; empty: it is the run's own."""
+    return ("agent", path) if path else RUN
 
 
 @dataclass(frozen=True)
@@ -52,14 +59,23 @@ class Span:
 @dataclass
 class MemoryRead:
     """The numbers of what memory gives a turn. `notes`: working memory and profiles; `messages`: recalled
-    ones; `observations`: of the compaction, or its summary. `texts`: all of it as texts, which are only
-    measured."""
+    ones, and of a sub-agent those of its earlier calls; `observations`: of the compaction, or its summary.
+    `texts`: all of it as texts, which are only measured."""
 
     notes: int = 0
     messages: int = 0
     entries: int = 0
     observations: int = 0
     texts: Sequence[object] = ()
+
+
+@dataclass
+class EmbeddingRequest:
+    """The answer to a request to an embedder. `model`: by the embedder's own words; `usage`: None if it did
+    not say any."""
+
+    model: str | None = None
+    usage: Usage | None = None
 
 
 def trace_id_of(run_id: str) -> int:

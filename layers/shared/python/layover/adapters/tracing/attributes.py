@@ -1,10 +1,10 @@
 """Attributes of spans, by their names in the semantic conventions for generative AI. What these have no name
 for begins with `layover.`."""
 
-from layover.values.prompt import Prompt
+from layover.values.prompt import Prompt, Reply
 from layover.values.runs.run import CallRecord, RunMeta, StepRecord
 from layover.values.runs.usage import Usage
-from layover.values.span import Attribute, MemoryRead
+from layover.values.span import Attribute, EmbeddingRequest, MemoryRead
 from layover.values.tokens import estimate
 
 OPERATION = "gen_ai.operation.name"
@@ -69,6 +69,24 @@ def of_usage(usage: Usage) -> Attributes:
 
 
 _ALWAYS = (INPUT_TOKENS, OUTPUT_TOKENS)
+
+
+def of_answer(reply: Reply) -> Attributes:
+    """Return what a reply says about itself, without its content."""
+    return {
+        RESPONSE_MODEL: reply.model.partition("/")[2] or reply.model,
+        **of_usage(reply.usage),
+    }
+
+
+def of_embedding(answer: EmbeddingRequest) -> Attributes:
+    """Return what an embedder says about its answer."""
+    values: Attributes = {}
+    if answer.model is not None:
+        values[RESPONSE_MODEL] = answer.model.partition("/")[2] or answer.model
+    if answer.usage is not None:
+        values[INPUT_TOKENS] = answer.usage.input_tokens
+    return values
 
 
 def of_total(usage: Usage) -> Attributes:

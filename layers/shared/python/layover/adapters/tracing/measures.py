@@ -50,6 +50,8 @@ _OF_OPERATIONS = {
         ("invoke_agent", "gen_ai.invoke_agent.duration"),
     )
 }
+# The conventions have one metric for all requests to models.
+_OF_OPERATIONS["embeddings"] = _OF_OPERATIONS["chat"]
 _Key = tuple[Attribute | None, ...]
 """Values of `_NAMES`; None: it has no such attribute."""
 _OTHERS: _Key = ()

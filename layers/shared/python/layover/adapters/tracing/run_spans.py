@@ -30,7 +30,7 @@ from layover.values.runs.run import (
     Status,
     StepRecord,
 )
-from layover.values.span import RUN, Place, Span
+from layover.values.span import RUN, Place, Span, frame_place
 
 _NOT_OF_MODELS = frozenset({HOOKS_TOOL, REPLIES_TOOL})
 """Records of calls that no model made, and that nobody waits for."""
@@ -255,7 +255,7 @@ class RunSpans:
         agent = agent_path[-1] if agent_path else self._agent_of(path)
         values = {names.OPERATION: "chat", names.AGENT: agent, **values}
         model = values.get(names.REQUEST_MODEL, "")
-        name, around = f"chat {model}".rstrip(), self._around(path)
+        name, around = f"chat {model}".rstrip(), frame_place(path)
         self._record(("step", key), around, name, start, end, values, error, asks_model=True)
 
     def _record_execution(
@@ -285,14 +285,14 @@ class RunSpans:
                 values["gen_ai.tool.call.result"] = dump(call.result)
         failure = error if call.is_error and not suspends else None
         place = ("call", call.key) if call.child else ("call", call.key, str(call.attempt))
-        name, around = f"execute_tool {call.tool_name}", self._around(path_of(call.key))
+        name, around = f"execute_tool {call.tool_name}", frame_place(path_of(call.key))
         self._record(place, around, name, start, end, values, failure)
 
     def _record_child(self, call: CallRecord, end: datetime) -> None:
         child = call.child
         assert child is not None
         values: names.Attributes = {names.OPERATION: "invoke_agent", names.AGENT: child.agent}
-        place = ("agent", child_path(call.key))
+        place = frame_place(child_path(call.key))
         name, start = f"invoke_agent {child.agent}", child.started_at
         failure = child.error.type if child.error else None
         self._record(place, ("call", call.key), name, start, end, values, failure)
@@ -309,12 +309,9 @@ class RunSpans:
             "layover.wait.decision": decision.kind.value,
             "layover.wait.via": decision.via.value,
         }
-        place, around = ("wait", call.key, str(call.attempt)), self._around(path_of(call.key))
+        place, around = ("wait", call.key, str(call.attempt)), frame_place(path_of(call.key))
         name = f"wait {call.tool_name}"
         self._record(place, around, name, suspension.requested_at, decision.at, values)
-
-    def _around(self, path: str) -> Place:
-        return ("agent", path) if path else RUN
 
     def _agent_of(self, path: str) -> str:
         call = self._calls.get(path.removesuffix("/")) if path else None

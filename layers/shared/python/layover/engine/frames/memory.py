@@ -1,6 +1,7 @@
 """Memory of a sub-agent that has it (`as_tool(..., memory=True)`): its earlier calls in the thread, its
 notes, and the tools of its Memory."""
 
+from contextlib import nullcontext
 from copy import copy
 
 from layover.context.assembly import RenderedMemory
@@ -15,6 +16,7 @@ from layover.memory.tools import built_in_tools
 from layover.runtime import Runtime
 from layover.values.runs.model_settings import ModelSettings
 from layover.values.runs.run import PromptSnapshot
+from layover.values.span import MemoryRead
 
 
 def as_sub_agent(agent: Agent, caller: Agent, *, memory: bool) -> Agent:
@@ -47,11 +49,22 @@ async def sub_agent_input(
     its first step, minus what has been deleted since."""
     meta = state.meta
     keys = note_keys(agent, meta.thread_id)
-    notes = await runtime.memory.read_notes(meta.owner, keys) if keys else ()
+    # One that goes on keeps what was found.
+    searches = (
+        nullcontext(MemoryRead())
+        if state.base
+        else runtime.tracing.search(meta, agent.name, state.path)
+    )
+    with searches as read:
+        notes = await runtime.memory.read_notes(meta.owner, keys) if keys else ()
+        history = await own_history(runtime, agent, meta)
+        present = [note for note in notes if note.version]
+        read.notes, read.messages = len(present), len(history)
+        read.texts = (*(note.value for note in present), *(m.text for m in history))
     base = state.base or PromptSnapshot(as_of=meta.input.created_at, notes=notes)
     key = working_key(agent, meta.thread_id)
     return TurnInput(
-        await own_history(runtime, agent, meta),
+        history,
         base,
         RenderedMemory(system=system_blocks(without_deleted(n, notes) for n in base.notes)),
         built_in_tools(

@@ -1,7 +1,7 @@
 """Questions of hooks to a model (`HookContext.ask_model`)."""
 
 from layover.context.assembly import model_of
-from layover.context.hooked import ask_model
+from layover.context.hooked import complete_hooked
 from layover.declare.hooks.base import ModelQuestion
 from layover.engine.frame_core import FrameCore
 from layover.engine.models.day_room import DayRoom
@@ -40,6 +40,7 @@ async def ask_for_hook(core: FrameCore, question: ModelQuestion) -> str:
     )
     await core.stopping.check()
     await DayRoom(core.runtime, meta, core.state.run_id).reserve(prompt)
-    reply = await ask_model(core.runtime, core.agent, meta, prompt)
+    with core.runtime.tracing.question(meta, core.agent.name, core.state.path):
+        reply = await complete_hooked(core.runtime, core.agent, meta, prompt)
     await UnusedReplies(core).add(reply)
     return reply.text

@@ -15,7 +15,7 @@ from layover.memory.semantic.embedding import embed
 from layover.memory.text.courtesies import is_courtesy
 from layover.memory.text.evidence import normalise
 from layover.memory.text.redaction import redact
-from layover.memory.usage import embedding_usage, meter
+from layover.memory.usage import embedding_usage, meter, trace_requests
 from layover.ports import Embedder
 from layover.runtime import Runtime
 from layover.values.base import Time, Value
@@ -57,9 +57,11 @@ class Entry(Value):
     vector_score: float | None = None
 
 
-def episodic_embedder(runtime: Runtime, agent: Agent) -> Embedder | None:
+def episodic_embedder(
+    runtime: Runtime, agent: Agent, run: RunMeta | None = None
+) -> Embedder | None:
     """Return the embedder of the agent's entries: its own, that of the model it names, or the deployment's.
-    None: search by words only, with one warning."""
+    None: search by words only, with one warning. `run`: whose trace has its requests."""
     settings = agent.memory.episodic
     if settings is None:
         return None
@@ -72,6 +74,8 @@ def episodic_embedder(runtime: Runtime, agent: Agent) -> Embedder | None:
             "episodic memory searches by words only: no embedder is set (LAYOVER_EMBEDDER_MODEL)",
             extra={"agent": agent.name},
         )
+    if run is not None:
+        embedder = trace_requests(runtime, run, agent.name, embedder)
     return hooked_embedder(agent, embedder)
 
 
@@ -87,7 +91,7 @@ async def turn_entries(
     settings, text = agent.memory.episodic, meta.input.text.strip()
     if settings is None or not settings.inject or not text or is_courtesy(text):
         return None, ()
-    embedder = episodic_embedder(runtime, agent)
+    embedder = episodic_embedder(runtime, agent, meta)
     is_same_model = embedder and recall_query and recall_query.model == embedder.model
     vector_source = recall_query if is_same_model else None
     query = entry_search.entry_query(

@@ -97,7 +97,7 @@ class EpisodicExtraction:
         self._snapshot = snapshot
         self._meta = snapshot.meta
         self._dialogue = dialogue
-        self._embedder = episodic_embedder(runtime, agent)
+        self._embedder = episodic_embedder(runtime, agent, snapshot.meta)
         self._usage: list[StepUsage] = []
         self._refusals: Counter[Refusal] = Counter()
         self._known: Sequence[FoundEntry] = ()

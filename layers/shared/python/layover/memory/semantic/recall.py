@@ -17,7 +17,7 @@ from layover.memory.semantic.cosines import min_cosine
 from layover.memory.semantic.embedding import Vectors, embed
 from layover.memory.text.courtesies import is_courtesy
 from layover.memory.text.index_words import alternatives, index_words
-from layover.memory.usage import embedding_usage
+from layover.memory.usage import embedding_usage, trace_requests
 from layover.ports import Embedder
 from layover.runtime import Runtime
 from layover.values.memory.context import Recalled, RecallQuery, StepUsage, TurnContext
@@ -38,7 +38,7 @@ async def recall_query(
 ) -> tuple[RecallQuery | None, tuple[StepUsage, ...]]:
     """Return the search for the run's input (None if the agent recalls nothing) and its vector's cost."""
     settings, text = agent.memory.semantic_recall, meta.input.text.strip()
-    embedder = _embedder(runtime, agent)
+    embedder = _embedder(runtime, agent, meta)
     if settings is None or embedder is None or not text or is_courtesy(text):
         return None, ()
     thread_id = meta.thread_id if settings.scope == "thread" else None
@@ -125,10 +125,10 @@ async def index(
     """Store the run's texts for later turns, if the agent recalls. If the embedder fails or is not asked, the
     words are stored without vectors, and `layover reembed` adds those later. Raises RetryableError (the
     database)."""
-    embedder = hooked_embedder(agent, _embedder(runtime, agent)) if agent else None
+    embedder = hooked_embedder(agent, _embedder(runtime, agent, snapshot.meta)) if agent else None
     if agent is None or embedder is None:
         return
-    with runtime.tracing.memory(snapshot.meta, "index"):
+    with runtime.tracing.memory(snapshot.meta, "index", agent.name):
         await _index(runtime, agent, snapshot, embedder, embeds=embeds)
 
 
@@ -168,7 +168,7 @@ def _max_in_prompt(runtime: Runtime, agent: Agent) -> int:
     return 0
 
 
-def _embedder(runtime: Runtime, agent: Agent) -> Embedder | None:
+def _embedder(runtime: Runtime, agent: Agent, run: RunMeta) -> Embedder | None:
     """Return the embedder of an agent that recalls. Without a configured one, recall is off, and one warning
     is logged."""
     if agent.memory.semantic_recall is None:
@@ -179,7 +179,7 @@ def _embedder(runtime: Runtime, agent: Agent) -> Embedder | None:
             "semantic recall is off: no embedder is set (LAYOVER_EMBEDDER_MODEL)",
             extra={"agent": agent.name},
         )
-    return runtime.embedder
+    return trace_requests(runtime, run, agent.name, runtime.embedder)
 
 
 async def _query_vector(
