@@ -1,5 +1,7 @@
 """Single modules of the console, with what no run of the system brings about at will."""
 
+import base64
+import json
 import re
 from typing import Any
 
@@ -238,6 +240,31 @@ def test_model_that_does_not_answer_is_one_line_with_the_newest_error(modules: P
         "The model did not answer (RateLimitError); it is asked again, attempt 3.",
         "The model did not answer (APITimeoutError); it is asked again.",
     ]
+
+
+@pytest.mark.parametrize(
+    ("claims", "shown"),
+    [
+        ({"sub": "u-1"}, "u-1"),
+        ({"sub": "u-1", "username": "u-1"}, "u-1"),
+        ({"sub": "u-1", "username": "u-1", "email": "ada@example.com"}, "ada@example.com"),
+        ({"sub": "u-1", "email": "ada@example.com", "name": "Ada Łoś"}, "Ada Łoś"),
+    ],
+)
+def test_signed_in_user_is_shown_by_name_where_the_token_has_one(
+    modules: Page, claims: Json, shown: str
+) -> None:
+    payload = base64.urlsafe_b64encode(json.dumps(claims, ensure_ascii=False).encode()).decode()
+    names = modules.evaluate(
+        """async (access) => {
+          const { idOf, whoIs } = await import("/session.js");
+          sessionStorage.setItem("layover.tokens", JSON.stringify({ access }));
+          return [whoIs({ issuer: "https://id.example.com" }), idOf({ issuer: "https://id.example.com" })];
+        }""",
+        f"head.{payload.rstrip('=')}.sign",
+    )
+    # Votes and decisions have the id, whatever is shown.
+    assert names == [shown, "u-1"]
 
 
 def test_request_of_the_timeline_has_its_model_and_its_use(modules: Page) -> None:

@@ -121,7 +121,8 @@ export function signOut() {
 export function whoIs(access) {
   if (!access.issuer) return localName();
   const claims = claimsOf(kept(TOKENS));
-  return claims && (claims.username || claims.email || claims.sub || S.you);
+  // Cognito's `username` is as unreadable as its `sub`: a name or an address is better, where the token has one.
+  return claims && (claims.name || claims.preferred_username || claims.email || claims.username || claims.sub || S.you);
 }
 
 /** The signed-in user's id, as votes and decisions have it; null if it is unknown. */
@@ -146,7 +147,8 @@ export function isInGroups(access) {
 function claimsOf(tokens) {
   if (!tokens) return null;
   try {
-    return JSON.parse(atob(tokens.access.split(".")[1].replace(/-/g, "+").replace(/_/g, "/")));
+    const bytes = atob(tokens.access.split(".")[1].replace(/-/g, "+").replace(/_/g, "/"));
+    return JSON.parse(new TextDecoder().decode(Uint8Array.from(bytes, (each) => each.charCodeAt(0))));
   } catch {
     return {};
   }
