@@ -23,7 +23,7 @@ class Request:
     @property
     def asks_a_model(self) -> bool:
         """True if the request asks for a model's reply, in any of the APIs."""
-        return self.path.endswith(
+        return self.path.partition("?")[0].endswith(
             ("/chat/completions", "/responses", "/converse", "/converse-stream", "/messages")
         )
 

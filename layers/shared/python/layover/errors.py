@@ -691,12 +691,13 @@ class RunFailed(LayoverError):
 
 class ModelError(RunFailed):
     """The model's provider refused the request or stayed down, retries included. The operator must look at
-    the provider, the key or the name of the model; a model of one's own (`ports.ChatModel`) raises it.
+    the provider, the key or the name of the model. A model of one's own (`layover.models.Model`) raises it.
 
     Args:
         message: The text, often the provider's own.
         status: The HTTP status of its answer; None if there was none.
         type: The name that callers see as `error.type`; None: the name of the class.
+        retry_after: Seconds after which a model of one's own is to be asked again; None: Layover chooses.
 
     Example:
         ```python
@@ -717,9 +718,17 @@ class ModelError(RunFailed):
         ```
     """
 
-    def __init__(self, message: str, *, status: int | None = None, type: str | None = None) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        status: int | None = None,
+        type: str | None = None,
+        retry_after: float | None = None,
+    ) -> None:
         super().__init__(message, type=type)
         self.status = status
+        self.retry_after = retry_after
 
 
 class ContextLengthExceeded(ModelError):

@@ -22,6 +22,7 @@ from layover.ports import (
     Leases,
     MemoryStore,
     Metrics,
+    Model,
     NoAllowance,
     NoDialer,
     NoLeases,
@@ -80,6 +81,13 @@ class Runtime:
     """Users' grants at other services. Without them, an agent's connections say that they are not set up."""
     channels: ChannelPorts = field(default_factory=ChannelPorts)
     """The ports by which people are told of calls that wait. Without a configuration, nobody is told."""
+    own_model: Callable[[Model], ChatModel] = lambda model: model
+    """Makes the port of a model that an author has brought."""
+
+    def model_for(self, agent: "Agent", name: str) -> ChatModel:
+        """Return the model of this name that an agent asks: its own object, else the deployment's."""
+        own = agent.own_models.get(name)
+        return self.model if own is None else self.own_model(own)
 
     def window_of(self, model: str, settings: ModelSettings | None = None) -> int | None:
         """Return the tokens of a model's context window, as the agent's settings say, or by its name; None if

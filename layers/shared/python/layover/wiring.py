@@ -93,7 +93,20 @@ def runtime() -> Runtime:
         tool_servers=lazy(_tool_servers),
         connections=_connections(),
         channels=_channels(),
+        own_model=_traced_own_model if _traces() else _own_model,
     )
+
+
+def _own_model(model: ports.Model) -> ports.ChatModel:
+    from layover.adapters.models.own import OwnModel
+
+    return OwnModel(model)
+
+
+def _traced_own_model(model: ports.Model) -> ports.ChatModel:
+    from layover.adapters.tracing.requests import TracedModel
+
+    return TracedModel(_own_model(model), content=environment().trace_content)
 
 
 def _table() -> "DynamoTable":
@@ -626,6 +639,7 @@ def _traced(runtime: Runtime) -> Runtime:
         runtime,
         journal=replace(runtime.journal, writers=writers),
         model=TracedModel(runtime.model, content=content),
+        own_model=lambda model: TracedModel(runtime.own_model(model), content=content),
         tracing=tracing,
     )
 
@@ -642,7 +656,7 @@ def in_memory_runtime(
 ) -> Runtime:
     """Return a runtime whose stores end with the process, for these agents and all agents to which they may
     hand a conversation. Without `model` (`layover.testing.ScriptedModel`) and `embedder` (`HashingEmbedder`),
-    it uses those of the environment. `metrics`: the counter, for example `InMemoryMetrics`. `table`: holds
+    it uses those of the environment; `model` also answers for the models that agents bring. `metrics`: the counter, for example `InMemoryMetrics`. `table`: holds
     the journal in place of one in memory, whose writes call `on_change`."""
     from layover.adapters.inmemory.allowance import in_memory_allowance
     from layover.adapters.inmemory.blobs import InMemoryBlobs
@@ -662,6 +676,14 @@ def in_memory_runtime(
         from layover.adapters.connections.grants import TableGrants
 
         return TableGrants(journal_table)
+
+    def own_model(brought: ports.Model) -> ports.ChatModel:
+        from layover.adapters.models.own import OwnModel
+
+        async def sleep(seconds: float) -> None:
+            await clock.sleep(timedelta(seconds=seconds))
+
+        return model or OwnModel(brought, sleep)
 
     return Runtime(
         journal=in_memory_journal(clock, blobs, table=journal_table),
@@ -687,4 +709,5 @@ def in_memory_runtime(
             endpoints=lazy(_token_endpoints),
             redirect_url="http://localhost/connected",
         ),
+        own_model=own_model,
     )

@@ -115,7 +115,7 @@ async def complete_hooked(runtime: Runtime, agent: Agent, meta: RunMeta, prompt:
     Raises as `ask_model`."""
     hooks = [hook for hook in (*agent.hooks, *agent.hooks_above) if is_everywhere(hook)]
     if not hooks:
-        return await runtime.model.complete(prompt)
+        return await runtime.model_for(agent, prompt.model).complete(prompt)
     ctx = HookContext(
         run_id=meta.id,
         thread_id=meta.thread_id if meta.thread_given else None,
@@ -127,7 +127,8 @@ async def complete_hooked(runtime: Runtime, agent: Agent, meta: RunMeta, prompt:
         scopes=meta.scopes,
     )
     request = await _changed(hooks, "before_model", ctx, request_of(prompt))
-    reply = await runtime.model.complete(with_request(prompt, request))
+    changed = with_request(prompt, request)
+    reply = await runtime.model_for(agent, changed.model).complete(changed)
     response = await _changed(hooks, "after_model", ctx, response_of(reply))
     return with_response(reply, response)
 

@@ -48,7 +48,7 @@ from layover.values.runs.model_settings import ModelSettings, Overridable
 from layover.values.runs.run import MESSAGES_TOOL, RESULT_TOOL, SEARCH_TOOL
 
 if TYPE_CHECKING:
-    from layover.ports.platform import ChatModel, Clock, Embedder
+    from layover.ports.platform import ChatModel, Clock, Embedder, Model
 
 M = TypeVar("M", bound="ChatModel")
 
@@ -76,9 +76,9 @@ class Agent(Driven[Output], Generic[Deps, Output]):
 
     Args:
         name: 1 to 64 letters, digits, `_` or `-`, unique among the agents that are served.
-        model: The model's name with its provider (`openai/gpt-5-mini`); None: the deployment's
-            (`LAYOVER_MODEL`). Of a list, each is called if the one before it stays down or refuses (event
-            `model-fallback`).
+        model: The model's name with its provider (`openai/gpt-5-mini`), or a model of one's own
+            (`layover.models.Model`); None: the deployment's (`LAYOVER_MODEL`). Of a list, each is called if
+            the one before it stays down or refuses (event `model-fallback`).
         instructions: The system message: a text, or a function of the run's context (`RunContext`) that
             returns one, plain or async. Empty: no system message from the agent.
         tools: Tools that its model may call: a list, or a function of the run's context that returns one,
@@ -162,7 +162,7 @@ class Agent(Driven[Output], Generic[Deps, Output]):
         self,
         name: str,
         *,
-        model: str | Sequence[str] | None = None,
+        model: "str | Model | Sequence[str | Model] | None" = None,
         instructions: "str | Instructions[Deps]" = "",
         tools: "Sequence[AnyTool | ToolServer] | Tools[Deps]" = (),
         memory: Memory | None = None,
@@ -185,7 +185,11 @@ class Agent(Driven[Output], Generic[Deps, Output]):
         runtime: Any = None,
     ) -> None:
         self.name = name_of(name)
-        self.model, self.fallbacks = checks.models(f"{self._what}model", model)
+        self.model: str | None
+        """The name of its model; None: the deployment's."""
+        self.own_models: Mapping[str, Model]
+        """The models that its author has brought, by their names."""
+        self.model, self.fallbacks, self.own_models = checks.models(f"{self._what}model", model)
         self.instructions = instructions
         makes = callable(tools) and not isinstance(tools, Tool)
         self.make_tools: Tools | None = cast("Tools", tools) if makes else None

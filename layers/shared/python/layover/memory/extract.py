@@ -8,7 +8,7 @@ from layover.memory import titles
 from layover.memory.episodic.learn import learn_entries
 from layover.memory.profile import profiles as notes
 from layover.memory.record import record
-from layover.memory.requests import ask
+from layover.memory.requests import ask, memory_model
 from layover.memory.semantic import recall
 from layover.memory.usage import usage_row
 from layover.records.lifetimes import set_ttl, watch_entries, watch_thread
@@ -100,7 +100,7 @@ async def _title(
     message = titles.source(await _first_messages(runtime, meta))
     if message is None:
         return None, ()
-    model = runtime.settings.title_model or runtime.settings.model
+    model = memory_model(runtime, agent, runtime.settings.title_model)
     try:
         reply = await ask(runtime, agent, meta, titles.title_prompt(model, message))
     except LayoverError as error:

@@ -158,6 +158,14 @@ def text_prompt(task: str, model: str, text: str, at: datetime) -> Prompt:
     return memory_prompt(task, model, message)
 
 
+def memory_model(runtime: Runtime, agent: Agent, chosen: str | None) -> str:
+    """Return the model that a task of memory asks for this agent. `chosen`: the deployment's for such tasks.
+    Without it, an agent whose author has brought its model asks that one: what was said to it goes nowhere
+    else (docs/behaviour.md#own-models)."""
+    own = agent.model if agent.model in agent.own_models else None
+    return chosen or own or runtime.settings.model
+
+
 def literal_settings(model: str, tokens: int) -> ModelSettings:
     """Return settings for an answer of so many tokens: literal, and with few thoughts."""
     if _SPARING.search(model):

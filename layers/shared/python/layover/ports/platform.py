@@ -50,6 +50,55 @@ class ChatModel(Protocol):
         ...
 
 
+class Model(Protocol):
+    '''A model that an author brings: `Agent(model=MODEL)` (docs/guides/own-model.md).
+
+    `complete` makes one attempt. Layover repeats passing faults, tells followers of an answer that was not
+    streamed, and turns any exception into a ModelError (docs/behaviour.md#own-models). A class that repeats
+    passing faults itself has the attribute `retries = True`.
+
+    Attributes:
+        name: Its name, the same in every process and release, such as `acme/large`. Runs, usage and the
+            agent's definition have it; prices and the context window are looked up by it.
+
+    Example:
+        ```python
+        import asyncio
+
+        from layover import Agent
+        from layover.models import Model, OnDelta, Prompt, Reply
+
+
+        class Echo(Model):
+            """A model that says what it was told."""
+
+            name = "example/echo"
+
+            async def complete(self, prompt: Prompt, on_delta: OnDelta | None = None) -> Reply:
+                return Reply(text=prompt.messages[-1].text)
+
+
+        parrot = Agent("parrot", model=Echo())
+        result = asyncio.run(parrot.generate("Hello"))
+        assert result.text == "Hello"
+        ```
+    '''
+
+    @property
+    def name(self) -> str:
+        """The name by which runs, usage and the agent's definition know it."""
+        ...
+
+    async def complete(self, prompt: Prompt, on_delta: OnDelta | None = None) -> Reply:
+        """Return one reply. Raises ModelError, or whatever its client raises.
+
+        Args:
+            prompt: The request. Its `model` is the model's own name.
+            on_delta: Called with each piece of the answer as it arrives; None: nobody follows.
+        """
+        ...
+
+
 class Dialer(Protocol):
     """Connects ahead of need, in parallel with the caller. Raises nothing: a connection that fails is made
     again, and its failure raised, where it is used."""

@@ -134,7 +134,8 @@ async def _advance(
     try:
         await _check_may_start(runtime, log)
         agent = await with_deps(agent_of(runtime, meta), runtime.settings)
-        runtime.dialer.dial_model(model_of(agent, runtime.settings, meta))
+        if (model := model_of(agent, runtime.settings, meta)) not in agent.own_models:
+            runtime.dialer.dial_model(model)
         turn_input = await load_turn_input(runtime, agent, head, log.snapshot)
         turn_input = await with_run_tools(runtime, agent, RunState(log.snapshot), turn_input)
     except RunFailed as failure:

@@ -6,6 +6,7 @@ Nothing here imports a provider's package: `openai` by itself costs 0.2 s of a c
 import json
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
+from typing import Protocol
 
 from layover.adapters.http.client import Client, MakeClient, Response
 from layover.adapters.http.direct import DirectClient
@@ -56,7 +57,30 @@ def header_with(key: Key, name: str, before: str = "") -> Authorize:
     return authorize
 
 
-class Endpoint:
+class Transport(Protocol):
+    """Carries requests to one provider."""
+
+    @property
+    def base_url(self) -> str:
+        """The URL that requests go to."""
+        ...
+
+    async def post(
+        self, path: str, body: bytes, headers: Headers, silence_s: float, *, stream: bool = False
+    ) -> Response:
+        """See `Endpoint`."""
+        ...
+
+    def dial(self) -> None:
+        """See `Endpoint`."""
+        ...
+
+    async def aclose(self) -> None:
+        """See `Endpoint`."""
+        ...
+
+
+class Endpoint(Transport):
     """One provider's base URL. Nothing is opened before the first request."""
 
     def __init__(
@@ -66,11 +90,16 @@ class Endpoint:
         refusal: Refusal = from_status,
         make_client: MakeClient = DirectClient,
     ) -> None:
-        self.base_url = base_url
+        self._base_url = base_url
         self._authorize = authorize
         self._refusal = refusal
         self._make_client = make_client
         self._client: Client | None = None
+
+    @property
+    def base_url(self) -> str:
+        """The URL that requests go to."""
+        return self._base_url
 
     async def post(
         self, path: str, body: bytes, headers: Headers, silence_s: float, *, stream: bool = False

@@ -30,7 +30,7 @@ _TYPES = {
     422: "UnprocessableEntityError",
     429: "RateLimitError",
 }
-_NETWORK = ("APIConnectionError", "APITimeoutError")
+NETWORK = ("APIConnectionError", "APITimeoutError")
 _PASSING = frozenset({408, 409, 425, 429})
 
 _STATUS_OF_NAME = (
@@ -114,7 +114,7 @@ class ProviderFault(Exception):
     @property
     def is_disconnection(self) -> bool:
         """True if the connection broke; False if the provider answered with an error."""
-        return self.error.type in _NETWORK
+        return self.error.type in NETWORK
 
 
 def shown_url(url: str) -> str:
@@ -235,11 +235,16 @@ def _fault(status: int | None, body: object, wait: float | None) -> ProviderFaul
     if status is None:
         return ProviderFault(ModelError(message, type="APIError"), is_transient=True)
     is_unpaid = any(_UNPAID.search(str(_details(body).get(k) or "")) for k in ("code", "type"))
-    is_transient = (status in _PASSING or status >= 500) and not is_unpaid
+    is_transient = may_pass(status) and not is_unpaid
     error = ModelError(message, status=status, type=type_of(status))
     fault = ProviderFault(error, is_transient=is_transient, retry_after=wait)
     fault.of_settings = is_unpaid or status in _OF_SETTINGS
     return fault
+
+
+def may_pass(status: int) -> bool:
+    """Return whether the fault that a status tells may be over in a moment."""
+    return status in _PASSING or status >= 500
 
 
 def _is_unread(details: Mapping[str, Any]) -> bool:

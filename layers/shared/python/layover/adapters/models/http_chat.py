@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from layover.adapters.http.client import Response
 from layover.adapters.models import wire
-from layover.adapters.models.endpoint import Endpoint, broken, json_or_text, read
+from layover.adapters.models.endpoint import Transport, broken, json_or_text, read
 from layover.adapters.models.faults import (
     ProviderFault,
     from_event,
@@ -79,7 +79,7 @@ class HttpChat(ChatModel):
     since the server notices a cancel only while it writes."""
 
     def __init__(
-        self, endpoint: Endpoint, ids: Ids, sleep: Sleep, *, streams_always: bool = False
+        self, endpoint: Transport, ids: Ids, sleep: Sleep, *, streams_always: bool = False
     ) -> None:
         self._endpoint = endpoint
         self._ids = ids

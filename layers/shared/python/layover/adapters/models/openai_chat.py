@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, Iterator
 from layover.adapters.http.client import MakeClient, Response
 from layover.adapters.http.direct import DirectClient
 from layover.adapters.models import wire
-from layover.adapters.models.endpoint import Endpoint, Key, bearer
+from layover.adapters.models.endpoint import Endpoint, Key, Transport, bearer
 from layover.adapters.models.http_chat import HttpChat, logger, server_chunks
 from layover.adapters.models.replies import Assembly
 from layover.adapters.models.retrying import Sleep
@@ -33,7 +33,7 @@ class OpenAIChat(HttpChat):
         api_key: Key,
         base_url: str | None = None,
         *,
-        endpoint: Endpoint | None = None,
+        endpoint: Transport | None = None,
         make_client: MakeClient = DirectClient,
         prompt_cache_key: bool = True,
         ids: Ids | None = None,

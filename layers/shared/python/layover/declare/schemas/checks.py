@@ -93,18 +93,43 @@ def text_or_none(what: str, value: Any) -> None:
         raise fail(what, "a text that is not empty", value)
 
 
-def models(what: str, value: Any) -> tuple[str | None, tuple[str, ...]]:
-    """Return a model's name, None, or a list of names as the first, and those that it falls back to."""
+def models(what: str, value: Any) -> tuple[str | None, tuple[str, ...], dict[str, Any]]:
+    """Return a model's name, None, or a list of names as the first, those that it falls back to, and the
+    objects among them by their names."""
     if isinstance(value, str) or not isinstance(value, Sequence):
-        text_or_none(what, value)
-        return value, ()
+        if value is None or isinstance(value, str):
+            text_or_none(what, value)
+            return value, (), {}
+        own = _own_model(what, value)
+        return own, (), {own: value}
+    objects: dict[str, Any] = {}
+    names: list[str] = []
     for each in value or [None]:
         if each is None:
-            raise fail(what, "a name or a list of names", value)
-        text_or_none(what, each)
-    if len(set(value)) < len(value):
-        raise fail(what, "a list that has each name once", value)
-    return value[0], tuple(value[1:])
+            raise fail(what, "a name, a model or a list of them", value)
+        if isinstance(each, str):
+            text_or_none(what, each)
+            names.append(each)
+        else:
+            names.append(_own_model(what, each))
+            objects[names[-1]] = each
+    if len(set(names)) < len(names):
+        hint = ": give one of the models another name" if objects else ""
+        raise fail(what, "a list that has each name once", names, hint)
+    return names[0], tuple(names[1:]), objects
+
+
+def _own_model(what: str, model: Any) -> str:
+    """Return the name of a model that an author has brought."""
+    expected = (
+        "a name, or an object with a `name` and an async method `complete` (layover.models.Model)"
+    )
+    own = getattr(model, "name", None)
+    if isinstance(model, type) or not callable(getattr(model, "complete", None)):
+        raise fail(what, expected, model)
+    if not isinstance(own, str) or not own.strip():
+        raise fail(what, expected, model, f", whose name is {_repr(own)}")
+    return own
 
 
 def name(what: str, value: Any) -> str:

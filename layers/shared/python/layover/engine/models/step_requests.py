@@ -97,7 +97,8 @@ class StepRequests:
         # Once more after the wait for room, and after a reply without an answer: a cancel may have come in
         # it, and this call costs money.
         await self._core.stopping.check()
-        reply = await self._core.runtime.model.complete(prompt, self._events.on_delta)
+        model = self._core.runtime.model_for(self._core.agent, prompt.model)
+        reply = await model.complete(prompt, self._events.on_delta)
         read = self._read_text(prompt, reply)
         if self._streams and read is not reply:  # The text that was streamed is void.
             self._restart()

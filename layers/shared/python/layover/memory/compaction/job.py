@@ -12,7 +12,7 @@ from layover.context.waiting import before_waiting
 from layover.context.withheld import for_models
 from layover.declare.agent import Agent
 from layover.errors import LayoverError
-from layover.memory.requests import ask, is_cut
+from layover.memory.requests import ask, is_cut, memory_model
 from layover.memory.usage import usage_row
 from layover.runtime import Runtime
 from layover.values.memory.compaction import Compacted, Generation, NewGeneration
@@ -62,13 +62,15 @@ class CompactionJob:
     @property
     def model(self) -> str:
         """The model that observes and summarises."""
-        settings = self.runtime.settings
-        return settings.observer_model or settings.model
+        return memory_model(self.runtime, self.agent, self.runtime.settings.observer_model)
 
     @property
     def readable(self) -> int:
         """The tokens that this model reads at once."""
-        return int(room(self.runtime.window_of(self.model) or ASSUMED_WINDOW) * 0.75)
+        agent = self.agent
+        # The window that an agent's settings name is that of its own model.
+        settings = agent.model_settings if self.model == agent.model else None
+        return int(room(self.runtime.window_of(self.model, settings) or ASSUMED_WINDOW) * 0.75)
 
     def new_id(self) -> str:
         """Return an id for an observation."""

@@ -18,7 +18,7 @@ from layover.memory.episodic import search as entry_search
 from layover.memory.episodic.entries import episodic_embedder
 from layover.memory.episodic.rules import Candidate, Refusal, Selection, Surroundings, ToolText
 from layover.memory.profile.notes import profile_key
-from layover.memory.requests import ask
+from layover.memory.requests import ask, memory_model
 from layover.memory.semantic.embedding import embed
 from layover.memory.text.courtesies import is_courtesy
 from layover.memory.text.reading import cut, render_value
@@ -197,7 +197,7 @@ class EpisodicExtraction:
     async def _ask(self, similar: Sequence[str], around: Surroundings) -> tuple[str, str]:
         """Return the model's answer, "" if it failed, and the model's name."""
         runtime, settings = self._runtime, self._settings
-        model = runtime.settings.extractor_model or runtime.settings.model
+        model = memory_model(runtime, self._agent, runtime.settings.extractor_model)
         profile = await self._profile()
         prompt = entries.request(model, self._dialogue, profile, similar, settings, around)
         try:

@@ -9,7 +9,7 @@ from layover.declare.agent import Agent
 from layover.errors import LayoverError, TooLarge, UnknownAgent
 from layover.memory.profile import facts
 from layover.memory.profile.notes import profile_key
-from layover.memory.requests import ask
+from layover.memory.requests import ask, memory_model
 from layover.memory.text.courtesies import is_courtesy
 from layover.memory.usage import usage_row
 from layover.runtime import Runtime
@@ -99,7 +99,7 @@ async def _ask(
     usage: list[StepUsage],
 ) -> str:
     """Return the model's answer, "" if it failed; its usage goes to `usage`."""
-    model = runtime.settings.extractor_model or runtime.settings.model
+    model = memory_model(runtime, agent, runtime.settings.extractor_model)
     prompt = facts.request(task, model, turn, current, snapshot.meta.input)
     try:
         reply = await ask(runtime, agent, snapshot.meta, prompt)

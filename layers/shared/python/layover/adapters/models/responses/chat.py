@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Iterator
 
 from layover.adapters.http.client import Response
 from layover.adapters.models import wire
-from layover.adapters.models.endpoint import Endpoint
+from layover.adapters.models.endpoint import Transport
 from layover.adapters.models.http_chat import HttpChat, logger, typed_chunks
 from layover.adapters.models.responses import request
 from layover.adapters.models.responses.reply import LAST, ResponsesReply
@@ -22,7 +22,7 @@ class ResponsesChat(HttpChat):
     """`endpoint`: a base URL below which `/responses` is."""
 
     def __init__(
-        self, endpoint: Endpoint, ids: Ids, sleep: Sleep, *, streams_always: bool = False
+        self, endpoint: Transport, ids: Ids, sleep: Sleep, *, streams_always: bool = False
     ) -> None:
         super().__init__(endpoint, ids, sleep, streams_always=streams_always)
         self._warned: set[frozenset[str]] = set()

@@ -1,0 +1,254 @@
+"""Models behind a client of the package `openai`: its own transport, credentials and retries of sign-in, and the
+requests and replies of Layover's adapters.
+
+Authors bring the client, so only they import the package at their module's import; nothing here does before a
+model is made."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from typing import TYPE_CHECKING, Any
+
+from pydantic_core import from_json
+
+from layover.adapters.http.client import Response
+from layover.adapters.models.closing import may_miss_close
+from layover.adapters.models.endpoint import (
+    USER_AGENT,
+    Headers,
+    Transport,
+    json_or_text,
+    read,
+)
+from layover.adapters.models.faults import (
+    ProviderFault,
+    from_status,
+    make_disconnect_fault,
+    not_configured,
+    redirected,
+)
+from layover.adapters.models.openai_chat import OpenAIChat
+from layover.errors import DefinitionError
+from layover.ports import Model, OnDelta
+from layover.values.prompt import Prompt, Reply
+
+if TYPE_CHECKING:
+    import httpx2
+    from openai import AsyncOpenAI
+
+MAX_IDLE = 100
+"""Connections that the client's own pool keeps for later at most."""
+
+
+class OpenAIModel(OpenAIChat, Model):
+    """A model behind any async client of the package `openai` (extra `layover[openai]`): Azure with its
+    sign-in, gateways, own transports. Requests, replies and errors are those of names with a provider.
+
+    Args:
+        client: An `AsyncOpenAI`, an `AsyncAzureOpenAI`, or a subclass. Its key, headers, base URL and
+            transport are used; its own retries are not, since Layover repeats passing faults. Timeouts that
+            differ from the package's own hold.
+        model: The model's name as the client's server knows it; at Azure, that of the deployment.
+        name: The name by which runs, usage and the agent's definition know it, the same in every process;
+            None: `model`. Two models of one agent need two names.
+
+    Raises:
+        DefinitionError: If the client is not an async one, or a name is empty.
+
+    Example:
+        ```python
+        import asyncio
+
+        import httpx2
+        from openai import AsyncOpenAI
+
+        from layover import Agent
+        from layover.models import OpenAIModel
+
+
+        def answer(request: httpx2.Request) -> httpx2.Response:
+            message = {"role": "assistant", "content": "42 euros."}
+            return httpx2.Response(200, json={"choices": [{"message": message}]})
+
+
+        client = AsyncOpenAI(
+            base_url="https://gateway.example/v1",
+            api_key="a key",
+            http_client=httpx2.AsyncClient(transport=httpx2.MockTransport(answer)),
+        )
+        shop = Agent("shop", model=OpenAIModel(client, "large", name="gateway/large"))
+        result = asyncio.run(shop.generate("What does the lamp cost?"))
+        assert result.text == "42 euros."
+        ```
+    """
+
+    retries = True
+    """It repeats passing faults itself: nobody else has to."""
+
+    def __init__(self, client: "AsyncOpenAI", model: str, *, name: str | None = None) -> None:
+        _check(client, model, name)
+        self._wire_name = model
+        self._name_of_agents = name or model
+        url = str(client.base_url).rstrip("/")
+        super().__init__(None, endpoint=ClientTransport(client), streams_always=may_miss_close(url))
+
+    @property
+    def name(self) -> str:
+        """The name by which runs, usage and the agent's definition know it."""
+        return self._name_of_agents
+
+    async def complete(self, prompt: Prompt, on_delta: OnDelta | None = None) -> Reply:
+        """Return one reply of the client's server.
+
+        Args:
+            prompt: The request; the server gets its own name of the model.
+            on_delta: Called with each piece of the answer, if the prompt asks for a stream; None: nobody
+                follows.
+
+        Raises:
+            ModelError: If the server refuses, or stays down.
+        """
+        # The prefix that the wire cuts, so that the rest is sent as it is.
+        named = prompt.model_copy(update={"model": f"openai/{self._wire_name}"})
+        return await super().complete(named, on_delta)
+
+
+def _check(client: Any, model: Any, name: Any) -> None:
+    """Raise DefinitionError if no model can be made of these."""
+    try:
+        from openai import AsyncOpenAI
+    except ModuleNotFoundError as error:
+        raise DefinitionError(
+            "OpenAIModel needs the package `openai`: install `layover[openai]`; for AWS, list `openai` in "
+            "the requirements.txt of the agents"
+        ) from error
+    if not isinstance(client, AsyncOpenAI):
+        raise DefinitionError(
+            "OpenAIModel: client must be an async client of the package `openai` (AsyncOpenAI, "
+            f"AsyncAzureOpenAI), not of type {type(client).__name__}"
+        )
+    for what, value in (("model", model), ("name", model if name is None else name)):
+        if not isinstance(value, str) or not value.strip():
+            raise DefinitionError(f"OpenAIModel: {what} must be a text that is not empty")
+
+
+class ClientTransport(Transport):
+    """Requests by a client that an author has made. It belongs to its author, who closes it."""
+
+    def __init__(self, client: "AsyncOpenAI") -> None:
+        self._client = client
+        self._loop: asyncio.AbstractEventLoop | None = None
+        """The event loop of the newest request."""
+
+    @property
+    def base_url(self) -> str:
+        """See Transport."""
+        return str(self._client.base_url).rstrip("/")
+
+    async def post(
+        self, path: str, body: bytes, headers: Headers, silence_s: float, *, stream: bool = False
+    ) -> Response:
+        """See Transport."""
+        response = await self._send(path, body, headers, silence_s)
+        if stream:
+            return response
+        try:
+            await read(response)
+        finally:
+            await response.aclose()
+        return response
+
+    async def _send(
+        self, path: str, body: bytes, headers: Headers, silence_s: float
+    ) -> "ClientResponse":
+        """Return the open answer. Raises ProviderFault, for an answer with an error status, too."""
+        import openai
+
+        options: Any = {
+            # The client's user agent stays: gateways that count clients know it.
+            "headers": {n: v for n, v in headers.items() if v != USER_AGENT},
+            "max_retries": 0,
+            # Conversations go where the author's client says.
+            "follow_redirects": False,
+        }
+        if self._client.timeout == openai.DEFAULT_TIMEOUT:
+            options["timeout"] = openai.Timeout(silence_s, connect=openai.DEFAULT_TIMEOUT.connect)
+        try:
+            # As an object: Azure's client reads the deployment from it.
+            return ClientResponse(await self._open(path, from_json(body), options))
+        except openai.APIStatusError as error:
+            raise _refusal(error.response) from error
+        except openai.APIConnectionError as error:
+            is_late = isinstance(error, openai.APITimeoutError)
+            raise make_disconnect_fault(error, timeout=is_late) from error
+        except Exception as error:
+            raise _unsent(error) from error
+
+    async def _open(self, path: str, body: Any, options: Any) -> "httpx2.Response":
+        """Return the open answer. Idle connections of an event loop that has ended cannot be written to: the
+        client drops one with each request that fails for it, and opens a new one in the end."""
+        import openai
+
+        loop, former = asyncio.get_running_loop(), self._loop
+        self._loop = loop
+        is_other = former is not None and former is not loop
+        attempts_left = MAX_IDLE if is_other else 0
+        while True:
+            try:
+                stream = await self._client.post(
+                    path,
+                    cast_to=object,
+                    body=body,
+                    options=options,
+                    stream=True,
+                    stream_cls=openai.AsyncStream[object],
+                )
+            except RuntimeError:
+                if not attempts_left:
+                    raise
+                attempts_left -= 1
+            else:
+                return stream.response
+
+    def dial(self) -> None:
+        """Do nothing: the client connects when it is asked."""
+
+    async def aclose(self) -> None:
+        """Do nothing: the client is its author's."""
+
+
+class ClientResponse(Response):
+    """An answer that the client's transport has begun to read."""
+
+    def __init__(self, response: "httpx2.Response") -> None:
+        headers = {name.lower(): value for name, value in response.headers.items()}
+        super().__init__(response.status_code, headers)
+        self._response = response
+
+    async def pieces(self) -> AsyncGenerator[bytes, None]:
+        """See Response."""
+        try:
+            async for piece in self._response.aiter_bytes():
+                yield piece
+        except Exception as error:  # the transport is the author's: its errors are of any kind
+            if "Timeout" in type(error).__name__:
+                raise TimeoutError(str(error)) from error
+            raise ConnectionError(str(error) or type(error).__name__) from error
+
+    async def aclose(self) -> None:
+        """See Response."""
+        await self._response.aclose()
+
+
+def _refusal(response: "httpx2.Response") -> ProviderFault:
+    """Return the fault of an answer with an error status."""
+    headers = {name.lower(): value for name, value in response.headers.items()}
+    if response.status_code < 400:
+        return redirected(response.status_code, headers.get("location", ""))
+    return from_status(response.status_code, json_or_text(response.text), headers)
+
+
+def _unsent(error: Exception) -> ProviderFault:
+    """Return the fault of a request that was not sent: a token that cannot be had, a URL that is none."""
+    if isinstance(error, OSError):
+        return make_disconnect_fault(error, timeout=isinstance(error, TimeoutError))
+    return not_configured(f"The client could not send the request: {type(error).__name__}: {error}")
