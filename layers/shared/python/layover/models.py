@@ -10,9 +10,11 @@ from layover.ports.platform import Model, OnDelta, send_deltas
 from layover.values.prompt import Delta, OutputSpec, Prompt, Reply, RequestedCall, ToolSpec
 
 if TYPE_CHECKING:
+    from layover.adapters.models.chat_form import ChatReply, chat_request
     from layover.adapters.models.openai_client import OpenAIModel
 
 __all__ = [
+    "ChatReply",
     "ContentFiltered",
     "ContextLengthExceeded",
     "Delta",
@@ -24,10 +26,15 @@ __all__ = [
     "Reply",
     "RequestedCall",
     "ToolSpec",
+    "chat_request",
     "send_deltas",
 ]
 
-_HOME = {"OpenAIModel": "layover.adapters.models.openai_client"}
+_HOME = {
+    "ChatReply": "layover.adapters.models.chat_form",
+    "OpenAIModel": "layover.adapters.models.openai_client",
+    "chat_request": "layover.adapters.models.chat_form",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -84,10 +84,7 @@ class Model(Protocol):
         ```
     '''
 
-    @property
-    def name(self) -> str:
-        """The name by which runs, usage and the agent's definition know it."""
-        ...
+    name: str
 
     async def complete(self, prompt: Prompt, on_delta: OnDelta | None = None) -> Reply:
         """Return one reply. Raises ModelError, or whatever its client raises.

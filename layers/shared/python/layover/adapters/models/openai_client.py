@@ -87,14 +87,9 @@ class OpenAIModel(OpenAIChat, Model):
     def __init__(self, client: "AsyncOpenAI", model: str, *, name: str | None = None) -> None:
         _check(client, model, name)
         self._wire_name = model
-        self._name_of_agents = name or model
+        self.name = name or model
         url = str(client.base_url).rstrip("/")
         super().__init__(None, endpoint=ClientTransport(client), streams_always=may_miss_close(url))
-
-    @property
-    def name(self) -> str:
-        """The name by which runs, usage and the agent's definition know it."""
-        return self._name_of_agents
 
     async def complete(self, prompt: Prompt, on_delta: OnDelta | None = None) -> Reply:
         """Return one reply of the client's server.

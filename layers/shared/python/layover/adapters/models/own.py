@@ -6,6 +6,7 @@ import re
 from collections.abc import Awaitable, Generator, Iterator
 from typing import Any
 
+from layover.adapters.models.endpoint import json_or_text
 from layover.adapters.models.faults import (
     NETWORK,
     ProviderFault,
@@ -26,6 +27,7 @@ from layover.values.prompt import Delta, Prompt, Reply
 
 logger = logging.getLogger("layover")
 
+_ORDER = ("reasoning", "text", "tool-call")
 _TIMEOUT_NAMES = re.compile(r"Timeout")
 _NETWORK_NAMES = re.compile(r"Timeout|Connect|(Transport|Network|Protocol)Error$")
 
@@ -74,28 +76,44 @@ class OwnModel(ChatModel):
                 late = f"no whole reply within {prompt.settings.timeout:g} s"
                 error = TimeoutError(late)
             fault = _fault(error, self._model.name)
-            fault.started = told.heard
+            fault.started = bool(told.kinds)
             raise fault from (error.__cause__ if isinstance(error, ModelError) else error)
         if not isinstance(reply, Reply):
             message = f"the model {self._model.name} answered {type(reply).__name__}, not a Reply"
             raise ProviderFault(ModelError(message, type=INVALID_RESPONSE), is_transient=False)
-        if listener is not None and not told.heard:
-            await send_deltas(listener, *whole(reply))
+        await send_deltas(listener, *told.untold(reply))
         return _complete(reply, self._model.name)
 
 
 class _Listener:
-    """Passes on the pieces of an answer, and notes whether there were any."""
+    """Passes on the pieces of an answer, and notes their kinds."""
 
     def __init__(self, listener: OnDelta | None) -> None:
         self._listener = listener
-        self.heard = False
+        self.kinds: set[str] = set()
 
     def hear(self, delta: Delta) -> Awaitable[None]:
         """Take a piece. An author may await the answer or not."""
-        self.heard = True
+        if delta.kind == "restart":
+            self.kinds.clear()
+        else:
+            self.kinds.add(delta.kind)
         awaitable = self._listener(delta) if self._listener else None
         return _Done() if awaitable is None else awaitable
+
+    def untold(self, reply: Reply) -> Iterator[Delta]:
+        """Yield the kinds of pieces that the author has not told, each as one piece; not thoughts behind a
+        text."""
+        last = max((_ORDER.index(kind) for kind in self.kinds), default=-1)
+        if reply.reasoning and last < _ORDER.index("reasoning"):
+            yield Delta("reasoning", reply.reasoning)
+        if reply.text and last < _ORDER.index("text"):
+            yield Delta("text", reply.text)
+        if last < _ORDER.index("tool-call"):
+            for at, call in enumerate(reply.calls):
+                yield Delta(
+                    "tool-call", call.args, call=at, tool_call_id=call.id, tool_name=call.name
+                )
 
 
 class _Done:
@@ -103,16 +121,6 @@ class _Done:
 
     def __await__(self) -> Generator[Any, None, None]:
         yield from ()
-
-
-def whole(reply: Reply) -> Iterator[Delta]:
-    """Yield an answer as one piece of each kind."""
-    if reply.reasoning:
-        yield Delta("reasoning", reply.reasoning)
-    if reply.text:
-        yield Delta("text", reply.text)
-    for at, call in enumerate(reply.calls):
-        yield Delta("tool-call", call.args, call=at, tool_call_id=call.id, tool_name=call.name)
 
 
 def _complete(reply: Reply, name: str) -> Reply:
@@ -123,15 +131,14 @@ def _complete(reply: Reply, name: str) -> Reply:
 
 def _fault(error: Exception, name: str) -> ProviderFault:
     """Return an exception as the fault of an attempt. Clients of all makers put the HTTP status on it."""
+    if isinstance(error, ProviderFault):  # of a ChatReply
+        return error
     if isinstance(error, ModelError):
         return ProviderFault(error, is_transient=_may_pass(error), retry_after=error.retry_after)
     response = getattr(error, "response", None)
     status = _status(error) or _status(response)
     if status is not None:
-        body = getattr(error, "body", None) or _of_botocore(response).get("Error")
-        return from_status(
-            status, body if isinstance(body, dict) else str(error), _headers(response)
-        )
+        return from_status(status, _body(error, response), _headers(response))
     if isinstance(error, OSError) or _named(error, _NETWORK_NAMES):
         fault = make_disconnect_fault(error, timeout=_named(error, _TIMEOUT_NAMES))
         fault.error.message += f" [model {name}]"
@@ -158,6 +165,18 @@ def _status(holder: Any) -> int | None:
         of_holder.append(of_botocore.get("HTTPStatusCode"))
     statuses = (v for v in of_holder if isinstance(v, int) and not isinstance(v, bool))
     return next((value for value in statuses if 400 <= value <= 599), None)
+
+
+def _body(error: Exception, response: Any) -> object:
+    """Return what the provider said: decoded, as the client has it, or as the exception says it."""
+    body = getattr(error, "body", None) or _of_botocore(response).get("Error")
+    if isinstance(body, dict):
+        return body
+    try:
+        text = response.text
+    except Exception:  # it has none, or was not read
+        text = None
+    return json_or_text(text) if isinstance(text, str) and text else str(error)
 
 
 def _of_botocore(response: Any) -> dict[str, Any]:

@@ -1,19 +1,20 @@
-"""Contracts of ports as tests to inherit: a store of one's own passes what Layover's own stores pass.
+"""Contracts of ports as tests to inherit: a store or a model of one's own passes what Layover's own pass.
 
 Only tests import it: it needs pytest and pytest-asyncio, and is left out of the Lambda layer."""
 
 import pytest
 
 # Before they are imported: a failed assertion then shows both sides, as in a test module.
-for _part in ("reads", "refusals", "transactions", "writes"):
+for _part in ("models", "reads", "refusals", "transactions", "writes"):
     pytest.register_assert_rewrite(f"{__name__}.{_part}")
 
+from layover.testing.contracts.models import MakeModel, ModelContract, Planned  # noqa: E402
 from layover.testing.contracts.reads import ReadContract  # noqa: E402
 from layover.testing.contracts.refusals import TableRefusalContract  # noqa: E402
 from layover.testing.contracts.transactions import TransactionContract  # noqa: E402
 from layover.testing.contracts.writes import WriteContract  # noqa: E402
 
-__all__ = ["TableContract", "TableRefusalContract"]
+__all__ = ["MakeModel", "ModelContract", "Planned", "TableContract", "TableRefusalContract"]
 
 
 class TableContract(WriteContract, TransactionContract, ReadContract):
