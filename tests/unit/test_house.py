@@ -21,7 +21,7 @@ AT_HOME = {
     "boto3": ("adapters", "wiring.py", "local", "cli", "cdk"),
     "botocore": ("adapters", "wiring.py", "local", "cli", "cdk"),
     "psycopg": ("adapters", "wiring.py", "local", "cli"),
-    "openai": (),
+    "openai": ("adapters",),
     "opentelemetry": ("adapters",),
     "mcp": ("adapters",),
     "mcp_types": ("adapters",),
@@ -158,6 +158,11 @@ def test_libraries_stay_at_home() -> None:
         if path.relative_to(PACKAGE).parts[0] not in AT_HOME[library]
     ]
     assert astray == []
+
+
+def test_openai_is_imported_for_clients_that_authors_bring_alone() -> None:
+    importing = [path for path in PACKAGE.rglob("*.py") if "openai" in imports_of(path)]
+    assert importing == [PACKAGE / "adapters" / "models" / "openai_client.py"]
 
 
 def test_no_test_imports_what_takes_seconds_before_it_runs() -> None:

@@ -11,6 +11,7 @@ import layover.adapters
 import layover.clock
 import layover.ids
 import layover.ports
+from examples.ollama_model import OllamaModel
 from layover.adapters.background.lambda_events import LambdaEvents
 from layover.adapters.blobs.s3 import S3Blobs
 from layover.adapters.callbacks.stepfunctions import StepFunctions
@@ -69,6 +70,8 @@ from layover.adapters.models.anthropic.chat import AnthropicChat
 from layover.adapters.models.bedrock.chat import BedrockChat
 from layover.adapters.models.bedrock.converse import ConverseChat
 from layover.adapters.models.openai_chat import OpenAIChat
+from layover.adapters.models.openai_client import OpenAIModel
+from layover.adapters.models.own import OwnModel
 from layover.adapters.models.providers import Providers
 from layover.adapters.models.responses.chat import ResponsesChat
 from layover.adapters.sockets.apigateway import ApiGatewaySockets, LambdaPush
@@ -123,6 +126,7 @@ from layover.ports import (
     Leases,
     MemoryStore,
     Metrics,
+    Model,
     NoAllowance,
     NoDialer,
     NoLeases,
@@ -168,6 +172,7 @@ chat_model: tuple[type[ChatModel], ...] = (
     TracedModel,
     ScriptedModel,
     OpenAIChat,
+    OwnModel,
     BedrockChat,
     ConverseChat,
     AnthropicChat,
@@ -206,6 +211,7 @@ leases: tuple[type[Leases], ...] = (NoLeases, TableLeases)
 memory: tuple[type[MemoryStore], ...] = (InMemoryMemory, PostgresMemory)
 metrics: tuple[type[Metrics], ...] = (NoMetrics, InMemoryMetrics, EmfMetrics)
 tracing: tuple[type[Tracing], ...] = (NoTracing, InMemoryTracing, OtlpTracing, BackgroundTracing)
+own_models: tuple[type[Model], ...] = (OpenAIModel, OllamaModel)
 migrator: tuple[type[Migrator], ...] = (PostgresMigrations,)
 notes: tuple[type[NoteStore], ...] = (InMemoryNotes, PostgresNotes)
 operations: tuple[type[Operations], ...] = (TableOperations,)

@@ -24,7 +24,9 @@ from layover.evals.stubs import StubsInvalid, check_stubs
 from layover.evals.suite import evaluate
 from layover.local.agents_module import import_agents
 from layover.local.serve import variables_of
+from layover.ports import ChatModel, OnDelta
 from layover.project import Project
+from layover.values.prompt import Prompt, Reply
 from layover.values.text import drop_controls
 
 FAILED = 1
@@ -110,11 +112,32 @@ def _prepare(request: Request, project: Project | None) -> tuple[Agent, CaseFile
     asks = any(case.script is None for case in file.cases) and agent.runtime is None
     names = [request.model or agent.model or default] if asks else []
     if any(case.expect.judge for case in file.cases):
-        names += request.judges or [default]
+        names += _judges(request, agent)
     for each in names:
-        if not wiring.serves_model(each):
+        if each not in agent.own_models and not wiring.serves_model(each):
             raise NotRun(_NO_MODEL.format(what=each))
     return agent, file
+
+
+def _judges(request: Request, agent: Agent) -> tuple[str, ...]:
+    """Return the models that judge: those of the command, else the deployment's. Where nobody serves that
+    one, a model that the agent's author has brought judges its own answers."""
+    default = wiring.environment().model
+    own = agent.model if agent.model in agent.own_models else None
+    is_served = own is None or wiring.serves_model(default)
+    return request.judges or (default if is_served else own or default,)
+
+
+@dataclass(frozen=True)
+class _JudgeModel(ChatModel):
+    """The models that judge, by their names: the agent's own objects among them."""
+
+    agent: Agent
+
+    async def complete(self, prompt: Prompt, on_delta: OnDelta | None = None) -> Reply:
+        """See the port."""
+        model = wiring.runtime().model_for(self.agent, prompt.model)
+        return await model.complete(prompt, on_delta)
 
 
 def agents_of(module: str | None, project: Project | None) -> dict[str, Agent]:
@@ -140,7 +163,7 @@ def agents_of(module: str | None, project: Project | None) -> dict[str, Agent]:
 def _setup(request: Request, agent: Agent) -> Setup:
     default = wiring.environment().model
     model = request.model or agent.model or default
-    judges = request.judges or (default,)
+    judges = _judges(request, agent)
     return Setup.of(agent, model, judges, stubs_only=request.stubs_only)
 
 
@@ -198,8 +221,8 @@ async def _evaluate(
     return await evaluate(
         Play(agent, own, request.model, request.stubs_only),
         file.cases,
-        judges=request.judges or (wiring.environment().model,),
-        judge_model=wiring.runtime().model,
+        judges=_judges(request, agent),
+        judge_model=_JudgeModel(agent),
         repeat=request.repeat,
         at_once=request.at_once,
         progress=progress,

@@ -75,7 +75,12 @@ def import_agents(module_name: str) -> LoadReport:
         agents = load_agents(module_name)
     except BaseException as error:
         return LoadReport(warnings=tuple(handler.lines), problem=_problem(error))
-    models = dict.fromkeys(each.model for each in agents.values() if isinstance(each.model, str))
+    # A model of the author's own is at no server that the variables name.
+    models = dict.fromkeys(
+        each.model
+        for each in agents.values()
+        if isinstance(each.model, str) and each.model not in each.own_models
+    )
     warnings = (*handler.lines, *_undescribed(agents.values()))
     return LoadReport(tuple(map(_line, agents.values())), warnings, models=tuple(models))
 

@@ -171,7 +171,7 @@ def _body(error: Exception, response: Any) -> object:
     """Return what the provider said: decoded, as the client has it, or as the exception says it."""
     body = getattr(error, "body", None) or _of_botocore(response).get("Error")
     if isinstance(body, dict):
-        return body
+        return {str(name).lower(): value for name, value in body.items()}
     try:
         text = response.text
     except Exception:  # it has none, or was not read

@@ -54,6 +54,7 @@ def _extras(agent: Agent) -> dict[str, Any]:
     memory = _memory(agent.memory)
     return {
         **({"fallbacks": list(agent.fallbacks)} if agent.fallbacks else {}),
+        **({"own_models": _own_models(agent)} if agent.own_models else {}),
         **({"on_reached": limits.on_reached} if limits and limits.on_reached != "suspend" else {}),
         **({"overridable": sorted(agent.overridable)} if agent.overridable else {}),
         **({"output_validator": _definition_text(validator)} if validator else {}),
@@ -69,6 +70,12 @@ def _extras(agent: Agent) -> dict[str, Any]:
             else {}
         ),
     }
+
+
+def _own_models(agent: Agent) -> dict[str, str]:
+    """Return the classes of the models that an author has brought, by the models' names. Their settings are
+    code."""
+    return {name: type(model).__qualname__ for name, model in sorted(agent.own_models.items())}
 
 
 def _dumped(tools: Iterable[ProviderTool]) -> list[dict[str, Any]]:
