@@ -99,6 +99,8 @@ NOT_DEPLOYED = {
     "LAYOVER_SWEEP_PATIENCE_S": "for tests that cannot wait a minute",
     "ANTHROPIC_API_KEY": "would be in the template in plain sight: the setting `providers` names it",
     "ANTHROPIC_BASE_URL": "likewise in `providers`",
+    "GEMINI_API_KEY": "as ANTHROPIC_API_KEY",
+    "GEMINI_BASE_URL": "likewise in `providers`",
     "OPENAI_API_KEY": "would be in the template in plain sight: KEY is read instead",
 }
 """Variables that no function is given, and why."""

@@ -19,9 +19,10 @@ from layover.local.sources import Sources
 from layover.local.terminal.show import say
 from layover.values.deployment.providers import (
     ANTHROPIC,
-    ANTHROPIC_KEY,
     ANTHROPIC_VERSION,
+    KEYED,
     PROVIDERS,
+    ProviderAddress,
     mistyped_provider,
     split_model,
 )
@@ -140,7 +141,7 @@ async def problems_of(variables: Mapping[str, str], models: Sequence[str]) -> li
             address.base_url.rstrip("/"),
             variables.get(address.api_key_env),
             frozenset(names.get(provider, ())),
-            PROVIDERS if address.api_key_env != ANTHROPIC_KEY else ANTHROPIC_KEY,
+            _variable_of(provider, address),
             provider,
             address.api,
         )
@@ -150,6 +151,12 @@ async def problems_of(variables: Mapping[str, str], models: Sequence[str]) -> li
     ]
     lines = await asyncio.gather(*(_problem_at(server, addresses) for server in servers))
     return [problem for problem in lines if problem is not None]
+
+
+def _variable_of(provider: str, address: ProviderAddress) -> str:
+    """Return the variable that has named a provider."""
+    keyed = KEYED.get(provider)
+    return keyed.key if keyed and address.api_key_env == keyed.key else PROVIDERS
 
 
 async def _problem_at(server: _Server, providers: Iterable[str]) -> str | None:
@@ -201,7 +208,8 @@ def _model_names(response: Any) -> frozenset[str]:
         models = document.get("data", ())
         if any(each.get("owned_by") == _TAKES_EVERY_NAME for each in models):
             return frozenset()
-        return frozenset(str(each["id"]) for each in models)
+        # Google lists resources: `models/gemini-2.5-flash`.
+        return frozenset(str(each["id"]).removeprefix("models/") for each in models)
     except (ValueError, TypeError, KeyError, AttributeError):
         return frozenset()
 

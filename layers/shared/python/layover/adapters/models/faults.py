@@ -213,6 +213,12 @@ def unread(message: str, status: int | None) -> ProviderFault:
     return fault
 
 
+def blocked(reason: str) -> ProviderFault:
+    """A filter blocked the prompt, and the answer with status 200 says so instead of an answer."""
+    message = f"The model's provider blocked the prompt ({plain_text(reason, 100)})"
+    return ProviderFault(ContentFiltered(message), is_transient=False)
+
+
 def from_status(status: int, body: object, headers: Mapping[str, str]) -> ProviderFault:
     """An answer with an error status. `body`: decoded JSON, or the text."""
     return _fault(status, body, retry_after(headers))

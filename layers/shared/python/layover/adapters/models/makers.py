@@ -5,6 +5,7 @@ import re
 _MISTRAL = re.compile(r"(mis|mix|minis|magis|codes|devs|maths|leans|pix|vox)tral", re.I)
 _CLAUDE = re.compile(r"(^|[/.@-])claude\b", re.I)
 _GEMINI = re.compile(r"(^|[/.])gemini-(?![12]([.-]|$))", re.I)
+_GOOGLE = re.compile(r"(^|\.)googleapis\.com$", re.I)
 _DEEPSEEK = re.compile(r"(^|[/.])deepseek-v([4-9]|\d\d)", re.I)
 
 
@@ -26,6 +27,12 @@ def wants_signatures(model: str) -> bool:
     """Return whether each step of calls has to have a signature of thoughts: Gemini 3 and later refuse a step
     without one (https://ai.google.dev/gemini-api/docs/thought-signatures)."""
     return _GEMINI.search(model) is not None
+
+
+def takes_few_keywords(provider: str) -> bool:
+    """Return whether the provider refuses JSON schemas with keywords beyond its own subset: Google's hosts
+    do (`layover.adapters.models.google_schema`)."""
+    return _GOOGLE.search(provider) is not None
 
 
 def wants_thoughts(model: str) -> bool:

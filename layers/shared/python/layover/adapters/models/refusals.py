@@ -7,7 +7,7 @@ from layover.adapters.models import wire
 from layover.errors import INVALID_RESPONSE, ModelError
 
 _FORMAT = re.compile(
-    r"(response|output)[_ ]?(format|mime|config)|json[_ ]?(schema|mode|object)|structured[_ ]?output"
+    r"(response|output)[_ ]?(format|mime|config|schema)|json[_ ]?(schema|mode|object)|structured[_ ]?output"
     r"|text\.format",
     re.I,
 )
@@ -17,7 +17,7 @@ _UNSUPPORTED = re.compile(
     r"|\bnot (applicable|implemented|compatible|a valid (parameter|argument|field|option))"
     r"|(\b(can)?not|n['\u2019]t) (currently |yet |both |be )*(support|permit|allow|accept|recogni[sz]e"
     r"|available|enabled|set\b|used|specified|provided|combined)"
-    r"|only ([\w.'\"` ()]{1,30} (is|are) )?(allowed|supported|accepted)|may only be set|or unset"
+    r"|only works in|only ([\w.'\"` ()]{1,30} (is|are) )?(allowed|supported|accepted)|may only be set|or unset"
     r"|mutually exclusive|only one of|at the same time|no endpoints found that|\u4e0d\u652f\u6301",
     re.I,
 )

@@ -11,7 +11,7 @@ from pydantic_core import from_json
 
 from layover.adapters.models.call_pieces import CallPieces, read_index
 from layover.adapters.models.citations import citations, sources_in
-from layover.adapters.models.faults import from_event, invalid, page
+from layover.adapters.models.faults import blocked, from_event, invalid, page, unread
 from layover.adapters.models.opaque import Opaque
 from layover.adapters.models.text import Text
 from layover.adapters.models.thoughts import Thoughts
@@ -30,8 +30,16 @@ _FINISH: dict[str, FinishReason] = {
     "content-filter": "content-filter",
     "safety": "content-filter",
     "refusal": "content-filter",
+    # Gemini's own, which its endpoint for OpenAI's clients passes on.
+    "recitation": "content-filter",
+    "blocklist": "content-filter",
+    "prohibited_content": "content-filter",
+    "spii": "content-filter",
+    "image_safety": "content-filter",
 }
 """All other reasons (`stop`, `end_turn`, ...) follow from the calls."""
+_BROKEN_CALL = ("malformed_function_call", "unexpected_tool_call")
+"""Reasons with which Gemini ends an answer whose call it could not read. The next one may be another."""
 FOR_CALLS = ("tool_calls", "tool-calls", "function_call", "tool_use")
 """Reasons that promise calls."""
 CUT_SHORT = ("length", "content-filter")
@@ -78,6 +86,8 @@ class Assembly:
             raise invalid("The model's provider sent a chunk that is not a JSON object")
         if chunk.get("error"):
             raise from_event(chunk)
+        if (reason := _block_reason(chunk)) is not None:
+            raise blocked(reason)
         self._model = chunk.get("model") or self._model
         choices = chunk.get("choices")
         choices = [c for c in choices if isinstance(c, dict)] if isinstance(choices, list) else []
@@ -96,6 +106,8 @@ class Assembly:
         """Return the whole reply. Raises ProviderFault for an empty one."""
         if not self._answered and not self._others:
             raise invalid("The model's provider answered without any choices")
+        if not self._calls and _reason(self._finish).endswith(_BROKEN_CALL):
+            raise unread("The model's provider could not read a call of its model", None)
         self._split_deltas("", self._thoughts.end())
         finish_reason = self._finish_reason()
         reply = Reply(
@@ -139,6 +151,8 @@ class Assembly:
             raise from_event(choice)
         if finish:
             self._finish = str(finish)
+            # A filter may leave nothing of the answer, not even an empty message.
+            self._answered = self._answered or self._finish_reason() == "content-filter"
             deltas += self._split_deltas("", self._thoughts.end())
             deltas += self._calls.end()
         return deltas
@@ -181,9 +195,26 @@ class Assembly:
     def _finish_reason(self) -> FinishReason:
         if self._refused:
             return "content-filter"
-        reason = (self._finish or "").lower()
+        reason = _reason(self._finish)
         is_for_calls = bool(self._calls) or reason in FOR_CALLS
         return _FINISH.get(reason) or ("tool-calls" if is_for_calls else "stop")
+
+
+def _reason(finish: str | None) -> str:
+    """Return a reason to stop in small letters; of `content_filter: SAFETY`, its kind, and of
+    `function_call_filter: X` the X."""
+    kind, _, detail = (finish or "").lower().partition(":")
+    return detail.strip() if kind == "function_call_filter" and detail else kind.strip()
+
+
+def _block_reason(chunk: Json) -> str | None:
+    """Return the reason for which Gemini has blocked a prompt; None if it has not."""
+    for name in ("prompt_feedback", "promptFeedback"):
+        feedback = chunk.get(name)
+        for key in ("block_reason", "blockReason"):
+            if isinstance(feedback, dict) and isinstance(feedback.get(key), str):
+                return str(feedback[key])
+    return None
 
 
 def _completed(reply: Reply, other: Reply) -> Reply:

@@ -103,9 +103,9 @@ def body(
     if _caches_by_points(prompt, left_out):
         _add_cache_points(request["messages"], prompt)
     if prompt.tools:
-        request["tools"] = [_tool(spec) for spec in prompt.tools]
+        request["tools"] = [_tool(spec, provider) for spec in prompt.tools]
     if prompt.output is not None:
-        request[RESPONSE_FORMAT] = _response_format(prompt.output, left_out)
+        request[RESPONSE_FORMAT] = _response_format(prompt.output, left_out, provider)
     if prompt.stream and STREAM not in left_out:
         request[STREAM] = True
         request["stream_options"] = {"include_usage": True}
@@ -389,15 +389,27 @@ def described(spec: ToolSpec) -> Body:
     return {"description": text[:end] + _GOES_ON, "parameters": longer}
 
 
-def _tool(spec: ToolSpec) -> Body:
+def _tool(spec: ToolSpec, provider: str) -> Body:
     function: Body = {"name": spec.name, **described(spec)}
-    if spec.strict:
+    if makers.takes_few_keywords(provider):
+        from layover.adapters.models.google_schema import google_parameters
+
+        # Strictness is about the schema as it was.
+        parameters = google_parameters(function.pop("parameters"))
+        function |= {"parameters": parameters} if parameters else {}
+    elif spec.strict:
         function["strict"] = True
     return {"type": "function", "function": function}
 
 
-def _response_format(output: OutputSpec, left_out: frozenset[str]) -> Body:
+def _response_format(output: OutputSpec, left_out: frozenset[str], provider: str) -> Body:
     if JSON_SCHEMA in left_out:
         return {"type": "json_object"}
-    schema = {"name": safe_name(output.name), "schema": output.json_schema, "strict": output.strict}
+    schema: Body = {"name": safe_name(output.name), "schema": output.json_schema}
+    if makers.takes_few_keywords(provider):
+        from layover.adapters.models.google_schema import google_schema
+
+        schema["schema"] = google_schema(output.json_schema)
+    else:
+        schema["strict"] = output.strict
     return {"type": "json_schema", "json_schema": schema}

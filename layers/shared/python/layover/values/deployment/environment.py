@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field, Json, model_validator
 
 from layover.values.deployment.access import Access
 from layover.values.deployment.providers import (
-    ANTHROPIC_KEY,
+    KEYED,
     PROVIDERS,
     ProviderAddresses,
     providers_in,
@@ -47,6 +47,9 @@ class Environment(BaseModel):
     anthropic_api_key: str | None = Field(default=None, alias="ANTHROPIC_API_KEY", repr=False)
     """A key with which `anthropic/` names Anthropic's models, unless `providers` says otherwise."""
     anthropic_base_url: str | None = Field(default=None, alias="ANTHROPIC_BASE_URL")
+    gemini_api_key: str | None = Field(default=None, alias="GEMINI_API_KEY", repr=False)
+    """The same for `gemini/` and Google's endpoint for OpenAI's clients."""
+    gemini_base_url: str | None = Field(default=None, alias="GEMINI_BASE_URL")
     context_windows: Json[dict[str, Annotated[int, Field(ge=1)]]] = Field(
         default={}, alias="LAYOVER_CONTEXT_WINDOWS"
     )
@@ -138,9 +141,11 @@ class Environment(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _with_anthropic(cls, variables: Any) -> Any:
+    def _with_keyed(cls, variables: Any) -> Any:
         # Before anything is read: each function reads a few of the variables only.
-        if not isinstance(variables, dict) or not variables.get(ANTHROPIC_KEY):
+        if not isinstance(variables, dict):
+            return variables
+        if not any(variables.get(each.key) for each in KEYED.values()):
             return variables
         try:
             addresses = providers_in(variables)

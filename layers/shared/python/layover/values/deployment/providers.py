@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NamedTuple
 
 from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, model_validator
 
@@ -17,6 +17,10 @@ ANTHROPIC_BASE_URL = "https://api.anthropic.com"
 ANTHROPIC_KEY = "ANTHROPIC_API_KEY"
 ANTHROPIC_VERSION = "2023-06-01"
 """The version of its API that requests are written to."""
+GEMINI = "gemini"
+"""The provider of Gemini, by its endpoint for OpenAI's clients."""
+GEMINI_BASE_URL = "https://generativelanguage.googleapis.com/v1beta/openai"
+GEMINI_KEY = "GEMINI_API_KEY"
 BEDROCK_PREFIX = "bedrock/"
 """Prefix of the names of models that Amazon Bedrock serves."""
 OFFLINE_PREFIX = "offline/"
@@ -62,17 +66,37 @@ ProviderAddresses = Annotated[Mapping[str, ProviderAddress], AfterValidator(_che
 """Addresses by the prefix that their models' names begin with."""
 
 
+class KeyedProvider(NamedTuple):
+    """A provider that a key in its variable is enough for."""
+
+    key: str
+    url: str
+    """The variable that names another server of the same API."""
+    base_url: str
+    api: Literal["openai", "anthropic"]
+
+
+KEYED = {
+    ANTHROPIC: KeyedProvider(ANTHROPIC_KEY, "ANTHROPIC_BASE_URL", ANTHROPIC_BASE_URL, "anthropic"),
+    GEMINI: KeyedProvider(GEMINI_KEY, "GEMINI_BASE_URL", GEMINI_BASE_URL, "openai"),
+}
+"""By the prefix of their models' names."""
+
+
 def providers_in(variables: Mapping[str, str]) -> Mapping[str, ProviderAddress]:
-    """Return the providers that these variables name: those of LAYOVER_PROVIDERS, and Anthropic if a key of
-    it is set and none of them has its name. Raises ValueError for LAYOVER_PROVIDERS that are invalid."""
+    """Return the providers that these variables name: those of LAYOVER_PROVIDERS, and those whose key is set
+    and whose name none of them has. Raises ValueError for LAYOVER_PROVIDERS that are invalid."""
     providers = TypeAdapter[Mapping[str, ProviderAddress]](ProviderAddresses).validate_json(
         variables.get(PROVIDERS) or "{}"
     )
-    if not variables.get(ANTHROPIC_KEY) or ANTHROPIC in providers:
-        return providers
-    url = variables.get("ANTHROPIC_BASE_URL") or ANTHROPIC_BASE_URL
-    address = ProviderAddress(base_url=url, api="anthropic", api_key_env=ANTHROPIC_KEY)
-    return {**providers, ANTHROPIC: address}
+    added = {
+        name: ProviderAddress(
+            base_url=variables.get(each.url) or each.base_url, api=each.api, api_key_env=each.key
+        )
+        for name, each in KEYED.items()
+        if variables.get(each.key) and name not in providers
+    }
+    return {**providers, **added}
 
 
 def split_model(model: str, providers: Mapping[str, ProviderAddress]) -> tuple[str | None, str]:
