@@ -263,6 +263,53 @@ async def test_an_answer_is_found_by_its_question(talk: Talk) -> None:
     assert found == ["where do you keep the spare key?", "under the red pot"]
 
 
+@pytest.mark.parametrize("embed", [True, False])
+async def test_the_message_two_away_is_found_and_the_third_is_not(talk: Talk, embed: bool) -> None:
+    before = ("good morning", "what a day", "by the way")
+    await talk.tell(
+        None, *before, "spare key?", "wait a moment", "under the pot", "ah", embed=embed
+    )
+    rare = await talk.asked("spare key", embed=False, top_k=9)
+    found = ids(await talk.memory.recall(talk.owner, rare))
+    assert found == ["what a day", "by the way", "spare key?", "wait a moment", "under the pot"]
+
+
+LOUD = ("the boiler of the cellar", "oh no", "what now", "we will see", "well", "my boiler hums")
+"""A strong match, and a weak one at some distance."""
+HUMS = ("good day", "hello", "the boiler hums", "so what", "never mind", "all right")
+
+
+@pytest.mark.parametrize("embed", [True, False])
+async def test_of_like_texts_the_one_of_a_strong_matchs_session_is_found(
+    talk: Talk, embed: bool
+) -> None:
+    await talk.tell(None, *LOUD, embed=embed)
+    talk.made += 5 * 3600
+    await talk.tell(LOUD[-1], *HUMS, embed=embed)
+    assert await talk.recall("boiler cellar", embed=False, top_k=2) == [LOUD[0], LOUD[-1]]
+
+
+async def test_a_short_pause_ends_no_session(talk: Talk) -> None:
+    await talk.tell(None, *LOUD, embed=False)
+    talk.made += 3 * 3600
+    await talk.tell(LOUD[-1], *HUMS, embed=False)
+    assert await talk.recall("boiler cellar", embed=False, top_k=2) == [LOUD[0], HUMS[2]]
+
+
+async def test_another_thread_is_another_session(talk: Talk, stores: Stores) -> None:
+    other = Talk(stores, talk.owner, "other")
+    await talk.tell(None, *LOUD, embed=False)
+    other.made = talk.made
+    await other.tell(None, *HUMS, embed=False)
+    found = await talk.recall("boiler cellar", embed=False, top_k=2, thread_id=None)
+    assert found == [LOUD[0], LOUD[-1]]
+
+
+async def test_a_session_alone_makes_no_match(talk: Talk) -> None:
+    await talk.tell(None, *LOUD, embed=False)
+    assert "we will see" not in await talk.recall("cellar", embed=False, top_k=9)
+
+
 async def test_of_like_texts_the_newer_is_found(talk: Talk) -> None:
     await talk.tell(None, "the code is blue", "noted")
     talk.made += 100 * 24 * 3600
@@ -399,7 +446,9 @@ async def test_both_stores_rank_alike(
     found: list[list[tuple[str, float]]] = []
     for one in stores:
         talk, other = Talk(one, owner), Talk(one, owner, "other")
-        await talk.tell(None, *texts[:40])
+        await talk.tell(None, *texts[:20])
+        talk.made += 5 * 3600
+        await talk.tell(texts[19], *texts[20:40])
         await other.tell(None, *texts[40:])
         query = await talk.asked("zebra tea river", top_k=12, before=1, after=1, thread_id=None)
         answer = await one.memory.recall(owner, query)

@@ -65,9 +65,26 @@ def test_figures_count_each_question_alike() -> None:
     assert (figures.hit, figures.reciprocal) == ([1.0, 0.0], [0.5, 0.0])
 
 
+def test_tokens_that_are_no_evidence_cost_precision() -> None:
+    figures = Figures()
+    figures.add(["a", "b"], ["a"])
+    figures.add_injection(["a", "b"], {"a": "- four hives", "x": "- how many? " * 20})
+    figures.add(["z"], ["x"])
+    figures.add_injection(["z"], {})
+    assert figures.shown == [0.5, 0.0]
+    (injected, none), (relevant, no_evidence) = figures.injected_tokens, figures.relevant_tokens
+    assert (none, no_evidence) == (0, 0)
+    assert 0 < relevant < injected / 10
+    lines = dict(line.split(maxsplit=1) for line in figures.lines())
+    assert lines["injected"] == f"mean {injected / 2:.0f} tokens, max {injected}"
+    assert lines["precision"].startswith(f"{100 * relevant / injected:.1f} %")
+
+
 async def test_the_evidence_is_found_first() -> None:
     figures = await measure([conversation()], HashingEmbedder())
     assert figures.reciprocal == [1.0]
+    assert figures.shown == [1.0]
+    assert figures.injected_tokens[0] < 150
     assert [line.split()[0] for line in figures.lines()] == [
         "questions",
         "recall@5",
@@ -75,6 +92,9 @@ async def test_the_evidence_is_found_first() -> None:
         "recall@20",
         "hit@5",
         "MRR",
+        "injected",
+        "precision",
+        "in",
         "embedding",
         "search",
     ]

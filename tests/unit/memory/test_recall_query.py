@@ -63,6 +63,31 @@ def test_a_query_of_common_words_alone_stays_as_it_is() -> None:
     assert recall.vector_text("And Ann?", {"and", "ann"}) == "And Ann?"
 
 
+def test_a_query_is_embedded_without_common_words_and_whole() -> None:
+    texts = recall.vector_texts("When did Ann go to Paris?", {"ann", "to"})
+    assert texts == ["When did go Paris?", "When did Ann go to Paris?"]
+
+
+def test_a_query_without_common_words_is_embedded_once() -> None:
+    assert recall.vector_texts("Where is it?", ()) == ["Where is it?"]
+
+
+def test_both_ends_of_a_long_query_are_embedded_whole_too() -> None:
+    texts = recall.vector_texts(f"{LOG} Why is Zanzibar slow?", {"why"})
+    assert len(texts) == 2
+    assert all(len(text) <= recall.MAX_QUERY + 1 for text in texts)
+
+
+def test_vectors_of_a_query_rank_as_the_mean_of_their_cosines() -> None:
+    assert recall.joint_vector([(1.0, 0.0), (0.0, 1.0)]) == pytest.approx((0.5**0.5, 0.5**0.5))
+
+
+def test_a_query_has_the_vectors_that_its_embedder_made() -> None:
+    assert recall.joint_vector([None, (0.0, 1.0)]) == (0.0, 1.0)
+    assert recall.joint_vector([None, None]) is None
+    assert recall.joint_vector([(1.0, 0.0), (-1.0, 0.0)]) is None
+
+
 def test_a_query_has_each_word_once_and_not_too_many() -> None:
     assert heads(recall.query_words("tea or Tea, or teas")) == ["tea", "or"]
     many = " ".join(f"w{n}" for n in range(500))

@@ -1,7 +1,7 @@
 """`layover bench recall FILE`: how well, and how fast, the product finds the evidence for questions.
 
 The file is loaded through the product's own stores into a separate Postgres: one thread a
-conversation, each message following the previous one, indexed and searched as a turn does it. Format:
+conversation, each message following the previous one, indexed, searched and shown as a turn does it. Format:
 `{"conversations": [{"id", "turns": [{"id", "session", "date", "speaker", "text"}],
 "questions": [{"q", "evidence": [turn id], "category"}]}]}`."""
 
@@ -23,9 +23,16 @@ from layover.adapters.store.postgres.database import Database
 from layover.adapters.store.postgres.memory.memory import PostgresMemory
 from layover.adapters.store.postgres.migrate import PostgresMigrations
 from layover.adapters.store.postgres.threads import PostgresThreads
+from layover.context.tokens import estimate
+from layover.declare.agent import Agent
+from layover.declare.memory import Memory, SemanticRecall
 from layover.local.postgres import Postgres
+from layover.memory.injection import choose_injection, recall_budget
 from layover.memory.semantic import query as recall
+from layover.memory.semantic.recall import select_recalled
+from layover.memory.semantic.rendering import recalled_block
 from layover.ports import Embedder
+from layover.values.deployment.settings import Settings
 from layover.values.memory.context import Recalled, RecallQuery, TurnRecord
 from layover.values.message import Message, Role, TextPart
 from layover.values.runs.run import RunMeta, Status
@@ -34,6 +41,9 @@ from layover.values.thread import ThreadHead
 AGENT = "bench"
 DEPTHS = (5, 10, 20)
 _OWNER = "bench"
+_RECALL = SemanticRecall()
+_AGENT = Agent(AGENT, memory=Memory(semantic_recall=_RECALL))
+_SETTINGS = Settings()
 _BATCH = 64
 """Messages saved, embedded and indexed together."""
 
@@ -49,6 +59,11 @@ class Figures:
     recall: dict[int, list[float]] = field(default_factory=lambda: {k: [] for k in DEPTHS})
     hit: list[float] = field(default_factory=list)
     reciprocal: list[float] = field(default_factory=list)
+    injected_tokens: list[int] = field(default_factory=list)
+    relevant_tokens: list[int] = field(default_factory=list)
+    """Of the injected ones, those of messages that are evidence."""
+    shown: list[float] = field(default_factory=list)
+    """The share of the evidence that a prompt shows."""
     embedding_s: list[float] = field(default_factory=list)
     search_s: list[float] = field(default_factory=list)
 
@@ -61,6 +76,13 @@ class Figures:
         self.hit.append(float(any(n < 5 for n in places)))
         self.reciprocal.append(1 / (1 + places[0]) if places else 0.0)
 
+    def add_injection(self, evidence: Sequence[str], injected: Mapping[str, str]) -> None:
+        """Add a question's evidence and the lines that a prompt would show, by message."""
+        relevant = [line for id, line in injected.items() if id in evidence]
+        self.injected_tokens.append(estimate(recalled_block(list(injected.values()))))
+        self.relevant_tokens.append(sum(map(estimate, relevant)))
+        self.shown.append(len(relevant) / len(set(evidence)))
+
     def lines(self) -> Iterator[str]:
         """Return the lines to print."""
         yield f"questions   {len(self.hit)}"
@@ -68,6 +90,11 @@ class Figures:
             yield f"recall@{depth:<4} {100 * statistics.fmean(values):.1f}"
         yield f"hit@5       {100 * statistics.fmean(self.hit):.1f}"
         yield f"MRR         {statistics.fmean(self.reciprocal):.3f}"
+        injected = self.injected_tokens
+        yield f"injected    mean {statistics.fmean(injected):.0f} tokens, max {max(injected):,}"
+        precision = sum(self.relevant_tokens) / max(sum(injected), 1)
+        yield f"precision   {100 * precision:.1f} % of the injected tokens are evidence"
+        yield f"in prompt   {100 * statistics.fmean(self.shown):.1f} % of the evidence"
         for name, values in (("embedding", self.embedding_s), ("search", self.search_s)):
             p50, p95 = _percentile(values, 50), _percentile(values, 95)
             yield f"{name:<11} p50 {1000 * p50:.1f} ms, p95 {1000 * p95:.1f} ms"
@@ -169,26 +196,32 @@ class _Conversation:
         start = time.perf_counter()
         words = recall.query_words(text)
         common = await self._memory.common_words(_OWNER, AGENT, self._id, words)
-        (vector,) = (await self._embedder.embed([recall.vector_text(text, common)])).vectors
+        vectors = (await self._embedder.embed(recall.vector_texts(text, common))).vectors
         embedded = time.perf_counter()
         query = RecallQuery(
             agent=AGENT,
             text=text,
-            vector=recall.usable(vector),
+            vector=recall.joint_vector([recall.usable(vector) for vector in vectors]),
             model=self._embedder.model,
             top_k=max(DEPTHS),
-            before=0,
-            after=0,
+            before=_RECALL.before,
+            after=_RECALL.after,
             thread_id=self._id,
             now=self._now,
         )
-        matches = await self._memory.recall(_OWNER, query)
+        recalled = await self._memory.recall(_OWNER, query)
         figures.embedding_s.append(embedded - start)
         figures.search_s.append(time.perf_counter() - embedded)
-        figures.add(
-            [f"{self._id}/{id}" for id in question["evidence"]],
-            [r.message.id for r in sorted(matches, key=_score, reverse=True)],
-        )
+        evidence = [f"{self._id}/{id}" for id in question["evidence"]]
+        matches = sorted((r for r in recalled if r.match), key=_score, reverse=True)
+        figures.add(evidence, [r.message.id for r in matches])
+        figures.add_injection(evidence, self._injection(text, recalled))
+
+    def _injection(self, text: str, recalled: Sequence[Recalled]) -> dict[str, str]:
+        """Return the lines that the prompt of such a turn shows, by message."""
+        best = select_recalled(_AGENT, _SETTINGS, self._embedder.model, text, recalled, ())
+        budget = recall_budget(_AGENT.memory, None)
+        return choose_injection(best, (), text, budget, self._now).recalled
 
     def _record(self, batch: Sequence[Message]) -> TurnRecord:
         at = batch[0].created_at

@@ -5,16 +5,22 @@ import math
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from layover.memory.text.index_words import has_term
 
 LEXICAL_WEIGHT = 0.4
 VECTOR_WEIGHT = 0.6
 """Weight of scores that are normalised to 0..1 over the scope: fusing ranks lost 9 to 14 points."""
-PREVIOUS_WEIGHT = 0.3
-NEXT_WEIGHT = 0.2
-"""A message is also found by its neighbours, because an answer often shares no word with its question."""
+PREVIOUS_WEIGHTS = (0.3, 0.1)
+NEXT_WEIGHTS = (0.2, 0.1)
+"""A message is also found by its neighbours, the nearest first, because an answer often shares no word with
+its question. Two people take turns, so the second neighbour is the same speaker, who goes on."""
+SESSION_WEIGHT = 0.4
+"""Of the best score in a message's session. A session is about a few things, so what was said near a strong
+match is likelier to belong to it than an equal match of another day."""
+SESSION_GAP = timedelta(hours=4)
+"""A longer pause inside a thread begins a session. Every thread has its own."""
 SPEAKER_WEIGHT = 0.3
 """For a message of a speaker whom the query names."""
 RECENCY_WEIGHT = 0.1
@@ -60,6 +66,28 @@ def fuse(query: Sequence[str], scope: Sequence[Candidate]) -> list[Scores]:
         _fuse_scores(words / best if best else 0.0, _normalise(candidate.cosine, low, high))
         for words, candidate in zip(lexical, scope, strict=True)
     ]
+
+
+def flow(own: Sequence[float]) -> list[float]:
+    """Return the scores of a thread's messages with what their neighbours give them."""
+    steps = [(-n, weight) for n, weight in enumerate(PREVIOUS_WEIGHTS, 1)]
+    steps += [(n, weight) for n, weight in enumerate(NEXT_WEIGHTS, 1)]
+    return [
+        score + sum(weight * own[n + step] for step, weight in steps if 0 <= n + step < len(own))
+        for n, score in enumerate(own)
+    ]
+
+
+def session_bonuses(own: Sequence[float], times: Sequence[datetime]) -> list[float]:
+    """Return the bonus that each of a thread's messages gets from the best of its session. `times`: when they
+    were written, in the order of the conversation."""
+    bonuses: list[float] = []
+    start = 0
+    for end in range(1, len(own) + 1):
+        if end == len(own) or times[end] - times[end - 1] >= SESSION_GAP:
+            bonuses += [SESSION_WEIGHT * max(own[start:end])] * (end - start)
+            start = end
+    return bonuses
 
 
 def recency(age: timedelta, half_life: timedelta = HALF_LIFE) -> float:

@@ -197,7 +197,14 @@ def _injection(
     model = model_of(agent, runtime.settings, meta)
     window = runtime.window_of(model, meta.choice.apply(agent.model_settings))
     return choose_injection(
-        select_recalled(runtime, agent, query, context.recalled, history),
+        select_recalled(
+            agent,
+            runtime.settings,
+            runtime.embedder.model if runtime.embedder else None,
+            query,
+            context.recalled,
+            history,
+        ),
         context.entries.items,
         query,
         recall_budget(agent.memory, window),

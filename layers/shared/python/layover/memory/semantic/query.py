@@ -133,6 +133,20 @@ def vector_text(text: str, common: Collection[str]) -> str:
     return rest if re.search(r"\w", rest) else text
 
 
+def vector_texts(text: str, common: Collection[str]) -> list[str]:
+    """Return the texts whose vectors make a query's vector (`joint_vector`): the query without the words that
+    are common in the scope, and the whole query if that differs. The first is nearer to what is asked for,
+    the second to how an answer would put it."""
+    return list(dict.fromkeys((vector_text(text, common), both_ends(text))))
+
+
+def joint_vector(vectors: Sequence[Sequence[float] | None]) -> tuple[float, ...] | None:
+    """Return the direction between vectors of length 1, so one scan ranks by the mean of their cosines; None
+    if none of them is usable."""
+    usable_vectors = [vector for vector in vectors if vector is not None]
+    return usable([sum(numbers) for numbers in zip(*usable_vectors, strict=True)])
+
+
 def both_ends(text: str) -> str:
     """Return the part of a query that is embedded: all of it, or its end and its beginning. The end comes
     first, as a question mostly follows what was pasted."""

@@ -12,6 +12,7 @@ from layover.context.withheld import input_of
 from layover.declare.agent import Agent
 from layover.declare.memory import NodeMemory
 from layover.errors import LayoverError
+from layover.memory import ranking
 from layover.memory.semantic import query as recall
 from layover.memory.semantic.cosines import min_cosine
 from layover.memory.semantic.embedding import Vectors, embed
@@ -20,6 +21,7 @@ from layover.memory.text.index_words import alternatives, index_words
 from layover.memory.usage import embedding_usage, trace_requests
 from layover.ports import Embedder
 from layover.runtime import Runtime
+from layover.values.deployment.settings import Settings
 from layover.values.memory.context import Recalled, RecallQuery, StepUsage, TurnContext
 from layover.values.message import Message
 from layover.values.metrics import Metric
@@ -29,6 +31,8 @@ QUERY_TIMEOUT = timedelta(seconds=2)
 """The time limit for a query's vector; after that only words are searched."""
 MAX_IN_PROMPT = 100
 """Matches requested beyond the wanted number, since some may be in the prompt already."""
+_FLOW = range(-len(ranking.NEXT_WEIGHTS), len(ranking.PREVIOUS_WEIGHTS) + 1)
+"""Steps from a message to those that it finds as their neighbour."""
 _warned_agents: set[str] = set()
 logger = logging.getLogger("layover")
 
@@ -47,12 +51,12 @@ async def recall_query(
             None,
             (),
         )  # nothing was said before, so neither the embedder nor the database is asked
-    in_prompt = _max_in_prompt(runtime, agent)
+    in_prompt = _max_in_prompt(runtime.settings, agent)
     embedding = await _query_vector(runtime, agent, embedder, meta, thread_id, text)
     query = RecallQuery(
         agent=agent.name,
         text=text,
-        vector=embedding.vectors[0] if embedding else None,
+        vector=recall.joint_vector(embedding.vectors) if embedding else None,
         model=embedder.model,
         top_k=settings.matches(runtime.settings) + in_prompt,
         before=settings.before,
@@ -65,24 +69,26 @@ async def recall_query(
 
 
 def select_recalled(
-    runtime: Runtime,
     agent: Agent,
+    settings: Settings,
+    embedder: str | None,
     query: str,
     recalled: Sequence[Recalled],
     history: Sequence[Message],
 ) -> list[Recalled]:
     """Return the best matches of a query with their neighbours, minus the messages that the prompt's history
-    shows and those that have nothing to do with the query."""
-    settings = agent.memory.semantic_recall
-    if settings is None or not recalled:
+    shows and those that have nothing to do with the query. `embedder`: the label of the one that compared
+    vectors."""
+    options = agent.memory.semantic_recall
+    if options is None or not recalled:
         return []
-    history_ids = {m.id for m in history} if _max_in_prompt(runtime, agent) else set()
+    history_ids = {m.id for m in history} if _max_in_prompt(settings, agent) else set()
     others = [r for r in recalled if r.message.id not in history_ids]
-    near_places = _relevant_places(runtime, agent, query, recalled)
+    near_places = _relevant_places(agent, embedder, query, recalled)
     matches = [r for r in others if r.match and _place(r) in near_places]
     matches.sort(key=lambda r: (r.score or 0.0, r.message.created_at), reverse=True)
-    best = matches[: settings.matches(runtime.settings)]
-    nearby = range(-settings.before, settings.after + 1)
+    best = matches[: options.matches(settings)]
+    nearby = range(-options.before, options.after + 1)
     places = {_place(r, n) for r in best for n in nearby}
     best_ids = {r.message.id for r in best}
     return [
@@ -93,19 +99,19 @@ def select_recalled(
 
 
 def _relevant_places(
-    runtime: Runtime, agent: Agent, query: str, recalled: Sequence[Recalled]
+    agent: Agent, embedder: str | None, query: str, recalled: Sequence[Recalled]
 ) -> set[tuple[str, int]]:
     """Return the places of messages that share a topic with the query, or are near to it by their vector, and
-    the places next to these. Ranks are relative: the best of a scope may be far."""
+    the places of those that they find. Ranks are relative: the best of a scope may be far."""
     topics = alternatives(recall.topic_words(query))
-    least = min_cosine(runtime.embedder.model if runtime.embedder else None)
+    least = min_cosine(embedder)
     names = agent.memory.role_prefix or {}
     places: set[tuple[str, int]] = set()
     for each in recalled:
         row = recall.row_of(each.message, agent.name, names.get(each.message.role.value))
         is_near = each.vector_score is not None and each.vector_score >= least
         if is_near or (row is not None and not topics.isdisjoint(index_words(row.text))):
-            places |= {_place(each, step) for step in (-1, 0, 1)}
+            places |= {_place(each, step) for step in _FLOW}
     return places
 
 
@@ -157,14 +163,14 @@ async def _index(
     )
 
 
-def _max_in_prompt(runtime: Runtime, agent: Agent) -> int:
+def _max_in_prompt(settings: Settings, agent: Agent) -> int:
     """Return the number of matches that the prompt may show already, if the store cannot know: a token buffer
     is filled later, and a node has its own history."""
     memory = agent.memory
     if memory.token_buffer is not None:
         return min(memory.token_buffer.max_messages, MAX_IN_PROMPT)
     if isinstance(memory.history, NodeMemory):
-        return min(2 * memory.window(runtime.settings), MAX_IN_PROMPT)
+        return min(2 * memory.window(settings), MAX_IN_PROMPT)
     return 0
 
 
@@ -195,7 +201,7 @@ async def _query_vector(
             common = await _common_words(runtime, meta, thread_id, text)
             # Hooks see the whole text, once, because they would not recognise a part of a name.
             whole = await embedded_text(agent, text)
-            return await embed(embedder, [recall.vector_text(whole, common)])
+            return await embed(embedder, recall.vector_texts(whole, common))
     except Exception as error:
         logger.warning(
             "recall by words only", extra={"run_id": meta.id, "cause": type(error).__name__}

@@ -165,13 +165,13 @@ def _matches(scope: list[list[_Row]], rows: list[_Row], query: RecallQuery) -> l
     matches: list[_Match] = []
     start = 0
     for thread in scope:
-        own = [0.0, *(f.own for f in scores[start : start + len(thread)]), 0.0]
-        for n, row in enumerate(thread, 1):
-            previous, after = own[n - 1], own[n + 1]
-            signal = own[n] + ranking.PREVIOUS_WEIGHT * previous + ranking.NEXT_WEIGHT * after
-            place = start + n - 1
+        own = [f.own for f in scores[start : start + len(thread)]]
+        bonuses = ranking.session_bonuses(own, [row.message.created_at for row in thread])
+        for place, (row, signal, bonus) in enumerate(
+            zip(thread, ranking.flow(own), bonuses, strict=True), start
+        ):
             if signal > 0:
-                score = signal + _bonus(row, words, query)
+                score = signal + bonus + _bonus(row, words, query)
                 matches.append(_Match(place, score, scores[place], cosines[place]))
         start += len(thread)
     matches.sort(key=lambda m: (-m.score, query.now - rows[m.place].message.created_at))

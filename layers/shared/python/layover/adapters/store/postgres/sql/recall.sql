@@ -149,29 +149,39 @@ terms as materialized (
 probe as materialized (
     select string_agg(term::text, ' | ')::tsquery as query from terms where probed
 ),
+-- `session`: grows within a thread with each long pause.
 rows as materialized (
-    select row_number() over (order by e.place, e.depth)::integer as n, e.*
+    select n, place, depth, tid, created_at, named, hit, size, cosine,
+           sum(pause) over (order by place, depth rows unbounded preceding) as session
     from (
-        select p.place, e.depth, e.tid, e.created_at, e.speaker && array(select unnest(alternatives) from asked) as named,
-               case when e.words @@ probe.query then array(select terms.n from terms where e.words @@ terms.term)
-                    else '{}' end as hit,
-               length(e.words) as size,
-               case when e.model = %(model)s and vector_dims(e.embedding) = %(dimensions)s::integer
-                    then nullif(1 - (e.embedding <=> %(vector)s::halfvec), 'NaN') end as cosine
+        select row_number() over conversations::integer as n, e.*,
+               case when extract(epoch from created_at - lag(created_at) over conversations)
+                         < %(session_gap_s)s::float8 then 0 else 1 end as pause
         from (
-            (select e.*, e.ctid as tid from message_embeddings e
-             where %(scope_thread)s::text is null and e.agent = %(agent)s
-             order by e.created_at desc
-             limit %(most_rows)s::integer)
-            union all
-            (select e.*, e.ctid as tid from message_embeddings e
-             where e.thread_id = %(scope_thread)s::text and e.agent = %(agent)s
-             order by e.created_at desc
-             limit %(most_rows)s::integer)
+            select p.place, e.depth, e.tid, e.created_at,
+                   e.speaker && array(select unnest(alternatives) from asked) as named,
+                   case when e.words @@ probe.query
+                        then array(select terms.n from terms where e.words @@ terms.term)
+                        else '{}' end as hit,
+                   length(e.words) as size,
+                   case when e.model = %(model)s and vector_dims(e.embedding) = %(dimensions)s::integer
+                        then nullif(1 - (e.embedding <=> %(vector)s::halfvec), 'NaN') end as cosine
+            from (
+                (select e.*, e.ctid as tid from message_embeddings e
+                 where %(scope_thread)s::text is null and e.agent = %(agent)s
+                 order by e.created_at desc
+                 limit %(most_rows)s::integer)
+                union all
+                (select e.*, e.ctid as tid from message_embeddings e
+                 where e.thread_id = %(scope_thread)s::text and e.agent = %(agent)s
+                 order by e.created_at desc
+                 limit %(most_rows)s::integer)
+            ) e
+            join paths p on p.thread_id = e.thread_id and p.branch_id = e.branch_id and e.depth <= p.last
+            cross join probe
+            offset 0
         ) e
-        join paths p on p.thread_id = e.thread_id and p.branch_id = e.branch_id and e.depth <= p.last
-        cross join probe
-        offset 0
+        window conversations as (order by e.place, e.depth)
     ) e
 ),
 total as materialized (
@@ -212,14 +222,14 @@ chosen as materialized (
                   / (1 + 0.5 * (0.7 + 0.3 * rows.size / total.size)) desc
          limit %(candidates)s::integer)
     ) seed
-    cross join generate_series(-1, 1) as step
+    cross join generate_series(-2, 2) as step
 ),
 scope as materialized (
     select * from rows where not exists (select from large)
     union all
     select rows.n, place, rows.depth, tid, rows.created_at, named,
            case when hit = '{}' then array(select terms.n from terms where e.words @@ terms.term) else hit end,
-           size, cosine
+           size, cosine, session
     from rows
     join message_embeddings e on e.ctid = tid
     -- In a case, so that it is a filter with a hash: a join of unknown sizes would be a nested loop.
@@ -229,11 +239,20 @@ scope as materialized (
 ,
 flowed as (
     select n, place, created_at, lexical, cosine,
+           -- Of a large scope not every row is ranked: the second neighbour may be the first one here.
            own + case when lag(n) over conversation = n - 1
                       then %(previous_weight)s::float8 * lag(own) over conversation else 0 end
                + case when lead(n) over conversation = n + 1
-                      then %(next_weight)s::float8 * lead(own) over conversation else 0 end as signal,
-           case when named then %(speaker_weight)s::float8 else 0 end
+                      then %(next_weight)s::float8 * lead(own) over conversation else 0 end
+               + %(second_previous_weight)s::float8
+                 * case when lag(n, 2) over conversation = n - 2 then lag(own, 2) over conversation
+                        when lag(n) over conversation = n - 2 then lag(own) over conversation else 0 end
+               + %(second_next_weight)s::float8
+                 * case when lead(n, 2) over conversation = n + 2 then lead(own, 2) over conversation
+                        when lead(n) over conversation = n + 2 then lead(own) over conversation else 0 end
+               as signal,
+           %(session_weight)s::float8 * max(own) over (partition by place, session)
+           + case when named then %(speaker_weight)s::float8 else 0 end
            + %(recency_weight)s::float8 * power(0.5, greatest(
                extract(epoch from %(now)s::timestamptz - created_at)::float8, 0) / %(half_life_s)s::float8)
            as bonus
