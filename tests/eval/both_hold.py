@@ -3,7 +3,7 @@ take the place of the earlier one. They were written before that rule. Each kind
 
 - `more`: the later one says that it comes on top ("also", "another").
 - `limited`: it holds for a day, a place, a person, a part or a case of its own.
-- `several`: what is said of the thing may hold of several at once: it contains, speaks, uses, needs, opens them.
+- `several`: what is said of the thing may hold of several at once: it contains, speaks, uses, needs them.
 - `other`: two things with nearly the same name: orders, environments, people of the same first name.
 - `history`: measurements and events that are bound to their time, and each a fact of its own.
 - `attempt`: what was tried, one after the other.
@@ -207,6 +207,45 @@ _PARTY = (
     ("de", "Anna vertritt Ben im Mai.", "Ben vertritt Anna im Juni."),
     ("fr", "Luc remplace Marie lundi.", "Marie remplace Luc mardi."),
 )
+_AFTERWARDS = (
+    ("en", "The user's sister lives in Munich.", "The user's sister lives in Bonn."),
+    ("en", "The user's colleague is ill.", "The user's colleague is back."),
+    ("en", "The user lives in Germany.", "The user lives in Kiel."),
+    ("en", "The user lives in Kiel.", "The user lives in Germany."),
+    ("en", "A printer is broken.", "A printer is repaired."),
+    ("en", "Two parcels are lost.", "Two parcels are delivered."),
+    ("en", "One of the lifts is stopped.", "One of the lifts is running."),
+    ("en", "Some orders are shipped.", "Some orders are delivered."),
+    ("en", "A meeting is on Monday.", "A meeting is on Tuesday."),
+    ("en", "The door was open at night.", "The door was closed in the morning."),
+    ("en", "The meeting is on a Monday.", "The meeting is in May."),
+    ("en", "The contract ends in May.", "The contract ends in 2027."),
+    ("en", "The parcel is in Lyon.", "The parcel is in transit."),
+    ("en", "Tickets are valid on trains.", "Tickets are invalid on buses."),
+    ("en", "The app is fast at home.", "The app is slow at work."),
+    ("en", "Port 22 is open to the office.", "Port 22 is closed to the internet."),
+    ("en", "The flat is free.", "The flat is booked in July."),
+    ("en", "The contact is Anna.", "The contact is Ben for returns."),
+    ("en", "Server web-01 runs Ubuntu.", "Server web-01 runs Debian in a container."),
+    ("en", "The train to Kiel leaves at 9:15.", "The train to Kiel leaves at 10:30."),
+    ("en", "The backup runs at 02:00.", "The backup runs at 14:00."),
+    ("en", "The owner of the van is Ben.", "The owner of the van is French."),
+    ("en", "Two broken cups were in parcel 77.", "Two broken cups were in parcel 78."),
+    ("en", "The lamp is red.", "The lamp is on."),
+    ("en", "Order A-1003 is paid.", "Order A-1003 is shipped."),
+    ("de", "Die Schwester von Eva wohnt in Ulm.", "Die Schwester von Eva wohnt in Trier."),
+    ("de", "Eine Pumpe läuft.", "Eine Pumpe steht."),
+    ("de", "Der Laden ist vormittags offen.", "Der Laden ist nachmittags geschlossen."),
+    ("de", "Der Bus kommt um 8:10.", "Der Bus kommt um 9:10."),
+    ("fr", "Le magasin est ouvert le matin.", "Le magasin est fermé le soir."),
+    ("fr", "Une porte est ouverte.", "Une porte est fermée."),
+    ("es", "Un ascensor está averiado.", "Un ascensor está reparado."),
+    ("es", "El hermano de Luis vive en Vigo.", "El hermano de Luis vive en Lugo."),
+    ("it", "Il figlio di Pia è malato.", "Il figlio di Pia è in ferie."),
+    ("pt", "Um elevador está avariado.", "Um elevador está consertado."),
+    ("zh", "服务器在上海。", "服务器在维修。"),
+)
+"""Written when the rule was there, against what it does."""
 _KINDS = {
     "more": _MORE,
     "limited": _LIMITED,
@@ -217,6 +256,7 @@ _KINDS = {
     "attribute": _ATTRIBUTE,
     "part": _PART,
     "party": _PARTY,
+    "afterwards": _AFTERWARDS,
 }
 
 

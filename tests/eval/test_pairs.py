@@ -6,13 +6,17 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from eval.both_hold import both_hold
 from eval.pairs import Pair, free_pairs, pairs
+from eval.pairs_apart import pairs_apart
 from layover.memory.episodic.rules import Candidate, hash_of, select
 from layover.values.memory.entry import FoundEntry, SimilarEntry
 
 AT = datetime(2026, 11, 20, 9, tzinfo=UTC)
 ALIKE = 0.95
 """The cosine that vectors give the two of any pair: nothing but words can tell them apart."""
+VERBS_OF_SEVERAL = ("badge opens", "est joignable", "needs")
+"""What of them a thing may have several of: only the user knows, or a model that read the conversation."""
 STAYS, REPLACED, DROPPED = "both stand", "the old one is superseded", "the new one is dropped"
 
 
@@ -65,6 +69,40 @@ def test_an_extractor_that_never_names_a_known_entry_loses_no_other_matter(
     # What takes the old one's place may stand next to it, and is never lost.
     lost = [p for p in every if p.replaces and fate(p, None, has_vector=has_vector) == DROPPED]
     assert lost == []
+
+
+def made(some: tuple[Pair, ...], says: str | None, *, has_vector: bool) -> float:
+    """The share of true replacements that are made."""
+    true = [p for p in some if p.replaces]
+    return sum(fate(p, says, has_vector=has_vector) == REPLACED for p in true) / len(true)
+
+
+@pytest.mark.parametrize("has_vector", [True, False])
+def test_without_a_word_of_the_extractor_all_that_words_can_tell_is_replaced(
+    has_vector: bool,
+) -> None:
+    true = [p for p in pairs() if p.replaces]
+    unmade = [p for p in true if fate(p, None, has_vector=has_vector) != REPLACED]
+    assert [p for p in unmade if not any(verb in p.old for verb in VERBS_OF_SEVERAL)] == []
+    assert made(pairs(), None, has_vector=has_vector) >= 0.91
+    assert made(free_pairs(), None, has_vector=has_vector) >= 0.9
+    assert made(pairs_apart(), None, has_vector=has_vector) >= 0.88
+
+
+@pytest.mark.parametrize("has_vector", [True, False])
+def test_of_two_that_hold_in_nearly_the_same_words_none_is_lost(has_vector: bool) -> None:
+    every = (*both_hold(), *(p for p in pairs_apart() if not p.replaces))
+    assert len(both_hold()) >= 200
+    assert [p for p in every if fate(p, None, has_vector=has_vector) != STAYS] == []
+
+
+@pytest.mark.parametrize("has_vector", [True, False])
+def test_what_says_that_it_comes_on_top_replaces_nothing_whatever_the_extractor_says(
+    has_vector: bool,
+) -> None:
+    kinds = ("more", "history", "party")
+    every = [p for p in both_hold() if p.kind in kinds]
+    assert [p for p in every if fate(p, "replaces", has_vector=has_vector) != STAYS] == []
 
 
 @pytest.mark.parametrize("has_vector", [True, False])

@@ -10,9 +10,12 @@ from layover.memory.episodic.subject import (
     CHANGES,
     given_names,
     last_word,
+    puts_another_word,
     speaks_of_another_thing,
     speaks_of_the_same,
 )
+from layover.memory.episodic.succession import follows, leaves_standing, stands_beside
+from layover.memory.text.groups import is_of, states_of
 from layover.memory.text.likeness import (
     MIN_TOPICS,
     conditions,
@@ -73,14 +76,19 @@ def replaces(new: str, old: str, evidence: str = "", context: str = "") -> bool:
     """Return whether `new` takes the place of `old` by its words only: it speaks of the same, and contradicts
     it or says all of it and more. `context`: what was said around the evidence. What differs in the name of
     the thing is about another thing, unless somebody takes back what was said."""
+    around = f"{new} {evidence} {context}"
+    takes_back = _RETRACTION.search(around) is not None
+    if not takes_back:
+        if stands_beside(new, old, evidence) or names_change_places(new, old):
+            return False
+        if follows(new, old, evidence):
+            return True
     a, b = statement(new), statement(old)
     about = b.coverage(a.topics)
     # Whoever puts it in a few words of their own may leave out what they were told it is about.
     is_told = about >= _TOUCHED and statement(evidence).alikeness(b) >= _ALIKE
     if len(b.topics) < MIN_TOPICS or not (about >= _ABOUT or is_told):
         return False
-    around = f"{new} {evidence} {context}"
-    takes_back = _RETRACTION.search(around) is not None
     if not takes_back and (_names_differ(new, old) or _names_differ(evidence, old)):
         return False
     if not takes_back and speaks_of_another_thing(new, old):
@@ -128,6 +136,8 @@ def may_replace(new: str, old: str, evidence: str = "", context: str = "") -> bo
         return b.coverage(a.topics) >= _ABOUT or bool(a.literals & b.literals)
     if _names_differ_before_the_end(new, old) or names_change_places(new, old):
         return False
+    if leaves_standing(new, old, evidence):
+        return False
     return speaks_of_the_same(new, old, around)
 
 
@@ -154,6 +164,8 @@ def says_the_same(new: str, old: str, evidence: str = "", old_evidence: str = ""
     if not a.literals <= b.literals or denies(new) != denies(old):
         return False
     if conditions(new) != conditions(old) or names_change_places(new, old):
+        return False
+    if _says_another_state(new, f"{old} {old_evidence}"):
         return False
     if _names_differ(new, old) or _turned_topics(new, old, evidence) is not None:
         return False
@@ -194,6 +206,11 @@ def relation(new: str, old: str, evidence: str = "", context: str = "") -> Relat
     takes_back = bool(
         _RETRACTION.search(f"{new} {evidence} {context}") or _ANSWERED_NO.search(evidence)
     )
+    if not takes_back:
+        if stands_beside(new, old, evidence) or names_change_places(new, old):
+            return Relation.OTHER
+        if follows(new, old, evidence):
+            return Relation.AGAINST
     if not takes_back and (_names_differ(new, old) or speaks_of_another_thing(new, old)):
         return Relation.OTHER
     if takes_back or _corrects(new, old, evidence):
@@ -222,7 +239,11 @@ def _turned_topics(new: str, old: str, evidence: str) -> frozenset[str] | None:
     if a.literals - b.literals:
         return frozenset()
     units = [[m["unit"].casefold() for m in _QUANTITY.finditer(text)] for text in (new, old)]
-    if all(units) and units[0] != units[1]:
+    if (
+        all(units)
+        and units[0] != units[1]
+        and all(is_of("unit", u) for u in (*units[0], *units[1]))
+    ):
         return frozenset(words(" ".join([*units[0], *units[1]])))
     return None
 
@@ -241,10 +262,17 @@ def _unturned(new: str, old: str) -> Relation:
         return Relation.OTHER
     if not others and mine and b.literals <= a.literals:
         return Relation.MORE if len(b.topics) >= MIN_TOPICS else Relation.OTHER
-    # Another word may be another thing as well as another word for it.
-    if mine or names_change_places(new, old):
+    # Another word may be another thing as well as another word for it, though it be as short as `on`.
+    if _says_another_state(new, old):
+        return Relation.OTHER
+    if mine or names_change_places(new, old) or puts_another_word(new, old):
         return Relation.OTHER
     return Relation.SAME
+
+
+def _says_another_state(new: str, old: str) -> bool:
+    """Return whether a statement says a state that the other one lacks."""
+    return any(states_of(word) for word in _differing_words(new, old)[0])
 
 
 def _differing_words(new: str, old: str) -> tuple[Sequence[str], Sequence[str]]:

@@ -28,14 +28,14 @@ _SCRIPTS = lazy_pattern(
 characters of Chinese do nothing but hold the others together."""
 _BINDING = lazy_pattern("[\u3040-\u309f]+|[的了是在有和与也都很会能要到把被为已改位于]+")
 _ROOT = 6
-_CHANGING = frozenset(
+CHANGING = frozenset(
     "raised lowered increased decreased reduced changed switched updated set now new current currently"  # noqa: SIM905
     " again meanwhile already still jetzt nun neu neuerdings inzwischen wieder noch erhöht gesenkt geändert"
     " maintenant désormais ahora nuevo ora agora adesso теперь снова опять 现在 今".split()
 )
-CHANGES = frozenset(words(" ".join(sorted(_CHANGING))))
+CHANGES = frozenset(words(" ".join(sorted(CHANGING))))
 """Words that tell of a change: they say nothing about what it is a change of."""
-_LIGHT = _CHANGING | frozenset("side seite côté lado lato parte".split())  # noqa: SIM905
+_LIGHT = CHANGING | frozenset("side seite côté lado lato parte".split())  # noqa: SIM905
 _GENERIC = frozenset(
     w[:_ROOT]
     for w in words(
@@ -54,9 +54,9 @@ _CHANGED = lazy_pattern(
     re.IGNORECASE,
 )
 """Words that say that something is not as it was."""
-_COPULAS = frozenset(
+COPULAS = frozenset(
     "is was are were be been being has had ist war sind wurde wird sei est était sont a été es era está fue"  # noqa: SIM905
-    " è sono stato stata estado é foi são será fica это был была стал是 为 は".split()
+    " è sono stato stata estado é foi são será fica это был была стал 是 为 は".split()
 )
 _NAMING = lazy_pattern(
     r"(?:\b(?:called|named|renamed(?: to)?|heißt|heisst|nennt sich|s['\u2019]appelle|se nomme|se llama"
@@ -77,7 +77,7 @@ _LABEL = lazy_pattern(
     r"\s+(?:no\.?\s*|nr\.?\s*|n°\s*|#)?(?P<number>\d+|(?<=[a-z] )[A-Z]\b)"
     r"(?![.,:]?\d|\s*(?:%|€|\$))"
 )
-_TIMES = lazy_pattern(
+TIMES = lazy_pattern(
     r"(?:mon|tues|wednes|thurs|fri|satur|sun)days?|today|tomorrow|yesterday|weekend|noon|midnight"
     r"|january|february|march|april|may|june|july|august|september|october|november|december"
     r"|(?:mon|diens|donners|frei|sams|sonn)tags?|mittwochs?|sonnabend|heute|morgen|gestern|mittag|mitternacht"
@@ -113,6 +113,9 @@ _SIDES = tuple(
         "sinistra sinistro destra destro anteriore posteriore superiore inferiore interno esterno",
         "esquerda esquerdo direita direito dianteira traseira",
         "левый левая левое левой левого правый правая правое правой правого",
+        "old older new newer alte alter altes alten neue neuer neues neuen ancien ancienne nouveau nouvelle"
+        " viejo vieja nuevo nueva vecchio vecchia nuovo nuova velho velha novo nova старый старая новый"
+        " новая",
     )
 )
 """Words that tell which of several things is meant."""
@@ -158,7 +161,7 @@ class _Difference(NamedTuple):
 def speaks_of_another_thing(new: str, old: str) -> bool:
     """Return whether the words in which two statements differ name the thing that they speak of. Whatever
     differs before the end does, but for numbers, units, times and opposites."""
-    if _sides_differ(new, old) or _labels_differ(new, old):
+    if sides_differ(new, old) or labels_differ(new, old):
         return True
     return any(
         each.is_whole and (not each.has_head or (each.has_tail and not _is_turn(each)))
@@ -170,7 +173,7 @@ def speaks_of_another_thing(new: str, old: str) -> bool:
 def speaks_of_the_same(new: str, old: str, around: str) -> bool:
     """Return whether a later statement says of the same thing what holds now, if somebody says that it does.
     `around`: the words that it was learned from, and those next to them."""
-    if _sides_differ(new, old) or _labels_differ(new, old):
+    if sides_differ(new, old) or labels_differ(new, old):
         return False
     differences = [
         each
@@ -209,13 +212,19 @@ def _is_of_another_thing(difference: _Difference, new: str, old: str) -> bool:
         says_more = all(
             sum(not w.is_number for w in run) > 1 for run in (difference.old, difference.new)
         )
-        return are_names and says_more and one.gap == other.gap and _COPULAS.isdisjoint(one.gap)
+        return are_names and says_more and one.gap == other.gap and COPULAS.isdisjoint(one.gap)
     if are_names or difference.is_before_copula:
         return True
     ends_in_words = not (difference.old[-1].is_number or difference.new[-1].is_number)
     if difference.is_between and ends_in_words and not one.gap and not other.gap:
         return True
-    return all(w.gap and _COPULAS.isdisjoint(w.gap) for w in (one, other))
+    return all(w.gap and COPULAS.isdisjoint(w.gap) for w in (one, other))
+
+
+def puts_another_word(new: str, old: str) -> bool:
+    """Return whether a statement has other words in the place of some of the other one's, though it may have
+    those elsewhere: `the import is important`."""
+    return any(each.is_whole for each in _differences(new, old))
 
 
 def given_names(text: str) -> set[str]:
@@ -224,8 +233,11 @@ def given_names(text: str) -> set[str]:
 
 
 def last_word(text: str) -> str:
-    """Return the last word of a text that carries something, in lower case; "" if there is none."""
-    return next((w.raw for w in reversed(_words(text))), "")
+    """Return the last word of a text, in lower case; "" if there is none. Words of change do not count, nor
+    does what only ends a sentence in scripts without blanks."""
+    if UNSPACED.search(text):
+        return next((w.raw for w in reversed(_words(text))), "")
+    return next((raw for raw in reversed(raw_words(text)) if raw not in _LIGHT), "")
 
 
 def _shares_its_thing(new: str, old: str, *, is_changed: bool) -> bool:
@@ -252,7 +264,7 @@ def _is_same_frame(difference: _Difference) -> bool:
     if not one and not other:
         # Of two words that follow at once, nobody knows whether they are verbs with what belongs to them.
         return len(difference.old) == len(difference.new) == 1
-    return one == other or not _COPULAS.isdisjoint(other)
+    return one == other or not COPULAS.isdisjoint(other)
 
 
 def _is_of_an_event(difference: _Difference, new: str, old: str) -> bool:
@@ -276,14 +288,14 @@ def _is_turn(difference: _Difference) -> bool:
     if len(old) == len(new) == 1:
         if all(w.lead[:1].isdigit() for w in (old[0], new[0])):
             return True
-        if all(_TIMES.fullmatch(w.raw) for w in (old[0], new[0])):
+        if all(TIMES.fullmatch(w.raw) for w in (old[0], new[0])):
             return True
     turned = {w for a in old for b in new if are_opposites(a.raw, b.raw) for w in (a, b)}
     # Beside the opposites only one of the two may have words of its own.
     return bool(turned) and (turned >= set(old) or turned >= set(new))
 
 
-def _labels_differ(new: str, old: str) -> bool:
+def labels_differ(new: str, old: str) -> bool:
     """Return whether a number tells which of several things is meant (`tank 6`), and is another one in the
     other text. At the end it is what is said."""
     mine, others = _labels(new), _labels(old)
@@ -306,16 +318,21 @@ def _labels(text: str) -> dict[str, set[str]]:
     return labels
 
 
-def _sides_differ(new: str, old: str) -> bool:
+def sides_differ(new: str, old: str) -> bool:
     """Return whether each of the two names a side that the other lacks, before its end."""
     a, b = _words(new), _words(old)
-    mine = {w.raw for w in a} - {w.raw for w in b}
-    others = {w.raw for w in b} - {w.raw for w in a}
+    raw, raw_before = raw_words(new), raw_words(old)
+    mine, others = set(raw) - set(raw_before), set(raw_before) - set(raw)
+    ends = [
+        {each[-1]} | {w.raw for w in some[-1:]}
+        for each, some in ((raw, a), (raw_before, b))
+        if each
+    ]
     for sides in _SIDES:
         if not (mine & sides and others & sides):
             continue
-        at_ends = a[-1:] and b[-1:] and a[-1].raw in sides and b[-1].raw in sides
-        if not at_ends or mine & sides != {a[-1].raw} or len(a) == 1:
+        at_ends = all(end & sides for end in ends)
+        if not at_ends or not mine & sides <= ends[0] or len(a) == 1:
             return True
     return False
 
@@ -336,7 +353,7 @@ def _differences(new: str, old: str) -> tuple[_Difference, ...]:
             is_before_copula=bool(
                 i2 < len(a)
                 and j2 < len(b)
-                and not any(_COPULAS.isdisjoint(w.gap) for w in (a[i2], b[j2]))
+                and not any(COPULAS.isdisjoint(w.gap) for w in (a[i2], b[j2]))
             ),
             is_between=bool(i2 < len(a) and j2 < len(b) and not a[i2].gap and not b[j2].gap),
         )
@@ -350,8 +367,8 @@ def _words(text: str) -> tuple[_Word, ...]:
     """Return the words of a text that carry what it says, in order."""
     result: list[_Word] = []
     lead, gap = "", list[str]()
-    for raw in _raw_words(NEGATION.sub(" ", text)):
-        if raw in _ARTICLES:
+    for raw in raw_words(NEGATION.sub(" ", text)):
+        if raw in ARTICLES:
             continue
         root = _root(raw)
         if root:
@@ -368,7 +385,7 @@ def _words(text: str) -> tuple[_Word, ...]:
     )
 
 
-_ARTICLES = frozenset(
+ARTICLES = frozenset(
     "a an the der die das den dem des ein eine einen einem einer le la les l un une el los las lo il o os as"  # noqa: SIM905
     " um uma".split()
 )
@@ -377,7 +394,7 @@ _ARTICLES = frozenset(
 def _root(raw: str) -> str | None:
     """Return the root of a word; None for one that only holds others together, "" for one that says
     nothing of the thing."""
-    if raw in _COPULAS or raw in _POSSESSIVE:
+    if raw in COPULAS or raw in _POSSESSIVE:
         return None
     if raw in _LIGHT:
         return ""
@@ -397,7 +414,7 @@ def _function_words() -> frozenset[str]:
     return frozenset().union(*words_by_language().values())
 
 
-def _raw_words(text: str) -> list[str]:
+def raw_words(text: str) -> list[str]:
     result: list[str] = []
     for match in _TOKEN.finditer(text.casefold()):
         start = 0

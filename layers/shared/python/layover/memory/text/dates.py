@@ -102,9 +102,9 @@ _MONTHS = (
     "november novembre noviembre novembro ноября",
     "december décembre dezember diciembre dicembre dezembro декабря",
 )
-_MONTH_OF = {name: n for n, line in enumerate(_MONTHS, 1) for name in line.split()}
-_MONTH_OF |= {name[:3]: n for name, n in list(_MONTH_OF.items()) if name.isascii()} | {"mär": 3}
-_MONTH = "(?P<month>" + "|".join(sorted(_MONTH_OF, key=len, reverse=True)) + r")\.?"
+MONTH_OF = {name: n for n, line in enumerate(_MONTHS, 1) for name in line.split()}
+MONTH_OF |= {name[:3]: n for name, n in list(MONTH_OF.items()) if name.isascii()} | {"mär": 3}
+_MONTH = "(?P<month>" + "|".join(sorted(MONTH_OF, key=len, reverse=True)) + r")\.?"
 _DATES = (
     lazy_pattern(r"\b(?P<year>\d{4})[-/](?P<m>\d{1,2})[-/](?P<day>\d{1,2})\b"),
     lazy_pattern(r"(?P<year>\d{4})年(?P<m>\d{1,2})月(?P<day>\d{1,2})[日号]"),
@@ -139,7 +139,7 @@ def without_resolved_dates(content: str, texts: Sequence[str], now: datetime) ->
 def _is_one_of(match: re.Match[str], days: set[date]) -> bool:
     groups = match.groupdict()
     name = groups.get("month")
-    month = _MONTH_OF[name.casefold()] if name else int(groups["m"])
+    month = MONTH_OF[name.casefold()] if name else int(groups["m"])
     year = int(groups["year"]) if groups.get("year") else None
     return any(
         (d.day, d.month) == (int(groups["day"]), month) and year in (None, d.year) for d in days
