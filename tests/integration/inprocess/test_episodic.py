@@ -552,7 +552,11 @@ async def test_only_the_results_of_trusted_tools_are_read_and_may_be_evidence(
 
 
 READY = {"content": "Order A-1003 is in preparation.", "evidence": "order A-1003 is in preparation"}
-SHIPPED = {"content": "Order A-1003 was shipped.", "evidence": "my order A-1003 was shipped"}
+SHIPPED = {
+    "content": "Order A-1003 was handed to the courier.",
+    "evidence": "my order A-1003 was handed to the courier",
+}
+"""That it is no longer in preparation then, nobody but the extractor knows."""
 
 
 @pytest.mark.parametrize("embedder", EMBEDDERS)
@@ -560,7 +564,7 @@ async def test_a_known_entry_that_the_answer_names_is_superseded(embedder: Any) 
     named = {**SHIPPED, "replaces": [1], "same": []}
     world = LearningBench(taught(READY), taught(named), embedder=embedder)
     await world.learn("They say that order A-1003 is in preparation")
-    await world.learn("Look, my order A-1003 was shipped", thread="t2")
+    await world.learn("Look, my order A-1003 was handed to the courier", thread="t2")
     assert await world.known() == [SHIPPED["content"]]
     page = await list_entries(world.plain, ANN, "helper", None, 9, None, superseded=True)
     by_content = {e.content: e for e in page.items}
@@ -576,5 +580,5 @@ async def test_a_known_entry_that_its_owner_corrects_meanwhile_stays() -> None:
 
     world = LearningBench(taught(READY), correct)
     await world.learn("They say that order A-1003 is in preparation")
-    await world.learn("Look, my order A-1003 was shipped", thread="t2")
+    await world.learn("Look, my order A-1003 was handed to the courier", thread="t2")
     assert sorted(await world.known()) == ["Order A-1003 goes to Bonn.", SHIPPED["content"]]

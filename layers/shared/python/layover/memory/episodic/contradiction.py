@@ -78,11 +78,8 @@ def replaces(new: str, old: str, evidence: str = "", context: str = "") -> bool:
     the thing is about another thing, unless somebody takes back what was said."""
     around = f"{new} {evidence} {context}"
     takes_back = _RETRACTION.search(around) is not None
-    if not takes_back:
-        if stands_beside(new, old, evidence) or names_change_places(new, old):
-            return False
-        if follows(new, old, evidence):
-            return True
+    if not takes_back and follows(new, old, evidence):
+        return True
     a, b = statement(new), statement(old)
     about = b.coverage(a.topics)
     # Whoever puts it in a few words of their own may leave out what they were told it is about.
@@ -94,11 +91,18 @@ def replaces(new: str, old: str, evidence: str = "", context: str = "") -> bool:
     if not takes_back and speaks_of_another_thing(new, old):
         return False
     if takes_back or contradicts(new, old, evidence):
+        if not takes_back and _both_stand(new, old, evidence):
+            return False
         # One word that differs may be the place or the person that it is about.
         least = _COVERED if a.topics <= b.topics else 1.0
         covered = b.coverage(statement(around).topics)
         return covered >= (_MOSTLY if takes_back else least)
     return b.topics < a.topics and b.literals <= a.literals
+
+
+def _both_stand(new: str, old: str, evidence: str) -> bool:
+    """Return whether two statements that differ in a number, a state or a denial may both hold."""
+    return stands_beside(new, old, evidence) or names_change_places(new, old)
 
 
 def _names_differ(new: str, old: str) -> bool:
@@ -206,11 +210,8 @@ def relation(new: str, old: str, evidence: str = "", context: str = "") -> Relat
     takes_back = bool(
         _RETRACTION.search(f"{new} {evidence} {context}") or _ANSWERED_NO.search(evidence)
     )
-    if not takes_back:
-        if stands_beside(new, old, evidence) or names_change_places(new, old):
-            return Relation.OTHER
-        if follows(new, old, evidence):
-            return Relation.AGAINST
+    if not takes_back and follows(new, old, evidence):
+        return Relation.AGAINST
     if not takes_back and (_names_differ(new, old) or speaks_of_another_thing(new, old)):
         return Relation.OTHER
     if takes_back or _corrects(new, old, evidence):
@@ -219,7 +220,8 @@ def relation(new: str, old: str, evidence: str = "", context: str = "") -> Relat
         return Relation.OTHER
     turned = _turned_topics(new, old, evidence)
     if turned is not None:
-        return Relation.AGAINST if _is_about_the_same(new, old, turned) else Relation.OTHER
+        is_against = _is_about_the_same(new, old, turned) and not _both_stand(new, old, evidence)
+        return Relation.AGAINST if is_against else Relation.OTHER
     return _unturned(new, old)
 
 

@@ -25,15 +25,15 @@ from layover.memory.episodic.subject import (
 from layover.memory.text.dates import MONTH_OF
 from layover.memory.text.function_words import words_by_language
 from layover.memory.text.groups import exclude_each_other, is_of, states_of
-from layover.memory.text.likeness import NEGATION, conditions, denies
+from layover.memory.text.likeness import NEGATION, conditions, denies, names_change_places
 from layover.memory.text.opposites import are_opposites
 from layover.memory.text.words import UNSPACED, english_stem
 
 _ALSO = lazy_pattern(
     r"\b(?:also|too(?! \w)|as well|in addition|additionally|additional|another|besides|both|rest of|second"
     r"|auch|außerdem|zusätzlich|ebenfalls|ebenso|weitere[rns]?|zudem|daneben|beide|aussi|également|en plus"
-    r"|autre|outre|también|además|otr[oa]|resto|anche|inoltre|altr[oa]|também|além|outr[oa]|также|тоже|ещё один"
-    r"|кроме того)\b|[也还]|另|それも|さらに|(?<=[\u4e00-\u9fff\u30a0-\u30ff])も",
+    r"|autre|outre|también|además|otr[oa]|resto|anche|inoltre|altr[oa]|também|além|outr[oa]|также|тоже"
+    r"|ещё один|кроме того)\b|[也还]|另|それも|さらに|(?<=[\u4e00-\u9fff\u30a0-\u30ff])も",
     re.IGNORECASE,
 )
 """Words that say that something comes on top of what was said."""
@@ -233,6 +233,8 @@ def follows(new: str, old: str, evidence: str = "") -> bool:
     words that `new` was learned from."""
     if new.casefold() == old.casefold() or stands_beside(new, old, evidence):
         return False
+    if names_change_places(new, old):
+        return False
     if len({tuple(conditions(_END_OF_STATE.sub(" ", text))) for text in (new, old)}) > 1:
         return False
     if sides_differ(new, old) or labels_differ(new, old):
@@ -365,15 +367,23 @@ def _is_limited(new: str, old: str, evidence: str) -> bool:
     if _is_brought_about(b) or any(is_of("move", t.raw) for t in b):
         return False
     mine, others = _own(b, a), _own(a, b)
-    is_turned = not others or any(_turns(x, y) for x in others for y in mine)
-    if is_turned and len(mine) > len(others):
-        return _names_a_case([t for t in mine if not any(_turns(x, t) for x in others)], new)
-    return is_turned and _names_a_case(mine[1:], new) and _names_a_case(others[1:], old)
+    raw, before = ([t.raw for t in each] for each in (b, a))
+    turned = {y for x in before if x not in raw for y in raw if y not in before and _turns(x, y)}
+    if not turned and not (denies(new) and not denies(old)):
+        return False
+    if len(mine) > len(others):
+        return _names_a_case([t for t in mine if t.raw not in turned], _raw(new))
+    return _names_a_case(mine[1:], _raw(new)) and _names_a_case(others[1:], _raw(old))
 
 
-def _turns(old: _Token, new: _Token) -> bool:
-    are_numbers = old.raw[:1].isdigit() and new.raw[:1].isdigit()
-    return are_numbers or exclude_each_other(old.raw, new.raw) or are_opposites(old.raw, new.raw)
+def _turns(old: str, new: str) -> bool:
+    are_numbers = old[:1].isdigit() and new[:1].isdigit()
+    return are_numbers or exclude_each_other(old, new) or are_opposites(old, new)
+
+
+def _raw(text: str) -> list[str]:
+    """Return the words of a statement with its articles."""
+    return raw_words(_NOW.sub(" ", _cut(text)))
 
 
 def _adds_a_case(frame: _Frame) -> bool:
@@ -384,14 +394,12 @@ def _adds_a_case(frame: _Frame) -> bool:
         return False
     if any(is_of("move", t.raw) for t in new):
         return False
-    text = " ".join(t.raw for t in frame.new)
-    return _names_a_case(new[1:], text)
+    return _names_a_case(new[1:], [t.raw for t in frame.new])
 
 
-def _names_a_case(own: Run, text: str) -> bool:
+def _names_a_case(own: Run, raw: Sequence[str]) -> bool:
     """Return whether one of these words, which are no value, stands behind one that may hold a case to a
     statement: `in Firefox`, `los domingos`."""
-    raw = raw_words(_NOW.sub(" ", _cut(text)))
     for token in own:
         lead = raw[max(raw.index(token.raw) - 1, 0)]
         if _REPEATING.fullmatch(token.raw) or lead in ARTICLES:
