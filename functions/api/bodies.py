@@ -22,8 +22,15 @@ from layover.approvals.checks import MAX_REASON
 from layover.approvals.decide import DecisionRequest, Verdict
 from layover.declare.schemas.checks import NAME
 from layover.runs.accept import ABSENT, StartRun
+from layover.threads.imports import (
+    MAX_EXTERNAL_ID,
+    MAX_MESSAGES,
+    MAX_OFFSET,
+    ImportedMessage,
+    ThreadImport,
+)
 from layover.threads.threads import MAX_TITLE
-from layover.values.message import InputPart
+from layover.values.message import InputPart, TextPart
 from layover.values.runs.feedback import MAX_COMMENT
 from layover.values.runs.model_settings import Reasoning, RunChoice
 from layover.values.runs.run import OnBusy, OnWaiting
@@ -79,7 +86,9 @@ Comment = Annotated[
 ]
 Attempt = Annotated[int, Strict(), Field(ge=1, description="409 if another attempt waits."), Whole]
 Text = Annotated[str, Field(json_schema_extra={"minLength": 1})]
+Moment = Annotated[AwareDatetime, BeforeValidator(_written_out)]
 Parts = Annotated[list[InputPart], Field(json_schema_extra={"contains": _SAYS_SOMETHING})]
+TextParts = Annotated[list[TextPart], Field(json_schema_extra={"contains": _SAYS_SOMETHING})]
 
 
 def _shape(value: Any) -> str:
@@ -99,12 +108,64 @@ class Body(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
+class PastMessage(Body):
+    """A message of a conversation that another system had."""
+
+    role: Literal["user", "assistant"]
+    content: Annotated[
+        Annotated[Text, Tag("(text)")] | Annotated[TextParts, Tag("(parts)")],
+        Discriminator(_shape),
+    ]
+    created_at: Moment | None = Field(
+        None,
+        description="From 1970 until now, and not before the message before it; right after that one if "
+        "absent.",
+    )
+
+
 class NewThread(Body):
-    """A thread to make."""
+    """A thread to make. With `messages` or `external_id`, the import of a conversation."""
 
     agent: AgentName
     title: Title | None = None
     metadata: dict[str, Any] = Field(default_factory=dict)
+    messages: list[PastMessage] = Field(
+        default_factory=list,
+        max_length=MAX_MESSAGES,
+        description="What was said elsewhere, oldest first, up to 256 KB of JSON.",
+    )
+    external_id: str | None = Field(
+        None,
+        json_schema_extra={"minLength": 1, "maxLength": MAX_EXTERNAL_ID},
+        description="The conversation's own id, up to 255 characters: the same one is the same thread, and "
+        "the chat of this id. A thread's id adds to that thread.",
+    )
+    offset: Annotated[
+        int,
+        Strict(),
+        Field(
+            ge=0,
+            le=MAX_OFFSET,
+            description="Messages of the conversation that earlier requests have imported; 0 if absent.",
+        ),
+        Whole,
+    ] = 0
+
+    @property
+    def is_import(self) -> bool:
+        """True if the thread is to have what another system knows."""
+        return bool(self.messages or self.external_id is not None or self.offset)
+
+    def request(self) -> ThreadImport:
+        """Return the request as the service takes it."""
+        return ThreadImport(
+            agent=self.agent,
+            title=self.title,
+            metadata=self.metadata,
+            messages=[ImportedMessage(m.role, m.content, m.created_at) for m in self.messages],
+            external_id=self.external_id,
+            offset=self.offset,
+        )
 
 
 class ThreadPatch(Body):
@@ -242,7 +303,7 @@ class Extend(Body):
     """Let a waiting call expire later."""
 
     expires_at: Annotated[
-        Annotated[AwareDatetime, BeforeValidator(_written_out)],
+        Moment,
         Field(description="Later than now and than before, within a year of the request."),
     ]
 

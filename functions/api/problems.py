@@ -50,6 +50,7 @@ BEYOND_SCHEMAS = {
     "not_overridable": "the agent does not let a run choose it",
     "approver_only": "a filter that only an approver's list has",
     "expires_at": "a time that does not lengthen the wait, or more than a year after the request",
+    "import": "no letter, a time to come or out of order, a thread that is not the caller's",
     "superseded": "a search finds only what still holds",
     "duplicate_key": "a key that stands twice in an object",
     "unknown_parameter": "a query parameter that the call does not have",

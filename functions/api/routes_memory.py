@@ -6,13 +6,16 @@ from aws_lambda_powertools.event_handler import Response
 from aws_lambda_powertools.event_handler.openapi.params import Query
 from pydantic import Discriminator, Field, Tag
 
-from functions.api.bodies import AGENT_NAME, Body
+from functions.api.bodies import AGENT_NAME, Body, Moment
+from functions.api.bodies import AgentName as BodyAgent
 from functions.api.call import Cursor, Limit, answer_json, answer_page, call_of, new_router
-from functions.api.documented import responses
-from layover.memory.episodic import entries
+from functions.api.documented import also, responses
+from layover.memory.episodic import entries, imports
 from layover.memory.episodic.entries import Entry
 from layover.memory.profile import profiles as notes
 from layover.memory.profile.profiles import Profile
+from layover.metering.allowance import may_embed
+from layover.runtime import Runtime
 from layover.threads.memory_view import ThreadMemory, thread_memory
 from layover.values.page import Page
 
@@ -100,6 +103,56 @@ def list_entries(
         return call.do(entries.list_entries, agent, query, limit, cursor, superseded=superseded)
 
     return answer_page(call, page_of, limit)
+
+
+class NewEntry(Body):
+    """A fact that another system knows of the caller."""
+
+    agent: BodyAgent
+    content: Annotated[
+        str,
+        Field(
+            json_schema_extra={"minLength": 1, "maxLength": imports.MAX_IMPORTED},
+            description="The fact, as a sentence.",
+        ),
+    ]
+    evidence: Annotated[
+        str | None,
+        Field(
+            json_schema_extra={"maxLength": imports.MAX_IMPORTED},
+            description="The words that say it. Without them the entry is unverified.",
+        ),
+    ] = None
+    said_at: Annotated[
+        Moment | None,
+        Field(description="When it was said, from 1970 until now; now if absent."),
+    ] = None
+
+
+@router.post(
+    "/memory/entries",
+    tags=_TAGS,
+    summary="Import an entry that another system knows",
+    description="Repeatable: the same content is stored once. 200, with the entry that stands already, if "
+    "the agent remembers the same, or something newer against it.",
+    operation_id="import_entry",
+    responses=also(
+        responses(201, Entry, "The new entry", 400, 413),
+        200,
+        Entry,
+        "The entry that stands already",
+    ),
+)
+def import_entry(body: NewEntry) -> Response[str]:
+    imported = call_of(router).do(_import_entry, body)
+    return answer_json(imported.entry, 201 if imported.is_new else 200)
+
+
+async def _import_entry(runtime: Runtime, owner: str, body: NewEntry) -> imports.ImportedEntry:
+    embeds = await may_embed(runtime, owner)
+    return await imports.import_entry(
+        runtime, owner, body.agent, body.content, body.evidence, body.said_at, embeds=embeds
+    )
 
 
 class Correction(Body):

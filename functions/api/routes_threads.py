@@ -7,8 +7,9 @@ from aws_lambda_powertools.event_handler.openapi.params import Query
 
 from functions.api.bodies import NewThread, ThreadPatch
 from functions.api.call import Cursor, Limit, answer_json, answer_page, call_of, new_router
-from functions.api.documented import responses
+from functions.api.documented import also, responses
 from layover.threads import threads
+from layover.threads.imports import import_thread
 from layover.threads.messages import list_messages
 from layover.values.message import Message
 from layover.values.page import Page
@@ -21,14 +22,26 @@ _TAGS = ["threads"]
 @router.post(
     "/threads",
     tags=_TAGS,
-    summary="Make a thread",
+    summary="Make a thread, empty or with a conversation of another system",
+    description="The import of a conversation is repeatable: 200, if the thread is there already. More "
+    "messages than one request takes are further requests, each with its `offset`.",
     operation_id="create_thread",
-    responses=responses(201, Thread, "The new thread", 400, 413),
+    responses=also(
+        responses(201, Thread, "The new thread", 400, 409, 413),
+        200,
+        Thread,
+        "The thread that was there, with the messages",
+    ),
 )
 def create_thread(body: NewThread) -> Response[str]:
     call = call_of(router)
-    thread = call.do(threads.create, **dict(body))
-    return answer_json(thread, 201, {"Location": f"/threads/{thread.id}"})
+    if body.is_import:
+        outcome = call.do(import_thread, body.request())
+        thread, status = outcome.thread, 201 if outcome.is_new else 200
+    else:
+        thread = call.do(threads.create, body.agent, body.title, body.metadata)
+        status = 201
+    return answer_json(thread, status, {"Location": f"/threads/{thread.id}"})
 
 
 @router.get(

@@ -63,6 +63,12 @@ EXAMPLES: dict[str, Any] = {
     "cancel_any_runs": {"ids": ["run_01JX"], "reason": "the provider is down"},
     "redrive_any_runs": {"ids": ["run_01JX"]},
     "deny_any_runs": {"ids": ["run_01JX"], "reason": "nobody is left to approve it"},
+    "import_entry": {
+        "agent": "support",
+        "content": "Prefers mail to phone.",
+        "evidence": "please write to me, I never answer the phone",
+        "said_at": "2025-01-31T12:00:00Z",
+    },
     "correct_entry": {"content": "Prefers mail to phone."},
     "put_profile": {"profile": {"name": "Ada"}},
     "create_file": {"name": "invoice.pdf", "mime_type": "application/pdf", "size": 48213},

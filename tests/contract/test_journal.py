@@ -485,3 +485,18 @@ async def test_run_that_never_started_ends_alone(world: JournalBench) -> None:
     assert (run.status, run.finish_reason) == (Status.CANCELLED, FinishReason.CANCELLED)
     page = await world.journal.events.page(world.owner, queued, 0, 9)
     assert ([e.type for e in page.items], page.done) == (["finish"], True)
+
+
+async def test_a_head_advances_only_as_it_was_read(world: JournalBench) -> None:
+    head = await world.thread()
+    at = world.clock.now() - timedelta(days=400)
+    moved = await world.journal.heads.advance(head, "m1", at)
+    assert moved is not None
+    assert (moved.leaf_id, moved.last_created_at, moved.id) == ("m1", at, head.id)
+    assert moved.updated_at >= head.updated_at
+    assert await world.journal.heads.advance(head, "m2", at) is None
+    await world.accept(head.id)
+    assert await world.journal.heads.advance(moved, "m2", at) is None
+    unknown = head.model_copy(update={"id": "unknown"})
+    assert await world.journal.heads.advance(unknown, "m2", at) is None
+    assert await world.journal.heads.get(world.owner, "unknown") is None

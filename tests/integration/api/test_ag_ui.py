@@ -8,7 +8,7 @@ import pytest
 
 from functions.api.app import answer
 from integration.api.kit import Api, http_event
-from layover.chat.threads import thread_id_of
+from layover.records.threads import thread_id_of
 from layover.values.lease import Lease, LeaseKind
 from support.worlds.services import ANN, BOB
 from support.worlds.sockets import SocketBench

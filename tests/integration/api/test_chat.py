@@ -10,8 +10,8 @@ import pytest
 
 from functions.api.app import answer
 from integration.api.kit import Api, http_event
-from layover.chat.threads import thread_id_of
 from layover.files.store import Files
+from layover.records.threads import thread_id_of
 from layover.values.lease import Lease, LeaseKind
 from layover.values.message import FilePart, TextPart
 from layover.values.runs.run import RunMeta

@@ -16,8 +16,9 @@ from integration.api.test_ag_ui import ask as ask_ag_ui
 from integration.api.test_chat import chat, chunks
 from layover.adapters.inmemory.stores.threads import InMemoryThreads
 from layover.chat.start import ChatTurn, edit, regenerate, say
-from layover.chat.threads import chat_thread, thread_id_of
+from layover.chat.threads import chat_thread
 from layover.errors import DatabaseWaking
+from layover.records.threads import thread_id_of
 from layover.runs.finish import last_events
 from layover.values.client_ids import shown_id, with_client_id
 from layover.values.deployment.access import Actor

@@ -60,6 +60,7 @@ CALLS = {
     ("put", "/memory/profile"),
     ("delete", "/memory/profile"),
     ("get", "/memory/entries"),
+    ("post", "/memory/entries"),
     ("patch", "/memory/entries/{entry_id}"),
     ("delete", "/memory/entries/{entry_id}"),
     ("get", "/threads/{thread_id}/memory"),

@@ -8,7 +8,7 @@ import pytest
 
 from functions.api.app import answer
 from integration.api.kit import Api, http_event
-from layover.chat.threads import thread_id_of
+from layover.records.threads import thread_id_of
 from support.worlds.runs import ANN
 from support.worlds.services import ServiceBench
 from support.worlds.sockets import SocketBench

@@ -280,7 +280,7 @@ export const S = {
     noEntries: "Nothing was learned yet. An agent with episodic memory keeps what you tell it.",
     noMatch: "Nothing matches.",
     evidence: "From what was said",
-    source: { user_assertion: "you said so", user_accepted_assistant_proposal: "you agreed to it", verified_assistant_finding: "the agent concluded", tool_result: "a tool returned it", quoted_text: "from a text that you quoted" },
+    source: { user_assertion: "you said so", user_accepted_assistant_proposal: "you agreed to it", verified_assistant_finding: "the agent concluded", tool_result: "a tool returned it", quoted_text: "from a text that you quoted", imported: "imported from another system" },
     verified: "verified",
     confirmEntry: "Forget this?",
     correct: "Correct",

@@ -1,9 +1,10 @@
 """An agent called as a tool by a client that keeps no conversation of its own: the thread, and the run that
 answers."""
 
-from layover.chat.threads import chat_thread, is_thread_id
+from layover.chat.threads import chat_thread
 from layover.errors import InvalidRequest, NotFound, TooLarge
 from layover.metering.allowance import check_open
+from layover.records.threads import is_thread_id
 from layover.runs.accept import MAX_INPUT, StartRun, make_request_key, start_run
 from layover.runtime import Runtime
 from layover.threads.threads import create

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from layover.chat.pieces import starts_of, steps_before
-from layover.chat.threads import find_thread, is_thread_id
+from layover.chat.threads import find_thread
 from layover.context.transcript import own_steps
 from layover.errors import NotFound
 from layover.protocols.ui_history import (
@@ -14,7 +14,7 @@ from layover.protocols.ui_history import (
     stored_answer,
     user_message,
 )
-from layover.records.threads import live_branch
+from layover.records.threads import is_thread_id, live_branch
 from layover.runtime import Runtime
 from layover.threads.messages import newest_messages
 from layover.values.cursor import decode_cursor_field, encode_cursor

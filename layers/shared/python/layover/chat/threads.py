@@ -1,18 +1,14 @@
 """The thread of a chat. A client names it by the thread's id or by its own id, which is permanently bound to
 one thread of the caller and the agent. The agent may have handed the conversation over since."""
 
-import hashlib
-
 from layover.declare.tools.delegate import with_handoffs
 from layover.errors import Conflict, NotFound, UnknownAgent
 from layover.keys import can_be_id
 from layover.records.lifetimes import watch_thread
-from layover.records.threads import head_of
+from layover.records.threads import head_of, thread_id_of
 from layover.runtime import Runtime
 from layover.values.text import sanitise
 from layover.values.thread import ThreadHead
-
-_PREFIX = "thread_"
 
 
 async def chat_thread(runtime: Runtime, owner: str, agent: str, chat_id: str) -> ThreadHead:
@@ -39,19 +35,6 @@ async def find_thread(runtime: Runtime, owner: str, agent: str, chat_id: str) ->
     except NotFound:
         return None
     return _with_agent(runtime, head, agent)
-
-
-def thread_id_of(owner: str, chat_id: str) -> str:
-    """Return a thread's id as it is; for any other id, always the same one of the owner's."""
-    if is_thread_id(chat_id):
-        return chat_id
-    text = f"{owner}\0{sanitise(chat_id)}"
-    return _PREFIX + hashlib.sha256(text.encode()).hexdigest()[:32]
-
-
-def is_thread_id(chat_id: str) -> bool:
-    """Return whether the id of a chat can only be a thread's."""
-    return chat_id.startswith(_PREFIX)
 
 
 async def _make(

@@ -28,6 +28,14 @@ async def check_open(runtime: Runtime, owner: str) -> None:
         raise DayUsedUp(limit, _until_tomorrow(runtime.clock.now()))
 
 
+async def may_embed(runtime: Runtime, owner: str) -> bool:
+    """Return whether an embedder may be asked for what a user imports. Without vectors it is stored all the
+    same, and found by words."""
+    if await runtime.allowance.stopped():
+        return False
+    return await find_reached_limit(runtime, owner) is None
+
+
 async def find_reached_limit(runtime: Runtime, owner: str) -> str | None:
     """Return the daily limit that the user has reached, as a sentence; None: there is room."""
     tokens, cost = runtime.settings.daily_tokens, runtime.settings.daily_cost_usd

@@ -80,11 +80,13 @@ class Tally:
     over_whole: bool
 
 
-DueKind = Literal["run", "thread", "file", "node", "entries", "export", "export_job", "owner"]
+DueKind = Literal[
+    "run", "thread", "file", "node", "entries", "export", "export_job", "owner", "import"
+]
 """`run`: the run's objects in S3, as `THREAD/RUN`; `thread`: a thread without activity; `file`: a file that
 no message has named; `node`: a node's memory, by its key; `entries`: all of the owner's entries; `export`: an
 export, by its key; `export_job`: an export that is made in the background, by its id; `owner`: a user who is
-to be forgotten."""
+to be forgotten; `import`: a thread that is imported, whose head may be missing."""
 
 
 @dataclass(frozen=True)
@@ -216,6 +218,13 @@ class Heads(Protocol):
 
     async def unmark(self, owner: str) -> None:
         """Drop the mark that the owner's threads are known here."""
+        ...
+
+    async def advance(
+        self, head: ThreadHead, leaf_id: str, last_created_at: datetime
+    ) -> ThreadHead | None:
+        """Set the newest message of a thread, and its time. None: a run has come or gone since the head was
+        read, or the thread is gone."""
         ...
 
     async def edit(

@@ -8,7 +8,14 @@ from layover.ports.memory.entries import EntryStore, ReembeddingStore
 from layover.ports.memory.notes import NoteStore
 from layover.ports.memory.personal import PersonalStore
 from layover.ports.memory.recall import RecallStore
-from layover.values.memory.context import Extraction, PastRun, TurnContext, TurnQuery, TurnRecord
+from layover.values.memory.context import (
+    Extraction,
+    IndexedText,
+    PastRun,
+    TurnContext,
+    TurnQuery,
+    TurnRecord,
+)
 from layover.values.message import Message
 from layover.values.page import Page
 from layover.values.thread import ThreadHead
@@ -29,6 +36,21 @@ class ThreadStore(Protocol):
         """Write the messages of a run that waits, oldest first, with places (`Message.is_place`) for results
         to come: later messages follow these. The result itself takes the place, by this method or
         `save_turn`."""
+        ...
+
+    async def import_messages(
+        self,
+        head: ThreadHead,
+        messages: Sequence[Message],
+        offset: int,
+        texts: Sequence[IndexedText] = (),
+        *,
+        adds: bool = True,
+    ) -> bool:
+        """Write the thread, a chain of messages that begins at this depth, and their texts for recall, in one
+        transaction. Return whether all of the messages are stored now. None of them is written if the thread
+        is gone, if the parent of the first is not stored just before that depth, or if the thread has other
+        messages at that depth or behind it; or not `adds`, which only looks."""
         ...
 
     async def messages(

@@ -19,11 +19,12 @@ async def watch_thread(runtime: Runtime, owner: str, thread_id: str) -> None:
         await runtime.journal.dues.schedule(owner, "thread", thread_id, at)
 
 
-async def watch_entries(runtime: Runtime, owner: str) -> None:
-    """Schedule a look at the owner's entries for the time at which the oldest of them may be too old."""
+async def watch_entries(runtime: Runtime, owner: str, said_at: datetime | None = None) -> None:
+    """Schedule a look at the owner's entries for the time at which the oldest of them may be too old.
+    `said_at`: the time of a new one; None: it is of now."""
     retention = runtime.settings.entry_retention
     if retention is not None:
-        at = end_of_day(runtime.clock.now() + retention)
+        at = end_of_day((said_at or runtime.clock.now()) + retention)
         await runtime.journal.dues.schedule(owner, "entries", "", at)
 
 

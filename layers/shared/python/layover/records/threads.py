@@ -1,5 +1,7 @@
-"""An owner's thread as journaled: its head, and the messages that the database does not have."""
+"""An owner's thread as journaled: its id for a client, its head, and the messages that the database does not
+have."""
 
+import hashlib
 from collections.abc import Sequence
 
 from layover.context.transcript import (
@@ -14,10 +16,25 @@ from layover.keys import can_be_id
 from layover.runtime import Runtime
 from layover.values.message import Message
 from layover.values.runs.run import RunSnapshot, Status
+from layover.values.text import sanitise
 from layover.values.thread import ThreadHead, after
 
+_PREFIX = "thread_"
 LOOK = 500
 """Messages of a branch that are looked through for those of a run that was set aside."""
+
+
+def thread_id_of(owner: str, client_id: str) -> str:
+    """Return a thread's id as it is; for any other id, always the same one of the owner's."""
+    if is_thread_id(client_id):
+        return client_id
+    text = f"{owner}\0{sanitise(client_id)}"
+    return _PREFIX + hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def is_thread_id(client_id: str) -> bool:
+    """Return whether a client's id of a conversation can only be a thread's."""
+    return client_id.startswith(_PREFIX)
 
 
 async def head_of(runtime: Runtime, owner: str, thread_id: str) -> ThreadHead:

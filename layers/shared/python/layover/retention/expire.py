@@ -7,11 +7,12 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from datetime import datetime, timedelta
 
-from layover.errors import LayoverError
+from layover.errors import LayoverError, NotFound
 from layover.files.store import Files
 from layover.memory.node.store import expire_node
 from layover.ports import Due, DueKind
 from layover.records.lifetimes import end_of_day
+from layover.records.threads import head_of
 from layover.retention.export_job import carry_on_export
 from layover.retention.forget import carry_on
 from layover.runtime import Runtime
@@ -101,6 +102,13 @@ async def _entries(runtime: Runtime, due: Due) -> datetime | None:
     return None if oldest is None else end_of_day(oldest + retention)
 
 
+async def _import(runtime: Runtime, due: Due) -> datetime | None:
+    """Make the head of a thread that was imported by a process that died before it could."""
+    with suppress(NotFound):
+        await head_of(runtime, due.owner, due.name)
+    return None
+
+
 async def _export(runtime: Runtime, due: Due) -> datetime | None:
     await runtime.blobs.delete(due.name)
     return None
@@ -115,6 +123,7 @@ _LOOKS: Mapping[DueKind, Look] = {
     "export": _export,
     "owner": carry_on,
     "export_job": carry_on_export,
+    "import": _import,
 }
 _LONG: Mapping[DueKind, int] = {"owner": 1, "export_job": 2}
 """Kinds of which one may take all the remaining time, in the order in which they come last."""

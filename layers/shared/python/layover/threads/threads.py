@@ -40,8 +40,8 @@ async def create(
         id=runtime.ids.new("thread"),
         owner=owner,
         agent=agent,
-        title=_title(title) or None,
-        metadata=_metadata(metadata),
+        title=clean_title(title) or None,
+        metadata=clean_metadata(metadata),
         created_at=now,
         updated_at=now,
     )
@@ -52,7 +52,7 @@ async def create(
 
 async def get(runtime: Runtime, owner: str, thread_id: str) -> Thread:
     """Return one thread. Raises NotFound."""
-    return await _view(runtime, await head_of(runtime, owner, thread_id))
+    return await view_of(runtime, await head_of(runtime, owner, thread_id))
 
 
 async def list_threads(
@@ -62,7 +62,7 @@ async def list_threads(
     if cursor is None and not await runtime.journal.heads.has_all(owner):
         await _restore_heads(runtime, owner)
     page = await runtime.journal.heads.page(owner, limit, decode_cursor_field(_CURSOR, cursor))
-    views = await asyncio.gather(*(_view(runtime, head) for head in page.items))
+    views = await asyncio.gather(*(view_of(runtime, head) for head in page.items))
     return Page(items=tuple(views), next_cursor=encode_cursor(_CURSOR, page.next_cursor))
 
 
@@ -88,16 +88,16 @@ async def edit(
     NotFound."""
     head = await head_of(runtime, owner, thread_id)
     if title is None and metadata is None:
-        return await _view(runtime, head)
+        return await view_of(runtime, head)
     new_head = await runtime.journal.heads.edit(
         owner,
         thread_id,
-        title=None if title is None else _title(title),
-        metadata=None if metadata is None else _metadata(metadata),
+        title=None if title is None else clean_title(title),
+        metadata=None if metadata is None else clean_metadata(metadata),
     )
     if new_head is None:
         raise NotFound("there is no such thread", thread_id=thread_id)
-    return await _view(runtime, new_head)
+    return await view_of(runtime, new_head)
 
 
 async def delete(
@@ -126,7 +126,8 @@ async def delete(
         )
 
 
-async def _view(runtime: Runtime, head: ThreadHead) -> Thread:
+async def view_of(runtime: Runtime, head: ThreadHead) -> Thread:
+    """Return the thread as its owner sees it."""
     ids = (*([head.active_run] if head.active_run else []), *head.waiting_runs)
     runs = await asyncio.gather(*(runtime.journal.runs.get(head.owner, id) for id in ids))
     by_id = {run.id: run for run in runs if run is not None}
@@ -134,7 +135,8 @@ async def _view(runtime: Runtime, head: ThreadHead) -> Thread:
     return thread_view(head, active, [by_id[id] for id in head.waiting_runs if id in by_id])
 
 
-def _title(title: str | None) -> str:
+def clean_title(title: str | None) -> str:
+    """Return a title as it is stored; "" for none. Raises InvalidRequest if it is too long."""
     text = sanitise(title or "").strip()
     if len(text) > MAX_TITLE:
         error = {"loc": ["body", "title"], "msg": f"longer than {MAX_TITLE} characters"}
@@ -142,7 +144,8 @@ def _title(title: str | None) -> str:
     return text
 
 
-def _metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
+def clean_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """Return metadata as they are stored. Raises TooLarge, InvalidRequest."""
     clean = dict(sanitise(metadata))
     if json_size(clean) > MAX_METADATA:
         raise TooLarge(f"metadata is larger than {MAX_METADATA} bytes of JSON")

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Unpack
 
 from layover.adapters.journal.backing import Backing
@@ -86,6 +87,25 @@ class TableHeads:
     async def unmark(self, owner: str) -> None:
         """See `ports.Heads`."""
         await self._table.write(Delete(Keys(owner).partition, _KNOWN))
+
+    async def advance(
+        self, head: ThreadHead, leaf_id: str, last_created_at: datetime
+    ) -> ThreadHead | None:
+        """See `ports.Heads`."""
+        keys, now = Keys(head.owner), rfc3339(self._clock.now())
+        changes = {
+            "leaf_id": leaf_id,
+            "last_created_at": rfc3339(last_created_at),
+            "updated_at": now,
+            **thread_index(keys, head.id, now),
+        }
+        try:
+            item = await self._table.write(
+                Update(keys.thread(head.id), HEAD, set=changes, when=as_read(head))
+            )
+        except ConditionFailed:
+            return None
+        return head_from(head.owner, item) if item else None
 
     async def edit(
         self,

@@ -39,7 +39,8 @@ logger = logging.getLogger("layover")
 
 class Entry(Value):
     """An entry as its owner sees it. The scores are null without a query. `said_at`: the time of the turn
-    that says it, or of its correction; `superseded_by`: the entry that took its place."""
+    that says it, of its correction, or that an import gives; `superseded_by`: the entry that took its place;
+    `thread_id`: null of an imported entry."""
 
     id: str
     agent: str
@@ -49,7 +50,7 @@ class Entry(Value):
     verified: bool
     created_at: Time
     said_at: Time
-    thread_id: str
+    thread_id: str | None
     message_id: str | None
     superseded_by: str | None = None
     score: float | None = None
@@ -163,15 +164,21 @@ async def correct_entry(runtime: Runtime, owner: str, entry_id: str, content: st
     if entry is None:
         raise NotFound("there is no such entry", entry_id=entry_id)
     await _embed(runtime, owner, entry)
-    return _view(entry)
+    return entry_view(entry)
+
+
+def embedder_for(runtime: Runtime, owner: str, agent_name: str) -> Embedder | None:
+    """Return the embedder of an agent's entries for what their owner does with them: it counts towards the
+    owner's day. None: there is none."""
+    agent = runtime.agents().get(agent_name)
+    own = episodic_embedder(runtime, agent) if agent else None
+    return meter(runtime, owner, own or hooked_embedder(agent, runtime.embedder))
 
 
 async def _embed(runtime: Runtime, owner: str, entry: FoundEntry) -> None:
     """Store the entry's new vector. If the embedder fails, the entry is found by words until `layover
     reembed`."""
-    agent = runtime.agents().get(entry.agent)
-    own = episodic_embedder(runtime, agent) if agent else None
-    embedder = meter(runtime, owner, own or hooked_embedder(agent, runtime.embedder))
+    embedder = embedder_for(runtime, owner, entry.agent)
     if embedder is None:
         return
     try:
@@ -245,8 +252,9 @@ def _place(at: str | None, id: str | None) -> EntryPlace | None:
 
 
 def _views(rows: Sequence[FoundEntry]) -> tuple[Entry, ...]:
-    return tuple(_view(entry) for entry in rows)
+    return tuple(entry_view(entry) for entry in rows)
 
 
-def _view(entry: FoundEntry) -> Entry:
+def entry_view(entry: FoundEntry) -> Entry:
+    """Return an entry as its owner sees it."""
     return Entry.model_validate({**entry.model_dump(), "said_at": entry.created_at})

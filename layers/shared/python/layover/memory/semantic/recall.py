@@ -18,17 +18,25 @@ from layover.memory.semantic.cosines import min_cosine
 from layover.memory.semantic.embedding import Vectors, embed
 from layover.memory.text.courtesies import is_courtesy
 from layover.memory.text.index_words import alternatives, index_words
-from layover.memory.usage import embedding_usage, trace_requests
+from layover.memory.usage import embedding_usage, meter, trace_requests
 from layover.ports import Embedder
 from layover.runtime import Runtime
 from layover.values.deployment.settings import Settings
-from layover.values.memory.context import Recalled, RecallQuery, StepUsage, TurnContext
+from layover.values.memory.context import (
+    IndexedText,
+    Recalled,
+    RecallQuery,
+    StepUsage,
+    TurnContext,
+)
 from layover.values.message import Message
 from layover.values.metrics import Metric
 from layover.values.runs.run import RunMeta, RunSnapshot
 
 QUERY_TIMEOUT = timedelta(seconds=2)
 """The time limit for a query's vector; after that only words are searched."""
+IMPORT_TIMEOUT = timedelta(seconds=12)
+"""The time limit for the vectors of imported messages, within a request; then they have none yet."""
 MAX_IN_PROMPT = 100
 """Matches requested beyond the wanted number, since some may be in the prompt already."""
 _FLOW = range(-len(ranking.NEXT_WEIGHTS), len(ranking.PREVIOUS_WEIGHTS) + 1)
@@ -141,26 +149,58 @@ async def index(
 async def _index(
     runtime: Runtime, agent: Agent, snapshot: RunSnapshot, embedder: Embedder, *, embeds: bool
 ) -> None:
+    rows, texts = _rows(agent, [input_of(snapshot), *response_messages(snapshot)])
+    embedding = await _embed(embedder, snapshot.meta, texts) if embeds else None
+    usage: tuple[StepUsage, ...] = ()
+    if embedding is not None:
+        rows = _with_vectors(rows, embedding, embedder)
+        usage = embedding_usage(runtime, snapshot.meta, "embedding", embedding.answer)
+    await runtime.memory.index_messages(
+        snapshot.meta.owner, rows, run_id=snapshot.meta.id, usage=usage
+    )
+
+
+async def texts_of_import(
+    runtime: Runtime, owner: str, agent: Agent, messages: Sequence[Message], *, embeds: bool
+) -> tuple[IndexedText, ...]:
+    """Return imported messages as later turns will find them; none if the agent does not recall. If the
+    embedder fails, takes too long or may not be asked (`embeds`), they have no vectors, and `layover reembed`
+    adds those later."""
+    own = runtime.embedder if agent.memory.semantic_recall else None
+    embedder = hooked_embedder(agent, meter(runtime, owner, own))
+    if embedder is None:
+        return ()
+    rows, texts = _rows(agent, messages)
+    if not texts or not embeds:
+        return tuple(rows)
+    try:
+        async with asyncio.timeout(IMPORT_TIMEOUT.total_seconds()):
+            embedding = await embed(embedder, texts)
+    except Exception as error:
+        logger.warning("texts imported without vectors", extra={"cause": type(error).__name__})
+        return tuple(rows)
+    return tuple(_with_vectors(rows, embedding, embedder))
+
+
+def _rows(agent: Agent, messages: Sequence[Message]) -> tuple[list[IndexedText], list[str]]:
+    """Return the texts of messages as they are found, and the parts of them to embed."""
     names = agent.memory.role_prefix or {}
-    messages = [input_of(snapshot), *response_messages(snapshot)]
     pairs = [
         (m, recall.row_of(m, agent.name, names.get(m.role.value)))
         for m in messages
         if not m.refused
     ]
     rows = [row for _, row in pairs if row is not None]
-    texts = [recall.text_to_embed(m.text) for m, row in pairs if row is not None]
-    embedding = await _embed(embedder, snapshot.meta, texts) if embeds else None
-    usage: tuple[StepUsage, ...] = ()
-    if embedding is not None:
-        rows = [
-            row.model_copy(update={"vector": vector, "model": embedder.model})
-            for row, vector in zip(rows, embedding.vectors, strict=True)
-        ]
-        usage = embedding_usage(runtime, snapshot.meta, "embedding", embedding.answer)
-    await runtime.memory.index_messages(
-        snapshot.meta.owner, rows, run_id=snapshot.meta.id, usage=usage
-    )
+    return rows, [recall.text_to_embed(m.text) for m, row in pairs if row is not None]
+
+
+def _with_vectors(
+    rows: Sequence[IndexedText], embedding: Vectors, embedder: Embedder
+) -> list[IndexedText]:
+    return [
+        row.model_copy(update={"vector": vector, "model": embedder.model})
+        for row, vector in zip(rows, embedding.vectors, strict=True)
+    ]
 
 
 def _max_in_prompt(settings: Settings, agent: Agent) -> int:

@@ -9,6 +9,7 @@ from layover.values.memory.entry import (
     EntryQuery,
     FoundEntries,
     FoundEntry,
+    NewEntry,
     SimilarEntries,
     StaleEntry,
 )
@@ -48,6 +49,15 @@ class EntryStore(Protocol):
     ) -> tuple[FoundEntry, ...]:
         """Return entries after that place, newest first. `superseded`: also those that another one
         superseded, which say by which one."""
+        ...
+
+    async def import_entry(
+        self, owner: str, entry: NewEntry, version: int | None
+    ) -> tuple[FoundEntry, bool]:
+        """Store an entry that no thread taught, in one transaction with what it supersedes. Return the stored
+        entry with these words, and whether this call has stored it: one that is remembered already stays, as
+        with `record_extraction`. Raises StaleState, and stores nothing, if the entries are no longer of the
+        `version` that it was compared with (None: it was compared with nothing)."""
         ...
 
     async def correct_entry(self, owner: str, correction: EntryCorrection) -> FoundEntry | None:

@@ -12,15 +12,18 @@ Source = Literal[
     "verified_assistant_finding",
     "tool_result",
     "quoted_text",
+    "imported",
 ]
 """The party that vouches for an entry: the user said it, agreed to it, the assistant found it out, or a
-trusted tool returned it. Nobody vouches for a text that the user only quotes or pastes."""
+trusted tool returned it. Nobody vouches for a text that the user only quotes or pastes. Of an imported entry,
+another system says so."""
 
 
 class MemoryEntry(Value):
     """One entry. `evidence`: the piece of the message `message_id` that says it. `verified` False: only an
     assistant says so, with tools that are not trusted, or only a text that the user quotes. `created_at`: the
-    time of the turn that taught it, however late it was learned."""
+    time of the turn that taught it, however late it was learned. `thread_id` None: no thread taught it, it
+    was imported."""
 
     id: str
     agent: str
@@ -29,7 +32,7 @@ class MemoryEntry(Value):
     evidence: str
     verified: bool = True
     created_at: Time
-    thread_id: str
+    thread_id: str | None = None
     message_id: str | None = None
 
 

@@ -8,6 +8,7 @@ from layover.memory import ranking
 from layover.memory.episodic.search import entry_words
 from layover.memory.ranking import Candidate, Scores
 from layover.memory.text.index_words import index_words
+from layover.ports.memory.notes import StaleState
 from layover.values.memory.context import IndexedText
 from layover.values.memory.entry import (
     EntryCorrection,
@@ -76,9 +77,23 @@ class InMemoryEntries:
             for s in rows[:limit]
         )
 
+    async def import_entry(
+        self, owner: str, entry: NewEntry, version: int | None
+    ) -> tuple[FoundEntry, bool]:
+        """Store an entry that no thread taught. Return what is stored, and whether this call has stored it.
+        Raises StaleState."""
+        known_version = self._tables.shelf.entries_version(owner, entry.agent)
+        if version is not None and version != known_version:
+            raise StaleState
+        store_entries(self._tables, owner, [entry])
+        (_, stored), *_ = _equal(self._tables, owner, entry)
+        is_new = self._tables.shelf.entries_version(owner, entry.agent) != known_version
+        update = {"superseded_by": stored.superseded_by}
+        return _found_entry(stored.entry).model_copy(update=update), is_new
+
     async def correct_entry(self, owner: str, correction: EntryCorrection) -> FoundEntry | None:
         """Give an entry that is retrieved other words, without a vector."""
-        for thread in self._tables.of(owner):
+        for thread in self._tables.places_of_entries(owner):
             old = thread.entries.get(correction.id)
             if old is None or old.superseded_by is not None:
                 continue
@@ -100,7 +115,7 @@ class InMemoryEntries:
 
     async def delete_entry(self, owner: str, id: str) -> bool:
         """Forget an entry, and those that it superseded."""
-        threads = self._tables.of(owner)
+        threads = self._tables.places_of_entries(owner)
         ids, exists = {id}, any(id in t.entries for t in threads)
         while more := {i for i, s in _all(threads) if s.superseded_by in ids} - ids:
             ids |= more
@@ -130,7 +145,7 @@ class InMemoryEntries:
     ) -> None:
         """Store these vectors, each with an entry's id."""
         vectors_by_id = dict(vectors)
-        for id, entry in _all(self._tables.of(owner)):
+        for id, entry in _all(self._tables.places_of_entries(owner)):
             if id in vectors_by_id:
                 update = {"vector": vectors_by_id[id], "model": model}
                 entry.entry = entry.entry.model_copy(update=update)
@@ -165,10 +180,10 @@ def store_entries(threads: Tables, owner: str, entries: Sequence[NewEntry]) -> N
                 continue
             del where.entries[old.entry.id]
             entry = entry.model_copy(update={"id": old.entry.id})
-        thread = threads.find(owner, entry.thread_id)
+        thread = threads.place_of_entry(owner, entry.thread_id)
         if thread is None:
             continue
-        for _, other in _all(threads.of(owner)):
+        for _, other in _all(threads.places_of_entries(owner)):
             contradicted = other.entry.id in entry.supersedes and other.entry.agent == entry.agent
             if contradicted and other.superseded_by is None:
                 other.superseded_by = entry.id
@@ -180,13 +195,13 @@ def store_entries(threads: Tables, owner: str, entries: Sequence[NewEntry]) -> N
 def _takes_over(threads: Tables, owner: str, entry: NewEntry, old: StoredEntry) -> bool:
     if old.superseded_by is None:
         return entry.verified and not old.entry.verified
-    over = dict(_all(threads.of(owner))).get(old.superseded_by)
+    over = dict(_all(threads.places_of_entries(owner))).get(old.superseded_by)
     return over is None or over.entry.created_at <= entry.created_at
 
 
 def free_superseded(threads: Tables, owner: str, deleted_entries: dict[str, StoredEntry]) -> None:
     """Restores the entries that these superseded, or hands them to the entry that superseded these."""
-    for _, entry in _all(threads.of(owner)):
+    for _, entry in _all(threads.places_of_entries(owner)):
         while entry.superseded_by in deleted_entries:
             entry.superseded_by = deleted_entries[entry.superseded_by].superseded_by
 
@@ -218,21 +233,23 @@ def _all(threads: Sequence[StoredThread]) -> Iterator[tuple[str, StoredEntry]]:
 def _newest(
     threads: Tables, owner: str, agent: str, *, superseded: bool = False
 ) -> list[StoredEntry]:
-    entries = [s for _, s in _all(threads.of(owner)) if s.entry.agent == agent]
+    entries = [s for _, s in _all(threads.places_of_entries(owner)) if s.entry.agent == agent]
     listed = [s for s in entries if superseded or s.superseded_by is None]
     return sorted(listed, key=lambda s: (s.entry.created_at, s.entry.id), reverse=True)
 
 
 def _same(threads: Tables, owner: str, entry: NewEntry) -> tuple[StoredThread, StoredEntry] | None:
-    return next(
-        (
-            (thread, s)
-            for thread in threads.of(owner)
-            for s in thread.entries.values()
-            if (s.entry.agent, s.entry.hash) == (entry.agent, entry.hash)
-        ),
-        None,
-    )
+    return next(_equal(threads, owner, entry), None)
+
+
+def _equal(
+    threads: Tables, owner: str, entry: NewEntry
+) -> Iterator[tuple[StoredThread, StoredEntry]]:
+    """Yield what is stored with these words, and its place: once at most."""
+    for thread in threads.places_of_entries(owner):
+        for s in thread.entries.values():
+            if (s.entry.agent, s.entry.hash) == (entry.agent, entry.hash):
+                yield thread, s
 
 
 def _cosine(row: StoredEntry, vector: Sequence[float] | None, model: str | None) -> float | None:

@@ -61,6 +61,10 @@ class InMemoryPersonal:
         for thread in self._all.of(owner):
             if thread.head.created_at <= until:
                 await self._all.erase(owner, thread.head.id)
+        for place in self._all.places_of_entries(owner):
+            old = {i: s for i, s in place.entries.items() if s.entry.created_at <= until}
+            place.entries = {i: s for i, s in place.entries.items() if i not in old}
+            free_superseded(self._all, owner, old)
         alive = {m.run_id for t in self._all.of(owner) for m in t.messages.values()}
         for note in self._all.shelf.notes_of(owner):
             created_at = note.created_at or until
@@ -79,18 +83,24 @@ class InMemoryPersonal:
 
     async def expire_entries(self, owner: str, before: datetime) -> datetime | None:
         """Delete older entries. Return the time of the oldest one left."""
-        for thread in self._all.of(owner):
+        for thread in self._all.places_of_entries(owner):
             old = {id: s for id, s in thread.entries.items() if s.entry.created_at < before}
             thread.entries = {i: s for i, s in thread.entries.items() if i not in old}
             free_superseded(self._all, owner, old)
-        times = [s.entry.created_at for t in self._all.of(owner) for s in t.entries.values()]
+        times = [
+            s.entry.created_at
+            for t in self._all.places_of_entries(owner)
+            for s in t.entries.values()
+        ]
         return min(times, default=None)
 
     def _rows(
         self, owner: str, kind: StoredKind, thread_id: str | None
     ) -> Iterator[dict[str, Any]]:
         if kind == "entries":
-            entries = {i: s for t in self._all.of(owner) for i, s in t.entries.items()}
+            entries = {
+                i: s for t in self._all.places_of_entries(owner) for i, s in t.entries.items()
+            }
             for _, entry in sorted(entries.items()):
                 fields = entry.entry.model_dump(mode="json", include=_ENTRY)
                 yield {**fields, "superseded_by": entry.superseded_by}

@@ -50,17 +50,7 @@ class InMemoryRecall:
         """Store texts for recall, with their vectors if they have one, and the usage of these."""
         if rows and self._tables.find(owner, rows[0].thread_id) is not None:
             self._tables.spend(owner, run_id, usage, "background")
-        for row in rows:
-            thread = self._tables.find(owner, row.thread_id)
-            if thread is None or row.message_id not in thread.messages:
-                continue
-            if thread.messages[row.message_id].refused:
-                continue
-            if row.vector is not None or row.message_id not in thread.texts:
-                indexed = IndexedRow(
-                    row, frozenset(index_words(row.text)), frozenset(name_words(row.speaker or ""))
-                )
-                thread.texts[row.message_id] = indexed
+        index_texts(self._tables, owner, rows)
 
     async def common_words(
         self, owner: str, agent: str, thread_id: str | None, words: Sequence[str]
@@ -74,6 +64,21 @@ class InMemoryRecall:
     async def recall(self, owner: str, query: RecallQuery) -> tuple[Recalled, ...]:
         """Return the best matches with their neighbours, in the order of the conversation."""
         return recall_in(self._tables, owner, query)
+
+
+def index_texts(threads: Tables, owner: str, rows: Sequence[IndexedText]) -> None:
+    """Store texts, with their vectors if they have one. A message that is gone is left out."""
+    for row in rows:
+        thread = threads.find(owner, row.thread_id)
+        if thread is None or row.message_id not in thread.messages:
+            continue
+        if thread.messages[row.message_id].refused:
+            continue
+        if row.vector is not None or row.message_id not in thread.texts:
+            indexed = IndexedRow(
+                row, frozenset(index_words(row.text)), frozenset(name_words(row.speaker or ""))
+            )
+            thread.texts[row.message_id] = indexed
 
 
 def recall_in(

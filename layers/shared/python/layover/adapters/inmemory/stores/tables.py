@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from layover.adapters.inmemory.stores.notes import NoteTable
@@ -11,6 +11,8 @@ from layover.values.memory.context import IndexedText, StepUsage
 from layover.values.memory.entry import NewEntry
 from layover.values.message import Message, Role
 from layover.values.thread import ThreadHead
+
+_NEVER = datetime.fromtimestamp(0, UTC)
 
 
 @dataclass(frozen=True)
@@ -128,6 +130,8 @@ class Tables:
 
     def __init__(self) -> None:
         self._threads: dict[tuple[str, str], StoredThread] = {}
+        self._imported: dict[str, StoredThread] = {}
+        """Owner -> the place of entries that no thread taught."""
         self.usage_rows: dict[tuple[str, str, str], tuple[str, StepUsage]] = {}
         """(owner, run_id, step) -> kind (run | background) and usage."""
         self.shelf = NoteTable()
@@ -141,6 +145,19 @@ class Tables:
     def of(self, owner: str) -> list[StoredThread]:
         """The threads of an owner that were not erased."""
         return [t for (o, _), t in self._threads.items() if o == owner and not t.head.deleted]
+
+    def places_of_entries(self, owner: str) -> list[StoredThread]:
+        """Return the threads of an owner, and the place of what was imported."""
+        return [*self.of(owner), *([self._imported[owner]] if owner in self._imported else [])]
+
+    def place_of_entry(self, owner: str, thread_id: str | None) -> StoredThread | None:
+        """Return the place of an entry; None: its thread is gone."""
+        if thread_id is not None:
+            return self.find(owner, thread_id)
+        if owner not in self._imported:
+            nowhere = ThreadHead(id="", owner=owner, agent="", created_at=_NEVER, updated_at=_NEVER)
+            self._imported[owner] = StoredThread(nowhere)
+        return self._imported[owner]
 
     def spend(self, owner: str, run_id: str, usage: Sequence[StepUsage], kind: str) -> None:
         """Store usage, each row once; a row of a run that went on since takes the place of the older one."""

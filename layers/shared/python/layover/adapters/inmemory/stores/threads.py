@@ -6,11 +6,12 @@ from typing import Any
 
 from layover.adapters.inmemory.stores.compaction import compacted_for
 from layover.adapters.inmemory.stores.entries import found_entries, free_superseded
-from layover.adapters.inmemory.stores.recall import is_cut, recall_in
+from layover.adapters.inmemory.stores.recall import index_texts, is_cut, recall_in
 from layover.adapters.inmemory.stores.tables import StoredThread, Tables
 from layover.adapters.store.chains import chains
 from layover.adapters.store.cursor import decode_cursor, encode_cursor
 from layover.values.memory.context import (
+    IndexedText,
     PastRun,
     Recalled,
     ThreadState,
@@ -63,7 +64,7 @@ class InMemoryThreads(Tables):
         )
 
     def _shows(self, owner: str, id: str) -> bool:
-        threads = self.of(owner)
+        threads = self.places_of_entries(owner)
         stored = (thread.messages[id] for thread in threads if id in thread.messages)
         return any(not message.refused for message in stored) or any(
             id in thread.entries for thread in threads
@@ -95,6 +96,26 @@ class InMemoryThreads(Tables):
         for chain in chains(messages):
             thread.add(chain)
         thread.refuse([message.id for message in messages if message.refused])
+
+    async def import_messages(
+        self,
+        head: ThreadHead,
+        messages: Sequence[Message],
+        offset: int,
+        texts: Sequence[IndexedText] = (),
+        *,
+        adds: bool = True,
+    ) -> bool:
+        """Write a chain of messages with their texts for recall. Return whether all of them are stored."""
+        thread = self._upsert(head) if adds else self.find(head.owner, head.id)
+        if thread is None:
+            return False
+        ids = [message.id for message in messages]
+        if adds and messages and _takes(thread, ids, messages[0].parent_id, offset):
+            thread.add(tuple(messages))
+        if adds:
+            index_texts(self, head.owner, texts)
+        return all(id in thread.messages for id in ids)
 
     async def messages(
         self, owner: str, thread_id: str, leaf_id: str, limit: int, cursor: str | None
@@ -182,6 +203,16 @@ class InMemoryThreads(Tables):
             fixed = {"title": title, "created_at": thread.head.created_at}
             thread.head = _stored_fields(head).model_copy(update=fixed)
         return thread
+
+
+def _takes(thread: StoredThread, ids: Sequence[str], parent_id: str | None, offset: int) -> bool:
+    """Return whether a chain with these ids may begin at a depth."""
+    depths = {id: len(thread.path(id)) - 1 for id in thread.messages}
+    if any(depth >= offset and id not in ids for id, depth in depths.items()):
+        return False
+    if parent_id is None:
+        return offset == 0
+    return depths.get(parent_id) == offset - 1
 
 
 def _visible(messages: Sequence[Message]) -> tuple[Message, ...]:

@@ -23,11 +23,16 @@ from layover.adapters.store.postgres.memory.compaction import (
 )
 from layover.adapters.store.postgres.memory.entries import entries_of, find_entries
 from layover.adapters.store.postgres.memory.notes import notes_of, read_notes, read_state, state_of
-from layover.adapters.store.postgres.memory.recall import recall, recalled_of, was_cut
+from layover.adapters.store.postgres.memory.recall import (
+    index_messages,
+    recall,
+    recalled_of,
+    was_cut,
+)
 from layover.adapters.store.postgres.queries import Query, Statement, load
 from layover.adapters.store.postgres.trees import restore_tree, strip_tree
 from layover.adapters.store.postgres.usage import insert_usage, save_usage
-from layover.values.memory.context import PastRun, TurnContext, TurnQuery, TurnRecord
+from layover.values.memory.context import IndexedText, PastRun, TurnContext, TurnQuery, TurnRecord
 from layover.values.message import Message, Role
 from layover.values.page import Page
 from layover.values.thread import ThreadFacts, ThreadHead
@@ -91,6 +96,33 @@ class PostgresThreads:
             _fill_places(head.id, messages),
             *([_refuse(head.id, refused)] if refused else []),
         )
+
+    async def import_messages(
+        self,
+        head: ThreadHead,
+        messages: Sequence[Message],
+        offset: int,
+        texts: Sequence[IndexedText] = (),
+        *,
+        adds: bool = True,
+    ) -> bool:
+        """Write a chain of messages with their texts for recall. Return whether all of them are stored."""
+        if head.deleted or not messages:
+            return not head.deleted
+        ids = [message.id for message in messages]
+        writes = [
+            _upsert_thread(head),
+            _query("import_messages")(
+                thread_id=head.id,
+                messages=dump_messages(messages),
+                offset=offset,
+                parent_id=messages[0].parent_id,
+            ),
+            *([index_messages(texts)] if texts else []),
+        ]
+        count = _query("count_messages")(thread_id=head.id, ids=dump_json(ids))
+        *_, rows = await self._database.run(head.owner, *(writes if adds else []), count)
+        return int(rows[0][0] or 0) == len(ids)
 
     async def messages(
         self, owner: str, thread_id: str, leaf_id: str, limit: int, cursor: str | None

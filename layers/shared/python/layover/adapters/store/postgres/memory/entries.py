@@ -6,11 +6,13 @@ from pydantic import TypeAdapter
 
 from layover.adapters.store.postgres.codec import dump_json
 from layover.adapters.store.postgres.database import Database, Row
+from layover.adapters.store.postgres.memory.notes import lock_scope
 from layover.adapters.store.postgres.memory.recall import halfvec
 from layover.adapters.store.postgres.queries import Query, Statement, load
 from layover.memory import ranking
 from layover.memory.episodic.search import entry_words
 from layover.memory.text.index_words import index_words
+from layover.ports.memory.notes import StaleState
 from layover.values.memory.entry import (
     EntryCorrection,
     EntryPlace,
@@ -110,6 +112,28 @@ class PostgresEntries:
         )
         (rows,) = await self._database.run(owner, query)
         return _ENTRIES.validate_json(rows[0][0] or b"[]")
+
+    async def import_entry(
+        self, owner: str, entry: NewEntry, version: int | None
+    ) -> tuple[FoundEntry, bool]:
+        """Store an entry that no thread taught. Return what is stored, and whether this call has stored it.
+        Raises StaleState."""
+        _, outcome, stored = await self._database.run(
+            owner,
+            lock_scope(entry.agent),
+            _query("import_entry")(
+                agent=entry.agent,
+                entries=dump_entries([entry]),
+                thread_id=None,
+                run_id=None,
+                entries_version=version,
+            ),
+            _query("entry_by_hash")(agent=entry.agent, hash=entry.hash),
+        )
+        fresh, entered = outcome[0]
+        if fresh == b"f":
+            raise StaleState
+        return FoundEntry.model_validate_json(stored[0][0] or b"{}"), entered == b"t"
 
     async def correct_entry(self, owner: str, correction: EntryCorrection) -> FoundEntry | None:
         """Give an entry that is retrieved other words, without a vector."""

@@ -86,6 +86,35 @@ from (
     limit %(limit)s::integer
 ) e
 
+-- name: import_entry
+-- An entry that no thread taught. Behind `lock_scope`. Answers whether the scope is (still) the one that it was
+-- compared with, and whether it was stored.
+with done as materialized (
+    select 1 as fresh
+    where %(entries_version)s::integer is null
+       or coalesce((select s.entries_version from memory_scopes s where s.agent = %(agent)s), 0)
+          = %(entries_version)s::integer
+),
+entered as (
+-- include: insert_entries.sql
+),
+superseded as (
+-- include: supersede_entries.sql
+),
+counted_scope as (
+    update memory_scopes s set entries_version = s.entries_version + 1
+    where s.agent = %(agent)s and exists (select from entered)
+)
+select exists (select from done), exists (select from entered)
+
+-- name: entry_by_hash
+select row_to_json(e)
+from (
+    select e.id, e.agent, e.thread_id, e.superseded_by, {e.entries}
+    from memory_entries e
+    where e.agent = %(agent)s and e.hash = %(hash)s
+) e
+
 -- name: correct_entry
 -- Whoever compares new entries with stored ones meanwhile compares them again.
 with corrected as (

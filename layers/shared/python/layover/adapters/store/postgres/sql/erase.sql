@@ -16,7 +16,7 @@ freed as (
     select e.id, gone.superseded_by as by
     from gone cross join lateral (
         select m.id from memory_entries m
-        where m.superseded_by = gone.id and m.thread_id <> %(thread_id)s
+        where m.superseded_by = gone.id and m.thread_id is distinct from %(thread_id)s
         offset 0
     ) e
     union

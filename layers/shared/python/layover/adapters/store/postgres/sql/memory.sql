@@ -64,11 +64,7 @@ entered as (
 -- include: insert_entries.sql
 ),
 superseded as (
-    update memory_entries e set superseded_by = n.id
-    from json_to_recordset(%(entries)s::json) as r (hash text, supersedes json)
-    join entered n using (hash)
-    cross join json_array_elements_text(r.supersedes) as old (id)
-    where e.id = old.id and e.id <> n.id and e.agent = %(agent)s and e.superseded_by is null
+-- include: supersede_entries.sql
 ),
 counted_scope as (
     update memory_scopes s set entries_version = s.entries_version + 1

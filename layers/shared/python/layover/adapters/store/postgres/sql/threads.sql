@@ -36,76 +36,38 @@ where t.deleted_at is null
 -- the last one that is there (or behind the parent of the first): into its branch where that place is
 -- free, else into a new branch whose path is cut at it. A parent that is missing starts a new root.
 -- Behind `upsert_thread`: under its lock nobody else adds an id of this thread.
-with listed as (
-    select distinct on (i.id) i.* from rows from (
-        json_to_recordset(%(messages)s::json) as (
-            id text, parent_id text, {messages:types}, {unseen:types}, provider_state json)
-    ) with ordinality as i (id, parent_id, {messages}, {unseen}, provider_state, n)
-    order by i.id, i.n
-),
-incoming as (
-    select l.id, l.parent_id, {l.messages}, {l.unseen}, l.provider_state,
-           row_number() over chain as n, lag(l.id) over chain as before_id
-    from listed l
-    window chain as (order by l.n)
-),
+-- include: chain.sql
 alive as (
     select t.key from threads t where t.id = %(thread_id)s and t.deleted_at is null
 ),
-anchor as (
-    select * from (
-        (select m.branch_id, m.depth, i.id, i.n
-         from incoming i
-         cross join lateral (
-             select m.thread, m.branch_id, m.depth from messages m where m.id = i.id offset 0
-         ) m
-         where m.thread = (select alive.key from alive))
-        union all
-        (select m.branch_id, m.depth, i.parent_id, 0
-         from incoming i
-         cross join lateral (
-             select m.thread, m.branch_id, m.depth from messages m where m.id = i.parent_id offset 0
-         ) m
-         where i.n = 1 and m.thread = (select alive.key from alive))
-    ) found
-    order by n desc
-    limit 1
+-- include: insert_chain.sql
+
+-- name: import_messages
+-- As `insert_messages`, for a chain that begins at a depth. Nothing is written where something else is at that
+-- depth or behind it, or where its parent is not just before it.
+-- include: chain.sql
+alive as (
+    select t.key from threads t
+    where t.id = %(thread_id)s and t.deleted_at is null
+      and not exists (
+          select from messages m
+          where m.thread = t.key and m.depth >= %(offset)s::integer
+            and m.id not in (select incoming.id from incoming))
+      and case when %(offset)s::integer = 0 then %(parent_id)s::text is null
+               else exists (
+                   select from messages m
+                   where m.thread = t.key and m.depth = %(offset)s::integer - 1 and m.id = %(parent_id)s) end
 ),
-place as (
-    select alive.key, a.id, a.branch_id, coalesce(a.depth, -1) as depth, coalesce(a.n, 0) as n,
-           a.branch_id is not null and not exists (
-               select from messages m
-               where m.thread = alive.key and m.branch_id = a.branch_id and m.depth = a.depth + 1
-           ) as free
-    from alive left join anchor a on true
-),
-fork as (
-    insert into branches (thread_id, id, path, path_depths)
-    select %(thread_id)s, new.id, p.path || new.id, p.path_depths || 2147483647
-    from place
-    cross join lateral (
-        select coalesce(max(b.id) + 1, 0) as id from branches b where b.thread_id = %(thread_id)s
-    ) new
-    cross join lateral (
-        select b.path, trim_array(b.path_depths, 1) || place.depth as path_depths
-        from branches b
-        where b.thread_id = %(thread_id)s and b.id = place.branch_id
-        union all
-        select '{}'::integer[], '{}'::integer[] where place.branch_id is null
-    ) p
-    where not place.free and place.n < (select count(*) from incoming)
-    returning id
-)
--- A parent that is the message before on the same branch is not stored: the place tells it.
-insert into messages (thread, branch_id, depth, id, parent_id, {messages}, {unseen}, provider_state)
-select place.key, coalesce(fork.id, place.branch_id), place.depth + i.n - place.n, i.id,
-       case when i.n = place.n + 1 and fork.id is not null then i.parent_id
-            else nullif(i.parent_id, coalesce(i.before_id, place.id)) end,
-       {i.messages}, {i.unseen}, i.provider_state
-from place
-left join fork on true
-join incoming i on i.n > place.n
-order by i.n
+-- include: insert_chain.sql
+
+-- name: count_messages
+-- Those of the thread.
+select count(*)
+from json_array_elements_text(%(ids)s::json) as i (id)
+cross join lateral (
+    select m.thread from messages m where m.id = i.id offset 0
+) m
+where m.thread = (select t.key from threads t where t.id = %(thread_id)s and t.deleted_at is null)
 
 -- name: fill_places
 -- The results that have come take the places that were kept for them. Behind `upsert_thread`.
