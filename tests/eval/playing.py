@@ -28,7 +28,7 @@ from layover.context.transcript import response_messages
 from layover.memory.compaction import reflector, summary
 from layover.memory.compaction.job import CompactionJob
 from layover.memory.compaction.observation_lines import latest, without_repetition
-from layover.memory.compaction.observe import observe_ahead
+from layover.memory.compaction.observe import ask_reflector, observe_ahead
 from layover.memory.profile.notes import profile_key
 from layover.memory.profile.profiles import put_profile
 from layover.runtime import Runtime
@@ -177,11 +177,8 @@ async def play_reflector(case: ReflectorCase, _: Provider, model: Watched) -> Sc
     """Let a log be condensed; an answer that cannot be used leaves it as it is."""
     job = await _Bench.of(Memory(titles=False), "reflector", model).job()
     before = case.observations
-    answer = await job.ask(
-        reflector.request(job.model, before),
-        lambda text: reflector.parse(text, before, job.new_id),
-        "no reflection",
-    )
+    target = reflector.size(before) * case.most // len(before)
+    answer = await ask_reflector(job, before, target, waits=True)
     texts = [line.text for line in (answer.value if answer else before)]
     score = judged(case, texts)
     score.facts += 1

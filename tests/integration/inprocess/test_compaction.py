@@ -172,8 +172,8 @@ async def test_many_observations_are_condensed_again() -> None:
         return say("\n".join(notes))
 
     def forgetful(prompt: Prompt) -> Reply:
-        ids = re.findall(r"obs_[0-9a-zA-Z]+", prompt.messages[-1].text)
-        return say(json.dumps({"drop": ids[: len(ids) // 2], "merge": []}))
+        numbers = [int(n) for n in re.findall(r"\* \[(\d+)\]", prompt.messages[-1].text)]
+        return say(json.dumps({"drop": numbers[: len(numbers) // 2], "merge": []}))
 
     stage = bench(Reader(30), wordy, message_tokens=10_000, observation_tokens=2_000)
     stage.model = ScriptedModel(Reader(30), background={"observer": wordy, "reflector": forgetful})

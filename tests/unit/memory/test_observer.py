@@ -17,7 +17,7 @@ from layover.memory.compaction.observer import MAX_KNOWN_CHARACTERS, parse, rend
 from layover.memory.compaction.overlooked import overlooked
 from layover.values.memory.compaction import Marker, Observation
 from layover.values.message import Message, Role
-from support.worlds.observations import EVIL, TEN, answered, ids, observation, said
+from support.worlds.observations import EVIL, TEN, answered, called, ids, observation, said
 
 ELEVEN = TEN + timedelta(hours=1)
 TWO = [said("hi"), said("ho", Role.ASSISTANT, ELEVEN)]
@@ -165,7 +165,9 @@ def test_secrets_are_redacted_and_texts_are_limited() -> None:
     found = read(f"* INFO (10:05) the password: hunter2, ok\n* INFO (10:06) {long}")
     assert found[0][2] == "the password: [redacted] ok"
     assert len(found[1][2]) <= MAX_TEXT
-    assert len(read("\n".join(f"* INFO (10:05) fact {n}" for n in range(900)))) == MAX_OBSERVATIONS
+    asked = [said(f"question {n}") for n in range(MAX_OBSERVATIONS)]
+    answer = "\n".join(f"* INFO (10:05) fact {n}" for n in range(900))
+    assert len(parse(answer, asked, ids())) == MAX_OBSERVATIONS
 
 
 def test_a_missing_or_impossible_time_is_that_of_the_line_before() -> None:
@@ -233,15 +235,8 @@ def test_indented_lines_are_details_of_the_last_top_line() -> None:
         "  prose\n"
         "      * INFO (10:06) third\n"
     )
-    assert [x for _, _, x in read(answer)] == [
-        "first",
-        ">detail",
-        ">deeper",
-        "second",
-        ">by tabs",
-        ">third",
-    ]
-    found = parse(answer, TWO, ids())
+    found = parse(answer, [*TWO, said("more", at=ELEVEN)], ids())
+    assert [o.text for o in found] == ["first", "detail", "deeper", "second", "by tabs", "third"]
     assert [o.parent_id for o in found] == [None, "n1", "n1", None, "n4", "n4"]
 
 
@@ -381,6 +376,99 @@ def test_of_what_is_known_the_newest_is_shown() -> None:
     assert "fact 99 " in text
     assert "fact 50 " not in text
     assert len(text) < MAX_KNOWN_CHARACTERS + 1_000
+
+
+def test_an_exchange_has_at_most_five_lines_and_the_lightest_go_first() -> None:
+    answer = """* INFO (10:01) a detail
+* CRITICAL (10:02) what the user wants
+* INFO (10:03) a head
+  * IMPORTANT (10:03) a heavy detail of it
+  * INFO (10:03) a light detail of it
+* COMPLETION (10:04) what is done
+* IMPORTANT (10:05) an error
+* INFO (10:06) another detail"""
+    assert [text for _, _, text in read(answer)] == [
+        "what the user wants",
+        "a head",
+        ">a heavy detail of it",
+        "what is done",
+        "an error",
+    ]
+    two_exchanges = [*TWO, said("And?", at=ELEVEN)]
+    assert len(parse(answer, two_exchanges, ids())) == 8
+
+
+def test_a_step_that_calls_tools_is_an_exchange_of_its_own() -> None:
+    answer = "\n".join(f"* INFO (10:05) fact {n}" for n in range(30))
+    steps = [said("go"), *(m for n in range(3) for m in (called({"n": n}), answered("x")))]
+    assert len(parse(answer, steps, ids())) == 20
+    assert len(parse(answer, [said("an answer", Role.ASSISTANT)], ids())) == 5
+
+
+def test_a_line_of_the_prompts_example_is_no_observation_and_neither_are_its_details() -> None:
+    prompt = str(request("m", TWO, ()).system)
+    assert parse(prompt, TWO, ids()) == ()
+    copied = '* IMPORTANT (09:04)  refund(K-5512) failed: PaymentError "card expired"; nothing was refunded.'
+    assert copied.replace("  ", " ") in prompt
+    answer = f"{copied}\n  * INFO (09:05) a detail\n* INFO (10:05) Ann is in Bern"
+    assert [text for _, _, text in read(answer)] == ["Ann is in Bern"]
+
+
+SATURDAY = "* INFO (10:05) "
+
+
+@pytest.mark.parametrize(
+    ("text", "stored"),
+    [
+        # 21 November 2026 is a Saturday.
+        ("They come tomorrow (meaning 2026-11-23).", "They come tomorrow (meaning 2026-11-22)."),
+        ("Es lief gestern (meaning 2026-11-21)", "Es lief gestern (meaning 2026-11-20)"),
+        (
+            "It broke two weeks ago (meaning 2026-11-14)",
+            "It broke two weeks ago (meaning 2026-11-07)",
+        ),
+        ("昨天 (meaning 2026-11-21) 坏了", "昨天 (meaning 2026-11-20) 坏了"),
+        ("It is due next Monday (meaning 2026-11-24).", "It is due next Monday."),
+        ("Due on Monday (meaning 2026-02-31)", "Due on Monday"),
+        (
+            "In on Friday (meaning 2026-11-27), out tomorrow (meaning 2027-01-01)",
+            "In on Friday (meaning 2026-11-27), out tomorrow (meaning 2026-11-22)",
+        ),
+    ],
+)
+def test_a_date_that_relative_words_do_not_mean_is_counted_again_or_left_out(
+    text: str, stored: str
+) -> None:
+    assert [t for _, _, t in read(SATURDAY + text)] == [stored]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "They come tomorrow (meaning 2026-11-22).",
+        "It is due next Monday (meaning 2026-11-23).",
+        "It is due next Monday (meaning 2026-11-30).",
+        "It is due at the end of the month (meaning 2026-11-30).",
+        "Invoice 7 of yesterday is paid (2026-11-21).",
+        "(meaning 2026-11-30)",
+        "tomorrow is (meaning unclear)",
+    ],
+)
+def test_a_date_that_may_be_meant_stays(text: str) -> None:
+    assert [t for _, _, t in read(SATURDAY + text)] == [text]
+
+
+def test_messages_stand_below_their_days_with_the_names_of_these() -> None:
+    text = request("m", DAYS, ()).messages[0].text
+    days = [line for line in text.splitlines() if line.startswith("Date:")]
+    assert days == [
+        "Date: 2026-11-20 (Friday)",
+        "Date: 2026-11-21 (Saturday)",
+        "Date: 2026-11-23 (Monday)",
+    ]
+    assert text.index("(Saturday)") < text.index("user: b") < text.index("(Monday)")
+    without_text = said(" ", at=DAYS[0].created_at)
+    assert "Friday" not in request("m", [without_text, DAYS[1]], ()).messages[0].text
 
 
 def texts_without_repetition(*made: Observation, active: Sequence[Observation] = ()) -> list[str]:

@@ -12,8 +12,8 @@ from layover.memory.episodic import rules
 # file's new digest here.
 DIGESTS = {
     "extractor-6": "057f1a1828633ebf",
-    "observer-1": "b55b68f24320d455",
-    "reflector-1": "deb6062fbb0eabd0",
+    "observer-2": "18a9a560c59e0f76",
+    "reflector-2": "0064230517bb7e22",
     "summary-1": "92c525ea19c48a39",
 }
 

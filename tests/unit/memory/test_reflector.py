@@ -1,6 +1,8 @@
 """Changes that a reflection may make to observations (docs/behaviour.md#reflections)."""
 
 import json
+import re
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -24,9 +26,28 @@ LOG = (
 ALL = [o.id for o in LOG]
 
 
+def number(id: Any, log: Sequence[Observation] = LOG) -> Any:
+    """The number that the observation has in the request; of nobody, one that nobody has."""
+    if not isinstance(id, str):
+        return id
+    return next((n for n, o in enumerate(log, 1) if o.id == id), 99)
+
+
+def numbers(answer: dict[str, Any], log: Sequence[Observation] = LOG) -> str:
+    """An answer in numbers."""
+    merges = [
+        {
+            **item,
+            **({"ids": [number(id, log) for id in item["ids"]]} if "ids" in item else {}),
+            **({"parent_id": number(item["parent_id"], log)} if "parent_id" in item else {}),
+        }
+        for item in answer["merge"]
+    ]
+    return json.dumps({"drop": [number(id, log) for id in answer["drop"]], "merge": merges})
+
+
 def reflect(drop: Any = (), *merge: Any) -> tuple[Observation, ...] | None:
-    answer = json.dumps({"drop": list(drop) if isinstance(drop, tuple) else drop, "merge": merge})
-    return parse(answer, LOG, ids())
+    return parse(numbers({"drop": list(drop), "merge": merge}), LOG, ids())
 
 
 def merge(*of: str, text: str = "merged", **fields: Any) -> dict[str, Any]:
@@ -60,12 +81,12 @@ UNCHANGED = ["p", "p>p1", "p>p2", "q", "q>q1", "r"]
         '{"drop": ',
         "{" * 5_000,
         "{}",
-        '{"drop": "p", "merge": {"ids": ["p"]}}',
+        '{"drop": "1", "merge": {"ids": [1]}}',
         '{"drop": []}',
         '{"drop": null, "merge": null}',
-        '{"drop": [1, null, {"id": "p"}], "merge": [5, "p", null]}',
-        '{"drop": ["nobody"], "merge": [{"ids": ["nobody"], "marker": "INFO", "text": "x"}]}',
-        '<think>{"drop": ["p"]}</think>',
+        '{"drop": ["p", true, null, {"id": 1}], "merge": [5, "p", null]}',
+        '{"drop": [99, 0, -1, 1.5], "merge": [{"ids": [99], "marker": "INFO", "text": "x"}]}',
+        '<think>{"drop": [1]}</think>',
     ],
 )
 def test_an_answer_of_no_use_changes_nothing(answer: str) -> None:
@@ -83,7 +104,7 @@ def test_an_answer_that_there_is_nothing_to_condense_leaves_everything() -> None
         merge("p", text="..."),
         {"ids": ["p"], "marker": "INFO"},
         {"ids": ["p"], "text": 5},
-        {"ids": "p", "text": "x"},
+        {"ids": [], "text": "word"},
         {"ids": [], "text": "x"},
         {"text": "x"},
     ],
@@ -222,14 +243,14 @@ def test_a_merged_text_is_stored_as_an_observation_is() -> None:
     assert made(item).text == "a <b> password: [redacted]"
     assert made(item).marker is Marker.CRITICAL
     many = [observation(f"o{n}", LONG * 5) for n in range(9)]
-    answer = json.dumps({"merge": [merge(*(o.id for o in many), text="word " * 500)]})
+    answer = json.dumps({"merge": [{"ids": [*range(1, 10)], "text": "word " * 500}]})
     condensed = parse(answer, many, ids())
     assert condensed is not None
     assert len(condensed[0].text) <= MAX_TEXT
 
 
 def test_an_answer_is_read_whatever_stands_around_it() -> None:
-    answer = '<think>{"drop": ["p"]}</think>Sure:\n```json\n{"drop": ["[r]"]}\n```'
+    answer = '<think>{"drop": [1]}</think>Sure:\n```json\n{"drop": ["[6]"]}\n```'
     found = parse(answer, LOG, ids())
     assert found is not None
     assert [o.id for o in found] == ALL[:-1]
@@ -247,7 +268,7 @@ def test_a_reflection_loses_and_invents_nothing(
     drop: list[str], merges: list[dict[str, Any]], log: list[Observation]
 ) -> None:
     """In any order of the log: then some details stand before their parents, and for themselves."""
-    found = parse(json.dumps({"drop": drop, "merge": merges}), log, ids("new"))
+    found = parse(numbers({"drop": drop, "merge": merges}, log), log, ids("new"))
     if found is None:
         return
     kept = [o.id for o in found]
@@ -277,11 +298,13 @@ def test_observations_stay_in_the_order_of_time() -> None:
     assert [o.at for o in tops] == sorted(o.at for o in tops)
 
 
-def test_the_request_shows_ids_as_data() -> None:
-    prompt = request("m", [observation("a", EVIL), observation("b", "two", "a")])
+def test_the_request_shows_numbers_and_the_target_and_observations_as_data() -> None:
+    prompt = request("m", [observation("a", EVIL), observation("b", "two", "a")], 20)
     (asked,) = prompt.messages
     assert (prompt.task, prompt.model) == ("reflector", "m")
-    assert "\n* [a] INFO (10:00) x&lt;/transcript" in asked.text
-    assert "\n  * [b] INFO (10:00) two\n" in asked.text
+    assert "\n* [1] INFO (10:00) x&lt;/transcript" in asked.text
+    assert "\n  * [2] INFO (10:00) two\n" in asked.text
     assert asked.text.count("<") == asked.text.count(">") == 2
+    aim = asked.text.partition("</observation_log>\n")[2]
+    assert re.fullmatch(r"It has \d{2,3} tokens\. At most 20 should be left\.", aim)
     assert '"drop"' in (prompt.system or "")

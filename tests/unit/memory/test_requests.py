@@ -49,7 +49,7 @@ def every_request(model: str = "own/model") -> dict[str, Prompt]:
         facts.request("profile", model, turn, {}, message()),
         facts.request("session", model, turn, {}, message()),
         observer.request(model, [message()], []),
-        reflector.request(model, [observation(WORDS)]),
+        reflector.request(model, [observation(WORDS)], 100),
         summary.request(model, [message()], None),
     ]
     return {prompt.task: prompt for prompt in prompts}

@@ -99,7 +99,8 @@ _MARKER = _one_of("CRITICAL", "IMPORTANT", "INFO", "COMPLETION")
 _FIELD = _one_of("objective", "state", "decisions", "follow_ups")
 _FACT = _object(evidence=_TEXT, key=_TEXT, content=_TEXT_OR_NULL)
 _SESSION_FACT = _object(evidence=_TEXT, field=_FIELD, content=_TEXT_OR_NULL, replaces=_TEXT_OR_NULL)
-_MERGE = _object(ids=_list_of(_TEXT), marker=_MARKER, text=_TEXT, parent_id=_TEXT_OR_NULL)
+_NUMBER_OR_NULL: Schema = {"type": ["integer", "null"]}
+_MERGE = _object(ids=_NUMBERS, marker=_MARKER, text=_TEXT, parent_id=_NUMBER_OR_NULL)
 
 TASKS = {
     "title": Task(200),
@@ -107,9 +108,7 @@ TASKS = {
     "profile": Task(1_500, schema=_object(facts=_list_of(_FACT))),
     "session": Task(1_500, schema=_object(facts=_list_of(_SESSION_FACT))),
     "observer": Task(2_000, most=8_000),
-    "reflector": Task(
-        2_000, most=8_000, schema=_object(drop=_list_of(_TEXT), merge=_list_of(_MERGE))
-    ),
+    "reflector": Task(2_000, most=8_000, schema=_object(drop=_NUMBERS, merge=_list_of(_MERGE))),
     "summary": Task(3_000),
 }
 """Every task of memory, by the name that its requests carry (`X-Layover-Task`)."""

@@ -120,6 +120,24 @@ class CompactionJob:
             await self._record_waste([usage_row(self.runtime, self.meta, prompt.task, *replies)])
         return None
 
+    async def improve(
+        self,
+        before: ParsedReply[Parsed],
+        prompt: Prompt,
+        read: Callable[[str], Parsed | None],
+    ) -> ParsedReply[Parsed]:
+        """Ask once for something better than an answer that there is. If the model fails, or its answer
+        cannot be used, the answer from before stays; it costs something nevertheless."""
+        try:
+            reply = await ask(self.runtime, self.agent, self.meta, prompt)
+        except LayoverError as error:
+            extra = {"run_id": self.meta.id, "cause": type(error).__name__}
+            logger.warning("an answer for memory was not improved", extra=extra)
+            return before
+        value = read(reply.text) or before.value
+        # The model that answered is that of the last reply.
+        return ParsedReply(value, (*before.replies, reply))
+
     def count_failure(self, cause: str) -> None:
         """Count a compaction that should have changed the branch and did not."""
         extra = {"run_id": self.meta.id, "thread_id": self.meta.thread_id, "cause": cause}

@@ -89,13 +89,13 @@ _THINKING = lazy_pattern(
 
 def lines(
     observations: Sequence[Observation],
-    ids: bool = False,
+    numbered: bool = False,
     stretches: Sequence[Stretch] = (),
 ) -> list[str]:
     """Return the observations as lines, in order, with a `Date:` line when the day changes. A detail stands
-    below its parent only if it follows it. `ids`: each line shows its id, for the reflector. `stretches`:
-    above the first observation of each, a line has the numbers of its messages; the path's first is 1.
-    Escaped."""
+    below its parent only if it follows it. `numbered`: each line shows its number, from 1,
+    for the reflector. `stretches`: above the first observation of each, a line has the numbers of its
+    messages; the path's first is 1. Escaped."""
     result: list[str] = []
     day: date | None = None
     top: str | None = None
@@ -110,7 +110,7 @@ def lines(
             if at.date() != day:
                 day = at.date()
                 result.append(f"Date: {day.isoformat()}")
-        name = f"[{one.id}] " if ids else ""
+        name = f"[{place + 1}] " if numbered else ""
         text = f"{name}{one.marker.value} ({at:%H:%M}) {one.text.strip()}"
         result.append(f"{INDENT if detail else ''}* {escape(text)}")
     return result

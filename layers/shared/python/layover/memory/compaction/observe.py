@@ -1,7 +1,7 @@
 """Observations of a branch: made ahead in slices, taken up together, condensed again
 (docs/behaviour.md#compaction-ahead)."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Protocol
 
@@ -9,12 +9,13 @@ from layover.context import compaction
 from layover.context.compaction import with_slices
 from layover.context.tokens import estimate, total_tokens
 from layover.memory.compaction import observer, reflector
-from layover.memory.compaction.job import CompactionJob
+from layover.memory.compaction.job import CompactionJob, ParsedReply
 from layover.memory.compaction.observation_lines import latest, without_repetition
 from layover.memory.compaction.overlooked import overlooked
 from layover.values.memory.compaction import Compacted, Generation, NewGeneration, Observation
 from layover.values.message import Message
 from layover.values.metrics import Metric
+from layover.values.prompt import Prompt
 
 WAIT = timedelta(seconds=8)
 """The time that a run waits for slices that are already being observed: another call would take as long."""
@@ -59,7 +60,7 @@ async def condense(job: CompactionJob, *, waits: bool) -> str:
         path = await job.messages(current.through)
         has_changed = await _activate(job, current, path) or has_changed
     current = await job.read_compacted()
-    return "compacted" if await _reflect(job, current) or has_changed else "nothing"
+    return "compacted" if await _reflect(job, current, waits=waits) or has_changed else "nothing"
 
 
 async def _await_slices(
@@ -163,7 +164,7 @@ async def _activate(job: CompactionJob, current: Compacted, path: Sequence[Messa
     return True
 
 
-async def _reflect(job: CompactionJob, current: Compacted) -> bool:
+async def _reflect(job: CompactionJob, current: Compacted, *, waits: bool = False) -> bool:
     """Condense the observations that take effect: leave out those that later ones restate, and ask a model
     if there are still too many."""
     generation = current.generation
@@ -171,21 +172,38 @@ async def _reflect(job: CompactionJob, current: Compacted) -> bool:
         return False
     lines = latest(current.observations)
     left = current.model_copy(update={"observations": lines})
-    if not reflector.is_due(left, job.limits.block):
+    if job.limits.block is None or not reflector.is_due(left, job.limits.block):
         if len(lines) == len(current.observations):
             return False
         reflection = _reflection(job, generation, lines, "", LATEST_VERSION)
         return await job.replace(reflection, generation, ()) is not None
-    answer = await job.ask(
-        reflector.request(job.model, lines),
-        lambda text: reflector.parse(text, lines, job.new_id),
-        "no reflection",
-    )
+    answer = await ask_reflector(job, lines, reflector.target_of(job.limits.block), waits=waits)
     if answer is None:
         return False
     # Stored even if nothing was condensed, so that no job asks again before new observations take effect.
     reflection = _reflection(job, generation, answer.value, answer.model, reflector.PROMPT_VERSION)
     return await job.replace(reflection, generation, answer.replies) is not None
+
+
+async def ask_reflector(
+    job: CompactionJob, lines: Sequence[Observation], target: int, *, waits: bool
+) -> ParsedReply[tuple[Observation, ...]] | None:
+    """Return fewer observations. What is still above the target is condensed once more, unless a run waits or
+    the model finds nothing to condense; what cannot be condensed further stays as the first answer left it."""
+    first = await job.ask(*_reflection_of(job, lines, target), "no reflection")
+    if first is None or waits or reflector.size(first.value) <= target:
+        return first
+    if first.value == tuple(lines):
+        return first
+    return await job.improve(first, *_reflection_of(job, first.value, target))
+
+
+def _reflection_of(
+    job: CompactionJob, lines: Sequence[Observation], target: int
+) -> tuple[Prompt, Callable[[str], tuple[Observation, ...] | None]]:
+    """Return the request to condense these lines, and how its answer is read."""
+    request = reflector.request(job.model, lines, target)
+    return request, lambda text: reflector.parse(text, lines, job.new_id)
 
 
 def _reflection(

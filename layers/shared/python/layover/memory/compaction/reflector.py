@@ -1,9 +1,10 @@
 """The reflector: many observations become fewer (docs/behaviour.md#reflections). Pure.
 
-It answers `{"drop": [id], "merge": [{"ids", "marker", "text", "parent_id"?}]}`. "A child never goes without
-its parent" means: a detail is neither dropped nor merged away by itself while its parent stays, unless it is
-merged into another detail of that parent. A dropped parent takes its details with it, except those that a
-merge has; a merged parent leaves them to the result of the merge."""
+It reads the observations with numbers, as ids are long and models miscopy them, and answers
+`{"drop": [number], "merge": [{"ids": [number], "marker", "text", "parent_id"?}]}`. "A child never goes
+without its parent" means: a detail is neither dropped nor merged away by itself while its parent stays,
+unless it is merged into another detail of that parent. A dropped parent takes its details with it, except those that
+a merge has; a merged parent leaves them to the result of the merge."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,8 +26,10 @@ from layover.values.prompt import Prompt
 from layover.values.text import sanitise
 from layover.values.tokens import estimate
 
-PROMPT_VERSION = "reflector-1"
+PROMPT_VERSION = "reflector-2"
 """Changes with `prompts/reflector.md`; each generation names the version that made it."""
+TARGET = 0.7
+"""The share of the limit that observations should have after a reflection: new ones need room, too."""
 
 
 def is_due(compacted: Compacted, max_tokens: int | None) -> bool:
@@ -38,10 +41,21 @@ def is_due(compacted: Compacted, max_tokens: int | None) -> bool:
     return estimate(render(compacted.observations)) > max_tokens
 
 
-def request(model: str, observations: Sequence[Observation]) -> Prompt:
-    """Return the request to condense these observations (at least one, oldest first)."""
-    text = block("observation_log", lines(observations, ids=True))
-    return text_prompt("reflector", model, text, observations[-1].at)
+def target_of(max_tokens: int) -> int:
+    """Return the tokens that observations should have after a reflection."""
+    return int(max_tokens * TARGET)
+
+
+def size(observations: Sequence[Observation]) -> int:
+    """Return the tokens of observations in a prompt, by estimate."""
+    return estimate(render(observations))
+
+
+def request(model: str, observations: Sequence[Observation], target: int) -> Prompt:
+    """Return the request to condense these observations (at least one, oldest first) to `target` tokens."""
+    log = block("observation_log", lines(observations, numbered=True))
+    aim = f"It has {size(observations)} tokens. At most {target} should be left."
+    return text_prompt("reflector", model, f"{log}\n{aim}", observations[-1].at)
 
 
 def parse(
@@ -53,7 +67,7 @@ def parse(
     nothing, leaves nothing, or makes the text longer."""
     log = _Log(observations)
     reply = json_object(sanitise(answer), "drop", "merge")
-    to_drop = _ids_to_drop(reply)
+    to_drop = log.ids_of(reply.get("drop")) if reply else set()
     merges = _assign_merges(log, objects(reply, "merge"), to_drop)
     removed_ids = log.ids_to_remove(to_drop, merges)
     # The answer is valid, so the caller need not ask again.
@@ -61,7 +75,7 @@ def parse(
     if not removed_ids and not enough:
         return None
     result = without_repetition(_apply(log, merges, removed_ids, new_id))
-    if not result or estimate(render(result)) > estimate(render(observations)):
+    if not result or size(result) > size(observations):
         return None
     return result
 
@@ -83,6 +97,7 @@ class _Log:
     def __init__(self, observations: Sequence[Observation]) -> None:
         self.by_id = {o.id: o for o in observations}
         self.place = {id: place for place, id in enumerate(self.by_id)}
+        self._by_number = {str(number): o.id for number, o in enumerate(observations, 1)}
         self.parent: dict[str, str] = {}
         tops: set[str] = set()
         for one in self.by_id.values():
@@ -90,6 +105,18 @@ class _Log:
                 self.parent[one.id] = one.parent_id
             else:
                 tops.add(one.id)
+
+    def id_of(self, number: Any) -> str | None:
+        """Return the id of the observation with this number, which a model may write as a text; None if there
+        is none."""
+        if isinstance(number, bool) or not isinstance(number, int | str):
+            return None
+        return self._by_number.get(str(number).strip(" []#"))
+
+    def ids_of(self, numbers: Any) -> set[str]:
+        """Return the ids of the observations with these numbers."""
+        items = numbers if isinstance(numbers, list) else []
+        return {id for item in items if (id := self.id_of(item)) is not None}
 
     def is_top(self, id: str | None) -> bool:
         """Return whether the observation exists and is not a detail."""
@@ -108,29 +135,20 @@ class _Log:
         return merge_ids | tops | details
 
 
-def _ids_to_drop(answer: Mapping[str, Any] | None) -> set[str]:
-    ids = answer.get("drop") if answer else None
-    return _names(ids)
-
-
-def _names(value: Any) -> set[str]:
-    return (
-        {v.strip(" []") for v in value if isinstance(v, str)} if isinstance(value, list) else set()
-    )
-
-
 def _assign_merges(
     log: _Log, proposals: Sequence[dict[str, Any]], to_drop: set[str]
 ) -> list[_Merge]:
     """Return the merges that have a text, each with the ids that no earlier one has and that may be
     removed."""
-    usable = [(item, _names(item.get("ids")), tidy(text_of(item, "text"))) for item in proposals]
+    usable = [
+        (item, log.ids_of(item.get("ids")), tidy(text_of(item, "text"))) for item in proposals
+    ]
     usable = [(item, ids, text) for item, ids, text in usable if any(c.isalnum() for c in text)]
     leaving_ids = to_drop.union(*(ids for _, ids, _ in usable))
     used_ids: set[str] = set()
     merges: list[_Merge] = []
     for item, ids, text in usable:
-        target = text_of(item, "parent_id").strip(" []") or None
+        target = log.id_of(item.get("parent_id"))
         own = [
             id
             for id in log.by_id

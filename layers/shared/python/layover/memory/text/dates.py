@@ -125,7 +125,7 @@ _WEEK = 7
 
 def without_resolved_dates(content: str, texts: Sequence[str], now: datetime) -> str:
     """Return a content without the dates that one of the texts names in relation to `now`."""
-    days = {day for text in texts for day in _named_days(text, now.date())}
+    days = {day for text in texts for day in named_days(text, now.date())}
     if not days:
         return content
     spans = [
@@ -146,7 +146,7 @@ def _is_one_of(match: re.Match[str], days: set[date]) -> bool:
     )
 
 
-def _named_days(text: str, today: date) -> Iterator[date]:
+def named_days(text: str, today: date) -> Iterator[date]:
     """Yield the days that a text names."""
     for days, words in _DAYS:
         if re.search(rf"(?<!\w)(?:{words})(?!\w)", text, re.IGNORECASE):
