@@ -87,6 +87,12 @@ def test_note_that_is_not_sent_hides_no_results(api: Api) -> None:
     assert not api.thinks(ASK, calls, result("a"), note, AND)
 
 
+def test_answer_of_blanks_separates_no_turns(api: Api) -> None:
+    calls = api.calls("a", with_thought=False)
+    blanks = message(Role.ASSISTANT, TextPart(text=" \n"))
+    assert not api.thinks(ASK, calls, result("a"), blanks, AND)
+
+
 def test_one_step_of_another_model_is_enough(api: Api) -> None:
     foreign, own = api.calls("a", with_thought=False), api.calls("b", with_thought=True)
     assert not api.thinks(ASK, foreign, result("a"), own, result("b"))

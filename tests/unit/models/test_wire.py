@@ -200,6 +200,38 @@ def test_mistral_gets_ids_of_nine_letters_or_digits(provider: str, model: str) -
     assert wire.messages(thread, (provider, model)) == [first, *results]
 
 
+@pytest.mark.parametrize(("provider", "model"), MISTRALS)
+def test_mistral_reads_an_answer_between_a_result_and_the_next_user(
+    provider: str, model: str
+) -> None:
+    thread = [user("hi"), assistant(asks("a")), answer("a"), user("stop"), user("again")]
+    sent = wire.messages(thread, (provider, model))
+    assert roles(sent) == ["user", "assistant", "tool", "assistant", "user", "user"]
+    assert sent[3] == {"role": "assistant", "content": "(No answer.)"}
+    assert wire.messages(thread[:3], (provider, model)) == sent[:3]
+
+
+def test_others_read_the_next_user_right_after_a_result() -> None:
+    thread = [user("hi"), assistant(asks("a")), answer("a"), user("stop")]
+    assert roles(wire.messages(thread, ("h", "gpt-5"))) == ["user", "assistant", "tool", "user"]
+
+
+@pytest.mark.parametrize("model", ["gemini-2.5-flash", "google/gemini-3-pro-preview"])
+def test_gemini_reads_a_text_and_the_calls_behind_it_as_one_answer(model: str) -> None:
+    thread = [user("hi"), assistant("No."), assistant("Wait.", asks("a")), answer("a")]
+    sent = wire.messages(thread, ("h", model))
+    assert roles(sent) == ["user", "assistant", "tool"]
+    assert sent[1]["content"] == "No.\n\nWait."
+    assert [c["id"] for c in sent[1]["tool_calls"]] == ["a"]
+    assert len(wire.messages(thread, ("h", "gpt-5"))) == 4
+
+
+@pytest.mark.parametrize("said", ["", " \n"])
+def test_a_result_without_a_text_is_said_to_be_one(said: str) -> None:
+    messages = sent(user("hi"), assistant(asks("a")), answer("a", model_output=said))
+    assert messages[2]["content"] == "(no output)"
+
+
 @pytest.mark.parametrize("model", ["gpt-5", "central-1", "astral/llama", "mistress"])
 def test_others_get_ids_as_they_are(model: str) -> None:
     first, _ = wire.messages([assistant(asks("call_1")), answer("call_1")], ("h", model))

@@ -6,6 +6,7 @@ _MISTRAL = re.compile(r"(mis|mix|minis|magis|codes|devs|maths|leans|pix|vox)tral
 _CLAUDE = re.compile(r"(^|[/.@-])claude\b", re.I)
 _GEMINI = re.compile(r"(^|[/.])gemini-(?![12]([.-]|$))", re.I)
 _GOOGLE = re.compile(r"(^|\.)googleapis\.com$", re.I)
+_ANY_GEMINI = re.compile(r"(^|[/.])gemini-", re.I)
 _DEEPSEEK = re.compile(r"(^|[/.])deepseek-v([4-9]|\d\d)", re.I)
 
 
@@ -33,6 +34,12 @@ def takes_few_keywords(provider: str) -> bool:
     """Return whether the provider refuses JSON schemas with keywords beyond its own subset: Google's hosts
     do (`layover.adapters.models.google_schema`)."""
     return _GOOGLE.search(provider) is not None
+
+
+def wants_one_answer(model: str) -> bool:
+    """Return whether calls may not follow a text of the assistant's in a message of their own: Gemini takes
+    them right after a user or a result (https://github.com/google-gemini/gemini-cli/issues/11814)."""
+    return _ANY_GEMINI.search(model) is not None
 
 
 def wants_thoughts(model: str) -> bool:

@@ -48,7 +48,7 @@ def may_think(messages: Iterable[Message], has_thoughts: Callable[[Message], boo
     """Return whether the model may think. One that thinks wants its thoughts back with the calls whose
     results are in the last turn. If another model made these (a fallback), it goes on without thinking until
     users have said something else. `has_thoughts`: whether an answer has thoughts of the model's."""
-    sendable = [m for m in messages if m.role is not Role.CUSTOM]
+    sendable = [m for m in messages if not _is_left_out(m)]
     for is_answer, turn in groupby(reversed(sendable), lambda m: m.role is Role.ASSISTANT):
         if is_answer:
             if not all(has_thoughts(m) for m in turn if m.tool_calls):
@@ -57,3 +57,10 @@ def may_think(messages: Iterable[Message], has_thoughts: Callable[[Message], boo
             # What users say behind results is in one turn with them.
             return True
     return True
+
+
+def _is_left_out(message: Message) -> bool:
+    """Return whether nothing of a message is sent: an answer that a filter emptied, or of blanks, separates
+    no turns."""
+    says_nothing = not message.text.strip() and not message.tool_calls
+    return message.role is Role.CUSTOM or (message.role is Role.ASSISTANT and says_nothing)

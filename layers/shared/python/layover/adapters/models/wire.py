@@ -45,6 +45,10 @@ _IMAGE_URL = re.compile(r"\.(png|jpe?g|gif|webp)([?#]|$)", re.I)
 
 _NO_THOUGHTS = " "
 """DeepSeek takes an empty text as well; Kimi does not."""
+NO_OUTPUT = "(no output)"
+"""The result of a call that has no text: xAI refuses a message without any
+(https://github.com/AstrBotDevs/AstrBot/issues/6447)."""
+_NO_ANSWER = {"role": "assistant", "content": "(No answer.)"}
 _NO_SIGNATURE = "skip_thought_signature_validator"
 """https://ai.google.dev/gemini-api/docs/thought-signatures, for calls of other models."""
 
@@ -224,6 +228,10 @@ def messages(
         for at, m in enumerate(sendable)
         for wire in _message(sendable, at, opaque.state_of(m, *provider_model), ids)
     ]
+    if makers.is_mistral(*provider_model):
+        messages = [*_answered(messages)]
+    if makers.wants_one_answer(provider_model[1]):
+        messages = _joined(messages)
     for message in messages:
         if message["role"] == "assistant":
             _fill(message, provider_model[1], thoughts=thoughts)
@@ -232,6 +240,31 @@ def messages(
             for holder in (message, *message.get("tool_calls", ())):
                 holder.pop(name, None)
     return messages
+
+
+def _answered(messages: Sequence[Body]) -> Iterator[Body]:
+    """Yield the messages, with one of the assistant's where a user speaks right after a result, as after a run
+    that was cancelled. Mistral refuses that order (mistral-common's `validate_message_order`)."""
+    before: Body = {}
+    for message in messages:
+        if message["role"] == "user" and before.get("role") == "tool":
+            yield dict(_NO_ANSWER)
+        yield message
+        before = message
+
+
+def _joined(messages: Sequence[Body]) -> list[Body]:
+    """Return the messages, with texts of the assistant's in the answer that follows right behind, as after
+    an answer that did not fit and was asked for again."""
+    joined: list[Body] = []
+    for message in messages:
+        last = joined[-1] if joined else {}
+        if last.get("role") == message["role"] == "assistant" and "tool_calls" not in last:
+            texts = filter(None, (last["content"], message["content"]))
+            joined[-1] = {**message, "content": "\n\n".join(texts)}
+        else:
+            joined.append(message)
+    return joined
 
 
 def _fill(message: Body, model: str, *, thoughts: bool) -> None:
@@ -277,7 +310,8 @@ def _assistant(
     elif text:
         yield {"role": "assistant", "content": text, **opaque.message_fields(state)}
     for tool_call_id, call_id in ids_by_call.items():
-        content = answered[tool_call_id].text
+        text = answered[tool_call_id].text
+        content = text if text.strip() else NO_OUTPUT
         yield {"role": "tool", "tool_call_id": call_id, "content": content}
 
 
