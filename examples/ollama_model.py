@@ -33,17 +33,20 @@ class OllamaModel(Model):
     async def complete(self, prompt: Prompt, on_delta: OnDelta | None = None) -> Reply:
         """Return one reply, told piece by piece."""
         texts, calls, last = [], [], {}
-        async with httpx2.AsyncClient(**self._settings) as http:
-            async with http.stream("POST", "/api/chat", json=self._request(prompt)) as response:
-                if response.is_error:
-                    await response.aread()
-                response.raise_for_status()
-                async for line in response.aiter_lines():
-                    last = json.loads(line)
-                    if text := last["message"].get("content"):
-                        texts.append(text)
-                        await send_deltas(on_delta, Delta("text", text))
-                    calls += last["message"].get("tool_calls", [])
+        request = self._request(prompt)
+        async with (
+            httpx2.AsyncClient(**self._settings) as http,
+            http.stream("POST", "/api/chat", json=request) as response,
+        ):
+            if response.is_error:
+                await response.aread()  # for the message of the error
+            response.raise_for_status()
+            async for line in response.aiter_lines():
+                last = json.loads(line)
+                if text := last["message"].get("content"):
+                    texts.append(text)
+                    await send_deltas(on_delta, Delta("text", text))
+                calls += last["message"].get("tool_calls", [])
         if not last.get("done"):
             raise ConnectionError("the stream ended before the answer did")
         return Reply(

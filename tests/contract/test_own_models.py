@@ -14,7 +14,9 @@ from layover.adapters.models.openai_chat import OpenAIChat
 from layover.models import Model, OpenAIModel
 from layover.testing.contracts import MakeModel, ModelContract, Planned
 from support.providers import openai as fake_openai
+from support.providers.answers import words
 from support.providers.openai import FakeOpenAI
+
 
 async def at_once(_: float) -> None:
     """No pause between attempts."""
@@ -93,6 +95,7 @@ class TestOfServer(ModelContract):
 
         def make(*plans: Planned) -> Model:
             server.script([served(plan, held) for plan in plans])
+            model: Model
             model, close = request.param(server)
             closers.append(close)
             return model
@@ -115,7 +118,7 @@ def ollama(*plans: Planned) -> httpx2.MockTransport:
         return httpx2.Response(200, content=lines(plan))
 
     async def lines(plan: Planned) -> AsyncIterator[bytes]:
-        for word in fake_openai.words(plan.text):
+        for word in words(plan.text):
             yield json.dumps({"message": {"content": word}, "done": False}).encode() + b"\n"
         if plan.hangs:
             await asyncio.Event().wait()

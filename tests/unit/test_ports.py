@@ -247,7 +247,8 @@ def is_port(candidate: type) -> bool:
 
 
 def members(port: type) -> set[str]:
-    return {name for name in dir(port) if not name.startswith("_")}
+    fields = {name for each in port.__mro__ for name in vars(each).get("__annotations__", {})}
+    return {name for name in {*dir(port), *fields} if not name.startswith("_")}
 
 
 def classes_of(module: ModuleType) -> Iterator[type]:

@@ -15,7 +15,7 @@ import pytest
 from pydantic import BaseModel
 
 import layover
-from layover import testing
+from layover import models, testing
 from support.api_page import PAGE, shown_names
 
 _FENCED = re.compile(r"^(?P<indent> *)```python\n(?P<source>.*?)^(?P=indent)```$", re.M | re.S)
@@ -26,7 +26,7 @@ GIVEN = ("Args", "Keyword Args")
 
 def exports() -> Iterator[tuple[str, Any]]:
     """Public classes and functions. `Event` is a union, which has no docstring."""
-    for module in (layover, testing):
+    for module in (layover, models, testing):
         for name in module.__all__:
             value = getattr(module, name)
             if inspect.isclass(value) or inspect.isfunction(value):
@@ -87,6 +87,8 @@ def parameters_of(value: Any) -> set[str]:
         return {name for name, field in value.model_fields.items() if field.exclude is not True}
     if is_dataclass(value):
         return {field.name for field in fields(value) if field.init}
+    if getattr(value, "_is_protocol", False):
+        return set()  # nobody makes one
     makers = [base for base in value.__mro__ if "__init__" in vars(base)]
     if not makers[0].__module__.startswith("layover") or issubclass(value, Enum):
         return set()
@@ -106,7 +108,8 @@ def misnamed(value: Any) -> list[str]:
     strange += [
         f"names {name}, which is not there"
         for name in attributes
-        if name not in known | hidden and not hasattr(value, name)
+        if name not in known | hidden | {*getattr(value, "__annotations__", ())}
+        and not hasattr(value, name)
     ]
     twice = [f"names {name} twice" for name in sorted(set(every)) if every.count(name) > 1]
     return lacking + strange + twice

@@ -108,7 +108,7 @@ def test_a_client_that_blocks_is_refused() -> None:
     from openai import OpenAI
 
     client: Any = OpenAI(api_key="k")
-    with pytest.raises(DefinitionError, match="an async client .* not of type OpenAI"):
+    with pytest.raises(DefinitionError, match=r"an async client .* not of type OpenAI"):
         OpenAIModel(client, "m")
 
 

@@ -85,7 +85,8 @@ OBJECT = {"type": "object", "properties": {"n": {"type": "integer"}, "m": {"type
         ),
         (
             lambda: make.Agent("shop", model=[{}]),
-            "agent 'shop': model must be a text that is not empty, not {}",
+            "agent 'shop': model must be a name, or an object with a `name` and an async method `complete` "
+            "(layover.models.Model), not {}",
         ),
         (
             lambda: make.Agent("shop", tools=[make.tool(look), make.tool(look)]),

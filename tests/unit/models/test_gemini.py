@@ -112,11 +112,23 @@ async def test_a_call_that_it_could_not_read_is_asked_for_again(
 @pytest.mark.parametrize(
     ("message", "settings", "left_out"),
     [
-        ('Invalid value at "reasoning_effort" (TYPE_ENUM), "xhigh"', {"reasoning": "xhigh"}, "reasoning_effort"),
-        ("Budget 0 is invalid. This model only works in thinking mode.", {"reasoning": "none"}, "reasoning_effort"),
-        ('Invalid JSON payload received. Unknown name "seed": Cannot find field.', {"seed": 1}, "seed"),
+        (
+            'Invalid value at "reasoning_effort" (TYPE_ENUM), "xhigh"',
+            {"reasoning": "xhigh"},
+            "reasoning_effort",
+        ),
+        (
+            "Budget 0 is invalid. This model only works in thinking mode.",
+            {"reasoning": "none"},
+            "reasoning_effort",
+        ),
+        (
+            'Invalid JSON payload received. Unknown name "seed": Cannot find field.',
+            {"seed": 1},
+            "seed",
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_setting_that_it_refuses_is_left_out(
     message: str, settings: dict[str, Any], left_out: str
 ) -> None:
@@ -142,7 +154,10 @@ def test_a_format_that_it_refuses_is_told_in_words(message: str) -> None:
 def thread(reply: Reply) -> list[Message]:
     """The messages of a step as they are stored, with its results."""
     at = datetime(2026, 1, 1, tzinfo=UTC)
-    calls = [ToolCallPart(tool_call_id=c.id, tool_name=c.name, args=json.loads(c.args)) for c in reply.calls]  # fmt: skip
+    calls = [
+        ToolCallPart(tool_call_id=c.id, tool_name=c.name, args=json.loads(c.args))
+        for c in reply.calls
+    ]
     state = ProviderState(
         provider=reply.provider,
         model=reply.asked_model,
@@ -150,16 +165,23 @@ def thread(reply: Reply) -> list[Message]:
         calls={c.id: c.state for c in reply.calls if c.state},
     )
     step = Message(
-        id="a", thread_id="t", role=Role.ASSISTANT, content=tuple(calls), created_at=at,
+        id="a",
+        thread_id="t",
+        role=Role.ASSISTANT,
+        content=tuple(calls),
+        created_at=at,
         provider_state=state,
-    )  # fmt: skip
+    )
     results = [
         Message(
-            id=f"r{n}", thread_id="t", role=Role.TOOL, created_at=at,
+            id=f"r{n}",
+            thread_id="t",
+            role=Role.TOOL,
+            created_at=at,
             content=(ToolResultPart(tool_call_id=c.id, tool_name=c.name, result="ok"),),
         )
         for n, c in enumerate(reply.calls)
-    ]  # fmt: skip
+    ]
     return [step, *results]
 
 
@@ -178,13 +200,23 @@ SIGNATURE = "EjQKMgHfs+/=" * 40
     "chunks",
     [
         [plain(call({"n": 1}, SIGNATURE, id="f1"), call({"n": 2}, id="f2"))],
-        [chunk(call({"n": 1}, SIGNATURE, id="f1")), chunk(call({"n": 2}, id="f2")), chunk(finish="stop")],
-        [chunk(call({"n": 1}, SIGNATURE, id="f1", index=0)), chunk(call({"n": 2}, id="f2", index=0), finish="tool_calls")],
+        [
+            chunk(call({"n": 1}, SIGNATURE, id="f1")),
+            chunk(call({"n": 2}, id="f2")),
+            chunk(finish="stop"),
+        ],
+        [
+            chunk(call({"n": 1}, SIGNATURE, id="f1", index=0)),
+            chunk(call({"n": 2}, id="f2", index=0), finish="tool_calls"),
+        ],
         [chunk(call({"n": 1}, SIGNATURE), call({"n": 2})), chunk(finish="stop")],
-        [chunk(call({"n": 1}, SIGNATURE, id="", index=0)), chunk(call({"n": 2}, id="", index=0), finish="stop")],
+        [
+            chunk(call({"n": 1}, SIGNATURE, id="", index=0)),
+            chunk(call({"n": 2}, id="", index=0), finish="stop"),
+        ],
     ],
     ids=["document", "no index", "index 0 each", "no ids", "empty ids"],
-)  # fmt: skip
+)
 def test_parallel_calls_stay_apart_and_the_first_keeps_its_signature(chunks: list[Any]) -> None:
     reply, _ = assembled(*chunks)
     assert [json.loads(c.args) for c in reply.calls] == [{"n": 1}, {"n": 2}]
@@ -227,10 +259,29 @@ def parameters(function: Any) -> dict[str, Any]:
 
 
 KNOWN = {
-    "type", "format", "title", "description", "nullable", "enum", "maxItems", "minItems", "properties",
-    "required", "minProperties", "maxProperties", "minLength", "maxLength", "pattern", "example", "anyOf",
-    "propertyOrdering", "default", "items", "minimum", "maximum",
-}  # fmt: skip
+    "type",
+    "format",
+    "title",
+    "description",
+    "nullable",
+    "enum",
+    "maxItems",
+    "minItems",
+    "properties",
+    "required",
+    "minProperties",
+    "maxProperties",
+    "minLength",
+    "maxLength",
+    "pattern",
+    "example",
+    "anyOf",
+    "propertyOrdering",
+    "default",
+    "items",
+    "minimum",
+    "maximum",
+}
 """Fields of Google's `Schema`."""
 
 
@@ -287,21 +338,32 @@ def test_every_kind_of_argument_is_in_the_subset() -> None:
         ({"anyOf": [{"type": "integer"}, {"type": "null"}]}, {"type": "integer", "nullable": True}),
         (
             {"oneOf": [{"type": "integer"}, {"type": "string"}], "description": "It."},
-            {"anyOf": [{"type": "integer", "description": "It."}, {"type": "string", "description": "It."}]},
+            {
+                "anyOf": [
+                    {"type": "integer", "description": "It."},
+                    {"type": "string", "description": "It."},
+                ]
+            },
         ),
-        ({"type": "integer", "exclusiveMinimum": 0, "multipleOf": 2}, {"type": "integer", "minimum": 1}),
+        (
+            {"type": "integer", "exclusiveMinimum": 0, "multipleOf": 2},
+            {"type": "integer", "minimum": 1},
+        ),
         ({"type": "string", "format": "email"}, {"type": "string"}),
         ({"type": "array"}, {"type": "array", "items": {"type": "string"}}),
         (
             {"$defs": {"A": {"type": "boolean"}}, "$ref": "#/$defs/A", "description": "Mine."},
             {"type": "boolean", "description": "Mine."},
         ),
-        ({"allOf": [{"minLength": 1}, {"maxLength": 3}], "type": "string"}, {"type": "string", "minLength": 1, "maxLength": 3}),
+        (
+            {"allOf": [{"minLength": 1}, {"maxLength": 3}], "type": "string"},
+            {"type": "string", "minLength": 1, "maxLength": 3},
+        ),
         ({}, {"type": "string"}),
         (True, {"type": "string"}),
         ({"type": "object", "additionalProperties": False, "$schema": "x"}, {"type": "object"}),
     ],
-)  # fmt: skip
+)
 def test_what_it_refuses_is_rewritten_or_dropped(schema: Any, rewritten: Any) -> None:
     result = google_schema(schema)
     assert result == rewritten

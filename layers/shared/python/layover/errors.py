@@ -732,11 +732,33 @@ class ModelError(RunFailed):
 
 
 class ContextLengthExceeded(ModelError):
-    """The provider said that the prompt is longer than the model's window."""
+    """The provider said that the prompt is longer than the model's window. The run shortens it and asks
+    again.
+
+    Example:
+        ```python
+        from layover import ModelError
+        from layover.models import ContextLengthExceeded
+
+        error = ContextLengthExceeded("9000 tokens are too many", status=400)
+        assert isinstance(error, ModelError) and error.status == 400
+        ```
+    """
 
 
 class ContentFiltered(ModelError):
-    """A filter of the provider's refused the request because of what the messages say."""
+    """A filter of the provider's refused the request because of what the messages say. The run ends with
+    `finish_reason` `content-filter`.
+
+    Example:
+        ```python
+        from layover import ModelError
+        from layover.models import ContentFiltered
+
+        error = ContentFiltered("blocked", status=400)
+        assert isinstance(error, ModelError) and error.message == "blocked"
+        ```
+    """
 
 
 class AttemptsUsedUp(RunFailed):

@@ -1,8 +1,7 @@
-"""Models of one's own: the port that `Agent(model=MODEL)` takes, and what its requests and replies are made of.
+"""Models of one's own: the port that `Agent(model=MODEL)` takes, and the parts of its requests and replies.
 
 Names are loaded when they are first used: an author's module with a Model imports no adapter."""
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from layover.errors import ContentFiltered, ContextLengthExceeded
@@ -30,18 +29,22 @@ __all__ = [
     "send_deltas",
 ]
 
-_HOME = {
-    "ChatReply": "layover.adapters.models.chat_form",
-    "OpenAIModel": "layover.adapters.models.openai_client",
-    "chat_request": "layover.adapters.models.chat_form",
-}
-
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOME:
+    value: Any
+    if name == "OpenAIModel":
+        from layover.adapters.models.openai_client import OpenAIModel as value
+    elif name == "ChatReply":
+        from layover.adapters.models.chat_form import ChatReply as value
+    elif name == "chat_request":
+        from layover.adapters.models.chat_form import chat_request as value
+    else:
         from layover.errors import no_attribute
 
         raise no_attribute(__name__, [], name, __all__)
-    value = getattr(import_module(_HOME[name]), name)
     globals()[name] = value
     return value
+
+
+def __dir__() -> list[str]:
+    return __all__

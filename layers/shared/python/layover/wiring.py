@@ -656,8 +656,9 @@ def in_memory_runtime(
 ) -> Runtime:
     """Return a runtime whose stores end with the process, for these agents and all agents to which they may
     hand a conversation. Without `model` (`layover.testing.ScriptedModel`) and `embedder` (`HashingEmbedder`),
-    it uses those of the environment; `model` also answers for the models that agents bring. `metrics`: the counter, for example `InMemoryMetrics`. `table`: holds
-    the journal in place of one in memory, whose writes call `on_change`."""
+    it uses those of the environment; `model` also answers for the models that agents bring. `metrics`: the
+    counter, for example `InMemoryMetrics`. `table`: holds the journal in place of one in memory, whose writes
+    call `on_change`."""
     from layover.adapters.inmemory.allowance import in_memory_allowance
     from layover.adapters.inmemory.blobs import InMemoryBlobs
     from layover.adapters.inmemory.callbacks import InMemoryCallbacks

@@ -32,7 +32,23 @@ OnDelta = Callable[[Delta], Awaitable[None] | None]
 
 
 async def send_deltas(listener: OnDelta | None, *deltas: Delta) -> None:
-    """Give each piece of a reply to the listener, if there is one."""
+    """Give each piece of a reply to the listener, if there is one.
+
+    Args:
+        listener: The `on_delta` of a model's `complete`.
+        *deltas: The pieces, in order.
+
+    Example:
+        ```python
+        import asyncio
+
+        from layover.models import Delta, send_deltas
+
+        pieces: list[Delta] = []
+        asyncio.run(send_deltas(pieces.append, Delta("text", "Good "), Delta("text", "day.")))
+        assert "".join(piece.text for piece in pieces) == "Good day."
+        ```
+    """
     if listener is None:
         return
     for delta in deltas:

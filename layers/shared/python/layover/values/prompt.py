@@ -17,7 +17,23 @@ PROVIDER_TOOL, CITATIONS = "provider-tool", "citations"
 
 
 class ToolSpec(Value):
-    """A tool as the model sees it. `parameters` is a JSON schema."""
+    """A tool as the model sees it.
+
+    Attributes:
+        name: The name by which the model calls it.
+        description: Its purpose, in words.
+        parameters: The JSON schema of its arguments, an object; `$ref`s lead to `#` or `#/$defs/NAME`.
+        strict: Whether the provider is to hold the model to the schema.
+
+    Example:
+        ```python
+        from layover.models import Prompt, ToolSpec, chat_request
+
+        look = ToolSpec(name="look", description="Look.", parameters={"type": "object"})
+        request = chat_request(Prompt(model="acme/large", tools=(look,)))
+        assert request["tools"][0]["function"]["name"] == "look"
+        ```
+    """
 
     name: str
     description: str
@@ -33,7 +49,22 @@ class ProviderTool(Value):
 
 
 class OutputSpec(Value):
-    """Structured output: a JSON schema with a name."""
+    """A structured output that a model is to give.
+
+    Attributes:
+        name: The name of the type.
+        json_schema: The JSON schema of the answer's text; `$ref`s as in a tool's parameters.
+        strict: Whether the provider is to hold the model to the schema.
+
+    Example:
+        ```python
+        from layover.models import OutputSpec, Prompt, chat_request
+
+        answer = OutputSpec(name="Answer", json_schema={"type": "object"})
+        request = chat_request(Prompt(model="acme/large", output=answer))
+        assert request["response_format"]["json_schema"]["name"] == "Answer"
+        ```
+    """
 
     name: str
     json_schema: dict[str, Any]
@@ -41,8 +72,32 @@ class OutputSpec(Value):
 
 
 class Prompt(Value):
-    """One request. `messages` are thread messages as the model is to see them: without orphans and custom
-    ones; tool messages show `model_output`."""
+    """One request to a model.
+
+    Attributes:
+        model: The model's name; for a model of one's own, its `name`.
+        system: The system message; None: none.
+        messages: The thread as the model is to see it, oldest first: without calls that have no result. Of a
+            tool's message, `model_output` wins over the result.
+        tools: Tools that the model may call.
+        output: The structured output that the answer's text is to be; None: any text.
+        stream: Whether somebody follows the answer.
+        stops_repeating: Whether the rest of a streamed answer that repeats itself may be dropped.
+        task: What it is for: `turn` for a run's step, else a task of memory, or `hook` or `judge`.
+        run_id: The run that asks; None: no run does.
+        settings: Settings of the request, `timeout` among them, which Layover keeps itself.
+        api: OpenAI's API, for a provider that has both.
+        provider_tools: Tools that the provider runs itself, if the API has any.
+        cache_key: A text that requests of one thread share, for a provider's cache; None: there is none.
+
+    Example:
+        ```python
+        from layover.models import Prompt
+
+        prompt = Prompt(model="acme/large", system="Be brief.")
+        assert (prompt.task, prompt.stream, prompt.messages) == ("turn", False, ())
+        ```
+    """
 
     model: str
     system: str | None = None
@@ -65,7 +120,24 @@ class Prompt(Value):
 
 
 class RequestedCall(Value):
-    """A call as the provider named it. `args`: the raw JSON text."""
+    """A call of a tool, as the model asks for it.
+
+    Attributes:
+        id: The provider's id; empty: Layover makes one.
+        name: The tool's name.
+        args: The arguments, as the text of a JSON object.
+        state: JSON that the provider wants back with this call, unchanged: it is in the message's
+            `provider_state.calls`, by the call's id.
+
+    Example:
+        ```python
+        from layover.models import Reply, RequestedCall
+
+        look = RequestedCall(id="", name="look", args='{"at": "orders"}')
+        reply = Reply(calls=(look,), finish_reason="tool-calls")
+        assert reply.calls[0].name == "look"
+        ```
+    """
 
     id: str
     name: str
@@ -75,7 +147,31 @@ class RequestedCall(Value):
 
 
 class Reply(Value):
-    """A model's reply."""
+    """A model's reply.
+
+    Attributes:
+        text: The words of the answer; the JSON of a structured output.
+        reasoning: The thoughts that it shows; empty: none.
+        calls: Calls of tools, in order.
+        finish_reason: `stop`, `length` (the limit cut it), `tool-calls` or `content-filter`.
+        usage: The tokens, and the cost if the provider says it; without tokens, Layover estimates them.
+        model: The name by which a price is looked up; empty: the one that was asked.
+        provider: The host that `state` may go back to. Another model never gets it.
+        asked_model: The model that `state` may go back to; empty: the one that was asked.
+        state: JSON that the provider wants back with this message, unchanged: it is in the message's
+            `provider_state.fields`.
+        data: Results of the provider's own work: calls of its tools, sources.
+        chooses_freely: Whether a `tool_choice` was not sent, because the model does not take it.
+
+    Example:
+        ```python
+        from layover import Usage
+        from layover.models import Reply
+
+        reply = Reply(text="42 euros.", usage=Usage(input_tokens=12, output_tokens=4))
+        assert (reply.finish_reason, reply.usage.total_tokens) == ("stop", 16)
+        ```
+    """
 
     text: str = ""
     reasoning: str = ""
@@ -141,8 +237,24 @@ class Embedded:
 
 
 class Delta(NamedTuple):
-    """A piece of a streamed reply. `restart` says that the stream broke and begins again, `retry` that the
-    model did not answer and is asked again after a pause; its text is the type of the error."""
+    """A piece of a streamed reply.
+
+    Attributes:
+        kind: `text`, `reasoning`, `tool-call`; `restart`: the answer begins again, all before is void; `retry`:
+            the model did not answer, and is asked again after a pause.
+        text: The piece; of a call, a piece of its arguments' JSON; of a `retry`, the type of the error.
+        call: The number of the call in the reply, from 0.
+        tool_call_id: The provider's id of the call; empty: it has none.
+        tool_name: The name of the tool that is called.
+
+    Example:
+        ```python
+        from layover.models import Delta
+
+        first = Delta("tool-call", '{"at": ', call=0, tool_name="look")
+        assert (first.kind, first.text) == ("tool-call", '{"at": ')
+        ```
+    """
 
     kind: Literal["text", "reasoning", "tool-call", "restart", "retry"]
     text: str = ""

@@ -1,5 +1,5 @@
-"""Models behind a client of the package `openai`: its own transport, credentials and retries of sign-in, and the
-requests and replies of Layover's adapters.
+"""Models behind a client of the package `openai`: its transport and its credentials, with the requests and the
+replies of Layover's adapters.
 
 Authors bring the client, so only they import the package at their module's import; nothing here does before a
 model is made."""
@@ -103,8 +103,8 @@ class OpenAIModel(OpenAIChat, Model):
             ModelError: If the server refuses, or stays down.
         """
         # The prefix that the wire cuts, so that the rest is sent as it is.
-        named = prompt.model_copy(update={"model": f"openai/{self._wire_name}"})
-        return await super().complete(named, on_delta)
+        of_server = prompt.model_copy(update={"model": f"openai/{self._wire_name}"})
+        return await super().complete(of_server, on_delta)
 
 
 def _check(client: Any, model: Any, name: Any) -> None:

@@ -63,12 +63,12 @@ class OwnModel(ChatModel):
 
     async def _attempt(self, prompt: Prompt, listener: OnDelta | None, *, repeats: bool) -> Reply:
         """Return the reply of one call. Raises ProviderFault, and LayoverErrors that are not ModelErrors."""
-        told = _Listener(listener)
+        pieces = _Listener(listener)
         complete: Any = self._model.complete  # an author's may answer anything
         limit = asyncio.timeout(prompt.settings.timeout if repeats else None)
         try:
             async with limit:
-                reply = await complete(prompt, told.hear if listener else None)
+                reply = await complete(prompt, pieces.hear if listener else None)
         except Exception as error:
             if isinstance(error, LayoverError) and not isinstance(error, ModelError):
                 raise
@@ -76,12 +76,12 @@ class OwnModel(ChatModel):
                 late = f"no whole reply within {prompt.settings.timeout:g} s"
                 error = TimeoutError(late)
             fault = _fault(error, self._model.name)
-            fault.started = bool(told.kinds)
+            fault.started = bool(pieces.kinds)
             raise fault from (error.__cause__ if isinstance(error, ModelError) else error)
         if not isinstance(reply, Reply):
             message = f"the model {self._model.name} answered {type(reply).__name__}, not a Reply"
             raise ProviderFault(ModelError(message, type=INVALID_RESPONSE), is_transient=False)
-        await send_deltas(listener, *told.untold(reply))
+        await send_deltas(listener, *pieces.untold(reply))
         return _complete(reply, self._model.name)
 
 
@@ -139,8 +139,8 @@ def _fault(error: Exception, name: str) -> ProviderFault:
     status = _status(error) or _status(response)
     if status is not None:
         return from_status(status, _body(error, response), _headers(response))
-    if isinstance(error, OSError) or _named(error, _NETWORK_NAMES):
-        fault = make_disconnect_fault(error, timeout=_named(error, _TIMEOUT_NAMES))
+    if isinstance(error, OSError) or _is_called(error, _NETWORK_NAMES):
+        fault = make_disconnect_fault(error, timeout=_is_called(error, _TIMEOUT_NAMES))
         fault.error.message += f" [model {name}]"
         fault.error.args = (fault.error.message,)
         return fault
@@ -190,7 +190,7 @@ def _headers(response: Any) -> dict[str, str]:
     return {str(name).lower(): str(value) for name, value in items}
 
 
-def _named(error: Exception, names: re.Pattern[str]) -> bool:
+def _is_called(error: Exception, names: re.Pattern[str]) -> bool:
     """Return whether a class of the error has such a name: clients of HTTP do not derive their errors from
     OSError."""
     return any(names.search(each.__name__) for each in type(error).__mro__)

@@ -17,7 +17,8 @@ _UNSUPPORTED = re.compile(
     r"|\bnot (applicable|implemented|compatible|a valid (parameter|argument|field|option))"
     r"|(\b(can)?not|n['\u2019]t) (currently |yet |both |be )*(support|permit|allow|accept|recogni[sz]e"
     r"|available|enabled|set\b|used|specified|provided|combined)"
-    r"|only works in|only ([\w.'\"` ()]{1,30} (is|are) )?(allowed|supported|accepted)|may only be set|or unset"
+    r"|only works in"
+    r"|only ([\w.'\"` ()]{1,30} (is|are) )?(allowed|supported|accepted)|may only be set|or unset"
     r"|mutually exclusive|only one of|at the same time|no endpoints found that|\u4e0d\u652f\u6301",
     re.I,
 )
