@@ -2,6 +2,8 @@
 
 import asyncio
 import logging
+import subprocess
+import sys
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -10,8 +12,17 @@ import pytest
 
 from layover import ModelSettings, RetryableError
 from layover.adapters.models.own import OwnModel
-from layover.errors import ContentFiltered, ContextLengthExceeded, ModelError
-from layover.models import ChatReply, Delta, OnDelta, Prompt, Reply, RequestedCall, send_deltas
+from layover.errors import ContentFiltered, ContextLengthExceeded, DefinitionError, ModelError
+from layover.models import (
+    ChatReply,
+    Delta,
+    OnDelta,
+    OpenAIModel,
+    Prompt,
+    Reply,
+    RequestedCall,
+    send_deltas,
+)
 
 PROMPT = Prompt(model="acme/large")
 STREAM = PROMPT.model_copy(update={"stream": True})
@@ -295,3 +306,25 @@ async def test_an_error_in_a_chat_reply_is_read_as_a_providers() -> None:
     model, waits = asked(reads, says("fine"))
     assert (await model.complete(PROMPT)).text == "fine"
     assert len(waits.seconds) == 1
+
+
+def test_openai_is_imported_by_those_who_bring_a_client_alone() -> None:
+    code = (
+        "import sys, layover.wiring\n"
+        "from layover.models import Model, OpenAIModel, chat_request\n"
+        "import layover.adapters.models.own\n"
+        "print('openai' in sys.modules)"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True
+    )
+    assert run.stdout == "False\n"
+
+
+def test_without_the_package_a_client_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "openai", None)
+    client: Any = object()
+    with pytest.raises(
+        DefinitionError, match=r"install `layover\[openai\]`; for AWS, list `openai`"
+    ):
+        OpenAIModel(client, "large")

@@ -1,4 +1,4 @@
-"""Models behind a client of the package `openai`: its transport and its credentials, with the requests and the
+"""Models behind a client of the package `openai`: its transport and credentials, with the requests and the
 replies of Layover's adapters.
 
 Authors bring the client, so only they import the package at their module's import; nothing here does before a
