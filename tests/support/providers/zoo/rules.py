@@ -100,7 +100,8 @@ def _schemas(body: Json) -> Iterator[tuple[Json, bool]]:
     """Yield the schemas of a body, and whether each is to be strict."""
     for tool in body.get("tools", ()):
         function = tool.get("function", tool)
-        yield function.get("parameters", {}), bool(function.get("strict"))
+        if "parameters" in function:  # a tool may have none
+            yield function["parameters"], bool(function.get("strict"))
     form: Json = body.get("response_format") or body.get("text", {}).get("format") or {}
     if form.get("type") == "json_schema":
         form = form.get("json_schema", form)
