@@ -71,7 +71,7 @@ def test_an_extractor_that_never_names_a_known_entry_loses_no_other_matter(
     assert lost == []
 
 
-def made(some: tuple[Pair, ...], says: str | None, *, has_vector: bool) -> float:
+def share_of_replacements(some: tuple[Pair, ...], says: str | None, *, has_vector: bool) -> float:
     """The share of true replacements that are made."""
     true = [p for p in some if p.replaces]
     return sum(fate(p, says, has_vector=has_vector) == REPLACED for p in true) / len(true)
@@ -84,9 +84,9 @@ def test_without_a_word_of_the_extractor_all_that_words_can_tell_is_replaced(
     true = [p for p in pairs() if p.replaces]
     unmade = [p for p in true if fate(p, None, has_vector=has_vector) != REPLACED]
     assert [p for p in unmade if not any(verb in p.old for verb in VERBS_OF_SEVERAL)] == []
-    assert made(pairs(), None, has_vector=has_vector) >= 0.91
-    assert made(free_pairs(), None, has_vector=has_vector) >= 0.9
-    assert made(pairs_apart(), None, has_vector=has_vector) >= 0.88
+    assert share_of_replacements(pairs(), None, has_vector=has_vector) >= 0.91
+    assert share_of_replacements(free_pairs(), None, has_vector=has_vector) >= 0.9
+    assert share_of_replacements(pairs_apart(), None, has_vector=has_vector) >= 0.88
 
 
 @pytest.mark.parametrize("has_vector", [True, False])

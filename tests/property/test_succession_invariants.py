@@ -33,8 +33,8 @@ def facts(draw: st.DrawFn, thing: str | None = None) -> str:
     return frame.format(x=x, v=draw(st.sampled_from(FRAMES[frame])))
 
 
-def found(content: str, days: int = 1) -> FoundEntry:
-    """A stored entry, as old as that."""
+def stored_entry(content: str, days: int = 1) -> FoundEntry:
+    """A stored entry, as many days old."""
     return FoundEntry(
         id=content,
         agent="a",
@@ -70,7 +70,7 @@ def standing(said: list[str], *, has_vector: bool) -> set[str]:
         )
         gone = {id for each in kept for id in each.supersedes}
         stored = [e for e in stored if e.id not in gone]
-        stored += [found(content, 1) for _ in kept]
+        stored += [stored_entry(content) for _ in kept]
     return {e.content for e in stored}
 
 

@@ -100,8 +100,8 @@ _TOPIC = lazy_pattern("[\u3040-\u309f]*は")
 _ENDING = lazy_pattern("[\u3040-\u309f]+")
 """Japanese writes the endings of words in Hiragana."""
 _INDEFINITE = lazy_pattern(
-    r"\W*(?:an?(?!\s.*\b(?:é|está|foi|são|em|na|no|da|do|mora|fica|vence)\b)|one|some|several|many|few|most|two|three|four|five|\d+|eine?r?|einige|mehrere|viele|zwei|drei|une?|deux"
-    r"|trois|quelques|plusieurs|una?|uno|unos|unas|dos|tres|algun[oa]s|varios|due|tre|alcuni|uma?|dois|duas|alguns"
+    r"\W*(?:an?(?!\s.*\b(?:é|está|foi|são|em|na|no|da|do|mora|fica|vence)\b)|one|some|several|many|few|most|two"
+    r"|three|four|five|\d+|eine?r?|einige|mehrere|viele|zwei|drei|une?|deux|trois|quelques|plusieurs|una?|uno|unos|unas|dos|tres|algun[oa]s|varios|due|tre|alcuni|uma?|dois|duas|alguns"
     r"|один|одна|два|две|три|несколько)\s(?!\s*$)",
     re.IGNORECASE,
 )
@@ -223,7 +223,7 @@ def leaves_standing(new: str, old: str, evidence: str = "") -> bool:
 def stands_beside(new: str, old: str, evidence: str = "") -> bool:
     """Return whether a later statement leaves an earlier one as it is, as far as words tell: it says so, or
     both speak of what a thing may have several of, and nobody denies one of them."""
-    if leaves_standing(new, old, evidence):
+    if leaves_standing(new, old, evidence) or _tells_what_was(new, old, evidence):
         return True
     return denies(evidence) == denies(new) and _is_one_of_several(_frame(new, old, evidence))
 
@@ -323,6 +323,16 @@ def _own(some: Run, others: Run) -> list[_Token]:
 
 
 # What leaves the earlier one as it is
+
+
+def _tells_what_was(new: str, old: str, evidence: str) -> bool:
+    """Return whether only the later one tells what was, and not to what the thing was brought."""
+    if _NOW.search(f"{new} {evidence}") or any(is_of("past", raw) for raw in raw_words(old)):
+        return False
+    tokens = _tokens(_cut(new))
+    if not any(is_of("past", t.raw) for t in tokens):
+        return False
+    return not _is_brought_about(tokens) and not any(is_of("move", t.raw) for t in tokens)
 
 
 def _tells_history(new: str, old: str) -> bool:
