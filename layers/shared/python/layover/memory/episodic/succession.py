@@ -332,7 +332,8 @@ def _tells_what_was(new: str, old: str, evidence: str) -> bool:
     tokens = _tokens(_cut(new))
     if not any(is_of("past", t.raw) for t in tokens):
         return False
-    return not _is_brought_about(tokens) and not any(is_of("move", t.raw) for t in tokens)
+    is_act = _AGENT.search(new) is not None or any(is_of("move", t.raw) for t in tokens)
+    return not is_act and not _is_brought_about(tokens)
 
 
 def _tells_history(new: str, old: str) -> bool:
