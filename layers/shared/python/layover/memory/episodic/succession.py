@@ -190,7 +190,7 @@ class _Frame(NamedTuple):
 
     @property
     def is_identified(self) -> bool:
-        """What they speak of has a number: it is a single thing."""
+        """The thing that they speak of has a number: it is a single one."""
         return any(any(c.isdigit() for c in t.raw) for t in self.head)
 
     def has(self, group: str) -> bool:
@@ -450,7 +450,7 @@ def _is_one_of_several(frame: _Frame) -> bool:
 def _turns_denial(new: str, old: str) -> bool:
     """Return whether one of the two denies just what the other says: with `no longer` or `not yet`, the other
     one may say more."""
-    mine, others = (_said(text) for text in (new, old))
+    mine, others = (_statement_keys(text) for text in (new, old))
     if len(mine) < 2 or mine[:1] != others[:1]:
         return False
     if mine == others:
@@ -460,12 +460,12 @@ def _turns_denial(new: str, old: str) -> bool:
     marker = _NOW.search(new)
     if marker is None:
         return False
-    rest = _said(new[marker.end() :])
+    rest = _statement_keys(new[marker.end() :])
     is_left = bool(rest) and others[-len(rest) :] == rest and len(others) - len(rest) == 1
     return is_left or set(mine) <= set(others)
 
 
-def _said(text: str) -> list[str]:
+def _statement_keys(text: str) -> list[str]:
     """Return what a statement says, without its denials."""
     return [t.key for t in _tokens(_STILL.sub(" ", NEGATION.sub(" ", _cut(text)))) if t.carries]
 
