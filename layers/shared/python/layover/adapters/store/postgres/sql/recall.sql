@@ -149,39 +149,29 @@ terms as materialized (
 probe as materialized (
     select string_agg(term::text, ' | ')::tsquery as query from terms where probed
 ),
--- `session`: grows within a thread with each long pause.
 rows as materialized (
-    select n, place, depth, tid, created_at, named, hit, size, cosine,
-           sum(pause) over (order by place, depth rows unbounded preceding) as session
+    select row_number() over (order by e.place, e.depth)::integer as n, e.*
     from (
-        select row_number() over conversations::integer as n, e.*,
-               case when extract(epoch from created_at - lag(created_at) over conversations)
-                         < %(session_gap_s)s::float8 then 0 else 1 end as pause
+        select p.place, e.depth, e.tid, e.created_at, e.speaker && array(select unnest(alternatives) from asked) as named,
+               case when e.words @@ probe.query then array(select terms.n from terms where e.words @@ terms.term)
+                    else '{}' end as hit,
+               length(e.words) as size,
+               case when e.model = %(model)s and vector_dims(e.embedding) = %(dimensions)s::integer
+                    then nullif(1 - (e.embedding <=> %(vector)s::halfvec), 'NaN') end as cosine
         from (
-            select p.place, e.depth, e.tid, e.created_at,
-                   e.speaker && array(select unnest(alternatives) from asked) as named,
-                   case when e.words @@ probe.query
-                        then array(select terms.n from terms where e.words @@ terms.term)
-                        else '{}' end as hit,
-                   length(e.words) as size,
-                   case when e.model = %(model)s and vector_dims(e.embedding) = %(dimensions)s::integer
-                        then nullif(1 - (e.embedding <=> %(vector)s::halfvec), 'NaN') end as cosine
-            from (
-                (select e.*, e.ctid as tid from message_embeddings e
-                 where %(scope_thread)s::text is null and e.agent = %(agent)s
-                 order by e.created_at desc
-                 limit %(most_rows)s::integer)
-                union all
-                (select e.*, e.ctid as tid from message_embeddings e
-                 where e.thread_id = %(scope_thread)s::text and e.agent = %(agent)s
-                 order by e.created_at desc
-                 limit %(most_rows)s::integer)
-            ) e
-            join paths p on p.thread_id = e.thread_id and p.branch_id = e.branch_id and e.depth <= p.last
-            cross join probe
-            offset 0
+            (select e.*, e.ctid as tid from message_embeddings e
+             where %(scope_thread)s::text is null and e.agent = %(agent)s
+             order by e.created_at desc
+             limit %(most_rows)s::integer)
+            union all
+            (select e.*, e.ctid as tid from message_embeddings e
+             where e.thread_id = %(scope_thread)s::text and e.agent = %(agent)s
+             order by e.created_at desc
+             limit %(most_rows)s::integer)
         ) e
-        window conversations as (order by e.place, e.depth)
+        join paths p on p.thread_id = e.thread_id and p.branch_id = e.branch_id and e.depth <= p.last
+        cross join probe
+        offset 0
     ) e
 ),
 total as materialized (
@@ -229,7 +219,7 @@ scope as materialized (
     union all
     select rows.n, place, rows.depth, tid, rows.created_at, named,
            case when hit = '{}' then array(select terms.n from terms where e.words @@ terms.term) else hit end,
-           size, cosine, session
+           size, cosine
     from rows
     join message_embeddings e on e.ctid = tid
     -- In a case, so that it is a filter with a hash: a join of unknown sizes would be a nested loop.
@@ -238,8 +228,8 @@ scope as materialized (
 -- include: scoring.sql
 ,
 flowed as (
-    select n, place, created_at, lexical, cosine,
-           -- Of a large scope not every row is ranked: the second neighbour may be the first one here.
+    -- Of a large scope not every row is ranked: the row before the second neighbour may be missing.
+    select n, place, created_at, lexical, cosine, own,
            own + case when lag(n) over conversation = n - 1
                       then %(previous_weight)s::float8 * lag(own) over conversation else 0 end
                + case when lead(n) over conversation = n + 1
@@ -251,19 +241,27 @@ flowed as (
                  * case when lead(n, 2) over conversation = n + 2 then lead(own, 2) over conversation
                         when lead(n) over conversation = n + 2 then lead(own) over conversation else 0 end
                as signal,
-           %(session_weight)s::float8 * max(own) over (partition by place, session)
-           + case when named then %(speaker_weight)s::float8 else 0 end
+           case when named then %(speaker_weight)s::float8 else 0 end
            + %(recency_weight)s::float8 * power(0.5, greatest(
                extract(epoch from %(now)s::timestamptz - created_at)::float8, 0) / %(half_life_s)s::float8)
-           as bonus
+           as bonus,
+           case when created_at - lag(created_at) over conversation < %(session_gap)s::interval
+                then 0 else 1 end as begins
     from fused
     window conversation as (partition by place order by n)
 ),
+sessions as (
+    -- Counted over what is ranked, as a scope's other rows are too many.
+    select *, sum(begins) over (order by place, n rows unbounded preceding) as session from flowed
+),
 matches as materialized (
-    select n, place, signal + bonus as score, lexical, cosine
-    from flowed
+    select n, place, score, lexical, cosine
+    from (
+        select *, signal + bonus + %(session_weight)s::float8 * max(own) over (partition by session) as score
+        from sessions
+    ) s
     where signal > 0
-    order by signal + bonus desc, created_at desc, n
+    order by score desc, created_at desc, n
     limit %(top_k)s::integer
 ),
 shown as (
