@@ -618,6 +618,59 @@ def bench_recall(
         print(line)
 
 
+@bench.command("qa")
+def bench_qa(
+    file: Annotated[
+        Path, typer.Argument(help="Questions in the format of LoCoMo or LongMemEval.", exists=True)
+    ],
+    model: Annotated[
+        str | None, typer.Option(help="The model that answers. [default: LAYOVER_MODEL]")
+    ] = None,
+    judge: Annotated[
+        str | None, typer.Option(help="The model that judges. [default: the one that answers]")
+    ] = None,
+    extractor: Annotated[
+        str | None, typer.Option(help="The model that extracts entries. [default: the same]")
+    ] = None,
+    observer: Annotated[
+        str | None, typer.Option(help="The model that observes. [default: the same]")
+    ] = None,
+    limit: Annotated[
+        int | None, typer.Option(help="Ask only so many questions, the first ones.", min=1)
+    ] = None,
+    again: Annotated[
+        int, typer.Option(help="Answers for which the judge is asked twice.", min=0)
+    ] = 20,
+    at_once: Annotated[
+        int, typer.Option(help="Conversations that are worked on together.", min=1)
+    ] = 1,
+    json: Annotated[
+        Path | None, typer.Option("--json", help="Write the figures and every answer there.")
+    ] = None,
+    continue_from: Annotated[
+        Path | None,
+        typer.Option(
+            "--continue", help="Keep each answer there as it comes, and go on with what is there."
+        ),
+    ] = None,
+) -> None:
+    """Asks questions about long conversations that memory has learned from, and judges the answers."""
+    service = _load("cli.bench_qa")
+    request = service.Request(
+        file=file,
+        model=model,
+        judge=judge,
+        extractor=extractor,
+        observer=observer,
+        limit=limit,
+        again=again,
+        at_once=at_once,
+        json=json,
+        continue_from=continue_from,
+    )
+    raise typer.Exit(service.main(request))
+
+
 @mcp.command("inspect")
 def inspect_server(
     url: Annotated[str, typer.Argument(help="The server's address.")],

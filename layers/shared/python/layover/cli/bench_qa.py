@@ -1,0 +1,103 @@
+"""`layover bench qa FILE`: how many questions about long conversations a model answers with memory."""
+
+import asyncio
+import json
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from layover import wiring
+from layover.cli.client import USAGE
+from layover.declare.agent import Agent
+from layover.evals.qa.data import DataInvalid, read_data
+from layover.evals.qa.learner import Models
+from layover.evals.qa.measure import Measure, measure, setup_of
+from layover.evals.qa.results import Results, ResultsInvalid, figures, report
+from layover.local.serve import variables_of
+from layover.ports import ChatModel, Embedder
+from layover.testing import HashingEmbedder
+from layover.values.text import drop_controls
+
+INCOMPLETE = 1
+_NO_MODEL = (
+    "no model can be asked for {what}: set OPENAI_API_KEY, OPENAI_BASE_URL or LAYOVER_PROVIDERS, in the "
+    "shell or in .env"
+)
+
+
+class NotRun(Exception):
+    """Nothing was asked. The message says why, and what to do."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """The command's arguments. A model without a name is the environment's, the judge that of the answers."""
+
+    file: Path
+    model: str | None = None
+    judge: str | None = None
+    extractor: str | None = None
+    observer: str | None = None
+    limit: int | None = None
+    again: int = 20
+    at_once: int = 1
+    json: Path | None = None
+    continue_from: Path | None = None
+
+
+def main(request: Request, model: ChatModel | None = None, embedder: Embedder | None = None) -> int:
+    """Measure, print the report, and return the exit code: 0 if every question has an answer and a verdict, 1
+    if some have none, 2 if nothing could be asked. `model`, `embedder`: in place of the environment's."""
+    try:
+        data = read_data(request.file)
+        models = _models(request, served=model is None)
+        if request.json is not None and not request.json.absolute().parent.is_dir():
+            raise NotRun(f"{request.json.parent} is no folder: make it, or name another place")
+        ports = wiring.in_memory_runtime(Agent("none"))
+        how = Measure(
+            models=models,
+            model=model or ports.model,
+            embedder=embedder or ports.embedder or HashingEmbedder(),
+            limit=request.limit,
+            again=request.again,
+            at_once=request.at_once,
+        )
+        setup = setup_of(data, models, how.embedder)
+        results = Results.open(request.continue_from, setup)
+        asyncio.run(measure(how, data, results, _tell))
+        for line in report(results):
+            print(drop_controls(line))
+        if request.json is not None:
+            text = json.dumps(figures(setup, results), indent=1, ensure_ascii=False)
+            request.json.write_text(f"{text}\n", "utf-8")
+    except (NotRun, DataInvalid, ResultsInvalid, OSError) as error:
+        print(f"layover: {drop_controls(str(error))}", file=sys.stderr)
+        return USAGE
+    except KeyboardInterrupt:
+        if path := request.continue_from:
+            print(drop_controls(f"layover: --continue {path} goes on with it"), file=sys.stderr)
+        return 130
+    return 0 if all(each.right is not None for each in results.answered) else INCOMPLETE
+
+
+def _models(request: Request, *, served: bool) -> Models:
+    """Return the models by name. Raises NotRun if the environment serves one of them not."""
+    for name, value in variables_of(Path.cwd()).items():
+        os.environ.setdefault(name, value)
+    settings = wiring.environment().settings
+    answers = request.model or settings.model
+    models = Models(
+        answers=answers,
+        judge=request.judge or answers,
+        extractor=request.extractor or settings.extractor_model or answers,
+        observer=request.observer or settings.observer_model or answers,
+    )
+    for name in (models.answers, models.judge, models.extractor, models.observer):
+        if served and not wiring.serves_model(name):
+            raise NotRun(_NO_MODEL.format(what=name))
+    return models
+
+
+def _tell(line: str) -> None:
+    print(drop_controls(line), file=sys.stderr, flush=True)
