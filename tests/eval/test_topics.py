@@ -15,6 +15,7 @@ from eval.tasks import OBSERVER, RECALL, THREADS, VECTORS, all_tasks
 from eval.topic_cases import Call, LoopCase, RecallCase, said, threads_apart, topic_cases
 from eval.watched import Provider, Watched
 from layover import Embedded
+from layover.memory import requests
 from layover.testing import HashingEmbedder, ScriptedModel, call, fail, say
 from layover.values.deployment.settings import Settings
 from layover.values.prompt import Reply
@@ -23,6 +24,21 @@ ANSWERED = ("title", "profile", "session", "reflector", "summary")
 """Topics whose answers are texts."""
 TOPICS = (*ANSWERED, "recall", "loops")
 TASKS = {task.name: task for task in all_tasks()}
+
+
+def test_every_prompt_of_memory_has_cases_in_several_languages_for_a_script_and_a_real_model() -> (
+    None
+):
+    assert requests.TASKS.keys() <= TASKS.keys()
+    for name in requests.TASKS:
+        task = TASKS[name]
+        cases = task.cases("main")
+        assert len(cases) >= 3, name
+        assert task.prompt(), f"{name}: a figure names its prompt"
+        assert task.model(Settings(model="openai/any")), f"{name}: a real model is asked"
+    for name in ANSWERED:
+        assert len({case.language for case in topic_cases(name)}) > 1, name
+        assert all(case.good and case.bad for case in topic_cases(name)), name
 
 
 def answered_cases() -> Iterator[tuple[str, Any]]:
