@@ -1,0 +1,212 @@
+"""The table of what works with each provider: the adapters do what it says, and its page is written from it."""
+
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from layover.adapters.aws.services import AwsServices
+from layover.adapters.http.client import Client, Response
+from layover.adapters.http.request import Url
+from layover.adapters.models.bedrock.chat import BedrockChat
+from layover.adapters.models.openai_chat import OPENAI_BASE_URL, OpenAIChat
+from layover.adapters.models.providers import Providers
+from layover.cli.models.table import FEATURES, SUPPORT, Feature, Support
+from layover.errors import ModelError
+from layover.values.message import FilePart, Message, Role, TextPart
+from layover.values.prompt import OutputSpec, Prompt, Reply, ToolSpec
+from layover.values.runs.model_settings import ModelSettings
+from support.models_page import PAGE, page
+from support.providers import converse
+from support.providers.answers import document
+from support.providers.odd import OddResponse
+from support.providers.zoo.fakes import BEDROCK, ZOO, Answer, Fake, Visit, addresses
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+SCHEMA = {
+    "type": "object",
+    "properties": {"nights": {"type": "integer"}},
+    "required": ["nights"],
+    "additionalProperties": False,
+}
+LOOK = ToolSpec(name="look", description="Look.", parameters=SCHEMA, strict=True)
+OUTPUT = OutputSpec(name="Trip", json_schema=SCHEMA, strict=True)
+DATA = "QUJDREVGR0g="
+KINDS = {"images": "image/png", "PDF": "application/pdf", "audio": "audio/mpeg"}
+CACHES = ("prompt_cache_key", "cache_control", "cachePoint")
+BY_NAME = {row.name: row for row in SUPPORT}
+THINKS_IN_PARTS = [
+    {"type": "thinking", "thinking": [{"type": "text", "text": "Hm."}]},
+    {"type": "text", "text": "So."},
+]
+"""Mistral's form of a thought (`recordings/mistral/thinking_blocks.json`)."""
+
+
+class Door(Client):
+    """One fake that answers every request in the same way."""
+
+    def __init__(self, fake: Fake, answer: Answer) -> None:
+        self.visit = Visit(fake)
+        self.answer = answer
+        self.bodies: list[Any] = []
+
+    def dial(self, url: Url) -> None:
+        """Nothing to connect."""
+
+    async def aclose(self) -> None:
+        """Nothing is open."""
+
+    async def post(
+        self, url: Url, headers: Mapping[str, str], body: bytes, silence_s: float
+    ) -> Response:
+        request = json.loads(body)
+        self.bodies.append(request)
+        raw = self.visit.refusal(request)
+        if raw is None:
+            streams = url.path.endswith("-stream") or bool(request.get("stream"))
+            raw = self.visit.answer(self.answer, streams=streams)
+            if self.visit.fake.name == "mistral" and not streams and not self.answer.calls:
+                message = {"role": "assistant", "content": THINKS_IN_PARTS}
+                usage = {"prompt_tokens": 9, "completion_tokens": 3}
+                raw = document({"choices": [{"index": 0, "message": message}], "usage": usage})
+        kind = raw.headers.get("content-type", "")
+        return OddResponse(raw.status, kind, list(raw.chunks))
+
+
+def providers(door: Door) -> Providers:
+    aws = AwsServices(converse.variables_of(f"https://{BEDROCK.host}/v1"))
+    return Providers(
+        OpenAIChat("key", OPENAI_BASE_URL, make_client=lambda: door),
+        addresses(),
+        lambda name: "key",
+        lambda: BedrockChat(aws, make_client=lambda: door),
+        lambda: door,
+    )
+
+
+class Probe:
+    """What became of one prompt."""
+
+    def __init__(self, fake: Fake, answer: Answer, **prompt: Any) -> None:
+        self.door = Door(fake, answer)
+        content = prompt.pop("content", (TextPart(text="hi"),))
+        message = Message(id="m", thread_id="t", role=Role.USER, content=content, created_at=NOW)
+        self.prompt = Prompt(model=fake.model, messages=(message,), api=fake.api, **prompt)
+        self.deltas: list[Any] = []
+
+    async def ask(self) -> Reply | None:
+        """Return the reply; None: it is refused."""
+        try:
+            return await providers(self.door).complete(self.prompt, self.deltas.append)
+        except ModelError:
+            return None
+
+    @property
+    def sent(self) -> str:
+        """The last request."""
+        return json.dumps(self.door.bodies[-1]) if self.door.bodies else ""
+
+
+async def works(fake: Fake, feature: Feature) -> bool:
+    """Whether a feature reaches the model, and comes back from it."""
+    call = ("look", {"nights": 1})
+    if feature in ("tools", "parallel calls", "strict"):
+        number = 2 if feature == "parallel calls" else 1
+        probe = Probe(fake, Answer(1, "", (call,) * number), tools=(LOOK,))
+        reply = await probe.ask()
+        if feature == "strict":
+            return '"strict": true' in probe.sent
+        return reply is not None and len(reply.calls) == number and '"look"' in probe.sent
+    if feature == "structured":
+        said = (
+            Answer(1, "", (("Trip", {"nights": 1}),))
+            if fake is BEDROCK
+            else Answer(1, '{"nights": 1}')
+        )
+        probe = Probe(fake, said, output=OUTPUT)
+        return await probe.ask() is not None and '"nights"' in probe.sent
+    if feature in KINDS:
+        part = FilePart(url=f"data:{KINDS[feature]};base64,{DATA}", mime_type=KINDS[feature])
+        settings = ModelSettings(inputs=("audio",))
+        probe = Probe(
+            fake, Answer(1, "So."), content=(part, TextPart(text="hi")), settings=settings
+        )
+        return await probe.ask() is not None and DATA in probe.sent
+    if feature == "caching":
+        probe = Probe(fake, Answer(1, "So."), cache_key="k", system="You help.")
+        return await probe.ask() is not None and any(name in probe.sent for name in CACHES)
+    probe = Probe(fake, Answer(1, "So."), stream=feature == "streams")
+    reply = await probe.ask()
+    assert reply is not None
+    if feature == "streams":
+        return any(delta.kind == "text" for delta in probe.deltas)
+    if feature == "usage":
+        return reply.usage.total_tokens > 0
+    # Gemini's thoughts are signatures of its calls.
+    calling = await Probe(fake, Answer(1, "", (call,)), tools=(LOOK,)).ask()
+    assert calling is not None
+    return bool(reply.reasoning or calling.calls[0].state)
+
+
+def test_every_fake_has_a_row() -> None:
+    assert [(row.name, row.example) for row in SUPPORT] == [(f.name, f.model) for f in ZOO]
+    own = {row.name: (row.base_url, row.api) for row in SUPPORT if row.base_url and row.key}
+    fakes = {name: (a.base_url, a.api) for name, a in addresses().items() if name in own}
+    assert own == fakes
+
+
+@pytest.mark.parametrize("feature", FEATURES)
+@pytest.mark.parametrize("fake", ZOO, ids=lambda fake: fake.name)
+async def test_a_feature_works_where_the_table_says_so_and_nowhere_else(
+    fake: Fake, feature: Feature
+) -> None:
+    assert await works(fake, feature) == (BY_NAME[fake.name].known[feature] != "no")
+
+
+def names_in(value: Any) -> set[str]:
+    return set(value) if isinstance(value, dict) else set()
+
+
+@pytest.mark.parametrize("row", SUPPORT, ids=lambda row: row.name)
+async def test_what_a_provider_refuses_once_is_what_the_table_says(row: Support) -> None:
+    fake = next(fake for fake in ZOO if fake.name == row.name)
+    settings = ModelSettings(max_tokens=9_000, stop=("END",), reasoning="low")
+    probe = Probe(fake, Answer(1, "So."), settings=settings, cache_key="k")
+    assert await probe.ask() is not None
+    first, last = probe.door.bodies[0], probe.door.bodies[-1]
+    assert names_in(first) - names_in(last) == set(row.left_out) - {"files"}
+    no_file = not await works(fake, "images") and not await works(fake, "PDF")
+    assert ("files" in row.left_out) is no_file
+
+
+RECORDINGS = Path(__file__).parents[4] / "shared" / "recordings"
+RECORDED = {
+    "openai": ("openai/two_calls_plain", "plain_image", "openai/stream_one_two_one_calls"),
+    "openai-responses": ("responses/two_calls", "responses/thoughts_with_calls"),
+    "anthropic": ("anthropic/four_calls", "anthropic/cache", "anthropic/stream_thoughts"),
+    "bedrock": ("bedrock/claude_thoughts_with_call", "bedrock/claude_cache"),
+    "mistral": ("mistral/call_then_text", "mistral/thinking_blocks"),
+    "deepseek": ("deepseek/thoughts_with_calls", "stream_thinking"),
+    "groq": ("groq/stream_call_then_text", "groq/inline_thoughts"),
+    "ollama": ("ollama/thoughts_then_call",),
+    "openrouter": ("openrouter/claude_signed_thoughts", "openrouter/claude_cache"),
+}
+
+
+def test_what_the_table_calls_recorded_is_of_a_provider_with_recordings() -> None:
+    assert {row.name for row in SUPPORT if "recorded" in row.known.values()} == set(RECORDED)
+
+
+@pytest.mark.skipif(not RECORDINGS.is_dir(), reason="no recordings beside the repository")
+def test_the_recordings_are_there() -> None:
+    files = [RECORDINGS / f"{name}.json" for names in RECORDED.values() for name in names]
+    assert [file for file in files if not file.is_file()] == []
+
+
+def test_the_page_of_models_is_generated_from_the_table() -> None:
+    path = Path(__file__).parents[3] / PAGE
+    again = "write it again: PYTHONPATH=tests:. .venv/bin/python -m support.models_page"
+    assert path.read_text("utf-8") == page(), again
