@@ -10,13 +10,13 @@ from layover.cli.models.table import FEATURES, MEANINGS, SUPPORT, Support
 PAGE = "docs/reference/models.md"
 HEAD = """# Models
 
-This page lists what works with each provider, how that is known, and what Layover changes or leaves out by itself.
+This page lists what works with each provider, how that is known, and what Layover changes or leaves out.
 `layover models` says what a deployment can reach. `tests/support/models_page.py` generates this page from
 `layover.cli.models.table`; tests hold the adapters to the same table.
 
-A model can take over a thread from any other one in these tables, at any step: fakes of all of them, which refuse what
-breaks their public rules, take the histories of each other in random conversations. Servers that are not listed speak
-Chat Completions and are asked like OpenAI, without its optional fields once they refuse them.
+A model can take over a thread from any other one in these tables, at any step: fakes of all of them, which
+refuse what breaks their public rules, take each other's histories in random conversations. A server that is
+not listed is asked by Chat Completions, and without an optional field once it has refused it.
 """
 
 
@@ -37,8 +37,8 @@ def _differences() -> str:
         f"| {s.title} | {_fields(s)} | {s.mends or '-'} | {s.checked} |\n" for s in SUPPORT
     )
     return (
-        "## Differences\n\n`left out`: what a process does not send again after one refusal. What a model cannot "
-        "read of a thread is [named instead](../behaviour.md#refused-content).\n\n"
+        "## Differences\n\n`left out`: what a process does not send again after one refusal. "
+        "What a model cannot\nread of a thread is [named instead](../behaviour.md#refused-content).\n\n"
         f"| provider | left out | on the wire | checked |\n| --- | --- | --- | --- |\n{rows}"
     )
 

@@ -1,4 +1,4 @@
-"""The table of what works with each provider: the adapters do what it says, and its page is written from it."""
+"""The table of what works with each provider: the adapters do what it says, and its page is made of it."""
 
 import json
 from collections.abc import Mapping

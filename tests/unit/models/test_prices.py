@@ -8,7 +8,8 @@ from decimal import Decimal
 import pytest
 
 from layover.adapters.catalogue import Counts, get_snapshot
-from layover.adapters.prices import cost, price_at, rates_at
+from layover.adapters.prices import cost, price_at, price_of, rates_at
+from layover.values.deployment.environment import Environment
 from layover.values.runs.usage import Usage
 
 USAGE = Usage(input_tokens=1_000_000, output_tokens=100_000)
@@ -30,6 +31,17 @@ def test_an_unknown_model_has_no_price(model: str) -> None:
 def test_senseless_usage_never_raises(usage: Usage) -> None:
     price = cost("gpt-4o-mini", usage)
     assert price is None or price >= 0
+
+
+def test_a_model_without_a_price_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
+    environment = Environment()
+    for _ in range(3):
+        assert price_of("mystery-of-this-test", USAGE, environment) is None
+    assert price_of("layover-stand-in", USAGE, environment) is None
+    assert price_of("openai/gpt-4o-mini", USAGE, environment) == Decimal("0.21")
+    (line,) = [record.getMessage() for record in caplog.records]
+    assert "mystery-of-this-test" in line
+    assert "limit tokens" in line
 
 
 def test_nothing_used_costs_nothing() -> None:

@@ -516,9 +516,9 @@ def _agents() -> "Mapping[str, Agent]":
 
 
 def _price(model: str, usage: "Usage") -> "Decimal | None":
-    from layover.adapters.prices import cost, look_up_first
+    from layover.adapters.prices import price_of
 
-    return look_up_first(lambda name: cost(name, usage), model, environment())
+    return price_of(model, usage, environment())
 
 
 def _window(model: str) -> int | None:

@@ -1,6 +1,7 @@
 """Prices of model calls and sizes of models' windows, by the catalogue of the package `genai-prices`
 (offline, part of the layer)."""
 
+import logging
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+logger = logging.getLogger("layover")
+
 Rates = tuple[Decimal, Decimal, Decimal, Decimal]
 """US dollars for a million tokens: uncached input, input read from a cache, written to it, output."""
 
@@ -25,6 +28,10 @@ MAX_MODELS = 256
 """The number of models whose place in the catalogue is kept, because finding one takes longer than
 calculating its price."""
 _MILLION = Decimal(1_000_000)
+_unpriced: set[str] = set()
+"""Models whose missing price has been said."""
+_STAND_IN = "layover-"
+"""Beginning of the names of models that cost nothing: those of this project."""
 _rates: dict[int, Rates | None] = {}
 """Keyed by the identity of the catalogue's price, which lives as long as the process."""
 
@@ -37,6 +44,20 @@ def cost(model: str, usage: Usage) -> Decimal | None:
     except Exception:
         # If the catalogue fails, only a number is missing. A run must not fail for it.
         return None
+
+
+def price_of(model: str, usage: Usage, environment: Environment) -> Decimal | None:
+    """US dollars, under the names that the catalogue may have for a model. One without a price is said once
+    in a process."""
+    price = look_up_first(lambda name: cost(name, usage), model, environment)
+    if price is None and model not in _unpriced and not model.startswith(_STAND_IN):
+        _unpriced.add(model)
+        logger.warning(
+            "no price is known for %r: its runs have no cost and limits in dollars do not hold for it; "
+            "limit tokens instead, or update the package genai-prices",
+            model,
+        )
+    return price
 
 
 def context_window(model: str) -> int | None:

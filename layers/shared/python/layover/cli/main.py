@@ -139,6 +139,21 @@ def run_tests(
     raise typer.Exit(_load("cli.run_tests").run(project, args or ()))
 
 
+@app.command("models")
+def list_models(
+    agents: Annotated[
+        str | None, typer.Option(help="Module whose agents are listed: agents, or src/agents.")
+    ] = None,
+    stage: Annotated[
+        str | None, typer.Option(help="A stage of layover.toml; this environment if not given.")
+    ] = None,
+    json_: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """List the providers and models that a deployment can reach, with prices and windows. Asks nobody."""
+    command = _load("cli.models.command")
+    raise typer.Exit(command.main(agents, stage, _load("cli.here").current(), as_json=json_))
+
+
 class _Evals(TyperGroup):
     """`layover eval FILE` runs the file, as `layover eval run FILE` does."""
 

@@ -243,8 +243,8 @@ def messages(
 
 
 def _answered(messages: Sequence[Body]) -> Iterator[Body]:
-    """Yield the messages, with one of the assistant's where a user speaks right after a result, as after a run
-    that was cancelled. Mistral refuses that order (mistral-common's `validate_message_order`)."""
+    """Yield the messages, with one of the assistant's where a user speaks right after a result, as after a
+    run that was cancelled. Mistral refuses that order (mistral-common's `validate_message_order`)."""
     before: Body = {}
     for message in messages:
         if message["role"] == "user" and before.get("role") == "tool":

@@ -150,8 +150,8 @@ SUPPORT: tuple[Support, ...] = (
         key="GEMINI_API_KEY",
         base_url="https://generativelanguage.googleapis.com/v1beta/openai",
         left_out=("prompt_cache_key",),
-        mends="calls of other models get Google's placeholder for a signature; a text and the calls behind it "
-        "are one answer",
+        mends="calls of other models get Google's placeholder for a signature; a text and the calls behind "
+        "it are one answer",
     ),
     Support(
         name="ollama",
