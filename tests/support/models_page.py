@@ -4,6 +4,7 @@ PYTHONPATH=tests:. .venv/bin/python -m support.models_page
 """
 
 from pathlib import Path
+from textwrap import fill
 
 from layover.cli.models.table import FEATURES, MEANINGS, SUPPORT, Support
 
@@ -20,46 +21,59 @@ not listed is asked by Chat Completions, and without an optional field once it h
 """
 
 
+WIDTH = 118
+MARKS = {"recorded": "R", "documented": "D", "fake": "F", "unknown": "?", "no": "-"}
+
+
 def page() -> str:
     """Return the text of the page."""
-    marks = "\n".join(f"- **{known}**: {meaning}." for known, meaning in MEANINGS.items())
-    return "\n".join([HEAD, f"{marks}\n", _features(), _differences(), _addresses()])
+    marks = [f"- **{MARKS[known]}**, {known}: {meaning}." for known, meaning in MEANINGS.items()]
+    return "\n".join([HEAD, *marks, "", _features(), _differences(), _addresses()])
 
 
 def _features() -> str:
     head = f"| provider | {' | '.join(FEATURES)} |\n| --- {'| --- ' * len(FEATURES)}|\n"
-    rows = "".join(f"| {s.title} | {' | '.join(s.known[f] for f in FEATURES)} |\n" for s in SUPPORT)
-    return f"## What works\n\n{head}{rows}"
+    rows = [" | ".join(MARKS[s.known[f]] for f in FEATURES) for s in SUPPORT]
+    body = "".join(f"| {s.title} | {row} |\n" for s, row in zip(SUPPORT, rows, strict=True))
+    return f"## What works\n\n{head}{body}"
 
 
 def _differences() -> str:
-    rows = "".join(
-        f"| {s.title} | {_fields(s)} | {s.mends or '-'} | {s.checked} |\n" for s in SUPPORT
+    intro = (
+        "What a model cannot read of a thread is [named instead](../behaviour.md#refused-content). "
+        "A field that is left out was refused once: the process does not send it to that model again."
     )
-    return (
-        "## Differences\n\n`left out`: what a process does not send again after one refusal. "
-        "What a model cannot\nread of a thread is [named instead](../behaviour.md#refused-content).\n\n"
-        f"| provider | left out | on the wire | checked |\n| --- | --- | --- | --- |\n{rows}"
-    )
+    items = [f"- **{s.title}** ({s.checked}): {s.mends}.{_fields(s)}" for s in SUPPORT]
+    return f"## Differences\n\n{_fill(intro)}\n\n{_list(items)}"
 
 
 def _fields(support: Support) -> str:
-    return ", ".join(f if f == "files" else f"`{f}`" for f in support.left_out) or "-"
+    names = ", ".join(f if f == "files" else f"`{f}`" for f in support.left_out)
+    return f" Left out: {names}." if names else ""
 
 
 def _addresses() -> str:
-    rows = "".join(
-        f"| {s.title} | `{s.example}` | {_code(s.base_url)} | {_code(s.key)} |\n" for s in SUPPORT
+    intro = (
+        "A provider with an address is one of [`LAYOVER_PROVIDERS`](configuration.md). Its key is in a "
+        "variable or a parameter of your choice; the list names the usual variable."
     )
-    return (
-        "## Names and addresses\n\nA provider with an address is one of "
-        "[`LAYOVER_PROVIDERS`](configuration.md); its key is in a variable or a parameter of your choice.\n\n"
-        f"| provider | a model | address | usual variable |\n| --- | --- | --- | --- |\n{rows}"
-    )
+    items = [f"- **{s.title}**: `{s.example}`{_code(s.base_url)}{_code(s.key)}." for s in SUPPORT]
+    return f"## Names and addresses\n\n{_fill(intro)}\n\n{_list(items)}"
 
 
 def _code(text: str) -> str:
-    return f"`{text}`" if text else "-"
+    return f", `{text}`" if text else ""
+
+
+def _list(items: list[str]) -> str:
+    return "".join(f"{_fill(item)}\n" for item in items)
+
+
+def _fill(text: str) -> str:
+    indent = "  " if text.startswith("- ") else ""
+    return fill(
+        text, WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    )
 
 
 if __name__ == "__main__":
