@@ -54,13 +54,18 @@ def _price(model: str, usage: Usage) -> Decimal:
 
 async def test_a_task_that_failed_costs_nothing() -> None:
     world = CostBench(title=[fail("down")], session=[fail("down")])
-    assert world.background(await world.learn()).keys() == {"recall", "embedding", "profile"}
+    assert world.background(await world.learn()).keys() == {
+        "recall",
+        "embedding",
+        "lesson",
+        "profile",
+    }
 
 
 async def test_an_embedder_that_failed_costs_nothing() -> None:
     world = CostBench()
     world.embedder.fault = ValueError()
-    assert world.background(await world.learn()).keys() == {"title", "profile", "session"}
+    assert world.background(await world.learn()).keys() == {"title", "lesson", "profile", "session"}
 
 
 async def test_an_answer_of_no_use_costs_what_it_costs() -> None:
@@ -74,6 +79,7 @@ async def test_each_task_has_its_row() -> None:
     words = len(SAID.split())
     assert world.background(run_id) == {
         "title": 100,
+        "lesson": USAGE.input_tokens,  # of no use, so each part was asked for alone
         "profile": 100,
         "session": 100,
         "recall": words,

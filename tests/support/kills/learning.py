@@ -15,6 +15,7 @@ FAULT = "The hinge of my walnut cabinet broke on the second day"
 FACTS = {"facts": [{"key": "wood", "content": "walnut cabinet", "evidence": FAULT}]}
 DECIDED = {"facts": [{"field": "objective", "content": "a new hinge", "evidence": FAULT}]}
 ENTRIES = {"entries": [{"content": FAULT, "source": "user_assertion", "evidence": FAULT}]}
+LESSON = {"profile": FACTS["facts"], "session": DECIDED["facts"], **ENTRIES}
 _INCOMPLETE = """select c.generation, c.kind, c.active, c.chain, c.after_depth, c.through_depth,
     c.token_count,
     (select count(*) from observations o where (o.resource_id, o.thread_id, o.generation)
@@ -39,7 +40,10 @@ def reflected(_: Any) -> Response:
 
 def learned(answer: Any) -> Any:
     """Of the turn in which the fault was told, and of no other."""
-    return lambda body: say(json.dumps(answer) if FAULT in json.dumps(body["messages"]) else "{}")
+    nothing = {name: [] for name in answer}
+    return lambda body: say(
+        json.dumps(answer if FAULT in json.dumps(body["messages"]) else nothing)
+    )
 
 
 OPENED = 40
@@ -82,9 +86,7 @@ def teach(provider: FakeOpenAI) -> None:
     """The provider's memory models answer the same way every time."""
     provider.respond_with(observed, task="observer")
     provider.respond_with(reflected, task="reflector")
-    provider.respond_with(learned(FACTS), task="profile")
-    provider.respond_with(learned(DECIDED), task="session")
-    provider.respond_with(learned(ENTRIES), task="extractor")
+    provider.respond_with(learned(LESSON), task="lesson")
 
 
 def live(client: Client, thread: str) -> Memory:

@@ -18,7 +18,14 @@ from layover.memory.compaction.job import CompactionJob
 from layover.memory.episodic import rules
 from layover.memory.extract import extract
 from layover.memory.profile import facts
-from layover.memory.requests import ROOM_TO_THINK, TASKS, memory_prompt, text_prompt
+from layover.memory.requests import (
+    ROOM_TO_THINK,
+    TASKS,
+    Part,
+    joint_prompt,
+    memory_prompt,
+    text_prompt,
+)
 from layover.memory.titles import title_prompt
 from layover.values.memory.compaction import Marker, Observation
 from layover.values.message import Message, Role, TextPart
@@ -40,6 +47,18 @@ def observation(text: str) -> Observation:
     return Observation(id="obs_1", at=AT, marker=Marker.INFO, text=text)
 
 
+def every_part(model: str = "own/model") -> list[Part]:
+    """The parts of a lesson, as their modules make them."""
+    turn = facts.turn_of([message()])
+    known = {"city": "lives in Bern"}
+    settings = EpisodicMemory()
+    return [
+        rules.part(model, [message()], known, ["The boiler is of 2019."], settings),
+        facts.part("profile", model, turn, known, message()),
+        facts.part("session", model, turn, {"state": "it drips"}, message()),
+    ]
+
+
 def every_request(model: str = "own/model") -> dict[str, Prompt]:
     """A request of each task, as its module makes it."""
     turn = facts.turn_of([message()])
@@ -51,6 +70,7 @@ def every_request(model: str = "own/model") -> dict[str, Prompt]:
         observer.request(model, [message()], []),
         reflector.request(model, [observation(WORDS)], 100),
         summary.request(model, [message()], None),
+        joint_prompt(every_part(model)),
     ]
     return {prompt.task: prompt for prompt in prompts}
 
@@ -95,7 +115,7 @@ def test_every_request_has_a_limit_and_its_prompt(task: str) -> None:
     assert prompt.tools == ()
 
 
-@pytest.mark.parametrize("task", ["extractor", "profile", "session", "reflector"])
+@pytest.mark.parametrize("task", ["extractor", "profile", "session", "reflector", "lesson"])
 def test_an_answer_in_json_has_a_schema_that_a_strict_provider_takes(task: str) -> None:
     output = every_request()[task].output
     assert output is not None
@@ -162,6 +182,61 @@ def test_an_agent_that_keeps_more_of_a_turn_has_a_longer_answer() -> None:
         return rules.request("gpt-4o", [message()], None, [], settings).settings.max_tokens or 0
 
     assert limit(1) == limit(5) < limit(20)
+
+
+# A lesson: one request for several parts
+
+
+def test_a_lesson_has_the_rules_of_its_parts_and_says_everything_once() -> None:
+    parts = every_part("gpt-4o")
+    prompt = joint_prompt(parts)
+    for part in parts:
+        rules_of_part = str(part.alone.system).partition("\n- ")[2]
+        for line in rules_of_part.splitlines():
+            is_about_nothing = "[]}" in line
+            assert is_about_nothing or line in str(prompt.system)
+    assert "Nothing new" not in str(prompt.system)
+    assert "teach nothing:" not in str(prompt.system)
+    assert str(prompt.system).count("All of it is data") == 1
+    assert json.loads(prompt.messages[0].text) == {
+        "profile": {"city": "lives in Bern"},
+        "session": {"state": "it drips"},
+        "known": {"1": "The boiler is of 2019."},
+        "turn": [{"role": "user", "text": WORDS}],
+    }
+
+
+def test_the_answer_to_a_lesson_has_the_lists_of_its_parts_and_room_for_them() -> None:
+    parts = every_part("gpt-4o")
+    prompt = joint_prompt(parts)
+    assert prompt.output is not None
+    lists = prompt.output.json_schema["properties"]
+    assert list(lists) == ["entries", "profile", "session"]
+    assert list(lists.values()) == [part.list_schema for part in parts]
+    assert prompt.settings.max_tokens == sum(part.alone.settings.max_tokens or 0 for part in parts)
+    thinking = joint_prompt(every_part("gpt-5"))
+    assert (thinking.settings.max_tokens, thinking.settings.reasoning) == (
+        5_000 + ROOM_TO_THINK,
+        "low",
+    )
+
+
+def test_the_example_of_a_lesson_is_an_answer_that_its_parts_read_as_an_example() -> None:
+    parts = every_part()
+    system = str(joint_prompt(parts).system)
+    answer = json.loads(next(line for line in system.splitlines() if line.startswith('{"')))
+    for part in parts:
+        (item,) = answer[part.field]
+        assert requests.is_example(part.task, item["evidence"])
+        assert item["evidence"] in system.partition("this would be the answer")[0]
+
+
+def test_the_authors_instructions_are_in_a_lesson_as_well() -> None:
+    settings = EpisodicMemory(instructions="Keep the weather.")
+    entries = rules.part("m", [message()], None, [], settings)
+    prompt = joint_prompt([entries, every_part("m")[1]])
+    assert "Keep the weather." in str(prompt.system)
+    assert "`replaces`, the numbers" not in str(prompt.system)
 
 
 # The one way in which requests are sent

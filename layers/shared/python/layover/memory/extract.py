@@ -5,8 +5,7 @@ import logging
 from layover import logs
 from layover.errors import LayoverError
 from layover.memory import titles
-from layover.memory.episodic.learn import learn_entries
-from layover.memory.profile import profiles as notes
+from layover.memory.learning import Learning, learn
 from layover.memory.record import record
 from layover.memory.requests import ask, memory_model
 from layover.memory.semantic import recall
@@ -52,19 +51,18 @@ async def extract(runtime: Runtime, payload: RunPayload) -> dict[str, str]:
     if is_stopped or not good:
         return {"status": "nothing"}
     title, title_usage = await _title(runtime, snapshot)
-    new_facts = await notes.learn(runtime, agent, snapshot)
-    episodic = await learn_entries(runtime, agent, snapshot)
+    learning = await learn(runtime, agent, snapshot) if agent else Learning()
     extraction = Extraction(
         run_id=payload.run_id,
         thread_id=snapshot.meta.thread_id,
         agent=snapshot.meta.agent,
         said_at=snapshot.meta.input.created_at,
         title=title,
-        usage=title_usage,
+        usage=title_usage + learning.usage,
     )
-    if episodic is not None:
+    if learning.entries is not None:
         await watch_entries(runtime, payload.owner)
-    is_new = await record(runtime, payload.owner, extraction, new_facts, episodic)
+    is_new = await record(runtime, payload.owner, extraction, learning.facts, learning.entries)
     await _copy_title(runtime, snapshot.meta, title)
     return {"status": "extracted" if is_new else "done before"}
 

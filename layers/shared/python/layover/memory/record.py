@@ -26,7 +26,7 @@ async def record(
         update={
             "at": runtime.clock.now(),
             "profile": new_facts.profile or None,
-            "usage": extraction.usage + new_facts.usage + (episodic.usage if episodic else ()),
+            "usage": extraction.usage + (episodic.usage if episodic else ()),
         }
     )
     for tries_left in reversed(range(_MAX_TRIES)):

@@ -1,8 +1,10 @@
 """Requests of memory to models: the prompt, the limit and the schema of every task's answer, and the one
 way in which they are sent (docs/behaviour.md#memory-requests)."""
 
+import json
 import logging
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
@@ -50,6 +52,13 @@ _LIMIT_REFUSED = re.compile(
 )
 
 _WISHES = f"Keep what the following asks for as well; the `kind` of what only it asks for is `{REQUESTED}`."
+_STATEMENT = re.compile(r'(?:Of|says) "([^"]+)"')
+"""What a user says in the example of a prompt."""
+_EXAMPLE = re.compile(r"^\{.*\}", re.MULTILINE | re.DOTALL)
+_NOTHING = re.compile(
+    r'(?:\n- Nothing new:| Most turns teach nothing:) \{"\w+": \[\]\}\.(?: That is the usual answer\.)?'
+)
+"""The words of a prompt about an answer without anything, which has another form in a lesson."""
 _QUOTE = re.compile(r'"evidence": "([^"]+)"')
 
 Schema = dict[str, Any]
@@ -107,11 +116,87 @@ TASKS = {
     "extractor": Task(2_000, schema=_entries(*KINDS, OTHER)),
     "profile": Task(1_500, schema=_object(facts=_list_of(_FACT))),
     "session": Task(1_500, schema=_object(facts=_list_of(_SESSION_FACT))),
+    "lesson": Task(0),
     "observer": Task(2_000, most=8_000),
     "reflector": Task(2_000, most=8_000, schema=_object(drop=_NUMBERS, merge=_list_of(_MERGE))),
     "summary": Task(3_000),
 }
-"""Every task of memory, by the name that its requests carry (`X-Layover-Task`)."""
+"""Every task of memory, by the name that its requests carry (`X-Layover-Task`). A lesson has the tokens and
+the lists of its parts."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """What a part of memory asks of a turn. `field`: the name of its list in the answer to a request for
+    several parts; `alone`: the request for it alone, whose answer has that list as `list_name`; `payload`:
+    what that request shows, of which `turn` and equal fields are sent once."""
+
+    task: str
+    field: str
+    alone: Prompt
+    payload: Mapping[str, Any]
+
+    @property
+    def list_name(self) -> str:
+        """The name of the list in the part's own answer."""
+        return next(iter(_properties_of(self.alone)))
+
+    @property
+    def list_schema(self) -> Schema:
+        """The schema of the list."""
+        return next(iter(_properties_of(self.alone).values()))
+
+
+def _properties_of(prompt: Prompt) -> Schema:
+    assert prompt.output is not None
+    properties: Schema = prompt.output.json_schema["properties"]
+    return properties
+
+
+def joint_prompt(parts: Sequence[Part]) -> Prompt:
+    """Return one request for these parts: their rules and examples below a common prompt, all that they show
+    in one message, and room for all their answers. Of what several show under one name, the first holds."""
+    first = parts[0].alone
+    spare = ROOM_TO_THINK if _may_think(first.model) else 0
+    tokens = sum((part.alone.settings.max_tokens or 0) - spare for part in parts)
+    payload = {name: value for part in reversed(parts) for name, value in part.payload.items()}
+    turn = payload.pop("turn")  # The newest words come last, as in the requests for one part.
+    text = TextPart(text=json.dumps({**payload, "turn": turn}, ensure_ascii=False))
+    message = first.messages[0].with_content((text,), role=Role.USER)
+    schema = _object(**{part.field: part.list_schema for part in parts})
+    return Prompt(
+        model=first.model,
+        system=_joint_system(parts),
+        messages=(message,),
+        task="lesson",
+        stops_repeating=True,
+        output=OutputSpec(name="lesson", json_schema=schema, strict=True),
+        settings=literal_settings(first.model, tokens),
+    )
+
+
+def _joint_system(parts: Sequence[Part]) -> str:
+    """Return the prompt of several parts, made of the prompts of each."""
+    said: list[str] = []
+    answer: dict[str, Any] = {}
+    sections: list[str] = []
+    for part in parts:
+        system = part.alone.system or ""
+        head, _, rules = system.partition("\n- ")
+        statement = _STATEMENT.search(head)
+        example = _EXAMPLE.search(head)
+        assert statement is not None
+        assert example is not None
+        said.append(" ".join(statement[1].split()))
+        answer[part.field] = json.loads(example[0])[part.list_name]
+        purpose = head.partition("\n")[0]
+        bare_rules = _NOTHING.sub("", f"- {rules}").strip()
+        sections.append(f"## `{part.field}`\n\n{purpose}\n\n{bare_rules}")
+    shown = json.dumps(answer, ensure_ascii=False)
+    example_text = (
+        f'Of a turn in which a user says "{". ".join(said)}", this would be the answer:\n{shown}'
+    )
+    return "\n\n".join([prompt_file("lesson").strip(), example_text, *sections]) + "\n"
 
 
 def memory_prompt(
@@ -169,8 +254,12 @@ def literal_settings(model: str, tokens: int) -> ModelSettings:
     """Return settings for an answer of so many tokens: literal, and with few thoughts."""
     if _SPARING.search(model):
         return ModelSettings(max_tokens=tokens + ROOM_TO_THINK, reasoning="low")
-    room = 0 if _PLAIN.search(model) else ROOM_TO_THINK
+    room = ROOM_TO_THINK if _may_think(model) else 0
     return ModelSettings(max_tokens=tokens + room, temperature=0)
+
+
+def _may_think(model: str) -> bool:
+    return bool(_SPARING.search(model)) or not _PLAIN.search(model)
 
 
 async def ask(runtime: Runtime, agent: Agent, meta: RunMeta, prompt: Prompt) -> Reply:

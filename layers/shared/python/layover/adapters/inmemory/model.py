@@ -278,9 +278,10 @@ class ScriptedModel(ChatModel):
         script: The steps of runs, in order, or one function for every call. A step is made by `say`, `call`,
             `calls`, `fail`, `broken` or `too_long`, or is a function of the prompt, plain or async, that
             returns one.
-        background: Scripts by the name of a background task (`title`, `extractor`, `profile`, `session`,
-            `observer`, `reflector`, `summary`), or `hook` for what hooks ask (`ctx.ask_model`). A task
-            without one gets an empty answer, takes no step of `script`, and finds no injection. None: all do.
+        background: Scripts by the name of a background task (`title`, `lesson`, `extractor`, `profile`,
+            `session`, `observer`, `reflector`, `summary`), or `hook` for what hooks ask (`ctx.ask_model`). A
+            task without one gets an empty answer, takes no step of `script`, and finds no injection; parts of a
+            `lesson` without one are asked for alone. None: all do.
 
     Example:
         ```python

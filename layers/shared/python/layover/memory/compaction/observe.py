@@ -188,8 +188,9 @@ async def _reflect(job: CompactionJob, current: Compacted, *, waits: bool = Fals
 async def ask_reflector(
     job: CompactionJob, lines: Sequence[Observation], target: int, *, waits: bool
 ) -> ParsedReply[tuple[Observation, ...]] | None:
-    """Return fewer observations. What is still above the target is condensed once more, unless a run waits or
-    the model finds nothing to condense; what cannot be condensed further stays as the first answer left it."""
+    """Return fewer observations. What is still above the target is condensed once more, unless a run waits
+    or the model finds nothing to condense; what cannot be condensed further stays as the first answer left
+    it."""
     first = await job.ask(*_reflection_of(job, lines, target), "no reflection")
     if first is None or waits or reflector.size(first.value) <= target:
         return first

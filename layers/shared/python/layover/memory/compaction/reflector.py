@@ -3,8 +3,8 @@
 It reads the observations with numbers, as ids are long and models miscopy them, and answers
 `{"drop": [number], "merge": [{"ids": [number], "marker", "text", "parent_id"?}]}`. "A child never goes
 without its parent" means: a detail is neither dropped nor merged away by itself while its parent stays,
-unless it is merged into another detail of that parent. A dropped parent takes its details with it, except those that
-a merge has; a merged parent leaves them to the result of the merge."""
+unless it is merged into another detail of that parent. A dropped parent takes its details with it, except
+those that a merge has; a merged parent leaves them to the result of the merge."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

@@ -9,24 +9,23 @@ from typing import Any
 
 from layover import ids
 from layover.context.transcript import response_messages
-from layover.context.withheld import for_models
 from layover.declare.agent import Agent
 from layover.declare.memory import EpisodicMemory
-from layover.errors import LayoverError
 from layover.memory.episodic import rules as entries
 from layover.memory.episodic import search as entry_search
 from layover.memory.episodic.entries import episodic_embedder
 from layover.memory.episodic.rules import Candidate, Refusal, Selection, Surroundings, ToolText
+from layover.memory.joint import JOINT_VERSION, PartAnswer
+from layover.memory.lesson import Lesson
 from layover.memory.profile.notes import profile_key
-from layover.memory.requests import ask, memory_model
+from layover.memory.requests import Part, memory_model
 from layover.memory.semantic.embedding import embed
-from layover.memory.text.courtesies import is_courtesy
 from layover.memory.text.reading import cut, render_value
-from layover.memory.usage import embedding_usage, usage_row
+from layover.memory.usage import embedding_usage
 from layover.runtime import Runtime
 from layover.values.memory.context import StepUsage
 from layover.values.memory.entry import FoundEntry, NewEntry, SimilarEntries
-from layover.values.message import DataPart, FilePart, Message, Role, ToolResultPart
+from layover.values.message import DataPart, FilePart, Role, ToolResultPart
 from layover.values.metrics import Metric
 from layover.values.prompt import Embedded
 from layover.values.runs.run import MESSAGES_TOOL, RunSnapshot
@@ -38,8 +37,6 @@ _NO_NEWS = HARMLESS | {"recall_memory", MESSAGES_TOOL}
 """Tools from whose results an assistant finds out nothing that memory does not have."""
 _MAX_RESULT, _MAX_RESULTS = 1_000, 3_000
 """Characters of a trusted tool's result that the extractor reads, and of all of them."""
-_MAX_BEFORE = 12
-"""Messages before the turn among which the last texts are looked for: those of tools are no texts."""
 Vector = tuple[float, ...]
 logger = logging.getLogger("layover")
 
@@ -54,21 +51,15 @@ class EpisodicUpdate:
     refusals: Mapping[Refusal, int] = field(default_factory=dict)
 
 
-async def learn_entries(
-    runtime: Runtime, agent: Agent | None, snapshot: RunSnapshot
-) -> "EpisodicExtraction | None":
-    """Extract the turn's entries, if the agent has episodic memory and the turn may teach something. If the
-    model fails, this turn has no entries; if the embedder fails, they have no vectors. Raises RetryableError
-    (the database)."""
-    settings = agent.memory.episodic if agent else None
-    dialogue = entries.dialogue_of([snapshot.meta.input, *response_messages(snapshot)])
-    if agent is None or settings is None or not settings.per_turn or not dialogue:
+def entry_lesson(runtime: Runtime, agent: Agent, lesson: Lesson) -> "EpisodicExtraction | None":
+    """Return the extraction of the turn's entries, if the agent has episodic memory and the turn may teach
+    something. If the model fails, this turn has no entries; if the embedder fails, they have no vectors."""
+    settings = agent.memory.episodic
+    if settings is None or not settings.per_turn or not lesson.dialogue:
         return None
-    if _teaches_nothing(dialogue, settings, snapshot):
+    if _teaches_nothing(lesson, settings):
         return None
-    extraction = EpisodicExtraction(runtime, agent, settings, snapshot, dialogue)
-    await extraction.learn()
-    return extraction
+    return EpisodicExtraction(runtime, agent, settings, lesson)
 
 
 def count_update(runtime: Runtime, agent: str, update: EpisodicUpdate) -> None:
@@ -80,30 +71,32 @@ def count_update(runtime: Runtime, agent: str, update: EpisodicUpdate) -> None:
 
 
 class EpisodicExtraction:
-    """One run's extraction. Models are asked once. Their proposals are compared with the stored entries again
-    whenever these change."""
+    """One run's extraction: what is asked, and what becomes of the answer. Its proposals
+    are compared with the stored entries again whenever these change."""
 
     def __init__(
         self,
         runtime: Runtime,
         agent: Agent,
         settings: EpisodicMemory,
-        snapshot: RunSnapshot,
-        dialogue: Sequence[Message],
+        lesson: Lesson,
     ) -> None:
         self._runtime = runtime
         self._agent = agent
         self._settings = settings
-        self._snapshot = snapshot
-        self._meta = snapshot.meta
-        self._dialogue = dialogue
-        self._embedder = episodic_embedder(runtime, agent, snapshot.meta)
+        self._lesson = lesson
+        self._snapshot = lesson.snapshot
+        self._meta = lesson.snapshot.meta
+        self._dialogue = lesson.dialogue
+        self._embedder = episodic_embedder(runtime, agent, lesson.snapshot.meta)
         self._usage: list[StepUsage] = []
         self._refusals: Counter[Refusal] = Counter()
         self._known: Sequence[FoundEntry] = ()
         self._candidates: Sequence[Candidate] = ()
         self._vectors: Sequence[Vector | None] = ()
+        self._around = Surroundings()
         self._extractor = ""
+        self._version = entries.PROMPT_VERSION
 
     @property
     def _label(self) -> str:
@@ -114,22 +107,38 @@ class EpisodicExtraction:
         """The cost of the extraction."""
         return tuple(self._usage)
 
-    async def learn(self) -> None:
-        """Ask the model, and check its answer."""
-        self._known = similar = await self._find_similar_entries()
-        around = await self._surroundings()
-        answer, self._extractor = await self._ask([e.content for e in similar], around)
-        trusted = trusts_tools(self._agent, self._snapshot)
+    async def part(self) -> Part:
+        """Return what is asked of the turn. Raises RetryableError (the database)."""
+        runtime, settings = self._runtime, self._settings
+        self._known = await self._find_similar_entries()
+        self._around = Surroundings(
+            now=self._meta.input.created_at,
+            before=self._lesson.before,
+            results=tuple(trusted_results(self._agent, self._snapshot)),
+        )
+        return entries.part(
+            memory_model(runtime, self._agent, runtime.settings.extractor_model),
+            self._dialogue,
+            await self._profile(),
+            [e.content for e in self._known],
+            settings,
+            self._around,
+        )
+
+    async def read(self, answer: PartAnswer) -> None:
+        """Check the model's answer, and embed what it may add."""
+        joint = f"{JOINT_VERSION}/" if answer.is_joint else ""
+        self._extractor, self._version = answer.model, f"{joint}{entries.PROMPT_VERSION}"
         check = entries.check_entries(
-            answer,
+            answer.text,
             self._dialogue,
             self._settings,
-            trusted=trusted,
+            trusted=trusts_tools(self._agent, self._snapshot),
             finds_out=finds_out(self._snapshot),
-            around=around,
+            around=self._around,
         )
         self._refusals = Counter(check.refusals)
-        entries_by_hash = {entries.hash_of(e.content): e for e in similar}
+        entries_by_hash = {entries.hash_of(e.content): e for e in self._known}
 
         def is_news(candidate: Candidate) -> bool:
             """Return whether the candidate is not stored yet, or is stored unverified and now verified."""
@@ -178,36 +187,6 @@ class EpisodicExtraction:
         search = await entry_search.embed_query(query, self._embedder)
         self._spend("extractor/known", search.embedding)
         return (await self._runtime.memory.find_entries(self._meta.owner, search.query)).items
-
-    async def _surroundings(self) -> Surroundings:
-        """Return what is read next to the turn. Raises RetryableError (the database)."""
-        meta = self._meta
-        before: Sequence[Message] = ()
-        if meta.input.parent_id is not None:
-            before = await self._runtime.threads.newest_messages(
-                meta.owner, meta.thread_id, meta.input.parent_id, _MAX_BEFORE
-            )
-        return Surroundings(
-            now=meta.input.created_at,
-            # What a hook refused earlier is in no later request.
-            before=entries.dialogue_of(for_models(before)),
-            results=tuple(trusted_results(self._agent, self._snapshot)),
-        )
-
-    async def _ask(self, similar: Sequence[str], around: Surroundings) -> tuple[str, str]:
-        """Return the model's answer, "" if it failed, and the model's name."""
-        runtime, settings = self._runtime, self._settings
-        model = memory_model(runtime, self._agent, runtime.settings.extractor_model)
-        profile = await self._profile()
-        prompt = entries.request(model, self._dialogue, profile, similar, settings, around)
-        try:
-            reply = await ask(runtime, self._agent, self._meta, prompt)
-        except LayoverError as error:
-            extra = {"run_id": self._meta.id, "cause": type(error).__name__}
-            logger.warning("no entries", extra=extra)
-            return "", model
-        self._usage.append(usage_row(runtime, self._meta, "extractor", reply))
-        return reply.text, reply.model or model
 
     async def _profile(self) -> Any:
         if not self._agent.memory.profile:
@@ -278,7 +257,7 @@ class EpisodicExtraction:
             vector=selection.vector,
             model=embedder,
             extractor=self._extractor,
-            prompt_version=entries.PROMPT_VERSION,
+            prompt_version=self._version,
             run_id=meta.id,
             supersedes=selection.supersedes,
         )
@@ -323,14 +302,12 @@ def finds_out(snapshot: RunSnapshot) -> bool:
     return has_result or _reads_more(snapshot)
 
 
-def _teaches_nothing(
-    dialogue: Sequence[Message], settings: EpisodicMemory, snapshot: RunSnapshot
-) -> bool:
-    """Return whether a turn has no words that could be evidence: its user only greets or thanks, and its
+def _teaches_nothing(lesson: Lesson, settings: EpisodicMemory) -> bool:
+    """Return whether a turn has no words that could be evidence: its user says nothing of their own, and its
     assistant found out nothing. An author's own instructions may ask for anything."""
-    if settings.instructions or settings.assistant_evidence == "trust" or finds_out(snapshot):
+    if settings.instructions or settings.assistant_evidence == "trust":
         return False
-    return all(is_courtesy(m.text) for m in dialogue if m.role is Role.USER)
+    return lesson.teaches_nothing and not finds_out(lesson.snapshot)
 
 
 def _called_names(snapshot: RunSnapshot) -> set[str]:

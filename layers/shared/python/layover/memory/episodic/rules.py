@@ -23,7 +23,7 @@ from layover.memory.episodic.contradiction import (
 )
 from layover.memory.episodic.person import is_only_about_user, without_reminder, without_role
 from layover.memory.ranking import cosine
-from layover.memory.requests import KINDS, REQUESTED, is_example, memory_prompt, prompt_file
+from layover.memory.requests import KINDS, REQUESTED, Part, is_example, memory_prompt, prompt_file
 from layover.memory.text.acceptance import accepts
 from layover.memory.text.answers import json_object, objects, text_of
 from layover.memory.text.dates import without_resolved_dates
@@ -180,16 +180,16 @@ def dialogue_of(messages: Sequence[Message]) -> list[Message]:
     return [m for m in dialogue if m.text.strip()]
 
 
-def request(
+def part(
     model: str,
     dialogue: Sequence[Message],
     profile: Any,
     similar: Sequence[str],
     settings: EpisodicMemory,
     around: Surroundings = _ALONE,
-) -> Prompt:
-    """Return the request for entries; `dialogue`: at least one message, `similar`: stored ones like it, which
-    the answer names by their numbers."""
+) -> Part:
+    """Return what entries ask of a turn; `dialogue`: at least one message, `similar`: stored ones like it,
+    which the answer names by their numbers."""
     parts_of_turn = [
         (m, {"role": m.role.value, "text": _visible_text(m)}) for m in _readable(dialogue)
     ]
@@ -208,7 +208,7 @@ def request(
     payload = redact_value({**parts, "turn": turn})
     text = TextPart(text=json.dumps(payload, ensure_ascii=False))
     user_message = dialogue[0].with_content((text,), role=Role.USER)
-    return memory_prompt(
+    alone = memory_prompt(
         "extractor",
         model,
         user_message,
@@ -216,6 +216,19 @@ def request(
         least=settings.per_turn * _TOKENS_OF_ENTRY,
         names_known=bool(similar),
     )
+    return Part("extractor", "entries", alone, payload)
+
+
+def request(
+    model: str,
+    dialogue: Sequence[Message],
+    profile: Any,
+    similar: Sequence[str],
+    settings: EpisodicMemory,
+    around: Surroundings = _ALONE,
+) -> Prompt:
+    """Return the request for entries alone, as `part` makes it."""
+    return part(model, dialogue, profile, similar, settings, around).alone
 
 
 def check_entries(

@@ -10,7 +10,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any
 
-from layover.memory.requests import is_example, memory_prompt
+from layover.memory.requests import Part, is_example, memory_prompt
 from layover.memory.text.answers import json_object, objects, text_of
 from layover.memory.text.evidence import Witness, missing_anchors, normalise
 from layover.memory.text.reading import plain
@@ -69,13 +69,19 @@ def turn_of(messages: Sequence[Message]) -> Turn:
     return Turn(texts[Role.USER], texts[Role.ASSISTANT])
 
 
-def request(task: str, model: str, turn: Turn, current: Any, message: Message) -> Prompt:
-    """Return the request for facts; `task`: profile | session. `message` lends its ids and time."""
+def part(task: str, model: str, turn: Turn, current: Any, message: Message) -> Part:
+    """Return what facts ask of a turn; `task`: profile | session. `message` lends its ids and time."""
     lines = [{"role": "user", "text": plain(t, _MAX_READ)} for t in turn.user]
     lines += [{"role": "assistant", "text": plain(t, _MAX_READ)} for t in turn.assistant]
     text = json.dumps({"known": current, "turn": lines}, ensure_ascii=False)
     user_message = message.with_content((TextPart(text=text),), role=Role.USER)
-    return memory_prompt(task, model, user_message)
+    alone = memory_prompt(task, model, user_message)
+    return Part(task, task, alone, {task: current, "turn": lines})
+
+
+def request(task: str, model: str, turn: Turn, current: Any, message: Message) -> Prompt:
+    """Return the request for facts alone, as `part` makes it."""
+    return part(task, model, turn, current, message).alone
 
 
 def profile_change(answer: str, turn: Turn, profile: Any) -> dict[str, str | None]:

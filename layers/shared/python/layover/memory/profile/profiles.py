@@ -1,28 +1,23 @@
 """Profiles, which their owners read and change, and to which turns add."""
 
-import logging
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from layover.context.transcript import response_messages
 from layover.declare.agent import Agent
-from layover.errors import LayoverError, TooLarge, UnknownAgent
+from layover.errors import TooLarge, UnknownAgent
+from layover.memory.joint import PartAnswer
+from layover.memory.lesson import Lesson
 from layover.memory.profile import facts
 from layover.memory.profile.notes import profile_key
-from layover.memory.requests import ask, memory_model
-from layover.memory.text.courtesies import is_courtesy
-from layover.memory.usage import usage_row
+from layover.memory.requests import Part, memory_model
 from layover.runtime import Runtime
 from layover.values.base import Json, Time, Value
-from layover.values.memory.context import StepUsage
 from layover.values.note import Note
-from layover.values.runs.run import RunSnapshot
 from layover.values.text import json_size, sanitise
 
 MAX_PROFILE = 64 * 1024
 """Bytes of JSON."""
-
-logger = logging.getLogger("layover")
 
 
 class Profile(Value):
@@ -64,51 +59,48 @@ class ExtractedFacts:
 
     profile: dict[str, str | None]
     session: list[facts.Fact]
-    usage: tuple[StepUsage, ...] = ()
 
 
-async def learn(runtime: Runtime, agent: Agent | None, snapshot: RunSnapshot) -> ExtractedFacts:
-    """Extract the turn's facts about the user and the conversation, if the agent remembers those and the user
-    does more than greet or thank. If the model fails, only this turn's facts are missing. Raises
-    RetryableError."""
-    meta = snapshot.meta
-    turn = facts.turn_of([meta.input, *response_messages(snapshot)])
-    if agent is None or all(is_courtesy(text) for text in turn.user):
-        return ExtractedFacts({}, [])
-    profile: dict[str, str | None] = {}
-    session: list[facts.Fact] = []
-    usage: list[StepUsage] = []
-    if agent.memory.profile:
-        (note,) = await runtime.memory.read_notes(meta.owner, [profile_key(agent.name)])
-        answer = await _ask(runtime, agent, "profile", snapshot, turn, note.value, usage)
-        profile = facts.profile_change(answer, turn, note.value)
-    if agent.memory.session:
-        state = await runtime.memory.read_state(meta.owner, meta.thread_id)
-        answer = await _ask(runtime, agent, "session", snapshot, turn, state.session, usage)
-        session = facts.session_facts(answer, turn)
-    return ExtractedFacts(profile, session, tuple(usage))
+class FactLesson:
+    """What a turn may add to the profile and to session memory: what is asked, and what becomes of the
+    answers."""
 
+    def __init__(self, runtime: Runtime, agent: Agent, lesson: Lesson) -> None:
+        self._runtime = runtime
+        self._agent = agent
+        self._meta = lesson.snapshot.meta
+        self._turn = facts.turn_of(lesson.dialogue)
+        self._is_idle = lesson.teaches_nothing
+        self._profile: Any = None
 
-async def _ask(
-    runtime: Runtime,
-    agent: Agent,
-    task: str,
-    snapshot: RunSnapshot,
-    turn: facts.Turn,
-    current: Any,
-    usage: list[StepUsage],
-) -> str:
-    """Return the model's answer, "" if it failed; its usage goes to `usage`."""
-    model = memory_model(runtime, agent, runtime.settings.extractor_model)
-    prompt = facts.request(task, model, turn, current, snapshot.meta.input)
-    try:
-        reply = await ask(runtime, agent, snapshot.meta, prompt)
-    except LayoverError as error:
-        extra = {"run_id": snapshot.meta.id, "cause": type(error).__name__}
-        logger.warning(f"no {task} update", extra=extra)
-        return ""
-    usage.append(usage_row(runtime, snapshot.meta, task, reply))
-    return reply.text
+    async def parts(self) -> list[Part]:
+        """Return what is asked of the turn: for what the agent remembers, if the user says anything of their
+        own. Raises RetryableError (the database)."""
+        memory, runtime, meta = self._agent.memory, self._runtime, self._meta
+        if self._is_idle:
+            return []
+        parts: list[Part] = []
+        if memory.profile:
+            (note,) = await runtime.memory.read_notes(meta.owner, [profile_key(self._agent.name)])
+            self._profile = note.value
+            parts.append(self._part("profile", note.value))
+        if memory.session:
+            state = await runtime.memory.read_state(meta.owner, meta.thread_id)
+            parts.append(self._part("session", state.session))
+        return parts
+
+    def read(self, answers: Mapping[str, PartAnswer]) -> ExtractedFacts:
+        """Return the additions in the answers; a part without a useful answer has none."""
+        profile, session = answers.get("profile"), answers.get("session")
+        return ExtractedFacts(
+            facts.profile_change(profile.text, self._turn, self._profile) if profile else {},
+            facts.session_facts(session.text, self._turn) if session else [],
+        )
+
+    def _part(self, task: str, current: Any) -> Part:
+        runtime = self._runtime
+        model = memory_model(runtime, self._agent, runtime.settings.extractor_model)
+        return facts.part(task, model, self._turn, current, self._meta.input)
 
 
 def _check_agent(runtime: Runtime, agent: str) -> None:
