@@ -1,4 +1,4 @@
-"""What a run teaches: facts for the profile and for session memory, and entries, asked for with one request
+"""Learning from a run: facts for the profile and for session memory, and entries, asked for with one request
 (docs/prompts.md#one-request). It reads and asks; `record` stores."""
 
 from dataclasses import dataclass, field

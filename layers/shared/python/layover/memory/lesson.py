@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from layover.context.transcript import response_messages
 from layover.context.withheld import for_models
 from layover.declare.agent import Agent
-from layover.memory.episodic.rules import dialogue_of
 from layover.memory.text.courtesies import is_bare_answer, is_courtesy, is_offer_alone
 from layover.runtime import Runtime
 from layover.values.message import Message, Role
@@ -63,3 +62,9 @@ async def read_lesson(runtime: Runtime, agent: Agent, snapshot: RunSnapshot) -> 
         # What a hook refused earlier is in no later request.
         before = dialogue_of(for_models(newest))
     return Lesson(snapshot, dialogue, before, is_first=meta.input.parent_id is None)
+
+
+def dialogue_of(messages: Sequence[Message]) -> list[Message]:
+    """Return the words of users and assistants in these messages, without tool outputs."""
+    dialogue = (m for m in messages if m.role in (Role.USER, Role.ASSISTANT))
+    return [m for m in dialogue if m.text.strip()]

@@ -53,7 +53,7 @@ _LIMIT_REFUSED = re.compile(
 
 _WISHES = f"Keep what the following asks for as well; the `kind` of what only it asks for is `{REQUESTED}`."
 _STATEMENT = re.compile(r'(?:Of|says) "([^"]+)"')
-"""What a user says in the example of a prompt."""
+"""The words of a user in the example of a prompt."""
 _EXAMPLE = re.compile(r"^\{.*\}", re.MULTILINE | re.DOTALL)
 _NOTHING = re.compile(
     r'(?:\n- Nothing new:| Most turns teach nothing:) \{"\w+": \[\]\}\.(?: That is the usual answer\.)?'
@@ -127,9 +127,9 @@ the lists of its parts."""
 
 @dataclass(frozen=True)
 class Part:
-    """What a part of memory asks of a turn. `field`: the name of its list in the answer to a request for
-    several parts; `alone`: the request for it alone, whose answer has that list as `list_name`; `payload`:
-    what that request shows, of which `turn` and equal fields are sent once."""
+    """A part of memory with what it asks of a turn. `field`: the name of its list in the answer to a request
+    for several parts; `alone`: the request for it alone, whose answer has that list as `list_name`;
+    `payload`: what that request shows, of which `turn` and equal fields are sent once."""
 
     task: str
     field: str
@@ -177,7 +177,7 @@ def joint_prompt(parts: Sequence[Part]) -> Prompt:
 
 def _joint_system(parts: Sequence[Part]) -> str:
     """Return the prompt of several parts, made of the prompts of each."""
-    said: list[str] = []
+    statements: list[str] = []
     answer: dict[str, Any] = {}
     sections: list[str] = []
     for part in parts:
@@ -187,14 +187,15 @@ def _joint_system(parts: Sequence[Part]) -> str:
         example = _EXAMPLE.search(head)
         assert statement is not None
         assert example is not None
-        said.append(" ".join(statement[1].split()))
+        statements.append(" ".join(statement[1].split()))
         answer[part.field] = json.loads(example[0])[part.list_name]
         purpose = head.partition("\n")[0]
         bare_rules = _NOTHING.sub("", f"- {rules}").strip()
         sections.append(f"## `{part.field}`\n\n{purpose}\n\n{bare_rules}")
-    shown = json.dumps(answer, ensure_ascii=False)
+    example_answer = json.dumps(answer, ensure_ascii=False)
+    turn = ". ".join(statements)
     example_text = (
-        f'Of a turn in which a user says "{". ".join(said)}", this would be the answer:\n{shown}'
+        f'Of a turn in which a user says "{turn}", this would be the answer:\n{example_answer}'
     )
     return "\n\n".join([prompt_file("lesson").strip(), example_text, *sections]) + "\n"
 

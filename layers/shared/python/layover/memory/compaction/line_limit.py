@@ -29,8 +29,8 @@ def within_limit(
     def by_lightness(one: Observation) -> tuple[int, bool, int]:
         return -weight[one.id], one.parent_id is None, -place[one.id]
 
-    gone = {one.id for one in sorted(observations, key=by_lightness)[:excess]}
-    return tuple(one for one in observations if one.id not in gone)
+    to_drop = {one.id for one in sorted(observations, key=by_lightness)[:excess]}
+    return tuple(one for one in observations if one.id not in to_drop)
 
 
 def count_exchanges(messages: Sequence[Message]) -> int:

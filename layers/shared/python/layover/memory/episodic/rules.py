@@ -174,12 +174,6 @@ def _description() -> str:
 # The request to the model, and the entries of its answer
 
 
-def dialogue_of(messages: Sequence[Message]) -> list[Message]:
-    """Return the words of users and assistants in these messages, without tool outputs."""
-    dialogue = (m for m in messages if m.role in (Role.USER, Role.ASSISTANT))
-    return [m for m in dialogue if m.text.strip()]
-
-
 def part(
     model: str,
     dialogue: Sequence[Message],

@@ -62,7 +62,7 @@ class ExtractedFacts:
 
 
 class FactLesson:
-    """What a turn may add to the profile and to session memory: what is asked, and what becomes of the
+    """A turn's lesson for the profile and for session memory: what is asked, and what becomes of the
     answers."""
 
     def __init__(self, runtime: Runtime, agent: Agent, lesson: Lesson) -> None:
