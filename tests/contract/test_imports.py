@@ -25,7 +25,11 @@ def stores(thread_stores: Stores) -> Stores:
 
 
 def entry(content: str, **fields: Any) -> NewEntry:
-    given = {"id": f"ent_{hash_of(content)[:8]}", "source": "imported", "evidence": content}
+    given: dict[str, Any] = {
+        "id": f"ent_{hash_of(content)[:8]}",
+        "source": "imported",
+        "evidence": content,
+    }
     given |= {"agent": AGENT, "hash": hash_of(content), "created_at": START, "verified": False}
     return NewEntry(content=content, **{**given, **fields})
 

@@ -515,7 +515,7 @@ def test_a_part_whose_process_died_before_it_was_seen_is_whole_once_it_is_repeat
         raise SystemExit
 
     more = [{"role": "user", "content": "More."}, {"role": "assistant", "content": "Even more."}]
-    heads.advance = die  # type: ignore[method-assign]
+    heads.advance = die  # type: ignore[method-assign, assignment]
     with pytest.raises(SystemExit):
         talk(api, more, external_id="c", offset=2)
     heads.advance = advance  # type: ignore[method-assign]
