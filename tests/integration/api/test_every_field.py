@@ -83,7 +83,7 @@ def test_every_field_of_a_thread_is_shown(api: Api) -> None:
 
 def test_every_field_of_a_new_thread_is_shown(api: Api) -> None:
     # What an import brings is among its messages, and in its id.
-    imported = {"messages": [], "external_id": None, "offset": 0}
+    imported: dict[str, object] = {"messages": [], "external_id": None, "offset": 0}
     new = filled(NewThread, agent="support", **imported)
     made = api.post("/threads", new.model_dump(mode="json"))
     assert made.status == 201

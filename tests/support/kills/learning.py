@@ -40,7 +40,7 @@ def reflected(_: Any) -> Response:
 
 def learned(answer: Any) -> Any:
     """Of the turn in which the fault was told, and of no other."""
-    nothing = {name: [] for name in answer}
+    nothing: dict[str, list[Any]] = {name: [] for name in answer}
     return lambda body: say(
         json.dumps(answer if FAULT in json.dumps(body["messages"]) else nothing)
     )

@@ -24,7 +24,8 @@ def listing(agent: Agent | None = None, **variables: str) -> Listing:
 
 def providers(**variables: str) -> dict[str, str]:
     return {
-        line.name: "" if line.configured else line.set for line in listing(**variables).providers
+        line.name: "" if line.configured else line.set
+        for line in listing(None, **variables).providers
     }
 
 

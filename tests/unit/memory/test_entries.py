@@ -370,9 +370,7 @@ def test_a_long_text_is_read_without_secrets_its_head_and_its_tail() -> None:
 
 def test_a_prompt_is_data_of_users_and_assistants_alone() -> None:
     tool = message("tool output", Role.TOOL)
-    prompt = entries.request(
-        "m", dialogue_of([*SAID, tool]), None, ["known one"], EpisodicMemory()
-    )
+    prompt = entries.request("m", dialogue_of([*SAID, tool]), None, ["known one"], EpisodicMemory())
     asked = json.loads(prompt.messages[0].text)
     assert [t["role"] for t in asked["turn"]] == ["user", "assistant"]
     assert asked["known"] == {"1": "known one"}

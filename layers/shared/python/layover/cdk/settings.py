@@ -425,8 +425,8 @@ class Settings(BaseModel):
     open_burst: int = 100
     """Enough for some people at once, each with a page and the files that it loads."""
     link_rate: int = 10
-    """In place of `open_rate`, for links that decide and for what Slack sends: a presser who is refused there is
-    not asked again."""
+    """In place of `open_rate`, for links that decide and for what Slack sends: a presser who is refused there
+    is not asked again."""
     login_callback: str = "http://localhost:8976/callback"
     """URL at which `layover login` listens; Cognito compares it letter by letter."""
     password_length: int = 12

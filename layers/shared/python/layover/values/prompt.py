@@ -240,8 +240,8 @@ class Delta(NamedTuple):
     """A piece of a streamed reply.
 
     Attributes:
-        kind: `text`, `reasoning`, `tool-call`; `restart`: the answer begins again, all before is void; `retry`:
-            the model did not answer, and is asked again after a pause.
+        kind: `text`, `reasoning`, `tool-call`; `restart`: the answer begins again, all before is void;
+            `retry`: the model did not answer, and is asked again after a pause.
         text: The piece; of a call, a piece of its arguments' JSON; of a `retry`, the type of the error.
         call: The number of the call in the reply, from 0.
         tool_call_id: The provider's id of the call; empty: it has none.

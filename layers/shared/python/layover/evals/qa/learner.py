@@ -14,8 +14,7 @@ from layover.evals.qa.data import Conversation, Question, Said
 from layover.keys import step_key
 from layover.memory.compaction import observe
 from layover.memory.compaction.job import CompactionJob, limits_of
-from layover.memory.episodic.learn import learn_entries
-from layover.memory.profile.profiles import ExtractedFacts
+from layover.memory.learning import learn
 from layover.memory.record import record
 from layover.ports import ChatModel, Embedder
 from layover.records.threads import head_of
@@ -181,14 +180,14 @@ class Learner:
             for number, message in enumerate(others, 1)
         ]
         snapshot = RunSnapshot(meta=_meta(first), steps=tuple(steps))
-        episodic = await learn_entries(self._runtime, self._agent, snapshot)
+        learning = await learn(self._runtime, self._agent, snapshot)
         extraction = Extraction(
             run_id=snapshot.meta.id,
             thread_id=first.thread_id,
             agent=AGENT,
             said_at=first.created_at,
         )
-        await record(self._runtime, OWNER, extraction, ExtractedFacts({}, []), episodic)
+        await record(self._runtime, OWNER, extraction, learning.facts, learning.entries)
 
 
 def _agent(per_turn: int) -> Agent:
