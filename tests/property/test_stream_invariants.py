@@ -27,13 +27,13 @@ LAGS = st.integers(0, 40)
 class Shared(Power):
     """Other tasks have their turn before each port call."""
 
-    async def through(self, work: Any) -> Any:
+    async def through(self, name: str, work: Any) -> Any:
         try:
             await asyncio.sleep(0)
         except BaseException:
             work.close()
             raise
-        return await super().through(work)
+        return await super().through(name, work)
 
 
 async def _follow(bench: Bench, run_id: str, cuts: Iterator[int], lag: int) -> list[Any]:

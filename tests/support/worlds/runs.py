@@ -1,5 +1,6 @@
 """One process's worth of runs in memory, driven as the state machine drives them; and a power switch."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import timedelta
@@ -61,12 +62,15 @@ class Power:
         self.cut_at = cut_at
         self.after = after
         self.calls = 0
+        self.of = Counter[str]()
+        """Calls by the port's method."""
         self.dead = False
         self.cuts = 0
 
-    async def through(self, work: Any) -> Any:
+    async def through(self, name: str, work: Any) -> Any:
         """One port call."""
         self.calls += 1
+        self.of[name] += 1
         cut = self.calls == self.cut_at
         if self.dead or (cut and not self.after):
             work.close()
@@ -100,7 +104,7 @@ class Powered:
 
     def __getattr__(self, name: str) -> Any:
         method = getattr(self._port, name)
-        return lambda *args, **kwargs: self._power.through(method(*args, **kwargs))
+        return lambda *args, **kwargs: self._power.through(name, method(*args, **kwargs))
 
 
 def powered_journal(journal: Journal, power: Power) -> Journal:
