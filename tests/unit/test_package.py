@@ -133,7 +133,7 @@ def test_certificates_that_somebody_brought_to_a_project_are_those_of_its_build(
 def test_extras_are_for_users_and_not_for_this_repository(installed: Path) -> None:
     (metadata,) = installed.glob("layover-*.dist-info/METADATA")
     fields = Parser().parsestr(metadata.read_text())
-    assert fields.get_all("Provides-Extra") == ["cdk", "local", "mcp", "offline", "otel"]
+    assert fields.get_all("Provides-Extra") == ["cdk", "local", "mcp", "offline", "openai", "otel"]
 
 
 def test_installation_finds_everything_that_it_serves(installed: Path, tmp_path: Path) -> None:

@@ -247,8 +247,12 @@ def is_port(candidate: type) -> bool:
 
 
 def members(port: type) -> set[str]:
-    fields = {name for each in port.__mro__ for name in vars(each).get("__annotations__", {})}
-    return {name for name in {*dir(port), *fields} if not name.startswith("_")}
+    return {name for name in dir(port) if not name.startswith("_")}
+
+
+def fields(port: type) -> set[str]:
+    """Annotations without a value, of a class and its bases."""
+    return {name for each in port.__mro__ for name in vars(each).get("__annotations__", {})}
 
 
 def classes_of(module: ModuleType) -> Iterator[type]:
@@ -276,6 +280,7 @@ def test_every_adapter_that_has_the_methods_of_a_port_is_compared_with_it() -> N
         for port, adapters in BESIDE.items()
         if not (is_port(candidate) or issubclass(candidate, str | tuple))
         and members(port) <= members(candidate)
+        and fields(port) <= members(candidate) | fields(candidate)
         and not any(issubclass(candidate, a) or issubclass(a, candidate) for a in adapters)
     ]
     assert missing == []
