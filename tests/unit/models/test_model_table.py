@@ -113,8 +113,8 @@ class Probe:
 async def works(fake: Fake, feature: Feature) -> bool:
     """Whether a feature reaches the model, and comes back from it."""
     call = ("look", {"nights": 1})
-    if feature in ("tools", "parallel calls", "strict"):
-        number = 2 if feature == "parallel calls" else 1
+    if feature in ("tools", "parallel", "strict"):
+        number = 2 if feature == "parallel" else 1
         probe = Probe(fake, Answer(1, "", (call,) * number), tools=(LOOK,))
         reply = await probe.ask()
         if feature == "strict":

@@ -8,7 +8,7 @@ from typing import Literal, get_args
 
 Feature = Literal[
     "tools",
-    "parallel calls",
+    "parallel",
     "strict",
     "structured",
     "streams",
