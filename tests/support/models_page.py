@@ -27,13 +27,15 @@ MARKS = {"recorded": "R", "documented": "D", "fake": "F", "unknown": "?", "no": 
 
 def page() -> str:
     """Return the text of the page."""
-    marks = [f"- **{MARKS[known]}**, {known}: {meaning}." for known, meaning in MEANINGS.items()]
+    marks = [
+        f"- **{MARKS[evidence]}**, {evidence}: {meaning}." for evidence, meaning in MEANINGS.items()
+    ]
     return "\n".join([HEAD, *marks, "", _features(), _differences(), _addresses()])
 
 
 def _features() -> str:
     head = f"| provider | {' | '.join(FEATURES)} |\n| --- {'| --- ' * len(FEATURES)}|\n"
-    rows = [" | ".join(MARKS[s.known[f]] for f in FEATURES) for s in SUPPORT]
+    rows = [" | ".join(MARKS[s.evidence[f]] for f in FEATURES) for s in SUPPORT]
     body = "".join(f"| {s.title} | {row} |\n" for s, row in zip(SUPPORT, rows, strict=True))
     return f"## What works\n\n{head}{body}"
 

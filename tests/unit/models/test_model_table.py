@@ -163,7 +163,7 @@ def test_every_fake_has_a_row() -> None:
 async def test_a_feature_works_where_the_table_says_so_and_nowhere_else(
     fake: Fake, feature: Feature
 ) -> None:
-    assert await works(fake, feature) == (BY_NAME[fake.name].known[feature] != "no")
+    assert await works(fake, feature) == (BY_NAME[fake.name].evidence[feature] != "no")
 
 
 def names_in(value: Any) -> set[str]:
@@ -197,7 +197,7 @@ RECORDED = {
 
 
 def test_what_the_table_calls_recorded_is_of_a_provider_with_recordings() -> None:
-    assert {row.name for row in SUPPORT if "recorded" in row.known.values()} == set(RECORDED)
+    assert {row.name for row in SUPPORT if "recorded" in row.evidence.values()} == set(RECORDED)
 
 
 @pytest.mark.skipif(not RECORDINGS.is_dir(), reason="no recordings beside the repository")

@@ -256,15 +256,15 @@ def _answered(messages: Sequence[Body]) -> Iterator[Body]:
 def _joined(messages: Sequence[Body]) -> list[Body]:
     """Return the messages, with texts of the assistant's in the answer that follows right behind, as after
     an answer that did not fit and was asked for again."""
-    joined: list[Body] = []
+    answers: list[Body] = []
     for message in messages:
-        last = joined[-1] if joined else {}
+        last = answers[-1] if answers else {}
         if last.get("role") == message["role"] == "assistant" and "tool_calls" not in last:
             texts = filter(None, (last["content"], message["content"]))
-            joined[-1] = {**message, "content": "\n\n".join(texts)}
+            answers[-1] = {**message, "content": "\n\n".join(texts)}
         else:
-            joined.append(message)
-    return joined
+            answers.append(message)
+    return answers
 
 
 def _fill(message: Body, model: str, *, thoughts: bool) -> None:

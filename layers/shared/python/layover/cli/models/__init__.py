@@ -1,1 +1,1 @@
-"""What is known of providers and models, and the command that lists what a deployment can reach."""
+"""Support of models by their providers, and the command that lists what a deployment can reach."""

@@ -81,8 +81,8 @@ def _providers(environment: Environment, variables: Mapping[str, str]) -> Iterat
     own = environment.provider
     yield ProviderLine(own, *_state(own, environment, variables))
     further = {name for name in environment.providers if name != own}
-    named = {row.name for row in SUPPORT if row.prefix == row.name and row.name != own}
-    for name in sorted(further | named):
+    others = {row.name for row in SUPPORT if row.prefix == row.name and row.name != own}
+    for name in sorted(further | others):
         yield ProviderLine(name, *_state(name, environment, variables))
 
 
@@ -148,7 +148,7 @@ def _line(
         input_usd=_price(model, environment, Usage(input_tokens=_MILLION)),
         output_usd=_price(model, environment, Usage(output_tokens=_MILLION)),
         window=window,
-        features=() if row is None else tuple(f for f, k in row.known.items() if k != "no"),
+        features=() if row is None else tuple(f for f, k in row.evidence.items() if k != "no"),
         set=to_set,
     )
 

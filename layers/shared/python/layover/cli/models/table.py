@@ -1,4 +1,4 @@
-"""What works with each provider, and how that is known. `docs/reference/models.md` is written from it, and
+"""Features that work with each provider, and their evidence. `docs/reference/models.md` is written from it, and
 tests hold the adapters and the fakes of the providers to it (`tests/unit/models/test_model_table.py`)."""
 
 from collections.abc import Mapping
@@ -20,8 +20,8 @@ Feature = Literal[
     "usage",
 ]
 FEATURES: tuple[Feature, ...] = get_args(Feature)
-Known = Literal["recorded", "documented", "fake", "unknown", "no"]
-MEANINGS: Mapping[Known, str] = {
+Evidence = Literal["recorded", "documented", "fake", "unknown", "no"]
+MEANINGS: Mapping[Evidence, str] = {
     "recorded": "recorded exchanges with the provider have it, and tests replay them",
     "documented": "the provider documents it, and a fake that follows the documents takes it",
     "fake": "only a fake takes it",
@@ -32,7 +32,7 @@ MEANINGS: Mapping[Known, str] = {
 
 @dataclass(frozen=True)
 class Support:
-    """A provider. `prefix`: of its models' names; `known`: how each feature is known; `left_out`: fields of a
+    """A provider. `prefix`: of its models' names; `evidence`: that each feature works; `left_out`: fields of a
     request that it refuses once in a process and model, and that are not sent again; `key`: the variable that
     usually has its key; `base_url` and `api`: for `LAYOVER_PROVIDERS`; `mends`: differences on the wire."""
 
@@ -40,7 +40,7 @@ class Support:
     title: str
     prefix: str
     example: str
-    known: Mapping[Feature, Known]
+    evidence: Mapping[Feature, Evidence]
     checked: date
     key: str
     base_url: str = ""
@@ -49,16 +49,16 @@ class Support:
     mends: str = ""
 
 
-def _known(*values: Known) -> Mapping[Feature, Known]:
+def _each(*values: Evidence) -> Mapping[Feature, Evidence]:
     return dict(zip(FEATURES, values, strict=True))
 
 
 _CHECKED = date(2026, 11, 27)
-R: Known = "recorded"
-D: Known = "documented"
-F: Known = "fake"
-U: Known = "unknown"
-N: Known = "no"
+R: Evidence = "recorded"
+D: Evidence = "documented"
+F: Evidence = "fake"
+U: Evidence = "unknown"
+N: Evidence = "no"
 
 # In the order of FEATURES: tools, parallel, strict, structured, streams, reasoning, images, PDF, audio,
 # caching, usage.
@@ -68,7 +68,7 @@ SUPPORT: tuple[Support, ...] = (
         title="OpenAI, Chat Completions",
         prefix="openai",
         example="openai/gpt-4o",
-        known=_known(R, R, D, D, R, N, R, D, D, D, R),
+        evidence=_each(R, R, D, D, R, N, R, D, D, D, R),
         checked=_CHECKED,
         key="OPENAI_API_KEY",
         mends="ids of calls above 40 characters go as their hash",
@@ -78,7 +78,7 @@ SUPPORT: tuple[Support, ...] = (
         title='OpenAI, Responses (`api="responses"`)',
         prefix="openai",
         example="openai/gpt-5.5",
-        known=_known(R, R, D, D, R, R, D, D, N, D, R),
+        evidence=_each(R, R, D, D, R, R, D, D, N, D, R),
         checked=_CHECKED,
         key="OPENAI_API_KEY",
         mends="answers go back under the ids of their items",
@@ -88,7 +88,7 @@ SUPPORT: tuple[Support, ...] = (
         title="Anthropic, Messages",
         prefix="anthropic",
         example="anthropic/claude-sonnet-4-5",
-        known=_known(R, R, N, D, R, R, D, D, N, R, R),
+        evidence=_each(R, R, N, D, R, R, D, D, N, R, R),
         checked=_CHECKED,
         key="ANTHROPIC_API_KEY",
         base_url="https://api.anthropic.com",
@@ -100,7 +100,7 @@ SUPPORT: tuple[Support, ...] = (
         title="Amazon Bedrock, Converse",
         prefix="bedrock",
         example="bedrock/eu.anthropic.claude-sonnet-4-5-20250929-v1:0",
-        known=_known(R, D, N, D, R, R, D, D, N, R, R),
+        evidence=_each(R, D, N, D, R, R, D, D, N, R, R),
         checked=_CHECKED,
         key="",
         mends="a structured answer is the call of a tool; otherwise as at Anthropic",
@@ -110,7 +110,7 @@ SUPPORT: tuple[Support, ...] = (
         title="Mistral",
         prefix="mistral",
         example="mistral/mistral-large-2512",
-        known=_known(R, D, U, D, D, R, D, U, U, N, R),
+        evidence=_each(R, D, U, D, D, R, D, U, U, N, R),
         checked=_CHECKED,
         key="MISTRAL_API_KEY",
         base_url="https://api.mistral.ai/v1",
@@ -122,7 +122,7 @@ SUPPORT: tuple[Support, ...] = (
         title="DeepSeek",
         prefix="deepseek",
         example="deepseek/deepseek-v4-pro",
-        known=_known(R, F, U, U, R, R, N, N, N, D, R),
+        evidence=_each(R, F, U, U, R, R, N, N, N, D, R),
         checked=_CHECKED,
         key="DEEPSEEK_API_KEY",
         base_url="https://api.deepseek.com/v1",
@@ -134,7 +134,7 @@ SUPPORT: tuple[Support, ...] = (
         title="Groq",
         prefix="groq",
         example="groq/openai/gpt-oss-120b",
-        known=_known(R, D, U, D, R, R, U, U, U, D, R),
+        evidence=_each(R, D, U, D, R, R, U, U, U, D, R),
         checked=_CHECKED,
         key="GROQ_API_KEY",
         base_url="https://api.groq.com/openai/v1",
@@ -145,7 +145,7 @@ SUPPORT: tuple[Support, ...] = (
         title="Gemini, OpenAI surface",
         prefix="google",
         example="google/gemini-3-pro-preview",
-        known=_known(D, D, U, D, D, D, D, U, D, N, D),
+        evidence=_each(D, D, U, D, D, D, D, U, D, N, D),
         checked=_CHECKED,
         key="GEMINI_API_KEY",
         base_url="https://generativelanguage.googleapis.com/v1beta/openai",
@@ -158,7 +158,7 @@ SUPPORT: tuple[Support, ...] = (
         title="Ollama, llama.cpp",
         prefix="ollama",
         example="ollama/qwen3.5:27b",
-        known=_known(R, F, U, D, D, R, D, U, U, U, R),
+        evidence=_each(R, F, U, D, D, R, D, U, U, U, R),
         checked=_CHECKED,
         key="",
         base_url="http://127.0.0.1:11434/v1",
@@ -169,7 +169,7 @@ SUPPORT: tuple[Support, ...] = (
         title="OpenRouter",
         prefix="openrouter",
         example="openrouter/anthropic/claude-sonnet-4.5",
-        known=_known(R, F, D, D, R, R, D, D, D, R, R),
+        evidence=_each(R, F, D, D, R, R, D, D, D, R, R),
         checked=_CHECKED,
         key="OPENROUTER_API_KEY",
         base_url="https://openrouter.ai/api/v1",
@@ -180,7 +180,7 @@ SUPPORT: tuple[Support, ...] = (
         title="xAI",
         prefix="xai",
         example="xai/grok-4",
-        known=_known(D, D, U, D, D, N, D, U, U, D, D),
+        evidence=_each(D, D, U, D, D, N, D, U, U, D, D),
         checked=_CHECKED,
         key="XAI_API_KEY",
         base_url="https://api.x.ai/v1",
@@ -192,7 +192,7 @@ SUPPORT: tuple[Support, ...] = (
         title="Moonshot (Kimi)",
         prefix="moonshot",
         example="moonshot/kimi-k2-thinking",
-        known=_known(D, F, U, U, D, D, U, U, U, U, D),
+        evidence=_each(D, F, U, U, D, D, U, U, U, U, D),
         checked=_CHECKED,
         key="MOONSHOT_API_KEY",
         base_url="https://api.moonshot.ai/v1",
