@@ -1,5 +1,5 @@
-"""Features that work with each provider, and their evidence. `docs/reference/models.md` is written from it, and
-tests hold the adapters and the fakes of the providers to it (`tests/unit/models/test_model_table.py`)."""
+"""Features that work with each provider, and their evidence. `docs/reference/models.md` is written from it,
+and tests hold the adapters and the fakes of the providers to it (`tests/unit/models/test_model_table.py`)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -32,8 +32,8 @@ MEANINGS: Mapping[Evidence, str] = {
 
 @dataclass(frozen=True)
 class Support:
-    """A provider. `prefix`: of its models' names; `evidence`: that each feature works; `left_out`: fields of a
-    request that it refuses once in a process and model, and that are not sent again; `key`: the variable that
+    """A provider. `prefix`: of its models' names; `evidence`: that each feature works; `left_out`: fields of
+    a request that it refuses once in a process and model, and that are not sent again; `key`: the variable that
     usually has its key; `base_url` and `api`: for `LAYOVER_PROVIDERS`; `mends`: differences on the wire."""
 
     name: str
