@@ -33,6 +33,7 @@ _LINK = "/decide/{}"
 _VERDICT = "/runs/{{}}/tool-calls/{{}}/{}"
 OTHERS = {
     *("access_token", "refresh_token", "expires_in", "grant_type", "response_type", "request_id"),
+    *("preferred_username",),  # of a token
     *("authorization_endpoint", "token_endpoint", "authorization_code", "code_challenge"),
     *("code_challenge_method", "code_verifier", "redirect_uri"),
     *("error_description", "access_denied"),

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from layover.adapters.models import wire
+from layover.adapters.models import makers, wire
 from layover.adapters.models.anthropic import request as messages_request
 from layover.adapters.models.anthropic.reply import MessagesReply
 from layover.adapters.models.bedrock import request as converse_request
@@ -94,6 +94,8 @@ def chat(
 
     def problem(body: Json, own: Sequence[Json]) -> str | None:
         mine = [document["choices"][0]["message"] for document in own]
+        if makers.wants_one_answer(model):
+            mine = [each for each in mine if not _is_joined(each, body["messages"])]
         return _of_chat(body["messages"], mine, allowed, fills)
 
     return Wire(
@@ -103,6 +105,14 @@ def chat(
         document=lambda answer: {"choices": [{"index": 0, "message": message(answer)}]},
         problem=problem,
     )
+
+
+def _is_joined(text: Json, messages: Sequence[Json]) -> bool:
+    """Whether an answer without calls is a part of the one that followed it."""
+    said = [m["content"] or "" for m in messages if m["role"] == "assistant"]
+    is_part = any(each.startswith(f"{text['content']}\n\n") for each in said)
+    within = any(m["content"] == text["content"] and "tool_calls" in m for m in messages)
+    return "tool_calls" not in text and (is_part or within)
 
 
 def _of_chat(

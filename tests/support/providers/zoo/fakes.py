@@ -294,7 +294,7 @@ ZOO = (
         path="/openai/v1",
     ),
     _chat(
-        "google",
+        "gemini",
         "gemini-3-pro-preview",
         "generativelanguage.googleapis.com",
         rules.GEMINI,

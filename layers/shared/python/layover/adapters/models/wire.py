@@ -255,7 +255,8 @@ def _answered(messages: Sequence[Body]) -> Iterator[Body]:
 
 def _joined(messages: Sequence[Body]) -> list[Body]:
     """Return the messages, with texts of the assistant's in the answer that follows right behind, as after
-    an answer that did not fit and was asked for again."""
+    an answer that did not fit and was asked for again. Thoughts of the text are left out: signatures are for
+    one answer, and those of calls are the ones that the maker wants back."""
     answers: list[Body] = []
     for message in messages:
         last = answers[-1] if answers else {}

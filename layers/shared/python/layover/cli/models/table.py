@@ -33,8 +33,8 @@ MEANINGS: Mapping[Evidence, str] = {
 @dataclass(frozen=True)
 class Support:
     """A provider. `prefix`: of its models' names; `evidence`: that each feature works; `left_out`: fields of
-    a request that it refuses once in a process and model, and that are not sent again; `key`: the variable that
-    usually has its key; `base_url` and `api`: for `LAYOVER_PROVIDERS`; `mends`: differences on the wire."""
+    a request that it refuses once in a process and model, and that are not sent again; `key`: the variable
+    that usually has its key; `base_url` and `api`: for `LAYOVER_PROVIDERS`; `mends`: differences on the wire."""
 
     name: str
     title: str
@@ -141,17 +141,17 @@ SUPPORT: tuple[Support, ...] = (
         mends="thoughts of other providers do not go there",
     ),
     Support(
-        name="google",
+        name="gemini",
         title="Gemini, OpenAI surface",
-        prefix="google",
-        example="google/gemini-3-pro-preview",
-        evidence=_each(D, D, U, D, D, D, D, U, D, N, D),
+        prefix="gemini",
+        example="gemini/gemini-3-pro-preview",
+        evidence=_each(D, D, N, D, D, D, D, U, D, N, D),
         checked=_CHECKED,
         key="GEMINI_API_KEY",
         base_url="https://generativelanguage.googleapis.com/v1beta/openai",
         left_out=("prompt_cache_key",),
-        mends="calls of other models get Google's placeholder for a signature; a text and the calls behind "
-        "it are one answer",
+        mends="schemas go in the subset that it takes; calls of other models get Google's placeholder for a "
+        "signature; a text and the calls behind it are one answer",
     ),
     Support(
         name="ollama",

@@ -115,8 +115,8 @@ def _locomo(sample: Mapping[str, Any], number: int) -> Conversation:
         for n in places
         if talk[f"session_{n}"]
     ]
-    said = _timed(sessions)
-    end = said[-1][-1].at
+    timed = _timed(sessions)
+    end = timed[-1][-1].at
     questions = [
         Question(
             id=f"{id}/{n}",
@@ -128,7 +128,7 @@ def _locomo(sample: Mapping[str, Any], number: int) -> Conversation:
         for n, qa in enumerate(sample["qa"], 1)
         if qa["category"] != _ADVERSARIAL and qa.get("answer") is not None
     ]
-    return Conversation(id=id, sessions=said, questions=tuple(questions))
+    return Conversation(id=id, sessions=timed, questions=tuple(questions))
 
 
 def _locomo_text(turn: Mapping[str, Any]) -> str:

@@ -73,7 +73,7 @@ class Learner:
         embedder: Embedder | None = None,
     ) -> None:
         self._conversation = conversation
-        times = [said.at for session in conversation.sessions for said in session]
+        times = [each.at for session in conversation.sessions for each in session]
         newest = max([*times, *(question.at for question in conversation.questions)])
         learning = _agent(per_turn=EpisodicMemory().per_turn)
         runtime = in_memory_runtime(
@@ -96,7 +96,7 @@ class Learner:
 
     async def learn(self) -> None:
         """Import the conversation as one thread and observe it, and extract entries from every turn."""
-        whole = [said for session in self._conversation.sessions for said in session]
+        whole = [each for session in self._conversation.sessions for each in session]
         self._head = await self._import(self._runtime, _HISTORY, whole)
         await self._observe(self._head)
         # Entries of a thread are not shown in it: they belong to the sessions' own threads, whose messages
@@ -139,9 +139,9 @@ class Learner:
         assert head.last_created_at is not None
         await self._runtime.journal.heads.advance(now, head.leaf_id, head.last_created_at)
 
-    async def _import(self, runtime: Runtime, id: str, said: Sequence[Said]) -> ThreadHead:
+    async def _import(self, runtime: Runtime, id: str, turns: Sequence[Said]) -> ThreadHead:
         offset = 0
-        for part in _parts(said):
+        for part in _parts(turns):
             messages = [ImportedMessage(each.role, each.text, each.at) for each in part]
             outcome = await import_thread(
                 runtime,
@@ -230,11 +230,11 @@ def _turns(messages: Sequence[Message]) -> Iterator[list[Message]]:
         yield turn
 
 
-def _parts(said: Sequence[Said]) -> Iterator[list[Said]]:
+def _parts(turns: Sequence[Said]) -> Iterator[list[Said]]:
     """Yield the messages in as many requests as an import needs."""
     part: list[Said] = []
     size = 0
-    for each in said:
+    for each in turns:
         bytes_of_it = json_size([each.text]) + 1
         if part and (len(part) == MAX_MESSAGES or size + bytes_of_it > MAX_MESSAGES_BYTES - 2):
             yield part

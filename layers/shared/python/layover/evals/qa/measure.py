@@ -52,11 +52,11 @@ async def measure(how: Measure, data: Data, results: Results, tell: Callable[[st
     questions = _questions(data, how.limit)
     twice = {question.id for question in _sample(questions, how.again)}
     done = {each.id for each in results.answered if each.right is not None}
-    wanted = {question.id for question in questions} - done
+    open_ids = {question.id for question in questions} - done
     room = asyncio.Semaphore(how.at_once)
 
     async def work(conversation: Conversation) -> None:
-        open_questions = [q for q in conversation.questions if q.id in wanted]
+        open_questions = [q for q in conversation.questions if q.id in open_ids]
         if not open_questions:
             return
         async with room:

@@ -55,7 +55,7 @@ class KnownPair(Value):
 
 
 class Learned(Value):
-    """What memory had of a conversation when its questions were asked."""
+    """The contents of memory after a conversation, when its questions were asked."""
 
     conversation: str
     entries: int
