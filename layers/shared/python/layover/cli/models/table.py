@@ -34,7 +34,7 @@ MEANINGS: Mapping[Evidence, str] = {
 class Support:
     """A provider. `prefix`: of its models' names; `evidence`: that each feature works; `left_out`: fields of
     a request that it refuses once in a process and model, and that are not sent again; `key`: the variable
-    that usually has its key; `base_url` and `api`: for `LAYOVER_PROVIDERS`; `mends`: differences on the wire."""
+    that usually has its key; `base_url`, `api`: for `LAYOVER_PROVIDERS`; `mends`: on the wire."""
 
     name: str
     title: str
