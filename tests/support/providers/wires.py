@@ -94,9 +94,11 @@ def chat(
 
     def problem(body: Json, own: Sequence[Json]) -> str | None:
         mine = [document["choices"][0]["message"] for document in own]
+        messages = sent = body["messages"]
         if makers.wants_one_answer(model):
-            mine = [each for each in mine if not _is_joined(each, body["messages"])]
-        return _of_chat(body["messages"], mine, allowed, fills)
+            messages = [_without_joined(message, mine) for message in sent]
+            mine = [each for each in mine if each in messages or not _is_joined(each, sent)]
+        return _of_chat(messages, mine, allowed, fills)
 
     return Wire(
         model=model,
@@ -110,9 +112,17 @@ def chat(
 def _is_joined(text: Json, messages: Sequence[Json]) -> bool:
     """Whether an answer without calls is a part of the one that followed it."""
     said = [m["content"] or "" for m in messages if m["role"] == "assistant"]
-    is_part = any(each.startswith(f"{text['content']}\n\n") for each in said)
-    within = any(m["content"] == text["content"] and "tool_calls" in m for m in messages)
-    return "tool_calls" not in text and (is_part or within)
+    return "tool_calls" not in text and any(text["content"] in s.split("\n\n") for s in said)
+
+
+def _without_joined(message: Json, own: Sequence[Json]) -> Json:
+    """An own answer without the texts that came right before it; any other message as it is."""
+    text = message.get("content") or ""
+    for each in own:
+        is_end = not each["content"] or text.endswith(f"\n\n{each['content']}")
+        if is_end and {**message, "content": each["content"]} == each:
+            return each
+    return message
 
 
 def _of_chat(
