@@ -10,11 +10,21 @@ import pytest
 from layover import Agent, ModelSettings
 from layover.cli.models.command import main
 from layover.cli.models.listing import Listing, json_of, lines_of, list_models, of_stage
+from layover.models import Model, OnDelta, Prompt, Reply
 from layover.project import FILE, find
 from layover.values.deployment.environment import Environment
 
 MISTRAL = {"mistral": {"base_url": "https://api.mistral.ai/v1", "api_key_env": "MISTRAL_API_KEY"}}
 MODELS = ["openai/gpt-4o-mini", "mistral/a-model-of-ours"]
+
+
+class ScriptedOwn(Model):
+    """A model that an author has brought."""
+
+    name = "acme/large"
+
+    async def complete(self, prompt: Prompt, on_delta: OnDelta | None = None) -> Reply:
+        raise AssertionError("nobody asks it")
 
 
 def listing(agent: Agent | None = None, **variables: str) -> Listing:
@@ -33,6 +43,7 @@ def test_a_provider_that_is_not_configured_says_what_to_set() -> None:
     found = providers()
     assert found["openai"] == "set OPENAI_API_KEY, or OPENAI_BASE_URL of a server of yours"
     assert found["anthropic"] == "set ANTHROPIC_API_KEY"
+    assert found["gemini"] == "set GEMINI_API_KEY"
     assert found["bedrock"].startswith("set AWS_REGION")
     text = found["mistral"]
     assert text.startswith("set LAYOVER_PROVIDERS=")
@@ -85,6 +96,14 @@ def test_a_server_of_ones_own_has_no_features_of_openai() -> None:
 def test_an_agent_without_a_model_has_the_deployments() -> None:
     (line,) = listing(Agent("shop"), LAYOVER_MODEL="openai/gpt-4o").models
     assert line.model == "openai/gpt-4o"
+
+
+def test_a_model_of_the_authors_is_reached_by_whoever_made_it() -> None:
+    agent = Agent("shop", model=[ScriptedOwn(), "openai/gpt-4o"])
+    own, other = listing(agent).models
+    assert (own.model, own.provider) == ("acme/large", "an object of the agent's author")
+    assert (own.reachable, own.features, own.input_usd) == (True, (), None)
+    assert not other.reachable
 
 
 def test_no_key_is_shown() -> None:

@@ -11,7 +11,7 @@ from layover.adapters.prices import cost, look_up_first, window_of
 from layover.cli.models.table import SUPPORT, Support
 from layover.declare.agent import Agent
 from layover.values.deployment.environment import Environment
-from layover.values.deployment.providers import ANTHROPIC, BEDROCK_PREFIX, split_model
+from layover.values.deployment.providers import BEDROCK_PREFIX, KEYED, split_model
 from layover.values.runs.usage import Usage
 
 _MILLION = 1_000_000
@@ -24,6 +24,9 @@ _OF_STAGE = {
     "api_key_parameter": "LAYOVER_API_KEY_PARAMETER",
 }
 """Variables by the settings of a stage."""
+
+_OWN = "an object of the agent's author"
+"""In place of a provider: what it reaches, and what works there, is the author's."""
 
 
 @dataclass(frozen=True)
@@ -104,8 +107,8 @@ def _state(name: str, environment: Environment, variables: Mapping[str, str]) ->
 
 
 def _how_to_add(name: str) -> str:
-    if name == ANTHROPIC:
-        return "set ANTHROPIC_API_KEY"
+    if name in KEYED:
+        return f"set {KEYED[name].key}"
     row = next((row for row in SUPPORT if row.name == name), None)
     if row is None or not row.base_url:
         return "set OPENAI_API_KEY, and LAYOVER_PROVIDER=openai"
@@ -123,19 +126,19 @@ def _models(
 
 
 def _names(agent: Agent, environment: Environment) -> Iterable[str]:
-    """Return the agent's models in order. A model that is an object of the author's has no name here."""
-    first = environment.model if agent.model is None else agent.model
-    return [name for name in (first, *agent.fallbacks) if isinstance(name, str)]
+    """Return the agent's models in order."""
+    return (environment.model if agent.model is None else agent.model, *agent.fallbacks)
 
 
 def _line(
     agent: Agent, model: str, environment: Environment, variables: Mapping[str, str]
 ) -> ModelLine:
-    provider, _ = split_model(model, environment.providers)
+    is_own = model in agent.own_models
+    provider, _ = (_OWN, model) if is_own else split_model(model, environment.providers)
     if provider is None:
         is_bedrock = model.startswith(BEDROCK_PREFIX)
         provider = BEDROCK_PREFIX.rstrip("/") if is_bedrock else environment.provider
-    reachable, to_set = _state(provider, environment, variables)
+    reachable, to_set = (True, "") if is_own else _state(provider, environment, variables)
     window = agent.model_settings.context_window or window_of(model, environment)
     if reachable and window is None:
         to_set = f'set LAYOVER_CONTEXT_WINDOWS={{"{model}": TOKENS}}'
