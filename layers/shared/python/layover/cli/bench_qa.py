@@ -2,32 +2,23 @@
 
 import asyncio
 import json
-import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 from layover import wiring
 from layover.cli.client import USAGE
+from layover.cli.evals import NotRun, add_variables, require_models
 from layover.declare.agent import Agent
 from layover.evals.qa.data import DataInvalid, read_data
 from layover.evals.qa.learner import Models
 from layover.evals.qa.measure import Measure, measure, setup_of
 from layover.evals.qa.results import Results, ResultsInvalid, figures, report
-from layover.local.serve import variables_of
 from layover.ports import ChatModel, Embedder
 from layover.testing import HashingEmbedder
 from layover.values.text import drop_controls
 
 INCOMPLETE = 1
-_NO_MODEL = (
-    "no model can be asked for {what}: set OPENAI_API_KEY, OPENAI_BASE_URL or LAYOVER_PROVIDERS, in the "
-    "shell or in .env"
-)
-
-
-class NotRun(Exception):
-    """Nothing was asked. The message says why, and what to do."""
 
 
 @dataclass(frozen=True)
@@ -83,8 +74,7 @@ def main(request: Request, model: ChatModel | None = None, embedder: Embedder | 
 
 def _models(request: Request, *, served: bool) -> Models:
     """Return the models by name. Raises NotRun if the environment serves one of them not."""
-    for name, value in variables_of(Path.cwd()).items():
-        os.environ.setdefault(name, value)
+    add_variables(Path.cwd())
     settings = wiring.environment().settings
     answers = request.model or settings.model
     models = Models(
@@ -93,9 +83,8 @@ def _models(request: Request, *, served: bool) -> Models:
         extractor=request.extractor or settings.extractor_model or answers,
         observer=request.observer or settings.observer_model or answers,
     )
-    for name in (models.answers, models.judge, models.extractor, models.observer):
-        if served and not wiring.serves_model(name):
-            raise NotRun(_NO_MODEL.format(what=name))
+    if served:
+        require_models((models.answers, models.judge, models.extractor, models.observer))
     return models
 
 

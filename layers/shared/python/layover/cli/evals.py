@@ -4,7 +4,7 @@ import asyncio
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -113,10 +113,21 @@ def _prepare(request: Request, project: Project | None) -> tuple[Agent, CaseFile
     names = [request.model or agent.model or default] if asks else []
     if any(case.expect.judge for case in file.cases):
         names += _judges(request, agent)
-    for each in names:
-        if each not in agent.own_models and not wiring.serves_model(each):
-            raise NotRun(_NO_MODEL.format(what=each))
+    require_models(each for each in names if each not in agent.own_models)
     return agent, file
+
+
+def require_models(names: Iterable[str]) -> None:
+    """Raise NotRun if the environment serves one of these models not."""
+    for name in names:
+        if not wiring.serves_model(name):
+            raise NotRun(_NO_MODEL.format(what=name))
+
+
+def add_variables(folder: Path) -> None:
+    """Add the variables of a folder's `.env` to the process's own, which win."""
+    for name, value in variables_of(folder).items():
+        os.environ.setdefault(name, value)
 
 
 def _judges(request: Request, agent: Agent) -> tuple[str, ...]:
@@ -149,8 +160,7 @@ def agents_of(module: str | None, project: Project | None) -> dict[str, Agent]:
         settings = settings_of(project, Options(agents=module))
     except NoAgents as error:
         raise NotRun(str(error)) from error
-    for name, value in variables_of(settings.project or Path.cwd()).items():
-        os.environ.setdefault(name, value)
+    add_variables(settings.project or Path.cwd())
     folder = settings.agents_folder or settings.functions
     sys.path[:0] = [str(folder), str(settings.project or Path.cwd())]
     name = settings.agents or "user_agents"
