@@ -1,21 +1,9 @@
 """The contract of tables as somebody else runs it: in a pytest that has none of our fixtures and settings."""
 
-import os
-import subprocess
-import sys
-from collections import defaultdict
-from pathlib import Path
-from xml.etree import ElementTree
-
 import pytest
 
-ROOT = Path(__file__).parents[2]
-INI = """
-[pytest]
-addopts = --strict-markers --strict-config
-asyncio_default_fixture_loop_scope = function
-filterwarnings = error
-"""
+from support.strangers import ROOT, Outcomes, outcomes_of
+
 HEAD = """
 import pytest
 from examples.sqlite_table import SqliteTable
@@ -40,35 +28,13 @@ CAUGHT = {
 }
 """Broken tables, with a test that has to fail."""
 
-Outcomes = dict[str, dict[str, str]]
-"""By class and test: the message of its failure, "" if it passed."""
-
 
 @pytest.fixture(scope="module")
 def outcomes(tmp_path_factory: pytest.TempPathFactory) -> Outcomes:
-    folder = tmp_path_factory.mktemp("stranger")
     tables = {"Sound": "SqliteTable", **{name: f"broken_tables.{name}" for name in CAUGHT}}
     classes = [TESTS.format(name=name, table=table) for name, table in tables.items()]
-    (folder / "pytest.ini").write_text(INI)
-    (folder / "test_tables.py").write_text(HEAD + "".join(classes))
-    plugins = ["-p", "pytest_asyncio.plugin", "-p", "no:cacheprovider"]
-    path = os.pathsep.join(str(p) for p in (ROOT, ROOT / "tests", ROOT / "layers/shared/python"))
-    run = subprocess.run(
-        [sys.executable, "-m", "pytest", *plugins, "--tb=short", "--junitxml=outcomes.xml"],
-        cwd=folder,
-        env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": path},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert run.returncode == pytest.ExitCode.TESTS_FAILED, run.stdout[-3000:] + run.stderr[-3000:]
-    found: Outcomes = defaultdict(dict)
-    for case in ElementTree.parse(folder / "outcomes.xml").iter("testcase"):
-        failure = case.find("failure")
-        message = "" if failure is None else failure.get("message", "")
-        found[case.get("classname", "").rpartition(".Test")[2]][case.get("name", "")] = message
-    return found
+    folder = tmp_path_factory.mktemp("stranger")
+    return outcomes_of(folder, HEAD + "".join(classes), ROOT / "tests")
 
 
 @pytest.mark.parametrize(("name", "test"), CAUGHT.items(), ids=CAUGHT)

@@ -1,21 +1,9 @@
 """The contract of models as somebody else runs it, and the models that it catches."""
 
-import os
-import subprocess
-import sys
-from collections import defaultdict
-from pathlib import Path
-from xml.etree import ElementTree
-
 import pytest
 
-ROOT = Path(__file__).parents[2]
-INI = """
-[pytest]
-addopts = --strict-markers --strict-config
-asyncio_default_fixture_loop_scope = function
-filterwarnings = error
-"""
+from support.strangers import Outcomes, outcomes_of
+
 TESTS = '''
 import asyncio
 import itertools
@@ -133,34 +121,11 @@ CAUGHT = {
 }
 """Broken models, with a test that has to fail."""
 
-Outcomes = dict[str, dict[str, str]]
-"""By class and test: the message of its failure, "" if it passed."""
-
 
 @pytest.fixture(scope="module")
 def outcomes(tmp_path_factory: pytest.TempPathFactory) -> Outcomes:
-    folder = tmp_path_factory.mktemp("stranger")
-    (folder / "pytest.ini").write_text(INI)
     classes = [CLASS.format(name=name) for name in ("Sound", *CAUGHT)]
-    (folder / "test_models.py").write_text(TESTS + "".join(classes))
-    plugins = ["-p", "pytest_asyncio.plugin", "-p", "no:cacheprovider"]
-    path = os.pathsep.join(str(p) for p in (ROOT, ROOT / "layers/shared/python"))
-    run = subprocess.run(
-        [sys.executable, "-m", "pytest", *plugins, "--tb=short", "--junitxml=outcomes.xml"],
-        cwd=folder,
-        env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": path},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert run.returncode == pytest.ExitCode.TESTS_FAILED, run.stdout[-3000:] + run.stderr[-3000:]
-    found: Outcomes = defaultdict(dict)
-    for case in ElementTree.parse(folder / "outcomes.xml").iter("testcase"):
-        failure = case.find("failure")
-        message = "" if failure is None else failure.get("message", "")
-        found[case.get("classname", "").rpartition(".Test")[2]][case.get("name", "")] = message
-    return found
+    return outcomes_of(tmp_path_factory.mktemp("stranger"), TESTS + "".join(classes))
 
 
 @pytest.mark.parametrize(("name", "test"), CAUGHT.items(), ids=CAUGHT)
