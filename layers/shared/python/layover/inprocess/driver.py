@@ -75,7 +75,6 @@ class InProcess:
         self._runtime = runtime
         self._agent = agent
         self._owners: dict[str, str] = {}
-        self._aborting: set[asyncio.Task[Any]] = set()
         self._drives = Drives(runtime, self._result, self._end_drive)
         self._newest: str | None = None
         self._state = AgentState()
@@ -389,9 +388,7 @@ class InProcess:
     def _cancel_soon(self, run_id: str) -> None:
         self._aborts.abort(run_id)
         self._aborts.ring(run_id)
-        task = asyncio.get_running_loop().create_task(self._cancel(run_id))
-        self._aborting.add(task)
-        task.add_done_callback(self._aborting.discard)
+        self._drives.cancel_beside(run_id, self._cancel(run_id))
 
     async def _cancel(self, run_id: str) -> None:
         owner = self._owners[run_id]

@@ -43,6 +43,7 @@ class Drives:
         self._next_drives: dict[str, asyncio.Task[None]] = {}
         """Drives that have not begun. They wait for the previous drive and for `_settling`."""
         self._settlements: dict[str, set[asyncio.Task[Any]]] = defaultdict(set)
+        self._cancels: dict[str, set[asyncio.Task[Any]]] = defaultdict(set)
         self._remembering = BackgroundTasks()
 
     def drive_of(self, run_id: str) -> asyncio.Task[None] | None:
@@ -69,6 +70,12 @@ class Drives:
         self._settlements[run_id].add(settlement)
         settlement.add_done_callback(self._settlements[run_id].discard)
         return await asyncio.shield(settlement)
+
+    def cancel_beside(self, run_id: str, work: Coroutine[Any, Any, object]) -> None:
+        """Begin `work`, which cancels the run. Drives of the run do not end before it is done."""
+        cancel = asyncio.create_task(work)
+        self._cancels[run_id].add(cancel)
+        cancel.add_done_callback(self._cancels[run_id].discard)
 
     def begin(self, owner: str, run_id: str) -> asyncio.Task[None]:
         """Return the drive that will do the present work: one that has not begun yet, or a new one."""
@@ -112,6 +119,9 @@ class Drives:
                 continue
             elif answer != "yielded":
                 break
+        # A cancel that seized the run from its turn has yet to write the end, which callers wait for.
+        while cancels := self._cancels.get(run_id):
+            await asyncio.wait(set(cancels))
         await self._at_rest(run_id)
 
     async def _payload(self, owner: str, run_id: str) -> RunPayload:
