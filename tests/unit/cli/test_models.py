@@ -121,6 +121,19 @@ def test_lines_and_json_say_the_same_models() -> None:
     assert "window 128,000 tokens" in text
 
 
+def test_agents_come_before_providers_and_what_is_there_before_what_is_not() -> None:
+    lines = lines_of(listing(OPENAI_API_KEY="k"))
+    others = lines.index("others, and what each needs")
+    assert lines[0] == "models of the agents"
+    assert lines.index("  openai") == lines.index("configured providers") + 1
+    assert any(line.split() == ["gemini", "set", "GEMINI_API_KEY"] for line in lines[others:])
+
+
+def test_nothing_configured_is_said() -> None:
+    lines = lines_of(listing())
+    assert lines[lines.index("configured providers") + 1] == "  none"
+
+
 def test_a_stage_has_its_own_settings() -> None:
     stage = {"provider": "bedrock", "model": "bedrock/m", "providers": MISTRAL}
     variables = of_stage(stage, None)

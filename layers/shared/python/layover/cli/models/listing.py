@@ -172,11 +172,9 @@ def _row(provider: str, api: str, environment: Environment) -> Support | None:
 
 
 def lines_of(listing: Listing) -> list[str]:
-    """Return the lines that a person reads."""
-    lines = ["providers"]
-    for each in listing.providers:
-        lines.append(f"  {each.name:<12} {'configured' if each.configured else each.set}")
-    lines += ["", "models of the agents"]
+    """Return the lines that a person reads: the agents' models, then the providers, those that are configured
+    first."""
+    lines = ["models of the agents"]
     for model in listing.models:
         where = model.provider if model.reachable else f"not reachable: {model.set}"
         lines.append(f"  {model.agent}: {model.model} ({where})")
@@ -188,6 +186,15 @@ def lines_of(listing: Listing) -> list[str]:
         lines.append(f"    works: {features}")
     if not listing.models:
         lines.append("  none")
+    groups = {
+        "configured providers": [(p.name, "") for p in listing.providers if p.configured],
+        "others, and what each needs": [
+            (p.name, p.set) for p in listing.providers if not p.configured
+        ],
+    }
+    for title, providers in groups.items():
+        rows = [f"  {name:<12} {to_set}".rstrip() for name, to_set in providers]
+        lines += ["", title, *(rows or ["  none"])]
     return lines
 
 
