@@ -137,3 +137,40 @@ def test_model_of_the_environment_is_asked_as_an_agent_and_as_a_judge(
     )
     assert ended.returncode == 1, ended.stderr
     assert "judge: 0 of 1 find 'Be kind.' kept (openai/j: " in ended.stdout
+
+
+OWN_MODEL = """
+from layover import Agent
+from layover.models import Model, Reply
+
+class Echo(Model):
+    name = "acme/echo"
+
+    async def complete(self, prompt, on_delta=None):
+        if prompt.output is not None:
+            return Reply(text='{"reason": "It greets.", "holds": true}')
+        return Reply(text="Hello, " + prompt.messages[-1].text)
+
+teller = Agent("teller", model=Echo())
+"""
+
+
+def test_model_that_the_author_has_written_answers_and_judges_without_a_provider(
+    project: Path,
+) -> None:
+    (project / "my_agents.py").write_text(OWN_MODEL)
+    (project / "cases.yaml").write_text(
+        "cases: [{name: a, input: Ann, expect: {output: {contains: 'Hello, Ann'}, judge: Greet.}}]"
+    )
+    ended = evals(project, "cases.yaml", "--json", "out.json")
+    assert ended.returncode == 0, ended.stderr
+    setup = json.loads((project / "out.json").read_text())["setup"]
+    assert (setup["model"], setup["judges"]) == ("acme/echo", ["acme/echo"])
+
+
+def test_other_model_than_the_authors_own_needs_a_provider(project: Path) -> None:
+    (project / "my_agents.py").write_text(OWN_MODEL)
+    (project / "cases.yaml").write_text("cases: [{name: a, input: Ann, expect: {}}]")
+    ended = evals(project, "cases.yaml", "--model", "openai/other")
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert "no model can be asked for openai/other" in ended.stderr
