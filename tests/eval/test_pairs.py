@@ -2,52 +2,27 @@
 is replaced is."""
 
 from collections import Counter
-from datetime import UTC, datetime, timedelta
+from typing import Literal
 
 import pytest
 
 from eval.both_hold import both_hold
 from eval.pairs import Pair, free_pairs, pairs
 from eval.pairs_apart import pairs_apart
-from layover.memory.episodic.rules import Candidate, hash_of, select
-from layover.values.memory.entry import FoundEntry, SimilarEntry
+from layover.evals.replacements import Fate, fate_of
 
-AT = datetime(2026, 11, 20, 9, tzinfo=UTC)
 ALIKE = 0.95
 """The cosine that vectors give the two of any pair: nothing but words can tell them apart."""
 VERBS_OF_SEVERAL = ("badge opens", "est joignable", "needs")
 """What of them a thing may have several of: only the user knows, or a model that read the conversation."""
-STAYS, REPLACED, DROPPED = "both stand", "the old one is superseded", "the new one is dropped"
+STAYS, REPLACED, DROPPED = Fate.STAND, Fate.REPLACED, Fate.DROPPED
+Says = Literal["replaces", "same"] | None
 
 
-def fate(pair: Pair, says: str | None, *, has_vector: bool) -> str:
+def fate(pair: Pair, says: Says, *, has_vector: bool) -> Fate:
     """The fate of a pair of which the extractor says that the new one `replaces` or is the `same` as the old
     one, or nothing."""
-    stored = {"content": pair.old, "evidence": pair.old, "created_at": AT, "id": "old"}
-    old = FoundEntry(**stored, agent="a", source="user_assertion", thread_id="t", message_id="m")
-    near = SimilarEntry(**stored, place=0, verified=True, cosine=ALIKE)
-    candidate = Candidate(
-        pair.new,
-        "user_assertion",
-        pair.new,
-        "n",
-        verified=True,
-        hash=hash_of(pair.new),
-        replaces=(1,) if says == "replaces" else (),
-        same=(1,) if says == "same" else (),
-    )
-    kept = select(
-        [candidate],
-        [(1.0, 0.0) if has_vector else None],
-        [near] if has_vector else [],
-        0.86,
-        AT + timedelta(days=1),
-        [old],
-        [old],
-    )
-    if not kept:
-        return DROPPED
-    return REPLACED if kept[0].supersedes else STAYS
+    return fate_of(pair.old, pair.new, similarity=ALIKE if has_vector else None, says=says)
 
 
 def test_there_are_pairs_of_every_kind_in_several_languages() -> None:
@@ -71,7 +46,7 @@ def test_an_extractor_that_never_names_a_known_entry_loses_no_other_matter(
     assert lost == []
 
 
-def share_of_replacements(some: tuple[Pair, ...], says: str | None, *, has_vector: bool) -> float:
+def share_of_replacements(some: tuple[Pair, ...], says: Says, *, has_vector: bool) -> float:
     """The share of true replacements that are made."""
     true = [p for p in some if p.replaces]
     return sum(fate(p, says, has_vector=has_vector) == REPLACED for p in true) / len(true)

@@ -3,7 +3,9 @@
 The file is loaded through the product's own stores into a separate Postgres: one thread a
 conversation, each message following the previous one, indexed, searched and shown as a turn does it. Format:
 `{"conversations": [{"id", "turns": [{"id", "session", "date", "speaker", "text"}],
-"questions": [{"q", "evidence": [turn id], "category"}]}]}`."""
+"questions": [{"q", "evidence": [turn id], "category"}]}], "pairs": [{"old", "new", "replaces"}]}`.
+`pairs` are statements of which the later one replaces the earlier one, or does not. One of the two lists is
+enough."""
 
 import asyncio
 import json
@@ -18,6 +20,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from pydantic import TypeAdapter
+
 from layover.adapters.embeddings.offline import OfflineEmbedder, weights_folder
 from layover.adapters.store.postgres.database import Database
 from layover.adapters.store.postgres.memory.memory import PostgresMemory
@@ -26,6 +30,7 @@ from layover.adapters.store.postgres.threads import PostgresThreads
 from layover.context.tokens import estimate
 from layover.declare.agent import Agent
 from layover.declare.memory import Memory, SemanticRecall
+from layover.evals.replacements import StatementPair, measure_replacements
 from layover.local.postgres import Postgres
 from layover.memory.injection import choose_injection, recall_budget
 from layover.memory.semantic import query as recall
@@ -44,6 +49,7 @@ _OWNER = "bench"
 _RECALL = SemanticRecall()
 _AGENT = Agent(AGENT, memory=Memory(semantic_recall=_RECALL))
 _SETTINGS = Settings()
+_PAIRS = TypeAdapter(list[StatementPair])
 _BATCH = 64
 """Messages saved, embedded and indexed together."""
 
@@ -117,26 +123,36 @@ async def measure(
 
 def main(file: Path) -> list[str]:
     """The lines that the command prints. Raises BenchFailed and ConfigurationError."""
-    conversations = _conversations(file)
+    conversations, pairs = _read(file)
     weights_folder()
     # Before numpy is imported, because two threads of its matrix products wait for each other on a busy
     # machine.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    return list(asyncio.run(measure(conversations)).lines())
+    return asyncio.run(_lines(conversations, pairs))
 
 
-def _conversations(file: Path) -> list[dict[str, Any]]:
+async def _lines(
+    conversations: Sequence[Mapping[str, Any]], pairs: Sequence[StatementPair]
+) -> list[str]:
+    embedder = OfflineEmbedder()
+    lines = list((await measure(conversations, embedder)).lines()) if conversations else []
+    return lines + list((await measure_replacements(pairs, embedder)).lines() if pairs else ())
+
+
+def _read(file: Path) -> tuple[list[dict[str, Any]], list[StatementPair]]:
     try:
-        conversations = json.loads(file.read_text("utf-8"))["conversations"]
+        whole = json.loads(file.read_text("utf-8"))
+        pairs = _PAIRS.validate_python(whole.get("pairs", []))
+        conversations = whole.get("conversations", []) if pairs else whole["conversations"]
         fields = [
             (c["id"], c["turns"], [q["evidence"] for q in c["questions"]]) for c in conversations
         ]
-    except (OSError, ValueError, TypeError, LookupError) as error:
-        what = f"{type(error).__name__}: {error}"
+    except (OSError, ValueError, TypeError, LookupError, AttributeError) as error:
+        what = f"{type(error).__name__}: {error}".splitlines()[0]
         raise BenchFailed(f"{file} holds no conversations with questions ({what})") from error
-    if not any(any(evidence) for _, _, evidence in fields):
+    if not pairs and not any(any(evidence) for _, _, evidence in fields):
         raise BenchFailed(f"{file} has no question with evidence")
-    return list(conversations)
+    return list(conversations), pairs
 
 
 @asynccontextmanager
