@@ -52,7 +52,7 @@ class Thinker:
                     return f"{self.refusal} (calls {called})"
                 state = self.state(int(step))
             of_message, of_call = state
-            known = {"role", "content", "tool_calls"}
+            known = {"role", "content", "tool_calls"} - of_message.keys()
             found = {k: v for k, v in message.items() if k not in known}
             if found != of_message:
                 return f"{self.refusal} (message has {sorted(found)})"
@@ -131,6 +131,27 @@ def _block_pieces(step: int) -> list[Json]:
     return [{"reasoning": "", "reasoning_details": [piece]} for piece in pieces]
 
 
+def _part(words: str, **more: Any) -> Json:
+    return {"type": "thinking", "thinking": [{"type": "text", "text": words}], **more}
+
+
+def _signed_blocks(step: int) -> list[Json]:
+    return [
+        {"type": "thinking", "thinking": _thought(step), "signature": f"sig{step}=="},
+        {"type": "redacted_thinking", "data": f"one{step}"},
+        {"type": "redacted_thinking", "data": f"two{step}"},
+    ]
+
+
+def _pieces_of_block(block: Json) -> list[Json]:
+    if "thinking" not in block:
+        return [block]
+    words = block["thinking"]
+    kinds: list[Json] = [{"thinking": words[:5]}, {"thinking": words[5:], "signature": ""}]
+    last = {"thinking": "", "signature": block["signature"]}
+    return [{"type": "thinking", **kind} for kind in (*kinds, last)]
+
+
 def _signed(step: int) -> Json:
     return {
         "type": "reasoning.encrypted",
@@ -147,6 +168,25 @@ DEEPSEEK = Thinker(
     _words,
     "Missing `reasoning_content` field in the assistant message",
     of_text={"reasoning_content": "That is all."},
+)
+MISTRAL = Thinker(
+    "mistral",
+    lambda step: ({"content": [_part(_thought(step), closed=True)]}, {}),
+    lambda step: [
+        {"content": [_part(_thought(step)[:5])]},
+        {"content": [_part(_thought(step)[5:], closed=True)]},
+    ],
+    "the thinking is not as it was",
+)
+CLAUDE_BY_LITELLM = Thinker(
+    "claude by litellm",
+    lambda step: ({"thinking_blocks": _signed_blocks(step)}, {}),
+    lambda step: [
+        {"thinking_blocks": [piece]}
+        for block in _signed_blocks(step)
+        for piece in _pieces_of_block(block)
+    ],
+    "Expected `thinking` or `redacted_thinking`, but found `tool_use`",
 )
 GROQ = Thinker(
     "groq",
@@ -194,4 +234,15 @@ LONG_IDS = Thinker(
     "the signature is of another call",
     call_id=lambda step: f"tool_look_at_the_level_3ZiChYzj8xER8HixJe7W_{step}",
 )
-ALL = (DEEPSEEK, KIMI, OPENROUTER, GEMINI, GROQ, LITELLM, MOONSHOT, LONG_IDS)
+ALL = (
+    DEEPSEEK,
+    KIMI,
+    OPENROUTER,
+    GEMINI,
+    GROQ,
+    LITELLM,
+    MOONSHOT,
+    LONG_IDS,
+    MISTRAL,
+    CLAUDE_BY_LITELLM,
+)

@@ -374,6 +374,31 @@ def test_blocks_of_thought_are_put_together_by_their_place() -> None:
     ]
 
 
+def part(words: str, **more: Any) -> dict[str, Any]:
+    return {"type": "thinking", "thinking": [{"type": "text", "text": words}], **more}
+
+
+def test_thoughts_of_a_content_are_put_together_until_they_are_closed() -> None:
+    pieces = [part("a"), part("b"), part("c", closed=True), part("d"), part("e")]
+    said = reply(*(chunk(content=[piece]) for piece in pieces), chunk(content="x"))
+    assert said.state["thinking"] == [part("abc", closed=True), part("de")]
+    assert (said.reasoning, said.text) == ("abcde", "x")
+
+
+def test_thoughts_of_one_content_stay_apart() -> None:
+    said = reply(chunk(content=[part("a"), part("b"), {"type": "text", "text": "x"}]))
+    assert said.state["thinking"] == [part("a"), part("b")]
+    words: list[Any] = [{"type": "thinking", "thinking": word} for word in ("a", "b")]
+    said = reply(*(chunk(content=[each]) for each in words), chunk(content="x"))
+    assert said.state["thinking"] == [{"type": "thinking", "thinking": "ab"}]
+
+
+@pytest.mark.parametrize("odd", [None, 7, "x", [7], [{"type": "thinking"}]])
+def test_odd_thoughts_of_a_content_do_no_harm(odd: Any) -> None:
+    said = reply(chunk(content=[part("a")]), chunk(content=odd), chunk(content="y"))
+    assert said.text.endswith("y")
+
+
 @pytest.mark.parametrize("bad", [None, "7", -1, float("nan"), {}])
 def test_senseless_counts_are_zero(bad: Any) -> None:
     assert usage_of({"prompt_tokens": bad, "prompt_tokens_details": bad}) == Usage()

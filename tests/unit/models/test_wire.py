@@ -308,6 +308,33 @@ def test_calls_of_others_have_a_placeholder_for_gemini_where_it_wants_a_signatur
     assert "extra_content" not in json.dumps(left_out)
 
 
+THOUGHT = {"type": "thinking", "thinking": [{"type": "text", "text": "Hm."}], "closed": True}
+
+
+def test_thoughts_of_a_content_stand_before_the_text_for_their_own_model_alone() -> None:
+    thread = [own("So.", fields={"thinking": [THOUGHT]})]
+    text = {"type": "text", "text": "So."}
+    assert wire.messages(thread, HOST)[0]["content"] == [THOUGHT, text]
+    assert wire.messages(thread, ("h", HOST[1]))[0]["content"] == "So."
+    assert wire.messages(thread, HOST, frozenset({"thinking"}))[0]["content"] == "So."
+    thread = [own(asks("a"), fields={"thinking": [THOUGHT]}), answer("a")]
+    assert wire.messages(thread, HOST)[0]["content"] == [THOUGHT]
+    assert wire.messages(thread, HOST, frozenset({"thinking"}))[0]["content"] is None
+
+
+def test_model_that_refuses_thoughts_in_a_content_can_do_without() -> None:
+    prompt = Prompt(model=HOST[1], messages=(own("So.", fields={"thinking": [THOUGHT]}),))
+    assert "thinking" in wire.removable(prompt, wire.body(prompt, provider=HOST[0]))
+    assert "thinking" not in wire.removable(prompt, wire.body(prompt, provider="h"))
+
+
+def test_text_with_thoughts_joins_the_calls_behind_it_for_gemini() -> None:
+    host = ("h", "gemini-3-pro")
+    said = own("One.", fields={"thinking": [THOUGHT]}, host=host)
+    calling = own("Two.", asks("a"), fields={"thinking": [THOUGHT]}, host=host)
+    assert wire.messages([said, calling, answer("a")], host)[0]["content"] == "One.\n\nTwo."
+
+
 def test_geminis_own_signature_stays() -> None:
     host = ("h", "gemini-3-pro")
     signed = {"a": {"extra_content": {"google": {"thought_signature": "own"}}}}

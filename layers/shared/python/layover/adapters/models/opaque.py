@@ -2,7 +2,10 @@
 
 - `reasoning_content` of a message (DeepSeek, Kimi, GLM): with every answer, as the newest of them want it.
 - `reasoning` of a message (Groq, Cerebras, Ollama, vLLM): the same, where nothing else came.
-- `reasoning_details` of a message (OpenRouter): blocks, some of them encrypted or signed.
+- `reasoning_details` (OpenRouter) and `thinking_blocks` (LiteLLM) of a message: blocks, some of them
+  encrypted or signed.
+- Thoughts among the blocks of a `content` (Mistral): they stand before the text
+  (https://docs.mistral.ai/studio-api/conversations/reasoning#multi-turn-conversations).
 - `extra_content` of a call or a message (Gemini's `thought_signature`).
 - `id` of a call: one that other providers could refuse (LiteLLM's have a signature in them).
 
@@ -20,12 +23,17 @@ Json = Mapping[str, Any]
 
 TEXT, PLAIN = "reasoning_content", "reasoning"
 BLOCKS, EXTRA = "reasoning_details", "extra_content"
-FIELDS = frozenset({TEXT, PLAIN, BLOCKS, EXTRA})
+OF_BLOCKS = (BLOCKS, "thinking_blocks")
+FIELDS = frozenset({TEXT, PLAIN, *OF_BLOCKS, EXTRA})
 """Fields of a message."""
+THINKING = "thinking"
+"""The type of a thought among the blocks of a content, its field with the words, and the field of a state
+that holds such blocks."""
 ID = "id"
 """The field of a call's state that holds the id that its provider gave it."""
-_GROWING = ("text", "summary", "data")
+_GROWING = ("text", "summary", "data", THINKING)
 """Fields of a block that arrive in pieces. Every other field arrives once."""
+_ENCRYPTED = ("reasoning.encrypted", "redacted_thinking")
 
 
 class Opaque:
@@ -34,7 +42,8 @@ class Opaque:
     def __init__(self) -> None:
         self._text = ""
         self._plain = ""
-        self._blocks: list[dict[str, Any]] = []
+        self._blocks: dict[str, list[dict[str, Any]]] = {name: [] for name in OF_BLOCKS}
+        self._thoughts: list[dict[str, Any]] = []
         self._extra: dict[str, Any] = {}
 
     def add(self, piece: Json) -> None:
@@ -43,32 +52,57 @@ class Opaque:
             self._text += text
         if isinstance(plain := piece.get(PLAIN), str):
             self._plain += plain
-        blocks = piece.get(BLOCKS)
-        for block in blocks if isinstance(blocks, list) else ():
-            if isinstance(block, Mapping):
-                self._add_block(block)
+        for name in OF_BLOCKS:
+            for block in _objects(piece.get(name)):
+                _add_block(self._blocks[name], block)
+        self._think([b for b in _objects(piece.get("content")) if b.get("type") == THINKING])
         if isinstance(extra := piece.get(EXTRA), Mapping):
             self._extra = merge(self._extra, extra)
 
     def fields(self) -> dict[str, Any]:
         """Return the state received so far, by the wire's field names."""
-        values = {TEXT: self._text, BLOCKS: self._blocks, EXTRA: self._extra}
-        if not self._text and not self._blocks:  # otherwise the same words once more
+        values = {TEXT: self._text, THINKING: self._thoughts, EXTRA: self._extra, **self._blocks}
+        if not self._text and not any(self._blocks.values()):  # otherwise the same words once more
             values[PLAIN] = self._plain
         fields: dict[str, Any] = load_stored({n: value for n, value in values.items() if value})
         return fields
 
-    def _add_block(self, piece: Json) -> None:
-        """A piece continues the last block where it has the same type and the same place."""
-        last = self._blocks[-1] if self._blocks else None
-        if last is None or not _is_of(piece, last):
-            self._blocks.append(dict(piece))
-            return
-        for name, value in piece.items():
-            if name in _GROWING and isinstance(value, str) and isinstance(last.get(name), str):
-                last[name] += value
-            elif value or name not in last:
-                last[name] = value
+    def _think(self, thoughts: list[Json]) -> None:
+        """Take the thoughts of a content, the first of which continues the last one if that is still open."""
+        last = self._thoughts[-1] if self._thoughts else {"closed": True}
+        if thoughts and not last.get("closed") and not last.get("signature"):
+            first, *thoughts = thoughts
+            self._thoughts[-1] = _continued(last, first)
+        self._thoughts += map(dict, thoughts)
+
+
+def _objects(value: object) -> list[Json]:
+    return [v for v in value if isinstance(v, Mapping)] if isinstance(value, list) else []
+
+
+def _continued(thought: Json, piece: Json) -> dict[str, Any]:
+    """Return a thought with the piece that follows: the texts that meet are one."""
+    words, more_words = thought.get(THINKING), piece.get(THINKING)
+    if isinstance(words, str) and isinstance(more_words, str):
+        return {**thought, **piece, THINKING: words + more_words}
+    parts, more = _objects(words), _objects(more_words)
+    if parts and more and parts[-1].get("type") == more[0].get("type") == "text":
+        texts = (str(part.get("text") or "") for part in (parts[-1], more[0]))
+        parts, more = [*parts[:-1], {**parts[-1], "text": "".join(texts)}], more[1:]
+    return {**thought, **piece, THINKING: [*parts, *more]}
+
+
+def _add_block(blocks: list[dict[str, Any]], piece: Json) -> None:
+    """Add a block, or continue the last one if the piece has the same type and the same place."""
+    last = blocks[-1] if blocks else None
+    if last is None or not _is_of(piece, last):
+        blocks.append(dict(piece))
+        return
+    for name, value in piece.items():
+        if name in _GROWING and isinstance(value, str) and isinstance(last.get(name), str):
+            last[name] += value
+        elif value or name not in last:
+            last[name] = value
 
 
 def _is_of(piece: Json, block: Json) -> bool:
@@ -79,7 +113,7 @@ def _is_of(piece: Json, block: Json) -> bool:
     if piece.get("index") is not None or block.get("index") is not None:
         same = piece.get("index") == block.get("index")
         return same and piece.get("id") in (None, block.get("id"))
-    return piece.get("type") != "reasoning.encrypted" and not block.get("signature")
+    return piece.get("type") not in _ENCRYPTED and not block.get("signature")
 
 
 def load_stored(value: Any, depth: int = 0) -> Any:
@@ -115,6 +149,14 @@ def message_fields(state: ProviderState | None) -> dict[str, Any]:
     """The fields of a message."""
     fields = {} if state is None else state.fields
     return {name: value for name, value in fields.items() if name in FIELDS}
+
+
+def with_thoughts(text: str | None, state: ProviderState | None) -> str | list[Json] | None:
+    """Return the content of an answer: its text, behind the thoughts that stood there."""
+    thoughts: list[Json] = [] if state is None else state.fields.get(THINKING, [])
+    if not thoughts:
+        return text
+    return [*thoughts, *([{"type": "text", "text": text}] if text else [])]
 
 
 def call_fields(state: ProviderState | None, tool_call_id: str) -> dict[str, Any]:

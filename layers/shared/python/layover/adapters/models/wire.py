@@ -153,9 +153,10 @@ def removable(prompt: Prompt, request: Body) -> frozenset[str]:
     answers = [m for m in request["messages"] if m["role"] == "assistant"]
     holders = [holder for m in answers for holder in (m, *m.get("tool_calls", ()))]
     points = {CACHE} if _caches_by_points(prompt, frozenset()) else set()
-    return (
-        (settings & request.keys()) | {n for n in opaque.FIELDS for h in holders if n in h} | points
-    )
+    contents = [m["content"] for m in answers if isinstance(m["content"], list)]
+    thoughts = {opaque.THINKING} & {part["type"] for parts in contents for part in parts}
+    state = {n for n in opaque.FIELDS for h in holders if n in h} | thoughts
+    return (settings & request.keys()) | state | points
 
 
 def _settings(prompt: Prompt, left_out: frozenset[str], provider: str) -> Body:
@@ -239,7 +240,18 @@ def messages(
         for message in messages:
             for holder in (message, *message.get("tool_calls", ())):
                 holder.pop(name, None)
+    if opaque.THINKING in left_out:
+        for message in messages:
+            if message["role"] == "assistant":
+                message["content"] = _text_in(message["content"])
     return messages
+
+
+def _text_in(content: str | list[Body] | None) -> str | None:
+    """Return the text of an answer, without the thoughts before it."""
+    if not isinstance(content, list):
+        return content
+    return "".join(part["text"] for part in content if part["type"] == "text") or None
 
 
 def _answered(messages: Sequence[Body]) -> Iterator[Body]:
@@ -261,7 +273,7 @@ def _joined(messages: Sequence[Body]) -> list[Body]:
     for message in messages:
         last = answers[-1] if answers else {}
         if last.get("role") == message["role"] == "assistant" and "tool_calls" not in last:
-            texts = filter(None, (last["content"], message["content"]))
+            texts = filter(None, (_text_in(m["content"]) for m in (last, message)))
             answers[-1] = {**message, "content": "\n\n".join(texts)}
         else:
             answers.append(message)
@@ -271,7 +283,7 @@ def _joined(messages: Sequence[Body]) -> list[Body]:
 def _fill(message: Body, model: str, *, thoughts: bool) -> None:
     """Put what the model's maker documents, or takes, in the place of thoughts and signatures that another
     model has not given, or that went only to it."""
-    has_thoughts = not message.keys().isdisjoint((opaque.TEXT, opaque.PLAIN, opaque.BLOCKS))
+    has_thoughts = not message.keys().isdisjoint((opaque.TEXT, opaque.PLAIN, *opaque.OF_BLOCKS))
     if not has_thoughts and (thoughts or makers.wants_thoughts(model)):
         message[opaque.TEXT] = _NO_THOUGHTS
     if "tool_calls" in message and makers.wants_signatures(model):
@@ -306,14 +318,15 @@ def _assistant(
             _call(c, ids_by_call[c.tool_call_id]) | opaque.call_fields(state, c.tool_call_id)
             for c in calls
         ]
-        body: Body = {"role": "assistant", "content": text}
+        body: Body = {"role": "assistant", "content": opaque.with_thoughts(text, state)}
         yield {**body, "tool_calls": tool_calls, **opaque.message_fields(state)}
     elif text:
-        yield {"role": "assistant", "content": text, **opaque.message_fields(state)}
+        content = opaque.with_thoughts(text, state)
+        yield {"role": "assistant", "content": content, **opaque.message_fields(state)}
     for tool_call_id, call_id in ids_by_call.items():
-        text = answered[tool_call_id].text
-        content = text if text.strip() else NO_OUTPUT
-        yield {"role": "tool", "tool_call_id": call_id, "content": content}
+        result = answered[tool_call_id].text
+        seen_text = result if result.strip() else NO_OUTPUT
+        yield {"role": "tool", "tool_call_id": call_id, "content": seen_text}
 
 
 def answers(messages: Sequence[Message], at: int) -> CallResults:
