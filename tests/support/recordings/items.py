@@ -11,9 +11,9 @@ from botocore.eventstream import EventStreamBuffer
 from support.providers.answers import Json
 from support.recordings.files import Exchange
 
-NO_TEXT = (None, "", [], {})
+NO_TEXT: tuple[object, ...] = (None, "", [], {})
 _TEXTS = ("text", "input_text", "output_text")
-_LABELS = frozenset({"id", "type", "index", "role", "name", "format", "signature"})
+_LABELS = frozenset({"id", "type", "index", "role", "name", "format", "signature", "channel"})
 """Fields that come whole in a stream."""
 
 
@@ -135,7 +135,14 @@ _ITEMS_OF_BLOCK = {"converse": _of_converse, "anthropic": _of_anthropic}
 
 
 def _item(kind: str, **fields: Any) -> Item:
-    return Item(kind, {n: v for n, v in fields.items() if v not in NO_TEXT and v is not False})
+    whole = {name: _without_nulls(value) for name, value in fields.items()}
+    return Item(kind, {n: v for n, v in whole.items() if v not in NO_TEXT and v is not False})
+
+
+def _without_nulls(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _without_nulls(v) for name, v in value.items() if v is not None}
+    return [_without_nulls(each) for each in value] if isinstance(value, list) else value
 
 
 def _joined(items: Iterable[Item]) -> list[Item]:

@@ -10,7 +10,6 @@ from layover import Agent, ModelSettings, Retry
 from layover.adapters.aws.services import AwsServices
 from layover.adapters.models.anthropic.chat import AnthropicChat
 from layover.adapters.models.bedrock.chat import BedrockChat
-from layover.adapters.models.http_chat import HttpChat
 from layover.adapters.models.openai_chat import OpenAIChat
 from layover.declare.tools.tool import tool_from_schema
 from layover.errors import ModelError
@@ -23,13 +22,14 @@ from support.recordings.files import Exchange, Recording
 from support.recordings.items import Item, request_items
 from support.wire_messages import user
 
+Adapter = BedrockChat | AnthropicChat | OpenAIChat
 FILLER = "(The recording ends here.)"
 """The answer where the recorded client asked for no further one."""
 ANY_ARGUMENTS: Json = {"type": "object", "properties": {}, "additionalProperties": True}
 
 
 @asynccontextmanager
-async def adapter_of(api: str, server: FakeOpenAI) -> AsyncIterator[HttpChat]:
+async def adapter_of(api: str, server: FakeOpenAI) -> AsyncIterator[Adapter]:
     """The adapter for an API, with this server as its provider. It repeats a request at once."""
 
     async def at_once(_: float) -> None:
@@ -37,7 +37,7 @@ async def adapter_of(api: str, server: FakeOpenAI) -> AsyncIterator[HttpChat]:
 
     if api == "converse":
         aws = AwsServices(converse.variables_of(server.base_url))
-        adapter: HttpChat = BedrockChat(aws, sleep=at_once)
+        adapter: Adapter = BedrockChat(aws, sleep=at_once)
     elif api == "anthropic":
         adapter = AnthropicChat("key", server.base_url, sleep=at_once)
     else:
@@ -49,7 +49,7 @@ async def adapter_of(api: str, server: FakeOpenAI) -> AsyncIterator[HttpChat]:
 
 
 async def read(
-    server: FakeOpenAI, adapter: HttpChat, exchange: Exchange
+    server: FakeOpenAI, adapter: Adapter, exchange: Exchange
 ) -> tuple[Reply | ModelError, list[Delta]]:
     """Return an adapter's reading of an answer, and the pieces that it told."""
     server.respond_with(lambda _: exchange.raw)
@@ -92,15 +92,6 @@ class Turn:
     results: list[Item] = field(default_factory=list)
 
 
-@dataclass
-class Sent:
-    """The request that an agent sent where the recorded client sent that of `exchange`. `before`: the number
-    of items that the recorded conversation began with."""
-
-    exchange: Exchange | None
-    request: Json
-
-
 def conversations(recording: Recording) -> Iterator[list[Exchange]]:
     """Yield exchanges whose requests hold the answers before them, and were accepted."""
     chain: list[Exchange] = []
@@ -127,7 +118,12 @@ def turns_of(chain: list[Exchange]) -> list[Turn]:
     turns = [Turn("\n\n".join(filter(None, texts)) or "(a file)", chain[:1])]
     for exchange, before, after in zip(chain[1:], items, items[1:], strict=False):
         new = after[len(before) :]
-        turns[-1].results += [item for item in new if item.kind == "result"]
+        # Some clients add calls of their own making.
+        names = {c["name"] for c in turns[-1].answers[-1].expect["calls"]}
+        called = {i.fields["id"] for i in new if i.kind == "call" and i.fields["name"] in names}
+        turns[-1].results += [
+            item for item in new if item.kind == "result" and item.fields["id"] in called
+        ]
         if new[-1].kind == "user":
             turns.append(Turn(new[-1].fields["content"], [exchange]))
         else:
@@ -179,7 +175,8 @@ async def play(
                 result = await handle.result()
             else:
                 result = await agent.generate(turn.text, thread_id="t")
-            assert result.status == "success", result.error
+            if result.error is not None:
+                raise ModelError(result.error.message, type=result.error.type)
             requests = [request.body for request in server.turns[before:]]
             places: list[Exchange | None] = [*turn.answers, *[None] * len(requests)]
             sent += zip(places, requests, strict=False)

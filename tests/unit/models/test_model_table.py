@@ -24,6 +24,7 @@ from support.providers import converse
 from support.providers.answers import document
 from support.providers.odd import OddResponse
 from support.providers.zoo.fakes import BEDROCK, ZOO, Answer, Fake, Visit, addresses
+from support.recordings.files import Exchange, recordings
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 SCHEMA = {
@@ -42,7 +43,7 @@ THINKS_IN_PARTS = [
     {"type": "thinking", "thinking": [{"type": "text", "text": "Hm."}]},
     {"type": "text", "text": "So."},
 ]
-"""Mistral's form of a thought (`recordings/mistral/thinking_blocks.json`)."""
+"""Mistral's form of a thought (`recorded/mistral/thinking_blocks.json`)."""
 
 
 class Door(Client):
@@ -182,28 +183,54 @@ async def test_what_a_provider_refuses_once_is_what_the_table_says(row: Support)
     assert ("files" in row.left_out) is no_file
 
 
-RECORDINGS = Path(__file__).parents[4] / "shared" / "recordings"
-RECORDED = {
-    "openai": ("openai/two_calls_plain", "plain_image", "openai/stream_one_two_one_calls"),
-    "openai-responses": ("responses/two_calls", "responses/thoughts_with_calls"),
-    "anthropic": ("anthropic/four_calls", "anthropic/cache", "anthropic/stream_thoughts"),
-    "bedrock": ("bedrock/claude_thoughts_with_call", "bedrock/claude_cache"),
-    "mistral": ("mistral/call_then_text", "mistral/thinking_blocks"),
-    "deepseek": ("deepseek/thoughts_with_calls", "stream_thinking"),
-    "groq": ("groq/stream_call_then_text", "groq/inline_thoughts"),
-    "ollama": ("ollama/thoughts_then_call",),
-    "openrouter": ("openrouter/claude_signed_thoughts", "openrouter/claude_cache"),
+OF_ROW = {
+    "openai": ("openai", "chat"),
+    "openai-responses": ("responses", "responses"),
+    "anthropic": ("anthropic", "anthropic"),
+    "bedrock": ("bedrock", "converse"),
+    "mistral": ("mistral", "chat"),
+    "deepseek": ("deepseek", "chat"),
+    "groq": ("groq", "chat"),
+    "ollama": ("ollama", "chat"),
+    "openrouter": ("openrouter", "chat"),
 }
+"""The folder and the API of a row's recordings."""
+WITHOUT_REQUEST = {"openai/plain_image#0": "images"}
+"""Recordings whose requests were not kept, and the feature that they are of."""
 
 
-def test_what_the_table_calls_recorded_is_of_a_provider_with_recordings() -> None:
-    assert {row.name for row in SUPPORT if "recorded" in row.evidence.values()} == set(RECORDED)
+def shown_by(exchange: Exchange) -> set[str]:
+    """Return the features that a recorded exchange has."""
+    if not exchange.has_answer:
+        return set()
+    expect, sent = exchange.expect, json.dumps(exchange.request)
+    forms = [exchange.request.get(n, {}) for n in ("response_format", "text", "output_config")]
+    usage = expect["usage"]
+    shows = {
+        "tools": bool(expect["calls"]),
+        "parallel": len(expect["calls"]) > 1,
+        "strict": '"strict": true' in sent and bool(expect["calls"]),
+        "structured": "json_schema" in json.dumps(forms),
+        "streams": exchange.is_stream,
+        "reasoning": bool(expect["reasoning"]),
+        "images": "image_url" in sent or "input_image" in sent or '"image"' in sent,
+        "PDF": "application/pdf" in sent or '"pdf"' in sent,
+        "audio": "input_audio" in sent,
+        "caching": bool(usage["cached"] or usage["cache_written"]),
+        "usage": bool(usage["input"]),
+    }
+    known = WITHOUT_REQUEST.get(exchange.name)
+    return {name for name, is_shown in shows.items() if is_shown or name == known}
 
 
-@pytest.mark.skipif(not RECORDINGS.is_dir(), reason="no recordings beside the repository")
-def test_the_recordings_are_there() -> None:
-    files = [RECORDINGS / f"{name}.json" for names in RECORDED.values() for name in names]
-    assert [file for file in files if not file.is_file()] == []
+@pytest.mark.parametrize("row", SUPPORT, ids=lambda row: row.name)
+def test_what_the_table_calls_recorded_is_what_recordings_have(row: Support) -> None:
+    folder, api = OF_ROW.get(row.name, ("none", ""))
+    of_row = [r for r in recordings() if r.api == api and r.name.startswith(f"{folder}/")]
+    shown = {name for r in of_row for exchange in r.exchanges for name in shown_by(exchange)}
+    # That a request is taken does not say that its strict schemas are heeded.
+    doubtful = {name for name, evidence in row.evidence.items() if evidence in ("unknown", "no")}
+    assert shown - doubtful == {n for n, e in row.evidence.items() if e == "recorded"}
 
 
 def test_the_page_of_models_is_generated_from_the_table() -> None:
