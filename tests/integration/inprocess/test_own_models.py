@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import subprocess
 import sys
 import threading
@@ -274,19 +275,32 @@ async def test_a_stream_that_nobody_follows_any_more_is_closed(
 
 
 LOOPS = """
-import asyncio, sys
+import asyncio, httpx2, sys
 from openai import AsyncOpenAI
 from layover import Agent
 from layover.models import OpenAIModel
 
-client = AsyncOpenAI(base_url=sys.argv[1], api_key="k")
+limits = httpx2.Limits(keepalive_expiry={expiry})
+http = httpx2.AsyncClient(limits=limits)
+client = AsyncOpenAI(base_url=sys.argv[1], api_key="k", http_client=http)
 shop = Agent("shop", model=OpenAIModel(client, "m"))
-print(*(asyncio.run(shop.generate("Hi")).status for _ in range(3)))
+desk = Agent("desk", model=OpenAIModel(client, "m"))
+
+async def ask(*agents):
+    results = await asyncio.gather(*(agent.generate("Hi") for agent in agents))
+    return " ".join(result.status for result in results)
+
+print(*(asyncio.run(ask(*agents)) for agents in {agents}))
 """
 
 
-def test_runs_of_several_event_loops_share_a_client(server: FakeOpenAI) -> None:
+@pytest.mark.parametrize("expiry", [0, 60])
+@pytest.mark.parametrize("agents", ["[[shop]] * 3", "[[shop], [desk], [shop, desk, shop]] * 2"])
+def test_runs_of_several_event_loops_share_a_client_and_send_each_request_once(
+    server: FakeOpenAI, agents: str, expiry: int
+) -> None:
     server.respond_with(lambda body: says("Hello"))
-    command = [sys.executable, "-c", LOOPS, server.base_url]
+    command = [sys.executable, "-c", LOOPS.format(agents=agents, expiry=expiry), server.base_url]
     run = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
-    assert run.stdout == "success success success\n"
+    assert set(re.findall(r"\w+", run.stdout)) == {"success"}
+    assert len(server.turns) == run.stdout.count("success")

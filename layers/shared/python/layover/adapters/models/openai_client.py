@@ -6,7 +6,9 @@ model is made."""
 
 import asyncio
 from collections.abc import AsyncGenerator
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 from pydantic_core import from_json
 
@@ -131,8 +133,7 @@ class ClientTransport(Transport):
 
     def __init__(self, client: "AsyncOpenAI") -> None:
         self._client = client
-        self._loop: asyncio.AbstractEventLoop | None = None
-        """The event loop of the newest request."""
+        self._pool = _pool_of(client)
 
     @property
     def base_url(self) -> str:
@@ -179,26 +180,26 @@ class ClientTransport(Transport):
             raise _unsent(error) from error
 
     async def _open(self, path: str, body: Any, options: Any) -> "httpx2.Response":
-        """Return the open answer. Idle connections of an event loop that has ended cannot be written to: the
-        client drops one with each request that fails for it, and opens a new one in the end."""
+        """Return the open answer. The client drops one idle connection of an event loop that has ended with
+        each request that comes upon it, and opens a new one in the end."""
         import openai
 
-        loop, former = asyncio.get_running_loop(), self._loop
-        self._loop = loop
-        is_other = former is not None and former is not loop
-        attempts_left = MAX_IDLE if is_other else 0
+        self._pool.enter(asyncio.get_running_loop())
+        attempts_left = MAX_IDLE
         while True:
+            watch = self._pool.watch()
             try:
-                stream = await self._client.post(
-                    path,
-                    cast_to=object,
-                    body=body,
-                    options=options,
-                    stream=True,
-                    stream_cls=openai.AsyncStream[object],
-                )
+                with watch:
+                    stream = await self._client.post(
+                        path,
+                        cast_to=object,
+                        body=body,
+                        options=options,
+                        stream=True,
+                        stream_cls=openai.AsyncStream[object],
+                    )
             except RuntimeError:
-                if not attempts_left:
+                if not watch.is_unsent or not attempts_left:
                     raise
                 attempts_left -= 1
             else:
@@ -209,6 +210,71 @@ class ClientTransport(Transport):
 
     async def aclose(self) -> None:
         """Do nothing: the client is its author's."""
+
+
+class _Pool:
+    """The connections of a client's transport, which know nothing of event loops: one that was opened in a
+    loop that has ended takes a request, sends it, and then fails."""
+
+    def __init__(self) -> None:
+        self._loop: asyncio.AbstractEventLoop | None = None
+        """That of the newest request."""
+        self.has_former = False
+        """True if there may be idle connections of another event loop."""
+
+    def enter(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Note the event loop of a request."""
+        if self._loop is not None and self._loop is not loop:
+            self.has_former = True
+        self._loop = loop
+
+    def watch(self) -> "_Watch":
+        """Return a watch for one request."""
+        return _Watch(self)
+
+
+class _Watch:
+    """A context for one request, which is not sent on a connection that may be of a former event loop. The
+    pool opens a new one only if no idle one is left: then all of them are gone."""
+
+    def __init__(self, pool: _Pool) -> None:
+        self._pool = pool
+        self.may_be_stale = pool.has_former
+        self.is_unsent = False
+        """True for a request that is ready, and has met connections of a former event loop alone."""
+
+    def __enter__(self) -> None:
+        self._token = _WATCH.set(self)
+
+    def __exit__(self, *_: object) -> None:
+        _WATCH.reset(self._token)
+
+    async def trace(self, event: str, _: Any) -> None:
+        """Hear of an event of httpcore's."""
+        if event.endswith(("connect_tcp.started", "connect_unix_socket.started")):
+            self.may_be_stale = self.is_unsent = self._pool.has_former = False
+        elif event.endswith("send_request_headers.started") and self.may_be_stale:
+            raise RuntimeError("the connection may be of another event loop")
+
+
+_WATCH: ContextVar[_Watch | None] = ContextVar("watch", default=None)
+_POOLS: WeakKeyDictionary[object, _Pool] = WeakKeyDictionary()
+
+
+def _pool_of(client: "AsyncOpenAI") -> _Pool:
+    """Return the state of a client's connections, which several models and clients may share."""
+    http = client._client
+    if http not in _POOLS:
+        _POOLS[http] = _Pool()
+        http.event_hooks["request"].append(_have_watched)
+    return _POOLS[http]
+
+
+async def _have_watched(request: Any) -> None:
+    watch = _WATCH.get()
+    if watch is not None and watch.may_be_stale:
+        watch.is_unsent = True
+        request.extensions["trace"] = watch.trace
 
 
 class ClientResponse(Response):
