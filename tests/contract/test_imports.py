@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
+from layover import EpisodicMemory
 from layover.adapters.store.postgres.database import Database
 from layover.adapters.store.postgres.threads import PostgresThreads
 from layover.memory.episodic.rules import hash_of
+from layover.memory.episodic.search import entry_query
 from layover.ports.memory.notes import StaleState
 from layover.values.memory.context import Extraction, IndexedText, RecallQuery
 from layover.values.memory.entry import FoundEntry, NewEntry
@@ -51,6 +53,16 @@ async def test_an_imported_entry_is_its_owners_and_of_no_thread(stores: Stores, 
     )
     assert await listed(stores, owner) == [stored]
     assert await listed(stores, f"{owner}-other") == []
+
+
+@pytest.mark.parametrize("not_thread", [None, "t"])
+async def test_a_search_finds_imported_entries_whichever_thread_it_leaves_out(
+    stores: Stores, owner: str, not_thread: str | None
+) -> None:
+    await stores.memory.import_entry(owner, entry("the cellar is dry"), 0)
+    query = entry_query(AGENT, EpisodicMemory(), "a cellar?", START, top_k=9, not_thread=not_thread)
+    found = (await stores.memory.find_entries(owner, query)).items
+    assert [e.content for e in found] == ["the cellar is dry"]
 
 
 async def test_an_import_that_was_compared_with_other_entries_stores_nothing(
