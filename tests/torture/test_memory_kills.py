@@ -1,5 +1,6 @@
 """SIGKILL in `extract` and `compact`, at every point: what is remembered is as before or as after, never
-between, and nothing is learned twice (docs/behaviour.md#extraction)."""
+between, and nothing is learned twice (docs/behaviour.md#extraction). The same for what another system brings
+(docs/guides/memory.md#import)."""
 
 import time
 from collections.abc import Iterator
@@ -8,14 +9,26 @@ from dataclasses import dataclass
 
 import pytest
 
+from support.kills.importing import (
+    HALF_IMPORTED,
+    IMPORTED,
+    TALKS,
+    WRITTEN,
+    await_erasure,
+)
 from support.kills.learning import EMBEDDER, judge, live, teach
-from support.kills.story import Line, Point
+from support.kills.matrix import baselines, check, matrix
+from support.kills.story import Line, Point, Scenario, spread
+from support.kills.story import points as points_of
 from support.kills.torture import Torture
 from support.system.folders import folder
 from support.system.system import Brain
 
 AT_ONCE = 4
 SAMPLE = 6
+IMPORTS = (IMPORTED, HALF_IMPORTED)
+IMPORTS_AT_ONCE = 12
+"""Most of the time, each waits until its user is erased."""
 
 
 @pytest.fixture(scope="module")
@@ -97,3 +110,38 @@ def test_memory_survives_a_kill_at_every_point(learning: Torture) -> None:
 
 def test_memory_survives_a_kill_at_points_all_over_it(learning: Torture) -> None:
     kill(learning, SAMPLE)
+
+
+def kill_imports(system: Torture, scenario: Scenario, most: int | None = None) -> None:
+    """Kill an import at every point, or at some."""
+    stories = baselines(system, scenario, 2 if most else 3)
+    found = points_of(*stories)
+    chosen = spread(found, most) if most else found
+    began = time.monotonic()
+    outcomes = matrix(system, scenario, chosen, stories, IMPORTS_AT_ONCE)
+    check(outcomes, time.monotonic() - began)
+
+
+@pytest.mark.torture
+@pytest.mark.parametrize("scenario", IMPORTS, ids=lambda s: s.name)
+def test_an_import_survives_a_kill_at_every_point(learning: Torture, scenario: Scenario) -> None:
+    kill_imports(learning, scenario)
+
+
+@pytest.mark.parametrize("scenario", IMPORTS, ids=lambda s: s.name)
+def test_an_import_survives_a_kill_at_points_all_over_it(
+    learning: Torture, scenario: Scenario
+) -> None:
+    kill_imports(learning, scenario, SAMPLE)
+
+
+def test_an_import_that_died_is_forgotten_with_its_user(learning: Torture) -> None:
+    with learning.client() as client:
+        learning.order_death(client.name, Point("api", WRITTEN, 1, "after"))
+        assert client.caller.call("POST", "/threads", TALKS[0][0]).status == 502
+        [(thread,)] = learning.sql("select id from threads where resource_id = %s", client.name)
+        assert learning.saved(client.name, thread), "the messages were written"
+        client.want(202, "DELETE", "/me")
+        assert client.ask("GET", f"/threads/{thread}").status == 404
+        await_erasure(client, [thread])
+        assert client.want(200, "GET", "/threads")["items"] == []

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from support.kills.judge import judge
 from support.kills.story import Point, Scenario, Story, by_the_clock, is_calm
-from support.kills.torture import Torture
+from support.kills.torture import Client, Torture
 
 TRIES = 3
 """Attempts to bring a run to its point: some points depend on the time (a flush, a poll)."""
@@ -32,7 +32,9 @@ def baselines(system: Torture, scenario: Scenario, count: int = 3) -> list[Story
 
     def one(_: int) -> Story:
         with system.client() as client:
-            return client.story(scenario)
+            story = client.story(scenario)
+            _check(client, story)
+            return story
 
     with ThreadPoolExecutor(count) as pool:
         stories = list(pool.map(one, range(count)))
@@ -66,6 +68,7 @@ def try_point(
             try:
                 story = client.story(scenario)
                 judge(story, stories[0])
+                _check(client, story)
             except Exception as error:
                 about = f"{type(error).__name__}: {error} [user {client.name}]"
                 killed = any(line.died == point for line in system.trace(client.name))
@@ -81,6 +84,11 @@ def try_point(
     if by_the_clock(point, stories):
         return replace(outcome, missed=True)
     return replace(outcome, problem="no run came by this point")
+
+
+def _check(client: Client, story: Story) -> None:
+    if story.scenario.check:
+        story.scenario.check(client, story)
 
 
 def told(outcome: Outcome) -> Outcome:

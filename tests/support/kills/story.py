@@ -38,6 +38,8 @@ Act = Callable[["Client", str, str], str | None]
 """An act on a run of a thread from outside. Returns the id of the run that follows it, if one does."""
 Open = Callable[["Client", "Scenario"], tuple[str, str]]
 """The beginning of a thread with its first run. Returns their ids."""
+Check = Callable[["Client", "Story"], None]
+"""Fails unless all holds that a scenario says besides, once its run is over and judged."""
 
 
 @dataclass(frozen=True, order=True)
@@ -68,7 +70,7 @@ class Scenario:
     `open`: the request that begins it, if it is not an ordinary one. `briefs`: what sub-agents are answered,
     by the plan that their briefings name. `denied`: ids of calls that never run. `deaths` happen in every run
     of it; `watched` is killed, too: beginnings of `FUNCTION POINT`, empty for all but `BY_THE_CLOCK`. `ends`:
-    success, failed, cancelled, erased, forgotten."""
+    success, failed, cancelled, erased, forgotten. `check`: what has to hold besides."""
 
     name: str
     steps: tuple[Planned, ...]
@@ -82,6 +84,7 @@ class Scenario:
     deaths: tuple[Death, ...] = ()
     watched: tuple[str, ...] = ()
     ends: str = "success"
+    check: Check | None = None
 
     def watches(self, function: str, point: str) -> bool:
         """Return whether the matrix kills at this point."""

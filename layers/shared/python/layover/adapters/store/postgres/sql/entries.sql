@@ -17,7 +17,7 @@ scope as materialized (
         -- What is sorted is kept narrow.
         select e.id, e.created_at, e.words, e.model, e.embedding from memory_entries e
         where e.agent = %(agent)s and e.superseded_by is null
-          -- No thread taught an imported entry: null is the thread of such an entry, and of a query that leaves none out.
+          -- Null is the thread of an imported entry, and that of a query that leaves none out.
           and (%(not_thread)s::text is null or e.thread_id is distinct from %(not_thread)s)
         order by e.created_at desc
         limit %(most_rows)s::integer + 1
