@@ -1,22 +1,36 @@
-"""Requests and tokens of memory in a support conversation: titles, profile, session notes and entries.
+"""What memory costs in a support conversation with titles, a profile, session notes and entries.
 
-`PYTHONPATH=tests python tests/benchmarks/memory_cost.py` plays twelve turns with scripted models in this
-process and prints a line for each task of memory: requests, estimated tokens of what is sent, of the answers'
-schemas, which some providers count, and of the answers. It starts nothing and needs no key; it runs on
-releases of before as well, to compare them."""
+`python tests/benchmarks/memory_cost.py` plays twelve turns with scripted models in this process and prints a
+line for each task of memory: requests, estimated tokens of what is sent, of the answers' schemas, which some
+providers count, and of the answers. Then it prints what a turn writes with memory and without: write units of
+DynamoDB, counted by a table in memory, and rows and bytes of WAL of a Postgres that it starts. It needs no
+key, and runs on releases of before as well, to compare them."""
 
 import asyncio
 import json
+import sys
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
+
+sys.path[:0] = [str(Path(__file__).parents[1])]
+
+import psycopg
 
 from layover import Agent, EpisodicMemory, Memory
 from layover import tool as declared
+from layover.adapters.inmemory.journal import in_memory_journal
+from layover.adapters.store.postgres.database import Database
+from layover.adapters.store.postgres.memory.memory import PostgresMemory
+from layover.adapters.store.postgres.migrate import PostgresMigrations
+from layover.adapters.store.postgres.threads import PostgresThreads
 from layover.context.tokens import estimate
 from layover.testing import ScriptedModel, call, say
 from layover.wiring import in_memory_runtime
+from support.postgres.server import TestPostgres, running_postgres
+from support.worlds.write_units import CountingTable
 
 
 @dataclass(frozen=True)
@@ -161,22 +175,99 @@ def lookup_order(order_id: str) -> str:
     return f"{order_id}: coffee machine, 189 euros, delivered on 2 November, warranty of two years"
 
 
+REMEMBERS = Memory(titles=True, profile=True, session=True, episodic=EpisodicMemory())
+NOTHING = Memory()
+
+
+class Desk:
+    """The agent of the conversation, with its stores: a table that counts, and Postgres."""
+
+    def __init__(self, memory: Memory, database: Database) -> None:
+        self.memories = Memories()
+        self.table = CountingTable()
+        self._steps: list[Any] = []
+        background = dict.fromkeys(TASKS, self.memories.answer)
+        model = ScriptedModel(lambda _: self._steps.pop(0), background=background)
+        self._agent = Agent("desk", instructions="You help.", tools=[lookup_order], memory=memory)
+        runtime = in_memory_runtime(self._agent, model=model)
+        self._agent.runtime = replace(
+            runtime,
+            journal=in_memory_journal(runtime.clock, runtime.blobs, table=self.table),
+            threads=PostgresThreads(database),
+            memory=PostgresMemory(database),
+        )
+
+    async def play(self, owner: str) -> None:
+        """Play the conversation with a user, until memory has learned of each turn."""
+        for turn in TURNS:
+            self.memories.turn = turn
+            self._steps += [call("lookup_order", order_id="A-1003")] if turn.looks_up else []
+            self._steps.append(say(turn.assistant))
+            await self._agent.generate(turn.user, thread_id=f"t-{owner}", resource_id=owner)
+            await self._agent.wait_for_memory()
+
+
+@dataclass(frozen=True)
+class Writes:
+    """The writes of the conversation: units of DynamoDB, rows and bytes of WAL in Postgres."""
+
+    units: int
+    rows: int
+    wal: int
+
+
+class Counters:
+    """Counters of a database: rows that were inserted, updated or deleted, and bytes of WAL."""
+
+    def __init__(self, postgres: TestPostgres) -> None:
+        self._postgres = postgres
+
+    def read(self) -> tuple[int, int]:
+        """Return both so far. Whoever wrote has closed its connections: a backend counts when it ends."""
+        query = """select (select coalesce(sum(n_tup_ins + n_tup_upd + n_tup_del), 0)::bigint
+            from pg_stat_user_tables), (pg_current_wal_insert_lsn() - '0/0'::pg_lsn)::bigint"""
+        with psycopg.connect(self._postgres.superuser) as connection:
+            row = connection.execute(query).fetchone()
+        assert row is not None
+        return int(row[0]), int(row[1])
+
+    def settle(self) -> None:
+        """Write all pages, so that none is written whole for the first time while it is counted."""
+        with psycopg.connect(self._postgres.superuser, autocommit=True) as connection:
+            connection.execute("vacuum analyze")
+            connection.execute("checkpoint")
+
+
+async def measure(postgres: TestPostgres, memory: Memory, name: str) -> tuple[Writes, Memories]:
+    """Play the conversation with a user after another one who has filled the caches."""
+    counters = Counters(postgres)
+    counters.settle()
+    database = Database(postgres.runtime)
+    await Desk(memory, database).play(f"{name}-before")
+    await database.close()
+    rows, wal = counters.read()
+    database = Database(postgres.runtime)
+    desk = Desk(memory, database)
+    await desk.play(name)
+    await database.close()
+    rows_after, wal_after = counters.read()
+    return Writes(desk.table.total, rows_after - rows, wal_after - wal), desk.memories
+
+
 async def main() -> None:
-    """Play the conversation, and print what memory took."""
-    memories = Memories()
-    steps: list[Any] = []
-    background = dict.fromkeys(TASKS, memories.answer)
-    model = ScriptedModel(lambda _: steps.pop(0), background=background)
-    remembers = Memory(titles=True, profile=True, session=True, episodic=EpisodicMemory())
-    desk = Agent("desk", instructions="You help.", tools=[lookup_order], memory=remembers)
-    desk.runtime = in_memory_runtime(desk, model=model)
-    for turn in TURNS:
-        memories.turn = turn
-        steps += [call("lookup_order", order_id="A-1003")] if turn.looks_up else []
-        steps.append(say(turn.assistant))
-        await desk.generate(turn.user, thread_id="t", resource_id="ann")
-        await desk.wait_for_memory()
+    """Play the conversation with and without memory, and print what memory took."""
+    with running_postgres() as server:
+        postgres = server.new_database("bench")
+        await PostgresMigrations(postgres.admin).apply()
+        without, _ = await measure(postgres, NOTHING, "ben")
+        learned, memories = await measure(postgres, REMEMBERS, "ann")
     _print(memories.costs)
+    print(f"\n{'writes of a turn':<18}{'write units':>12}{'rows':>8}{'WAL bytes':>12}")
+    pairs = zip(vars(learned).values(), vars(without).values(), strict=True)
+    own = Writes(*(a - b for a, b in pairs))
+    for name, writes in (("without memory", without), ("with memory", learned), ("of memory", own)):
+        units, rows, wal = (n / len(TURNS) for n in vars(writes).values())
+        print(f"{name:<18}{units:>12.2f}{rows:>8.2f}{wal:>12,.0f}")
 
 
 def _print(costs: dict[str, Cost]) -> None:
