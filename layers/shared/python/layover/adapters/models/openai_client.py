@@ -218,7 +218,7 @@ class _Pool:
 
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
-        """That of the newest request."""
+        """The loop of the newest request."""
         self.has_former = False
         """True if there may be idle connections of another event loop."""
 

@@ -115,8 +115,8 @@ SUPPORT: tuple[Support, ...] = (
         key="MISTRAL_API_KEY",
         base_url="https://api.mistral.ai/v1",
         left_out=("max_completion_tokens", "prompt_cache_key"),
-        mends="ids of calls have 9 letters or digits; `(No answer.)` stands between a result and a user; thoughts "
-        "go back in the `content`",
+        mends="ids of calls have 9 letters or digits; `(No answer.)` stands between a result and a user; "
+        "thoughts go back in the `content`",
     ),
     Support(
         name="deepseek",
