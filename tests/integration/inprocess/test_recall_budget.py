@@ -7,12 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from layover import Agent, Memory, ModelSettings, SemanticRecall
+from layover import Agent, EpisodicMemory, Memory, ModelSettings, SemanticRecall
 from layover.adapters.inmemory.model import ScriptedModel, say
 from layover.context.assembly import estimated_tokens
+from layover.context.fit import room
 from layover.context.tokens import estimate
 from layover.errors import ContextLengthExceeded
+from layover.memory.episodic.imports import import_entry
 from layover.testing import HashingEmbedder
+from layover.threads.imports import ImportedMessage, ThreadImport, import_thread
 from layover.values.prompt import Prompt
 from layover.wiring import in_memory_runtime
 from support.examples import examples
@@ -26,13 +29,20 @@ class Provider:
     """An agent whose provider refuses prompts that are longer than its window. `known`: Layover knows it."""
 
     def __init__(
-        self, window: int, *, known: bool = True, recalls: bool = True, **memory: Any
+        self,
+        window: int,
+        *,
+        known: bool = True,
+        recalls: bool = True,
+        **memory: Any,
     ) -> None:
         self.window = window
+        self.instructions = ""
         self.model = ScriptedModel(self._answer)
         recall = SemanticRecall(top_k=5, scope="resource") if recalls else None
         self.agent = Agent(
             "helper",
+            instructions=lambda _: self.instructions,
             memory=Memory(semantic_recall=recall, titles=False, last_messages=2, **memory),
             model_settings=ModelSettings(context_window=window) if known else None,
         )
@@ -45,23 +55,34 @@ class Provider:
             return ContextLengthExceeded("too long", status=400)
         return say("fine")
 
-    async def say(self, texts: Sequence[str], thread: str = "t") -> list[str]:
+    async def say(self, texts: Sequence[str], thread: str = "t", owner: str = "ann") -> list[str]:
         """Say these in turn. Return how the runs ended."""
         ends: list[str] = []
         for text in texts:
-            result = await self.agent.generate(text, thread_id=thread, resource_id="ann")
+            result = await self.agent.generate(text, thread_id=thread, resource_id=owner)
             ends.append(f"{result.status}")
             await self.agent.wait_for_memory()
         return ends
 
+    async def bring_over(self) -> None:
+        """Import entries and a conversation, each of whose texts is longer than a tenth of a small window."""
+        for n in range(6):
+            entry = f"Locker {n} has the code {n * 7919}. {LONG}"[:2_000]
+            await import_entry(self.agent.runtime, "ann", "helper", entry, None, None)
+        talk = [ImportedMessage("user", f"{n}: {LONG}") for n in range(6)]
+        await import_thread(self.agent.runtime, "ann", ThreadImport("helper", talk))
+
+
+BLOCKS = ("<recalled_messages>", "<memory>")
+
 
 def recalled_tokens(prompt: Prompt) -> int:
-    """Return the tokens of the block of recalled messages."""
+    """Return the tokens of the blocks of recalled messages and entries."""
     return sum(
         estimate(part)
         for message in prompt.messages
         for part in (p.text for p in message.content if hasattr(p, "text"))
-        if part.startswith("<recalled_messages>")
+        if part.startswith(BLOCKS)
     )
 
 
@@ -124,3 +145,41 @@ async def test_no_run_fails_that_would_pass_without_recall(
         await provider.say(["My locker code is 4711.", *said])
         ends.append(await provider.say([question]))
     assert ends[0] == ends[1]
+
+
+WINDOWS = [4_000, 8_000, 128_000]
+
+
+@pytest.mark.parametrize("window", WINDOWS)
+async def test_messages_and_entries_share_one_tenth_of_the_window(window: int) -> None:
+    provider = Provider(window, episodic=EpisodicMemory())
+    await provider.bring_over()
+    assert await provider.say([QUESTION], thread="new") == ["success"]
+    prompt = provider.model.turns[-1]
+    assert all(f"{block}\n" in str(prompt.messages[-1].text) for block in BLOCKS), prompt
+    share = recalled_tokens(prompt)
+    budget = min(3_000, window // 10)
+    print(f"window {window}: {share} tokens recalled, {share / window:.1%}")
+    assert budget * 0.6 < share <= budget, f"{share} of {budget} tokens in a window of {window}"
+
+
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("window", WINDOWS)
+async def test_a_run_that_nearly_fills_its_window_ends_as_if_nothing_were_remembered(
+    window: int, known: bool
+) -> None:
+    provider = Provider(window, known=known, episodic=EpisodicMemory())
+    await provider.bring_over()
+    endings: set[tuple[str, bool]] = set()
+    # The agent's instructions fill the window but for a few tokens, none, or more than recall takes.
+    for left in (-50, 60, 90, 120, window // 20, 3_500):
+        provider.instructions = "y" * 4 * ((room(window) if known else window) - left)
+        ends = [
+            await provider.say([QUESTION], thread=f"{owner}{left}", owner=owner)
+            for owner in ("nobody", "ann")
+        ]
+        assert ends[0] == ends[1], f"with {left} tokens left in a window of {window}"
+        shown = bool(provider.model.turns) and recalled_tokens(provider.model.turns[-1]) > 0
+        endings.add((ends[1][0], shown))
+        provider.model.prompts.clear()
+    assert endings == {("failed", False), ("success", False), ("success", True)}
