@@ -31,6 +31,8 @@ TOPICS = (
     "speculation",
     "findings",
     "proposals",
+    "directions",
+    "questions",
     "planted",
     "secrets",
     "markup",

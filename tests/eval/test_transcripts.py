@@ -79,16 +79,21 @@ def test_what_must_be_remembered_was_said(case: Transcript) -> None:
 
 @each(awaiting=False)
 def test_every_proposal_deserves_what_becomes_of_it(case: Transcript) -> None:
-    astray = [p.content for turn, p in case.proposals() if not _deserved(turn, p)]
+    texts = case.texts("user", "assistant")
+    astray = [
+        proposal.content
+        for turn, proposal in case.proposals()
+        if not _deserved(turn, texts[: texts.index(turn.user)], proposal)
+    ]
     assert astray == []
 
 
-def _deserved(turn: Turn, proposal: Proposal) -> bool:
+def _deserved(turn: Turn, texts_before: list[str], proposal: Proposal) -> bool:
     everything = [turn.user, *turn.assistant]
     said = any(Witness(text).piece(proposal.evidence) for text in everything)
     has_result = any(not use.is_error for step in turn.steps for use in step.tools)
     vouched = said if has_result else Witness(turn.user).piece(proposal.evidence) is not None
-    invented = bool(missing_anchors(proposal.content, everything))
+    invented = bool(missing_anchors(proposal.content, [*texts_before, *everything]))
     reasons: dict[Outcome, bool] = {
         "no_evidence": not said,
         "wrong_role": said and not vouched,

@@ -267,12 +267,23 @@ def test_what_only_the_authors_instructions_ask_for_has_a_kind_of_its_own() -> N
     assert "`requested`" in str(prompt.system)
 
 
-def test_the_example_of_the_prompt_is_never_a_finding() -> None:
+def test_no_example_of_the_prompt_is_a_finding() -> None:
     shown = str(entries.request("m", SAID, None, [], EpisodicMemory()).system)
-    example = objects(json_object(shown, "entries"), "entries")
-    assert len(example) == 1
-    said = [message(example[0]["evidence"]), message(example[0]["content"])]
-    assert refused(*example, said=said) == [Refusal.NO_EVIDENCE]
+    answers = [json.loads(each) for each in re.findall(r"^\{.*?\]\}", shown, re.DOTALL | re.MULTILINE)]
+    examples = [item for answer in answers for item in answer["entries"]]
+    assert len(examples) == shown.count('{"evidence": ') > 0
+    for example in examples:
+        said = [message(example["evidence"]), message(example["content"])]
+        assert refused(example, said=said) == [Refusal.NO_EVIDENCE]
+
+
+def test_a_short_answer_is_evidence_although_an_example_has_its_words() -> None:
+    words = prompt_file("extractor").split('"evidence": "')[-1].split('"')[0]
+    answer = words.split()[0].strip(",")
+    proposal = message("Wrap the valve of boiler B-9 in wool.", role=Role.ASSISTANT)
+    around = entries.Surroundings(before=[proposal])
+    item = {**GOOD, "evidence": answer, "content": f"{answer}: the valve of boiler B-9 is in wool."}
+    assert len(check(item, said=[message(answer)], around=around).candidates) == 1
 
 
 GERMAN = "Der Aufzug im Ostflügel hält seit dem Umbau nicht mehr im dritten Stock, das ist schlimm."
@@ -673,6 +684,37 @@ def test_a_known_entry_about_something_else_stays_whatever_the_extractor_says(ot
         assert named(other, GOES, **says) == "[]"
     right = entry("The right headlight was replaced.", 1)
     assert named("The left headlight was replaced.", right, same=(1,), replaces=(1,)) == "[]"
+
+
+CALLS = ("The parcel service calls the label service.", "The label service calls the parcel service.")
+
+
+@pytest.mark.parametrize("says", [{}, {"replaces": (1,)}, {"same": (1,)}])
+def test_who_acts_on_whom_is_neither_the_same_nor_replaced_if_nobody_takes_it_back(says: Any) -> None:
+    new, old = CALLS
+    assert named(new, entry(old, 1), **says) == "[]"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "I had it the wrong way round",
+        "It is the other way round",
+        "Es ist genau umgekehrt",
+        "C'est l'inverse",
+        "Es al revés",
+        "É o contrário",
+        "Всё наоборот",
+        "逆でした",
+        "我弄反了",
+    ],
+)
+def test_who_acts_on_whom_is_replaced_if_somebody_says_that_it_is_reversed(words: str) -> None:
+    new, old = CALLS
+    made = replace(candidates(new)[0], evidence=new, context=f"{words}: {new}")
+    stored = entry(old, 1)
+    (kept,) = entries.select([made], [None], [], 0.86, AT, [stored], [stored])
+    assert list(kept.supersedes) == [stored.id]
 
 
 def test_states_that_exclude_each_other_need_no_word_of_the_extractor() -> None:

@@ -308,9 +308,14 @@ def prompt_file(name: str) -> str:
 
 
 def is_example(task: str, evidence: str) -> bool:
-    """Return whether evidence is quoted from the example in a task's prompt, and not from what was said."""
+    """Return whether evidence is quoted from an example in a task's prompt, and not from what was said. A
+    small piece of one is not: a "yes" that stands in it is anybody's."""
     quote = bare(evidence)
-    return bool(quote) and any(quote in each or each in quote for each in _examples(task))
+    return any(each in quote or _is_most_of(quote, each) for each in _examples(task))
+
+
+def _is_most_of(piece: str, text: str) -> bool:
+    return piece in text and 2 * len(piece) >= len(text)
 
 
 @cache

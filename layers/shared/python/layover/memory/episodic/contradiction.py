@@ -39,6 +39,11 @@ _RETRACTION = lazy_pattern(
     r"|misread|i meant|my mistake|korrektur|vielmehr|tatsächlich|ich meinte|en fait|je voulais dire"
     r"|erreur de ma part|en realidad|de hecho|me equivoqué|quise decir|na verdade"
     r"|in realtà|volevo dire|ошиб(?:ся|лась))\b"
+    r"|\b(?:wrong way a?round|(?:it['\u2019]s|it (?:is|was)) (?:exactly |just )?the other way a?round"
+    r"|got (?:it|that|them) backwards|(?:es ist|ist es|war es) (?:genau |gerade )?(?:umgekehrt|andersherum)"
+    r"|verwechselt|c['\u2019](?:est|était) (?:tout )?(?:l['\u2019]inverse|le contraire)"
+    r"|(?:es|era) (?:justo )?al revés|é (?:exatamente )?o contrário|è (?:esattamente )?il contrario"
+    r"|(?:всё|как раз|ровно) наоборот)\b|逆(?:です|でした|だった)|(?:正好相|弄|搞|说)反"
     r"|\b(?:sorry|pardon|perdón|desculpe|scusa|entschuldigung)(?::|,? (?:wrong|no|falsch|non|não|i mis)\b)"
     r"|訂正|実は|更正|其实",
     re.IGNORECASE,
