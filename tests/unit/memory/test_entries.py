@@ -1,6 +1,7 @@
 """Entries that may be kept of a turn, and how they stand in a prompt (docs/behaviour.md#episodic-prompt)."""
 
 import json
+import re
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -23,7 +24,6 @@ from layover.memory.episodic.search import entry_words, similar_cosine
 from layover.memory.lesson import dialogue_of
 from layover.memory.requests import KINDS
 from layover.memory.semantic.cosines import min_cosine
-from layover.memory.text.answers import json_object, objects
 from layover.memory.text.index_words import head
 from layover.values.memory.entry import MemoryEntry, SimilarEntry
 from layover.values.message import Message, Role, TextPart
@@ -269,7 +269,9 @@ def test_what_only_the_authors_instructions_ask_for_has_a_kind_of_its_own() -> N
 
 def test_no_example_of_the_prompt_is_a_finding() -> None:
     shown = str(entries.request("m", SAID, None, [], EpisodicMemory()).system)
-    answers = [json.loads(each) for each in re.findall(r"^\{.*?\]\}", shown, re.DOTALL | re.MULTILINE)]
+    answers = [
+        json.loads(each) for each in re.findall(r"^\{.*?\]\}", shown, re.DOTALL | re.MULTILINE)
+    ]
     examples = [item for answer in answers for item in answer["entries"]]
     assert len(examples) == shown.count('{"evidence": ') > 0
     for example in examples:
@@ -277,13 +279,17 @@ def test_no_example_of_the_prompt_is_a_finding() -> None:
         assert refused(example, said=said) == [Refusal.NO_EVIDENCE]
 
 
-def test_a_short_answer_is_evidence_although_an_example_has_its_words() -> None:
-    words = prompt_file("extractor").split('"evidence": "')[-1].split('"')[0]
-    answer = words.split()[0].strip(",")
-    proposal = message("Wrap the valve of boiler B-9 in wool.", role=Role.ASSISTANT)
-    around = entries.Surroundings(before=[proposal])
-    item = {**GOOD, "evidence": answer, "content": f"{answer}: the valve of boiler B-9 is in wool."}
-    assert len(check(item, said=[message(answer)], around=around).candidates) == 1
+def test_a_short_answer_is_evidence_although_an_example_begins_with_it() -> None:
+    proposal = message("Wrap the valve of boiler B-9 in wool.", Role.ASSISTANT, "p")
+    item = {**GOOD, "evidence": "Yes", "content": "The valve of boiler B-9 was wrapped in wool."}
+    found = check_entries(
+        json.dumps({"entries": [item]}),
+        [message("Yes")],
+        EpisodicMemory(),
+        trusted=True,
+        around=entries.Surroundings(before=[proposal]),
+    )
+    assert [c.evidence for c in found.candidates] == ["Yes"]
 
 
 GERMAN = "Der Aufzug im Ostflügel hält seit dem Umbau nicht mehr im dritten Stock, das ist schlimm."
@@ -686,11 +692,16 @@ def test_a_known_entry_about_something_else_stays_whatever_the_extractor_says(ot
     assert named("The left headlight was replaced.", right, same=(1,), replaces=(1,)) == "[]"
 
 
-CALLS = ("The parcel service calls the label service.", "The label service calls the parcel service.")
+CALLS = (
+    "The parcel service calls the label service at night.",
+    "The label service calls the parcel service at night.",
+)
 
 
 @pytest.mark.parametrize("says", [{}, {"replaces": (1,)}, {"same": (1,)}])
-def test_who_acts_on_whom_is_neither_the_same_nor_replaced_if_nobody_takes_it_back(says: Any) -> None:
+def test_who_acts_on_whom_is_neither_the_same_nor_replaced_if_nobody_takes_it_back(
+    says: Any,
+) -> None:
     new, old = CALLS
     assert named(new, entry(old, 1), **says) == "[]"
 

@@ -18,10 +18,10 @@ from layover.memory.episodic.succession import follows, leaves_standing, stands_
 from layover.memory.text.groups import is_of, states_of
 from layover.memory.text.likeness import (
     MIN_TOPICS,
+    change_places,
     conditions,
     denied_topics,
     denies,
-    names_change_places,
     proper_names,
     statement,
 )
@@ -107,7 +107,7 @@ def replaces(new: str, old: str, evidence: str = "", context: str = "") -> bool:
 
 def _both_stand(new: str, old: str, evidence: str) -> bool:
     """Return whether two statements that differ in a number, a state or a denial may both hold."""
-    return stands_beside(new, old, evidence) or names_change_places(new, old)
+    return stands_beside(new, old, evidence) or change_places(new, old)
 
 
 def _names_differ(new: str, old: str) -> bool:
@@ -143,7 +143,9 @@ def may_replace(new: str, old: str, evidence: str = "", context: str = "") -> bo
     if _RETRACTION.search(f"{new} {around}"):
         a, b = statement(f"{new} {around}"), statement(old)
         return b.coverage(a.topics) >= _ABOUT or bool(a.literals & b.literals)
-    if _names_differ_before_the_end(new, old) or names_change_places(new, old):
+    if _names_differ_before_the_end(new, old):
+        return False
+    if change_places(new, old):
         return False
     if leaves_standing(new, old, evidence):
         return False
@@ -172,7 +174,9 @@ def says_the_same(new: str, old: str, evidence: str = "", old_evidence: str = ""
     a, b, quote = statement(new), statement(f"{old} {old_evidence}"), statement(evidence)
     if not a.literals <= b.literals or denies(new) != denies(old):
         return False
-    if conditions(new) != conditions(old) or names_change_places(new, old):
+    if conditions(new) != conditions(old):
+        return False
+    if change_places(new, old):
         return False
     if _says_another_state(new, f"{old} {old_evidence}"):
         return False
@@ -272,7 +276,7 @@ def _unturned(new: str, old: str) -> Relation:
     # Another word may be another thing as well as another word for it, though it be as short as `on`.
     if _says_another_state(new, old):
         return Relation.OTHER
-    if mine or names_change_places(new, old) or puts_another_word(new, old):
+    if mine or change_places(new, old) or puts_another_word(new, old):
         return Relation.OTHER
     return Relation.SAME
 

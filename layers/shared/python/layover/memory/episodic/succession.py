@@ -25,7 +25,7 @@ from layover.memory.episodic.subject import (
 from layover.memory.text.dates import MONTH_OF
 from layover.memory.text.function_words import words_by_language
 from layover.memory.text.groups import exclude_each_other, is_of, states_of
-from layover.memory.text.likeness import NEGATION, conditions, denies, names_change_places
+from layover.memory.text.likeness import NEGATION, change_places, conditions, denies
 from layover.memory.text.opposites import are_opposites
 from layover.memory.text.words import UNSPACED, english_stem
 
@@ -233,7 +233,7 @@ def follows(new: str, old: str, evidence: str = "") -> bool:
     words that `new` was learned from."""
     if new.casefold() == old.casefold() or stands_beside(new, old, evidence):
         return False
-    if names_change_places(new, old):
+    if change_places(new, old):
         return False
     if len({tuple(conditions(_END_OF_STATE.sub(" ", text))) for text in (new, old)}) > 1:
         return False

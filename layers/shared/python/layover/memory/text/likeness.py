@@ -3,6 +3,7 @@
 
 import re
 import unicodedata
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import pairwise
@@ -20,6 +21,8 @@ _ARTICLES = frozenset(
     "a an the der die das den dem des ein eine einen einem einer le la les un une el los las il lo os"  # noqa: SIM905
     " um uma".split()
 )
+_JOINING = frozenset("and or und oder et ou y o e i и или".split())  # noqa: SIM905
+"""Words between the parts of a list."""
 NEGATION = lazy_pattern(
     r"\b(?:not|no|never|none|neither|nor|cannot|without|nicht|kein\w*|nie|niemals|ohne|ne|pas|jamais|sans"
     r"|nunca|non|senza|não|не|нет|никогда|без)\b|n['\u2019]t\b|[不没沒無无]|ない|ません|않|없",
@@ -67,12 +70,12 @@ def denies(text: str) -> bool:
 
 def adds_nothing(new: str, old: str) -> bool:
     """Return whether the old text says all that the new one says: it has all its words but articles, each in
-    the same form, since another tense is another state, and no two names have changed places. Of few words,
+    the same form, since another tense is another state, and no two of them have changed places. Of few words,
     that is not known."""
     a, b = statement(new), statement(old)
     if len(a.topics) < MIN_TOPICS or a.denies != b.denies or not a.literals <= b.literals:
         return False
-    return _forms(new) - _forms(old) <= _ARTICLES and not names_change_places(new, old)
+    return _forms(new) - _forms(old) <= _ARTICLES and not change_places(new, old)
 
 
 _INNER = lazy_pattern(r"(?<=[\w,;]\s)[^\W\d_]\w+")
@@ -84,13 +87,19 @@ def proper_names(text: str) -> list[str]:
     return [word for word in _INNER.findall(text) if word[0].isupper()]
 
 
-def names_change_places(new: str, old: str) -> bool:
+def change_places(new: str, old: str) -> bool:
+    """Return whether names or other words of one text have changed places in the other: who pays whom, and
+    from where to where, is told by nothing else."""
+    return _names_change_places(new, old) or _words_change_places(new, old)
+
+
+def _names_change_places(new: str, old: str) -> bool:
     """Return whether a name of one text stands behind a word behind which the other has another of their
-    names: who pays whom, and from where to where, is told by nothing else."""
+    names."""
     names = {name.casefold() for text in (new, old) for name in proper_names(text)}
     names |= statement(new).literals | statement(old).literals
-    leads, leads_before = (_leads(text, names) for text in (new, old))
-    common = leads.keys() & leads_before.keys()
+    leads, leads_before = (_leads(_spoken(text)) for text in (new, old))
+    common = names & leads.keys() & leads_before.keys()
     return any(
         (leads[name] - leads_before[name]) & leads_before[another]
         for name in common
@@ -98,13 +107,34 @@ def names_change_places(new: str, old: str) -> bool:
     )
 
 
-def _leads(text: str, names: set[str]) -> dict[str, set[str]]:
-    """Return the words in front of each name; "" at the beginning."""
+def _words_change_places(new: str, old: str) -> bool:
+    """Return whether each of two words with a meaning stands behind what led to the other: `the till blocks
+    the printer`. The parts of a list may stand in any order, as may the sides of `is`."""
+    mine, others = ([w for w in _spoken(text) if w not in _ARTICLES] for text in (new, old))
+    leads, leads_before = _leads(mine), _leads(others)
+    listed = {word for text in (mine, others) for by, word in pairwise(text) if by in _JOINING}
+    common = (leads.keys() & leads_before.keys()) - listed - _function_words()
+    for word in common:
+        for another in common - {word}:
+            here = (leads[word] - leads_before[word] - {""}) & leads_before[another]
+            there = leads[another] & leads_before[word]
+            if there == {""}:
+                here -= _function_words()
+            if here and there:
+                return True
+    return False
+
+
+def _leads(spoken: Sequence[str]) -> dict[str, set[str]]:
+    """Return the words in front of each word; "" at the beginning."""
     leads: dict[str, set[str]] = {}
-    for lead, name in pairwise(["", *re.findall(r"[\w\-]+", text.casefold())]):
-        if name in names:
-            leads.setdefault(name, set()).add(lead)
+    for lead, word in pairwise(["", *spoken]):
+        leads.setdefault(word, set()).add(lead)
     return leads
+
+
+def _spoken(text: str) -> list[str]:
+    return re.findall(r"[\w\-]+", text.casefold())
 
 
 def _forms(text: str) -> set[str]:
