@@ -166,6 +166,12 @@ def test_a_model_that_may_think_has_room_for_it_and_is_asked_to_think_little(
     assert (settings.reasoning, settings.temperature) == (reasoning, temperature)
 
 
+@pytest.mark.parametrize("task", TASKS)
+def test_every_request_asks_a_model_that_thinks_anyway_to_think_little(task: str) -> None:
+    settings = every_request("openai/gpt-5-nano")[task].settings
+    assert (settings.reasoning, settings.temperature) == ("low", None)
+
+
 def test_the_limit_of_observations_grows_with_what_is_read_and_ends() -> None:
     def limit(words: int) -> int:
         prompt = text_prompt("observer", "gpt-4o", "word " * words, AT)
