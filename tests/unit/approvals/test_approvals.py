@@ -124,7 +124,7 @@ async def test_a_decision_on_another_attempt_is_refused(world: ServiceBench) -> 
     [
         (SuspensionKind.APPROVAL, DecisionRequest(Verdict.RESUME, data={"slot": "9:00"})),
         (SuspensionKind.INPUT, APPROVE),
-        (SuspensionKind.INPUT, DENY),
+        (SuspensionKind.CONNECT, APPROVE),
         (SuspensionKind.INPUT, DecisionRequest(Verdict.RESUME, data={"slot": 9})),
         (SuspensionKind.INPUT, DecisionRequest(Verdict.RESUME, data=None)),
         (SuspensionKind.APPROVAL, DecisionRequest(Verdict.APPROVE, args={"order_id": "o1"})),

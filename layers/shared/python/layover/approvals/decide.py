@@ -62,7 +62,7 @@ class Verdict(StrEnum):
 
 ACCEPTS = {
     SuspensionKind.APPROVAL: frozenset({Verdict.APPROVE, Verdict.DENY}),
-    SuspensionKind.INPUT: frozenset({Verdict.RESUME}),
+    SuspensionKind.INPUT: frozenset({Verdict.RESUME, Verdict.DENY}),
     # Only a consent lets it go on (`consent.bring_consent`).
     SuspensionKind.CONNECT: frozenset({Verdict.DENY}),
 }

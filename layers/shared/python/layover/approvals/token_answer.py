@@ -148,7 +148,7 @@ def _decision_of_caller(
     if call.suspension is None:
         raise DecisionInvalid("the call does not wait", tool_call_id=call.tool_call_id)
     try:
-        if call.suspension.kind is SuspensionKind.INPUT:
+        if call.suspension.kind is SuspensionKind.INPUT and not _is_denial(output):
             data = sanitise(_Input.model_validate(output).data)
             check_data(runtime, agent, call, data)
             return _callback(DecisionKind.RESUMED, now, data=data)
@@ -171,6 +171,11 @@ def _decision_of_caller(
         problems = error.errors(include_url=False, include_context=False, include_input=False)
         errors = [{"loc": list(p["loc"]), "msg": p["msg"], "type": p["type"]} for p in problems]
         raise DecisionInvalid("the output does not have the shape of a decision", errors) from None
+
+
+def _is_denial(output: Any) -> bool:
+    """Return whether an answer is a denial. One to a form has its data inside `data`."""
+    return isinstance(output, dict) and output.get("approved") is False
 
 
 def _callback(kind: DecisionKind, now: datetime, **fields: Any) -> Decision:

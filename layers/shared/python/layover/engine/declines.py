@@ -7,16 +7,21 @@ from typing import Any
 
 from layover.engine.outcomes import Settled
 from layover.values.decision import Decision, DecisionKind
+from layover.values.runs.run import CallRecord, SuspensionKind
 
 _INSTEAD = "tell the user, or do something else."
 
 
 class Advice(Enum):
-    """The text for the model behind the result of a call that was not approved: a small one asks again
-    otherwise."""
+    """The text for the model behind the result of a call that was not approved, or not answered: a small one
+    asks again otherwise."""
 
     DENIED = (
         f"A person denied this call. Do not ask for it again before the user writes: {_INSTEAD}"
+    )
+    UNANSWERED = (
+        "A person declined to answer what this call asked. Do not ask again before the user writes: go on "
+        "without it, or say what is missing."
     )
     NO_MORE = (
         "A person denied a call of this tool, so no other call of it is asked for. Do not call it again "
@@ -36,11 +41,15 @@ class Advice(Enum):
 _MARKS = {Advice.EXPIRED: "expired", Advice.WITHDRAWN: "withdrawn"}
 
 
-def declined_result(name: str, reason: str | None, advice: Advice) -> Settled:
-    """Return the ordinary result of a call that was not approved. Only the model reads the advice."""
+def declined_result(
+    name: str, reason: str | None, advice: Advice, kind: SuspensionKind = SuspensionKind.APPROVAL
+) -> Settled:
+    """Return the ordinary result of a call that was not approved, or not answered if it asked for input
+    (`kind`). Only the model reads the advice."""
+    what = "answered" if kind is SuspensionKind.INPUT else "approved"
     result: dict[str, Any] = {
         "declined": True,
-        "message": f'Tool "{name}" was not approved',
+        "message": f'Tool "{name}" was not {what}',
         "reason": reason,
     }
     if advice in _MARKS:
@@ -49,13 +58,27 @@ def declined_result(name: str, reason: str | None, advice: Advice) -> Settled:
     return Settled(result=result, model_output=output)
 
 
-def decline_of(name: str, decision: Decision | None) -> Settled | None:
-    """Return the result of a call that this decision settles without its tool; None: the tool has to run."""
-    match decision:
+def denied_result(denied: CallRecord, advice: Advice | None = None) -> Settled:
+    """Return the result of a call that a person denied, or would not answer. `advice`: other than what fits
+    what the person was asked for."""
+    kind = _kind_of(denied)
+    if advice is None:
+        advice = Advice.UNANSWERED if kind is SuspensionKind.INPUT else Advice.DENIED
+    reason = denied.decision.reason if denied.decision else None
+    return declined_result(denied.tool_name, reason, advice, kind)
+
+
+def decline_of(call: CallRecord) -> Settled | None:
+    """Return the result of a call that its decision settles without its tool; None: the tool has to run."""
+    match call.decision:
         case Decision(kind=DecisionKind.DENIED):
-            return declined_result(name, decision.reason, Advice.DENIED)
-        case Decision(kind=DecisionKind.EXPIRED):
-            return declined_result(name, decision.reason, Advice.EXPIRED)
-        case Decision(kind=DecisionKind.WITHDRAWN):
-            return declined_result(name, decision.reason, Advice.WITHDRAWN)
+            return denied_result(call)
+        case Decision(kind=DecisionKind.EXPIRED, reason=reason):
+            return declined_result(call.tool_name, reason, Advice.EXPIRED, _kind_of(call))
+        case Decision(kind=DecisionKind.WITHDRAWN, reason=reason):
+            return declined_result(call.tool_name, reason, Advice.WITHDRAWN, _kind_of(call))
     return None
+
+
+def _kind_of(call: CallRecord) -> SuspensionKind:
+    return call.suspension.kind if call.suspension else SuspensionKind.APPROVAL

@@ -223,7 +223,7 @@ class Calls:
 
     async def _job(self, step: StepRecord, call: CallRecord) -> _Job | None:
         """Return the job that is left of a begun call; None if the call is settled and no tool has to run."""
-        declined = decline_of(call.tool_name, call.decision)
+        declined = decline_of(call)
         if declined is not None:
             await self.records.close(step, call, declined)
             return None

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from layover.declare.tools.tool import AnyTool
-from layover.engine.declines import Advice, declined_result
+from layover.engine.declines import Advice, denied_result
 from layover.engine.frame_core import FrameCore
 from layover.engine.outcomes import Ready, Settled
 from layover.values.base import Json, compact_json
@@ -51,11 +51,11 @@ class Denials:
         text = _canonical(args)
         same = next((d for d in denied if _canonical(_args_of(d, tool)) == text), None)
         if same is not None:
-            return _settled_like(same, call.tool_name, Advice.DENIED)
+            return _settled_like(same)
         if not denied or isinstance(outcome, Ready):
             return outcome
         if tool.after_denial == "refuse":
-            return _settled_like(denied[0], call.tool_name, Advice.NO_MORE)
+            return _settled_like(denied[0], Advice.NO_MORE)
         # Others who decide must not read what was asked of these: tools of several agents may have one name.
         of_these = [d for d in denied if _has_same_deciders(d, outcome.approval)][:MAX_SHOWN]
         before = tuple(_denial_of(d, tool) for d in reversed(of_these))
@@ -85,12 +85,10 @@ def _denied_at(call: CallRecord) -> tuple[str, str]:
     return call.decision.at.isoformat(), call.key
 
 
-def _settled_like(denied: CallRecord, name: str, advice: Advice) -> Settled:
+def _settled_like(denied: CallRecord, advice: Advice | None = None) -> Settled:
     """Return the result of a call that another one's denial settles: the same as that one's, so that a model
     that repeats itself comes to its end (docs/behaviour.md#nothing-new)."""
-    reason = denied.decision.reason if denied.decision else None
-    outcome = declined_result(name, reason, advice)
-    return replace(outcome, denial=denied.tool_call_id)
+    return replace(denied_result(denied, advice), denial=denied.tool_call_id)
 
 
 def _args_of(denied: CallRecord, tool: AnyTool) -> Json:
