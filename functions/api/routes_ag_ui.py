@@ -13,7 +13,7 @@ from layover.approvals.decide import DecisionRequest, Verdict
 from layover.chat.answers import last_suspension_seq
 from layover.chat.parts import ClientMessage
 from layover.chat.pieces import is_sent_to
-from layover.chat.start import ChatTurn, decide_all, say_or_retry
+from layover.chat.start import ChatTurn, decide_all, say_or_retry, waits_for_input
 from layover.chat.threads import chat_thread
 from layover.errors import InvalidRequest, LayoverError
 from layover.protocols import sse
@@ -167,7 +167,7 @@ async def _begin(
     """Return the run, its thread, and the seq after which the answer begins."""
     head = await chat_thread(runtime, actor.owner, agent, body.thread_id)
     if body.resume:
-        decisions = [_decision(each) for each in body.resume]
+        decisions = [await _decision(runtime, actor.owner, each) for each in body.resume]
         run_id, after = await decide_all(ChatTurn(runtime, actor, head), None, decisions)
         return run_id, head.id, after
     if message is None:
@@ -190,7 +190,9 @@ async def _state(runtime: Runtime, owner: str, thread_id: str) -> bytes:
     return sse.data_frames([state_snapshot(state)]) if any(state.values()) else b""
 
 
-def _decision(resumed: Resumed) -> tuple[Approval, DecisionRequest]:
+async def _decision(
+    runtime: Runtime, owner: str, resumed: Resumed
+) -> tuple[Approval, DecisionRequest]:
     approval = approval_of(resumed.interrupt_id)
     if approval is None:
         raise _invalid("there was no such interrupt")
@@ -198,7 +200,8 @@ def _decision(resumed: Resumed) -> tuple[Approval, DecisionRequest]:
     payload = resumed.payload
     if resumed.status == "cancelled":
         return approval, DecisionRequest(Verdict.DENY, attempt=attempt)
-    if not isinstance(payload, dict) or not isinstance(payload.get("approved"), bool):
+    is_verdict = isinstance(payload, dict) and isinstance(payload.get("approved"), bool)
+    if not is_verdict or await waits_for_input(runtime, owner, approval):
         return approval, DecisionRequest(Verdict.RESUME, data=payload, attempt=attempt)
     verdict = Verdict.APPROVE if payload["approved"] else Verdict.DENY
     args, reason = payload.get("args"), payload.get("reason")

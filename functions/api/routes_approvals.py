@@ -173,7 +173,7 @@ def approve(
 @router.post(
     "/runs/<run_id>/tool-calls/<tool_call_id>/deny",
     tags=_TAGS,
-    summary="Do not let a call run",
+    summary="Do not let a call run, or do not answer it",
     operation_id="deny_call",
     responses=_DECIDED,
 )

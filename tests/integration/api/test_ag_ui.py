@@ -10,6 +10,8 @@ from functions.api.app import answer
 from integration.api.kit import Api, http_event
 from layover.records.threads import thread_id_of
 from layover.values.lease import Lease, LeaseKind
+from layover.values.runs.run import CallState, Suspension, SuspensionKind
+from layover.values.runs.views import Run
 from support.worlds.services import ANN, BOB
 from support.worlds.sockets import SocketBench
 
@@ -86,3 +88,83 @@ def test_an_interrupt_is_answered_on_the_same_run(
     assert call is not None
     assert call.decision is not None
     assert call.decision.kind == kind
+
+
+async def suspended_again(world: SocketBench, run: Run) -> None:
+    """Let the approved call run and ask for input, as a server's tool may."""
+    log = await world.journal.writers.attach(ANN, run.id, f"{run.id}-1")
+    assert log is not None
+    [key] = [call.key for call in log.snapshot.calls]
+    approved = log.snapshot.call(key)
+    assert approved is not None
+    assert approved.decision is not None
+    await log.open_calls([approved])
+    past = ({"attempt": 1, **approved.decision.model_dump(mode="json")},)
+    form = Suspension(
+        kind=SuspensionKind.INPUT, payload={}, resume_schema={}, requested_at=world.clock.now()
+    )
+    changes = {"state": CallState.OPEN, "opener": log.opener, "past": past, "suspension": form}
+    await log.suspend_calls([approved.model_copy(update=changes)])
+
+
+@pytest.mark.parametrize("named", [True, False], ids=["with the run", "without"])
+@pytest.mark.parametrize(
+    ("resumed", "kind"),
+    [
+        ({"status": "cancelled"}, "denied"),
+        ({"status": "resolved", "payload": {"slot": "9:00"}}, "resumed"),
+    ],
+)
+def test_a_form_is_answered_or_declined(
+    api: Api, world: SocketBench, resumed: dict[str, Any], kind: str, named: bool
+) -> None:
+    run, waiting = api.do(world.suspended(SuspensionKind.INPUT))
+    entry = {"interruptId": f"1:{run.id}:c1" if named else "1:c1", **resumed}
+    for _ in range(2):
+        assert ask(api, threadId=run.thread_id, resume=[entry])["statusCode"] == 200
+    call = api.do(world.journal.runs.call(ANN, run.id, waiting.key))
+    assert call is not None
+    assert call.decision is not None
+    assert call.decision.kind == kind
+
+
+@pytest.mark.parametrize("payload", [{"approved": False}, {"approved": True}])
+def test_a_forms_own_field_is_no_verdict(
+    api: Api, world: SocketBench, payload: dict[str, Any]
+) -> None:
+    """A form may ask whether something is approved: whoever answers `false` does not decline."""
+    run, waiting = api.do(world.suspended(SuspensionKind.INPUT))
+    entry = {"interruptId": f"1:{run.id}:c1", "status": "resolved", "payload": payload}
+    refused = ask(api, threadId=run.thread_id, resume=[entry])
+    assert refused["statusCode"] == 422
+    assert "does not fit what the call waits for" in refused["body"]
+    call = api.do(world.journal.runs.call(ANN, run.id, waiting.key))
+    assert call is not None
+    assert call.undecided
+
+
+def test_an_approval_that_is_repeated_while_its_call_waits_for_input_is_known(
+    api: Api, world: SocketBench
+) -> None:
+    run, _ = api.do(world.suspended())
+    entry = {"interruptId": f"1:{run.id}:c1", "status": "resolved", "payload": {"approved": True}}
+    assert ask(api, threadId=run.thread_id, resume=[entry])["statusCode"] == 200
+    api.do(suspended_again(world, run))
+    assert ask(api, threadId=run.thread_id, resume=[entry])["statusCode"] == 200
+
+
+def test_a_run_that_can_have_no_such_id_is_not_there(api: Api, world: SocketBench) -> None:
+    run, _ = api.do(world.suspended())
+    for id in ("run_" + "x" * 3_000, "run_#", "run_\x00"):
+        entry = {"interruptId": f"1:{id}:c1", "status": "resolved", "payload": {"approved": True}}
+        assert ask(api, threadId=run.thread_id, resume=[entry])["statusCode"] == 404
+
+
+def test_an_interrupt_of_another_user_is_not_there(api: Api, world: SocketBench) -> None:
+    run, waiting = api.do(world.suspended(SuspensionKind.INPUT))
+    for payload in ({"approved": False}, {"slot": "9:00"}):
+        entry = {"interruptId": f"1:{run.id}:c1", "status": "resolved", "payload": payload}
+        assert ask(api, BOB, resume=[entry])["statusCode"] == 404
+    call = api.do(world.journal.runs.call(ANN, run.id, waiting.key))
+    assert call is not None
+    assert call.undecided

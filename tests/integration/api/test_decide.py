@@ -336,12 +336,25 @@ def test_arguments_are_edited_and_checked(api: Api) -> None:
 
 def test_call_that_waits_for_input_is_answered(api: Api) -> None:
     run, path = asked(api, None, SuspensionKind.INPUT, person=ANNA)
-    assert see(api, path).json["may"] == ["resume"]
+    assert see(api, path).json["may"] == ["deny", "resume"]
     decide(api, path).problem(422, "decision-invalid")
     decide(api, path, {"decision": "resume", "data": {}}).problem(422, "decision-invalid")
     assert waits(api, run)
     answer = decide(api, path, {"decision": "resume", "data": {"slot": "9:00"}})
     assert (answer.status, answer.json["closed"]) == (202, "ann@example.com answered it")
+
+
+def test_call_that_waits_for_input_is_declined(api: Api) -> None:
+    run, path = asked(api, None, SuspensionKind.INPUT, person=ANNA)
+    body = {**DENY, "reason": "private"}
+    first, again = decide(api, path, body), decide(api, path, body)
+    assert (first.status, again.status) == (202, 200)
+    assert first.json["closed"] == "ann@example.com declined to answer"
+    assert first.json["decided"]["decision"] == "denied"
+    assert first.json["decided"]["reason"] == "private"
+    assert not waits(api, run)
+    late = decide(api, path, {"decision": "resume", "data": {"slot": "9:00"}})
+    assert late.problem(409, "decision-already-made")["detail"].startswith(first.json["closed"])
 
 
 @pytest.mark.parametrize(

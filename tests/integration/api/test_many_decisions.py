@@ -7,6 +7,7 @@ import pytest
 
 from integration.api.kit import Api
 from layover.values.decision import ApprovalRule, Risk
+from layover.values.runs.run import SuspensionKind
 from layover.values.runs.views import Run
 from support.worlds.services import ANN, BOB
 
@@ -147,3 +148,26 @@ def test_a_page_is_filled_with_calls_that_pass_the_filter(api: Api) -> None:
     first = api.get("/approvals?risk=high&limit=1").json
     rest = api.get(f"/approvals?risk=high&limit=1&cursor={first['next_cursor']}").json
     assert [i["run_id"] for i in (*first["items"], *rest["items"])] == [runs[4].id, runs[9].id]
+
+
+def test_questions_are_declined_with_others_and_alone(api: Api) -> None:
+    first, second, third = (waiting(api, kind=SuspensionKind.INPUT) for _ in range(3))
+    many = decide(
+        api,
+        item(first, "deny", reason="private", attempt=1),
+        item(second, "approve"),
+        item(second, "deny", attempt=2),
+    )
+    assert [each["status"] for each in many.json["items"]] == [202, 422, 409]
+    again = decide(
+        api, item(first, "deny", reason="private", attempt=1), item(first, "resume", data=1)
+    )
+    assert [each["status"] for each in again.json["items"]] == [200, 409]
+    path = f"/runs/{third.id}/tool-calls/c1"
+    assert api.post(f"{path}/deny").status == 202
+    assert api.post(f"{path}/deny").status == 200
+    late = api.post(f"{path}/resume", {"data": {"slot": "9:00"}})
+    late.problem(409, "decision-already-made")
+    assert api.get(path).json["decision"]["decision"] == "denied"
+    left = [each["run_id"] for each in api.get("/approvals").json["items"]]
+    assert left == [second.id]

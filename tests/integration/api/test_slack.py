@@ -532,6 +532,30 @@ def test_a_call_that_waits_for_an_answer_gets_it_by_a_form(office: Office) -> No
     assert (record.decision.data, record.decision.decided_by) == ({"slot": "9:00"}, "bob")
 
 
+def test_a_call_that_waits_for_an_answer_is_declined_by_a_press(office: Office) -> None:
+    run, _ = office.ask(kind=SuspensionKind.INPUT)
+    [message] = office.slack.messages("#payouts")
+    assert buttons(message)[:2] == ["Answer", "Decline"]
+    office.press(DENY, EVE)
+    assert office.decisions(run) == []
+    office.press(ANSWER_FORM, BOB)
+    office.press(DENY, BOB)
+    assert office.decisions(run) == [("denied", "bob", None)]
+    told = office.submit({"data.slot": "9:00"}, BOB)
+    assert "the call was denied already" in json.dumps(told["view"])
+    assert office.decisions(run) == [("denied", "bob", None)]
+
+
+def test_a_decline_that_needs_a_reason_is_made_by_a_form(office: Office) -> None:
+    rule = RULE.model_copy(update={"reason_required": True})
+    run, _ = office.ask(kind=SuspensionKind.INPUT, approval=rule)
+    office.press(DENY_FORM, BOB)
+    [view] = office.slack.views.values()
+    assert view["title"]["text"] == view["submit"]["text"] == "Decline"
+    assert office.submit({"reason": "private"}, BOB) == {"response_action": "clear"}
+    assert office.decisions(run) == [("denied", "bob", "private")]
+
+
 def test_a_form_that_is_sent_after_another_decision_says_so(office: Office) -> None:
     run, _ = office.ask(kind=SuspensionKind.INPUT)
     office.press(ANSWER_FORM, BOB)

@@ -283,7 +283,14 @@ async def test_message_says_what_a_person_decides_by(bench: SlackBench) -> None:
             {"rule": ApprovalRule(by=("finance",), reason_required=True)},
             ["Approve with a reason", "Deny with a reason"],
         ),
-        ({"kind": SuspensionKind.INPUT}, ["Answer"]),
+        ({"kind": SuspensionKind.INPUT}, ["Answer", "Decline"]),
+        (
+            {
+                "kind": SuspensionKind.INPUT,
+                "rule": ApprovalRule(by=("finance",), reason_required=True),
+            },
+            ["Answer", "Decline with a reason"],
+        ),
         ({"kind": SuspensionKind.CONNECT, "payload": {"connection": "github"}}, ["Deny"]),
         # Its reference does not fit into a button: the console decides.
         ({"tool_call_id": "c" * 2_000}, []),

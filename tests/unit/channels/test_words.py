@@ -245,6 +245,14 @@ def test_each_decision_has_its_word(kind: DecisionKind, by: str, words: str) -> 
     assert outcome(decided(kind, decided_by=by)) == words
 
 
+def test_question_that_nobody_answers_is_declined() -> None:
+    notice = decided(DecisionKind.DENIED, reason="private")
+    call = notice.call.model_copy(update={"kind": SuspensionKind.INPUT})
+    declined = notice.model_copy(update={"call": call})
+    assert outcome(declined) == "Declined by Bea\nReason: “private”"
+    assert headline(declined).startswith("Declined by Bea: ")
+
+
 def test_vote_counts_with_those_for_the_same_arguments() -> None:
     other = {"amount": 800.0, "to": "Nora"}
     votes = (

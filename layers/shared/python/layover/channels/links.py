@@ -311,7 +311,7 @@ def _closed(
     """Return why a link decides nothing (any more); None if it does."""
     now: datetime = runtime.clock.now()
     if decision is not None:
-        words = _outcome(runtime.channels.config, decision)
+        words = _outcome(runtime.channels.config, call, decision)
         return words if call.attempt == link.attempt else f"{words}; the call waited again since"
     if call.attempt != link.attempt:
         return "the call waits for another decision now: a newer message has its link"
@@ -324,8 +324,11 @@ def _closed(
     return _OVER if link.expires_at <= now else None
 
 
-def _outcome(channels: Channels, decision: Decision) -> str:
+def _outcome(channels: Channels, call: CallRecord, decision: Decision) -> str:
     verb = _VERBS.get(decision.kind)
+    asked = call.suspension.kind if call.suspension else None
+    if decision.kind is DecisionKind.DENIED and asked is SuspensionKind.INPUT:
+        verb = "declined to answer"
     return f"{_decider(channels, decision)} {verb}" if verb else _ENDS[decision.kind]
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from layover.approvals.decide import Verdict
 from layover.channels.block_kit import FORM, MAX_FIELD, MAX_TEXT, MAX_TITLE, CallRef, Json, plain
-from layover.channels.words import facts, headline, value_text
+from layover.channels.words import denial_word, facts, headline, value_text
 from layover.errors import DecisionInvalid
 from layover.values.base import compact_json, strict_json
 from layover.values.channels import Channels, Notice
@@ -33,10 +33,9 @@ _MAX_NUMBER = 16
 _MAX_REFS = 10
 _VERDICTS = {
     Verdict.APPROVE: ("Approve", "Approve"),
-    Verdict.DENY: ("Deny", "Deny"),
     Verdict.RESUME: ("Answer", "Send"),
 }
-"""Title and button of the form."""
+"""Title and button of the forms, apart from that of a denial."""
 
 
 class Kind(Enum):
@@ -78,7 +77,8 @@ def form_view(
     notice: Notice, ref: CallRef, verdict: Verdict, channels: Channels | None = None
 ) -> Json:
     """Return the form by which a person gives a verdict on a call: what it is about, and its inputs."""
-    title, submit = _VERDICTS[verdict]
+    no = denial_word(notice.call.kind)
+    title, submit = _VERDICTS.get(verdict, (no, no))
     blocks: list[Json] = [{"type": "section", "text": plain(headline(notice, channels))}]
     if verdict is Verdict.RESUME:
         questions = [value for name, value in facts(notice, channels) if name == "Question"]

@@ -141,6 +141,11 @@ def outcome(notice: Notice, channels: Channels | None = None) -> str:
     return "\n".join([*lines, *_reason(notice.decision.reason)])
 
 
+def denial_word(kind: SuspensionKind) -> str:
+    """Return the verb of a denial: a question is declined, everything else is denied."""
+    return "Decline" if kind is SuspensionKind.INPUT else "Deny"
+
+
 def name_of(subject: str, channels: Channels | None = None) -> str:
     """Return a person's name: the mail address that the configuration has for the subject, else the subject.
     One that could be read as a sentence is quoted.
@@ -234,12 +239,15 @@ def _verdict(notice: Notice, channels: Channels | None) -> str:
     decision = notice.decision
     if decision is None:
         return "Decided"
+    verb = _VERBS[decision.kind]
+    if decision.kind is DecisionKind.DENIED and notice.call.kind is SuspensionKind.INPUT:
+        verb = "Declined"
     changes = " with changes" if decision.edit is not None else ""
     if decision.kind is DecisionKind.EXPIRED or decision.decided_by == SYSTEM:
-        return f"{_VERBS[decision.kind]}{changes}"
+        return f"{verb}{changes}"
     by = name_of(decision.on_behalf_of or decision.decided_by, channels)
     through = f" (through {name_of(decision.decided_by)})" if decision.on_behalf_of else ""
-    return f"{_VERBS[decision.kind]} by {by}{through}{changes}"
+    return f"{verb} by {by}{through}{changes}"
 
 
 def _tally(notice: Notice) -> str:

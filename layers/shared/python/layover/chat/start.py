@@ -12,6 +12,7 @@ from layover.chat.answers import last_suspension_seq
 from layover.chat.parts import ClientMessage, content_hash, hash_of, input_parts
 from layover.chat.sent import Sent, find_run, find_sent, input_of, is_newest
 from layover.errors import Conflict, DecisionError, InvalidRequest, NotFound
+from layover.keys import can_be_id
 from layover.ports import RequestKey
 from layover.protocols.ui_messages import Approval, run_of_answer
 from layover.records.runs import meta_of, snapshot_of
@@ -22,7 +23,7 @@ from layover.values.client_ids import shown_id
 from layover.values.decision import DecisionKind
 from layover.values.deployment.access import Actor
 from layover.values.message import Message
-from layover.values.runs.run import RunMeta, Status
+from layover.values.runs.run import RunMeta, Status, SuspensionKind
 from layover.values.thread import ThreadHead
 
 _KINDS = {Verdict.APPROVE: DecisionKind.APPROVED, Verdict.DENY: DecisionKind.DENIED}
@@ -145,6 +146,21 @@ async def decide_all(
             if not await _was_decided(chat.runtime, meta, approval.tool_call_id, decision):
                 raise
     return meta.id, await last_suspension_seq(chat.runtime, chat.actor.owner, meta.id, calls)
+
+
+async def waits_for_input(runtime: Runtime, owner: str, approval: Approval) -> bool:
+    """Return whether this attempt of a call waits, or waited, for input: its answer is data, whatever fields
+    it has. False if there is no such call, or if an id of an earlier release does not name its run."""
+    if approval.run_id is None or not can_be_id(approval.run_id):
+        return False
+    snapshot = await runtime.journal.runs.snapshot(owner, approval.run_id)
+    return any(
+        call.tool_call_id == approval.tool_call_id
+        and call.attempt == approval.attempt
+        and call.suspension is not None
+        and call.suspension.kind is SuspensionKind.INPUT
+        for call in (snapshot.calls if snapshot else ())
+    )
 
 
 async def _asked_in(chat: ChatTurn, answer_id: str | None, calls: Collection[str]) -> RunMeta:

@@ -376,7 +376,8 @@ class ToolContext(Generic[Deps, Resumed]):
         """Make this call wait for a person: `return ctx.suspend(SlotOffer(...))`.
 
         When the call is resumed the tool runs again, with `ctx.resume` set; everything before the
-        suspension happens twice. Returns a `SuspendRequest`, typed as the tool's declared return type.
+        suspension happens twice. If the person declines to answer, the call is denied, and the tool does not
+        run again. Returns a `SuspendRequest`, typed as the tool's declared return type.
 
         Args:
             payload: What the person is shown. It is validated against the tool's type `suspend`; one that

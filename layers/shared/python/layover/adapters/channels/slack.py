@@ -32,7 +32,7 @@ from layover.channels.block_kit import (
     label,
     plain,
 )
-from layover.channels.words import facts, headline, outcome
+from layover.channels.words import denial_word, facts, headline, outcome
 from layover.declare.secret import Secret
 from layover.errors import RetryableError
 from layover.ports.channels import ChannelBusy, ChannelRefused
@@ -362,13 +362,14 @@ def _decisions(notice: Notice) -> list[Json]:
         return []
     approve_form, deny_form, answer_form = FORMS
     needs_reason = rule is not None and rule.reason_required
-    if call.kind is SuspensionKind.INPUT:
-        return [_button(answer_form, "Answer", value, "primary")]
+    no = denial_word(call.kind)
     deny = (
-        _button(deny_form, "Deny with a reason", value, "danger")
+        _button(deny_form, f"{no} with a reason", value, "danger")
         if needs_reason
-        else _button(DENY, "Deny", value, "danger")
+        else _button(DENY, no, value, "danger")
     )
+    if call.kind is SuspensionKind.INPUT:
+        return [_button(answer_form, "Answer", value, "primary"), deny]
     if call.kind is SuspensionKind.CONNECT:
         # Only the account's owner can connect it, and only at the service.
         return [deny]

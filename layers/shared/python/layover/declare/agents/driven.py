@@ -231,7 +231,8 @@ class Driven(Generic[Output]):
     async def deny(
         self, run_id: str, tool_call_id: str, reason: str | None = None
     ) -> "Result[Output]":
-        """Do not let a call run, and return the run as `generate` does. The model reads the denial.
+        """Do not let a call run, or do not answer what it asked by `ctx.suspend`, and return the run as
+        `generate` does. The model reads the denial.
 
         Args:
             run_id: The run that waits (`result.run_id`).

@@ -62,7 +62,7 @@ class Driver(Protocol):
         ...
 
     async def deny(self, run_id: str, tool_call_id: str, reason: str | None) -> Result:
-        """Do not let a call run. Raises DecisionError."""
+        """Do not let a call run, or do not answer what it asked. Raises DecisionError."""
         ...
 
     def on(self, event: str, handler: Callable[[Event], Any]) -> None:

@@ -83,7 +83,7 @@ class Pending(PendingFacts):
         tool_name: The tool's name.
         args: The arguments that it would run with: validated, as JSON, with their defaults.
         kind: `approval`: it waits for `approve` or `deny`. `input`: it suspended itself, and waits for
-            `resume`. `connect`: it waits until its user has connected an account, or for `deny`.
+            `resume` or `deny`. `connect`: it waits until its user has connected an account, or for `deny`.
         payload: The data that the person decides by: of an approval `{type, tool_name, args}`, of an account
             `{connection, authorize_url, scopes}`, else what the tool gave `ctx.suspend`.
         resume_schema: The JSON schema of the answer.
