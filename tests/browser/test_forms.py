@@ -76,6 +76,31 @@ def test_required_field_is_not_sent_empty(enter: Enter, brain: Brain) -> None:
     ann.answered()
 
 
+def test_question_is_declined_and_until_then_what_was_typed_stays(
+    enter: Enter, brain: Brain, axe: str
+) -> None:
+    ann = enter().sign_in()
+    text = brain.plan(call("book", key=unique()), say("Then not."))
+    ann.begin(text)
+    slot = ann.page.get_by_role("textbox", name="slot")
+    slot.fill("10:00")
+    ann.button("Decline").click()
+    ann.page.get_by_label("Reason optional").and_(ann.page.locator(":focus")).wait_for()
+    assert ann.findings(axe) == []
+    ann.page.keyboard.press("Escape")
+    ann.button("Decline").and_(ann.page.locator(":focus")).wait_for()
+    assert slot.input_value() == "10:00"
+    ann.page.keyboard.press("Enter")
+    ann.page.get_by_label("Reason optional").fill("too private")
+    ann.picture("form-decline")
+    ann.button("Decline to answer").click()
+    ann.answered()
+    ann.page.locator(".call .note", has_text=f"denied by {ann.name}: too private").wait_for()
+    said = str(brain.requests(text)[-1].body["messages"])
+    assert "A person declined to answer" in said
+    assert "too private" in said
+
+
 def test_argument_may_be_emptied_where_a_call_is_edited(enter: Enter, brain: Brain) -> None:
     ann = enter().sign_in()
     text = brain.plan(call("refund", order_id="A-1", amount=60), say("Done."))

@@ -196,6 +196,22 @@ def test_keys_move_open_and_decide_only_after_a_question(enter: Enter, brain: Br
     assert re.search(r"#/inbox/[^/]+/[^/]+$", ann.page.url)
 
 
+def test_keys_decline_a_question_and_never_send_its_form(enter: Enter, brain: Brain) -> None:
+    ann = enter().sign_in()
+    ann.begin(brain.plan(call("book", key=unique()), say("Then not.")))
+    ann.button("Decline").wait_for()
+    ann.open("inbox")
+    ann.page.get_by_role("textbox", name="slot").fill("10:00")
+    ann.page.locator("main").focus()
+    press(ann, "j", "a")
+    assert ann.page.get_by_role("textbox", name="slot").input_value() == "10:00"
+    press(ann, "d")
+    arrives(ann, "input Reason")
+    ann.page.keyboard.type("no")
+    press(ann, "Enter")
+    ann.sees("Nothing waits for you")
+
+
 def test_calls_of_one_kind_are_decided_together_after_a_question(
     enter: Enter, brain: Brain
 ) -> None:

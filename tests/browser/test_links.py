@@ -168,6 +168,20 @@ def test_call_that_waits_for_input_has_a_form(follow: Open, site: LinkSite, axe:
     assert site.call_of(run).decision.data == {"slot": "9:00"}
 
 
+def test_call_that_waits_for_input_is_declined(follow: Open, site: LinkSite, axe: str) -> None:
+    run, [path] = site.asked(None, ANNA, kind=SuspensionKind.INPUT)
+    ann = follow(path)
+    ann.button("Decline").click()
+    ann.page.get_by_label("Reason").fill("private")
+    assert fits(ann.page)
+    assert ann.findings(axe) == []
+    ann.button("Decline to answer").click()
+    ann.sees("You declined to answer.")
+    assert site.call_of(run).decision.reason == "private"
+    ann.page.reload()
+    ann.sees("You declined to answer.")
+
+
 def test_two_people_make_a_quorum_by_their_links(follow: Open, site: LinkSite) -> None:
     quorum = FINANCE.model_copy(update={"quorum": 2})
     run, [first, second] = site.asked(quorum, BEA, CARL)

@@ -56,7 +56,8 @@ function LinkedCall() {
 /** What was decided, or why nothing is to be decided any more. */
 function Conclusion({ page }) {
   const { decided, closed } = page;
-  const mine = decided?.mine && S.link.mine[decided.decision];
+  const isDeclined = decided?.decision === "denied" && page.kind === "input";
+  const mine = decided?.mine && (isDeclined ? S.link.declined : S.link.mine[decided.decision]);
   return html`<section class="decision"><h1 class="title">${page.summary || page.tool_name}</h1>
     <p class="outcome" role="status">${mine || sentence(closed)}</p>
     ${decided && html`<p class="quiet small facts"><span><${Time} at=${decided.at} exact /></span>${decided.reason && html`<span>${S.decide.reason}: ${decided.reason}</span>`}</p>`}</section>`;

@@ -149,7 +149,7 @@ export function Decision({ pending: request, onDecided, owner, mine, me, heading
     <div class="choice">
     ${pending.kind === "connect" ? html`<${ConnectForm} mine=${mine} ...${common} />`
       : others ? html`<${Facts} values=${pending.kind === "input" ? pending.payload : pending.args} /><p>${S.decide.onlyOthers(pending.approval.by)}</p>`
-      : pending.kind === "input" ? html`<${InputForm} ...${common} />`
+      : pending.kind === "input" ? html`<${InputForm} declining=${now === "deny"} ...${common} />`
         : now === "voted" ? html`<${Voted} ...${common} />`
           : now === "edit" ? html`<${EditForm} key=${toJson(draft)} draft=${draft} schema=${pending.args_schema ?? schema} ...${common} />`
             : now === "deny" ? html`<${DenyForm} ...${common} />`
@@ -290,9 +290,10 @@ function EditForm({ pending, schema, draft, prefix, send, busy, setMode }) {
 function DenyForm({ pending, prefix, send, busy, setMode }) {
   const [reason, setReason] = useState("");
   const submit = (event) => { event.preventDefault(); send("deny", withReason({}, reason)); };
-  return html`<form onSubmit=${submit}><${Facts} values=${pending.args} />
+  const isInput = pending.kind === "input";
+  return html`<form onSubmit=${submit}>${isInput ? html`<${Question} payload=${pending.payload} />` : html`<${Facts} values=${pending.args} />`}
     <${Reason} id=${`${prefix}-reason`} value=${reason} onValue=${setReason} needed=${pending.approval?.reason_required} disabled=${busy} />
-    <div class="actions"><button type="submit" class="danger" disabled=${busy}>${S.decide.confirmDeny}</button>
+    <div class="actions"><button type="submit" class="danger" disabled=${busy}>${isInput ? S.decide.confirmDecline : S.decide.confirmDeny}</button>
       <button type="button" disabled=${busy} onClick=${() => setMode("ask")}>${S.decide.back}</button></div></form>`;
 }
 
@@ -306,16 +307,22 @@ function ConnectForm({ pending, mine, send, busy }) {
       <button type="button" disabled=${busy} onClick=${() => send("deny", {})}>${S.decide.notNow}</button></div>`;
 }
 
-function InputForm({ pending, prefix, send, busy }) {
+const Question = ({ payload }) => (payload === null || payload === undefined ? null : html`<${Facts} values=${payload} />`);
+
+/** The answer as fields. What is in them stays while a person thinks about declining. */
+function InputForm({ declining, ...common }) {
+  const { pending, prefix, send, busy, setMode } = common;
   const form = useForm(pending.resume_schema || {});
   const submit = (event) => {
     event.preventDefault();
     const found = form.values();
     if (found) send("resume", { data: found.value }, form);
   };
+  if (declining) return html`<${DenyForm} ...${common} />`;
   return html`<form onSubmit=${submit}>
-    ${pending.payload !== null && pending.payload !== undefined && html`<${Facts} values=${pending.payload} />`}
+    <${Question} payload=${pending.payload} />
     ${pending.resume_schema?.description && html`<p class="quiet small">${pending.resume_schema.description}</p>`}
     <${Fields} form=${form} prefix=${prefix} payload=${pending.payload} disabled=${busy} />
-    <div class="actions"><button type="submit" class="primary" disabled=${busy}>${S.decide.send}</button></div></form>`;
+    <div class="actions"><button type="submit" class="primary" disabled=${busy}>${S.decide.send}</button>
+      <button type="button" disabled=${busy} data-mode="deny" onClick=${() => setMode("deny")}>${S.decide.decline}</button></div></form>`;
 }

@@ -183,8 +183,8 @@ function useKeys() {
   }, []);
 }
 
-/** A call that waits for a first approval has the button that denies it. */
-const asksIn = (card) => card.querySelector("[data-mode=deny]");
+/** A call that waits for a first approval has the button that edits it. */
+const asksIn = (card) => card.querySelector("[data-mode=edit]");
 
 const ACTS = {
   Enter: (card) => { location.hash = card.querySelector("a[href^='#/inbox/']").hash; },
@@ -194,7 +194,7 @@ const ACTS = {
     if (field && !field.value.trim()) field.focus();
     else if (confirm(S.inbox.confirmApprove([card.querySelector(".title").textContent]))) card.querySelector(".choice form").requestSubmit();
   },
-  d: (card) => asksIn(card)?.click(),  // Its form asks.
+  d: (card) => card.querySelector("[data-mode=deny]")?.click(),  // Its form asks.
   x: (card) => card.querySelector(".card-head input")?.click(),
 };
 
@@ -222,9 +222,10 @@ export function AskedCall({ runId, callId, me, more, onDecided }) {
 
 function Settled({ item, me }) {
   const { decision } = item;
+  const verdict = item.kind === "input" && decision?.decision === "denied" ? S.decide.declined : S.decide.decided[decision?.decision] || decision?.decision;
   const edits = decision ? editsOf({ asked: { args: item.args, isWhole: true }, decision }) : [];
   return html`<div class="decision"><h2 class="title" dir="auto">${item.summary || S.decide.asks(item.tool_name)}</h2>
-    <p role="status"><strong>${decision ? S.decide.by(S.decide.decided[decision.decision] || decision.decision, decision.on_behalf_of || decision.decided_by) : S.inbox.unsettled}</strong>${edits.length > 0 && ` ${S.decide.changed}`}
+    <p role="status"><strong>${decision ? S.decide.by(verdict, decision.on_behalf_of || decision.decided_by) : S.inbox.unsettled}</strong>${edits.length > 0 && ` ${S.decide.changed}`}
       ${decision && html` <span class="quiet small"><${Time} at=${decision.at} exact /></span>`}</p>
     ${decision?.reason && html`<p dir="auto">${decision.reason}</p>`}
     <${Edits} edits=${edits} />

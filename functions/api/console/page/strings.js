@@ -173,6 +173,9 @@ export const S = {
     edit: "Edit",
     deny: "Deny",
     confirmDeny: "Deny the call",
+    decline: "Decline",
+    confirmDecline: "Decline to answer",
+    declined: "declined",
     reason: "Reason",
     optional: "optional",
     required: "required",
@@ -217,6 +220,7 @@ export const S = {
   link: {
     whose: (person) => `This link is for ${person} only. If that is not you, close this page.`,
     mine: { approved: "You approved it.", denied: "You denied it.", resumed: "You answered it." },
+    declined: "You declined to answer.",
     none: "This link does not work",
     noneLead: "It may be cut off, what it was about may be gone, or you may not decide any more. Ask whoever sent it.",
     signIn: "Sign in to decide",
