@@ -326,8 +326,8 @@ def _closed(
 
 def _outcome(channels: Channels, call: CallRecord, decision: Decision) -> str:
     verb = _VERBS.get(decision.kind)
-    asked = call.suspension.kind if call.suspension else None
-    if decision.kind is DecisionKind.DENIED and asked is SuspensionKind.INPUT:
+    kind = call.suspension.kind if call.suspension else None
+    if decision.kind is DecisionKind.DENIED and kind is SuspensionKind.INPUT:
         verb = "declined to answer"
     return f"{_decider(channels, decision)} {verb}" if verb else _ENDS[decision.kind]
 

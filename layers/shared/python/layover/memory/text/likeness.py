@@ -98,7 +98,7 @@ def _names_change_places(new: str, old: str) -> bool:
     names."""
     names = {name.casefold() for text in (new, old) for name in proper_names(text)}
     names |= statement(new).literals | statement(old).literals
-    leads, leads_before = (_leads(_spoken(text)) for text in (new, old))
+    leads, leads_before = (_leads(_words_in_order(text)) for text in (new, old))
     common = names & leads.keys() & leads_before.keys()
     return any(
         (leads[name] - leads_before[name]) & leads_before[another]
@@ -110,7 +110,7 @@ def _names_change_places(new: str, old: str) -> bool:
 def _words_change_places(new: str, old: str) -> bool:
     """Return whether each of two words with a meaning stands behind what led to the other: `the till blocks
     the printer`. The parts of a list may stand in any order, as may the sides of `is`."""
-    mine, others = ([w for w in _spoken(text) if w not in _ARTICLES] for text in (new, old))
+    mine, others = ([w for w in _words_in_order(text) if w not in _ARTICLES] for text in (new, old))
     leads, leads_before = _leads(mine), _leads(others)
     listed = {word for text in (mine, others) for by, word in pairwise(text) if by in _JOINING}
     common = (leads.keys() & leads_before.keys()) - listed - _function_words()
@@ -125,15 +125,15 @@ def _words_change_places(new: str, old: str) -> bool:
     return False
 
 
-def _leads(spoken: Sequence[str]) -> dict[str, set[str]]:
+def _leads(words: Sequence[str]) -> dict[str, set[str]]:
     """Return the words in front of each word; "" at the beginning."""
     leads: dict[str, set[str]] = {}
-    for lead, word in pairwise(["", *spoken]):
+    for lead, word in pairwise(["", *words]):
         leads.setdefault(word, set()).add(lead)
     return leads
 
 
-def _spoken(text: str) -> list[str]:
+def _words_in_order(text: str) -> list[str]:
     return re.findall(r"[\w\-]+", text.casefold())
 
 
