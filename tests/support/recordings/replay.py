@@ -178,6 +178,8 @@ async def play(
             if result.error is not None:
                 raise ModelError(result.error.message, type=result.error.type)
             requests = [request.body for request in server.turns[before:]]
+            assert len(requests) >= len(turn.answers), "an answer was not asked for"
+            assert results == [], "a call was not made"
             places: list[Exchange | None] = [*turn.answers, *[None] * len(requests)]
             sent += zip(places, requests, strict=False)
         await agent.wait_for_memory()
