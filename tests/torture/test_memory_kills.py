@@ -28,6 +28,7 @@ from support.system.system import Brain
 AT_ONCE = 4
 SAMPLE = 6
 IMPORTS = (IMPORTED, HALF_IMPORTED)
+IMPORTS_SAMPLE = {"imported": 6, "half imported": 3}
 IMPORTS_AT_ONCE = 12
 """Most of the time, each waits until its user is erased."""
 
@@ -134,7 +135,7 @@ def test_an_import_survives_a_kill_at_every_point(learning: Torture, scenario: S
 def test_an_import_survives_a_kill_at_points_all_over_it(
     learning: Torture, scenario: Scenario
 ) -> None:
-    kill_imports(learning, scenario, SAMPLE)
+    kill_imports(learning, scenario, IMPORTS_SAMPLE[scenario.name])
 
 
 def test_an_import_that_died_is_forgotten_with_its_user(learning: Torture) -> None:

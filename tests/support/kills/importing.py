@@ -226,6 +226,12 @@ def await_erasure(client: Client, threads: list[str]) -> None:
 
 
 _ANSWERED = (say("it hangs behind the fridge, and it is open until 19 o'clock"),)
+_SHOWS = (
+    "DynamoTable.due",
+    *(f"DynamoTable.{verb} {item}" for verb in ("get", "write") for item in ("DUE", "HEAD")),
+    "Database.run thread_head",
+)
+"""The sweeper's work on a conversation that was imported by halves."""
 _IMPORTS = ("api POST /threads Dynamo", "api POST /threads Database", "api POST /memory/entries ")
 
 IMPORTED = Scenario(
@@ -247,7 +253,8 @@ HALF_IMPORTED = Scenario(
     agent=AGENT,
     open=_bring_over_once,
     deaths=(Death(Point("api", WRITTEN, 1, "after")),),
-    watched=("sweep ",),
+    # Whether it looks at the run, too, is a matter of time.
+    watched=tuple(f"sweep {work}" for work in _SHOWS),
     check=_judge,
 )
 """The messages of a conversation are written, and `api` dies: the sweeper shows the thread."""
