@@ -369,6 +369,46 @@ def test_form_asks_for_each_field_of_the_schema() -> None:
     assert "note (string, optional): " in lines.prompts
 
 
+FORM = {
+    "type": "object",
+    "properties": {"size": {"type": "string"}, "seats": {"type": "integer"}},
+    "required": ["size", "seats"],
+}
+
+
+@pytest.mark.parametrize(
+    ("typed", "body"),
+    [
+        (["/deny"], {}),
+        (["/deny too private "], {"reason": "too private"}),
+        (["l", "/deny no"], {"reason": "no"}),
+        (["l", "many", "/deny"], {}),
+    ],
+)
+def test_form_is_declined_in_any_of_its_fields(typed: list[str], body: Json) -> None:
+    server = Server([[pending("input", payload=None, resume_schema=FORM)], said("Then not.")])
+    lines = Lines(["book", *typed])
+    hold(server, lines)
+    assert server.decisions() == [("deny", body)]
+    assert "refund(amount=60) asks (/deny declines to answer):" in lines.shown
+    assert "Then not." in lines.shown
+
+
+def test_decline_that_needs_a_reason_asks_for_it() -> None:
+    rule = {"by": ["finance"], "quorum": 1, "reason_required": True}
+    form = pending("input", payload=None, resume_schema={"type": "string"}, approval=rule)
+    server = Server([[form], said("Then not.")])
+    hold(server, Lines(["book", "/deny", "too private"]))
+    assert server.decisions() == [("deny", {"reason": "too private"})]
+
+
+def test_text_that_only_begins_like_the_command_is_no_decline() -> None:
+    form = pending("input", payload=None, resume_schema={"type": "string"})
+    server = Server([[form], said("booked")])
+    hold(server, Lines(["book", "deny"]))
+    assert server.decisions() == [("resume", {"data": "deny"})]
+
+
 def test_call_that_waits_again_is_asked_again() -> None:
     schema = {"type": "string"}
     first = pending("input", payload=None, resume_schema=schema)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from layover.cli.chat.commands import Talk
+from layover.cli.chat.decisions import decide
 from layover.cli.chat.loop import Chat
 from layover.cli.client import ApiError
 from unit.cli.test_chat import Json, Lines, pending, said
@@ -127,9 +128,34 @@ def test_form_is_left_open_by_a_command() -> None:
     form = waits(kind="input", payload=None, resume_schema={"type": "string"})
     server = Runs([form, ("run_2", "running", said("It rains."))], {"run_1": said("Booked.")})
     lines = talk(server, "book", "/later", "weather?", "/decide", "18:00")
-    assert "refund(amount=60) waits: /decide" in lines.shown
+    assert "refund(amount=60) waits: /decide or /deny" in lines.shown
     assert server.made == [("run_1", "resume")]
     assert "Booked." in lines.shown
+
+
+def test_form_is_declined_by_its_number() -> None:
+    asked: Json = {"kind": "input", "payload": None, "resume_schema": {"type": "string"}}
+    second = waits("run_2", args={"amount": 7}, **asked)
+    server = Runs([waits(**asked), second], {"run_2": said("Then not.")})
+    lines = talk(server, "book", "/later", "book 7, too", "/later", "/deny 2 too private", "/exit")
+    assert server.made == [("run_2", "deny")]
+    assert "Then not." in lines.shown
+
+
+def test_account_is_denied_without_another_question() -> None:
+    server = Runs([], {"run_1": []}, events={"run_1": []})
+    lines = Lines([])
+    account = pending("connect", payload={"connection": "github"})
+    assert decide(server, lines, account, "n not today")
+    assert (server.made, lines.prompts) == ([("run_1", "deny")], [])
+
+
+@pytest.mark.parametrize("command", ["/approve", "/approve 1 yes", "/decide"])
+def test_form_has_no_yes_and_is_asked_again(command: str) -> None:
+    form = waits(kind="input", payload=None, resume_schema={"type": "string"})
+    server = Runs([form], {"run_1": said("Booked.")})
+    talk(server, "book", "/later", command, "18:00")
+    assert server.made == [("run_1", "resume")]
 
 
 def test_message_that_is_sent_to_the_run_that_waits_asks_nothing_again() -> None:
@@ -291,6 +317,6 @@ def test_person_who_does_not_connect_the_account_declines_or_talks_on() -> None:
     start = [form, ("run_2", "running", said("It rains."))]
     server = Connecting(list(start), {"run_1": said("Then not.")}, looks=9)
     lines = talk(server, "star it", "weather?", "/decide", "n not now")
-    assert "refund(amount=60) waits: /decide" in lines.shown
+    assert "refund(amount=60) waits: /decide or /deny" in lines.shown
     assert server.made == [("run_1", "deny")]
     assert "Then not." in lines.shown

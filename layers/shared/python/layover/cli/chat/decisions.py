@@ -12,6 +12,8 @@ from layover.cli.client import ApiError
 Json = dict[str, Any]
 LATER = "/later"
 """Leaves a question open."""
+DENY = "/deny"
+"""Declines to answer, in a field of a form."""
 _YES = ("y", "yes")
 _NO = ("", "n", "no")
 _LOOK_AGAIN: tuple[str, Json] = ("look", {})
@@ -26,18 +28,30 @@ class SaidInstead(Exception):
         self.line = line
 
 
+class _Declined(Exception):
+    """The person declines to answer. `reason`: why, if they say so."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
 def decide(api: Client, terminal: Terminal, pending: Json, answer: str | None = None) -> bool:
     """Ask about one call until an answer counts. Return False if the call goes on waiting, because the input
-    ended or others decide. `answer`: the first answer to the question about an approval, if the person has
-    given it already. Raises SaidInstead, ApiError and KeyboardInterrupt."""
+    ended or others decide. `answer`: the first answer, if the person has given it already: `y` or `n`, with a
+    reason. Only an approval takes a yes. Raises SaidInstead, ApiError and KeyboardInterrupt."""
     for denial in pending.get("denied_before") or ():
         terminal.note(_denial_line(pending["tool_name"], denial), "yellow")
     if is_for_others(pending):
         _describe(terminal, pending)
         _say_who(terminal, pending)
         return False
+    decision: tuple[str, Json] | None
     while True:
-        if pending["kind"] == "input":
+        if pending["kind"] != "approval" and _is_no(answer):
+            reason = str(answer).partition(" ")[2]
+            decision, answer = ("deny", _reason(terminal, reason, _needs_reason(pending))), None
+        elif pending["kind"] == "input":
             decision = _ask_form(terminal, pending)
         elif pending["kind"] == "connect":
             if _is_connected(api, terminal, pending):
@@ -61,6 +75,14 @@ def decide(api: Client, terminal: Terminal, pending: Json, answer: str | None = 
             terminal.note(str(error), "yellow")
             return error.status != 403
         return True
+
+
+def _is_no(answer: str | None) -> bool:
+    return answer is not None and answer.partition(" ")[0].lower() in _NO
+
+
+def _needs_reason(pending: Json) -> bool:
+    return bool((pending.get("approval") or {}).get("reason_required"))
 
 
 def _is_connected(api: Client, terminal: Terminal, pending: Json) -> bool:
@@ -114,8 +136,7 @@ def _ask_approval(
 ) -> tuple[str, Json] | None:
     _describe(terminal, pending)
     _say_who(terminal, pending)
-    rule = pending.get("approval") or {}
-    needs_reason = bool(rule.get("reason_required"))
+    needs_reason = _needs_reason(pending)
     while True:
         line, answer = answer, None
         if line is None:
@@ -182,16 +203,19 @@ def _reason(terminal: Terminal, reason: str, is_required: bool) -> Json:
 
 def _ask_form(terminal: Terminal, pending: Json) -> tuple[str, Json] | None:
     _describe(terminal, pending)
-    terminal.note(f"{signature(pending)} asks:", "bold")
+    terminal.note(f"{signature(pending)} asks ({DENY} declines to answer):", "bold")
     payload = pending.get("payload")
     for line in _lines(payload):
         terminal.note(f"  {line}", "")
     schema = pending.get("resume_schema") or {}
     data: Any
-    if schema.get("type") == "object" and schema.get("properties"):
-        data = _ask_fields(terminal, schema)
-    else:
-        data = _ask_value(terminal, "answer", schema, is_required=True)
+    try:
+        if schema.get("type") == "object" and schema.get("properties"):
+            data = _ask_fields(terminal, schema)
+        else:
+            data = _ask_value(terminal, "answer", schema, is_required=True)
+    except _Declined as declined:
+        return "deny", _reason(terminal, declined.reason, _needs_reason(pending))
     return None if data is _END_OF_INPUT else ("resume", {"data": data})
 
 
@@ -224,6 +248,9 @@ def _ask_value(terminal: Terminal, name: str, schema: Json, *, is_required: bool
         line = terminal.read(f"{name}{hint}: ")
         if line is None:
             return _END_OF_INPUT
+        command, _, rest = line.strip().partition(" ")
+        if command == DENY:
+            raise _Declined(rest)
         if line.startswith("/"):
             raise SaidInstead(line.strip())
         if not line.strip() and not is_required:

@@ -158,7 +158,7 @@ class Chat:
         self._show_over()
         for number, (_, pending) in enumerate(self._waiting(), 1):
             others = is_for_others(pending)
-            how = "/approve or /deny" if pending["kind"] == "approval" else "/decide"
+            how = "/approve or /deny" if pending["kind"] == "approval" else "/decide or /deny"
             which = f" {number}" if len(self._waiting()) > 1 else ""
             self._terminal.note(
                 f"{signature(pending)} waits{which and f' ({number})'}: "
