@@ -63,6 +63,20 @@ def test_a_call_that_did_not_run_has_no_stub() -> None:
     assert made.remarks == ["a call of refund was expired: no case can do that"]
 
 
+def test_a_question_that_was_declined_is_kept_and_one_that_was_answered_is_not() -> None:
+    declined, answered = decided("c1", "denied"), decided("c2", "resumed")
+    approved = decided("c3", "approved")
+    then = decided("c3", "denied")
+    for events in (declined, answered, then):
+        events[0]["kind"] = "input"
+    made = draft(events=[*declined, *answered, *approved, *then])
+    args = {"args": {"amount": 5, "to": "card"}}
+    assert made.case["expect"]["approvals"] == [
+        {"tool": "refund", "decide": decide, **args} for decide in ("deny", "approve", "deny")
+    ]
+    assert made.remarks == []
+
+
 def test_what_sub_agents_asked_for_is_not_expected() -> None:
     below = [{**event, "agent_path": ["shop", "desk"]} for event in decided("c1", "approved")]
     assert "approvals" not in draft(events=below).case["expect"]

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from layover import Agent, BlockTopics, mcp, tool
+from layover import Agent, BlockTopics, ToolContext, mcp, tool
 from layover.evals.cases import Case
 from layover.evals.play import Play, play
 from layover.evals.stubs import StubsInvalid, check_stubs
@@ -101,7 +101,32 @@ async def test_cost_is_not_kept_where_no_price_is_known() -> None:
     assert problem.startswith("max.cost_usd: the price of its model is unknown")
 
 
+@tool(suspend=str, resume=str)
+def choose(ctx: ToolContext) -> str:
+    """Choose a colour."""
+    return ctx.suspend("red or blue?") if ctx.resume is None else str(ctx.resume)
+
+
+decorator = Agent("decorator", instructions="You decorate.", tools=[choose])
+CHOOSE = {"call": "choose"}
+
+
+async def test_question_is_never_approved_and_denied_only_where_a_case_says_so() -> None:
+    for expect in ({}, {"approvals": [{"tool": "choose", "decide": "approve"}]}):
+        (problem, *_) = await failures(expect, [CHOOSE, SAY], decorator)
+        assert problem.startswith("approvals: choose(")
+        assert "input" in problem
+
+
 # What holds
+
+
+async def test_question_is_declined() -> None:
+    expect = {
+        "approvals": [{"tool": "choose", "decide": "deny"}],
+        "output": {"contains": "shipped"},
+    }
+    assert await failures(expect, [CHOOSE, SAY], decorator) == []
 
 
 @pytest.mark.parametrize(

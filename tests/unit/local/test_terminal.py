@@ -221,7 +221,7 @@ def test_a_call_that_waits_for_input_shows_its_payload_and_the_form(told: Told) 
     assert told.lines[0][0] == (
         'shop waits for input: refund {"amount": 60}\n'
         '    it shows {"slots": ["18:00"]}\n'
-        "    fill it in and send it, or answer in the console:\n"
+        "    fill it in and send it (to /deny with '{}' declines to answer), or answer in the console:\n"
         "    curl -s http://here/runs/run_1/tool-calls/c1/resume "
         """-H 'Authorization: Bearer dev:ann' -d '{"data": {"slot": "..."}}'"""
     )

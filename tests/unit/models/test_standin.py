@@ -98,6 +98,10 @@ def test_without_messages_and_tools_it_answers_all_the_same() -> None:
     ("result", "answer"),
     [
         ({"declined": True, "reason": "too much"}, "`refund` was not approved (too much)"),
+        (
+            {"declined": True, "message": 'Tool "refund" was not answered', "reason": "private"},
+            "`refund` was not answered (private)",
+        ),
         ({"declined": True, "expired": True}, "Nobody decided in time"),
         ("Interrupted: refund may or may not have taken effect", "may or may not have taken"),
         ("LookupError: There is no order 7.", "`refund` did not work. LookupError: There is no"),

@@ -40,8 +40,8 @@ def _approvals(case: Case, outcome: Outcome) -> Iterator[str]:
     left = list(case.expect.approvals)
     for ask in outcome.approvals:
         what = f"{ask.tool}({_brief(ask.args)})"
-        if ask.kind != "approval":
-            yield f"approvals: {what} waits for input: give the tool a stub"
+        if ask.kind != "approval" and ask.decision is None:
+            yield f"approvals: {what} waits for input: give the tool a stub, or expect to deny it"
         elif ask.decision is None:
             yield f"approvals: {what} asked for a person, and the case expects no such approval"
         else:

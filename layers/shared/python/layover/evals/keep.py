@@ -13,6 +13,8 @@ MAX_NAME = 60
 _NOT_RUN = DECLINES | {DecisionKind.CANCELLED}
 """Decisions after which a call's tool did not run."""
 _DECIDE = {"approved": "approve", "denied": "deny"}
+_STUBBED = frozenset({DecisionKind.RESUMED, DecisionKind.CONNECTED})
+"""Decisions after which the tool answered: so does its stub, which asks nobody."""
 _PLAIN_PARTS = ("text", "data", "tool_call", "tool_result", "file")
 _OF_RESULTS = ("type", "tool_call_id", "tool_name", "result", "is_error")
 
@@ -128,18 +130,20 @@ def _expected(call: Json) -> dict[str, Any]:
 
 
 def _approvals(events: Iterable[Json], draft: CaseDraft) -> list[dict[str, Any]]:
-    """Return the run's own calls that a person decided, in that order. Those of a sub-agent are not made: a
-    stub answers the sub-agent."""
+    """Return the run's own calls that a person approved or denied, in that order. Those of a sub-agent are
+    not made: a stub answers the sub-agent."""
     waiting: dict[str, Json] = {}
-    decided: dict[str, dict[str, Any]] = {}
+    decided: dict[tuple[str, str], dict[str, Any]] = {}
     for event in events:
         # A request always has the path, the other events only below the run's agent.
         if len(event.get("agent_path") or ()) > 1:
             continue
-        if event["type"] == "tool-call-suspended" and event.get("kind") == "approval":
+        if event["type"] == "tool-call-suspended":
             waiting[event["tool_call_id"]] = event
         call = waiting.get(event.get("tool_call_id", ""))
         if event["type"] != "tool-call-decided" or call is None:
+            continue
+        if event["decision"] in _STUBBED:
             continue
         tool, args = call["tool_name"], call.get("args")
         if event["decision"] not in _DECIDE:
@@ -150,5 +154,7 @@ def _approvals(events: Iterable[Json], draft: CaseDraft) -> list[dict[str, Any]]
                 f"{tool} was approved with other arguments: a case approves those that were asked for"
             )
         expected = {"tool": tool, "decide": _DECIDE[event["decision"]]}
-        decided[event["tool_call_id"]] = {**expected, "args": args} if args else expected
+        # A call that was approved may ask for something else.
+        asked = event["tool_call_id"], call.get("kind", "")
+        decided[asked] = {**expected, "args": args} if args else expected
     return list(decided.values())

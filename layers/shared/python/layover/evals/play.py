@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from layover.approvals.decide import ACCEPTS, Verdict
 from layover.declare.agent import Agent
 from layover.declare.result import Result
 from layover.declare.schemas.render import as_text
@@ -95,9 +96,10 @@ async def _drive(agent: Agent, case: Case, approvals: list[Asked]) -> Result[Any
     while result.status == "suspended":
         pending = result.pending[0]
         expected = _expected(left, pending.tool_name, pending.args)
-        kind = str(pending.kind)
-        decision = expected.decide if expected is not None and kind == "approval" else None
+        is_taken = expected is not None and Verdict(expected.decide) in ACCEPTS[pending.kind]
+        decision = expected.decide if expected is not None and is_taken else None
         args = pending.args if isinstance(pending.args, dict) else {}
+        kind = str(pending.kind)
         approvals.append(Asked(tool=pending.tool_name, args=args, kind=kind, decision=decision))
         if expected is None or decision is None:
             return result

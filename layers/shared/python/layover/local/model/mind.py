@@ -291,7 +291,8 @@ def _declined(tool: str, result: Json) -> str:
     if result.get("expired"):
         return f"Nobody decided in time, so I did not use `{tool}`."
     because = f" ({reason})" if (reason := result.get("reason")) else ""
-    return f"`{tool}` was not approved{because}, so I left it undone."
+    what = "answered" if str(result.get("message")).endswith("was not answered") else "approved"
+    return f"`{tool}` was not {what}{because}, so I left it undone."
 
 
 def _describe(tool: str, result: Json) -> str:

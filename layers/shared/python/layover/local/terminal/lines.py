@@ -127,7 +127,7 @@ def _denial_line(denial: Mapping[str, Any]) -> str:
 def _say_how(owner: str, detail: Mapping[str, Any]) -> str:
     """Return who decides the call, and what a person may do instead of sending the commands as they are."""
     if detail.get("kind") == INPUT:
-        return "fill it in and send it, or answer in the console"
+        return "fill it in and send it (to /deny with '{}' declines to answer), or answer in the console"
     rule = detail.get("approval")
     if not rule:
         return "approve it (/deny instead of /approve denies it), or decide in the console"
