@@ -181,3 +181,25 @@ async def test_where_one_call_expired_the_other_one_waits_on() -> None:
     with pytest.raises(ThreadBusy):
         await helper.generate("again", thread_id="t")
     assert (await helper.approve(first.run_id, two)).text == "one of two"
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+async def test_a_question_is_declined_by_its_author_with_a_reason(streamed: bool) -> None:
+    helper = Agent("helper", tools=[book])
+    helper.runtime = in_memory_runtime(helper, model=ScriptedModel([call("book"), say("not then")]))
+    first = await helper.generate("hi")
+    (pending,) = first.pending
+    with pytest.raises(DecisionInvalid, match="takes deny or resume"):
+        await helper.approve(first.run_id, pending.tool_call_id)
+    if streamed:
+        stream = helper.stream_deny(first.run_id, pending.tool_call_id, reason="private")
+        decided = [e.decision async for e in stream if e.type == "tool-call-decided"]
+        assert decided == ["denied"]
+        last = await stream.result()
+    else:
+        last = await helper.deny(first.run_id, pending.tool_call_id, reason="private")
+    assert (last.status, last.text) == ("success", "not then")
+    with pytest.raises(DecisionAlreadyMade):
+        await helper.resume(first.run_id, pending.tool_call_id, Choice(day=date(2026, 1, 3)))
+    with pytest.raises(DecisionAlreadyMade, match="the same decision was made before"):
+        await helper.deny(first.run_id, pending.tool_call_id, reason="private")

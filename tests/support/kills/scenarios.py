@@ -216,28 +216,34 @@ dies, each message is there once (a mail once more for a sender that died), and 
 
 
 def _deny_first(client: Client, thread: str, run_id: str) -> None:
-    """Deny the first call that waits, until the denial is answered; whatever waits later is approved."""
-    client.suspended(run_id, 1)
-    path = f"/runs/{run_id}/tool-calls/v1/deny"
-    answer = client.ask("POST", path, {"reason": "it has a voucher", "attempt": 1})
-    assert answer.status in (200, 202, 409), answer
+    """Deny the first call that waits, and decline the first question, until each is answered; whatever else
+    waits is approved."""
+    for call_id, waiting in (("v1", 1), ("v5", 2)):
+        client.suspended(run_id, waiting)
+        path = f"/runs/{run_id}/tool-calls/{call_id}/deny"
+        answer = client.ask("POST", path, {"reason": "it has a voucher", "attempt": 1})
+        assert answer.status in (200, 202, 409), answer
 
 
 DENIED = Scenario(
     "denied",
     (
         _ask(("refund", "v1")),
-        calls(("refund", {"order": "of v1"}, "v2"), ("refund", {"order": "of v3"}, "v3")),
-        calls(("refund", {"order": "of v1"}, "v4")),
+        calls(
+            ("refund", {"order": "of v1"}, "v2"),
+            ("refund", {"order": "of v3"}, "v3"),
+            ("book", {"order": "of v5"}, "v5"),
+        ),
+        calls(("refund", {"order": "of v1"}, "v4"), ("book", {"order": "of v5"}, "v6")),
         say("one of them is paid back"),
     ),
     "please pay all of them back",
     act=_deny_first,
-    denied=frozenset({"v1", "v2", "v4"}),
+    denied=frozenset({"v1", "v2", "v4", "v5", "v6"}),
     watched=("api POST /runs", "resume ", "turn DynamoTable.transact", "turn DynamoTable.write"),
 )
-"""A call that is denied, and is asked for twice more, once next to another one that shows the denial: nobody
-is asked for it again, whatever dies."""
+"""A call that is denied, and is asked for twice more, once next to another one that shows the denial; and a
+question that is declined, and asked once more. Nobody is asked for either again, whatever dies."""
 
 
 def _deny_as_operator(client: Client, thread: str, run_id: str) -> None:

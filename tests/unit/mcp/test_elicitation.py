@@ -137,6 +137,35 @@ async def test_user_who_does_not_answer_declines(era: str) -> None:
 
 
 @pytest.mark.parametrize("era", ERAS)
+async def test_user_who_denies_the_call_ends_it_and_the_server_hears_no_more_of_it(
+    era: str,
+) -> None:
+    asks = call("books_quote", title="Emma")
+    async with clerk_of(era, asks, asks) as (clerk, orders):
+        waiting = await clerk.generate("What is Emma?")
+        (pending,) = waiting.pending
+        assert "goes on" in pending.resume_schema["properties"]["decline"]["description"]
+        result = await clerk.deny(waiting.run_id, pending.tool_call_id, reason="no address")
+    assert (result.text, orders) == ("Done.", [])
+    first, again = tool_results(result)
+    assert first == again
+    assert (first["message"], first["reason"]) == (
+        'Tool "books_quote" was not answered',
+        "no address",
+    )
+
+
+async def test_second_question_of_a_call_is_denied_like_its_first() -> None:
+    async with clerk_of("2026-07-28", call("books_order", title="Emma")) as (clerk, orders):
+        first = await clerk.generate("Order Emma.")
+        id = first.pending[0].tool_call_id
+        await clerk.resume(first.run_id, id, {"street": "Hill 1", "copies": 1})
+        result = await clerk.deny(first.run_id, id)
+    assert (result.text, orders) == ("Done.", [])
+    assert tool_results(result)[0]["declined"] is True
+
+
+@pytest.mark.parametrize("era", ERAS)
 @pytest.mark.parametrize(
     "data", [{}, {"copies": 1}, {"street": 7}, {"street": "x", "more": 1}, {"decline": False}, "x"]
 )

@@ -66,6 +66,7 @@ def question_of(server: str, host: str, params: Any) -> Question:
     fields[decline] = {
         "type": "boolean",
         "title": "Do not answer",
+        "description": "The server is told that you do not answer, and the call goes on.",
         "default": False,
     }
     schema: dict[str, Any] = {
