@@ -20,6 +20,8 @@ from layover.wiring import in_memory_runtime
 
 MOST = 1_000
 """Entries of a transcript that are looked at."""
+_TASKS = ("extractor", "lesson", "profile", "session")
+"""Tasks that learn from a turn."""
 
 Answering = Callable[[Prompt], Any]
 
@@ -65,15 +67,20 @@ class _Extractor:
 
 
 async def held(
-    transcript: Transcript, extractor: ChatModel | None = None, embedder: Any = None
+    transcript: Transcript,
+    extractor: ChatModel | None = None,
+    embedder: Any = None,
+    *,
+    keeps_notes: bool = False,
 ) -> Held:
     """Hold the conversation. `extractor` None: the transcript's script. `embedder` None: the
-    environment's, else by words only. Raises AssertionError if a turn does not succeed."""
+    environment's, else by words only. `keeps_notes`: the agent has a profile and session memory, too, so one
+    request asks for all three. Raises AssertionError if a turn does not succeed."""
     found = Held()
     asked = _Extractor(found)
-    agent = _agent(transcript)
+    agent = _agent(transcript, keeps_notes=keeps_notes)
     assistant = Assistant()
-    model = ScriptedModel(assistant, background={"extractor": asked})
+    model = ScriptedModel(assistant, background=dict.fromkeys(_TASKS, asked))
     runtime = in_memory_runtime(agent, model=model, embedder=embedder, metrics=found.metrics)
     agent.runtime = runtime
     for number, text in enumerate(transcript.known):
@@ -102,9 +109,11 @@ def _taught(text: str) -> str:
     return shown([Proposal(evidence=text, content=text)])
 
 
-def _agent(transcript: Transcript) -> Agent:
+def _agent(transcript: Transcript, *, keeps_notes: bool) -> Agent:
     tools = [_tool(name, uses) for name, uses in transcript.tools.items()]
-    memory = Memory(titles=False, episodic=EpisodicMemory())
+    memory = Memory(
+        titles=False, episodic=EpisodicMemory(), profile=keeps_notes, session=keeps_notes
+    )
     return Agent(AGENT, instructions="You help.", tools=tools, memory=memory)
 
 

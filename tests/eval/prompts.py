@@ -10,7 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import layover.memory
+from layover import EpisodicMemory
 from layover.memory import requests
+from layover.memory.episodic import rules
+from layover.memory.profile import facts
 from layover.values.message import Message, Role, TextPart
 from layover.values.prompt import Prompt
 
@@ -33,6 +36,15 @@ def memory_number(task: str) -> str:
     of_task = requests.TASKS[task]
     prompt = requests.memory_prompt(task, _MODEL, _SPECIMEN)
     return number([*parts_of(prompt), of_task.tokens, of_task.most])
+
+
+@cache
+def lesson_number() -> str:
+    """Return the number of what one request for entries, a profile and session notes sends."""
+    turn = facts.turn_of([_SPECIMEN])
+    entries = rules.part(_MODEL, [_SPECIMEN], None, [], EpisodicMemory())
+    notes = [facts.part(task, _MODEL, turn, {}, _SPECIMEN) for task in ("profile", "session")]
+    return number(parts_of(requests.joint_prompt([entries, *notes])))
 
 
 def parts_of(prompt: Prompt) -> list[Any]:

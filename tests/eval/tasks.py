@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from eval.cases import Transcript, observed, transcripts
-from eval.extraction import held
+from eval.extraction import Held, held
 from eval.looping import loops_number, play_loops
 from eval.playing import (
     play_observer,
@@ -19,7 +19,7 @@ from eval.playing import (
     play_vectors,
     play_words,
 )
-from eval.prompts import memory_number
+from eval.prompts import lesson_number, memory_number
 from eval.scores import Score, judged
 from eval.topic_cases import threads_apart, topic_cases
 from eval.watched import Provider, Watched
@@ -28,6 +28,7 @@ from layover.values.deployment.settings import Settings
 OBSERVER = "observer"
 THREADS = "threads"
 EXTRACTOR = "extractor"
+LESSON = "lesson"
 RECALL = "recall"
 VECTORS = "recall-vectors"
 LOOPS = "loops"
@@ -50,7 +51,7 @@ class Task:
         """Return the row of a case in the task's table."""
         if self.name == LOOPS:
             return str(case.id)
-        return case.topic if isinstance(case, Transcript) else self.name
+        return str(case.topic) if self.name == EXTRACTOR else self.name
 
 
 def all_tasks() -> tuple[Task, ...]:
@@ -59,6 +60,7 @@ def all_tasks() -> tuple[Task, ...]:
         Task(
             EXTRACTOR, transcripts, _extractor, _play_extractor, _number("extractor"), embeds=True
         ),
+        Task(LESSON, _debugging, _extractor, _play_lesson, lesson_number, embeds=True),
         _of_memory(OBSERVER, observed, _observer, play_observer),
         Task(THREADS, _of_apart(threads_apart), _observer, play_threads, _number(OBSERVER)),
         _of_memory("title", _cases("title"), lambda s: s.title_model or s.model, play_title),
@@ -102,6 +104,12 @@ def _of_apart(cases: Callable[[], Sequence[Any]]) -> Callable[[str], Sequence[An
     return lambda set_name: cases() if set_name == "apart" else ()
 
 
+def _debugging(set_name: str) -> Sequence[Transcript]:
+    """The debugging conversations, as cases of their own."""
+    cases = (case for case in transcripts(set_name) if case.topic == "debugging")
+    return [case.model_copy(update={"id": f"{case.id}-lesson"}) for case in cases]
+
+
 def _extractor(settings: Settings) -> str:
     return settings.extractor_model or settings.model
 
@@ -111,7 +119,15 @@ def _observer(settings: Settings) -> str:
 
 
 async def _play_extractor(case: Transcript, provider: Provider, model: Watched) -> Score:
-    left = await held(case, model, provider.embedder)
+    return _score(case, await held(case, model, provider.embedder))
+
+
+async def _play_lesson(case: Transcript, provider: Provider, model: Watched) -> Score:
+    """Entries alone are judged: profiles and session notes have cases of their own."""
+    return _score(case, await held(case, model, provider.embedder, keeps_notes=True))
+
+
+def _score(case: Transcript, left: Held) -> Score:
     score = judged(case, left.texts)
     stale = [text for text, _ in left.known if text in case.gone]
     score.stale = len(stale)
