@@ -22,7 +22,7 @@ from layover.memory.episodic.rules import (
 )
 from layover.memory.episodic.search import entry_words, similar_cosine
 from layover.memory.lesson import dialogue_of
-from layover.memory.requests import KINDS
+from layover.memory.requests import KINDS, prompt_file
 from layover.memory.semantic.cosines import min_cosine
 from layover.memory.text.index_words import head
 from layover.values.memory.entry import MemoryEntry, SimilarEntry
@@ -279,17 +279,10 @@ def test_no_example_of_the_prompt_is_a_finding() -> None:
         assert refused(example, said=said) == [Refusal.NO_EVIDENCE]
 
 
-def test_a_short_answer_is_evidence_although_an_example_begins_with_it() -> None:
-    proposal = message("Wrap the valve of boiler B-9 in wool.", Role.ASSISTANT, "p")
-    item = {**GOOD, "evidence": "Yes", "content": "The valve of boiler B-9 was wrapped in wool."}
-    found = check_entries(
-        json.dumps({"entries": [item]}),
-        [message("Yes")],
-        EpisodicMemory(),
-        trusted=True,
-        around=entries.Surroundings(before=[proposal]),
-    )
-    assert [c.evidence for c in found.candidates] == ["Yes"]
+def test_a_short_answer_is_evidence_although_an_example_has_the_same_words() -> None:
+    item = {**GOOD, "evidence": "61 Hz", "content": "The fan of the oven hums at 61 Hz."}
+    assert "61 Hz" in prompt_file("extractor")
+    assert [c.evidence for c in check(item, said=[message("61 Hz")]).candidates] == ["61 Hz"]
 
 
 GERMAN = "Der Aufzug im Ostflügel hält seit dem Umbau nicht mehr im dritten Stock, das ist schlimm."

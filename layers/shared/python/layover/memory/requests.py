@@ -309,7 +309,7 @@ def prompt_file(name: str) -> str:
 
 def is_example(task: str, evidence: str) -> bool:
     """Return whether evidence is quoted from an example in a task's prompt, and not from what was said. A
-    small piece of one is not: a "yes" that stands in it is anybody's."""
+    small piece of one is not: a figure that stands in it may be anybody's answer."""
     quote = bare(evidence)
     return any(each in quote or _is_most_of(quote, each) for each in _examples(task))
 
