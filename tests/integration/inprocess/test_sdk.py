@@ -354,7 +354,6 @@ async def test_decisions_that_do_not_fit_are_refused_and_the_call_waits_as_befor
         helper.resume(run, one, {"slot": "a"}),
         helper.approve(run, two),
         helper.resume(run, two, {"slot": 3}),
-        helper.deny(run, two),
     ):
         with pytest.raises(DecisionError):
             await refused
