@@ -155,6 +155,6 @@ def _approvals(events: Iterable[Json], draft: CaseDraft) -> list[dict[str, Any]]
             )
         expected = {"tool": tool, "decide": _DECIDE[event["decision"]]}
         # A call that was approved may ask for something else.
-        asked = event["tool_call_id"], call.get("kind", "")
-        decided[asked] = {**expected, "args": args} if args else expected
+        question = event["tool_call_id"], call.get("kind", "")
+        decided[question] = {**expected, "args": args} if args else expected
     return list(decided.values())
