@@ -89,12 +89,15 @@ def kill(system: Torture, most: int | None = None) -> None:
     with ThreadPoolExecutor(AT_ONCE) as pool:
         outcomes = list(pool.map(lambda p: try_point(system, p), found[::step]))
     killed, failed = sum(o.killed for o in outcomes), [o for o in outcomes if o.problem]
+    sure = [o for o in outcomes if o.point in both]
     print(
         f"\npoints {len(outcomes)} of {len(found)}, killed {killed}, failed {len(failed)}, "
-        f"{time.monotonic() - began:.0f} s"
+        f"{time.monotonic() - began:.0f} s; of {len(sure)} points that both lives came by, killed "
+        f"{sum(o.killed for o in sure)}"
     )
+    for point in (o.point for o in sure if not o.killed):
+        print(f"not come by: {point}")
     assert not failed
-    sure = [o for o in outcomes if o.point in both]
     assert sum(o.killed for o in sure) > len(sure) / 2
 
 
