@@ -216,10 +216,10 @@ dies, each message is there once (a mail once more for a sender that died), and 
 
 
 def _deny_first(client: Client, thread: str, run_id: str) -> None:
-    """Deny the first call that waits, and decline the first question, until each is answered; whatever else
-    waits is approved."""
-    for call_id, waiting in (("v1", 1), ("v5", 2)):
-        client.suspended(run_id, waiting)
+    """Deny the first call that waits, and decline the question next to it, until each is answered; whatever
+    waits later is approved."""
+    client.suspended(run_id, 2)
+    for call_id in ("v1", "v5"):
         path = f"/runs/{run_id}/tool-calls/{call_id}/deny"
         answer = client.ask("POST", path, {"reason": "it has a voucher", "attempt": 1})
         assert answer.status in (200, 202, 409), answer
@@ -228,12 +228,8 @@ def _deny_first(client: Client, thread: str, run_id: str) -> None:
 DENIED = Scenario(
     "denied",
     (
-        _ask(("refund", "v1")),
-        calls(
-            ("refund", {"order": "of v1"}, "v2"),
-            ("refund", {"order": "of v3"}, "v3"),
-            ("book", {"order": "of v5"}, "v5"),
-        ),
+        _ask(("refund", "v1"), ("book", "v5")),
+        calls(("refund", {"order": "of v1"}, "v2"), ("refund", {"order": "of v3"}, "v3")),
         calls(("refund", {"order": "of v1"}, "v4"), ("book", {"order": "of v5"}, "v6")),
         say("one of them is paid back"),
     ),

@@ -142,6 +142,13 @@ def test_form_is_declined_by_its_number() -> None:
     assert "Then not." in lines.shown
 
 
+def test_form_that_is_asked_is_the_one_that_is_declined() -> None:
+    asked: Json = {"kind": "input", "payload": None, "resume_schema": {"type": "string"}}
+    server = Runs([waits(**asked), waits("run_2", **asked)], {"run_2": said("Then not.")})
+    talk(server, "book", "/later", "book again", "/later", "/decide 2", "/deny", "/exit")
+    assert server.made == [("run_2", "deny")]
+
+
 def test_account_is_denied_without_another_question() -> None:
     server = Runs([], {"run_1": []}, events={"run_1": []})
     lines = Lines([])
