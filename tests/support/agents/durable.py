@@ -67,6 +67,15 @@ def book(ctx: ToolContext, order: str) -> Any:
     return f"{order} booked at {ctx.resume.slot}"
 
 
+@tool(suspend=SlotOffer, resume=SlotChoice, idempotent=True)
+def offer(ctx: ToolContext, order: str) -> Any:
+    """May be repeated: a death before it has asked makes it ask."""
+    if ctx.resume is None:
+        return ctx.suspend(SlotOffer(slots=["10:00"]))
+    note("offer", ctx)
+    return f"{order} comes at {ctx.resume.slot}"
+
+
 @tool
 async def hold(ctx: ToolContext, order: str) -> str:
     """Must not be repeated, and lasts until the test lets it go."""
@@ -76,7 +85,7 @@ async def hold(ctx: ToolContext, order: str) -> str:
     return f"{order} held"
 
 
-TOOLS: list[Any] = [look_up, charge, refund, wire, book, hold]
+TOOLS: list[Any] = [look_up, charge, refund, wire, book, offer, hold]
 
 
 class Watches(Hook):

@@ -9,7 +9,7 @@ from typing import Any
 from support.kills.story import Story, in_doubt
 from support.system.system import Json
 
-IDEMPOTENT = frozenset({"look_up", "shop_look_up", "star"})
+IDEMPOTENT = frozenset({"look_up", "offer", "shop_look_up", "star"})
 DELEGATES = frozenset({"deputy", "aide"})
 """Sub-agents: they go on from the journal, so their calls are never in doubt, and do nothing themselves."""
 HANDOFFS = frozenset({"transfer_to_cashier"})
@@ -215,11 +215,11 @@ def judge_ledger(story: Story, interrupted: set[str]) -> None:
         keys = {e["idempotency_key"] for e in story.ledger if e["call"] == call}
         if tool in DELEGATES | HANDOFFS:
             assert not keys
+        elif call in story.scenario.denied:
+            assert done[call] == 0, f"{call} ran although it was denied"
         elif tool in IDEMPOTENT:
             assert len(keys) == 1, f"{call}: {keys}"
             assert done[call] <= 2
-        elif call in story.scenario.denied:
-            assert done[call] == 0, f"{call} ran although it was denied"
         elif call in interrupted or call in story.cut_off:
             assert done[call] <= 1, f"{call} ran {done[call]} times"
         else:

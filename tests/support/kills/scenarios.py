@@ -228,9 +228,9 @@ def _deny_first(client: Client, thread: str, run_id: str) -> None:
 DENIED = Scenario(
     "denied",
     (
-        _ask(("refund", "v1"), ("book", "v5")),
+        _ask(("refund", "v1"), ("offer", "v5")),
         calls(("refund", {"order": "of v1"}, "v2"), ("refund", {"order": "of v3"}, "v3")),
-        calls(("refund", {"order": "of v1"}, "v4"), ("book", {"order": "of v5"}, "v6")),
+        calls(("refund", {"order": "of v1"}, "v4"), ("offer", {"order": "of v5"}, "v6")),
         say("one of them is paid back"),
     ),
     "please pay all of them back",
