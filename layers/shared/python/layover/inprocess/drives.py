@@ -66,16 +66,11 @@ class Drives:
     async def settle_first(self, run_id: str, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Return the result of `work`, which settles calls. No drive of the run begins before it is done."""
         # Registered before the decision: no turn may begin between a decision and its call.
-        settlement = asyncio.create_task(work())
-        self._settlements[run_id].add(settlement)
-        settlement.add_done_callback(self._settlements[run_id].discard)
-        return await asyncio.shield(settlement)
+        return await asyncio.shield(_begin_in(self._settlements[run_id], work()))
 
     def cancel_beside(self, run_id: str, work: Coroutine[Any, Any, object]) -> None:
         """Begin `work`, which cancels the run. Drives of the run do not end before it is done."""
-        cancel = asyncio.create_task(work)
-        self._cancels[run_id].add(cancel)
-        cancel.add_done_callback(self._cancels[run_id].discard)
+        _begin_in(self._cancels[run_id], work)
 
     def begin(self, owner: str, run_id: str) -> asyncio.Task[None]:
         """Return the drive that will do the present work: one that has not begun yet, or a new one."""
@@ -157,3 +152,11 @@ class Drives:
         facts = {"Error": type(error).__name__, "Cause": cause}
         failure = SettlePayload(**payload.model_dump(), error=facts)
         return str((await give_up(self._runtime, failure))["status"]) != "again"
+
+
+def _begin_in(tasks: set[asyncio.Task[Any]], work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+    """Return a task of `work`, which is in the set until it is done."""
+    task = asyncio.create_task(work)
+    tasks.add(task)
+    task.add_done_callback(tasks.discard)
+    return task

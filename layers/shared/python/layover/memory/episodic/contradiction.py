@@ -143,9 +143,7 @@ def may_replace(new: str, old: str, evidence: str = "", context: str = "") -> bo
     if _RETRACTION.search(f"{new} {around}"):
         a, b = statement(f"{new} {around}"), statement(old)
         return b.coverage(a.topics) >= _ABOUT or bool(a.literals & b.literals)
-    if _names_differ_before_the_end(new, old):
-        return False
-    if change_places(new, old):
+    if _names_differ_before_the_end(new, old) or change_places(new, old):
         return False
     if leaves_standing(new, old, evidence):
         return False
@@ -174,9 +172,7 @@ def says_the_same(new: str, old: str, evidence: str = "", old_evidence: str = ""
     a, b, quote = statement(new), statement(f"{old} {old_evidence}"), statement(evidence)
     if not a.literals <= b.literals or denies(new) != denies(old):
         return False
-    if conditions(new) != conditions(old):
-        return False
-    if change_places(new, old):
+    if conditions(new) != conditions(old) or change_places(new, old):
         return False
     if _says_another_state(new, f"{old} {old_evidence}"):
         return False

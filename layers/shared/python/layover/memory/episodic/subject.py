@@ -7,11 +7,11 @@ what holds: words that differ at the end are what is said, words that differ bef
 import re
 from collections.abc import Sequence
 from difflib import SequenceMatcher
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import NamedTuple
 
 from layover.lazy import lazy_pattern
-from layover.memory.text.function_words import words_by_language
+from layover.memory.text.function_words import function_words
 from layover.memory.text.likeness import NEGATION, proper_names
 from layover.memory.text.opposites import are_opposites
 from layover.memory.text.words import UNSPACED, words
@@ -402,16 +402,10 @@ def _root(raw: str) -> str | None:
         return raw
     if UNSPACED.fullmatch(raw):
         return None if _BINDING.fullmatch(raw) else raw
-    if raw in _function_words():
+    if raw in function_words():
         return None
     parts = words(raw)
     return parts[0][:_ROOT] if parts else None
-
-
-@cache
-def _function_words() -> frozenset[str]:
-    # Not by their stems: that of "Herr" is that of "her".
-    return frozenset().union(*words_by_language().values())
 
 
 def raw_words(text: str) -> list[str]:

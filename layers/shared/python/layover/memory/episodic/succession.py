@@ -8,7 +8,7 @@ another here: only the user knows, or a model that read the conversation. In dou
 
 import re
 from collections.abc import Sequence
-from functools import cache, lru_cache
+from functools import lru_cache
 from itertools import takewhile
 from typing import NamedTuple
 
@@ -23,7 +23,7 @@ from layover.memory.episodic.subject import (
     sides_differ,
 )
 from layover.memory.text.dates import MONTH_OF
-from layover.memory.text.function_words import words_by_language
+from layover.memory.text.function_words import function_words
 from layover.memory.text.groups import exclude_each_other, is_of, states_of
 from layover.memory.text.likeness import NEGATION, change_places, conditions, denies
 from layover.memory.text.opposites import are_opposites
@@ -135,7 +135,7 @@ class _Token(NamedTuple):
             or is_of("auxiliary", self.raw)
             or _ENDING.fullmatch(self.raw)
         )
-        return not helps and self.raw not in _function_words()
+        return not helps and self.raw not in function_words()
 
     @property
     def is_number(self) -> bool:
@@ -305,11 +305,6 @@ def _tokens(text: str) -> tuple[_Token, ...]:
         if (raw not in ARTICLES or place == len(words) - 1)
         and (raw not in CHANGING or is_of("move", raw))
     )
-
-
-@cache
-def _function_words() -> frozenset[str]:
-    return frozenset().union(*words_by_language().values())
 
 
 def _core(run: Run) -> list[_Token]:

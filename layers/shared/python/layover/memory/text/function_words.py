@@ -34,6 +34,13 @@ def words_by_language() -> dict[str, frozenset[str]]:
 
 
 @cache
+def function_words() -> frozenset[str]:
+    """Return the words of all languages as they are written: the stem of `notes` is that of `not`, that of
+    `Herr` that of `her`."""
+    return frozenset().union(*words_by_language().values())
+
+
+@cache
 def function_stems() -> frozenset[str]:
     """Return the words of all languages, as `memory.text.words` has them."""
     lines = (line for line in _listed().splitlines() if not line.startswith("#"))

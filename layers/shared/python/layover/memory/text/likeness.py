@@ -5,12 +5,12 @@ import re
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import lru_cache
 from itertools import pairwise
 
 from layover.lazy import lazy_pattern
 from layover.memory.text.evidence import anchors
-from layover.memory.text.function_words import without_function_words, words_by_language
+from layover.memory.text.function_words import function_words, without_function_words
 from layover.memory.text.words import words
 
 MIN_TOPICS = 3
@@ -113,13 +113,13 @@ def _words_change_places(new: str, old: str) -> bool:
     mine, others = ([w for w in _words_in_order(text) if w not in _ARTICLES] for text in (new, old))
     leads, leads_before = _leads(mine), _leads(others)
     listed = {word for text in (mine, others) for by, word in pairwise(text) if by in _JOINING}
-    common = (leads.keys() & leads_before.keys()) - listed - _function_words()
+    common = (leads.keys() & leads_before.keys()) - listed - function_words()
     for word in common:
         for another in common - {word}:
             here = (leads[word] - leads_before[word] - {""}) & leads_before[another]
             there = leads[another] & leads_before[word]
             if there == {""}:
-                here -= _function_words()
+                here -= function_words()
             if here and there:
                 return True
     return False
@@ -303,10 +303,4 @@ def _tokens(text: str) -> tuple[str, ...]:
 
 def _is_function_word(token: str) -> bool:
     """Return whether a token leads to others. A word in capitals is a name: US, Will."""
-    return not any(c.isalnum() for c in token) or token in _function_words()
-
-
-@cache
-def _function_words() -> frozenset[str]:
-    # Not by their stems: that of "notes" is "not".
-    return frozenset().union(*words_by_language().values())
+    return not any(c.isalnum() for c in token) or token in function_words()
