@@ -90,6 +90,7 @@ from layover.adapters.tracing.requests import TracedModel
 from layover.adapters.tracing.writers import TracedLog, TracedWriters
 from layover.clock import ManualClock, SystemClock
 from layover.declare.agents.driver import Driver
+from layover.dice import SeededDice, SystemDice
 from layover.ids import RandomIds, SequentialIds
 from layover.inprocess.aborts import AbortsHere
 from layover.inprocess.background_tasks import InThisProcess
@@ -112,6 +113,7 @@ from layover.ports import (
     Decisions,
     Deliveries,
     Dialer,
+    Dice,
     Dues,
     Embedder,
     EntryStore,
@@ -205,6 +207,7 @@ expiry: tuple[type[Expiry], ...] = (TableExpiry,)
 feedback: tuple[type[FeedbackBook], ...] = (TableFeedback,)
 grants: tuple[type[Grants], ...] = (TableGrants,)
 heads: tuple[type[Heads], ...] = (TableHeads,)
+dice: tuple[type[Dice], ...] = (SystemDice, SeededDice)
 ids: tuple[type[Ids], ...] = (SequentialIds, RandomIds)
 inbox: tuple[type[Inbox], ...] = (TableInbox,)
 leases: tuple[type[Leases], ...] = (NoLeases, TableLeases)

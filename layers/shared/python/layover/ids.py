@@ -3,6 +3,7 @@
 import hashlib
 import secrets
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
@@ -23,11 +24,20 @@ _RANDOM = {"msg": 6}
 class RandomIds:
     """Ids of 10 characters of time (ms) and 16 random ones (a message's: 6), with a prefix for their kind."""
 
+    def __init__(
+        self,
+        now_ns: Callable[[], int] = time.time_ns,
+        bits: Callable[[int], int] = secrets.randbits,
+    ) -> None:
+        """`now_ns`: the time in nanoseconds; `bits`: returns a number of so many random bits."""
+        self._now_ns = now_ns
+        self._bits = bits
+
     def new(self, kind: str) -> str:
         """Return a new id, for example `run_01k...`."""
         length = _RANDOM.get(kind, 16)
-        moment = _base32(time.time_ns() // 1_000_000, 10)
-        return f"{kind}_{moment}{_base32(secrets.randbits(5 * length), length)}"
+        moment = _base32(self._now_ns() // 1_000_000, 10)
+        return f"{kind}_{moment}{_base32(self._bits(5 * length), length)}"
 
 
 def made_at(id: str) -> datetime | None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
+from layover.dice import SYSTEM_DICE
 from layover.ports import (
     Aborts,
     Allowance,
@@ -15,6 +16,7 @@ from layover.ports import (
     ChatModel,
     Clock,
     Dialer,
+    Dice,
     Embedder,
     GrantPorts,
     Ids,
@@ -81,6 +83,8 @@ class Runtime:
     """Users' grants at other services. Without them, an agent's connections say that they are not set up."""
     channels: ChannelPorts = field(default_factory=ChannelPorts)
     """The ports by which people are told of calls that wait. Without a configuration, nobody is told."""
+    dice: Dice = SYSTEM_DICE
+    """Tokens that nobody can guess, and pauses that no two writers share."""
     own_model: Callable[[Model], ChatModel] = lambda model: model
     """Makes the port of a model that an author has brought."""
 

@@ -1,7 +1,6 @@
 """Links by which one person decides one call (docs/security.md#links-that-decide)."""
 
 import re
-import secrets
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Literal
@@ -110,10 +109,11 @@ def console_link(ports: ChannelPorts, run_id: str, tool_call_id: str) -> NoticeL
 
 
 async def make_links(
-    ports: ChannelPorts, run: RunMeta, call: CallRecord, address: Address, now: datetime
+    runtime: Runtime, run: RunMeta, call: CallRecord, address: Address, now: datetime
 ) -> NoticeLinks:
     """Return the links of a message that asks for a decision: with one that decides, if the address reaches
     one person, who may."""
+    ports = runtime.channels
     links = console_link(ports, run.id, call.tool_call_id)
     person = ports.config.person_at(address)
     # Where a sign-in decides, the console's link says all; links that were sent before lead there, too.
@@ -122,7 +122,7 @@ async def make_links(
     open_call = OpenApproval.of(
         call, run.agent, run_id=run.id, thread_id=run.thread_id, agent=run.agent
     )
-    decide = await _make(ports, person, run.owner, open_call, now)
+    decide = await _make(runtime, person, run.owner, open_call, now)
     return links.model_copy(update={"decide": decide})
 
 
@@ -132,19 +132,20 @@ async def make_link(
     """Return the URL at which this person decides a waiting call. None: the person may not decide it, the
     call waits for something that no link can give, or this deployment makes no links."""
     assert call.run_id == run_id
-    return await _make(runtime.channels, person, owner, call, runtime.clock.now())
+    return await _make(runtime, person, owner, call, runtime.clock.now())
 
 
 async def _make(
-    ports: ChannelPorts, person: Person, owner: str, call: OpenApproval, now: datetime
+    runtime: Runtime, person: Person, owner: str, call: OpenApproval, now: datetime
 ) -> str | None:
+    ports = runtime.channels
     if ports.links is None or not ports.base_url or call.kind not in _KINDS:
         return None
     latest = now + MAX_AGE
     expires_at = latest if call.expires_at is None else min(call.expires_at, latest)
     if expires_at <= now or not may_decide(actor_of(person), owner, call.approval):
         return None
-    secret = secrets.token_urlsafe(SECRET_BYTES)
+    secret = runtime.dice.text(SECRET_BYTES)
     link = Link(
         person=person.id,
         owner=owner,

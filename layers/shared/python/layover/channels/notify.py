@@ -194,7 +194,9 @@ class _Wait:
         claim = await self._claim(id, address)
         if not isinstance(claim, Claim):
             return
-        links = await make_links(self.ports, self.run, self.call, address, self.runtime.clock.now())
+        links = await make_links(
+            self.runtime, self.run, self.call, address, self.runtime.clock.now()
+        )
         try:
             reference = await self._send(address, notice, links, once=id, unsure=claim.unsure)
         except ChannelBusy:

@@ -8,7 +8,6 @@ from base64 import urlsafe_b64encode
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from hashlib import sha256
-from secrets import token_urlsafe
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
@@ -88,7 +87,8 @@ async def begin_consent(
     grant = await ports.grants.get(owner, connection.name)
     # What was allowed before stays allowed: another agent may need it.
     scopes = tuple(dict.fromkeys((*connection.scopes, *(grant.scopes if grant else ()))))
-    state, verifier, now = token_urlsafe(32), token_urlsafe(48), runtime.clock.now()
+    dice, now = runtime.dice, runtime.clock.now()
+    state, verifier = dice.text(32), dice.text(48)
     consent = Consent(
         owner=owner,
         connection=connection.name,

@@ -7,16 +7,16 @@ conditional puts only: of a thread that takes the file and one that releases it,
 earlier."""
 
 import asyncio
-import random
 import re
 from collections.abc import AsyncIterator, Sequence
 from datetime import datetime, timedelta
 
 from layover.batches import batched
+from layover.dice import SYSTEM_DICE
 from layover.errors import RetryableError
 from layover.ids import derive_id
 from layover.keys import Keys
-from layover.ports import Blobs
+from layover.ports import Blobs, Dice
 from layover.values.file import FileFacts
 
 _ID = re.compile(r"[A-Za-z0-9_-]{1,100}")
@@ -36,7 +36,8 @@ def result_id(run_id: str, tool_call_id: str) -> str:
 class Files:
     """The files of one owner."""
 
-    def __init__(self, blobs: Blobs, owner: str) -> None:
+    def __init__(self, blobs: Blobs, owner: str, dice: Dice = SYSTEM_DICE) -> None:
+        self._dice = dice
         self._blobs = blobs
         self._keys = Keys(owner)
 
@@ -179,7 +180,7 @@ class Files:
         """Write the facts over those of this tag. Return False if another writer was first."""
         if await self._blobs.put_if(self._facts_key(facts.id), _encode(facts), _JSON, tag):
             return True
-        await asyncio.sleep(random.uniform(0, _MAX_PAUSE_S))
+        await asyncio.sleep(self._dice.up_to(_MAX_PAUSE_S))
         return False
 
     async def _copy_upload(self, file_id: str, tag: str) -> bool:

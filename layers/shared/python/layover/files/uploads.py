@@ -38,7 +38,7 @@ async def create(runtime: Runtime, owner: str, name: str, mime_type: str, size: 
         raise TooLarge(f"a file of this type may have {max_bytes(mime_type)} bytes")
     # Scheduled before the file exists: a file that no message names is removed, even if this process dies.
     await runtime.journal.dues.schedule(owner, "file", facts.id, facts.created_at + UNUSED_LIVES)
-    files = Files(runtime.blobs, owner)
+    files = Files(runtime.blobs, owner, runtime.dice)
     await _may_announce(runtime, files, owner, facts)
     await files.announce(facts)
     url = await files.upload_url(facts, UPLOAD_WITHIN)
@@ -101,7 +101,7 @@ async def _take_file(
 ) -> InputPart:
     if not isinstance(part, FilePart) or part.file_id is None:
         return part
-    files = Files(runtime.blobs, owner)
+    files = Files(runtime.blobs, owner, runtime.dice)
     facts = await files.facts(part.file_id)
     if facts is not None and thread_id not in facts.thread_ids:
         there = await is_there(runtime, owner, facts)
@@ -116,12 +116,12 @@ async def _check_thread(runtime: Runtime, owner: str, thread_id: str) -> None:
     """Raise NotFound if the thread is being deleted. Deleting first marks the thread and then takes its
     files, so either this code or the eraser sees the other."""
     if await _is_deleted(runtime, owner, thread_id):
-        await Files(runtime.blobs, owner).erase(thread_id)
+        await Files(runtime.blobs, owner, runtime.dice).erase(thread_id)
         raise NotFound("there is no such thread", thread_id=thread_id)
 
 
 async def _link(runtime: Runtime, owner: str, file_id: str, message: str) -> str:
-    files = Files(runtime.blobs, owner)
+    files = Files(runtime.blobs, owner, runtime.dice)
     facts = await files.facts(file_id)
     url = None
     if facts is not None and await is_there(runtime, owner, facts):

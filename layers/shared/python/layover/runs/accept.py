@@ -2,7 +2,6 @@
 
 import hashlib
 import logging
-import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -272,7 +271,7 @@ async def _accept(
                 break
             # Random, so that requests that collided here do not collide again.
             longest = min(_MAX_PAUSE_S, _FIRST_PAUSE_S * 2 ** min(attempt, 8))
-            await pace.sleep(random.uniform(0, longest))
+            await pace.sleep(runtime.dice.up_to(longest))
         except (ThreadBusy, LimitReached):
             # The run that holds the thread may come from this very request, sent twice at once.
             again = await _replay(runtime, owner, request_key) or await _replay(

@@ -3,7 +3,6 @@ thread: the waiting one is set aside then, and takes the thread back once it can
 
 import asyncio
 import logging
-import random
 from collections.abc import Awaitable, Callable, Sequence
 from enum import Enum
 
@@ -151,7 +150,7 @@ async def take_back(
         elif not waits or (busy is not None and await log.wait_for_thread(head, busy)):
             return Claim.LATER
         # Something changed in between. Requests that collided here must not collide again.
-        await sleep(random.uniform(0, min(_MAX_PAUSE_S, 0.01 * 2 ** min(attempt, 5))))
+        await sleep(runtime.dice.up_to(min(_MAX_PAUSE_S, 0.01 * 2 ** min(attempt, 5))))
     raise RetryableError("other requests keep changing the thread", run_id=meta.id)
 
 

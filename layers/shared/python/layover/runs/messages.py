@@ -1,7 +1,6 @@
 """Messages to a run after its input: its next step reads them."""
 
 import asyncio
-import random
 from collections.abc import Awaitable, Callable, Sequence
 
 from layover.approvals.decide import record_withdrawal
@@ -57,7 +56,7 @@ async def send(
         try:
             await runtime.journal.commands.add_message(run, message, request, sent)
         except StaleRun:
-            await sleep(random.uniform(0, _MAX_PAUSE_S))
+            await sleep(runtime.dice.up_to(_MAX_PAUSE_S))
         else:
             return
     raise Conflict("other requests keep changing the run; try again", run_id=run_id)

@@ -7,7 +7,6 @@ outlive its lease, but only until another stream needs the place."""
 
 import asyncio
 import logging
-import secrets
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
@@ -84,7 +83,7 @@ async def _leases(
     runtime: Runtime, owner: str, kind: LeaseKind, lives: timedelta, most: int
 ) -> AsyncIterator[list[Lease]]:
     """Yield the owner's lease and the one that counts for all users; none if either is refused."""
-    until, id = runtime.clock.now() + lives, secrets.token_hex(_ID_BYTES)
+    until, id = runtime.clock.now() + lives, runtime.dice.hex(_ID_BYTES)
     own, everybodys = Lease(owner, kind, id, until), Lease(None, kind, id, until)
     leases = list[Lease]()
     try:

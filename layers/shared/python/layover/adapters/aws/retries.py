@@ -3,7 +3,8 @@
 https://docs.aws.amazon.com/sdkref/latest/guide/feature-retry-behavior.html"""
 
 from collections.abc import Callable, Mapping
-from random import SystemRandom
+
+from layover.dice import SYSTEM_DICE
 
 MAX_ATTEMPTS = 4
 MAX_PAUSE_S = 20.0
@@ -69,7 +70,7 @@ class RetryRules:
     ) -> None:
         self._base_s = base_s
         self.max_attempts = max_attempts
-        self._dice = dice or SystemRandom().random
+        self._dice = dice or (lambda: SYSTEM_DICE.up_to(1.0))
         self._budget = CAPACITY
 
     def pause_s(self, attempt: int, fault: ServiceError | NoAnswer) -> float | None:

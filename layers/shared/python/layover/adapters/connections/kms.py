@@ -3,7 +3,6 @@
 import asyncio
 import binascii
 import re
-import secrets
 from base64 import b64decode, b64encode
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
@@ -12,7 +11,9 @@ from typing import Any
 from layover.adapters.aws.client import AwsClient
 from layover.adapters.aws.retries import NoAnswer, ServiceError
 from layover.adapters.connections.context import context_bytes
+from layover.dice import SYSTEM_DICE
 from layover.errors import ConfigurationError, RetryableError
+from layover.ports import Dice
 
 MAX_PLAINTEXT = 4_096
 """Bytes that KMS takes at once. Longer texts are sealed in chunks."""
@@ -37,10 +38,11 @@ class KmsSealer:
     """`ports.Sealer` on KMS. `key`: ARN of a symmetric key, or of its alias. `service`: the deployment's
     name, so that no other deployment opens its texts with the same key."""
 
-    def __init__(self, kms: AwsClient, key: str, service: str) -> None:
+    def __init__(self, kms: AwsClient, key: str, service: str, dice: Dice = SYSTEM_DICE) -> None:
         self._kms = kms
         self._key = key
         self._service = service
+        self._dice = dice
 
     async def seal(self, text: str, context: Mapping[str, str]) -> str:
         """See `ports.Sealer`. Raises ConfigurationError if the key cannot be used."""
@@ -48,7 +50,7 @@ class KmsSealer:
         parts = [plain[i : i + MAX_PLAINTEXT] for i in range(0, len(plain), MAX_PLAINTEXT)]
         if len(parts) > MAX_CHUNKS:
             raise ValueError(f"a text of {len(plain):,} bytes is too long to be sealed")
-        id = secrets.token_hex(16)
+        id = self._dice.hex(16)
         fields = [{"Plaintext": b64encode(part).decode()} for part in parts]
         chunks = await self._ask_all("Encrypt", "CiphertextBlob", fields, id, context)
         return ".".join([_KIND, id, *(b64encode(chunk).decode() for chunk in chunks)])

@@ -1,9 +1,9 @@
-"""The stores, the clock and the sink that the parts of one journal share."""
+"""The stores, the clock, the dice and the sink that the parts of one journal share."""
 
 from dataclasses import dataclass
 
 from layover.adapters.journal.items.codec import PayloadStore
-from layover.ports import Blobs, Clock, EventSink
+from layover.ports import Blobs, Clock, Dice, EventSink
 from layover.ports.table import Table
 
 
@@ -18,3 +18,4 @@ class Backing:
     bodies: PayloadStore
     clock: Clock
     sink: EventSink
+    dice: Dice

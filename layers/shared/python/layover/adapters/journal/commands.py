@@ -3,8 +3,6 @@ token."""
 
 import asyncio
 import math
-import random
-import secrets
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
@@ -80,6 +78,7 @@ class TableRunCommands:
         self._table = backing.table
         self._bodies = backing.bodies
         self._clock = backing.clock
+        self._dice = backing.dice
         self._runs = runs
         self._handover = QueueHandover(backing)
 
@@ -122,7 +121,7 @@ class TableRunCommands:
             expires = {"expires": epoch_seconds(run.records_expire_at)}
             actions.append(Put(keys.run(run.id), INPUT, {**body, **expires}))
         try:
-            await self._table.transact(actions, secrets.token_hex(16))
+            await self._table.transact(actions, self._dice.hex(16))
         except TransactionFailed as failure:
             return _accepted_before(failure, request_keys)
         interrupts = busy if on_busy is OnBusy.INTERRUPT else None
@@ -201,7 +200,7 @@ class TableRunCommands:
         if next_run is None:
             return None
         try:
-            await self._table.transact(actions, secrets.token_hex(16))
+            await self._table.transact(actions, self._dice.hex(16))
         except TransactionFailed:
             return None
         return next_run.id
@@ -231,7 +230,7 @@ class TableRunCommands:
             *(self._use(keys, key, run, message) for key in request_keys),
         ]
         try:
-            await self._table.transact(actions, secrets.token_hex(16))
+            await self._table.transact(actions, self._dice.hex(16))
         except TransactionFailed as failure:
             for at, key in enumerate(request_keys, start=2):
                 if at in failure.failed:
@@ -275,7 +274,7 @@ class TableRunCommands:
                     Check(pk, META, is_driver),
                     Update(pk, key, set={"token": token, "unpublished": None}, when=waits),
                 ],
-                secrets.token_hex(16),
+                self._dice.hex(16),
             )
         except TransactionFailed:
             return None
@@ -301,7 +300,7 @@ class TableRunCommands:
                     Update(pk, META, set=soon, when=Equals("status", Status.RUNNING.value)),
                     Update(pk, key, set={"unpublished": True}, when=waits),
                 ],
-                secrets.token_hex(16),
+                self._dice.hex(16),
             )
 
     async def end_queued(self, owner: str, run_id: str, outcome: Outcome, *events: Event) -> bool:
@@ -327,14 +326,14 @@ class TableRunCommands:
         for attempt in count():
             leaves = await self._dequeue(keys.thread(item["thread_id"]), run_id)
             try:
-                await self._table.transact([over, last, *leaves], secrets.token_hex(16))
+                await self._table.transact([over, last, *leaves], self._dice.hex(16))
             except TransactionFailed as failure:
                 # Not the head but META failed: it is no longer queued, since the run was started or has
                 # ended.
                 if set(failure.failed) != {2}:
                     return False
                 # Another process changed the queue. Concurrent processes change it one after another.
-                await asyncio.sleep(random.uniform(0, min(_MAX_PAUSE_S, 0.01 * attempt)))
+                await asyncio.sleep(self._dice.up_to(min(_MAX_PAUSE_S, 0.01 * attempt)))
             else:
                 break
         # No writer that would deliver the end ever holds this run.

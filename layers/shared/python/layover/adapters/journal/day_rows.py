@@ -1,7 +1,6 @@
 """Rows by UTC day that outlive what they are about: the books of decisions and of operators' actions."""
 
 import asyncio
-import secrets
 from datetime import date, datetime, timedelta
 from typing import Generic, TypeVar
 
@@ -24,6 +23,7 @@ class DayRows(Generic[T]):
     def __init__(self, backing: Backing, book: str, kind: type[T], retention: timedelta) -> None:
         self._table = backing.table
         self._clock = backing.clock
+        self._dice = backing.dice
         self._book = book
         self._kind = kind
         self._retention = retention
@@ -36,7 +36,7 @@ class DayRows(Generic[T]):
         # Before the row, because a day without a mark is never read.
         await self._marks.put(self._book, day, self._retention)
         expires = int((moment + self._retention).timestamp())
-        sk = audit_key(self._book, at, run_id, secrets.token_hex(8))
+        sk = audit_key(self._book, at, run_id, self._dice.hex(8))
         item = {"row": row.model_dump_json(), "expires": expires}
         return Put(audit_partition(self._book, day, run_id), sk, item)
 

@@ -1,6 +1,5 @@
 """Decisions about calls that wait: the first one wins, and its transaction also writes it to the audit."""
 
-import secrets
 from collections.abc import Sequence
 from typing import Any
 
@@ -195,7 +194,9 @@ class TableDecisions:
                 # A batch without events would occupy the seq of the next batch forever. The batch has no
                 # expiry, as no record of a waiting run has.
                 log_actions = [log.batch(body, next_seq)] if events else []
-                return await self._table.transact([*facts, *log_actions], secrets.token_hex(16))
+                return await self._table.transact(
+                    [*facts, *log_actions], self._backing.dice.hex(16)
+                )
             except TransactionFailed as failure:
                 # Only another batch is in the way, so the facts go after it.
                 if set(failure.failed) != {len(facts)}:

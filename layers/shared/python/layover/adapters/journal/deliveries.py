@@ -2,14 +2,14 @@
 erases the run, or gives its records a time to live, has them too."""
 
 import re
-import secrets
 from datetime import datetime, timedelta
 from typing import Any
 
 from layover.clock import rfc3339
+from layover.dice import SYSTEM_DICE
 from layover.errors import NotFound, RetryableError
 from layover.keys import META, Keys, can_be_id, link_key, run_partition, told_key
-from layover.ports import Clock
+from layover.ports import Clock, Dice
 from layover.ports.channels import Claim, Delivery, Link
 from layover.ports.table import (
     Check,
@@ -36,9 +36,10 @@ _OWNER_HASH = re.compile(r"[0-9a-f]{32}")
 class TableDeliveries:
     """`Deliveries`: DynamoDB with `DynamoTable`, memory with `InMemoryTable`."""
 
-    def __init__(self, table: Table, clock: Clock) -> None:
+    def __init__(self, table: Table, clock: Clock, dice: Dice = SYSTEM_DICE) -> None:
         self._table = table
         self._clock = clock
+        self._dice = dice
 
     async def claim(
         self, owner: str, run_id: str, call: str, id: str, address: Address
@@ -49,7 +50,7 @@ class TableDeliveries:
         item = {"id": id, **_place(address), "claimed_until": until}
         key = told_key(call, id)
         try:
-            await _put(self._table, pk, key, item, run_id, now)
+            await _put(self._table, pk, key, item, run_id, now, self._dice)
         except TransactionFailed as failure:
             # The run's own condition is not the one that failed: its record was read a moment ago.
             old = failure.failed.get(1)
@@ -98,15 +99,16 @@ class TableDeliveries:
 class TableDecisionLinks:
     """`DecisionLinks`: DynamoDB with `DynamoTable`, memory with `InMemoryTable`."""
 
-    def __init__(self, table: Table, clock: Clock) -> None:
+    def __init__(self, table: Table, clock: Clock, dice: Dice = SYSTEM_DICE) -> None:
         self._table = table
         self._clock = clock
+        self._dice = dice
 
     async def put_link(self, secret: str, link: Link) -> None:
         """See `ports.channels.DecisionLinks`."""
         pk, now = Keys(link.owner).run(link.run_id), self._clock.now()
         item = {"b": link.model_dump_json()}
-        await _put(self._table, pk, link_key(secret), item, link.run_id, now)
+        await _put(self._table, pk, link_key(secret), item, link.run_id, now, self._dice)
 
     async def get_link(self, owner_hash: str, run_id: str, secret: str) -> Link | None:
         """See `ports.channels.DecisionLinks`."""
@@ -116,7 +118,9 @@ class TableDecisionLinks:
         return None if item is None else Link.model_validate_json(item["b"])
 
 
-async def _put(table: Table, pk: str, sk: str, item: Item, run_id: str, now: datetime) -> None:
+async def _put(
+    table: Table, pk: str, sk: str, item: Item, run_id: str, now: datetime, dice: Dice
+) -> None:
     """Add a record to a run that is there. Raises NotFound, TransactionFailed (the record is there)."""
     missing = NotFound("there is no such run", run_id=run_id)
     meta = await table.get(pk, META)
@@ -127,7 +131,7 @@ async def _put(table: Table, pk: str, sk: str, item: Item, run_id: str, now: dat
     there = Check(pk, META, Exists("pk"))
     put = Put(pk, sk, {**item, "expires": expires}, when=Missing("pk"))
     try:
-        await table.transact([there, put], secrets.token_hex(16))
+        await table.transact([there, put], dice.hex(16))
     except TransactionFailed as failure:
         if 0 in failure.failed:
             raise missing from None

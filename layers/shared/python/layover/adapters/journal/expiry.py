@@ -5,7 +5,6 @@ The records expire by TTL, which knows nothing of S3. S3 has no fitting lifecycl
 year), so the sweeper looks at a run with objects in S3 when its records expire (`adapters.journal.sweep`)."""
 
 import asyncio
-import secrets
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -16,7 +15,7 @@ from layover.adapters.journal.backing import Backing
 from layover.adapters.journal.items.places import place_in_lists
 from layover.adapters.journal.items.records import epoch_seconds
 from layover.keys import EVENT_PREFIX, META, POINTER, Keys, event_key, pointer_partition
-from layover.ports import Clock, Dues
+from layover.ports import Clock, Dice, Dues
 from layover.ports.table import (
     Action,
     Check,
@@ -46,6 +45,7 @@ class TableExpiry:
         self._table = backing.table
         self._bodies = backing.bodies
         self._dues = dues
+        self._dice = backing.dice
 
     async def set_ttl(self, owner: str, run_id: str, expires_at: datetime) -> None:
         """See `ports.Expiry`. META comes last: until then the run is in the watch, and whatever stops this
@@ -80,7 +80,7 @@ class TableExpiry:
 
     async def keep_records(self, owner: str, run_id: str, *, for_good: bool = False) -> None:
         """See `ports.Expiry`."""
-        await keep_records(self._table, Keys(owner).run(run_id), for_good=for_good)
+        await keep_records(self._table, Keys(owner).run(run_id), self._dice, for_good=for_good)
 
     async def _change(self, pk: str, sk: str, changes: dict[str, Any]) -> None:
         with suppress(ConditionFailed):
@@ -91,8 +91,9 @@ class RecordExpiry:
     """The expiry of the records that one writer makes. `kept`: no record of the run will expire;
     `is_only_writer`: all records are this writer's, and none refers to S3."""
 
-    def __init__(self, meta: RunMeta, pk: str, clock: Clock) -> None:
+    def __init__(self, meta: RunMeta, pk: str, clock: Clock, dice: Dice) -> None:
         self._pk = pk
+        self._dice = dice
         self._clock = clock
         self._meta = meta
         self._expires = None if meta.records_kept else epoch_seconds(meta.records_expire_at)
@@ -134,14 +135,14 @@ class RecordExpiry:
         """Remove the expiry from all records of the run before it waits; META then says so. No other write of
         this writer may be under way."""
         self._expires = None
-        await _remove_expiry(table, self._pk)
+        await _remove_expiry(table, self._pk, self._dice)
         self.kept = True
 
 
-async def keep_records(table: Table, pk: str, *, for_good: bool = False) -> bool:
+async def keep_records(table: Table, pk: str, dice: Dice, *, for_good: bool = False) -> bool:
     """Remove the expiry from the records of a run that is not over; META then says so. Return False if some
     are gone. `for_good`: no writer is left that writes records with an expiry."""
-    whole = await _remove_expiry(table, pk)
+    whole = await _remove_expiry(table, pk, dice)
     if whole:
         is_kept = {"records_kept": True, **({"records_expire": None} if for_good else {})}
         with suppress(ConditionFailed):
@@ -149,7 +150,7 @@ async def keep_records(table: Table, pk: str, *, for_good: bool = False) -> bool
     return whole
 
 
-async def _remove_expiry(table: Table, pk: str) -> bool:
+async def _remove_expiry(table: Table, pk: str, dice: Dice) -> bool:
     """Remove the expiry in transactions that check META: the end of the run may set another expiry meanwhile,
     which has to stay."""
     low, next_start, whole = _LOWEST, 1, True
@@ -164,7 +165,7 @@ async def _remove_expiry(table: Table, pk: str) -> bool:
         if not updates:
             continue
         try:
-            await table.transact([Check(pk, META, _RUNNING), *updates], secrets.token_hex(16))
+            await table.transact([Check(pk, META, _RUNNING), *updates], dice.hex(16))
         except TransactionFailed as failure:
             # The run is over, and its end decides; or TTL has removed an item since the read.
             whole = False

@@ -4,7 +4,6 @@ An item is beside the head of its thread: it outlives the run's records, and goe
 in the watch index lists the feedback of all owners; the index has keys only, so the item tells."""
 
 import asyncio
-import secrets
 from collections.abc import Collection, Mapping
 from datetime import datetime
 
@@ -25,6 +24,7 @@ class TableFeedback:
 
     def __init__(self, backing: Backing) -> None:
         self._table = backing.table
+        self._dice = backing.dice
 
     async def put(self, feedback: RunFeedback) -> bool:
         """See `ports.FeedbackBook`."""
@@ -45,7 +45,7 @@ class TableFeedback:
         """Make a change, unless its thread is deleted or not there: then return False."""
         is_there = Check(write.pk, HEAD, all_of(Exists("pk"), Missing("deleted")))
         try:
-            await self._table.transact([is_there, write], secrets.token_hex(16))
+            await self._table.transact([is_there, write], self._dice.hex(16))
         except TransactionFailed:
             return False
         return True

@@ -18,7 +18,8 @@ from layover.adapters.journal.overview import TableOverview
 from layover.adapters.journal.runs import TableRuns
 from layover.adapters.journal.sweep import TableDues, TableWatch
 from layover.adapters.journal.writers import TableWriters
-from layover.ports import Blobs, Clock, EventSink, Journal, NoSink
+from layover.dice import SYSTEM_DICE
+from layover.ports import Blobs, Clock, Dice, EventSink, Journal, NoSink
 from layover.ports.table import Table
 
 
@@ -29,6 +30,7 @@ def table_journal(
     sink: EventSink | None = None,
     *,
     audit_retention: timedelta = timedelta(days=400),
+    dice: Dice = SYSTEM_DICE,
 ) -> Journal:
     """Return the journal over this table: DynamoDB with `DynamoTable`, memory with `InMemoryTable`.
 
@@ -38,8 +40,9 @@ def table_journal(
         clock: Times of changes, and of expiry.
         sink: Is notified of new events of runs that connections follow.
         audit_retention: The life of an audit row.
+        dice: Names of transactions and of writers, and pauses between attempts.
     """
-    backing = Backing(table, blobs, PayloadStore(blobs), clock, sink or NoSink())
+    backing = Backing(table, blobs, PayloadStore(blobs), clock, sink or NoSink(), dice)
     heads = TableHeads(backing)
     runs = TableRuns(backing)
     dues = TableDues(table, clock)

@@ -5,7 +5,6 @@ everything (docs/adr/0002-epochs-and-conditional-writes.md): META has this write
 call that is open names this writer; a call that another process may change has not changed since the read."""
 
 import asyncio
-import secrets
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
@@ -96,9 +95,9 @@ class TableRunLog:
         self._keys = Keys(meta.owner)
         self._pk = self._keys.run(meta.id)
         self._folder = self._keys.bodies(meta.thread_id, meta.id)
-        self._expiry = RecordExpiry(meta, self._pk, backing.clock)
+        self._expiry = RecordExpiry(meta, self._pk, backing.clock, backing.dice)
         # The epoch does not identify a writer, because those that attach (Resume) share it.
-        self._opener = f"{meta.epoch}.{secrets.token_hex(6)}"
+        self._opener = f"{meta.epoch}.{backing.dice.hex(6)}"
         # Whether a write of this writer has reset the attempts. Once is enough, see `close_call`.
         self._progressed = False
         # The step that ended last. META lacks it until its next write, because calls' marks record it.
@@ -111,6 +110,7 @@ class TableRunLog:
             expiry=self._expiry,
             watchers=self._watchers,
             next_seq=next_seq,
+            dice=backing.dice,
         )
 
     @property

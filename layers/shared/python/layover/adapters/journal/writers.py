@@ -1,7 +1,6 @@
 """The right to write a run (`ports.Writers`): a writer takes the run and fences all earlier writers."""
 
 import asyncio
-import secrets
 
 from layover.adapters.journal.audit import TableAudit
 from layover.adapters.journal.backing import Backing
@@ -86,7 +85,7 @@ class TableWriters:
         """Take a running run on these conditions. Raises ConditionFailed, Fenced."""
         pk = Keys(owner).run(run_id)
         # The client may repeat a write whose answer was lost. If the item has this taker, it succeeded.
-        taker = secrets.token_hex(8)
+        taker = self._backing.dice.hex(8)
         changes = {"updated_at": rfc3339(self._backing.clock.now()), "taker": taker}
         # One write fences earlier writers, counts the attempt before any part of it can fail, and counts the
         # most that the turn may add to its execution's history.
@@ -118,7 +117,7 @@ class TableWriters:
         meta = await self._runs.meta_of(owner, meta_item, input_item)
         # The run is not over after an hour, and from now on TTL could delete records that it still needs.
         if meta.has_to_keep_records(self._backing.clock.now()):
-            is_permanent = await keep_records(self._table, pk)
+            is_permanent = await keep_records(self._table, pk, self._backing.dice)
             meta = meta.model_copy(update={"records_kept": is_permanent})
         steps = [item for item in items if item["sk"] not in (INPUT, META)]
         return await self._runs.snapshot_of(meta, steps)

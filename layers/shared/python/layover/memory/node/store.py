@@ -5,7 +5,6 @@ adds its messages."""
 import asyncio
 import gzip
 import json
-import random
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
@@ -100,7 +99,7 @@ class NodeLog:
             tag = facts.tag if facts else None
             if await blobs.put_if(self.key, data, content_type, tag):
                 return
-            await asyncio.sleep(_pause(attempt))
+            await asyncio.sleep(self._runtime.dice.up_to(_longest_pause(attempt)))
         raise RetryableError("other runs keep writing to the same node memory")
 
     async def clear(self) -> None:
@@ -321,6 +320,7 @@ def _encode(entries: Sequence[Entry]) -> tuple[bytes, str]:
     return gzip.compress(data, 6, mtime=0), "application/gzip"
 
 
-def _pause(attempt: int) -> float:
-    """Return seconds to wait: longer each time, and different for two writers."""
-    return random.uniform(0, min(_FIRST_PAUSE_S * 2**attempt, _MAX_PAUSE_S))
+def _longest_pause(attempt: int) -> float:
+    """Return the most seconds to wait, more each time. Two writers wait for different parts of it."""
+    longest: float = min(_FIRST_PAUSE_S * 2**attempt, _MAX_PAUSE_S)
+    return longest

@@ -3,15 +3,16 @@
 A ticket's text carries its owner's hash, so that the text suffices to make its key. A connection's key has no
 owner: `$disconnect` knows only API Gateway's id, which no caller can choose."""
 
-import secrets
 from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
 from layover.adapters.journal.leases import TableLeases
 from layover.clock import from_rfc3339, rfc3339
+from layover.dice import SYSTEM_DICE
 from layover.errors import NotFound
 from layover.keys import CONNECTION, META, Keys, connection_key, subscription_key, ticket_key
+from layover.ports import Dice
 from layover.ports.table import (
     Above,
     Action,
@@ -41,8 +42,9 @@ _PAGE = 100
 class TableConnections:
     """`Connections`: DynamoDB with `DynamoTable`, memory with `InMemoryTable`."""
 
-    def __init__(self, table: Table) -> None:
+    def __init__(self, table: Table, dice: Dice = SYSTEM_DICE) -> None:
         self._table = table
+        self._dice = dice
         self._leases = TableLeases(table)
 
     async def put_ticket(self, ticket: Ticket) -> None:
@@ -142,7 +144,7 @@ class TableConnections:
             Update(connection, CONNECTION, include={"runs": line.run_id}, when=Exists("pk")),
         ]
         try:
-            await self._table.transact(actions, secrets.token_hex(16))
+            await self._table.transact(actions, self._dice.hex(16))
         except TransactionFailed as failure:
             if failure.failed.keys() & {1, 2}:
                 raise NotFound("the run or the connection is gone", run_id=line.run_id) from failure
@@ -164,13 +166,13 @@ class TableConnections:
         ):
             is_unfollowed = Check(_run(line), _line(line), Missing("pk"))
             with suppress(TransactionFailed):
-                await self._table.transact([is_unfollowed, items], secrets.token_hex(16))
+                await self._table.transact([is_unfollowed, items], self._dice.hex(16))
 
     async def claim(self, line: Subscription, now: datetime) -> Claim | Held | None:
         """See `ports.Connections`."""
         # One sender at a time, so that frames keep their order. No clock ends a claim. Whoever finds an old
         # one closes the connection, since it is not known what was sent.
-        me = secrets.token_hex(8)
+        me = self._dice.hex(8)
         free = all_of(Exists("pk"), Missing("claim"))
         changes = {"claim": me, "claimed_at": rfc3339(now)}
         try:

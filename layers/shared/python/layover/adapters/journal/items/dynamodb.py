@@ -3,11 +3,12 @@
 import asyncio
 from base64 import b64decode, b64encode
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from random import SystemRandom
 from typing import Any, Protocol
 
 from layover.adapters.aws.retries import NoAnswer, ServiceError
+from layover.dice import SYSTEM_DICE
 from layover.errors import JournalRefused, RetryableError
+from layover.ports import Dice
 from layover.ports.table import (
     Above,
     Action,
@@ -72,7 +73,9 @@ class DynamoTable:
         client: JsonClient,
         name: str,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        dice: Dice = SYSTEM_DICE,
     ) -> None:
+        self._dice = dice
         self._client = client
         self._name = name
         self._sleep = sleep
@@ -164,7 +167,7 @@ class DynamoTable:
                 return await self._call(operation, **arguments)
             except _Conflict:
                 # Random, so that those that collided do not collide again.
-                await self._sleep(SystemRandom().uniform(0, min(1.0, 0.01 * 2**attempt)))
+                await self._sleep(self._dice.up_to(min(1.0, 0.01 * 2**attempt)))
         raise RetryableError("the journal is busy: other transactions kept touching the same items")
 
     def _arguments(self, action: Action) -> dict[str, Any]:

@@ -4,7 +4,6 @@
 A batch is put if its first seq is free. Every writer's next seq is the end of a batch that it saw, and so the
 beginning of the following one: a stale writer always collides, and renumbers."""
 
-import secrets
 from typing import Any
 
 from layover.adapters.journal.backing import Backing
@@ -50,6 +49,7 @@ class EventLog:
     def __init__(self, backing: Backing, keys: Keys, run_id: str, folder: str = "") -> None:
         self._table = backing.table
         self._bodies = backing.bodies
+        self._dice = backing.dice
         self._keys = keys
         self._run_id = run_id
         self._folder = folder
@@ -58,7 +58,7 @@ class EventLog:
         """Return the body of a batch. It does not depend on the batch's number. `id` distinguishes this
         writer's batch, if it was put twice because the first answer was lost, from another writer's batch."""
         packed = await self._bodies.pack(self._folder, dump_events(events))
-        return {**packed, "count": len(events), "id": secrets.token_hex(8)}
+        return {**packed, "count": len(events), "id": self._dice.hex(8)}
 
     def batch(self, body: dict[str, Any], first_seq: int, *, last: bool = False) -> Put:
         """Return the put of a batch at `first_seq`. `last`: no event can follow."""

@@ -5,7 +5,6 @@ run or the call (`Fenced`: this writer stops), another writer's batch is at our 
 or a connection began to follow the run (learn of it, and try again)."""
 
 import asyncio
-import secrets
 from collections import deque
 from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
@@ -18,6 +17,7 @@ from layover.adapters.journal.log.events import MAX_BATCH, EventLog
 from layover.errors import Fenced
 from layover.futures import retrieve_exception
 from layover.keys import EVENT_PREFIX, META, Keys, event_key
+from layover.ports import Dice
 from layover.ports.table import (
     Action,
     Check,
@@ -59,8 +59,10 @@ class LogWriter:
         expiry: RecordExpiry,
         watchers: Watchers,
         next_seq: int | None,
+        dice: Dice,
     ) -> None:
         self._table = table
+        self._dice = dice
         self._log = log
         self._run_id, self._epoch = meta.id, meta.epoch
         self._pk = Keys(meta.owner).run(meta.id)
@@ -361,7 +363,7 @@ class LogWriter:
         try:
             conditional = self._watchers.with_condition(self._expiry.with_expiry(actions))
             # The token lets DynamoDB recognise a request that was repeated because its answer was lost.
-            await self._table.transact(conditional, secrets.token_hex(16))
+            await self._table.transact(conditional, self._dice.hex(16))
         except TransactionFailed as failure:
             if self._watchers.learn(actions, failure):
                 if sets_ttl:

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Sequence
-from uuid import uuid4
 
 from pydantic import TypeAdapter
 
@@ -12,6 +11,7 @@ from layover.adapters.store.postgres.memory.notes import lock_thread
 from layover.adapters.store.postgres.queries import Query, Statement, Value, load
 from layover.adapters.store.postgres.usage import insert_usage
 from layover.adapters.store.slices import MAX_SLICES, in_a_row
+from layover.dice import SYSTEM_DICE
 from layover.values.memory.compaction import (
     Compacted,
     CompactionKind,
@@ -124,7 +124,7 @@ class PostgresCompaction:
         """Let these slices take effect behind `expected`, all or none."""
         if not numbers:
             return False
-        call = {"thread_id": thread_id, "id": uuid4().hex}
+        call = {"thread_id": thread_id, "id": SYSTEM_DICE.hex(16)}
         activate = _query("activate")(
             **call, numbers=dump_json(list(numbers)), expected=expected, mode="observations"
         )
@@ -190,7 +190,7 @@ def _generation_values(
 ) -> dict[str, Value]:
     return {
         "thread_id": thread_id,
-        "id": uuid4().hex,
+        "id": SYSTEM_DICE.hex(16),
         "kind": generation.kind,
         "after_id": generation.after_message_id,
         "through_id": generation.through_message_id,
