@@ -70,6 +70,29 @@ PARTICIPLES = {
     "wanted",
 }
 """Names that do not say what they hold."""
+CHANCE = {"random", "secrets", "time", "uuid"}
+"""Modules whose answers no test can repeat."""
+DRAWS_AND_READS = {
+    "functions/api/call.py": "the time that a request has left",
+    "layers/shared/python/layover/adapters/aws/client.py": "the default clock of signatures and of their age",
+    "layers/shared/python/layover/adapters/aws/services.py": "signatures have AWS's time, which nobody moves",
+    "layers/shared/python/layover/adapters/aws/signature.py": "only writes a given time down",
+    "layers/shared/python/layover/adapters/connections/key_file.py": "a key, and nonces that come only once",
+    "layers/shared/python/layover/adapters/tracing/measures.py": "the default clock of measures",
+    "layers/shared/python/layover/adapters/tracing/otlp.py": "the default clock of a receiver's pauses",
+    "layers/shared/python/layover/declare/secret.py": "the age of what a process has read",
+    "layers/shared/python/layover/dice.py": "the dice",
+    "layers/shared/python/layover/evals/play.py": "the default clock of how long an answer took",
+    "layers/shared/python/layover/ids.py": "the default clock and dice of ids",
+    "layers/shared/python/layover/local/aws/states/execution.py": "writes bits down as a UUID",
+    "layers/shared/python/layover/local/aws/states/paths.py": "`States.UUID`, which no machine of ours uses",
+    "layers/shared/python/layover/local/aws/states/records.py": "the default clock, and a hash",
+    "layers/shared/python/layover/local/aws/states/service.py": "the default clock",
+    "layers/shared/python/layover/runtime_client.py": "the deadline of Lambda's own, in its time",
+    "layers/shared/python/layover/testing/contracts/base.py": "owners whom no other test has",
+}
+"""Files that import one of them, with the reason. All others draw from `ports.Dice`, and read the time of a
+`ports.Clock` or of the event loop, because a simulation repeats what these say. The list may only shrink."""
 HEAVY = (
     "openai",
     "opentelemetry",
@@ -203,6 +226,18 @@ def test_environment_is_read_in_one_place() -> None:
     entries = {*(PACKAGE / name for name in names), ROOT / "infra" / "app.py"}
     allowed = entries | _left_out()
     assert [name_of(p) for p in sources() if reads_environment(p) and p not in allowed] == []
+
+
+def test_chance_and_time_are_read_in_few_places() -> None:
+    servers = tuple(PACKAGE / name for name in ("cli", "cdk", "local"))
+    simulated = PACKAGE / "local" / "aws" / "states"
+    reading = {
+        name_of(path)
+        for path in sources()
+        if imports_of(path) & CHANCE
+        and (path.is_relative_to(simulated) or not any(map(path.is_relative_to, servers)))
+    }
+    assert reading == DRAWS_AND_READS.keys()
 
 
 def test_docstrings_open_with_the_verb_or_the_thing() -> None:

@@ -86,6 +86,12 @@ class ManualClock:
         self.advance(delay)
 
 
+def loop_time() -> float:
+    """Return the seconds of the running event loop, by which waits of one process are counted. No clock that
+    is set moves them."""
+    return asyncio.get_running_loop().time()
+
+
 def rfc3339(moment: datetime) -> str:
     """Return RFC 3339 in UTC with microseconds and `Z`: the text sorts in the order of time."""
     return moment.astimezone(UTC).isoformat(timespec="microseconds").removesuffix("+00:00") + "Z"

@@ -1,10 +1,10 @@
 """Following a run for as long as it takes: the source of streams (docs/behaviour.md#streams)."""
 
-import time
 from collections.abc import AsyncGenerator
 from contextlib import aclosing, nullcontext
 from datetime import datetime, timedelta
 
+from layover.clock import loop_time
 from layover.errors import NotFound
 from layover.records.runs import MAX_SEQ, meta_of
 from layover.runs.long_polls import Pace, close_looks
@@ -94,7 +94,7 @@ async def with_heartbeat(
     pieces: AsyncGenerator[bytes, None], beat: bytes, pace: Pace | None = None
 ) -> AsyncGenerator[bytes, None]:
     """Yield the pieces, and `beat` after `HEARTBEAT_S` with only empty ones."""
-    now = pace.now if pace else time.monotonic
+    now = pace.now if pace else loop_time
     last_sent_at = now()
     # Closed with this generator, because the garbage collector would give a place back too late.
     async with aclosing(pieces):

@@ -1,11 +1,11 @@
 """Waiting requests. One that has no place to wait is answered at once."""
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from typing import TypeVar
 
+from layover.clock import loop_time
 from layover.runs.places import place_to_wait
 from layover.runtime import Runtime
 
@@ -20,7 +20,7 @@ class Pace:
     """The rhythm of a caller's wait, both in seconds; tests give their own."""
 
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
-    now: Callable[[], float] = time.monotonic
+    now: Callable[[], float] = loop_time
 
 
 def loose_looks() -> Iterator[float]:

@@ -9,10 +9,10 @@ and the client comes back with the last seq that it has (docs/behaviour.md#socke
 import asyncio
 import json
 import logging
-import time
 from collections.abc import Callable, Iterable
 from datetime import timedelta
 
+from layover.clock import loop_time
 from layover.errors import LayoverError, RetryableError
 from layover.ports import Clock, Journal, SocketPorts
 from layover.ports.sockets import MAX_FRAME, SocketGone, SocketUnsure
@@ -114,9 +114,9 @@ class SocketDelivery:
         self, claim: Claim, events: Iterable[LoggedEvent], keep_going: KeepGoing
     ) -> int:
         """Post the events, and return the last seq that was posted."""
-        last_seq, until = claim.sent, time.monotonic() + HOLD_S
+        last_seq, until = claim.sent, loop_time() + HOLD_S
         for event in events:
-            if not keep_going() or time.monotonic() > until:
+            if not keep_going() or loop_time() > until:
                 break
             try:
                 await self._ports.sockets.post(claim.subscription.connection_id, frame(event))

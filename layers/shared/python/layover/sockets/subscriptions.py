@@ -3,8 +3,6 @@
 import asyncio
 import json
 import re
-import secrets
-import time
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Literal
@@ -12,6 +10,7 @@ from urllib.parse import quote
 
 from pydantic import BaseModel, ConfigDict, Field, Strict, TypeAdapter
 
+from layover.clock import loop_time
 from layover.errors import LimitReached, NotFound, RetryableError
 from layover.keys import Keys
 from layover.ports import SocketPorts
@@ -84,7 +83,7 @@ async def make_ticket(
     """Return a ticket for one connection within a minute. Raises NotFound if the deployment has no
     sockets."""
     ports = _ports(runtime)
-    text = _ticket_text(owner)
+    text = _ticket_text(runtime, owner)
     expires_at = runtime.clock.now() + TICKET_LIVES
     await ports.connections.put_ticket(
         Ticket(text=text, owner=owner, expires_at=expires_at, token_expires_at=token_expires_at)
@@ -104,7 +103,7 @@ async def make_stream_ticket(
         now + STREAM_TICKET_LIVES, token_expires_at or datetime.max.replace(tzinfo=UTC)
     )
     ticket = Ticket(
-        text=_ticket_text(owner),
+        text=_ticket_text(runtime, owner),
         owner=owner,
         run_id=run.id,
         expires_at=expires_at,
@@ -213,10 +212,10 @@ async def _subscribe(runtime: Runtime, connection: Connection, request: Subscrib
     subscription = Subscription(connection.owner, run.id, connection.id)
     after = min(request.after, MAX_SEQ)
     connections = _ports(runtime).connections
-    until = time.monotonic() + REPLAY_S
+    until = loop_time() + REPLAY_S
     while not await connections.subscribe(subscription, connection.token_expires_at, after):
         # The subscription exists, and another process is sending to it.
-        if time.monotonic() > until:
+        if loop_time() > until:
             return await close(runtime, connection.id)
         # Waits a moment, or closes the connection if that process is gone.
         await _deliver(runtime, subscription, _BUSY_S)
@@ -224,12 +223,12 @@ async def _subscribe(runtime: Runtime, connection: Connection, request: Subscrib
 
 
 async def _deliver(runtime: Runtime, subscription: Subscription, seconds: float) -> bool:
-    until = time.monotonic() + seconds
-    return await _delivery(runtime).deliver(subscription, lambda: time.monotonic() < until)
+    until = loop_time() + seconds
+    return await _delivery(runtime).deliver(subscription, lambda: loop_time() < until)
 
 
-def _ticket_text(owner: str) -> str:
-    return f"{Keys(owner).hash}.{secrets.token_urlsafe(32)}"
+def _ticket_text(runtime: Runtime, owner: str) -> str:
+    return f"{Keys(owner).hash}.{runtime.dice.text(32)}"
 
 
 def _ports(runtime: Runtime) -> SocketPorts:

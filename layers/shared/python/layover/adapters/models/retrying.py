@@ -1,11 +1,11 @@
 """Waits for a provider's fault to pass (docs/behaviour.md#provider-retries)."""
 
-import random
-import time
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, TypeVar
 
 from layover.adapters.models.faults import ProviderFault
+from layover.clock import loop_time
+from layover.dice import SYSTEM_DICE
 
 if TYPE_CHECKING:
     from tenacity import RetryCallState
@@ -29,7 +29,7 @@ class _Window:
         self._opened: float | None = None
 
     def is_over(self, state: "RetryCallState") -> bool:
-        now = time.monotonic()
+        now = loop_time()
         if self._opened is None:
             self._opened = now
         spent = max(now - self._opened, state.idle_for)
@@ -104,4 +104,4 @@ def _wait(state: "RetryCallState") -> float:
     if retry_after is not None:
         return retry_after
     longest: float = min(MAX_WAIT_S, FIRST_WAIT_S * 2 ** (state.attempt_number - 1))
-    return longest * (0.5 + random.random() / 2)
+    return longest * (0.5 + SYSTEM_DICE.up_to(0.5))

@@ -5,7 +5,6 @@ libpq's buffer first (`psycopg.pq`, its public low level), flushed once, and rea
 """
 
 import asyncio
-import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import timedelta
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from layover.adapters.store.postgres.faults import ConnectionLost, connection_error, of_statement
 from layover.adapters.store.postgres.queries import Statement, load
+from layover.clock import loop_time
 from layover.errors import LayoverError, RetryableError
 from layover.futures import retrieve_exception
 
@@ -128,12 +128,12 @@ class Database:
                 await self.close()
 
     async def _connect(self) -> "_Session":
-        give_up = time.monotonic() + self._wake_timeout.total_seconds()
+        give_up = loop_time() + self._wake_timeout.total_seconds()
         while True:
             try:
                 return await self._connect_once()
             except RetryableError:
-                if time.monotonic() >= give_up:
+                if loop_time() >= give_up:
                     raise
             await asyncio.sleep(_TRY_AGAIN_S)
 

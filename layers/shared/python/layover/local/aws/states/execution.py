@@ -5,18 +5,17 @@ retries, its deadline and its task token, and carries that state out again."""
 
 import asyncio
 import json
-import random
-import time
-import uuid
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
+from uuid import UUID
 
 from layover.local.aws.states.choices import holds
 from layover.local.aws.states.errors import StateFailed
 from layover.local.aws.states.paths import evaluate, fill_template, place_result, read_path
 from layover.local.aws.states.records import Frame, Record, Records
+from layover.ports import Dice
 
 State = Mapping[str, Any]
 Program = Mapping[str, Any]
@@ -60,8 +59,13 @@ class _Visit:
 class Execution:
     """Runs `record` from its frames, or from its start, until it is over or cancelled."""
 
-    def __init__(self, record: Record, records: Records, task: Task) -> None:
+    def __init__(
+        self, record: Record, records: Records, task: Task, *, now: Callable[[], float], dice: Dice
+    ) -> None:
+        """`now`: the time in seconds since 1970."""
         self.record = record
+        self._now = now
+        self._dice = dice
         self._records = records
         self._task = task
         self._program: Program = json.loads(records.definition(record))
@@ -74,7 +78,7 @@ class Execution:
         # From the start, whatever the number of runners since: the limit is the execution's, not this
         # process's.
         limit = self._program.get("TimeoutSeconds")
-        rest = None if limit is None else self.record.started + limit - time.time()
+        rest = None if limit is None else self.record.started + limit - self._now()
         try:
             async with asyncio.timeout(rest) as clock:
                 output = await self._walk(self._program, "", json.loads(self.record.input), {})
@@ -103,7 +107,7 @@ class Execution:
         """Return the output of a program or a branch. `item`: the context that a Map gives its branch."""
         frame = self._frames.get(path)
         if frame is None:
-            frame = Frame(path, program["StartAt"], data, entered=time.time())
+            frame = Frame(path, program["StartAt"], data, entered=self._now())
             first_events = [{"type": "ExecutionStarted"}] if path == "" else []
             self._save(frame, [*first_events, _enter_event(program, frame)], is_transition=True)
         while not frame.is_over:
@@ -111,7 +115,7 @@ class Execution:
             next_state, output = await self._carry_out(frame, state, item)
             exited = {"name": frame.state, "output": json.dumps(output)}
             events = [{"type": f"{state['Type']}StateExited", "stateExitedEventDetails": exited}]
-            frame = Frame(path, next_state or frame.state, output, entered=time.time())
+            frame = Frame(path, next_state or frame.state, output, entered=self._now())
             frame.is_over = next_state is None
             if not frame.is_over:
                 events.append(_enter_event(program, frame))
@@ -161,7 +165,7 @@ class Execution:
             delay = retrier.get("IntervalSeconds", 1) * retrier.get("BackoffRate", 2.0) ** retries
             delay = min(delay, retrier.get("MaxDelaySeconds", delay))
             if retrier.get("JitterStrategy") == "FULL":
-                delay = random.uniform(0, delay)
+                delay = self._dice.up_to(delay)
             attempts = {**frame.attempts, str(index): retries + 1}
             again = Frame(frame.path, frame.state, frame.data, attempts, frame.entered)
             # In place, because the caller goes on with this frame. The retry has no deadline and no token
@@ -233,10 +237,10 @@ class Execution:
                 at = state.get("Timestamp") or visit.read(state["TimestampPath"])
                 frame.deadline = datetime.fromisoformat(at).timestamp()
             else:
-                frame.deadline = time.time() + visit.seconds("Seconds", 0)
+                frame.deadline = self._now() + visit.seconds("Seconds", 0)
             # The time of its end, not the time left: a restart makes the wait no longer.
             self._save(frame, [], is_transition=False)
-        await asyncio.sleep(max(0.0, frame.deadline - time.time()))
+        await asyncio.sleep(max(0.0, frame.deadline - self._now()))
 
     async def _run_task(self, visit: _Visit) -> Any:
         frame, resource = visit.frame, str(visit.state["Resource"])
@@ -248,13 +252,13 @@ class Execution:
             except TimeoutError:
                 raise StateFailed("States.Timeout") from None
         if frame.token is None:
-            frame.token = str(uuid.uuid4())
-            frame.deadline = None if limit is None else time.time() + limit
+            frame.token = make_uuid(self._dice)
+            frame.deadline = None if limit is None else self._now() + limit
             # Before the function gets it: the token may be answered before the function returns.
             self._save(frame, [], is_transition=False)
         visit.context["Task"] = {"Token": frame.token}
         try:
-            async with asyncio.timeout(frame.deadline and frame.deadline - time.time()):
+            async with asyncio.timeout(frame.deadline and frame.deadline - self._now()):
                 if not frame.is_delivered:
                     await self._task(resource.removesuffix(_WAITS), visit.parameters())
                     frame.is_delivered = True
@@ -340,6 +344,11 @@ def _choose(visit: _Visit) -> str:
     if "Default" in visit.state:
         return str(visit.state["Default"])
     raise StateFailed("States.NoChoiceMatched", "No choice holds, and there is no default")
+
+
+def make_uuid(dice: Dice) -> str:
+    """Return a random UUID."""
+    return str(UUID(int=dice.bits(128), version=4))
 
 
 def _time(at: float) -> str:

@@ -3,6 +3,7 @@
 import json
 import time
 import uuid
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -79,12 +80,14 @@ class Record:
 class Records:
     """All executions. Every method is one transaction."""
 
-    def __init__(self, storage: Storage) -> None:
+    def __init__(self, storage: Storage, now: Callable[[], float] = time.time) -> None:
+        """`now`: the time in seconds since 1970."""
         self._storage = storage
+        self._now = now
         storage.create(SCHEMA)
         with storage.transaction() as connection:
             query = "SELECT arn FROM sfn_executions WHERE status <> ? AND stopped < ?"
-            for (arn,) in connection.execute(query, (RUNNING, time.time() - _KEPT_S)).fetchall():
+            for (arn,) in connection.execute(query, (RUNNING, now() - _KEPT_S)).fetchall():
                 connection.execute("DELETE FROM sfn_executions WHERE arn = ?", (arn,))
                 for table in ("sfn_tokens", "sfn_events"):
                     connection.execute(f"DELETE FROM {table} WHERE execution = ?", (arn,))
@@ -103,7 +106,7 @@ class Records:
             "definition = excluded.definition, role = excluded.role RETURNING created"
         )
         with self._storage.transaction() as connection:
-            row = (arn, name, definition, role, time.time())
+            row = (arn, name, definition, role, self._now())
             ((created_at,),) = connection.execute(query, row).fetchall()
             return float(created_at)
 
@@ -138,7 +141,7 @@ class Records:
                 definition=identifier,
                 input=text,
                 status=RUNNING,
-                started=time.time(),
+                started=self._now(),
                 stopped=None,
                 output=None,
                 error=None,
@@ -182,13 +185,13 @@ class Records:
             cursor = connection.execute(
                 "UPDATE sfn_executions SET status = ?, stopped = ?, output = ?, error = ?, cause = ? "
                 "WHERE arn = ? AND status = ?",
-                (status, time.time(), *values, arn, RUNNING),
+                (status, self._now(), *values, arn, RUNNING),
             )
             if not cursor.rowcount:
                 return False
             connection.execute("DELETE FROM sfn_frames WHERE execution = ?", (arn,))
             connection.execute("UPDATE sfn_tokens SET over = 1 WHERE execution = ?", (arn,))
-            _append(connection, arn, events)
+            _append(connection, arn, events, self._now())
             return True
 
     def frames(self, arn: str) -> dict[str, Frame]:
@@ -219,7 +222,7 @@ class Records:
             if frame.token is not None:
                 query = "INSERT OR IGNORE INTO sfn_tokens (token, execution, path) VALUES (?, ?, ?)"
                 connection.execute(query, (frame.token, arn, frame.path))
-            _append(connection, arn, events)
+            _append(connection, arn, events, self._now())
 
     def retire(self, token: str) -> None:
         """End the token of a task that has given up: nobody can answer it any more."""
@@ -254,12 +257,11 @@ class Records:
             return [json.loads(row[0]) for row in connection.execute(query, (arn,))]
 
 
-def _append(connection: Any, arn: str, events: list[dict[str, Any]]) -> None:
+def _append(connection: Any, arn: str, events: list[dict[str, Any]], now: float) -> None:
     if not events:
         return
     query = "SELECT coalesce(max(id), 0) FROM sfn_events WHERE execution = ?"
     (last,) = connection.execute(query, (arn,)).fetchone()
-    now = time.time()
     for number, event in enumerate(events, last + 1):
         whole = {"timestamp": now, "id": number, "previousEventId": number - 1, **event}
         row = (arn, number, json.dumps(whole))

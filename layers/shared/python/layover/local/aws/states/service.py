@@ -3,15 +3,17 @@
 import asyncio
 import json
 import logging
-import uuid
+import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from layover.dice import SYSTEM_DICE
 from layover.local.aws.states.errors import StatesError
-from layover.local.aws.states.execution import MAX_DATA, Execution, Task
+from layover.local.aws.states.execution import MAX_DATA, Execution, Task, make_uuid
 from layover.local.aws.states.records import RUNNING, Record, Records
 from layover.local.aws.storage import Storage
 from layover.local.functions.invocation import ACCOUNT, REGION
+from layover.ports import Dice
 
 logger = logging.getLogger(__name__)
 
@@ -26,9 +28,18 @@ class StepFunctions:
     """State machines and executions. Every call comes from the event loop in which the executions run, so no
     two of them act at the same time."""
 
-    def __init__(self, storage: Storage, task: Task) -> None:
-        self._records = Records(storage)
+    def __init__(
+        self,
+        storage: Storage,
+        task: Task,
+        now: Callable[[], float] = time.time,
+        dice: Dice = SYSTEM_DICE,
+    ) -> None:
+        """`now`: the time in seconds since 1970, which need not be the loop's. Waits take the loop's time."""
+        self._records = Records(storage, now)
         self._task = task
+        self._now = now
+        self._dice = dice
         self._running: dict[str, tuple[Execution, asyncio.Task[None]]] = {}
         self._is_stopping = False
         self._operations: dict[str, Callable[[Document], Document]] = {
@@ -75,7 +86,7 @@ class StepFunctions:
         return [record.input for record in self._records.list_executions(None, RUNNING)]
 
     def _run(self, record: Record) -> None:
-        execution = Execution(record, self._records, self._task)
+        execution = Execution(record, self._records, self._task, now=self._now, dice=self._dice)
         task = asyncio.ensure_future(self._execute(execution))
         self._running[record.arn] = execution, task
 
@@ -148,7 +159,7 @@ class StepFunctions:
         if self._is_stopping:
             raise StatesError("ServiceUnavailable", "the runner is stopping", 503)
         machine = self._machine(request["stateMachineArn"])
-        name, text = request.get("name") or str(uuid.uuid4()), request.get("input") or "{}"
+        name, text = request.get("name") or make_uuid(self._dice), request.get("input") or "{}"
         try:
             json.loads(text)
         except ValueError as error:
