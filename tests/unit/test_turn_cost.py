@@ -157,10 +157,10 @@ async def _accepted(counted: Counted) -> str:
 PLAIN = {"accept": Cost(196, 2, 7), "turn": Cost(2031, 7, 25)}
 APPROVED = {
     "accept": Cost(196, 2, 7),
-    "ask": Cost(1325, 10, 21),
-    "wait": Cost(117, 4, 4),
-    "decide": Cost(272, 5, 9),
-    "go on": Cost(1971, 25, 39),
+    "ask": Cost(1339, 10, 21),
+    "wait": Cost(119, 4, 4),
+    "decide": Cost(275, 5, 9),
+    "go on": Cost(1990, 25, 39),
 }
 
 
