@@ -159,7 +159,7 @@ APPROVED = {
     "accept": Cost(196, 2, 7),
     "ask": Cost(1339, 10, 21),
     "wait": Cost(119, 4, 4),
-    "decide": Cost(275, 5, 9),
+    "decide": Cost(278, 5, 9),
     "go on": Cost(1990, 25, 39),
 }
 
