@@ -2,7 +2,8 @@
 
 import logging
 import re
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
@@ -114,11 +115,17 @@ def _unknown_parameters(route: Route, event: BaseProxyEvent) -> InvalidRequest |
 
 
 def answer(
-    event: Mapping[str, Any], context: Any, host: Host, *, streams: bool = False
+    event: Mapping[str, Any],
+    context: Any,
+    host: Host,
+    *,
+    streams: bool = False,
+    now: Callable[[], float] = time.monotonic,
 ) -> dict[str, Any]:
     """Return the answer to one API Gateway event (HTTP API, payload 2.0). Never raises. If the function
-    `streams`, the body may be an asynchronous iterator of bytes."""
-    result = _answer(event, context, host, streams)
+    `streams`, the body may be an asynchronous iterator of bytes. `now`: the seconds by which the time of the
+    request is counted."""
+    result = _answer(event, context, host, streams, now)
     if is_decision(str(event.get("rawPath"))):
         # Also on problems: nothing keeps a link's answer, and nothing tells the link to others.
         result["headers"] = {**result["headers"], **SECRET_HEADERS}
@@ -127,7 +134,9 @@ def answer(
     return result
 
 
-def _answer(event: Mapping[str, Any], context: Any, host: Host, streams: bool) -> dict[str, Any]:
+def _answer(
+    event: Mapping[str, Any], context: Any, host: Host, streams: bool, now: Callable[[], float]
+) -> dict[str, Any]:
     app = resolver()
     try:
         request = prepare_event(event)
@@ -135,7 +144,7 @@ def _answer(event: Mapping[str, Any], context: Any, host: Host, streams: bool) -
         if not is_decision(path):
             logs.name(**{id: match[1] for id, of in _LOG_IDS.items() if (match := of.search(path))})
         settings = host.runtime().settings
-        call = _call(request, path, host, streams)
+        call = _call(request, path, host, streams, now)
         # `request` has none: every other route takes JSON under any name.
         call.content_type = content_type(event)
         app.context.update(
@@ -151,15 +160,17 @@ def _answer(event: Mapping[str, Any], context: Any, host: Host, streams: bool) -
         return _result(_report_unexpected(error, _request_id(event)))
 
 
-def _call(request: Mapping[str, Any], path: str, host: Host, streams: bool) -> Call:
+def _call(
+    request: Mapping[str, Any], path: str, host: Host, streams: bool, now: Callable[[], float]
+) -> Call:
     gzip = takes_gzip(request)
     if streams and (ticket := ticketed(request, path, host)):
         ends_at = ticket.token_expires_at
-        return Call(host, Actor(sub=ticket.owner), gzip, streams, ends_at)
+        return Call(host, Actor(sub=ticket.owner), gzip, streams, ends_at, now=now)
     asker = caller(request, path, host.runtime().settings.access)
     if asker is not None and (context := traceparent(request["headers"])):
         asker = asker.model_copy(update={"traceparent": context})
-    return Call(host, asker, gzip, streams)
+    return Call(host, asker, gzip, streams, now=now)
 
 
 @cache

@@ -99,7 +99,12 @@ class Call:
     """Media type of the body, in lower case. Routes that take JSON take it under any name."""
     pieces: AsyncGenerator[bytes, None] | None = field(default=None, init=False)
     """The answer's body, if it is streamed."""
-    _began: float = field(default_factory=lambda: time.monotonic(), init=False)
+    now: Callable[[], float] = time.monotonic
+    """The seconds by which the time that is left is counted."""
+    _began: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._began = self.now()
 
     @property
     def actor(self) -> Actor:
@@ -119,7 +124,7 @@ class Call:
     @property
     def left_s(self) -> float:
         """Return the seconds that the request may still wait."""
-        return max(0.0, _ANSWERED_WITHIN_S - (time.monotonic() - self._began))
+        return max(0.0, _ANSWERED_WITHIN_S - (self.now() - self._began))
 
     def act(
         self,

@@ -73,7 +73,8 @@ PARTICIPLES = {
 CHANCE = {"random", "secrets", "time", "uuid"}
 """Modules whose answers no test can repeat."""
 DRAWS_AND_READS = {
-    "functions/api/call.py": "the time that a request has left",
+    "functions/api/app.py": "the default clock of the time that a request has left",
+    "functions/api/call.py": "the same",
     "layers/shared/python/layover/adapters/aws/client.py": "the default clock of signatures and of their age",
     "layers/shared/python/layover/adapters/aws/services.py": "signatures have AWS's time, which nobody moves",
     "layers/shared/python/layover/adapters/aws/signature.py": "only writes a given time down",

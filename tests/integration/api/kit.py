@@ -3,8 +3,9 @@
 import asyncio
 import gzip
 import json
+import time
 from base64 import b64decode
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, TypeVar
@@ -127,6 +128,7 @@ class Api:
     def __init__(self, world: ServiceBench, host: TestHost) -> None:
         self.world = world
         self.host = host
+        self.now: Callable[[], float] = time.monotonic
 
     def send(
         self,
@@ -146,7 +148,7 @@ class Api:
         sent = text if text is not None else None if body is None else json.dumps(body)
         given = {"Content-Type": "application/json", **(headers or {})}
         event = http_event(method, url, sent, given, sub, is_base64, scope, claims)
-        result = answer(event, None, self.host)
+        result = answer(event, None, self.host, now=self.now)
         assert json.loads(json.dumps(result)) == result
         lowered = {name.lower(): value for name, value in result["headers"].items()}
         answered = Response(result["statusCode"], lowered, result["body"], result)

@@ -5,7 +5,6 @@ import gzip
 import json
 import re
 from datetime import timedelta
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -206,17 +205,13 @@ def test_a_run_that_failed_teaches_nothing_and_nobody_waits_for_that(api: Api) -
     assert (answer.status, answer.headers["preference-applied"]) == (200, "wait=25")
 
 
-def test_a_run_that_took_long_to_accept_is_waited_for_less_long(
-    api: Api, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_that_took_long_to_accept_is_waited_for_less_long(api: Api) -> None:
     url, headers = f"/threads/{new_thread(api)}/runs", {"Idempotency-Key": "k"}
     run = api.post(url, {"input": "x"}, headers=headers).json
     api.do(api.world.finish(run["id"], "there"))
     for took, waited in ((20.0, "wait=7"), (60.0, "wait=0")):
         times = iter((0.0, took))
-        monkeypatch.setattr(
-            "functions.api.call.time", SimpleNamespace(monotonic=lambda t=times: next(t))
-        )
+        api.now = times.__next__
         answer = api.post(url, {"input": "x"}, headers={**headers, "Prefer": "wait=25"})
         assert (answer.status, answer.headers["preference-applied"]) == (200, waited)
 

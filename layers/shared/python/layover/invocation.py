@@ -43,19 +43,20 @@ class InvocationLoop:
         """Return the result of `work`. A passing fault is raised as `RetryableError`: the state machine
         retries errors of exactly that name."""
         _leave_if_unclean()
+        if self._loop is None:
+            self._loop = asyncio.new_event_loop()
+        return self._loop.run_until_complete(self.handle(work))
+
+    async def handle(self, work: Coroutine[Any, Any, T]) -> T:
+        """Return the result of `work` as `run` does, on the loop that runs."""
         try:
-            return self._run(work)
+            return await work
         except RetryableError as error:
             if type(error) is RetryableError:
                 raise
             raise RetryableError(f"{type(error).__name__}: {error}") from error
         finally:
-            self._run(self._finish())
-
-    def _run(self, work: Coroutine[Any, Any, T]) -> T:
-        if self._loop is None:
-            self._loop = asyncio.new_event_loop()
-        return self._loop.run_until_complete(work)
+            await self._finish()
 
 
 def _leave_if_unclean() -> None:
