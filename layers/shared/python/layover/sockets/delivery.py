@@ -136,12 +136,13 @@ class DeliveryQueue:
         self._finish_s = finish_s
         self._tasks: dict[Subscription, asyncio.Task[None]] = {}
         self._again: set[Subscription] = set()
-        self._remaining: set[Subscription] = set()
+        self._remaining: dict[Subscription, None] = {}
+        """Keys in the order in which they were left: a set has none."""
         self._is_stopping = False
 
     def notify(self, owner: str, run_id: str, connections: Iterable[str]) -> None:
         """Send to each subscription, in one task for each."""
-        for connection_id in connections:
+        for connection_id in sorted(connections):
             subscription = Subscription(owner, run_id, connection_id)
             if subscription in self._tasks:
                 self._again.add(subscription)
@@ -156,7 +157,7 @@ class DeliveryQueue:
             self._is_stopping = True
             await asyncio.wait(self._tasks.values(), timeout=LAST_POST_S)
             self._is_stopping = False
-        remaining, self._remaining = self._remaining, set()
+        remaining, self._remaining = self._remaining, {}
         await asyncio.gather(*(self._delivery.defer(subscription) for subscription in remaining))
 
     async def _send(self, subscription: Subscription) -> None:
@@ -164,7 +165,7 @@ class DeliveryQueue:
             while True:
                 self._again.discard(subscription)
                 if not await self._delivery.deliver(subscription, lambda: not self._is_stopping):
-                    self._remaining.add(subscription)
+                    self._remaining[subscription] = None
                     return
                 if subscription not in self._again:
                     return

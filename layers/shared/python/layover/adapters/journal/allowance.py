@@ -68,7 +68,7 @@ class TableAllowance:
 
     async def flush(self) -> None:
         """See `ports.Allowance`."""
-        for owner, day in {(owner, day) for owner, day, _ in self._noted}:
+        for owner, day in sorted({(owner, day) for owner, day, _ in self._noted}):
             await self._write(owner, day, dict(self._take(owner, day)))
 
     async def reserve(
@@ -114,7 +114,7 @@ class TableAllowance:
             return
         holds = {_HOLD + run_id for run_id in run_ids} & item.keys()
         if holds:
-            await self._write(owner, day, {}, dict.fromkeys(holds))
+            await self._write(owner, day, {}, dict.fromkeys(sorted(holds)))
 
     async def admit(self, owner: str, per_minute: int) -> timedelta | None:
         """See `ports.Allowance`. Minutes are those of the clock."""

@@ -64,7 +64,9 @@ class TableInbox:
         self, groups: Collection[str], limit: int, cursor: str | None
     ) -> Page[InboxItem]:
         """See `ports.Inbox`."""
-        names = await asyncio.gather(*(self._marks.names(group_partition(g)) for g in groups))
+        names = await asyncio.gather(
+            *(self._marks.names(group_partition(g)) for g in sorted(groups))
+        )
         partitions = [approver_partition(rule) for rule in sorted({r for n in names for r in n})]
         matches: list[Item] = []
         after, more = cursor or "", True
