@@ -31,19 +31,19 @@ class Ids(Protocol):
 class Dice(Protocol):
     """Chance: random numbers that nobody can guess, unless a test has seeded them."""
 
-    def bits(self, count: int) -> int:
+    def bits(self, count: int, /) -> int:
         """Return a number of `count` random bits."""
         ...
 
-    def hex(self, size: int) -> str:
+    def hex(self, size: int, /) -> str:
         """Return `size` random bytes as hexadecimal text."""
         ...
 
-    def text(self, size: int) -> str:
+    def text(self, size: int, /) -> str:
         """Return `size` random bytes as text that is safe in URLs."""
         ...
 
-    def up_to(self, longest: float) -> float:
+    def up_to(self, longest: float, /) -> float:
         """Return a number from 0 up to `longest`."""
         ...
 
