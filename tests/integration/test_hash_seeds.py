@@ -17,6 +17,7 @@ from layover.adapters.journal.journal import table_journal
 from layover.clock import ManualClock
 from layover.dice import SeededDice
 from layover.ids import SequentialIds
+from layover.memory.ranking import Candidate, fuse
 from layover.runs.accept import StartRun, start_run
 from layover.runs.cancel import cancel
 from layover.sockets.delivery import DeliveryQueue
@@ -72,6 +73,9 @@ async def story():
     for n in range(9):
         allowance.note(f"owner{n}", Usage(input_tokens=1, output_tokens=1))
     await allowance.flush()
+    words = [f"word{n}" for n in range(40)]
+    scope = [Candidate(frozenset(words[n // 2 : 40 - n // 3]), None) for n in range(40)]
+    print([scores.lexical for scores in fuse(words, scope)])
     queue = DeliveryQueue(Slow())
     queue.notify("ann", "run_1", frozenset(f"c{n}" for n in range(9)))
     await queue.finish()

@@ -58,7 +58,7 @@ class Scores:
 
 def fuse(query: Sequence[str], scope: Sequence[Candidate]) -> list[Scores]:
     """Return the scores of a scope, in its order. `query`: its terms."""
-    lexical = _lexical(set(query), scope)
+    lexical = _lexical(tuple(dict.fromkeys(query)), scope)
     best = max(lexical, default=0.0)
     cosines = [c.cosine for c in scope if c.cosine is not None]
     low, high = min(cosines, default=0.0), max(cosines, default=0.0)
@@ -104,10 +104,11 @@ def cosine(a: Sequence[float], b: Sequence[float]) -> float | None:
     return sum(map(operator.mul, a, b)) / norms if norms else None
 
 
-def _lexical(query: set[str], scope: Sequence[Candidate]) -> list[float]:
+def _lexical(query: Sequence[str], scope: Sequence[Candidate]) -> list[float]:
     """Return the lexical scores. A word weighs the more the fewer rows have it, so no list of stop words is
     needed."""
-    hits = [{term for term in query if has_term(c.words, term)} for c in scope]
+    # In the order of the query: sums of the same numbers in another order may differ in the last place.
+    hits = [dict.fromkeys(term for term in query if has_term(c.words, term)) for c in scope]
     counts = {word: sum(word in h for h in hits) for word in query}
     weights = {w: math.log(1 + (len(scope) - n + 0.5) / (n + 0.5)) for w, n in counts.items()}
     size = sum(len(c.words) for c in scope) / len(scope) if scope else 0
