@@ -15,13 +15,21 @@ from layover.adapters.http.direct import DirectClient
 from layover.adapters.inmemory.table import InMemoryTable
 from layover.clock import ManualClock
 from layover.connections.answers import tokens_in
-from layover.connections.consent import begin_consent, finish_consent
+from layover.connections.consent import begin_consent, disconnect, finish_consent
 from layover.connections.tokens import RENEWAL, renew, token_of
 from layover.errors import ConfigurationError, ConsentRefused, RetryableError
 from layover.ports.grants import GrantPorts, TokenRefused
 from layover.runtime import Runtime
 from layover.values.grant import Grant
-from support.oauth import REDIRECT_URL, TOKEN_URL, Endpoints, OAuthServer, Sealed, served
+from support.oauth import (
+    REDIRECT_URL,
+    REVOKE_URL,
+    TOKEN_URL,
+    Endpoints,
+    OAuthServer,
+    Sealed,
+    served,
+)
 from support.worlds.builder import build_runtime
 from support.worlds.loops import LoopClock, skipping
 
@@ -31,6 +39,13 @@ SERVICE = Connection(
     authorize_url="https://accounts.example.com/authorize",
     token_url=TOKEN_URL,
     client_id="layover",
+)
+REVOCABLE = Connection(
+    "github",
+    authorize_url="https://accounts.example.com/authorize",
+    token_url=TOKEN_URL,
+    client_id="layover",
+    revoke_url=REVOKE_URL,
 )
 
 
@@ -172,17 +187,42 @@ async def test_new_tokens_are_kept_although_the_table_is_away_for_a_moment() -> 
 
 
 async def test_account_that_is_disconnected_during_a_renewal_stays_disconnected() -> None:
-    shop = Shop()
-    await shop.connect()
+    """The service is told of the tokens that the renewal brings, too: nobody else knows them."""
+    shop, service = Shop(), REVOCABLE
+    await shop.connect(service)
     shop.clock.advance(timedelta(hours=2))
     shop.endpoints.gate = asyncio.Event()
-    task = asyncio.ensure_future(token_of(shop.runtime, SERVICE, ANN))
+    task = asyncio.ensure_future(token_of(shop.runtime, service, ANN))
     while not shop.server.renewals:
         await asyncio.sleep(0)
-    await shop.runtime.connections.grants.remove(ANN, "github")
+    assert await disconnect(shop.runtime, service, ANN, "github")
     shop.endpoints.gate.set()
     assert await task is None
     assert await shop.runtime.connections.grants.get(ANN, "github") is None
+    assert shop.server.revoked == list(shop.server.refresh)
+
+
+async def test_account_that_is_disconnected_just_as_a_renewal_ends_is_revoked_as_it_is_then() -> (
+    None
+):
+    shop, service = Shop(), REVOCABLE
+    await shop.connect(service)
+    shop.clock.advance(timedelta(hours=2))
+    grants = shop.runtime.connections.grants
+    get = grants.get
+
+    async def renewed_after_get(owner: str, connection: str) -> Grant | None:
+        grant = await get(owner, connection)
+        grants.get = get  # type: ignore[method-assign]
+        await token_of(shop.process(), service, ANN)
+        return grant
+
+    grants.get = renewed_after_get  # type: ignore[method-assign]
+    assert await disconnect(shop.runtime, service, ANN, "github")
+    assert await get(ANN, "github") is None
+    assert shop.server.renewals == 1
+    assert shop.server.revoked == [list(shop.server.refresh)[-1]]
+    assert not await disconnect(shop.runtime, service, ANN, "github")
 
 
 async def test_consent_during_a_renewal_is_not_replaced_by_it() -> None:

@@ -13,9 +13,8 @@ from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from layover.connections.tokens import (
     ask,
-    ask_endpoint,
     context_of,
-    open_tokens,
+    revoke,
     seal_tokens,
 )
 from layover.declare.connection import Connection, check_same
@@ -188,29 +187,13 @@ async def disconnect(
 ) -> bool:
     """Forget a grant, and tell its service. Return False if there was none. It is forgotten also if the
     service cannot be told."""
-    grant = await runtime.connections.grants.remove(owner, name)
-    if grant is None:
-        return False
-    await revoke(runtime, connection, grant)
-    return True
-
-
-async def revoke(runtime: Runtime, connection: Connection | None, grant: Grant) -> None:
-    """Tell a service that a grant is over (RFC 7009), if it can be told. Raises nothing."""
-    if connection is None or connection.revoke_url is None or grant.ended_at is not None:
-        return
-    try:
-        tokens = await open_tokens(runtime, grant)
-        if tokens is None:
-            return
-        hint = "access_token" if tokens.refresh is None else "refresh_token"
-        form = {"token": tokens.refresh or tokens.access, "token_type_hint": hint}
-        await ask_endpoint(connection, runtime, connection.revoke_url, form)
-    except LayoverError as error:
-        logger.warning(
-            "a service was not told that a grant is over",
-            extra={"connection": grant.connection, "cause": type(error).__name__},
-        )
+    grants = runtime.connections.grants
+    while (grant := await grants.get(owner, name)) is not None:
+        # As it was read: a renewal may have brought other tokens meanwhile, which the service has to know.
+        if await grants.remove(grant):
+            await revoke(runtime, connection, grant)
+            return True
+    return False
 
 
 async def ask_for_consent(runtime: Runtime, owner: str, name: str) -> dict[str, Any]:

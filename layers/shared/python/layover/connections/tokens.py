@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 
 from layover.connections.answers import tokens_in
 from layover.declare.connection import Connection
-from layover.errors import ConfigurationError, RetryableError
+from layover.errors import ConfigurationError, LayoverError, RetryableError
 from layover.futures import retrieve_exception
 from layover.ports.grants import TokenRefused
 from layover.runtime import Runtime
@@ -143,6 +143,24 @@ async def ask_endpoint(
     return await endpoints.ask(url, {**form, **own})
 
 
+async def revoke(runtime: Runtime, connection: Connection | None, grant: Grant) -> None:
+    """Tell a service that a grant is over (RFC 7009), if it can be told. Raises nothing."""
+    if connection is None or connection.revoke_url is None or grant.ended_at is not None:
+        return
+    try:
+        tokens = await open_tokens(runtime, grant)
+        if tokens is None:
+            return
+        hint = "access_token" if tokens.refresh is None else "refresh_token"
+        form = {"token": tokens.refresh or tokens.access, "token_type_hint": hint}
+        await ask_endpoint(connection, runtime, connection.revoke_url, form)
+    except LayoverError as error:
+        logger.warning(
+            "a service was not told that a grant is over",
+            extra={"connection": grant.connection, "cause": type(error).__name__},
+        )
+
+
 async def _once(
     key: tuple[str, str], renew: Callable[[], Coroutine[Any, Any, Tokens | None]]
 ) -> Tokens | None:
@@ -228,9 +246,15 @@ async def _ask_for_new(
     if newest is not None and newest.sealed == grant.sealed:
         # This process was asleep for longer than it may, and another was told that the old token is used up.
         # The service has given the new ones.
-        return new if await _keep(runtime, newest, renewed) is not None else None
-    # It was removed, or another consent or renewal has replaced it: that one counts.
-    return None if newest is None else await open_tokens(runtime, newest)
+        if await _keep(runtime, newest, renewed) is not None:
+            return new
+        newest = await runtime.connections.grants.get(grant.owner, grant.connection)
+    if newest is None:
+        # Whoever removed it told the service of the tokens before these.
+        await revoke(runtime, connection, renewed)
+        return None
+    # Another consent or renewal has replaced it: that one counts. To revoke these might end it as well.
+    return await open_tokens(runtime, newest)
 
 
 async def _keep(runtime: Runtime, old: Grant, new: Grant) -> Grant | None:

@@ -48,8 +48,8 @@ class Grants(Protocol):
         more, and nothing was written."""
         ...
 
-    async def remove(self, owner: str, connection: str) -> Grant | None:
-        """Forget a grant, and return it."""
+    async def remove(self, grant: Grant) -> bool:
+        """Forget a grant as it was read. Return whether there is none now: False if it has changed since."""
         ...
 
     async def put_consent(self, state: str, consent: Consent) -> None:
@@ -115,9 +115,9 @@ class NoGrants:
         """Return None: there is none."""
         return None
 
-    async def remove(self, owner: str, connection: str) -> Grant | None:
-        """Return None."""
-        return None
+    async def remove(self, grant: Grant) -> bool:
+        """Return True: there is none."""
+        return True
 
     async def put_consent(self, state: str, consent: Consent) -> None:
         """Raise ConfigurationError."""

@@ -56,15 +56,16 @@ class TableGrants:
         new = new.model_copy(update={"version": old.version + 1})
         return new if await self._write(new, old) else None
 
-    async def remove(self, owner: str, connection: str) -> Grant | None:
+    async def remove(self, grant: Grant) -> bool:
         """See `ports.grants.Grants`."""
+        as_read = Equals("v", grant.version)
         try:
-            item = await self._table.write(
-                Delete(Keys(owner).grants, grant_key(connection), when=Exists("pk"))
+            await self._table.write(
+                Delete(Keys(grant.owner).grants, grant_key(grant.connection), when=as_read)
             )
-        except ConditionFailed:
-            return None
-        return None if item is None else _read(item)
+        except ConditionFailed as failure:
+            return failure.old is None
+        return True
 
     async def put_consent(self, state: str, consent: Consent) -> None:
         """See `ports.grants.Grants`."""
