@@ -39,7 +39,7 @@ def watched(dialer: Noting) -> Bench:
         return await open_turn(query)
 
     async def wrote(actions: Any, proceed: Proceed) -> None:
-        takes = [a for a in actions if isinstance(a, Update) and "taker" in a.set]
+        takes = [a for a in actions if isinstance(a, Update) and "takes" in a.add]
         if takes:
             dialer.order.append("takes the run")
         await proceed()

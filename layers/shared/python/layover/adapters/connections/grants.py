@@ -3,7 +3,10 @@ owner."""
 
 from datetime import datetime, timedelta
 
+from layover.adapters.once import write_once, written_by
+from layover.dice import SYSTEM_DICE
 from layover.keys import CONSENT_PREFIX, GRANT_PREFIX, Keys, consent_key, grant_key
+from layover.ports import Dice
 from layover.ports.table import (
     ConditionFailed,
     Delete,
@@ -26,8 +29,9 @@ _ERASED_AT_ONCE = 100
 class TableGrants:
     """`Grants`: DynamoDB with `DynamoTable`, memory with `InMemoryTable`."""
 
-    def __init__(self, table: Table) -> None:
+    def __init__(self, table: Table, dice: Dice = SYSTEM_DICE) -> None:
         self._table = table
+        self._dice = dice
 
     async def get(self, owner: str, connection: str) -> Grant | None:
         """See `ports.grants.Grants`."""
@@ -90,7 +94,7 @@ class TableGrants:
         place = (Keys(owner).grants, consent_key(state))
         once = all_of(Exists("pk"), Missing("used"))
         try:
-            await self._table.write(Update(*place, set={"used": True}, when=once))
+            await write_once(self._table, Update(*place, when=once), {"used": self._dice.hex(8)})
         except ConditionFailed:
             return False
         return True
@@ -109,9 +113,8 @@ class TableGrants:
         when = Missing("pk") if old is None else Equals("v", old.version)
         item = {"b": grant.model_dump_json(), "v": grant.version}
         try:
-            await self._table.write(
-                Put(Keys(grant.owner).grants, grant_key(grant.connection), item, when=when)
-            )
+            put = Put(Keys(grant.owner).grants, grant_key(grant.connection), item, when=when)
+            await write_once(self._table, put, written_by(self._dice))
         except ConditionFailed:
             return False
         return True

@@ -8,10 +8,12 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
+from layover.adapters.once import write_once, written_by
+from layover.dice import SYSTEM_DICE
 from layover.errors import RetryableError
 from layover.keys import RATE, SPENT, SWITCH, Keys
 from layover.ports.allowance import DayLimits, DayUse, Reservation
-from layover.ports.platform import Clock
+from layover.ports.platform import Clock, Dice
 from layover.ports.table import (
     Below,
     ConditionFailed,
@@ -48,10 +50,12 @@ _log = logging.getLogger("layover")
 class TableAllowance:
     """`ports.Allowance`. `counts`: False if no limit of a day is set; then no use is written.
 
-    Counters are added to without a transaction: a request that boto3 repeats may count twice, and use that a
-    killed process had not written is not counted."""
+    Use that a killed process had not written is not counted."""
 
-    def __init__(self, table: Table, clock: Clock, *, counts: bool = True) -> None:
+    def __init__(
+        self, table: Table, clock: Clock, *, counts: bool = True, dice: Dice = SYSTEM_DICE
+    ) -> None:
+        self._dice = dice
         self._counts = counts
         self._table = table
         self._clock = clock
@@ -85,7 +89,8 @@ class TableAllowance:
             if day.held is not None and (day.waits_for_first or limits.are_reached(day.with_held)):
                 return Reservation.BUSY
             try:
-                await self._table.write(day.reservation(pk, need, self._today() + RETENTION))
+                reservation = day.reservation(pk, need, self._today() + RETENTION)
+                await write_once(self._table, reservation, written_by(self._dice))
                 return Reservation.GRANTED
             except ConditionFailed:
                 continue
@@ -127,7 +132,7 @@ class TableAllowance:
             Keys(owner).minute(minute), RATE, set={"expires": expires}, add={"runs": 1}, when=fits
         )
         try:
-            await self._table.write(counts)
+            await write_once(self._table, counts, written_by(self._dice))
         except ConditionFailed:
             return after - now
         return None
@@ -159,7 +164,7 @@ class TableAllowance:
             Keys(owner).day(day), SPENT, set={"expires": expires, **(changes or {})}, add=counts
         )
         try:
-            await self._table.write(addition)
+            await write_once(self._table, addition, written_by(self._dice))
         except RetryableError as error:
             self._noted.update({(owner, day, name): n for name, n in counts.items()})
             _log.warning("a day's use is written later", extra={"cause": str(error)})

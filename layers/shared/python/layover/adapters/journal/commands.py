@@ -26,6 +26,7 @@ from layover.adapters.journal.items.records import (
 )
 from layover.adapters.journal.log.events import EventLog
 from layover.adapters.journal.runs import TableRuns
+from layover.adapters.once import write_once, written_by
 from layover.clock import rfc3339
 from layover.errors import Conflict, LimitReached, NotFound, ThreadBusy
 from layover.keys import HEAD, INPUT, META, REQUEST, Keys, message_key, said_key
@@ -381,7 +382,8 @@ class TableRunCommands:
         try:
             # The new epoch keeps a writer of the previous execution from opening calls, which the next one
             # would take for interrupted. Calls that are already open may be closed.
-            await self._table.write(Update(pk, META, set=changes, add={"epoch": 1}, when=is_driver))
+            driven = Update(pk, META, set=changes, add={"epoch": 1}, when=is_driver)
+            await write_once(self._table, driven, written_by(self._dice))
         except ConditionFailed:
             return None
         return n
@@ -404,10 +406,8 @@ class TableRunCommands:
         if rests is not None:
             changes["rests"] = rests
         try:
-            # A repeated request counts twice, which is acceptable for an upper bound.
-            item = await self._table.write(
-                Update(pk, META, set=changes, add={"history": events}, when=is_driver)
-            )
+            spent = Update(pk, META, set=changes, add={"history": events}, when=is_driver)
+            item = await write_once(self._table, spent, written_by(self._dice))
             assert item is not None
             if item["history"] > limit:
                 # A death before this only delays it: the sweeper looks at each run that is not over.
@@ -421,8 +421,8 @@ class TableRunCommands:
         """See `ports.RunCommands`."""
         pk, again = Keys(owner).run(run_id), Equals("fault_epoch", epoch)
         try:
-            # A repeated request counts twice: the run is given up a little earlier.
-            item = await self._table.write(Update(pk, META, add={"faults": 1}, when=again))
+            counts = Update(pk, META, add={"faults": 1}, when=again)
+            item = await write_once(self._table, counts, written_by(self._dice))
         except ConditionFailed:
             first = {"fault_epoch": epoch, "faults": 0}
             await self._table.write(Update(pk, META, set=first, when=Exists("pk")))

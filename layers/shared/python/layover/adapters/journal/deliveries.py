@@ -5,6 +5,7 @@ import re
 from datetime import datetime, timedelta
 from typing import Any
 
+from layover.adapters.once import write_once, written_by
 from layover.clock import rfc3339
 from layover.dice import SYSTEM_DICE
 from layover.errors import NotFound, RetryableError
@@ -63,7 +64,8 @@ class TableDeliveries:
         over = all_of(Equals("claimed_until", old["claimed_until"]), Missing("sent_at"))
         claimed = {"claimed_until": until, "free": False}
         try:
-            await self._table.write(Update(pk, key, set=claimed, when=over))
+            claim = Update(pk, key, set=claimed, when=over)
+            await write_once(self._table, claim, written_by(self._dice))
         except ConditionFailed as failure:
             raise RetryableError("another process sends this message", run_id=run_id) from failure
         return Claim(unsure=not old.get("free", False))

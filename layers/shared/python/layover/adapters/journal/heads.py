@@ -14,6 +14,7 @@ from layover.adapters.journal.items.records import (
     head_item,
     thread_index,
 )
+from layover.adapters.once import write_once, written_by
 from layover.clock import rfc3339
 from layover.keys import HEAD, META, Keys
 from layover.ports import SetAside
@@ -47,6 +48,7 @@ class TableHeads:
     def __init__(self, backing: Backing) -> None:
         self._table = backing.table
         self._clock = backing.clock
+        self._dice = backing.dice
 
     async def put(self, head: ThreadHead) -> None:
         """See `ports.Heads`."""
@@ -100,9 +102,8 @@ class TableHeads:
             **thread_index(keys, head.id, now),
         }
         try:
-            item = await self._table.write(
-                Update(keys.thread(head.id), HEAD, set=changes, when=as_read(head))
-            )
+            advance = Update(keys.thread(head.id), HEAD, set=changes, when=as_read(head))
+            item = await write_once(self._table, advance, written_by(self._dice))
         except ConditionFailed:
             return None
         return head_from(head.owner, item) if item else None
@@ -123,9 +124,8 @@ class TableHeads:
         if untitled_only:
             alive = all_of(alive, Missing("title"))
         try:
-            item = await self._table.write(
-                Update(Keys(owner).thread(thread_id), HEAD, set=changes, when=alive)
-            )
+            change = Update(Keys(owner).thread(thread_id), HEAD, set=changes, when=alive)
+            item = await write_once(self._table, change, written_by(self._dice))
         except ConditionFailed:
             return None
         return head_from(owner, item) if item else None

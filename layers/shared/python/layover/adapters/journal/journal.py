@@ -62,6 +62,6 @@ def table_journal(
         feedback=TableFeedback(backing),
         erasure=TableErasure(backing),
         expiry=TableExpiry(backing, dues),
-        watch=TableWatch(table),
+        watch=TableWatch(table, dice),
         dues=dues,
     )

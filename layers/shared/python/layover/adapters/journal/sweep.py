@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime
 
+from layover.adapters.once import write_once, written_by
 from layover.clock import MICROSECOND, from_rfc3339, rfc3339
 from layover.keys import (
     CONNECTION,
@@ -23,7 +24,7 @@ from layover.keys import (
     due_key,
     watch_partitions,
 )
-from layover.ports import Clock, Due, DueCheck, DueKind
+from layover.ports import Clock, Dice, Due, DueCheck, DueKind
 from layover.ports.table import (
     Above,
     Below,
@@ -42,8 +43,9 @@ _PAGE = 100
 class TableWatch:
     """`Watch`: META, HEAD and CONNECTION items that are in the watch index."""
 
-    def __init__(self, table: Table) -> None:
+    def __init__(self, table: Table, dice: Dice) -> None:
         self._table = table
+        self._dice = dice
 
     async def due(self, until: datetime, limit: int) -> list[DueCheck]:
         """See `ports.Watch`. The index is eventually consistent, and has keys only: the items tell."""
@@ -82,7 +84,8 @@ class TableWatch:
         # A decision or a cancel that has come since has set a later time, and a retired run has no time.
         due = Below("gsi2sk", rfc3339(read_at + MICROSECOND))
         try:
-            await self._table.write(Update(Keys(owner).run(run_id), META, set=changes, when=due))
+            look = Update(Keys(owner).run(run_id), META, set=changes, when=due)
+            await write_once(self._table, look, written_by(self._dice))
         except ConditionFailed:
             return False
         return True

@@ -9,6 +9,7 @@ from layover.adapters.journal.heads import TableHeads
 from layover.adapters.journal.inbox import TableInbox
 from layover.adapters.journal.runlog import TableRunLog
 from layover.adapters.journal.runs import TableRuns
+from layover.adapters.once import write_once, written_by
 from layover.clock import rfc3339
 from layover.errors import AttemptsUsedUp, Fenced
 from layover.keys import INPUT, META, Keys
@@ -17,7 +18,6 @@ from layover.ports.table import (
     Below,
     Condition,
     ConditionFailed,
-    Differs,
     Equals,
     Item,
     Update,
@@ -84,19 +84,13 @@ class TableWriters:
     async def _take(self, owner: str, run_id: str, *conditions: Condition) -> RunLog:
         """Take a running run on these conditions. Raises ConditionFailed, Fenced."""
         pk = Keys(owner).run(run_id)
-        # The client may repeat a write whose answer was lost. If the item has this taker, it succeeded.
-        taker = self._backing.dice.hex(8)
-        changes = {"updated_at": rfc3339(self._backing.clock.now()), "taker": taker}
+        changes = {"updated_at": rfc3339(self._backing.clock.now())}
         # One write fences earlier writers, counts the attempt before any part of it can fail, and counts the
         # most that the turn may add to its execution's history.
         counts = {"epoch": 1, "attempts": 1, "history": TURN_EVENTS, "takes": 1}
-        new = all_of(Equals("status", "running"), *conditions, Differs("taker", taker))
-        try:
-            meta_item = await self._table.write(Update(pk, META, set=changes, add=counts, when=new))
-        except ConditionFailed as failure:
-            meta_item = failure.old
-            if meta_item is None or meta_item.get("taker") != taker:
-                raise
+        running = all_of(Equals("status", "running"), *conditions)
+        take = Update(pk, META, set=changes, add=counts, when=running)
+        meta_item = await write_once(self._table, take, written_by(self._backing.dice))
         assert meta_item is not None
         # The records are read after the write, so they contain whatever a fenced writer managed to write. A
         # run's first writer finds no step and no event: no writer came before it.

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from layover.adapters.journal.leases import TableLeases
+from layover.adapters.once import write_once, written_by
 from layover.clock import from_rfc3339, rfc3339
 from layover.dice import SYSTEM_DICE
 from layover.errors import NotFound
@@ -60,14 +61,16 @@ class TableConnections:
         await self._table.write(Put(ticket_key(ticket.text), kind, item))
 
     async def redeem(self, text: str, now: datetime) -> Ticket | None:
-        """See `ports.Connections`. One conditional delete, since TTL deletes late."""
-        alive = all_of(Exists("pk"), Above("until", rfc3339(now)))
+        """See `ports.Connections`. The ticket stays until TTL deletes it: that of a repeated request tells
+        whose it was."""
+        unused = all_of(Exists("pk"), Above("until", rfc3339(now)), Missing("by"))
+        use = Update(ticket_key(text), _TICKET, when=unused)
         try:
-            old = await self._table.write(Delete(ticket_key(text), _TICKET, when=alive))
+            item = await write_once(self._table, use, written_by(self._dice))
         except ConditionFailed:
             return None
-        assert old is not None
-        return _ticket(text, old)
+        assert item is not None
+        return _ticket(text, item)
 
     async def stream_ticket(self, text: str, now: datetime) -> Ticket | None:
         """See `ports.Connections`."""
@@ -174,16 +177,13 @@ class TableConnections:
         # one closes the connection, since it is not known what was sent.
         me = self._dice.hex(8)
         free = all_of(Exists("pk"), Missing("claim"))
-        changes = {"claim": me, "claimed_at": rfc3339(now)}
+        claim = Update(_run(line), _line(line), set={"claimed_at": rfc3339(now)}, when=free)
         try:
-            item = await self._table.write(Update(_run(line), _line(line), set=changes, when=free))
+            item = await write_once(self._table, claim, {"claim": me})
         except ConditionFailed as failure:
-            item = failure.old
-        if item is None:
-            return None
-        # It is ours as well if the request was repeated because its answer was lost.
-        if item["claim"] != me:
-            return Held(from_rfc3339(item["claimed_at"]))
+            old = failure.old
+            return None if old is None else Held(from_rfc3339(old["claimed_at"]))
+        assert item is not None
         return Claim(line, me, item["sent"], _moment(item.get("token_until")))
 
     async def release(self, claim: Claim, last_seq: int) -> bool:
@@ -191,9 +191,9 @@ class TableConnections:
         changes = {"sent": last_seq, "claim": None, "claimed_at": None}
         mine = Equals("claim", claim.id)
         try:
-            await self._table.write(
-                Update(_run(claim.subscription), _line(claim.subscription), set=changes, when=mine)
-            )
+            line = claim.subscription
+            release = Update(_run(line), _line(line), set=changes, when=mine)
+            await write_once(self._table, release, written_by(self._dice))
         except ConditionFailed:
             return False
         return True

@@ -14,6 +14,7 @@ from typing import Any
 from layover.adapters.journal.expiry import RecordExpiry
 from layover.adapters.journal.followers.watchers import Watchers
 from layover.adapters.journal.log.events import MAX_BATCH, EventLog
+from layover.adapters.once import write_once
 from layover.errors import Fenced
 from layover.futures import retrieve_exception
 from layover.keys import EVENT_PREFIX, META, Keys, event_key
@@ -186,13 +187,11 @@ class LogWriter:
     async def _put_alone(self, call: Put) -> None:
         # A plain put without META suffices: the call's own condition names its opener, and no other writer
         # settles a call in this writer's name.
+        own = {name: call.item[name] for name in ("state", "opener")}
         try:
-            await self._table.write(self._expiry.put(call))
+            await write_once(self._table, self._expiry.put(call), own)
         except ConditionFailed as failure:
-            # A request that was repeated, because its first answer was lost, finds what it wrote.
-            names, old = ("state", "opener"), failure.old or {}
-            if any(old.get(name) != call.item[name] for name in names):
-                raise Fenced("another attempt closed the call", run_id=self._run_id) from failure
+            raise Fenced("another attempt closed the call", run_id=self._run_id) from failure
 
     async def log_end(self, call: CallRecord, events: Sequence[Event], fence: Check) -> None:
         """Write the events of a call's end, if its writer died before it did. Raises Fenced."""
@@ -274,14 +273,10 @@ class LogWriter:
             try:
                 put = self._log.batch(body, self._next_seq)
                 with self._doubted(body, len(batch), len(batch)):
-                    await self._table.write(self._expiry.put(put))
+                    await write_once(self._table, self._expiry.put(put), {"id": body["id"]})
                 self._next_seq += len(batch)
                 return
-            except ConditionFailed as failure:
-                # It is ours if the answer was lost and the request was repeated.
-                if failure.old is not None and failure.old.get("id") == body["id"]:
-                    self._next_seq += len(batch)
-                    return
+            except ConditionFailed:
                 self._next_seq = None
 
     async def _write_batch(
