@@ -2,11 +2,12 @@
 execution."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
 
 import pytest
 
-from layover.errors import DecisionAlreadyMade, Fenced
+from layover.errors import DecisionAlreadyMade, Fenced, NotFound
 from layover.ports import CancelRequest, StaleWait
 from layover.values.decision import Vote
 from layover.values.deployment.access import Actor
@@ -34,6 +35,30 @@ async def test_second_decision_is_refused_and_changes_nothing(world: JournalBenc
         await world.decide(call, kind=DecisionKind.APPROVED)
     assert await world.state(call.run_id) == before
     assert (await world.call(call)).decision == first.decision
+
+
+@pytest.mark.parametrize("settles", [True, False])
+async def test_decision_in_a_thread_that_is_deleted_in_that_moment_finds_no_run(
+    world: JournalBench, settles: bool
+) -> None:
+    meddled, table = world.meddled()
+    call = await one_waiting(world)
+    run = await world.run(call.run_id)
+    decision = world.decision()
+    decisions = meddled.journal.decisions
+
+    async def deleted() -> None:
+        await world.journal.erasure.mark_deleted(world.owner, run.thread_id)
+        await world.journal.erasure.erase_runs(world.owner, run.thread_id)
+
+    table.right_after(deleted)
+    write: Callable[[], Awaitable[object]] = (
+        (lambda: decisions.decide(run, call, decision))
+        if settles
+        else (lambda: decisions.vote(run, call, [], decision))
+    )
+    with pytest.raises(NotFound):
+        await write()
 
 
 async def test_decision_of_another_attempt_is_refused(world: JournalBench) -> None:

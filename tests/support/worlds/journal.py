@@ -330,6 +330,7 @@ class Meddled:
     def __init__(self, table: Table) -> None:
         self._table = table
         self._before: list[Callable[[], Awaitable[object]]] = []
+        self._after: list[Callable[[], Awaitable[object]]] = []
 
     def before_next(self, happens: Callable[[], Awaitable[object]]) -> None:
         """Let this happen first."""
@@ -339,10 +340,16 @@ class Meddled:
         """Let this happen between the next transaction (or write) and the one after it."""
         self._before += [_pass, happens]
 
+    def right_after(self, happens: Callable[[], Awaitable[object]]) -> None:
+        """Let this happen before the next transaction is answered."""
+        self._after.append(happens)
+
     async def transact(self, actions: Sequence[Action], token: str) -> None:
         """See `Table`."""
         await self._meddle()
         await self._table.transact(actions, token)
+        if self._after:
+            await self._after.pop(0)()
 
     async def write(self, action: Write) -> Item | None:
         """See `Table`."""

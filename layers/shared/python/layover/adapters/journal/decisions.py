@@ -11,7 +11,7 @@ from layover.adapters.journal.items.records import votes_text, wait_attributes
 from layover.adapters.journal.log.events import EventLog
 from layover.adapters.journal.runs import TableRuns
 from layover.clock import rfc3339
-from layover.errors import DecisionAlreadyMade
+from layover.errors import DecisionAlreadyMade, NotFound
 from layover.keys import META, Keys
 from layover.ports import Decided, StaleVotes, StaleWait
 from layover.ports.table import (
@@ -113,8 +113,7 @@ class TableDecisions:
             raise _refusal_of(run, call, failure) from failure
         # The token is read after the decision is written. Either it exists by then, or the process that
         # stores it later sees the decision.
-        decided_call = await self._runs.call(run.owner, run.id, call.key)
-        assert decided_call is not None
+        decided_call = await self._call(run, call)
         return Decided(decided_call, decided_call.token)
 
     async def vote(
@@ -140,11 +139,10 @@ class TableDecisions:
             await self._write(run, [counts, meta, row], events)
         except TransactionFailed as failure:
             raise _refusal_of(run, call, failure) from failure
-        voted_call = await self._runs.call(run.owner, run.id, call.key)
+        voted_call = await self._call(run, call)
         meta_now = await self._runs.get(run.owner, run.id)
         # Notify here, because a vote does not wake a process that would deliver its event.
         self._backing.sink.notify(run.owner, run.id, meta_now.sockets if meta_now else ())
-        assert voted_call is not None
         return voted_call
 
     async def amend(
@@ -170,6 +168,13 @@ class TableDecisions:
         meta_now = await self._runs.get(run.owner, run.id)
         # Notify here, because this does not wake a process that would deliver its event.
         self._backing.sink.notify(run.owner, run.id, meta_now.sockets if meta_now else ())
+
+    async def _call(self, run: RunMeta, call: CallRecord) -> CallRecord:
+        """Return the call as it is now. Raises NotFound: its thread was deleted meanwhile."""
+        call_now = await self._runs.call(run.owner, run.id, call.key)
+        if call_now is None:
+            raise NotFound("there is no such run", run_id=run.id)
+        return call_now
 
     async def _write_vote(
         self, folder: str, call: CallRecord, votes: Sequence[Vote] | None
