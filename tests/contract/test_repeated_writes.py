@@ -366,6 +366,11 @@ async def erasure(scene: Scene) -> None:
     await journal.erasure.erase_run(
         scene.owner, past.snapshot.meta.thread_id, past.snapshot.meta.id
     )
+    unused = await scene.world.thread()
+    theirs = lambda: scene.other.journal.erasure.mark_unused_deleted(unused)  # noqa: E731
+    async with scene.between(theirs) as got:
+        assert await journal.erasure.mark_unused_deleted(unused)
+    assert got == [False]
     assert await scene.world.state(run.id) == await scene.world.state(past.snapshot.meta.id) == {}
 
 

@@ -1,7 +1,11 @@
 """Data that has outlived its use goes by itself; data that is still of use stays."""
 
+import math
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
+
+import pytest
 
 from layover import Agent
 from layover.adapters.inmemory.blobs import InMemoryBlobs
@@ -13,11 +17,13 @@ from layover.memory.extract import extract
 from layover.memory.node.store import NodeLog
 from layover.records.lifetimes import end_of_day
 from layover.recovery.sweep import sweep
+from layover.retention.expire import expire
 from layover.threads import threads
 from layover.values.deployment.settings import Settings
 from layover.values.message import FilePart
+from layover.values.thread import ThreadHead
 from support.worlds.episodic import IMPORT, SAID, LearningBench, taught
-from support.worlds.journal import BIG, noise
+from support.worlds.journal import BIG, instead, noise
 from support.worlds.runs import ANN, Bench
 
 DAY = timedelta(days=1)
@@ -135,6 +141,32 @@ async def test_a_thread_without_activity_goes_at_the_end_of_the_day_of_its_reten
     }
     assert (await threads.list_threads(made.plain, ANN, 9, None)).items == ()
     assert (await later(made, timedelta(minutes=1)))["erased"] == 1
+
+
+@pytest.mark.parametrize("change", ["message", "title"])
+async def test_a_thread_that_its_user_comes_back_to_in_that_moment_stays(change: str) -> None:
+    made = bench(thread_retention=DAY * 10)
+    await made.go(thread="t1")
+    await made.remember()
+    heads = made.plain.journal.heads
+
+    async def read_just_before(owner: str, thread_id: str) -> ThreadHead | None:
+        head = await heads.get(owner, thread_id)
+        if change == "message":
+            await made.start("I am back", thread="t1")
+        else:
+            await heads.edit(owner, thread_id, title="Keep this")
+        return head
+
+    late = instead(heads, get=read_just_before)
+    runtime = replace(made.plain, journal=replace(made.plain.journal, heads=late))
+    made.clock.advance(DAY * 12)
+    assert await expire(runtime, made.clock.now(), math.inf) == {"kept": 1}
+    head = await heads.get(ANN, "t1")
+    assert head is not None
+    assert not head.deleted
+    [due] = await made.plain.journal.dues.of(ANN, "thread")
+    assert due.at > made.clock.now()
 
 
 async def test_a_thread_from_before_the_setting_is_covered_by_its_next_run() -> None:

@@ -590,6 +590,10 @@ class Erasure(Protocol):
         `forget_profile`: a flag for the eraser."""
         ...
 
+    async def mark_unused_deleted(self, head: ThreadHead) -> bool:
+        """Delete a thread as it was read. Return False if it has been used or changed since: it stays."""
+        ...
+
     async def erase_runs(self, owner: str, thread_id: str) -> None:
         """Delete the records of a deleted thread's runs, the clients' ids of its messages, and the feedback
         on its runs."""

@@ -80,8 +80,10 @@ async def _thread(runtime: Runtime, due: Due) -> datetime | None:
         return end_of_day(now)
     if head.updated_at + retention > now:
         return end_of_day(head.updated_at + retention)
-    await runtime.journal.erasure.mark_deleted(due.owner, due.name)
-    return None
+    if await runtime.journal.erasure.mark_unused_deleted(head):
+        return None
+    # Its user came back a moment ago.
+    return end_of_day(now)
 
 
 async def _file(runtime: Runtime, due: Due) -> datetime | None:

@@ -10,8 +10,10 @@ from datetime import datetime
 from typing import Any
 
 from layover.adapters.journal.backing import Backing
+from layover.adapters.journal.heads import as_read
 from layover.adapters.journal.items.index import page_index
 from layover.adapters.journal.items.records import head_from
+from layover.adapters.once import write_once, written_by
 from layover.clock import rfc3339
 from layover.keys import (
     ERASED_PREFIX,
@@ -53,11 +55,30 @@ class TableErasure:
         self._table = backing.table
         self._blobs = backing.blobs
         self._clock = backing.clock
+        self._dice = backing.dice
 
     async def mark_deleted(
         self, owner: str, thread_id: str, *, forget_profile: bool = False
     ) -> None:
-        """See `ports.Erasure`. The head turns into a tombstone: it leaves the list, takes no run, and stays,
+        """See `ports.Erasure`."""
+        bury = self._burial(owner, thread_id, Exists("pk"), forget_profile=forget_profile)
+        with suppress(ConditionFailed):
+            await self._table.write(bury)
+
+    async def mark_unused_deleted(self, head: ThreadHead) -> bool:
+        """See `ports.Erasure`."""
+        unused = all_of(as_read(head), Equals("updated_at", rfc3339(head.updated_at)))
+        try:
+            bury = self._burial(head.owner, head.id, unused)
+            await write_once(self._table, bury, written_by(self._dice))
+        except ConditionFailed:
+            return False
+        return True
+
+    def _burial(
+        self, owner: str, thread_id: str, when: Condition, *, forget_profile: bool = False
+    ) -> Update:
+        """Return the write that turns a head into a tombstone: it leaves the list, takes no run, and stays,
         without its owner's words."""
         changes = {
             **dict.fromkeys(ThreadEdit.__annotations__),
@@ -69,7 +90,7 @@ class TableErasure:
             "gsi2pk": Keys(owner).deletions,
             "gsi2sk": rfc3339(self._clock.now()),
         }
-        await self._change(owner, thread_id, changes, Exists("pk"))
+        return Update(Keys(owner).thread(thread_id), HEAD, set=changes, when=when)
 
     async def erase_runs(self, owner: str, thread_id: str) -> None:
         """See `ports.Erasure`. What is beside the head goes behind the runs."""
