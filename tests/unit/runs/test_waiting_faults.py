@@ -1,5 +1,6 @@
 """What goes wrong while a run is set aside: deaths, cancels, a database that is away, other branches."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from layover.threads.threads import delete
 from layover.values.deployment.access import Actor
 from layover.values.message import FilePart, Role, TextPart
 from layover.values.runs.run import OnBusy, OnWaiting, Status
+from support.worlds.journal import instead
 from support.worlds.runs import ANN, Bench, without_decisions
 
 PAID: list[Any] = []
@@ -343,6 +345,29 @@ async def test_a_withdrawal_is_made_whole_by_the_request_that_is_repeated() -> N
     ]
     again = await start_run(bench.plain, Actor(sub=ANN), "t1", request, key)
     assert again.id == first
+
+
+async def test_a_message_withdraws_no_call_that_the_run_makes_in_answer_to_it() -> None:
+    """The call that waited is decided as the message arrives: the run goes on with it at once."""
+    script = [call("pay", amount=7), call("pay", amount=8, tool_call_id="call_2")]
+    bench = bench_of(*script, on_waiting="withdraw")
+    run_id = await waits(bench)
+    commands = bench.plain.journal.commands
+
+    async def go_on_with(*args: Any) -> bool:
+        is_new = await commands.add_message(*args)
+        await bench.decide(run_id, "call_1", "approve")
+        item = await bench.item(run_id, "call_1")
+        output = {"layover": "decided"}
+        assert await bench.drive(run_id, call=item, output=output) == "suspended"
+        return is_new
+
+    quick = instead(commands, add_message=go_on_with)
+    runtime = replace(bench.plain, journal=replace(bench.plain.journal, commands=quick))
+    run = await start_run(runtime, Actor(sub=ANN), "t1", StartRun("pay 8 instead"))
+    assert run.id == run_id
+    assert (await bench.call(run_id, "call_1")).decision.kind == "approved"
+    assert (await bench.call(run_id, "call_2")).decision is None
 
 
 async def test_a_withdrawal_with_a_file_is_made_whole_by_the_request_that_is_repeated() -> None:

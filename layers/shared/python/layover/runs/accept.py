@@ -201,7 +201,8 @@ async def _steer(
         return None
     await send(runtime, actor, waiting.meta.id, content, request_key, request.sent)
     if policy is OnWaiting.WITHDRAW:
-        await withdraw(runtime, actor, waiting.meta.id)
+        # As it waited before it had the message: it may have gone on since, and asked for another call.
+        await withdraw(runtime, actor, waiting)
     return waiting.meta.id
 
 

@@ -62,12 +62,10 @@ async def send(
     raise Conflict("other requests keep changing the run; try again", run_id=run_id)
 
 
-async def withdraw(runtime: Runtime, actor: Actor, run_id: str) -> None:
-    """Settle each call of the run that waits as withdrawn by the actor, whose message it reads instead. A
-    decision that comes first stands."""
-    snapshot = await runtime.journal.runs.snapshot(actor.owner, run_id)
-    if snapshot is None:
-        return
+async def withdraw(runtime: Runtime, actor: Actor, snapshot: RunSnapshot) -> None:
+    """Settle each call that waited in this snapshot as withdrawn by the actor, whose message the run reads
+    instead. A decision that comes first stands, and a call or an attempt that came later waits on: it may be
+    the run's answer to that message."""
     for call in snapshot.calls:
         if call.undecided:
             await record_withdrawal(runtime, actor, snapshot, call)
@@ -96,7 +94,7 @@ async def withdraw_again(
     policy = on_waiting or policy_of(runtime, snapshot.meta)
     # A run that asks for a larger budget by now had gone on: what it waited for was decided.
     if policy is OnWaiting.WITHDRAW and not asks_for_budget(snapshot):
-        await withdraw(runtime, actor, run_id)
+        await withdraw(runtime, actor, snapshot)
 
 
 def asks_for_budget(snapshot: RunSnapshot) -> bool:
