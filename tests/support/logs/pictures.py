@@ -17,7 +17,7 @@ from typing import Any
 from layover.cli.chat.answer import Answer
 from layover.cli.chat.calls import signature
 from layover.protocols.ag_ui import AgUiRun
-from layover.protocols.ui_messages import UiMessage
+from layover.protocols.ui_messages import UiMessage, approval_of
 from support.logs import FOLDER, LOGS, Json, Log
 
 EVENTS_JS = Path(__file__).parents[3] / "functions/api/console/page/events.js"
@@ -44,6 +44,8 @@ class Picture:
     thoughts: list[str] = field(default_factory=list)
     calls: dict[str, ShownCall] = field(default_factory=lambda: defaultdict(ShownCall))
     waiting: set[str] = field(default_factory=set)
+    attempts: dict[str, int] = field(default_factory=dict)
+    """The attempt at which each waiting call is shown."""
     status: str | None = None
     """None while the run is not over."""
     error: str | None = None
@@ -72,8 +74,10 @@ def truth(log: Log) -> Picture:
                 call.inputs.append(event["args"])
             if kind == "tool-call-suspended":
                 picture.waiting.add(event["tool_call_id"])
+                picture.attempts[event["tool_call_id"]] = event["attempt"]
         elif kind == "tool-call-decided":
             picture.waiting.discard(event["tool_call_id"])
+            del picture.attempts[event["tool_call_id"]]
         elif kind == "tool-execution-end":
             call = picture.calls[event["tool_call_id"]]
             call.name, call.has_result = event["tool_name"], True
@@ -160,11 +164,14 @@ def of_chunks(chunks: Iterable[Json]) -> Picture:
             call.inputs.append(chunk["input"])
         elif kind == "tool-approval-request":
             picture.waiting.add(chunk["toolCallId"])
+            approval = approval_of(chunk["approvalId"])
+            picture.attempts[chunk["toolCallId"]] = approval.attempt if approval else 0
         elif kind == "data-layover-pending":
             if "decision" in chunk["data"]:
                 picture.waiting.discard(chunk["id"])
             else:
                 picture.waiting.add(chunk["id"])
+                picture.attempts[chunk["id"]] = chunk["data"]["attempt"]
         elif kind.startswith("tool-output-"):
             picture.waiting.discard(chunk["toolCallId"])
             call.has_result, call.is_error = True, kind != "tool-output-available"
@@ -205,7 +212,9 @@ def of_ag_ui(events: Iterable[Json]) -> Picture:
             call.has_result, call.result = True, event["content"]
         elif kind == "RUN_FINISHED":
             outcome = event["outcome"]
-            picture.waiting = {each["toolCallId"] for each in outcome.get("interrupts", ())}
+            asked = [approval_of(each["id"]) for each in outcome.get("interrupts", ())]
+            picture.attempts = {each.tool_call_id: each.attempt for each in asked if each}
+            picture.waiting = set(picture.attempts)
             picture.status = None if outcome["type"] == "interrupt" else outcome["type"]
         elif kind == "RUN_ERROR":
             picture.status, picture.error = "failed", event["message"]
@@ -269,6 +278,7 @@ def terminal(log: Log) -> tuple[Picture, list[list[str]]]:
     picture.texts = [text for text in screen.texts if text]
     for id, pending in answer.waiting.items():
         picture.waiting.add(id)
+        picture.attempts[id] = pending["attempt"]
         picture.calls[id].name = pending["tool_name"]
         picture.calls[id].inputs.append(signature(pending))
     picture.status = answer.status or None
@@ -309,6 +319,7 @@ def _of_console(shown: Json) -> Picture:
         texts=shown["texts"],
         thoughts=shown["thoughts"],
         waiting=set(shown["waiting"]),
+        attempts=shown["attempts"],
         status=shown["status"],
         error=shown["error"],
         unknown=shown["unknown"],

@@ -25,6 +25,7 @@ from layover.adapters.inmemory.model import ScriptedModel, broken, call, calls, 
 from layover.approvals import decide as approvals
 from layover.approvals.extend import extend
 from layover.approvals.token_answer import DECIDED
+from layover.declare.tools.tool import AnyTool
 from layover.ids import SequentialIds
 from layover.ports import ChatModel, OnDelta, send_deltas
 from layover.recovery.sweep import sweep
@@ -243,6 +244,28 @@ async def asked_twice() -> list[Json]:
     await world.drive(run_id)
     await world.answer(run_id, "call_1", RESUME, data={"slot": "full"})
     await world.answer(run_id, "call_1", RESUME, data={"slot": "monday-2"})
+    return await _told(world, run_id)
+
+
+@_scenario
+async def asked_of_new_code() -> list[Json]:
+    """A deployment changes what an approved call would run with: it waits anew, next to another."""
+
+    def refund_to(default: str) -> AnyTool:
+        @tool(needs_approval=True)
+        async def refund(amount: int, account: str = default) -> str:
+            """Pay back."""
+            return f"paid {amount} to {account}"
+
+        return refund
+
+    asked = calls(call("refund", amount=60), call("refund", amount=5))
+    world = bench(helper(refund_to("x")), [asked, say("Paid.")])
+    run_id = await world.start(stream=True)
+    await world.drive(run_id)
+    world.agents["helper"] = helper(refund_to("somebody else"))
+    await world.decide(run_id, "call_1", APPROVE)
+    await world.branch(run_id, "call_1")
     return await _told(world, run_id)
 
 

@@ -4,6 +4,7 @@ One invariant for each idea."""
 import json
 import shutil
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Any, get_args
 
 import pytest
@@ -14,6 +15,7 @@ from layover.protocols import ag_ui, ui_messages
 from layover.protocols.changes import Change, Unknown, is_in_answer
 from layover.protocols.event_json import EventJson
 from layover.protocols.run_view import RunView
+from layover.protocols.ui_history import running_answers
 from layover.values.base import compact_json
 from layover.values.runs.event import Event
 from support.logs import LOGS, Json, Log, pictures
@@ -158,6 +160,54 @@ def test_a_call_that_was_denied_or_expired_does_not_look_done(place: str) -> Non
 def test_the_same_calls_wait(place: str) -> None:
     for log, picture, true in shown(place):
         assert picture.waiting == true.waiting, log.name
+
+
+@places
+def test_a_call_that_waits_is_shown_at_the_attempt_that_waits(place: str) -> None:
+    for log, picture, true in shown(place):
+        attempts = {id: picture.attempts[id] for id in picture.waiting}
+        assert attempts == true.attempts, log.name
+
+
+def decided_so_far(log: Log) -> list[Json]:
+    """Return, after each event, the decisions on the newest attempts of the calls that have no result."""
+    decisions: Json = {}
+    found = []
+    for event in log.items:
+        match event["type"]:
+            case "tool-call-decided":
+                decisions[event["tool_call_id"]] = event["decision"]
+            case "tool-call-suspended" | "tool-execution-end":
+                decisions.pop(event["tool_call_id"], None)
+        found.append(dict(decisions))
+    return found
+
+
+def test_a_page_that_is_loaded_shows_as_answered_only_the_attempt_that_it_shows() -> None:
+    """An approval by its state, a form by its `decision`."""
+    for log in LOGS:
+        for n, decisions in enumerate(decided_so_far(log), 1):
+            answer = running_answers(log.run_id, "t1", log.events[:n])[1]
+            for part in answer.parts:
+                if not part.get("state", "").startswith("approval-"):
+                    continue
+                answered = part["state"] == "approval-responded"
+                decision = decisions.get(part["toolCallId"])
+                assert answered == (decision in ("approved", "denied")), (log.name, n)
+                if answered:
+                    assert part["approval"]["approved"] == (decision == "approved"), (log.name, n)
+            forms = [part for part in answer.parts if part["type"] == ui_messages.PENDING]
+            waiting = truth(replace(log, items=log.items[:n])).attempts
+            for part in forms:
+                is_over = "decision" in part["data"]
+                assert is_over == (part["id"] not in waiting), (log.name, n)
+                assert is_over or part["data"]["attempt"] == waiting[part["id"]], (log.name, n)
+
+
+@node
+def test_the_console_shows_the_decision_on_the_attempt_that_it_shows() -> None:
+    for log, picture in zip(LOGS, pictures.console()[1]["pictures"], strict=True):
+        assert picture["decided"] == decided_so_far(log), log.name
 
 
 def votes_of(place: str, log: Log) -> list[Json]:

@@ -315,6 +315,17 @@ def test_what_an_application_was_told_of_a_call_is_settled_once_it_is_decided() 
     assert chunks(decided("c", DecisionKind.DENIED), ui=plain) == []
 
 
+def test_an_approval_after_an_answered_form_takes_the_place_of_the_forms_part() -> None:
+    """A page would otherwise go on showing that the call is decided."""
+    ui = UiMessage("run_1", "thread_1")
+    answered = [asks("c", SuspensionKind.INPUT), decided("c", DecisionKind.RESUMED)]
+    chunks(*answered, ui=ui)
+    *_, data, request = chunks(asks("c", attempt=2), ui=ui)
+    assert request["approvalId"] == "2:run_1:c"
+    assert (data["type"], data["id"], data["data"]["attempt"]) == ("data-layover-pending", "c", 2)
+    assert "decision" not in data["data"]
+
+
 def test_an_approval_comes_with_what_was_denied_before() -> None:
     at = AT["at"]
     denial = Denial(args={"amount": 9}, reason="too much", decided_by="bea", at=at)

@@ -87,12 +87,15 @@ function settle(call, part) {
 
 /** Returns whether the run waits for a person and no part of it is working. */
 export function onlyWaits(view) {
-  return view.waiting.size > 0 && [...view.calls.values()].filter((call) => call.status === "running").every(rests);
+  return view.waiting.size > 0 && [...view.calls.values()].filter(isAtWork).every(rests);
 }
+
+/** Returns whether a call runs, or is decided and has no result yet. */
+const isAtWork = (call) => call.status === "running" || Boolean(call.decision && !call.hasResult);
 
 /** Returns whether a running call only waits: a sub-agent works in it, and all its open calls wait. */
 function rests(call) {
-  const open = call.blocks.filter((block) => ["waiting", "running"].includes(block.status));
+  const open = call.blocks.filter((block) => block.kind === "call" && (block.status === "waiting" || isAtWork(block)));
   return open.length > 0 && open.every((inner) => inner.status === "waiting" || rests(inner));
 }
 
@@ -177,7 +180,8 @@ const HANDLERS = {
   },
   "tool-call-suspended": (view, event, { blocks }) => {
     const call = callIn(view, blocks, event.tool_call_id, event.tool_name, event.args);
-    Object.assign(call, { status: "waiting", pending: event, asked: { args: event.args, isWhole: true } });
+    // What was decided before was about an earlier attempt.
+    Object.assign(call, { status: "waiting", pending: event, decision: null, args: event.args ?? call.args, asked: { args: event.args, isWhole: true } });
     view.waiting.set(event.tool_call_id, event);
   },
   "tool-call-approval": (view, event) => {

@@ -46,7 +46,7 @@ class FrameView:
     text: TextBlock | None = None
     """The text that is being written."""
     running: set[str] = field(default_factory=set)
-    """Ids of the calls that run."""
+    """Ids of the calls that run or are decided."""
     waiting: set[str] = field(default_factory=set)
     """Ids of the calls that wait for a person."""
     texts: int = 0
@@ -77,7 +77,7 @@ class CallView:
     pending: Any = None
     """The event with which it began to wait; None if it does not wait."""
     decision: str | None = None
-    """The newest decision about it."""
+    """The decision about its newest attempt; None: nobody has decided about that."""
     result: Any = None
     is_error: bool = False
 

@@ -98,7 +98,7 @@ class RunView:
         self.waiting: dict[str, CallView] = {}
         """Calls that wait undecided, by id, in the order in which they began to wait."""
         self.running: set[str] = set()
-        """Ids of the calls that run, of sub-agents those that are shown."""
+        """Ids of the calls that run or are decided, of sub-agents those that are shown."""
         self._frames: dict[str, FrameView] = {}
         """Sub-agents' parts, by the call that they work in."""
 
@@ -310,7 +310,8 @@ class RunView:
     def _suspend(self, frame: FrameView, event: ToolCallSuspended) -> Sequence[Change]:
         call = self._call(event.tool_call_id, event.tool_name)
         self._stop(frame, call)
-        call.pending = event
+        # What was decided before was about an earlier attempt.
+        call.pending, call.decision = event, None
         frame.waiting.add(call.id)
         self.waiting[call.id] = call
         return (*self._show(frame, call, event.args), CallSuspended(frame, call))
@@ -341,6 +342,9 @@ class RunView:
         call.decision, call.pending = event.decision, None
         frame.waiting.discard(call.id)
         self.waiting.pop(call.id, None)
+        # It goes on from here, though it may never be said to run: a denial is its result at once.
+        frame.running.add(call.id)
+        self.running.add(call.id)
         return (CallDecided(frame, call, event),)
 
     def _settle(self, frame: FrameView, event: ToolExecutionEnd) -> Sequence[Change]:

@@ -230,8 +230,10 @@ class UiMessage:
             return (data,)
         id = approval_id(event.attempt, self.run_id, call_id)
         request = {"type": "tool-approval-request", "approvalId": id, "toolCallId": call_id}
-        # A page that shows only the call needs no more than the request.
-        says_more = event.summary or event.risk or event.asked_again or event.denied_before
+        # A page that shows only the call needs no more than the request. A later attempt takes the place of
+        # what the page keeps of the one before.
+        is_later = event.attempt > 1 or event.asked_again
+        says_more = event.summary or event.risk or is_later or event.denied_before
         if not says_more:
             return (request,)
         self._pending[call_id] = data
