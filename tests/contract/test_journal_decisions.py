@@ -110,9 +110,10 @@ async def test_decision_is_recorded_with_its_event_and_leaves_the_waiting(
     log = await world.taken()
     first, second = await world.waiting(log, "c1", "c2")
     world.tick()
-    decided = await world.decide(first, world.data("decided"), args={"amount": 1}, reason="ok")
+    edit = {"args": {"amount": 1}, "exact_args": {"amount": 1, "to": "x"}}
+    decided = await world.decide(first, world.data("decided"), **edit, reason="ok")
     assert decided == await world.call(first)
-    assert decided.decision == world.decision(args={"amount": 1}, reason="ok")
+    assert decided.decision == world.decision(**edit, reason="ok")
     assert (decided.state, decided.attempt) == (CallState.WAITING, 1)
     run = await world.run(first.run_id)
     assert (run.waiting, run.decided) == (frozenset({second.key}), frozenset({first.key}))

@@ -227,10 +227,14 @@ async def test_what_is_shown_after_a_decision_is_what_is_journaled(world: Servic
     assert shown.model_copy(update={"updated_at": found.updated_at}) == found
 
 
-async def test_edited_arguments_of_a_tool_that_is_gone_are_taken(world: ServiceBench) -> None:
+async def test_edited_arguments_of_a_tool_that_is_gone_are_refused(world: ServiceBench) -> None:
     run, _ = await world.suspended()
     world.agents.clear()
-    await decide(world, run, DecisionRequest(Verdict.APPROVE, args={"anything": 1}))
+    edit = DecisionRequest(Verdict.APPROVE, args={"anything": 1})
+    with pytest.raises(DecisionInvalid):
+        await decide(world, run, edit)
+    assert await still_waits(world, run)
+    await decide(world, run)
 
 
 async def test_a_denial_keeps_its_reason_without_what_cannot_be_stored(world: ServiceBench) -> None:

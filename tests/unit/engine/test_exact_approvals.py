@@ -12,10 +12,13 @@ from layover import Agent, Approval, Suspend, ToolContext, tool
 from layover.adapters.inmemory.model import call, say
 from layover.approvals.decide import DecisionRequest, Verdict, decide
 from layover.declare.tools.tool import AnyTool
-from layover.errors import DefinitionError
+from layover.engine.exact_calls import exact_call
+from layover.engine.outcomes import Ready
+from layover.errors import DecisionInvalid, DefinitionError
+from layover.values.decision import NOT_KEPT
 from layover.values.deployment.access import Actor
 from layover.values.message import ToolResultPart
-from layover.values.runs.run import Status
+from layover.values.runs.run import CallRecord, Status
 from layover.values.runs.views import Pending
 from support.worlds.runs import ANN, Bench, seen, suspended
 
@@ -126,6 +129,119 @@ async def test_an_edit_is_what_the_editor_saw_and_a_deployment_does_not_add_to_i
     assert (PAID, again.args) == ([], {"amount": 5.0, "account": "somebody-else"})
     await bench.answer(run.id, "call_1", "approve")
     assert PAID == [(5, "somebody-else")]
+
+
+async def test_an_edit_is_refused_while_no_deployed_code_knows_the_tool() -> None:
+    """Nobody could show what the tool would get."""
+    bench = bench_of(pay_to("x"))
+    run = await suspended(bench)
+    deploy(bench)
+    with pytest.raises(DecisionInvalid, match="no deployed code") as refused:
+        await bench.decide(run.id, "call_1", "approve", args={"amount": 5})
+    assert [each["loc"] for each in refused.value.errors] == [["body", "args"]]
+    assert (await pending_in(bench, run.id)).attempt == 1
+    edit = {"approved": True, "args": {"amount": 5}}
+    assert (await bench.branch(run.id, "call_1", edit)).status == "waiting"
+    assert (await bench.call(run.id, "call_1")).undecided
+    deploy(bench, pay_to("somebody-else"))
+    await bench.answer(run.id, "call_1", "approve", args={"amount": 5, "account": "y"})
+    assert PAID == [(5, "y")]
+
+
+@pytest.mark.parametrize("gone", ["the agent", "its sub-agent"])
+async def test_an_edit_is_refused_while_nobody_knows_whose_tool_it_is(gone: str) -> None:
+    clerk = Agent("clerk", model="m", tools=[pay_to("x")])
+    script = [call("clerk", input="pay"), call("pay", amount=7, tool_call_id="p1")]
+    bench = Bench(Agent("shop", model="m", tools=[clerk.as_tool("Pays.")]), script)
+    run = await suspended(bench)
+    if gone == "the agent":
+        bench.agents.clear()
+    else:
+        deploy(bench)
+    with pytest.raises(DecisionInvalid, match="no deployed code"):
+        await bench.decide(run.id, "p1", "approve", args={"amount": 5})
+
+
+async def test_a_vote_for_other_arguments_is_refused_while_no_deployed_code_knows_the_tool() -> (
+    None
+):
+    rule = Approval(by=["finance"], quorum=2)
+    bench = bench_of(pay_to("x", needs_approval=rule))
+    run = await suspended(bench)
+    deploy(bench)
+    bea = Actor(sub="bea", groups=frozenset({"finance"}))
+    request = DecisionRequest(Verdict.APPROVE, args={"amount": 5})
+    with pytest.raises(DecisionInvalid, match="no deployed code"):
+        await decide(bench.runtime, bea, run.id, "call_1", request)
+    assert (await bench.call(run.id, "call_1")).votes == ()
+
+
+@pytest.mark.parametrize("back", ["x", "somebody-else", None])
+async def test_a_call_that_was_approved_while_its_tool_was_gone_runs_only_as_it_was_shown(
+    back: str | None,
+) -> None:
+    bench = bench_of(pay_to("x"))
+    run = await suspended(bench)
+    deploy(bench)
+    await bench.decide(run.id, "call_1", "approve")
+    deploy(bench, *([pay_to(back)] if back else []))
+    await bench.hear(run.id, "call_1")
+    ran = [(7, "x")] if back == "x" else []
+    assert ran == PAID
+    found = await bench.call(run.id, "call_1")
+    if back is None:
+        assert found.model_output == "Tool pay not found"
+    assert found.undecided == (back == "somebody-else")
+
+
+@pytest.mark.parametrize("words", [{"amount": 5}, {"amount": 5.0, "account": "x"}])
+async def test_an_edit_of_a_tool_that_only_the_run_knows_runs_as_it_is_written_or_not_at_all(
+    words: dict[str, Any],
+) -> None:
+    """No code before the run's own knows the tools that a function gives."""
+    agent = Agent("shop", model="m", tools=lambda ctx: [pay_to("x")])
+    bench = Bench(agent, [call("pay", amount=7), say("ok")])
+    run = await suspended(bench)
+    await bench.answer(run.id, "call_1", "approve", args=words)
+    if "account" in words:
+        assert PAID == [(5, "x")]
+        return
+    again = await pending_in(bench, run.id)
+    assert (PAID, again.args) == ([], {"amount": 5.0, "account": "x"})
+    await bench.answer(run.id, "call_1", "approve")
+    assert PAID == [(5, "x")]
+
+
+def of_an_old_release(call: CallRecord) -> CallRecord:
+    """Return the record as a release before exact approvals would have stored it."""
+    body = call.model_dump(mode="json")
+    assert body["suspension"].pop("args") is not None
+    decision = body["decision"]
+    assert "exact_args" in decision or decision["args"] is None
+    decision.pop("exact_args", None)
+    return CallRecord.model_validate(body)
+
+
+@pytest.mark.parametrize("edit", [{"amount": 5}, None])
+async def test_a_call_that_an_old_release_suspended_runs_as_it_would_have_then(edit: Any) -> None:
+    bench = bench_of(pay_to("x"))
+    run = await suspended(bench)
+    await bench.decide(run.id, "call_1", "approve", args=edit)
+    old = of_an_old_release(await bench.call(run.id, "call_1"))
+    assert old.decision is not None
+    assert old.suspension is not None
+    assert old.suspension.args is NOT_KEPT
+    assert old.decision.exact_args is (NOT_KEPT if edit else None)
+    assert (old.decision.edit, old.exact_args) == (edit, {"amount": 7})
+    today = pay_to("somebody-else")
+    ready = exact_call(old, lambda args: Ready(today, today.validate(args)), bench.clock.now())
+    assert isinstance(ready, Ready)
+    expected = {"amount": 5.0 if edit else 7.0, "account": "somebody-else"}
+    assert ready.args.as_dict() == expected
+    # What it did not keep, a copy of the record does not make up.
+    stored = old.model_dump(mode="json")
+    assert "args" not in stored["suspension"]
+    assert "exact_args" not in stored["decision"]
 
 
 async def test_a_call_of_unchanged_code_runs_after_one_approval_with_all_that_was_shown() -> None:

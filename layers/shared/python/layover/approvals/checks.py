@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 
 from layover.approvals.schema_errors import schema_errors
 from layover.errors import DecisionInvalid, DefinitionError
-from layover.records.deployed import deployed_tool
+from layover.records.deployed import deployed_tool, only_its_run_knows
 from layover.runtime import Runtime
 from layover.values.runs.run import BUDGET_TOOL, CallRecord
 
@@ -45,18 +45,31 @@ def check_data(runtime: Runtime, agent_name: str, call: CallRecord, data: Any) -
 
 def check_args(
     runtime: Runtime, agent_name: str, call: CallRecord, args: dict[str, Any]
-) -> dict[str, Any] | None:
-    """Return edited arguments as the tool gets them; None if no tool says. Raise DecisionInvalid if they do
-    not fit it. Any arguments are valid for a tool that no longer exists: the model reads that it was not
-    found (docs/behaviour.md#long-waits)."""
+) -> dict[str, Any]:
+    """Return edited arguments as the tool gets them. Raise DecisionInvalid if they do not fit it, or if no
+    deployed code knows the tool: nobody then knows what it would get (docs/behaviour.md#edited-arguments)."""
     if call.tool_name == BUDGET_TOOL:
         _check_limits(args)
-        return None
+        return args
     tool = deployed_tool(runtime.agents, agent_name, call.agent_path, call.tool_name)
     if tool is None:
-        return None
+        if not only_its_run_knows(runtime.agents, agent_name, call.agent_path, call.tool_name):
+            raise _unknown_tool(call)
+        # Exactly these words run. If the run's own code makes something else of them, the call is asked for
+        # again, with what the tool would get.
+        return args
     valid = _check_type(tool.validate, args, "args", "the arguments do not fit the tool")
     return valid.as_dict()
+
+
+def _unknown_tool(call: CallRecord) -> DecisionInvalid:
+    message = (
+        f"no deployed code knows the tool {call.tool_name}, so nobody can tell what it would get: approve "
+        "the call as it was asked for, deny it, or change its arguments once a deployment has the tool"
+    )
+    wrong = {"loc": ["body", "args"], "msg": message, "type": "unknown_tool"}
+    ids = {"run_id": call.run_id, "tool_call_id": call.tool_call_id}
+    return DecisionInvalid(message, [wrong], **ids)
 
 
 def _check_type(parse: Callable[[Any], T], value: Any, field: str, message: str) -> T:

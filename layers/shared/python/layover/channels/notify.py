@@ -123,11 +123,7 @@ class _Wait:
     @cached_property
     def decision(self) -> Decision | None:
         """The decision of the attempt: an earlier one is kept with the call."""
-        if self.attempt == self.call.attempt:
-            return self.call.decision
-        past = next((p for p in self.call.past if p["attempt"] == self.attempt), None)
-        fields = {name: value for name, value in (past or {}).items() if name != "attempt"}
-        return Decision.model_validate(fields) if past else None
+        return self.call.decision_on(self.attempt)
 
     @property
     def waits(self) -> bool:

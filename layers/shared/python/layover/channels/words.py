@@ -260,8 +260,7 @@ def _tally(notice: Notice) -> str:
 
 
 def _args_of(vote: Vote, notice: Notice) -> str:
-    edit = vote.args if vote.exact_args is None else vote.exact_args
-    return compact_json(notice.call.args if edit is None else edit)
+    return compact_json(notice.call.args if vote.edit is None else vote.edit)
 
 
 def _needs(rule: ApprovalRule, owner: str) -> str:

@@ -102,6 +102,7 @@ class Budget:
             payload={"type": "approval", "tool_name": BUDGET_TOOL, "args": args, "used": used},
             resume_schema=APPROVAL_SCHEMA,
             requested_at=now,
+            args=args,
         )
         call = CallRecord(
             key=call_key(step.key, call_id),

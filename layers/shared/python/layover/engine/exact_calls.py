@@ -5,13 +5,13 @@ same words of the model to something else: such a call does not run, and its req
 
 from collections.abc import Callable
 from datetime import datetime
-from typing import Any
 
 from layover.declare.context import ToolContext
 from layover.declare.tools.approval import APPROVAL_SCHEMA
 from layover.engine.isolation import isolate
 from layover.engine.outcomes import Ready, Settled, failed
 from layover.values.base import Json, compact_json
+from layover.values.decision import NOT_KEPT, Args, Exact
 from layover.values.runs.run import (
     CallRecord,
     Decision,
@@ -23,7 +23,6 @@ from layover.values.text import sanitise
 
 Prepare = Callable[[Json], Ready | Settled]
 """Validates arguments of the call by the code that is deployed now."""
-Args = dict[str, Any]
 MAX_SUMMARY = 500
 """Characters of a summary."""
 
@@ -58,7 +57,7 @@ def exact_call(call: CallRecord, prepare: Prepare, now: datetime) -> Ready | Set
     assert decision is not None
     words = call.proposed if call.edited is None else call.edited
     ready, decided = prepare(words), _decided_args(call, decision)
-    if decided is None:
+    if decided is NOT_KEPT:
         return ready
     if isinstance(ready, Settled):
         return failed(
@@ -92,12 +91,11 @@ def _after_consent(call: CallRecord, ready: Ready, now: datetime) -> Ready | Sus
     return request.model_copy(update={"approval": rule, "asked_again": "definition"})
 
 
-def _decided_args(call: CallRecord, decision: Decision) -> Args | None:
-    """Return the arguments that the person saw, or made; None if the request is of a release that did not
-    keep them."""
-    if decision.args is not None:
+def _decided_args(call: CallRecord, decision: Decision) -> Exact:
+    """Return the arguments that the person saw, or made; the mark if an old release did not keep them."""
+    if decision.exact_args is not None:
         return decision.exact_args
-    return call.suspension.args if call.suspension else None
+    return call.suspension.args if call.suspension else NOT_KEPT
 
 
 def _request_again(call: CallRecord, ready: Ready, now: datetime) -> Suspension:

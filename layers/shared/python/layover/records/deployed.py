@@ -26,6 +26,24 @@ def deployed_tool(
     return agent.tool(tool_name) if agent else None
 
 
+def only_its_run_knows(
+    agents: Agents, agent_name: str, path: Sequence[str], tool_name: str
+) -> bool:
+    """Return whether a tool that `deployed_tool` does not find may be one of the run's all the same: a
+    function, a server or the agent's memory gives it."""
+    agent = agents().get(agent_name)
+    for name in path[1:]:
+        below = agent.at((agent.name, name)) if agent else None
+        if below is None:
+            # Sub-agents are tools as well.
+            break
+        agent = below
+    else:
+        if agent is not None and tool_name in agent.built_in_tools:
+            return True
+    return agent is not None and not agent.has_all_tools
+
+
 def with_args_schema(agents: Agents, agent_name: str, pending: P) -> P:
     """Return the view of a waiting call with the schema of the arguments that it may be approved with."""
     if pending.kind is not SuspensionKind.APPROVAL:

@@ -1,10 +1,12 @@
 """Decisions about calls that wait, and their record."""
 
 from datetime import timedelta
-from enum import StrEnum
-from typing import Any, Self
+from enum import Enum, StrEnum
+from typing import Any, Final, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
+from pydantic.json_schema import SkipJsonSchema
+from pydantic_core.core_schema import CoreSchema, is_instance_schema
 
 from layover.values.base import Json, Time, Value
 
@@ -14,8 +16,34 @@ WAIT_RECORD_LIFE = MAX_WAIT + timedelta(days=1)
 """The life of a record that a waiting call needs, where the end of its run does not set it."""
 
 
+class NotKept(Enum):
+    """The mark of a fact that a record lacks, because the release that wrote the record did not keep it. It
+    is read from storage and never written: the copy of such a record lacks the fact, too."""
+
+    NOT_KEPT = "not kept"
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> CoreSchema:
+        # No JSON is read as the mark.
+        return is_instance_schema(cls)
+
+
+NOT_KEPT: Final = NotKept.NOT_KEPT
+Args = dict[str, Any]
+Exact = Args | SkipJsonSchema[NotKept]
+"""Arguments as the tool gets them: validated, in their JSON form, with defaults."""
+
+
 def _is_absent(value: object) -> bool:
-    return value is None
+    return value is None or value is NOT_KEPT
+
+
+def _as_read(data: Any) -> Any:
+    """Return the fields of a decision or a vote, with the mark where an edit lacks its exact arguments."""
+    lacks_it = isinstance(data, dict) and data.get("exact_args") is None
+    if lacks_it and data.get("args") is not None:
+        return {**data, "exact_args": NOT_KEPT}
+    return data
 
 
 class DecisionKind(StrEnum):
@@ -73,18 +101,23 @@ class Decision(Value):
     """The user that a backend named; None: the caller decided for themselves."""
     via: Via = Via.API
     at: Time
-    args: dict[str, Any] | None = None
-    """Arguments as edited by the approver."""
-    exact_args: dict[str, Any] | None = Field(default=None, exclude_if=_is_absent)
-    """The same as the tool gets them: validated, with defaults."""
+    args: Args | None = None
+    """Arguments as edited by the approver; None: there is no edit."""
+    exact_args: Exact | None = Field(default=None, exclude_if=_is_absent)
+    """The edit as the tool gets it; None: there is no edit."""
     reason: str | None = None
     data: Json = None
     """The data that resumed a programmatic suspension."""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _read(cls, data: Any) -> Any:
+        return _as_read(data)
+
     @property
-    def edit(self) -> dict[str, Any] | None:
+    def edit(self) -> Args | None:
         """The approver's own arguments, as the tool gets them; None: the request's were approved."""
-        return self.args if self.exact_args is None else self.exact_args
+        return self.args if self.exact_args is NOT_KEPT else self.exact_args
 
 
 class ApprovalRule(Value):
@@ -120,11 +153,21 @@ class Vote(Value):
     """The caller's sub."""
     on_behalf_of: str | None = Field(default=None, exclude_if=_is_absent)
     at: Time
-    args: dict[str, Any] | None = Field(default=None, exclude_if=_is_absent)
+    args: Args | None = Field(default=None, exclude_if=_is_absent)
     """Arguments as edited by the approver: a vote counts only with others for the same arguments."""
-    exact_args: dict[str, Any] | None = Field(default=None, exclude_if=_is_absent)
+    exact_args: Exact | None = Field(default=None, exclude_if=_is_absent)
     """The same as the tool gets them."""
     reason: str | None = Field(default=None, exclude_if=_is_absent)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read(cls, data: Any) -> Any:
+        return _as_read(data)
+
+    @property
+    def edit(self) -> Args | None:
+        """See `Decision.edit`."""
+        return self.args if self.exact_args is NOT_KEPT else self.exact_args
 
     @property
     def person(self) -> str:

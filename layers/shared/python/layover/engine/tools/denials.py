@@ -9,7 +9,7 @@ from layover.engine.declines import Advice, denied_result
 from layover.engine.frame_core import FrameCore
 from layover.engine.outcomes import Ready, Settled
 from layover.values.base import Json, compact_json
-from layover.values.decision import ApprovalRule, Denial
+from layover.values.decision import NOT_KEPT, ApprovalRule, Denial
 from layover.values.runs.run import CallRecord, DecisionKind, Suspension
 
 MAX_SHOWN = 10
@@ -93,7 +93,7 @@ def _settled_like(denied: CallRecord, advice: Advice | None = None) -> Settled:
 
 def _args_of(denied: CallRecord, tool: AnyTool) -> Json:
     """Return the arguments that a person was asked about, validated as they were then."""
-    if denied.suspension is not None and denied.suspension.args is not None:
+    if denied.suspension is not None and denied.suspension.args is not NOT_KEPT:
         return denied.suspension.args
     try:
         return tool.validate(denied.proposed).as_dict()

@@ -8,7 +8,7 @@ from typing import Self
 from pydantic import Field
 
 from layover.values.base import Json, Time, Value, compact_json
-from layover.values.decision import Decision, DecisionKind, Risk, Via
+from layover.values.decision import NOT_KEPT, Decision, DecisionKind, Risk, Via
 from layover.values.runs.run import CallRecord, CallState, RunMeta
 
 
@@ -78,7 +78,9 @@ def rows_of_hooks(run: RunMeta, calls: Iterable[CallRecord], at: datetime) -> li
 
 
 def _exact_args(call: CallRecord, decision: Decision) -> Json:
-    return call.exact_args if decision.edit is None else decision.edit
+    # A decision that is made now has what the tool gets; only an old release's record may lack it.
+    assert decision.exact_args is not NOT_KEPT
+    return call.exact_args if decision.exact_args is None else decision.exact_args
 
 
 def _digest(args: Json) -> str:

@@ -8,7 +8,14 @@ from pydantic import Field
 
 from layover.values.base import Json, Time, Value
 from layover.values.decision import DECLINES as DECLINES
-from layover.values.decision import ApprovalRule, Denial, PendingApproval, Vote
+from layover.values.decision import (
+    NOT_KEPT,
+    ApprovalRule,
+    Denial,
+    Exact,
+    PendingApproval,
+    Vote,
+)
 from layover.values.decision import Decision as Decision
 from layover.values.decision import DecisionKind as DecisionKind
 from layover.values.decision import Risk as Risk
@@ -100,9 +107,9 @@ class Suspension(Value):
     """The rule of who decides; None: the run's owner does."""
     denied_before: tuple[Denial, ...] = Field(default=(), exclude_if=lambda value: not value)
     """Calls of the same tool with other arguments that persons had denied in this run, the newest last."""
-    args: dict[str, Any] | None = Field(default=None, exclude_if=lambda value: value is None)
-    """The arguments as the tool gets them: validated, in their JSON form, with defaults. None: the record is
-    of a release before this field."""
+    args: Exact = Field(default=NOT_KEPT, exclude_if=lambda value: value is NOT_KEPT)
+    """The arguments that the request shows. Every release since this field has them; a call that an earlier
+    one suspended is shown, and runs, as that would have done."""
     summary: str | None = Field(default=None, exclude_if=lambda value: value is None)
     """The tool's own words for what the call would do (`@tool(summary=)`)."""
     risk: Risk | None = Field(default=None, exclude_if=lambda value: value is None)
@@ -224,8 +231,8 @@ class CallRecord(Value):
     @property
     def exact_args(self) -> Json:
         """The arguments that a decision about the waiting call is about: those that the tool gets."""
-        exact = self.suspension.args if self.suspension else None
-        return self.proposed if exact is None else exact
+        exact = self.suspension.args if self.suspension else NOT_KEPT
+        return self.proposed if exact is NOT_KEPT else exact
 
     @property
     def rule(self) -> ApprovalRule | None:
