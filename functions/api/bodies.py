@@ -84,7 +84,15 @@ Reason = Annotated[
 Comment = Annotated[
     str, Field(json_schema_extra={"maxLength": MAX_COMMENT}), AfterValidator(_at_most(MAX_COMMENT))
 ]
-Attempt = Annotated[int, Strict(), Field(ge=1, description="409 if another attempt waits."), Whole]
+Attempt = Annotated[
+    int,
+    Strict(),
+    Field(
+        ge=1,
+        description="Of the Pending that you saw. 409 if another one waits.",
+    ),
+    Whole,
+]
 Text = Annotated[str, Field(json_schema_extra={"minLength": 1})]
 Moment = Annotated[AwareDatetime, BeforeValidator(_written_out)]
 Parts = Annotated[list[InputPart], Field(json_schema_extra={"contains": _SAYS_SOMETHING})]
@@ -259,9 +267,9 @@ class NewTicket(Body):
 class Approve(Body):
     """Let a call run, with the model's arguments or with these."""
 
+    attempt: Attempt
     args: dict[str, Any] | None = None
     reason: Reason | None = None
-    attempt: Attempt | None = None
 
     def request(self) -> DecisionRequest:
         """Return the request as the service takes it."""
@@ -273,8 +281,8 @@ class Approve(Body):
 class Deny(Body):
     """Do not let a call run."""
 
+    attempt: Attempt
     reason: Reason | None = None
-    attempt: Attempt | None = None
 
     def request(self) -> DecisionRequest:
         """Return the request as the service takes it."""
@@ -284,8 +292,8 @@ class Deny(Body):
 class Resume(Body):
     """The answer to a suspended call: `data` satisfies its `resume_schema`."""
 
+    attempt: Attempt
     data: Any
-    attempt: Attempt | None = None
 
     def request(self) -> DecisionRequest:
         """Return the request as the service takes it."""

@@ -71,15 +71,15 @@ def _links(operations: Json) -> list[tuple[str, str, Json]]:
         "list_approvals": "/items/0/run_id",
     }
     call_at = {
-        "get_run": ("/id", "/pending/0/tool_call_id"),
-        "list_approvals": ("/items/0/run_id", "/items/0/tool_call_id"),
+        "get_run": ("/id", "/pending/0"),
+        "list_approvals": ("/items/0/run_id", "/items/0"),
     }
     agent = _BODY + "/items/0/name"
     return [
         *((s, t, _by(thread_id=_BODY + at)) for s, at in thread_at.items() for t in _THREAD_CALLS),
         *((s, t, _by(run_id=_BODY + at)) for s, at in run_at.items() for t in _RUN_CALLS),
         *(
-            (s, t, _by(run_id=_BODY + run, tool_call_id=_BODY + call))
+            (s, t, _of_call(t, _BODY + run, _BODY + call))
             for s, (run, call) in call_at.items()
             for t in _CALL_CALLS
         ),
@@ -97,6 +97,14 @@ def _links(operations: Json) -> list[tuple[str, str, Json]]:
 
 def _by(**parameters: str) -> Json:
     return {"parameters": parameters}
+
+
+def _of_call(target: str, run: str, call: str) -> Json:
+    """Return a link to a call that is shown there. A verdict is about the attempt that is shown; `resume`
+    takes data as well, which no answer has."""
+    link = _by(run_id=run, tool_call_id=f"{call}/tool_call_id")
+    is_verdict = target in ("approve_call", "deny_call")
+    return {**link, "requestBody": {"attempt": f"{call}/attempt"}} if is_verdict else link
 
 
 def _next_page(operation: Json) -> Json:

@@ -10,6 +10,7 @@ from typing import Any
 from aws_lambda_powertools.event_handler import Response
 from pydantic import BaseModel, ConfigDict, Field
 
+from functions.api.words import MISSING
 from layover.channels.links import SignInRequired
 from layover.errors import (
     AgentsNotLoaded,
@@ -320,4 +321,6 @@ def _without_input(error: Mapping[str, Any]) -> dict[str, Any]:
             "extra_forbidden": "there is no such field",
         }[error["type"]]
         return {"loc": list(error["loc"]), "msg": message, "type": error["type"]}
-    return {"loc": list(error["loc"]), "msg": error["msg"], "type": error["type"]}
+    is_missing = error["type"] == "missing" and error["loc"]
+    message = MISSING.get(error["loc"][-1], error["msg"]) if is_missing else error["msg"]
+    return {"loc": list(error["loc"]), "msg": message, "type": error["type"]}

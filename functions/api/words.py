@@ -47,6 +47,11 @@ FIELDS = {
     "updated_at": "When it last changed, in UTC.",
 }
 """Fields that mean the same in every schema."""
+MISSING = {
+    "attempt": "send the attempt that you decide about: the `attempt` of the call where you saw it (in "
+    "`pending` of the run, or in `GET /approvals`)",
+}
+"""What to send for a required field, and where to find it."""
 _CALL = {"run_id": "run_01JX", "tool_call_id": "call_1"}
 EXAMPLES: dict[str, Any] = {
     "create_thread": {"agent": "support", "title": "Order A-1003"},
@@ -54,11 +59,15 @@ EXAMPLES: dict[str, Any] = {
     "start_run": {"input": "Refund 60 euros for order A-1003"},
     "send_message": {"input": "It arrived broken."},
     "give_feedback": {"score": -1, "comment": "The order is not mine."},
-    "approve_call": {"args": {"order_id": "A-1003", "euros": 50}, "reason": "it arrived broken"},
-    "deny_call": {"reason": "too late"},
-    "resume_call": {"data": {"slot": "Monday 9:00"}},
+    "approve_call": {
+        "attempt": 1,
+        "args": {"order_id": "A-1003", "euros": 50},
+        "reason": "it arrived broken",
+    },
+    "deny_call": {"attempt": 1, "reason": "too late"},
+    "resume_call": {"attempt": 1, "data": {"slot": "Monday 9:00"}},
     "extend_call": {"expires_at": "2030-01-31T12:00:00Z"},
-    "decide_calls": {"items": [{**_CALL, "decision": "approve", "reason": "small"}]},
+    "decide_calls": {"items": [{**_CALL, "decision": "approve", "attempt": 1, "reason": "small"}]},
     "decide_by_link": {"decision": "approve", "reason": "small"},
     "cancel_any_runs": {"ids": ["run_01JX"], "reason": "the provider is down"},
     "redrive_any_runs": {"ids": ["run_01JX"]},

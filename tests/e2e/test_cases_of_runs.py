@@ -76,7 +76,7 @@ def test_run_with_an_approval_is_a_case_that_holds(
     )
     run = ada.ask(thread, paying)
     pending = run["pending"][0]["tool_call_id"]
-    ada.want(202, "POST", f"/runs/{run['id']}/tool-calls/{pending}/approve", {})
+    ada.want(202, "POST", f"/runs/{run['id']}/tool-calls/{pending}/approve", {"attempt": 1})
     ada.over(run["id"])
     assert [each["what"] for each in system.ledger(key)] == ["look_up", "refund"]
     opinion = {"score": -0.5, "comment": "it took\ntoo long"}

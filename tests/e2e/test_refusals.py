@@ -65,7 +65,7 @@ def test_ids_that_nobody_gave_out_are_unknown_however_they_are_encoded(
     ann: Caller, odd: str
 ) -> None:
     assert_problem(ann.call("GET", f"/threads/{odd}"), 404)
-    assert_problem(ann.call("POST", f"/runs/{odd}/tool-calls/{odd}/approve", {}), 404)
+    assert_problem(ann.call("POST", f"/runs/{odd}/tool-calls/{odd}/approve", {"attempt": 1}), 404)
 
 
 @pytest.mark.parametrize(

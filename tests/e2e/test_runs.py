@@ -313,7 +313,7 @@ def test_a_thread_is_edited_and_deleted(ann: Caller, bob: Caller, brain: Brain) 
         ("GET", f"/runs/{run['id']}", None),
         ("GET", f"/runs/{run['id']}/events", None),
         ("POST", f"/runs/{run['id']}/cancel", None),
-        ("POST", f"{call_path}/approve", {}),
+        ("POST", f"{call_path}/approve", {"attempt": 1}),
         ("POST", f"/threads/{thread}/runs", {"input": "hello"}),
         ("PATCH", f"/threads/{thread}", {"title": "x"}),
         ("DELETE", f"/threads/{thread}", None),

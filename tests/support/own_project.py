@@ -156,5 +156,5 @@ def asked_refund(api: Api, euros: int) -> tuple[str, str]:
 
 def approved(api: Api, run: str, call: str) -> str:
     """Return the answer of the run after its call was approved."""
-    api.post(f"/runs/{run}/tool-calls/{call}/approve", reason="it broke")
+    api.post(f"/runs/{run}/tool-calls/{call}/approve", attempt=1, reason="it broke")
     return str(over(api, run, "success")["text"])

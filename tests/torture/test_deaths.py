@@ -112,7 +112,7 @@ def _woken_s(system: Torture, client: Client, baseline: Story) -> float:
     decided = point(baseline, "api", "approve", "=decided")
     system.order_death(client.name, decided)
     path = f"/runs/{run_id}/tool-calls/c3/approve"
-    assert client.caller.call("POST", path, {}).status == 502
+    assert client.caller.call("POST", path, {"attempt": 1}).status == 502
     died_at = time.monotonic()
     client.until(lambda: _did(system.ledger_of(client.name), "refund"))
     took = time.monotonic() - died_at

@@ -8,6 +8,7 @@ import pytest
 
 from functions.api.app import answer
 from integration.api.kit import Api, http_event
+from layover import Agent
 from layover.records.threads import thread_id_of
 from layover.values.lease import Lease, LeaseKind
 from layover.values.runs.run import CallState, Suspension, SuspensionKind
@@ -88,6 +89,19 @@ def test_an_interrupt_is_answered_on_the_same_run(
     assert call is not None
     assert call.decision is not None
     assert call.decision.kind == kind
+
+
+def test_an_edit_of_a_tool_that_no_deployed_code_knows_is_refused(
+    api: Api, world: SocketBench
+) -> None:
+    run, waiting = api.do(world.suspended())
+    world.agents["support"] = Agent("support", model="m")
+    payload = {"approved": True, "args": {"amount": 5}}
+    entry = {"interruptId": f"1:{run.id}:c1", "status": "resolved", "payload": payload}
+    assert ask(api, threadId=run.thread_id, resume=[entry])["statusCode"] == 422
+    call = api.do(world.journal.runs.call(ANN, run.id, waiting.key))
+    assert call is not None
+    assert call.undecided
 
 
 async def suspended_again(world: SocketBench, run: Run) -> None:

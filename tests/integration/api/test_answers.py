@@ -234,7 +234,7 @@ def test_a_run_that_waits_for_a_person_is_shown_and_decided(api: Api) -> None:
         "thread_id": run.thread_id,
         "agent": "support",
     }
-    answer = api.post(f"/runs/{run.id}/tool-calls/c1/approve", {"reason": "fine"})
+    answer = api.post(f"/runs/{run.id}/tool-calls/c1/approve", {"attempt": 1, "reason": "fine"})
     assert (answer.status, answer.json["status"]) == (202, "running")
     assert api.world.callbacks.woken == [f"token of {run.id}"]
     assert api.get("/approvals").json["items"] == []
@@ -256,17 +256,22 @@ def test_a_run_that_waits_for_a_person_is_shown_and_decided(api: Api) -> None:
 def test_the_same_decision_again_is_answered_as_the_first(api: Api) -> None:
     run, _ = api.do(api.world.suspended())
     url = f"/runs/{run.id}/tool-calls/c1"
-    first = api.post(f"{url}/approve", {"reason": "fine"})
-    again = api.post(f"{url}/approve", {"reason": "fine"})
+    first = api.post(f"{url}/approve", {"attempt": 1, "reason": "fine"})
+    again = api.post(f"{url}/approve", {"attempt": 1, "reason": "fine"})
     assert (first.status, again.status) == (202, 200)
     assert again.json | {"updated_at": None} == first.json | {"updated_at": None}
-    api.post(f"{url}/approve", {"reason": "good"}).problem(409, "decision-already-made")
-    api.post(f"{url}/deny", {"reason": "fine"}).problem(409, "decision-already-made")
+    api.post(f"{url}/approve", {"attempt": 1, "reason": "good"}).problem(
+        409, "decision-already-made"
+    )
+    api.post(f"{url}/deny", {"attempt": 1, "reason": "fine"}).problem(409, "decision-already-made")
 
 
 def test_a_call_is_denied_and_another_is_resumed(api: Api) -> None:
     denied, _ = api.do(api.world.suspended())
-    assert api.post(f"/runs/{denied.id}/tool-calls/c1/deny", {"reason": "no"}).status == 202
+    assert (
+        api.post(f"/runs/{denied.id}/tool-calls/c1/deny", {"attempt": 1, "reason": "no"}).status
+        == 202
+    )
     resumed, _ = api.do(api.world.suspended(SuspensionKind.INPUT))
     body = {"data": {"slot": "9:00"}, "attempt": 1}
     assert api.post(f"/runs/{resumed.id}/tool-calls/c1/resume", body).status == 202
@@ -286,7 +291,7 @@ def test_whatever_a_provider_calls_a_call_it_can_be_decided(api: Api, call_id: s
 
     run_id = api.do(waiting())
     url = f"/runs/{run_id}/tool-calls/{quote(call_id, safe='')}/approve"
-    assert api.post(url).status == 202
+    assert api.post(url, {"attempt": 1}).status == 202
 
 
 def test_cancelling_answers_with_the_run(api: Api) -> None:

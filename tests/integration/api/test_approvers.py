@@ -35,7 +35,7 @@ def token(**payload: Any) -> dict[str, str]:
 )
 def test_a_caller_of_no_group_of_it_finds_no_run(api: Api, groups: Any) -> None:
     _, url = asked(api)
-    api.post(f"{url}/approve", **member(BOB, groups)).problem(404, "not-found")
+    api.post(f"{url}/approve", {"attempt": 1}, **member(BOB, groups)).problem(404, "not-found")
     assert api.get("/approvals?as=approver", **member(BOB, groups)).json["items"] == []
 
 
@@ -54,7 +54,7 @@ def test_a_caller_of_no_group_of_it_finds_no_run(api: Api, groups: Any) -> None:
 )
 def test_groups_are_read_as_gateways_pass_them_on(api: Api, groups: Any) -> None:
     _, url = asked(api)
-    assert api.post(f"{url}/deny", **member(BOB, groups)).status == 202
+    assert api.post(f"{url}/deny", {"attempt": 1}, **member(BOB, groups)).status == 202
 
 
 def test_a_group_with_a_blank_in_its_name_is_not_two(api: Api) -> None:
@@ -62,20 +62,22 @@ def test_a_group_with_a_blank_in_its_name_is_not_two(api: Api) -> None:
     _, url = asked(api)
     interns = {GROUPS: ["finance interns"], "sub": BOB}
     who = member(BOB, "[finance interns]") | {"headers": token(**interns)}
-    api.post(f"{url}/approve", **who).problem(404, "not-found")
+    api.post(f"{url}/approve", {"attempt": 1}, **who).problem(404, "not-found")
     # One that is not this caller's says nothing.
     other = member(BOB, "[ops]") | {"headers": token(sub=ANN, **{GROUPS: ["finance"]})}
-    api.post(f"{url}/approve", **other).problem(404, "not-found")
+    api.post(f"{url}/approve", {"attempt": 1}, **other).problem(404, "not-found")
     both = member(BOB, "[finance interns finance]")
     both["headers"] = token(**(interns | {GROUPS: ["finance interns", "finance"]}))
-    assert api.post(f"{url}/approve", **both).status == 202
+    assert api.post(f"{url}/approve", {"attempt": 1}, **both).status == 202
 
 
 @pytest.mark.parametrize("who", [{"sub": ANN}, member(ANN)], ids=["owner", "owner in finance"])
 def test_whoever_asked_is_told_who_decides(api: Api, who: dict[str, Any]) -> None:
     run, url = asked(api)
     for verdict in ("approve", "deny"):
-        problem = api.post(f"{url}/{verdict}", **who).problem(403, "not-an-approver")
+        problem = api.post(f"{url}/{verdict}", {"attempt": 1}, **who).problem(
+            403, "not-an-approver"
+        )
         assert (problem["approvers"], problem["run_id"]) == (["finance"], run.id)
         assert "a member of finance who does not own the run" in problem["detail"]
     assert api.world.callbacks.woken == []
@@ -90,16 +92,16 @@ def test_two_members_decide_together(api: Api) -> None:
         {"order_id": "o1", "amount": 80},
     )
     assert "thread_id" not in item
-    first = api.post(f"{url}/approve", {"reason": "fine"}, **member(BOB))
+    first = api.post(f"{url}/approve", {"attempt": 1, "reason": "fine"}, **member(BOB))
     [vote] = first.json["given"]
     assert (vote["by"], vote["reason"]) == (BOB, "fine")
     waits = {"id": run.id, "status": "suspended", "given": [vote], "quorum": 2, "settled": False}
     assert (first.status, first.json) == (202, waits)
     pending = api.get(f"/runs/{run.id}").json["pending"][0]
     assert [(g["by"], g["reason"]) for g in pending["approval"]["given"]] == [(BOB, "fine")]
-    again = api.post(f"{url}/approve", {"reason": "fine"}, **member(BOB))
+    again = api.post(f"{url}/approve", {"attempt": 1, "reason": "fine"}, **member(BOB))
     assert (again.status, again.json) == (200, first.json)
-    last = api.post(f"{url}/approve", **member("carol"))
+    last = api.post(f"{url}/approve", {"attempt": 1}, **member("carol"))
     assert [given["by"] for given in last.json["given"]] == [BOB, "carol"]
     settled = {"id": run.id, "status": "running", "quorum": 2, "settled": True}
     assert (last.status, last.json) == (202, {**settled, "given": last.json["given"]})
@@ -110,7 +112,7 @@ def test_two_members_decide_together(api: Api) -> None:
         ("tool-call-approval", BOB),
         ("tool-call-decided", "carol"),
     ]
-    api.post(f"{url}/deny", **member("dave")).problem(409, "decision-already-made")
+    api.post(f"{url}/deny", {"attempt": 1}, **member("dave")).problem(409, "decision-already-made")
 
 
 def test_the_owners_list_leaves_out_what_only_others_decide(api: Api) -> None:

@@ -31,7 +31,7 @@ def test_whoever_may_not_decide_learns_nothing_of_a_call(
     api.get(url, **who).problem(404, "not-found")
     if rule is None:
         api.get(url, **member(BOB)).problem(404, "not-found")
-    api.post(f"{url}/deny", **(member(BOB) if rule else {"sub": ANN}))
+    api.post(f"{url}/deny", {"attempt": 1}, **(member(BOB) if rule else {"sub": ANN}))
     refused = api.get(url, **who).problem(404, "not-found")
     there_is_none = api.get("/runs/run_none/tool-calls/c1", **who).problem(404, "not-found")
     assert refused["detail"] == there_is_none["detail"]
@@ -57,7 +57,7 @@ def test_approver_reads_a_call_and_nothing_of_its_thread(api: Api) -> None:
     seen = api.get(url, **member(BOB)).json
     assert seen == {**item, "waits": True, "may_decide": True, "decision": None}
     assert "thread_id" not in seen
-    api.post(f"{url}/approve", {"reason": "fine"}, **member(BOB))
+    api.post(f"{url}/approve", {"attempt": 1, "reason": "fine"}, **member(BOB))
     voted = api.get(url, **member(BOB)).json
     assert (voted["waits"], voted["approval"]["given"][0]["reason"]) == (True, "fine")
 
@@ -74,7 +74,7 @@ def test_owner_reads_who_may_decide_in_their_place(api: Api) -> None:
 
 def test_decided_call_says_what_was_decided(api: Api) -> None:
     _, url = asked(api)
-    api.post(f"{url}/deny", {"reason": "too much"}, **member("carol"))
+    api.post(f"{url}/deny", {"attempt": 1, "reason": "too much"}, **member("carol"))
     for who in ({"sub": ANN}, member(BOB)):
         seen = api.get(url, **who).json
         assert seen["waits"] is False

@@ -30,7 +30,7 @@ def test_an_auditor_reads_who_decided_and_for_whom(api: Api) -> None:
     run, _ = api.do(api.world.suspended())
     shop: dict[str, Any] = {"sub": SHOP, "scope": f"{USE} layover/act-as", "headers": named(ANN)}
     url = f"/runs/{run.id}/tool-calls/c1/deny"
-    assert api.post(url, {"reason": "too much"}, **shop).status == 202
+    assert api.post(url, {"attempt": 1, "reason": "too much"}, **shop).status == 202
     [row] = api.get("/audit/decisions", sub=BOB, scope=AUDIT).json["items"]
     assert (row["owner"], row["decided_by"], row["on_behalf_of"]) == (ANN, SHOP, ANN)
     assert (row["decision"], row["reason"], row["via"]) == ("denied", "too much", "api")
@@ -45,7 +45,7 @@ def test_pages_lead_to_all_decisions(api: Api) -> None:
     ids = []
     for _ in range(3):
         run, _ = api.do(api.world.suspended())
-        api.post(f"/runs/{run.id}/tool-calls/c1/approve")
+        api.post(f"/runs/{run.id}/tool-calls/c1/approve", {"attempt": 1})
         ids.append(run.id)
     found: list[str] = []
     cursor: str | None = ""

@@ -207,7 +207,7 @@ def test_each_of_several_approvals_waits_until_it_is_given(api: Api, world: Sock
     )
     run_id = asked(api, world, [both, say("Done.")], "refund both")
     assert [part["state"] for part in calls(items(api)[1])] == ["approval-requested"] * 2
-    api.post(f"/runs/{run_id}/tool-calls/c1/approve", {"reason": "because"})
+    api.post(f"/runs/{run_id}/tool-calls/c1/approve", {"attempt": 1, "reason": "because"})
     first, second = calls(items(api)[1])
     assert (first["state"], first["approval"]) == (
         "approval-responded",
@@ -226,7 +226,7 @@ def test_call_that_waits_for_data_is_shown_as_pending(api: Api, world: SocketBen
     assert pending["data"]["payload"] == {"slot": "9:00"}
     assert pending["data"]["run_id"] == run_id
     assert "decision" not in pending["data"]
-    api.post(f"/runs/{run_id}/tool-calls/c1/resume", {"data": {"slot": "9:00"}})
+    api.post(f"/runs/{run_id}/tool-calls/c1/resume", {"attempt": 1, "data": {"slot": "9:00"}})
     [answered] = [p for p in items(api)[1]["parts"] if p["type"] == "data-layover-pending"]
     assert answered == {**pending, "data": {**pending["data"], "decision": "resumed"}}
 

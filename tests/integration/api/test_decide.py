@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from integration.api.kit import Api, Response, TestHost
+from layover import Agent
 from layover.channels.links import make_link
 from layover.values.channels import Person
 from layover.values.decision import Risk
@@ -329,6 +330,11 @@ def test_arguments_are_edited_and_checked(api: Api) -> None:
     assert decide(api, path, wrong).problem(422, "decision-invalid")["errors"]
     assert waits(api, run)
     right = {**APPROVE, "args": {"order_id": "o1", "amount": 20}}
+    known, api.world.agents["support"] = api.world.agents["support"], Agent("support", model="m")
+    problem = decide(api, path, right).problem(422, "decision-invalid")
+    assert problem["errors"][0]["type"] == "unknown_tool"
+    assert waits(api, run)
+    api.world.agents["support"] = known
     assert decide(api, path, right).status == 202
     decided = api.get(f"/runs/{run.id}/events").json["items"][-1]
     assert decided["args"] == {"order_id": "o1", "amount": 20}

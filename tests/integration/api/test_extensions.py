@@ -79,7 +79,7 @@ def test_a_call_that_never_expires_is_not_cut_short(api: Api) -> None:
 
 def test_a_call_that_does_not_wait_any_more_is_refused_as_a_decision_is(api: Api) -> None:
     expired, decided = waiting(api), waiting(api, timedelta(days=3))
-    assert api.post(f"/runs/{decided.id}/tool-calls/c1/approve").status == 202
+    assert api.post(f"/runs/{decided.id}/tool-calls/c1/approve", {"attempt": 1}).status == 202
     later = after(api, timedelta(days=9))
     api.world.clock.advance(TWO_DAYS)
     for run, why in ((expired, "has expired"), (decided, "was approved already")):
@@ -107,7 +107,7 @@ def test_an_operator_gives_more_time_and_decides_nothing(api: Api) -> None:
     answer = extend(api, run, later, **OPERATOR)
     assert (answer.status, answer.json) == (202, {"id": run.id, "status": "suspended"})
     url = f"/runs/{run.id}/tool-calls/c1/approve"
-    api.post(url, **OPERATOR).problem(404, "not-found")
+    api.post(url, {"attempt": 1}, **OPERATOR).problem(404, "not-found")
     own = waiting(api, approval=FINANCE)
     assert extend(api, own, later, sub=ANN, scope=OPERATOR["scope"]).status == 202
     assert expiry(api, own) == later
@@ -140,4 +140,4 @@ def test_a_call_may_be_decided_after_its_first_expiry(api: Api) -> None:
     run = waiting(api)
     extend(api, run, after(api, TWO_DAYS))
     api.world.clock.advance(timedelta(days=1, hours=1))
-    assert api.post(f"/runs/{run.id}/tool-calls/c1/approve").status == 202
+    assert api.post(f"/runs/{run.id}/tool-calls/c1/approve", {"attempt": 1}).status == 202

@@ -278,9 +278,9 @@ def test_long_arguments_of_calls_that_wait_are_cut_and_the_calls_can_be_decided(
     assert run["pending"][0]["args"]["_truncated"] is True
     assert run["pending"][0]["payload"] == {"type": "approval"}
     assert [item["args"] for item in items(api, "/approvals?limit=100")] == args
-    answer = body(api.post(f"/runs/{run_id}/tool-calls/c00/approve"))
+    answer = body(api.post(f"/runs/{run_id}/tool-calls/c00/approve", {"attempt": 1}))
     assert (len(answer["pending"]), answer["truncated"]) == (39, True)
-    answer = body(api.post(f"/runs/{run_id}/tool-calls/c01/deny", {"reason": "no"}))
+    answer = body(api.post(f"/runs/{run_id}/tool-calls/c01/deny", {"attempt": 1, "reason": "no"}))
     assert (len(answer["pending"]), answer["truncated"]) == (38, True)
     assert (
         body(api.post(f"/runs/{run_id}/redrive", scope=f"{USE} layover/operate"))["truncated"]

@@ -16,7 +16,7 @@ BODIES: dict[str, Any] = {
     "send_message": {"input": "x"},
     "create_file": FILE,
     "put_profile": {"profile": "x"},
-    "resume_call": {"data": {"slot": "9:00"}},
+    "resume_call": {"attempt": 1, "data": {"slot": "9:00"}},
     "correct_entry": {"content": "likes rugs now"},
     "give_feedback": {"score": 1},
 }
@@ -35,7 +35,7 @@ class Place:
         self.api = api = Api(world, self.host)
         for _ in range(2):
             decided, _ = api.do(world.suspended())
-            api.post(f"/runs/{decided.id}/tool-calls/c1/deny")
+            api.post(f"/runs/{decided.id}/tool-calls/c1/deny", {"attempt": 1})
         api.do(world.suspended())
         run, _ = api.do(world.suspended())
         api.post(f"/threads/{run.thread_id}/runs", {"input": "x", "on_busy": "enqueue"})

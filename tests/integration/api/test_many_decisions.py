@@ -22,7 +22,7 @@ def waiting(api: Api, **suspension: Any) -> Run:
 
 
 def item(run: Run, decision: str = "approve", **more: Any) -> dict[str, Any]:
-    return {"run_id": run.id, "tool_call_id": "c1", "decision": decision, **more}
+    return {"run_id": run.id, "tool_call_id": "c1", "decision": decision, "attempt": 1, **more}
 
 
 def decide(api: Api, *items: Any, **who: Any) -> Any:
@@ -36,11 +36,11 @@ def decide(api: Api, *items: Any, **who: Any) -> Any:
         ([{}], ["body", "items", 0]),
         ([{"run_id": "r", "tool_call_id": "c", "decision": "perhaps"}], ["body", "items", 0]),
         (
-            [{"run_id": "r", "tool_call_id": "c", "decision": "deny", "args": {}}],
+            [{"run_id": "r", "tool_call_id": "c", "decision": "deny", "attempt": 1, "args": {}}],
             ["body", "items", 0, "args"],
         ),
         (
-            [{"run_id": "r", "tool_call_id": "c", "decision": "resume"}],
+            [{"run_id": "r", "tool_call_id": "c", "decision": "resume", "attempt": 1}],
             ["body", "items", 0, "data"],
         ),
         ([{"run_id": "r", "tool_call_id": "c", "decision": "approve"}] * 101, ["body", "items"]),
@@ -60,7 +60,7 @@ def test_a_body_of_the_wrong_shape_decides_nothing(api: Api, items: Any, where: 
 
 def test_each_is_judged_as_its_own_request_and_none_changes_another(api: Api) -> None:
     open_run, settled_run, denied_run = waiting(api), waiting(api), waiting(api)
-    assert api.post(f"/runs/{settled_run.id}/tool-calls/c1/approve").status == 202
+    assert api.post(f"/runs/{settled_run.id}/tool-calls/c1/approve", {"attempt": 1}).status == 202
     answer = decide(
         api,
         item(settled_run, "deny"),
@@ -164,9 +164,9 @@ def test_questions_are_declined_with_others_and_alone(api: Api) -> None:
     )
     assert [each["status"] for each in again.json["items"]] == [200, 409]
     path = f"/runs/{third.id}/tool-calls/c1"
-    assert api.post(f"{path}/deny").status == 202
-    assert api.post(f"{path}/deny").status == 200
-    late = api.post(f"{path}/resume", {"data": {"slot": "9:00"}})
+    assert api.post(f"{path}/deny", {"attempt": 1}).status == 202
+    assert api.post(f"{path}/deny", {"attempt": 1}).status == 200
+    late = api.post(f"{path}/resume", {"attempt": 1, "data": {"slot": "9:00"}})
     late.problem(409, "decision-already-made")
     assert api.get(path).json["decision"]["decision"] == "denied"
     left = [each["run_id"] for each in api.get("/approvals").json["items"]]

@@ -80,12 +80,13 @@ async def client(
 async def approve(world: Driven) -> None:
     """Let ann approve what her run waits for, as on the console."""
     (item,) = (await rest(world, "GET", "/approvals"))["items"]
-    await rest(world, "POST", f"/runs/{item['run_id']}/tool-calls/{item['tool_call_id']}/approve")
+    path = f"/runs/{item['run_id']}/tool-calls/{item['tool_call_id']}/approve"
+    await rest(world, "POST", path, {"attempt": item["attempt"]})
 
 
-async def rest(world: Driven, method: str, path: str) -> Any:
+async def rest(world: Driven, method: str, path: str, body: Any = None) -> Any:
     """The answer to a request of ann's to the API."""
-    event = http_event(method, path, None, {}, "ann")
+    event = http_event(method, path, json.dumps(body) if body else None, {}, "ann")
     result = await asyncio.to_thread(answer, event, None, world)
     assert result["statusCode"] < 300, result
     return json.loads(result["body"])

@@ -72,7 +72,7 @@ def test_everything_of_the_caller_is_in_the_document_and_nothing_of_others(api: 
 def test_what_was_decided_is_in_the_document(api: Api) -> None:
     run, _ = api.do(api.world.suspended())
     assert api.get("/me/export").json["decisions"] == []
-    api.post(f"/runs/{run.id}/tool-calls/c1/deny", {"reason": "too much"})
+    api.post(f"/runs/{run.id}/tool-calls/c1/deny", {"attempt": 1, "reason": "too much"})
     [decision] = api.get("/me/export").json["decisions"]
     assert (decision["run_id"], decision["thread_id"]) == (run.id, run.thread_id)
     assert (decision["tool_call_id"], decision["kind"]) == ("c1", "denied")

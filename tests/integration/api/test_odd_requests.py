@@ -113,6 +113,7 @@ def test_odd_id_in_a_path_is_of_nothing(api: Api, user: str, odd: str) -> None:
             response.problem(404, "not-found")
     _, run = started(api, user)
     for verdict, body in (("approve", {}), ("deny", {}), ("resume", {"data": 1})):
+        body = {**body, "attempt": 1}
         url = f"/runs/{run}/tool-calls/{id}/{verdict}"
         api.post(url, body, sub=user).problem(404, "not-found")
     api.get(f"/runs/{run}/tool-calls/{id}/result", sub=user).problem(404, "not-found")

@@ -68,7 +68,7 @@ def wordy(api: Api) -> str:
 
     run_id: str = api.do(made())
     url = f"/runs/{run_id}/tool-calls/c1/deny"
-    assert api.post(url, {"reason": f"no {WORD}"}).status == 202
+    assert api.post(url, {"attempt": 1, "reason": f"no {WORD}"}).status == 202
     return run_id
 
 

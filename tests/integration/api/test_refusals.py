@@ -347,12 +347,14 @@ def test_an_attempt_that_does_not_wait_is_refused(api: Api) -> None:
         ("resume", {}),
     ):
         api.post(f"{url}/{verdict}", body).problem(422, "invalid-request")
-    api.post(f"{url}/resume", {"data": {"approved": True}}).problem(422, "decision-invalid")
+    api.post(f"{url}/resume", {"attempt": 1, "data": {"approved": True}}).problem(
+        422, "decision-invalid"
+    )
     api.post(f"{url}/approve", text="{").problem(400, "malformed-body")
     # As if it were a call of that id, which can only be read.
     api.post(f"{url}/explode", {}).problem(405, "method-not-allowed")
-    api.post(f"/runs/{run.id}/tool-calls/c9/approve").problem(404, "not-found")
-    answer = api.post(f"{url}/approve", {"args": {"amount": "secret"}})
+    api.post(f"/runs/{run.id}/tool-calls/c9/approve", {"attempt": 1}).problem(404, "not-found")
+    answer = api.post(f"{url}/approve", {"attempt": 1, "args": {"amount": "secret"}})
     errors = answer.problem(422, "decision-invalid")["errors"]
     assert {tuple(e["loc"]) for e in errors} == {
         ("body", "args", "order_id"),
@@ -361,7 +363,7 @@ def test_an_attempt_that_does_not_wait_is_refused(api: Api) -> None:
     assert "secret" not in answer.body
     assert api.get(f"/runs/{run.id}").json["pending"], "it still waits"
     assert api.post(f"{url}/approve", {"attempt": 1}).status == 202
-    api.post(f"{url}/deny").problem(409, "decision-already-made")
+    api.post(f"{url}/deny", {"attempt": 1}).problem(409, "decision-already-made")
 
 
 @pytest.mark.parametrize("data", [{}, {"slot": 5}, {"slot": None}, "10:00", [], None])
@@ -369,10 +371,46 @@ def test_data_that_does_not_fit_leaves_the_call_waiting(api: Api, data: Any) -> 
     run, _ = api.do(api.world.suspended(SuspensionKind.INPUT))
     url = f"/runs/{run.id}/tool-calls/c1"
     before = api.get(f"/runs/{run.id}").json
-    api.post(f"{url}/resume", {"data": data}).problem(422, "decision-invalid")
-    api.post(f"{url}/approve", {}).problem(422, "decision-invalid")
+    api.post(f"{url}/resume", {"attempt": 1, "data": data}).problem(422, "decision-invalid")
+    api.post(f"{url}/approve", {"attempt": 1}).problem(422, "decision-invalid")
     assert api.get(f"/runs/{run.id}").json == before
-    assert api.post(f"{url}/resume", {"data": {"slot": "10:00"}}).status == 202
+    assert api.post(f"{url}/resume", {"attempt": 1, "data": {"slot": "10:00"}}).status == 202
+
+
+@pytest.mark.parametrize("body", [None, {}, {"reason": "fine"}])
+@pytest.mark.parametrize("verdict", ["approve", "deny", "resume"])
+def test_a_decision_that_does_not_say_what_was_shown_is_refused_with_what_to_send(
+    api: Api, verdict: str, body: Any
+) -> None:
+    """A repetition would otherwise decide an attempt that nobody was shown."""
+    run, _ = api.do(api.world.suspended())
+    url = f"/runs/{run.id}/tool-calls/c1/{verdict}"
+    errors = api.post(url, body).problem(422, "invalid-request")["errors"]
+    (wrong,) = [each for each in errors if each["loc"] == ["body", "attempt"]]
+    assert "`pending` of the run" in wrong["msg"]
+    assert wrong["type"] == "missing"
+    items = [{"run_id": run.id, "tool_call_id": "c1", "decision": verdict, **(body or {})}]
+    errors = api.post("/approvals/decisions", {"items": items}).problem(422, "invalid-request")
+    places = [each["loc"] for each in errors["errors"] if "`pending`" in each["msg"]]
+    assert places == [["body", "items", 0, "attempt"]]
+    assert api.get(f"/runs/{run.id}").json["pending"][0]["attempt"] == 1
+
+
+def test_an_edit_of_a_tool_that_no_deployed_code_knows_is_refused(api: Api) -> None:
+    run, _ = api.do(api.world.suspended())
+    api.world.agents["support"] = Agent("support", model="m")
+    edit = {"attempt": 1, "args": {"amount": 5}}
+    call = {"run_id": run.id, "tool_call_id": "c1"}
+    problem = api.post(f"/runs/{run.id}/tool-calls/c1/approve", edit).problem(
+        422, "decision-invalid"
+    )
+    assert [(e["loc"], e["type"]) for e in problem["errors"]] == [
+        (["body", "args"], "unknown_tool")
+    ]
+    items = {"items": [{**call, **edit, "decision": "approve"}]}
+    (item,) = api.post("/approvals/decisions", items).json["items"]
+    assert (item["status"], item["problem"]["detail"]) == (422, problem["detail"])
+    assert api.get(f"/runs/{run.id}").json["pending"][0]["attempt"] == 1
 
 
 def test_whatever_does_not_fit_is_named(api: Api) -> None:
@@ -386,8 +424,12 @@ def test_whatever_does_not_fit_is_named(api: Api) -> None:
         deep = [deep]
     calls = f"/runs/{run.id}/tool-calls/c1"
     for answer, slug, loc in (
-        (api.post(f"{calls}/resume", {"data": {}}), "decision-invalid", ["path"]),
-        (api.post(f"{calls}/approve", {"args": {"x": deep}}), "invalid-request", ["body"]),
+        (api.post(f"{calls}/resume", {"attempt": 1, "data": {}}), "decision-invalid", ["path"]),
+        (
+            api.post(f"{calls}/approve", {"attempt": 1, "args": {"x": deep}}),
+            "invalid-request",
+            ["body"],
+        ),
         (
             api.get(f"/threads/{run.thread_id}/runs?cursor={cursor}"),
             "invalid-request",
@@ -425,7 +467,7 @@ def test_where_the_agents_cannot_be_loaded_callers_learn_it_and_authors_find_it_
         api.post("/threads", {"agent": "support"}),
         api.get("/agents"),
         api.get(f"/threads/{waiting.thread_id}/memory"),
-        api.post(f"/runs/{waiting.id}/tool-calls/c1/approve", {"args": {}}),
+        api.post(f"/runs/{waiting.id}/tool-calls/c1/approve", {"attempt": 1, "args": {}}),
     ):
         problem = answer.problem(500, "agents-not-loaded")
         told = (
@@ -460,11 +502,11 @@ def test_a_key_that_stands_twice_decides_and_asks_nothing(api: Api) -> None:
     run, _ = api.do(api.world.suspended())
     before = api.get(f"/runs/{run.id}").json
     calls = f"/runs/{run.id}/tool-calls/c1"
-    twice = '{"args": {"order_id": "o1", "amount": 1, "amount": 900}}'
+    twice = '{"attempt": 1, "args": {"order_id": "o1", "amount": 1, "amount": 900}}'
     for url, text in (
         (f"{calls}/approve", twice),
-        (f"{calls}/deny", '{"reason": "a", "reason": "b"}'),
-        (f"{calls}/resume", '{"data": {"approved": false, "approved": true}}'),
+        (f"{calls}/deny", '{"attempt": 1, "reason": "a", "reason": "b"}'),
+        (f"{calls}/resume", '{"attempt": 1, "data": {"approved": false, "approved": true}}'),
         (f"/threads/{run.thread_id}/runs", '{"input": "a", "on_busy": "enqueue", "input": "b"}'),
         ("/files", '{"name": "a", "mime_type": "text/plain", "size": 1, "size": 2}'),
         ("/socket-tickets", '{"run_id": "a", "run_id": "b"}'),

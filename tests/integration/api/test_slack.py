@@ -459,7 +459,7 @@ def test_a_form_opens_for_nobody_who_may_not_decide(office: Office, user: str) -
 
 def test_a_form_opens_for_no_call_that_was_decided(office: Office) -> None:
     run, _ = office.ask(approval=RULE.model_copy(update={"reason_required": True}))
-    body = {"reason": "no"}
+    body = {"attempt": 1, "reason": "no"}
     url = f"/runs/{run.id}/tool-calls/c1/deny"
     claims = {"cognito:groups": "[finance]"}
     assert office.api.post(url, body, sub="carol", claims=claims).status == 202
@@ -561,7 +561,7 @@ def test_a_form_that_is_sent_after_another_decision_says_so(office: Office) -> N
     office.press(ANSWER_FORM, BOB)
     url = f"/runs/{run.id}/tool-calls/c1/resume"
     claims = {"cognito:groups": "[finance]"}
-    body = {"data": {"slot": "8:00"}}
+    body = {"attempt": 1, "data": {"slot": "8:00"}}
     assert office.api.post(url, body, sub="carol", claims=claims).status == 202
     told = office.submit({"data.slot": "9:00"}, BOB)
     assert told["response_action"] == "update"

@@ -36,9 +36,9 @@ def calls_of(thread: str, run: str, call_id: str) -> list[tuple[str, str, Any]]:
         ("POST", f"/runs/{run}/redrive", None),
         ("GET", f"{decision}/result", None),
         ("GET", f"/me/exports/{thread}", None),
-        ("POST", f"{decision}/approve", {}),
-        ("POST", f"{decision}/deny", {}),
-        ("POST", f"{decision}/resume", {"data": {}}),
+        ("POST", f"{decision}/approve", {"attempt": 1}),
+        ("POST", f"{decision}/deny", {"attempt": 1}),
+        ("POST", f"{decision}/resume", {"attempt": 1, "data": {}}),
         ("POST", f"{decision}/extend", {"expires_at": "2999-01-31T12:00:00Z"}),
     ]
 

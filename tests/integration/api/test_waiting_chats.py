@@ -476,7 +476,7 @@ def test_ag_ui_client_decides_behind_what_was_said_meanwhile(api: Api, world: So
     weather = ag_ui(api, "weather?", "m2")
     assert (spoken(weather), weather[-1]["outcome"]) == ("It rains.", {"type": "success"})
     entry = {"interruptId": interrupt["id"], "status": "resolved", "payload": {"approved": True}}
-    api.post(f"/runs/{first}/tool-calls/c1/approve", {})
+    api.post(f"/runs/{first}/tool-calls/c1/approve", {"attempt": 1})
     drive(api, world, first, "c1")
     events = ag_ui(api, resume=[entry])
     assert events[0]["metadata"] == {"layover_run_id": first}

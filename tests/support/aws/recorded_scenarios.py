@@ -412,7 +412,10 @@ def decide(user: Caller, run: Json, calls: int = 1) -> None:
     """Approve what the run waits for: so many calls at once."""
     waiting = eventually(lambda: user.suspended(run["id"])["pending"], lambda p: len(p) == calls)
     for each in waiting:
-        assert user.decide(run["id"], each["tool_call_id"], "approve").status == 202
+        assert (
+            user.decide(run["id"], each["tool_call_id"], "approve", attempt=each["attempt"]).status
+            == 202
+        )
 
 
 def _observed(body: Any) -> Response:

@@ -430,7 +430,7 @@ def _never_send(client: Client, thread: str, run_id: str) -> None:
     """Decide once; `api` dies before it sends the token, and the request is not repeated."""
     client.suspended(run_id, 1)
     path = f"/runs/{run_id}/tool-calls/w2/approve"
-    assert client.caller.call("POST", path, {}).status == 502
+    assert client.caller.call("POST", path, {"attempt": 1}).status == 502
 
 
 def _queue_behind(client: Client, thread: str, run_id: str) -> str:

@@ -279,7 +279,8 @@ class Caller:
         return eventually(lambda: self.run(run_id, 5), lambda r: len(r["pending"]) >= calls)
 
     def decide(self, run_id: str, call_id: str, verdict: str, **body: Any) -> Response:
-        """`approve`, `deny` or `resume`."""
+        """`approve`, `deny` or `resume` the first attempt, or the one that `attempt` says."""
+        body = {"attempt": 1, **body}
         return self.call("POST", f"/runs/{run_id}/tool-calls/{call_id}/{verdict}", body)
 
     def events(self, run_id: str, page: int = 500) -> list[Json]:

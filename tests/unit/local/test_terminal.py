@@ -68,6 +68,7 @@ def told() -> Told:
 def asked(**more: Any) -> dict[str, Any]:
     """The event of a call that waits, as a plain `needs_approval=True` sends it."""
     detail = {"run_id": "run_1", "agent": "shop", "tool_call_id": "c1", "tool_name": "refund"}
+    detail |= {"attempt": 1}
     whole = {**detail, "kind": "approval", "args": {"amount": 60}, "approval": None, **more}
     return {"detail_type": "ApprovalRequested", "detail": whole}
 
@@ -115,7 +116,7 @@ def test_a_call_that_waits_is_shown_with_the_line_that_decides_it(told: Told) ->
         'shop waits for approval: refund {"amount": 60}\n'
         "    approve it (/deny instead of /approve denies it), or decide in the console:\n"
         "    curl -s http://here/runs/run_1/tool-calls/c1/approve "
-        "-H 'Authorization: Bearer dev:ann' -d '{}'"
+        "-H 'Authorization: Bearer dev:ann' -d '{\"attempt\": 1}'"
     )
 
 
@@ -211,7 +212,7 @@ def test_a_line_is_safe_in_a_shell(told: Told) -> None:
 def test_a_reason_that_is_required_is_in_the_line(told: Told) -> None:
     told.watch.on_item(None, meta("running"))
     told.watch.on_event(asked(approval=rule(reason_required=True)))
-    assert told.lines[0][0].endswith("""-d '{"reason": "..."}'""")
+    assert told.lines[0][0].endswith("""-d '{"attempt": 1, "reason": "..."}'""")
 
 
 def test_a_call_that_waits_for_input_shows_its_payload_and_the_form(told: Told) -> None:
@@ -221,9 +222,9 @@ def test_a_call_that_waits_for_input_shows_its_payload_and_the_form(told: Told) 
     assert told.lines[0][0] == (
         'shop waits for input: refund {"amount": 60}\n'
         '    it shows {"slots": ["18:00"]}\n'
-        "    fill it in and send it (to /deny with '{}' declines to answer), or answer in the console:\n"
+        "    fill it in and send it (to /deny without `data` declines to answer), or answer in the console:\n"
         "    curl -s http://here/runs/run_1/tool-calls/c1/resume "
-        """-H 'Authorization: Bearer dev:ann' -d '{"data": {"slot": "..."}}'"""
+        """-H 'Authorization: Bearer dev:ann' -d '{"attempt": 1, "data": {"slot": "..."}}'"""
     )
 
 
@@ -235,14 +236,14 @@ def test_call_that_waits_for_an_account_says_how_to_connect_it_or_to_do_without(
         'shop waits for the github account of ann: refund {"amount": 60}\n'
         "    connect it in the console, or go on without it:\n"
         "    curl -s http://here/runs/run_1/tool-calls/c1/deny "
-        """-H 'Authorization: Bearer dev:ann' -d '{}'"""
+        """-H 'Authorization: Bearer dev:ann' -d '{\"attempt\": 1}'"""
     )
 
 
 def test_a_form_that_was_too_large_for_the_event_is_left_open(told: Told) -> None:
     told.watch.on_item(None, meta("running"))
     told.watch.on_event(asked(kind="input", args=None, payload=None, resume_schema=None))
-    assert told.lines[0][0].endswith("""-d '{"data": {}}'""")
+    assert told.lines[0][0].endswith("""-d '{"attempt": 1, "data": {}}'""")
 
 
 def test_a_line_moves_no_cursor(told: Told, capsys: pytest.CaptureFixture[str]) -> None:

@@ -148,7 +148,7 @@ class Conversation:
         _check([p["run_id"] for p in approvals] == [run], "the request is not in GET /approvals")
         approve = f"/runs/{run}/tool-calls/{waiting['tool_call_id']}/approve"
         self._note(f"POST {approve}")
-        self._api.post(approve, reason="the customer is right")
+        self._api.post(approve, attempt=waiting["attempt"], reason="the customer is right")
         over = self._follow(run)
         _check(over["status"] == "success", f"the resumed run ended as {over['status']}")
         results = _parts(over, "tool_result")

@@ -112,7 +112,8 @@ def _consent(url: str, owner: str, detail: Mapping[str, Any]) -> str:
             f"{detail['agent']} waits for the {payload.get('connection')} account of {owner}: "
             f"{detail['tool_name']} {_shorten(detail.get('args'))}",
             "connect it in the console, or go on without it:",
-            f"curl -s {call} -H {shlex.quote(f'Authorization: Bearer dev:{owner}')} -d '{{}}'",
+            f"curl -s {call} -H {shlex.quote(f'Authorization: Bearer dev:{owner}')} "
+            f"-d {shlex.quote(json.dumps(_attempt(detail)))}",
         ]
     )
 
@@ -127,7 +128,7 @@ def _denial_line(denial: Mapping[str, Any]) -> str:
 def _say_how(owner: str, detail: Mapping[str, Any]) -> str:
     """Return who decides the call, and what a person may do instead of sending the commands as they are."""
     if detail.get("kind") == INPUT:
-        return "fill it in and send it (to /deny with '{}' declines to answer), or answer in the console"
+        return "fill it in and send it (to /deny without `data` declines to answer), or answer in the console"
     rule = detail.get("approval")
     if not rule:
         return "approve it (/deny instead of /approve denies it), or decide in the console"
@@ -147,11 +148,16 @@ def _commands(url: str, owner: str, detail: Mapping[str, Any]) -> list[str]:
     else:
         verb, body = "approve", {"reason": BLANK} if rule.get("reason_required") else {}
     call = f"{url}/runs/{detail['run_id']}/tool-calls/{detail['tool_call_id']}/{verb}"
-    text = shlex.quote(json.dumps(body, ensure_ascii=False))
+    text = shlex.quote(json.dumps({**_attempt(detail), **body}, ensure_ascii=False))
     return [
         f"curl -s {call} -H {shlex.quote(f'Authorization: Bearer dev:{who}')} -d {text}"
         for who in _deciders(owner, rule)
     ]
+
+
+def _attempt(detail: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what every decision says: which attempt it is about."""
+    return {"attempt": detail["attempt"]}
 
 
 def _deciders(owner: str, rule: Mapping[str, Any]) -> Iterator[str]:
